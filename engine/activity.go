@@ -14,7 +14,7 @@ import (
 const maxWorkerCalls = 20
 
 func (q *reader) reportActivity(ctx context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
-	now := stamp().At
+	now := baseNow().At
 	out, err := q.activity.Report(r, now)
 	if err != nil {
 		return out, err
@@ -55,14 +55,14 @@ func (q *reader) addListening(ctx context.Context, queues []toolcall.ActivityQue
 // queues collects what is known of each queue.
 type queues map[toolcall.Queue]*toolcall.ActivityQueue
 
-func (qs queues) at(q toolcall.Queue, p toolcall.Placement) *toolcall.ActivityQueue {
+func (qs queues) queueOf(q toolcall.Queue, p toolcall.Placement) *toolcall.ActivityQueue {
 	if qs[q] == nil {
 		qs[q] = &toolcall.ActivityQueue{Tool: q.Tool, Route: q.Route, Placement: p, Workers: []toolcall.ActivityWorker{}}
 	}
 	return qs[q]
 }
 
-func worker(q *toolcall.ActivityQueue, name string) *toolcall.ActivityWorker {
+func workerOf(q *toolcall.ActivityQueue, name string) *toolcall.ActivityWorker {
 	i := slices.IndexFunc(q.Workers, func(w toolcall.ActivityWorker) bool { return w.Name == name })
 	if i < 0 {
 		i = len(q.Workers)
@@ -76,14 +76,14 @@ func (q *reader) describeQueues(now time.Time) []toolcall.ActivityQueue {
 	all := queues{}
 	for name, t := range q.tools {
 		if t.Placement != toolcall.PlaceExternal {
-			all.at(toolcall.Queue{Tool: name}, t.Placement)
+			all.queueOf(toolcall.Queue{Tool: name}, t.Placement)
 		}
 	}
 	for _, c := range q.view.OpenCalls(toolcall.PhaseQueued, toolcall.PhaseReady, toolcall.PhaseRunning, toolcall.PhaseRetrying, toolcall.PhaseBlocked) {
 		all.count(q.clocks.Mark(c))
 	}
 	q.activity.Workers.Each(now, func(name string, queue toolcall.Queue, last time.Time) {
-		w := worker(all.at(queue, q.tool(queue.Tool).Placement), name)
+		w := workerOf(all.queueOf(queue, q.toolNamed(queue.Tool).Placement), name)
 		w.LastHeard = last
 	})
 	clocks := map[string]toolcall.ClockReading{}
@@ -110,11 +110,11 @@ func (qs queues) count(c *toolcall.Call) {
 	if c.Placement == toolcall.PlaceExternal {
 		return
 	}
-	q := qs.at(c.Queue(), c.Placement)
+	q := qs.queueOf(c.Queue(), c.Placement)
 	switch c.Phase() {
 	case toolcall.PhaseRunning:
 		q.Running++
-		w := worker(q, c.Attempt.Worker)
+		w := workerOf(q, c.Attempt.Worker)
 		w.Running++
 		if len(w.Calls) < maxWorkerCalls {
 			w.Calls = append(w.Calls, c.Key)

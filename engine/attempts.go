@@ -30,8 +30,8 @@ func (at *attempts) beginAllowed(m *toolcall.Machine) error {
 
 func (at *attempts) beginAttempt(m *toolcall.Machine) error {
 	c := m.Call()
-	t := at.tool(c.Tool)
-	base := stamp()
+	t := at.toolNamed(c.Tool)
+	base := baseNow()
 	switch c.Placement {
 	case toolcall.PlaceLocal:
 		if !at.canRun(c.Tool) {
@@ -61,7 +61,7 @@ func (at *attempts) makeOffer(c *toolcall.Call, t Tool, number, offers int, now 
 	until := now.Add(t.offerFor(offers))
 	g := &toolcall.Grant{
 		V: 1, Key: c.Key, IdempotencyKey: c.IdempotencyKey(), Tool: c.Tool, Route: c.Queue().Route, Digest: c.Digest, Attempt: number,
-		Bundle: c.Request.Bundle, Approvals: approvals(c, at.self(), now),
+		Bundle: c.Request.Bundle, Approvals: listApprovals(c, at.selfPrincipal(), now),
 		NotBefore: now.Add(-clockSkew), Expires: until, Nonce: store.RandomHex(16),
 	}
 	if err := g.Sign(at.cfg.signer.SigningKey()); err != nil {
@@ -78,9 +78,9 @@ func (at *attempts) makeOffer(c *toolcall.Call, t Tool, number, offers int, now 
 // takes a fresh grant for one from the future.
 const clockSkew = 5 * time.Second
 
-// approvals lists who approved the request that the grant names; if there is none,
+// listApprovals lists who approved the request that the grant names; if there is none,
 // the policy through this engine.
-func approvals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []toolcall.Approval {
+func listApprovals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []toolcall.Approval {
 	out := []toolcall.Approval{}
 	for _, v := range c.Tally().Approvals {
 		out = append(out, toolcall.Approval{By: v.By, At: v.At, Signature: v.Signature})
@@ -97,7 +97,7 @@ func approvals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []too
 // startAllowed begins a call that is on record as allowed: the engine that allowed
 // it could not run it, or its standing approvals are read once more.
 func (at *attempts) startAllowed(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
-	return at.update(ctx, "start", key, at.self(), func(ctx context.Context, m *toolcall.Machine) error {
+	return at.update(ctx, "start", key, at.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		if c.Phase() != toolcall.PhaseReady || c.Placement == toolcall.PlaceLocal && !at.canRun(c.Tool) {
 			return errNoChange
@@ -106,7 +106,7 @@ func (at *attempts) startAllowed(ctx context.Context, key toolcall.Key) (*toolca
 			return err
 		}
 		if c.Placement == toolcall.PlaceLocal {
-			return m.Step(at.localStart(c, at.tool(c.Tool), stamp(), max(c.Attempt.Number, 1)))
+			return m.Step(at.localStart(c, at.toolNamed(c.Tool), baseNow(), max(c.Attempt.Number, 1)))
 		}
 		return at.beginAttempt(m)
 	})
@@ -122,10 +122,10 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 		return true, err
 	}
 	if phase != toolcall.ReplyOpen {
-		return true, m.Step(toolcall.Interrupted{Base: stamp()})
+		return true, m.Step(toolcall.Interrupted{Base: baseNow()})
 	}
-	d, denied := at.judge.IsDeniedNow(ctx, at.snapshot(ctx, c))
-	revoked := toolcall.Revoked{Base: stamp()}
+	d, denied := at.judge.IsDeniedNow(ctx, at.snapshotOf(ctx, c))
+	revoked := toolcall.Revoked{Base: baseNow()}
 	if denied {
 		stored := decide.StoredDecision(d)
 		revoked.Denied = &stored
@@ -141,7 +141,7 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 	case c.Begun == 0 && !c.Started():
 		return true, m.Step(revoked)
 	case c.Phase() != toolcall.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
-		return true, m.Step(toolcall.Suspended{Base: stamp(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
+		return true, m.Step(toolcall.Suspended{Base: baseNow(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 	}
 	return true, &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "the current policy denies the call: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
 }
@@ -149,26 +149,26 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 // loseAttempt declares the owner of an attempt dead. An idempotent tool is tried
 // again with the same key; any other call has an unknown outcome.
 func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error {
-	_, err := at.update(ctx, "lose", seen.Key, at.self(), func(_ context.Context, m *toolcall.Machine) error {
+	_, err := at.update(ctx, "lose", seen.Key, at.selfPrincipal(), func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		if c.Phase() != toolcall.PhaseRunning || c.Attempt.Number != seen.Attempt.Number || c.Attempt.Claim != seen.Attempt.Claim {
 			return errNoChange
 		}
-		t, base := at.tool(c.Tool), stamp()
+		t, base := at.toolNamed(c.Tool), baseNow()
 		switch {
 		case !t.Idempotent:
 			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 		case c.Begun >= t.MaxAttempts:
 			return m.Step(toolcall.Suspended{Base: base, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedDeadLetter})
 		}
-		return m.Step(toolcall.Lost{Base: base, Attempt: c.Attempt.Number, RetryAt: base.At.Add(t.backoff(c.Attempt.Number))})
+		return m.Step(toolcall.Lost{Base: base, Attempt: c.Attempt.Number, RetryAt: base.At.Add(t.backoffAfter(c.Attempt.Number))})
 	})
 	return err
 }
 
 // retryCall makes the next attempt of an idempotent call.
 func (at *attempts) retryCall(ctx context.Context, key toolcall.Key) error {
-	_, err := at.update(ctx, "retry", key, at.self(), func(ctx context.Context, m *toolcall.Machine) error {
+	_, err := at.update(ctx, "retry", key, at.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		if c.Phase() != toolcall.PhaseRetrying || time.Now().Before(c.RetryAt) {
 			return errNoChange
@@ -184,7 +184,7 @@ func (at *attempts) retryCall(ctx context.Context, key toolcall.Key) error {
 // offerNext offers a call as a new attempt, and starts it at once if it runs here.
 func (at *attempts) offerNext(m *toolcall.Machine) error {
 	c := m.Call()
-	t, base, number := at.tool(c.Tool), stamp(), c.Attempt.Number+1
+	t, base, number := at.toolNamed(c.Tool), baseNow(), c.Attempt.Number+1
 	a := toolcall.Attempt{Number: number, OfferedAt: base.At}
 	if c.Placement == toolcall.PlaceRemote {
 		var err error
@@ -204,12 +204,12 @@ func (at *attempts) offerNext(m *toolcall.Machine) error {
 // offerAgain offers an item that no worker started again, with a
 // fresh grant, or hands the call to a person when the queue deadline passed.
 func (at *attempts) offerAgain(ctx context.Context, key toolcall.Key) error {
-	_, err := at.update(ctx, "offer", key, at.self(), func(ctx context.Context, m *toolcall.Machine) error {
-		c, now := m.Call(), stamp()
+	_, err := at.update(ctx, "offer", key, at.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
+		c, now := m.Call(), baseNow()
 		if c.Phase() != toolcall.PhaseQueued {
 			return errNoChange
 		}
-		t := at.tool(c.Tool)
+		t := at.toolNamed(c.Tool)
 		if t.QueueTimeout > 0 && !now.At.Before(c.Attempt.OfferedAt.Add(t.QueueTimeout)) {
 			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedNoWorker})
 		}

@@ -20,17 +20,17 @@ type decider struct {
 // waits for earlier calls whose approval request may also cover it.
 func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier []*toolcall.Call) error {
 	c := m.Call()
-	if text := d.judge.Unfit(d.snapshotWith(ctx, c, nil)); text != "" {
+	if text := d.judge.WhyUnfit(d.snapshotWith(ctx, c, nil)); text != "" {
 		d.noteRedaction(ctx, c)
-		return m.Step(toolcall.Refused{Base: stamp(), Text: decide.ForModel(text)})
+		return m.Step(toolcall.Refused{Base: baseNow(), Text: decide.ForModel(text)})
 	}
-	v := d.standing.Consult(ctx, c, d.budgets.Take)
+	v := d.standing.Consult(ctx, c, d.budgets.TakeClaim)
 	if by, standing := d.standing.ResponseFor(ctx, c, v.Decision, d.standing.Spend); standing != "" {
 		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
 	}
 	others := d.presentCalls(earlier, v)
-	s := d.snapshot(ctx, c) // after the look at the others: an answer that ended an approval request left its rules
-	if v.Asks() && len(s.Rules) != v.Known {
+	s := d.snapshotOf(ctx, c) // after the look at the others: an answer that ended an approval request left its rules
+	if v.NeedsApproval() && len(s.Rules) != v.Known {
 		return d.decideCall(ctx, m, earlier)
 	}
 	s.Earlier = others
@@ -55,7 +55,7 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 
 // presentCalls are calls as they stand, where the verdict needs them.
 func (d *decider) presentCalls(calls []*toolcall.Call, v decide.Verdict) []*toolcall.Call {
-	if !v.Asks() {
+	if !v.NeedsApproval() {
 		return nil
 	}
 	out := make([]*toolcall.Call, len(calls))
@@ -186,7 +186,7 @@ func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call, isOpen func
 	if g != gateOpen {
 		return c, g, nil
 	}
-	next, err := b.update(ctx, "advance", c.Key, b.self(), func(ctx context.Context, m *toolcall.Machine) error {
+	next, err := b.update(ctx, "advance", c.Key, b.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		if g = gateOpen; c.State != message.ToolCallPending {
 			return errNoChange
@@ -197,7 +197,7 @@ func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call, isOpen func
 		if open, err := isOpen(ctx, c.ReplyKey()); err != nil {
 			return err
 		} else if !open {
-			return m.Step(toolcall.Interrupted{Base: stamp()})
+			return m.Step(toolcall.Interrupted{Base: baseNow()})
 		}
 		err := b.decider.decideCall(ctx, m, b.callsBefore(c))
 		if errors.Is(err, decide.ErrUndecided) {

@@ -97,7 +97,7 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 			c.hooks.Written(call, effects, sent)
 		},
 	})
-	c.budgets = &budget.Budgets{Space: space, Self: c.self(), Store: c.store, Log: c.log}
+	c.budgets = &budget.Budgets{Space: space, Self: c.selfPrincipal(), Store: c.store, Log: c.log}
 	return c, nil
 }
 
@@ -107,14 +107,14 @@ func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolc
 	return c.store.UpdateCall(ctx, op, key, by, change)
 }
 
-// snapshot is a call as it is decided now.
-func (c *core) snapshot(ctx context.Context, call *toolcall.Call) decide.Snapshot {
+// snapshotOf is a call as it is decided now.
+func (c *core) snapshotOf(ctx context.Context, call *toolcall.Call) decide.Snapshot {
 	return c.snapshotWith(ctx, call, c.view.Rules(call))
 }
 
 // snapshotWith is snapshot with these rules of the session.
 func (c *core) snapshotWith(ctx context.Context, call *toolcall.Call, rules []message.PermissionRule) decide.Snapshot {
-	return decide.Snapshot{Call: call, Definition: c.definition(call), Rules: rules, Count: c.countUpTo(ctx, call), Now: stamp().At}
+	return decide.Snapshot{Call: call, Definition: c.definitionOf(call), Rules: rules, Count: c.countUpTo(ctx, call), Now: baseNow().At}
 }
 
 // countUpTo counts the calls of the reply up to this one, if rules may ask.
@@ -167,17 +167,17 @@ func (c *core) hasStaleGrant(call *toolcall.Call) bool {
 	return call.Phase() == toolcall.PhaseQueued && call.Placement == toolcall.PlaceRemote && call.Attempt.Grant != nil && !c.cfg.signer.InForce(call.Attempt.Grant.KeyID)
 }
 
-// tool is what the engine knows of a tool. One that it does not know (any more)
+// toolNamed is what the engine knows of a tool. One that it does not know (any more)
 // has the defaults: calls of it may still be open.
-func (c *core) tool(name string) Tool {
+func (c *core) toolNamed(name string) Tool {
 	if t, ok := c.tools[name]; ok {
 		return t
 	}
 	return Tool{}.withDefaults()
 }
 
-// self is the engine as a principal, for what timers and policy do.
-func (c *core) self() toolcall.Principal {
+// selfPrincipal is the engine as a principal, for what timers and policy do.
+func (c *core) selfPrincipal() toolcall.Principal {
 	return toolcall.Principal{Role: toolcall.RoleEngine, Name: c.cfg.id, Auth: "in-process"}
 }
 
@@ -196,9 +196,8 @@ var errNoChange = store.ErrNoChange
 // opError puts the operation into an error that has none.
 func opError(op string, err error) error { return store.OpError(op, err) }
 
-// stamp is the engine's clock. Without the monotonic reading: a time must mean
-// the same here as to those who read it from the journal.
-func stamp() toolcall.Base { return toolcall.Base{At: time.Now().UTC().Round(0)} }
+// baseNow is the engine's clock.
+func baseNow() toolcall.Base { return toolcall.Base{At: store.JournalTime()} }
 
 // Sizes of the event records that an open call still needs, for Owed.
 const (
@@ -254,11 +253,11 @@ func newLife() *life {
 	return l
 }
 
-// end stops the engine after at most drain, and waits for all goroutines. runs is
+// stopAndWait stops the engine after at most drain, and waits for all goroutines. runs is
 // how many local calls run.
-func (l *life) end(drain time.Duration, runs func() int) {
+func (l *life) stopAndWait(drain time.Duration, runs func() int) {
 	if l.closing.CompareAndSwap(false, true) {
-		l.drain(drain, runs)
+		l.waitForRuns(drain, runs)
 		l.mu.Lock()
 		l.stop(ErrStopping)
 		l.mu.Unlock()
@@ -266,8 +265,8 @@ func (l *life) end(drain time.Duration, runs func() int) {
 	l.wg.Wait()
 }
 
-// drain waits until no local call runs or is about to, at most so long.
-func (l *life) drain(most time.Duration, runs func() int) {
+// waitForRuns waits until no local call runs or is about to, at most so long.
+func (l *life) waitForRuns(most time.Duration, runs func() int) {
 	deadline := time.NewTimer(most)
 	defer deadline.Stop()
 	tick := time.NewTicker(10 * time.Millisecond)

@@ -32,7 +32,7 @@ func (p *proposer) declareTools(r toolcall.ProposeRequest) ([]*toolcall.Declared
 			}
 			continue
 		}
-		if def := p.definitions.compile(&t); def.Err != nil {
+		if def := p.definitions.compileDefinition(&t); def.Err != nil {
 			return nil, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s: the input_schema of the tool %s does not compile: %v", at, d.Name, def.Err), Hint: "correct the schema: JSON Schema 2020-12, as the tools file takes it", Err: def.Err}
 		}
 		out = append(out, &t)
@@ -124,9 +124,9 @@ type definitions struct {
 	compiled map[string]permission.Definition
 }
 
-// compile gives a definition as the policy sees it; Err says that its schema does not
+// compileDefinition gives a definition as the policy sees it; Err says that its schema does not
 // compile.
-func (d *definitions) compile(t *toolcall.DeclaredTool) permission.Definition {
+func (d *definitions) compileDefinition(t *toolcall.DeclaredTool) permission.Definition {
 	if known, ok := d.find(t.Hash); ok {
 		return known
 	}
@@ -151,8 +151,8 @@ func (d *definitions) find(hash string) (permission.Definition, bool) {
 	return out, ok
 }
 
-// definition is what the runtime declared of a call's tool, for the policy; nil: nothing.
-func (c *core) definition(call *toolcall.Call) *permission.Definition {
+// definitionOf is what the runtime declared of a call's tool, for the policy; nil: nothing.
+func (c *core) definitionOf(call *toolcall.Call) *permission.Definition {
 	ref := call.Definition
 	if ref == nil {
 		return nil
@@ -160,7 +160,7 @@ func (c *core) definition(call *toolcall.Call) *permission.Definition {
 	out, ok := c.definitions.find(ref.Hash)
 	if !ok {
 		if t, err := c.declaredTool(c.ctx, call); t != nil {
-			out = c.definitions.compile(t)
+			out = c.definitions.compileDefinition(t)
 		} else {
 			out = permission.Definition{Hash: ref.Hash, Err: errors.Join(errNoDefinition, err)}
 		}

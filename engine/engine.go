@@ -168,12 +168,12 @@ func New(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, o
 	e.sessions = &sessions{c}
 	e.replies = &replies{c}
 	c.standing = standing.New(standing.Parts{
-		Space: space, Self: c.self(), Policy: c.policy, Judge: c.judge, Journal: journal, Store: c.store, View: c.view, Log: c.log,
+		Space: space, Self: c.selfPrincipal(), Policy: c.policy, Judge: c.judge, Journal: journal, Store: c.store, View: c.view, Log: c.log,
 		Snapshot: c.snapshotWith, Update: c.update,
 	})
 	attempts := &attempts{core: c, replies: e.replies}
 	e.responses = approve.New(approve.Parts{
-		Space: space, Self: c.self(), View: c.view, Judge: c.judge, Standing: c.standing,
+		Space: space, Self: c.selfPrincipal(), View: c.view, Judge: c.judge, Standing: c.standing,
 		Snapshot: c.snapshotWith, Update: c.update, Begin: attempts.beginAllowed, Groups: c.groupsOf, Keys: c.cfg.approverKeys,
 	})
 	decider := &decider{core: c, attempts: attempts}
@@ -249,7 +249,7 @@ func (e *Engine) Failed() <-chan error { return e.failed }
 // drain time and are cancelled after it. It waits for all goroutines and may
 // be called twice. Open calls stay open in the journal.
 func (e *Engine) Close() error {
-	e.end(e.cfg.drain, e.runs.count)
+	e.stopAndWait(e.cfg.drain, e.runs.count)
 	e.snapshots.saveLast()
 	return nil
 }

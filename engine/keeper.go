@@ -135,7 +135,7 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 		if k.attempts.hasStaleGrant(c) {
 			at(now.Add(late))
 		}
-		if q := k.tool(c.Tool).QueueTimeout; q > 0 {
+		if q := k.toolNamed(c.Tool).QueueTimeout; q > 0 {
 			at(c.Attempt.OfferedAt.Add(q))
 		}
 	case toolcall.PhaseBlocked, toolcall.PhaseFinished:

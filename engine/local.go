@@ -55,7 +55,7 @@ func (rs *runs) runCall(c *toolcall.Call, sent time.Time) {
 	}
 	// The engine that ends a call updates the view first, and cancels runs after it.
 	now := rs.view.Call(c.Key)
-	if now == nil || !isOwner(now, rs.self(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
+	if now == nil || !isOwner(now, rs.selfPrincipal(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
 		return
 	}
 	if past := toolcall.Elapsed(sent, time.Now()); past > toolcall.BeginWithin(claimTime(c)) || now.Phase() != toolcall.PhaseRunning {
@@ -143,7 +143,7 @@ func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 // sendBeats says that a local attempt lives, until stop. The record of its start says so
 // first.
 func (rs *runs) sendBeats(tool string, r toolcall.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
-	tick := time.NewTicker(heartbeat(lease))
+	tick := time.NewTicker(heartbeatInterval(lease))
 	defer tick.Stop()
 	for {
 		select {
@@ -161,7 +161,7 @@ func (rs *runs) deliverResult(r toolcall.ResultRequest) {
 	ctx, unfit := context.WithoutCancel(rs.ctx), false
 	for pauses := (schedule.Pauses{Next: 50 * time.Millisecond, Most: 5 * time.Second}); ; {
 		step, cancel := context.WithTimeout(ctx, 30*time.Second)
-		_, err := rs.storeResult(step, rs.self(), r)
+		_, err := rs.storeResult(step, rs.selfPrincipal(), r)
 		cancel()
 		if err == nil {
 			return

@@ -46,7 +46,7 @@ func (m *Memory) EnsureQueue(context.Context, toolcall.Queue) error { return nil
 
 // Append implements Journal.
 func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	f.Prev = m.link(prev)
+	f.Prev = m.linkTo(prev)
 	base := toolcall.BaseFor(f, m.baseAt(prev))
 	body, read, err := toolcall.EncodeAndRead(f, base) // an unreadable record would end the entity
 	if err != nil {
@@ -92,9 +92,9 @@ func (m *Memory) expand(seq uint64) (f *toolcall.EventRecord, below *toolcall.Re
 	return f, below, err
 }
 
-// link names the event record at prev. Here an event record's subject is its key, and it has no
+// linkTo names the event record at prev. Here an event record's subject is its key, and it has no
 // headers.
-func (m *Memory) link(prev uint64) *toolcall.Link {
+func (m *Memory) linkTo(prev uint64) *toolcall.Link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if prev == 0 || prev > uint64(len(m.records)) {
@@ -144,8 +144,8 @@ func (m *Memory) add(r memoryRecord) uint64 {
 	return uint64(len(m.records))
 }
 
-// record decodes the record with sequence seq. m.mu is held.
-func (m *Memory) record(seq uint64) toolcall.JournalEntry {
+// decodeRecord decodes the record with sequence seq. m.mu is held.
+func (m *Memory) decodeRecord(seq uint64) toolcall.JournalEntry {
 	r := m.records[seq-1]
 	out := toolcall.JournalEntry{Seq: seq, Time: r.time, Key: r.key, Event: slices.Clone(r.event), Runtime: r.runtime}
 	if r.record != nil {
@@ -154,9 +154,9 @@ func (m *Memory) record(seq uint64) toolcall.JournalEntry {
 	return out
 }
 
-// mark is the id of the event record with sequence seq, "" for an event, and when it was
+// idAndTime is the id of the event record with sequence seq, "" for an event, and when it was
 // stored.
-func (m *Memory) mark(seq uint64) (id string, stored time.Time) {
+func (m *Memory) idAndTime(seq uint64) (id string, stored time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r := m.records[seq-1]
@@ -171,7 +171,7 @@ func (m *Memory) Last(_ context.Context, key toolcall.Key) (toolcall.JournalEntr
 	if seq == 0 {
 		return toolcall.JournalEntry{}, &message.Error{Code: message.CodeNotFound, Op: "last", What: "nothing is known of " + key.String(), Hint: "check space, session, reply and call"}
 	}
-	return m.record(seq), nil
+	return m.decodeRecord(seq), nil
 }
 
 // History implements Journal.
@@ -181,7 +181,7 @@ func (m *Memory) History(_ context.Context, key toolcall.Key) ([]toolcall.Journa
 	var out []toolcall.JournalEntry
 	for i, r := range m.records {
 		if r.key == key && r.record != nil {
-			out = append(out, m.record(uint64(i+1)))
+			out = append(out, m.decodeRecord(uint64(i+1)))
 		}
 	}
 	return out, nil
@@ -196,7 +196,7 @@ func (m *Memory) ReadRecords(_ context.Context, seqs []uint64) ([]toolcall.Journ
 		if seq == 0 || seq > uint64(len(m.records)) {
 			return nil, &message.Error{Code: message.CodeNotFound, Op: "read records", What: fmt.Sprintf("there is no record %d", seq), Hint: "the journal ends before it"}
 		}
-		out[i] = m.record(seq)
+		out[i] = m.decodeRecord(seq)
 	}
 	return out, nil
 }
@@ -210,7 +210,7 @@ func (m *Memory) Read(_ context.Context, session toolcall.Key, after uint64, lim
 	for seq := after + 1; seq <= uint64(len(m.records)) && len(out) < limit; seq++ {
 		last = seq
 		if m.records[seq-1].key.SessionKey() == session {
-			out = append(out, m.record(seq))
+			out = append(out, m.decodeRecord(seq))
 		}
 	}
 	return out, last, nil
@@ -232,10 +232,10 @@ func (m *Memory) Watch(ctx context.Context, after uint64, sink Sink) error {
 		m.mu.Unlock()
 		if have {
 			after++
-			id, stored := m.mark(after)
+			id, stored := m.idAndTime(after)
 			if choosy, ok := sink.(toolcall.ChoosySink); !ok || choosy.Wants(after, id, stored) {
 				m.mu.Lock()
-				next := m.record(after)
+				next := m.decodeRecord(after)
 				m.mu.Unlock()
 				sink.Record(next)
 			}

@@ -81,7 +81,7 @@ func (c *core) logDecision(w Written) {
 		at = append(at, "missing", missingApprovals(call))
 	}
 	seen := call.Redacted()
-	summary, _ := c.summarize(call, seen)
+	summary, _ := c.summarizeCall(call, seen)
 	c.log.Info("decision", append(at, "summary", summary)...)
 }
 

@@ -23,7 +23,7 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 		return nil, err
 	}
 	return o.update(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
-		c, now := m.Call(), stamp()
+		c, now := m.Call(), baseNow()
 		if c.Open() && c.Phase() != toolcall.PhaseBlocked {
 			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
 		}
@@ -70,7 +70,7 @@ func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r too
 		if err := o.responses.CheckRevoke(ctx, by, m.Call()); err != nil {
 			return err
 		}
-		return m.Step(toolcall.Revoked{Base: stamp(), Reason: r.Reason})
+		return m.Step(toolcall.Revoked{Base: baseNow(), Reason: r.Reason})
 	})
 }
 
@@ -100,8 +100,8 @@ func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r t
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool
 		if r.Unasked && (c.State == message.ToolCallPending || c.State == message.ToolCallAsking) {
-			return m.Step(toolcall.Bypassed{Base: stamp(), Result: res, Digest: c.SealResult(digest)})
+			return m.Step(toolcall.Bypassed{Base: baseNow(), Result: res, Digest: c.SealResult(digest)})
 		}
-		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: c.Attempt.Number, Result: res, Digest: c.SealResult(digest)})
+		return m.Step(toolcall.Resulted{Base: baseNow(), Attempt: c.Attempt.Number, Result: res, Digest: c.SealResult(digest)})
 	})
 }

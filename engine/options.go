@@ -487,11 +487,11 @@ func (t Tool) offerFor(offers int) time.Duration {
 	return schedule.Double(t.OfferTimeout, offers, max(t.OfferTimeout, maxOfferTimeout))
 }
 
-// backoff is the pause before the attempt after number n.
-func (t Tool) backoff(n int) time.Duration {
+// backoffAfter is the pause before the attempt after number n.
+func (t Tool) backoffAfter(n int) time.Duration {
 	return schedule.Double(t.Backoff, n-1, max(t.Backoff, maxBackoff))
 }
 
-// heartbeat is how often an owner is asked to give a sign of life: three may
+// heartbeatInterval is how often an owner is asked to give a sign of life: three may
 // be lost before the lease is.
-func heartbeat(lease time.Duration) time.Duration { return max(lease/4, time.Millisecond) }
+func heartbeatInterval(lease time.Duration) time.Duration { return max(lease/4, time.Millisecond) }

@@ -89,62 +89,62 @@ type handler func(ctx context.Context, p *Port, request any) (any, error)
 
 // handlers have one for each operation of the table.
 var handlers = map[string]handler{
-	api.Propose.Name:   handle(api.Propose, (*Port).propose),
-	api.Wait.Name:      handle(api.Wait, (*Port).wait),
-	api.Report.Name:    handle(api.Report, (*Port).report),
-	api.Emit.Name:      handle(api.Emit, (*Port).emit),
-	api.Interrupt.Name: handle(api.Interrupt, (*Port).interrupt),
+	api.Propose.Name:   handlerOf(api.Propose, (*Port).propose),
+	api.Wait.Name:      handlerOf(api.Wait, (*Port).wait),
+	api.Report.Name:    handlerOf(api.Report, (*Port).report),
+	api.Emit.Name:      handlerOf(api.Emit, (*Port).emit),
+	api.Interrupt.Name: handlerOf(api.Interrupt, (*Port).interrupt),
 
-	api.SubmitResponse.Name:         handle(api.SubmitResponse, (*Port).submitResponse),
-	api.Revoke.Name:                 handle(api.Revoke, (*Port).revoke),
-	api.Resolve.Name:                handle(api.Resolve, (*Port).resolve),
-	api.RevokeStandingApproval.Name: handle(api.RevokeStandingApproval, (*Port).revokeStandingApproval),
+	api.SubmitResponse.Name:         handlerOf(api.SubmitResponse, (*Port).submitResponse),
+	api.Revoke.Name:                 handlerOf(api.Revoke, (*Port).revoke),
+	api.Resolve.Name:                handlerOf(api.Resolve, (*Port).resolve),
+	api.RevokeStandingApproval.Name: handlerOf(api.RevokeStandingApproval, (*Port).revokeStandingApproval),
 
-	api.List.Name:    handle(api.List, (*Port).list),
-	api.Show.Name:    handle(api.Show, (*Port).show),
-	api.Explain.Name: handle(api.Explain, (*Port).explain),
-	api.Preview.Name: handle(api.Preview, (*Port).preview),
-	api.Events.Name:  handle(api.Events, (*Port).events),
-	api.Info.Name:    handle(api.Info, (*Port).info),
-	api.PolicyStatus.Name: handle(api.PolicyStatus, func(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
+	api.List.Name:    handlerOf(api.List, (*Port).list),
+	api.Show.Name:    handlerOf(api.Show, (*Port).show),
+	api.Explain.Name: handlerOf(api.Explain, (*Port).explain),
+	api.Preview.Name: handlerOf(api.Preview, (*Port).preview),
+	api.Events.Name:  handlerOf(api.Events, (*Port).events),
+	api.Info.Name:    handlerOf(api.Info, (*Port).info),
+	api.PolicyStatus.Name: handlerOf(api.PolicyStatus, func(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
 		return p.e.reader.describePolicy()
 	}),
-	api.PolicyText.Name: handle(api.PolicyText, func(p *Port, _ context.Context, r api.PolicyTextRequest) (api.PolicyTextReply, error) {
+	api.PolicyText.Name: handlerOf(api.PolicyText, func(p *Port, _ context.Context, r api.PolicyTextRequest) (api.PolicyTextReply, error) {
 		return p.e.reader.readPolicyText(r)
 	}),
-	api.ProofStatus.Name: handle(api.ProofStatus, func(p *Port, ctx context.Context, r api.ProofStatusRequest) (api.ProofStatusReply, error) {
+	api.ProofStatus.Name: handlerOf(api.ProofStatus, func(p *Port, ctx context.Context, r api.ProofStatusRequest) (api.ProofStatusReply, error) {
 		return p.e.cfg.proofs.ProofStatus(ctx, r.Verify)
 	}),
-	api.Receipt.Name: handle(api.Receipt, func(p *Port, ctx context.Context, r api.ReceiptRequest) (api.ReceiptReply, error) {
+	api.Receipt.Name: handlerOf(api.Receipt, func(p *Port, ctx context.Context, r api.ReceiptRequest) (api.ReceiptReply, error) {
 		return p.e.reader.makeReceipt(ctx, r)
 	}),
-	api.CheckReceipt.Name: handle(api.CheckReceipt, func(p *Port, _ context.Context, r api.CheckReceiptRequest) (api.CheckReceiptReply, error) {
+	api.CheckReceipt.Name: handlerOf(api.CheckReceipt, func(p *Port, _ context.Context, r api.CheckReceiptRequest) (api.CheckReceiptReply, error) {
 		if len(r.Receipt) > api.MaxCheckedReceipt {
 			return api.CheckReceiptReply{}, &message.Error{Code: message.CodeTooLarge, What: "the receipt is larger than an engine checks", Hint: "use askance audit check"}
 		}
 		return p.e.cfg.proofs.CheckReceipt(r.Receipt)
 	}),
-	api.Load.Name:                 handle(api.Load, (*Port).load),
-	api.Activity.Name:             handle(api.Activity, (*Port).activity),
-	api.Standings.Name:            handle(api.Standings, (*Port).standingApprovals),
-	api.ShowStandingApproval.Name: handle(api.ShowStandingApproval, (*Port).showStandingApproval),
+	api.Load.Name:                 handlerOf(api.Load, (*Port).load),
+	api.Activity.Name:             handlerOf(api.Activity, (*Port).activity),
+	api.Standings.Name:            handlerOf(api.Standings, (*Port).standingApprovals),
+	api.ShowStandingApproval.Name: handlerOf(api.ShowStandingApproval, (*Port).showStandingApproval),
 
-	api.Start.Name:     handle(api.Start, (*Port).start),
-	api.Heartbeat.Name: handle(api.Heartbeat, (*Port).heartbeat),
-	api.Progress.Name:  handle(api.Progress, (*Port).progress),
-	api.Result.Name:    handle(api.Result, (*Port).result),
-	api.Next.Name: handle(api.Next, func(p *Port, ctx context.Context, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
+	api.Start.Name:     handlerOf(api.Start, (*Port).start),
+	api.Heartbeat.Name: handlerOf(api.Heartbeat, (*Port).heartbeat),
+	api.Progress.Name:  handlerOf(api.Progress, (*Port).progress),
+	api.Result.Name:    handlerOf(api.Result, (*Port).result),
+	api.Next.Name: handlerOf(api.Next, func(p *Port, ctx context.Context, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
 		return p.e.workers.takeTasks(ctx, p.by, p.queues, r)
 	}),
-	api.Ack.Name: handle(api.Ack, func(p *Port, ctx context.Context, r toolcall.AckTaskRequest) (toolcall.AckTaskReply, error) {
+	api.Ack.Name: handlerOf(api.Ack, func(p *Port, ctx context.Context, r toolcall.AckTaskRequest) (toolcall.AckTaskReply, error) {
 		return toolcall.AckTaskReply{}, p.e.workers.ackTask(ctx, p.queues, r)
 	}),
-	api.Keys.Name: handle(api.Keys, func(p *Port, _ context.Context, _ struct{}) (toolcall.EngineKeysReply, error) {
+	api.Keys.Name: handlerOf(api.Keys, func(p *Port, _ context.Context, _ struct{}) (toolcall.EngineKeysReply, error) {
 		return p.e.workers.engineKeys(), nil
 	}),
 }
 
-func handle[Req, Rep any](op api.Op[Req, Rep], do func(*Port, context.Context, Req) (Rep, error)) handler {
+func handlerOf[Req, Rep any](op api.Op[Req, Rep], do func(*Port, context.Context, Req) (Rep, error)) handler {
 	return func(ctx context.Context, p *Port, request any) (any, error) {
 		r, ok := request.(Req)
 		if !ok {
@@ -171,12 +171,12 @@ func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (any, e
 }
 
 func (p *Port) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
-	calls, err := p.e.proposer.propose(ctx, p.by, r)
+	calls, err := p.e.proposer.proposeCalls(ctx, p.by, r)
 	return toolcall.ProposeReply{Calls: p.showCalls(calls)}, err
 }
 
 func (p *Port) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
-	c, err := p.e.responses.Take(ctx, p.by, a)
+	c, err := p.e.responses.TakeResponse(ctx, p.by, a)
 	return p.showOne(c, err)
 }
 
@@ -304,15 +304,15 @@ func (p *Port) seesAll() bool {
 // showCall gives a call to the principal: as much as they may see, and a copy,
 // so that no caller writes into the engine's view.
 func (p *Port) showCall(c *toolcall.Call) *toolcall.Call {
-	return p.e.show(c, p.seesAll())
+	return p.e.showCall(c, p.seesAll())
 }
 
 // Show gives a call as people see it who are no runtime, with its phase, its summary and
 // its risk: for surfaces that read records.
-func (e *Engine) Show(c *toolcall.Call) *toolcall.Call { return e.show(c, false) }
+func (e *Engine) Show(c *toolcall.Call) *toolcall.Call { return e.showCall(c, false) }
 
-// show is the only place that sets what replies say of a call and records do not.
-func (c *core) show(call *toolcall.Call, all bool) *toolcall.Call {
+// showCall is the only place that sets what replies say of a call and records do not.
+func (c *core) showCall(call *toolcall.Call, all bool) *toolcall.Call {
 	call = c.clocks.Mark(call)
 	redacted := call.Redacted()
 	seen := redacted.Clone()
@@ -320,17 +320,17 @@ func (c *core) show(call *toolcall.Call, all bool) *toolcall.Call {
 		seen = call.Clone()
 	}
 	seen.InPhase = call.Phase()
-	seen.Summary, seen.Risk = c.summarize(call, redacted)
+	seen.Summary, seen.Risk = c.summarizeCall(call, redacted)
 	return seen
 }
 
-// summarize says what a call would do, as people see it: also to its runtime, which may
+// summarizeCall says what a call would do, as people see it: also to its runtime, which may
 // pass it on.
-func (c *core) summarize(call, redacted *toolcall.Call) (line string, risk []string) {
+func (c *core) summarizeCall(call, redacted *toolcall.Call) (line string, risk []string) {
 	t, known := c.lines[call.Tool]
 	if !known && call.Definition != nil {
 		if declared := c.view.Tool(call.Definition.Hash); declared != nil { // it has no template: a runtime's words are a claim
-			d := c.definitions.compile(declared)
+			d := c.definitions.compileDefinition(declared)
 			t = summary.Tool{Schema: d.Schema, Claims: d.Claims}
 		}
 	}

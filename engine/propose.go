@@ -32,7 +32,7 @@ type proposer struct {
 	running int
 }
 
-func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
+func (p *proposer) proposeCalls(ctx context.Context, by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
 	calls, declared, err := p.newCalls(by, r)
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (p *proposer) propose(ctx context.Context, by toolcall.Principal, r toolcal
 			return nil, err
 		}
 	}
-	release, err := p.reserve(r, calls)
+	release, err := p.reservePlaces(r, calls)
 	if err != nil {
 		return nil, err
 	}
@@ -101,10 +101,10 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 	return nil
 }
 
-// reserve refuses new calls while the engine has as much to do as it takes on, or keeps
+// reservePlaces refuses new calls while the engine has as much to do as it takes on, or keeps
 // their places, each until release, when its call is counted or was not recorded. A running
 // call is never refused a call of its own, because it would wait for itself.
-func (p *proposer) reserve(r toolcall.ProposeRequest, calls []*toolcall.Call) (release func(*toolcall.Call), err error) {
+func (p *proposer) reservePlaces(r toolcall.ProposeRequest, calls []*toolcall.Call) (release func(*toolcall.Call), err error) {
 	newLocal, kept := 0, map[message.CallID]int{} // of each new call: how many places of running calls
 	for _, c := range calls {
 		if p.view.Call(c.Key) == nil {
@@ -238,7 +238,7 @@ func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *too
 		return checkSameProposal(c, known)
 	}
 	m := toolcall.Load(nil)
-	if err := m.Step(toolcall.Proposed{Base: stamp(), Call: c}); err != nil {
+	if err := m.Step(toolcall.Proposed{Base: baseNow(), Call: c}); err != nil {
 		return nil, err
 	}
 	err := decide.ErrUndecided
@@ -322,7 +322,7 @@ func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolc
 		return c, nil
 	}
 	if err == nil {
-		return p.update(ctx, "interrupt", c.Key, p.self(), closeInterrupted)
+		return p.update(ctx, "interrupt", c.Key, p.selfPrincipal(), closeInterrupted)
 	}
 	p.log.Warn("a call is on record and does not begin yet: its reply cannot be read", "call", c.Key.String(), "error", err)
 	p.runInBackground(func(ctx context.Context) { p.beginLater(ctx, m, sent) })
@@ -340,7 +340,7 @@ func (p *proposer) beginLater(ctx context.Context, m *toolcall.Machine, sent tim
 			p.keeper.performEffects(c, m.Effects(), sent)
 			return
 		case err == nil:
-			_, err = p.update(ctx, "interrupt", c.Key, p.self(), closeInterrupted)
+			_, err = p.update(ctx, "interrupt", c.Key, p.selfPrincipal(), closeInterrupted)
 			if err == nil || errors.Is(err, message.ErrFinished) {
 				return
 			}
@@ -394,7 +394,7 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 		out.Calls[i] = p.e.proposer.previewCall(ctx, c)
 	}
 	if p.by.Role != toolcall.RoleRuntime && len(calls) == 1 && out.Calls[0].Decision != nil {
-		if out.Calls[0].Trace, _, err = p.e.proposer.judge.Trace(ctx, p.e.proposer.snapshot(ctx, calls[0])); err != nil {
+		if out.Calls[0].Trace, _, err = p.e.proposer.judge.Trace(ctx, p.e.proposer.snapshotOf(ctx, calls[0])); err != nil {
 			return api.PreviewReply{}, err
 		}
 	}
@@ -402,10 +402,10 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 }
 
 func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.PreviewedCall {
-	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Refused: p.judge.Unfit(p.snapshot(ctx, c))}
+	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Refused: p.judge.WhyUnfit(p.snapshotOf(ctx, c))}
 	decided := c.Clone()
 	if out.Refused == "" {
-		v := p.standing.Consult(ctx, c, p.budgets.Look)
+		v := p.standing.Consult(ctx, c, p.budgets.PreviewClaim)
 		if by, standing := p.standing.ResponseFor(ctx, c, v.Decision, couldSpend); standing != "" {
 			v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
 		}
@@ -413,7 +413,7 @@ func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.Previe
 		decide.NoteStandingApprovals(&decision, v.StandingApprovals)
 		out.Decision, decided.Decision, decided.Redact = &decision, &decision, v.Decision.Redact
 	}
-	out.Summary, out.Risk = p.summarize(decided, decided.Redacted())
+	out.Summary, out.Risk = p.summarizeCall(decided, decided.Redacted())
 	return out
 }
 
@@ -451,7 +451,7 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 		return api.PreviewReply{Bundle: p.policy.Hash(), Calls: []api.PreviewedCall{out}}, nil
 	}
 	out.Decision = after.Redacted().Decision
-	out.Summary, out.Risk = p.summarize(after, after.Redacted())
+	out.Summary, out.Risk = p.summarizeCall(after, after.Redacted())
 	switch after.State {
 	case message.ToolCallAsking:
 		tally := after.Tally()
@@ -466,6 +466,6 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 
 // couldSpend reports why a standing approval could not be used for a call.
 func couldSpend(_ context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
-	_, err := l.Spend(c.Key, c.Input, amount, stamp().At)
+	_, err := l.Spend(c.Key, c.Input, amount, baseNow().At)
 	return err
 }

@@ -107,7 +107,7 @@ func (q *reader) callsOfSession(ctx context.Context, session toolcall.Key, r too
 // newList makes a list of what a request asks for, as its reader may see it.
 func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (*view.List, error) {
 	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: func(c *toolcall.Call) string {
-		line, _ := q.summarize(c, c) // the list passes the redacted call, too
+		line, _ := q.summarizeCall(c, c) // the list passes the redacted call, too
 		return line
 	}}
 	if r.Mine {
@@ -325,7 +325,7 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 // reportLoad answers a LoadRequest: from memory or, if the window reaches
 // further back, from the journal.
 func (q *reader) reportLoad(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
-	now := stamp().At
+	now := baseNow().At
 	if !r.Window() {
 		return q.view.Reviewers.Report(now), nil
 	}
@@ -364,7 +364,7 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 		return toolcall.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
 	}
 	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Definition: c.Definition, Parent: c.Parent, Decision: c.Redacted().Decision, StandingApprovals: []toolcall.StandingStatus{}}
-	now := stamp().At
+	now := baseNow().At
 	for _, id := range c.Decision.StandingApprovals() {
 		l, err := q.standing.Last(ctx, id)
 		if err != nil {
@@ -375,9 +375,9 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	if out.Recorded, err = q.recordedExplanation(ctx, c); err != nil {
 		return toolcall.ExplainReply{}, err
 	}
-	s, ctx := q.snapshot(ctx, c), permission.WithTrial(ctx)
+	s, ctx := q.snapshotOf(ctx, c), permission.WithTrial(ctx)
 	if q.policy.Hash() != "" {
-		s = s.WithBudgets(q.standing.Consult(ctx, c, q.budgets.Look).Exhausted)
+		s = s.WithBudgets(q.standing.Consult(ctx, c, q.budgets.PreviewClaim).Exhausted)
 	}
 	out.Trace, out.Withheld, err = q.judge.Trace(ctx, s)
 	return out, err

@@ -74,7 +74,7 @@ func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, r
 			}
 		}
 		state.Phase, state.Reason = toolcall.ReplyInterrupted, reason
-		f := rp.store.NewRecord(by, stamp().At)
+		f := rp.store.NewRecord(by, baseNow().At)
 		f.Reply = &state
 		return f, nil
 	})
@@ -96,7 +96,7 @@ func (rp *replies) completeReply(ctx context.Context, by toolcall.Principal, rep
 			return nil, errNoChange
 		}
 		state.Completed = true
-		f := rp.store.NewRecord(by, stamp().At)
+		f := rp.store.NewRecord(by, baseNow().At)
 		f.Reply, f.End = &state, end
 		return f, nil
 	})
@@ -145,7 +145,7 @@ func (rp *replies) endReply(ctx context.Context, reply toolcall.Key) error {
 			return nil, errNoChange
 		}
 		state.Phase = toolcall.ReplyEnded
-		f := rp.store.NewRecord(rp.self(), stamp().At)
+		f := rp.store.NewRecord(rp.selfPrincipal(), baseNow().At)
 		f.Reply = &state
 		return f, nil
 	})
@@ -162,7 +162,7 @@ func (rp *replies) closeReply(ctx context.Context, reply toolcall.Key, seq uint6
 		rp.lookLater(reply) // not seen to the end; a job does not wait for the watch
 		return
 	}
-	if _, err := rp.closeCalls(ctx, rp.self(), reply, seq); err != nil && ctx.Err() == nil {
+	if _, err := rp.closeCalls(ctx, rp.selfPrincipal(), reply, seq); err != nil && ctx.Err() == nil {
 		rp.log.Warn("an interrupt could not be carried out; it is tried again", "reply", reply.String(), "error", err)
 		rp.lookLater(reply)
 	}
@@ -172,7 +172,7 @@ func closeInterrupted(_ context.Context, m *toolcall.Machine) error {
 	if m.Call().State == message.ToolCallFinished {
 		return errNoChange
 	}
-	return m.Step(toolcall.Interrupted{Base: stamp()})
+	return m.Step(toolcall.Interrupted{Base: baseNow()})
 }
 
 func interruptedError(reply toolcall.Key) error {
@@ -220,7 +220,7 @@ func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, sessi
 		if state.Runtime != "" && !news {
 			return nil, errNoChange
 		}
-		f = s.store.NewRecord(by, stamp().At)
+		f = s.store.NewRecord(by, baseNow().At)
 		next.Runtime = by.Name
 		f.Session = &next
 		return f, nil

@@ -37,7 +37,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		if err := checkQueue("start", c, queues); err != nil {
 			return err
 		}
-		t := w.tool(c.Tool)
+		t := w.toolNamed(c.Tool)
 		switch {
 		case c.Open() && c.Placement != toolcall.PlaceRemote:
 			return &message.Error{Code: message.CodeState, Op: "start", What: "the call does not run on a worker", Hint: "start only tasks that the queue delivered"}
@@ -58,7 +58,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 				return err
 			}
 		}
-		base := stamp() // what was read above may have taken long
+		base := baseNow() // what was read above may have taken long
 		if c = m.Call(); c.Open() && c.Attempt.Grant != nil && !base.At.Before(c.Attempt.Grant.Expires) {
 			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it is offered again"}
 		}
@@ -85,8 +85,8 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 	}
 	reply := toolcall.StartReply{
 		Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Request: r.Request, Nonce: c.Attempt.Grant.Nonce, Fresh: fresh,
-		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeat(claimTime(c)).Milliseconds(),
-		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: stamp().At,
+		LeaseMS: c.Attempt.LeaseMS, HeartbeatMS: heartbeatInterval(claimTime(c)).Milliseconds(),
+		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: baseNow().At,
 	}
 	return reply, reply.Sign(w.cfg.signer.SigningKey())
 }
@@ -218,7 +218,7 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool
-		return m.Step(toolcall.Resulted{Base: stamp(), Attempt: r.Attempt, Claim: r.Claim, Result: res, Digest: c.SealResult(digest)})
+		return m.Step(toolcall.Resulted{Base: baseNow(), Attempt: r.Attempt, Claim: r.Claim, Result: res, Digest: c.SealResult(digest)})
 	})
 	switch {
 	case err == nil:
@@ -239,9 +239,9 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 // tool is not idempotent. After too many returns in a row an operator has to look.
 func (w *workers) returnTask(m *toolcall.Machine, ev toolcall.Returned) error {
 	c := m.Call()
-	ev.Base, ev.Reason = stamp(), clipText(ev.Reason)
+	ev.Base, ev.Reason = baseNow(), clipText(ev.Reason)
 	times := c.TimesReturned() + 1
-	ev.RetryAt = ev.At.Add(w.tool(c.Tool).backoff(times))
+	ev.RetryAt = ev.At.Add(w.toolNamed(c.Tool).backoffAfter(times))
 	if err := m.Step(ev); err != nil || times < toolcall.MaxReturns {
 		return err
 	}
@@ -303,7 +303,7 @@ func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r t
 			return nil, err
 		}
 		res := r.Result
-		f := w.store.NewRecord(by, stamp().At)
+		f := w.store.NewRecord(by, baseNow().At)
 		f.Call, f.Note = next, &toolcall.Note{What: "late_result", Attempt: r.Attempt, Result: &res, Text: next.SealResult(digest)}
 		f.Call.Seq = 0
 		return f, nil

@@ -22,8 +22,8 @@ type counts struct {
 	recent []time.Time // of answers of any kind, those of the last hour, in order
 }
 
-// vote counts one.
-func (c *counts) vote(kind toolcall.ResponseKind, took time.Duration) {
+// countVote counts one.
+func (c *counts) countVote(kind toolcall.ResponseKind, took time.Duration) {
 	switch kind {
 	case toolcall.ResponseApprove:
 		c.load.Approved++
@@ -49,8 +49,8 @@ func (c *counts) vote(kind toolcall.ResponseKind, took time.Duration) {
 // count as so many.
 const maxRecent = 10_000
 
-// note remembers when an answer came.
-func (c *counts) note(at time.Time) { c.recent = addRecent(c.recent, at) }
+// noteAnswer remembers when an answer came.
+func (c *counts) noteAnswer(at time.Time) { c.recent = addRecent(c.recent, at) }
 
 // addRecent adds an instant to those that are kept, in their order, and drops
 // what is no longer needed. Clocks of engines differ, so an instant may be
@@ -74,7 +74,7 @@ func firstWithin(recent []time.Time, now time.Time, window time.Duration) int {
 	return sort.Search(len(recent), func(i int) bool { return now.Sub(recent[i]) < window })
 }
 
-func (c *counts) report(name string, now time.Time) toolcall.ReviewerLoad {
+func (c *counts) loadOf(name string, now time.Time) toolcall.ReviewerLoad {
 	out := c.load
 	out.Name, out.MedianMS = name, c.took.median().Milliseconds()
 	out.LastMinute, out.LastHour = countWithin(c.recent, now, time.Minute), countWithin(c.recent, now, time.Hour)

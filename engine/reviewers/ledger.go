@@ -56,9 +56,9 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	q := l.open[c.Key]
 	if q != nil {
 		for _, v := range c.Votes[min(q.votes, len(c.Votes)):] {
-			l.vote(q, v)
+			l.countVote(q, v)
 		}
-		l.sums.assign(q, nil, nil)
+		l.sums.assignRequest(q, nil, nil)
 	}
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		delete(l.open, c.Key)
@@ -75,7 +75,7 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	}
 	q.digest, q.votes, q.asks = c.Digest, len(c.Votes), &c.Request.Requirement
 	people, groups := waitsFor(c)
-	l.sums.assign(q, people, groups)
+	l.sums.assignRequest(q, people, groups)
 	l.onRecord(c.Key)
 }
 
@@ -87,19 +87,19 @@ func openedAt(f *toolcall.EventRecord) time.Time {
 	return f.At
 }
 
-// assign replaces those for whose word an approval request waits.
-func (s *sums) assign(q *request, people, groups []string) {
+// assignRequest replaces those for whose word an approval request waits.
+func (s *sums) assignRequest(q *request, people, groups []string) {
 	for _, set := range []struct {
 		before, now []string
 		of          *map[string]*counts
 	}{{q.people, people, &s.people}, {q.groups, groups, &s.groups}} {
 		for _, n := range set.before {
-			if c := s.counts(set.of, n); c != nil {
+			if c := s.countsOf(set.of, n); c != nil {
 				c.load.Open--
 			}
 		}
 		for _, n := range set.now {
-			if c := s.counts(set.of, n); c != nil {
+			if c := s.countsOf(set.of, n); c != nil {
 				c.load.Open++
 			}
 		}
@@ -107,8 +107,8 @@ func (s *sums) assign(q *request, people, groups []string) {
 	q.people, q.groups = people, groups
 }
 
-// counts gives those of a name; nil beyond MaxNames.
-func (s *sums) counts(of *map[string]*counts, name string) *counts {
+// countsOf gives those of a name; nil beyond MaxNames.
+func (s *sums) countsOf(of *map[string]*counts, name string) *counts {
 	if *of == nil {
 		*of = map[string]*counts{}
 	}
@@ -129,16 +129,16 @@ func (s *sums) counts(of *map[string]*counts, name string) *counts {
 	return c
 }
 
-// vote counts a vote for the person, and for those of the asked groups in which
+// countVote counts a vote for the person, and for those of the asked groups in which
 // they were. When it came counts for the limits, in any window.
-func (l *Ledger) vote(q *request, v toolcall.Vote) {
+func (l *Ledger) countVote(q *request, v toolcall.Vote) {
 	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: requiredFor(q.asks, v)}
-	if l.span.holds(e.at) {
-		l.sums.vote(e)
+	if l.span.holdsTime(e.at) {
+		l.sums.countVote(e)
 	}
 	l.log.add(e)
-	if c := l.sums.counts(&l.sums.people, e.who); c != nil {
-		c.note(e.at)
+	if c := l.sums.countsOf(&l.sums.people, e.who); c != nil {
+		c.noteAnswer(e.at)
 	}
 }
 
@@ -158,13 +158,13 @@ func requiredFor(r *toolcall.Requirement, v toolcall.Vote) []string {
 	return removeDuplicates(out)
 }
 
-func (s *sums) vote(e entry) {
-	if c := s.counts(&s.people, e.who); c != nil {
-		c.vote(e.kind, e.took)
+func (s *sums) countVote(e entry) {
+	if c := s.countsOf(&s.people, e.who); c != nil {
+		c.countVote(e.kind, e.took)
 	}
 	for _, g := range e.groups {
-		if c := s.counts(&s.groups, g); c != nil {
-			c.vote(e.kind, e.took)
+		if c := s.countsOf(&s.groups, g); c != nil {
+			c.countVote(e.kind, e.took)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if to != "" {
-		if n, full := l.full(to); full {
+		if n, full := l.isFull(to); full {
 			return nil, overLimit(fmt.Sprintf("%s has %d open approval requests already, the limit of open approval requests for one reviewer is %d", to, n, l.limits.MaxOpen), "hand it over to another approver")
 		}
 	}
@@ -50,7 +50,7 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 			return nil, overLimit(fmt.Sprintf("%s has answered %d approval requests within %s, the limit is %d", who, n, limit.words, limit.most), "look at the next one for longer, and try again")
 		}
 	}
-	giving := l.give(call, to)
+	giving := l.giveRequest(call, to)
 	if l.limits.PerMinute <= 0 && l.limits.PerHour <= 0 {
 		return func(bool) { giving() }, nil
 	}
@@ -91,17 +91,17 @@ func (l *Ledger) Assign(call toolcall.Key, r toolcall.Requirement) (done func(),
 			continue
 		}
 		users := removeDuplicates(p.Users)
-		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.full(n); return full })
+		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.isFull(n); return full })
 		if len(free) < min(max(r.Quorum, 1), len(users)) {
 			return nil, overLimit(fmt.Sprintf("those who may answer it (%s) have as many open approval requests as one reviewer may have: the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again when they have answered some")
 		}
 	}
-	return l.give(call, removeDuplicates(all)...), nil
+	return l.giveRequest(call, removeDuplicates(all)...), nil
 }
 
-// full reports whether a person may be given no further approval request, and how many
+// isFull reports whether a person may be given no further approval request, and how many
 // they have.
-func (l *Ledger) full(name string) (int, bool) {
+func (l *Ledger) isFull(name string) (int, bool) {
 	n := len(l.given[name])
 	if c := l.sums.people[name]; c != nil {
 		n += c.load.Open
@@ -109,8 +109,8 @@ func (l *Ledger) full(name string) (int, bool) {
 	return n, l.limits.MaxOpen > 0 && n >= l.limits.MaxOpen
 }
 
-// give counts an approval request as given to people until it is on record.
-func (l *Ledger) give(call toolcall.Key, people ...string) (done func()) {
+// giveRequest counts an approval request as given to people until it is on record.
+func (l *Ledger) giveRequest(call toolcall.Key, people ...string) (done func()) {
 	if l.limits.MaxOpen <= 0 {
 		return func() {}
 	}

@@ -32,7 +32,7 @@ const MaxLog = 1 << 16
 // span is a window of time. The zero value is all of it.
 type span struct{ since, until time.Time }
 
-func (s span) holds(at time.Time) bool {
+func (s span) holdsTime(at time.Time) bool {
 	return !at.Before(s.since) && (s.until.IsZero() || at.Before(s.until))
 }
 
@@ -67,8 +67,8 @@ func (l *log) add(e entry) {
 	l.next = (l.next + 1) % most
 }
 
-// covers reports whether everything in the window is in memory.
-func (l *log) covers(s span) bool { return !l.lost || l.before.Before(s.since) }
+// coversSpan reports whether everything in the window is in memory.
+func (l *log) coversSpan(s span) bool { return !l.lost || l.before.Before(s.since) }
 
 // Keep sets how many answers are kept one by one instead of MaxLog, before the
 // first record.
@@ -88,7 +88,7 @@ func Within(since, until time.Time) *Ledger {
 func (l *Ledger) Report(now time.Time) toolcall.LoadReply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.report(&l.sums, l.span, now)
+	return l.reportSpan(&l.sums, l.span, now)
 }
 
 // Window is Report with the answers of a window alone. It reports whether the
@@ -98,30 +98,30 @@ func (l *Ledger) Window(since, until, now time.Time) (toolcall.LoadReply, bool) 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := span{since, until}
-	if !l.log.covers(s) {
+	if !l.log.coversSpan(s) {
 		return toolcall.LoadReply{}, false
 	}
 	var in sums
 	for _, q := range l.open {
-		in.assign(&request{}, q.people, q.groups)
+		in.assignRequest(&request{}, q.people, q.groups)
 	}
 	for _, e := range l.log.ring {
-		if s.holds(e.at) {
-			in.vote(e)
+		if s.holdsTime(e.at) {
+			in.countVote(e)
 		}
 	}
 	for name, c := range l.sums.people {
 		if countWithin(c.recent, now, kept) == 0 {
 			continue
 		}
-		if n := in.counts(&in.people, name); n != nil {
+		if n := in.countsOf(&in.people, name); n != nil {
 			n.recent = c.recent
 		}
 	}
-	return l.report(&in, s, now), true
+	return l.reportSpan(&in, s, now), true
 }
 
-func (l *Ledger) report(in *sums, s span, now time.Time) toolcall.LoadReply {
+func (l *Ledger) reportSpan(in *sums, s span, now time.Time) toolcall.LoadReply {
 	out := toolcall.LoadReply{
 		At: now, Since: s.since, Until: s.until, Open: len(l.open), Limits: l.limits, Refused: l.refused,
 		People: listLoads(in.people, now), Groups: listLoads(in.groups, now), Others: len(in.others),
@@ -142,7 +142,7 @@ func isIdle(r toolcall.ReviewerLoad) bool { return r == (toolcall.ReviewerLoad{N
 func listLoads(of map[string]*counts, now time.Time) []toolcall.ReviewerLoad {
 	out := make([]toolcall.ReviewerLoad, 0, len(of))
 	for _, name := range slices.SortedFunc(maps.Keys(of), cmp.Compare[string]) {
-		out = append(out, of[name].report(name, now))
+		out = append(out, of[name].loadOf(name, now))
 	}
 	return out
 }

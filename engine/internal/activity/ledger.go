@@ -91,15 +91,15 @@ func newNames() names { return names{ids: map[string]uint16{}, list: []string{Ot
 // maxName is how many bytes of a name count.
 const maxName = 200
 
-func clip(name string) string {
+func clipName(name string) string {
 	if len(name) <= maxName {
 		return name
 	}
 	return strings.ToValidUTF8(name[:maxName], "") + "…"
 }
 
-func (n *names) id(name string) uint16 {
-	name = clip(name)
+func (n *names) idOf(name string) uint16 {
+	name = clipName(name)
 	if id, known := n.ids[name]; known || name == Other {
 		return id
 	}
@@ -138,19 +138,19 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	e := event{at: seconds(f.At), took: unknownTime, tool: l.toolOf(c), agent: l.agents.id(c.Agent)}
+	e := event{at: secondsOf(f.At), took: unknownTime, tool: l.toolOf(c), agent: l.agents.idOf(c.Agent)}
 	if c.Decision != nil {
-		e.rule = l.rules.id(c.Decision.Rule)
+		e.rule = l.rules.idOf(c.Decision.Rule)
 	} else {
-		e.rule = l.rules.id("")
+		e.rule = l.rules.idOf("")
 	}
 	edited := false
 	for _, s := range f.Path {
 		edited = edited || toolcall.Cause(s.Cause) == toolcall.CauseEdit
-		l.take(e, toolcall.Cause(s.Cause), edited, f)
+		l.countStep(e, toolcall.Cause(s.Cause), edited, f)
 	}
 	if c.State != message.ToolCallAsking {
-		delete(l.since, l.hash(c))
+		delete(l.since, l.hashCall(c))
 	}
 	if w := c.Attempt.Worker; w != "" && (f.By.Name == w || c.Cause == string(toolcall.CauseStart)) {
 		l.Workers.Hear(w, c.Queue(), f.At)
@@ -161,23 +161,23 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 // tools.
 func (l *Ledger) toolOf(c *toolcall.Call) uint16 {
 	if toolcall.Cause(c.Cause) == toolcall.CauseRefuse || c.Definition != nil && len(l.tools.list) > maxDeclared {
-		return l.tools.ids[clip(c.Tool)] // 0, of Other, if it has none
+		return l.tools.ids[clipName(c.Tool)] // 0, of Other, if it has none
 	}
-	return l.tools.id(c.Tool)
+	return l.tools.idOf(c.Tool)
 }
 
 // AskedAt is when the open request for approval of a call was made; zero: not known.
 func (l *Ledger) AskedAt(c *toolcall.Call) time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	if since, known := l.since[l.hash(c)]; known {
+	if since, known := l.since[l.hashCall(c)]; known {
 		return time.Unix(0, since).UTC()
 	}
 	return time.Time{}
 }
 
-// take counts one step of a record.
-func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.EventRecord) {
+// countStep counts one step of a record.
+func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, f *toolcall.EventRecord) {
 	c := f.Call
 	switch cause {
 	case toolcall.CausePropose:
@@ -185,32 +185,32 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 	case toolcall.CauseAllow:
 		switch {
 		case edited:
-			l.decide(e, approved, f)
+			l.countDecision(e, approved, f)
 			return
 		case c.Decision != nil && c.Decision.Standing != "":
 			l.add(e, standing)
 		}
 		l.add(e, allowed)
-		l.note(e, f)
+		l.keepDecision(e, f)
 	case toolcall.CauseAsk:
-		if _, open := l.since[l.hash(c)]; !open {
-			l.since[l.hash(c)] = f.At.UnixNano()
+		if _, open := l.since[l.hashCall(c)]; !open {
+			l.since[l.hashCall(c)] = f.At.UnixNano()
 			l.add(e, asked)
 		}
 	case toolcall.CauseDeny:
 		l.add(e, denied)
-		l.note(e, f)
+		l.keepDecision(e, f)
 	case toolcall.CauseRefuse:
 		l.add(e, refused)
-		l.note(e, f)
+		l.keepDecision(e, f)
 	case toolcall.CauseApprove:
-		l.decide(e, approved, f)
+		l.countDecision(e, approved, f)
 	case toolcall.CauseReject:
-		l.decide(e, rejected, f)
+		l.countDecision(e, rejected, f)
 	case toolcall.CauseRespond:
-		l.decide(e, responded, f)
+		l.countDecision(e, responded, f)
 	case toolcall.CauseExpire:
-		l.decide(e, expired, f)
+		l.countDecision(e, expired, f)
 	case toolcall.CauseStart:
 		e.took = millisBetween(c.Attempt.OfferedAt, c.Attempt.StartedAt)
 		l.add(e, started)
@@ -220,9 +220,9 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 		l.add(e, blocked)
 	case toolcall.CauseResult:
 		e.took = millisBetween(c.Attempt.StartedAt, f.At)
-		l.finish(e, c)
+		l.countFinished(e, c)
 	case toolcall.CauseResolve, toolcall.CauseBypass:
-		l.finish(e, c)
+		l.countFinished(e, c)
 	case toolcall.CauseRevoke:
 		l.add(e, revoked)
 	case toolcall.CauseInterrupt:
@@ -231,17 +231,17 @@ func (l *Ledger) take(e event, cause toolcall.Cause, edited bool, f *toolcall.Ev
 	}
 }
 
-// decide counts what ended a request for approval.
-func (l *Ledger) decide(e event, k kind, f *toolcall.EventRecord) {
-	if since, known := l.since[l.hash(f.Call)]; known {
+// countDecision counts what ended a request for approval.
+func (l *Ledger) countDecision(e event, k kind, f *toolcall.EventRecord) {
+	if since, known := l.since[l.hashCall(f.Call)]; known {
 		e.took = millisBetween(time.Unix(0, since), f.At)
 	}
 	l.add(e, k)
-	l.note(e, f)
+	l.keepDecision(e, f)
 }
 
-// finish counts a call that ran.
-func (l *Ledger) finish(e event, c *toolcall.Call) {
+// countFinished counts a call that ran.
+func (l *Ledger) countFinished(e event, c *toolcall.Call) {
 	if c.Result != nil && c.Result.State == message.ToolResultSuccess {
 		l.add(e, succeeded)
 		return
@@ -249,19 +249,19 @@ func (l *Ledger) finish(e event, c *toolcall.Call) {
 	l.add(e, failed)
 }
 
-// hash stands for a call: two calls with one hash would get a wrong time, and no more.
-func (l *Ledger) hash(c *toolcall.Call) uint64 {
+// hashCall stands for a call: two calls with one hash would get a wrong time, and no more.
+func (l *Ledger) hashCall(c *toolcall.Call) uint64 {
 	return toolcall.HashIDs(string(c.Session), string(c.Reply), string(c.Call))
 }
 
 func (l *Ledger) add(e event, k kind) {
 	e.kind = k
 	l.total.add(e)
-	l.store(e)
+	l.keepEvent(e)
 }
 
-// store keeps an event among the latest.
-func (l *Ledger) store(e event) {
+// keepEvent keeps an event among the latest.
+func (l *Ledger) keepEvent(e event) {
 	var last *chunk
 	if n := len(l.chunks); n > 0 {
 		last = l.chunks[n-1]
@@ -286,8 +286,8 @@ func (l *Ledger) store(e event) {
 	last.n++
 }
 
-// note keeps a decision for the list of recent ones.
-func (l *Ledger) note(e event, f *toolcall.EventRecord) {
+// keepDecision keeps a decision for the list of recent ones.
+func (l *Ledger) keepDecision(e event, f *toolcall.EventRecord) {
 	d := toolcall.RecentDecision{Key: f.Call.Key, Tool: f.Call.Tool, Agent: f.Call.Agent, Verdict: f.Verdict(), At: f.At}
 	if f.By.Role == toolcall.RoleApprover {
 		d.By = f.By.Name
@@ -306,7 +306,7 @@ func (l *Ledger) note(e event, f *toolcall.EventRecord) {
 	l.next = (l.next + 1) % MaxDecisions
 }
 
-func seconds(at time.Time) uint32 {
+func secondsOf(at time.Time) uint32 {
 	return uint32(min(max(at.Unix(), 0), math.MaxUint32))
 }
 

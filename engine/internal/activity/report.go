@@ -29,7 +29,7 @@ type window struct {
 	byTool, byAgent   bool
 }
 
-func (w window) holds(e event) bool {
+func (w window) holdsEvent(e event) bool {
 	return e.at >= w.from && e.at < w.until && (!w.byTool || e.tool == w.tool) && (!w.byAgent || e.agent == w.agent)
 }
 
@@ -40,13 +40,13 @@ func (l *Ledger) Report(r toolcall.ActivityRequest, now time.Time) (toolcall.Act
 	}
 	l.mu.RLock()
 	defer l.mu.RUnlock()
-	w, err := l.window(r, now)
+	w, err := l.alignWindow(r, now)
 	if err != nil {
 		return toolcall.ActivityReply{}, err
 	}
 	out := toolcall.ActivityReply{At: now, Since: r.Since, Until: r.Until, StepMS: int64(w.step) * 1000, Queues: []toolcall.ActivityQueue{}}
 	if l.forgotten > 0 && w.from <= l.forgotten {
-		out.CompleteSince = instant(l.forgotten + 1)
+		out.CompleteSince = timeOf(l.forgotten + 1)
 	}
 	whole := r.Since.IsZero() && r.Until.IsZero() && !w.byTool && !w.byAgent
 	buckets := make([]counts, (w.until-w.from+w.step-1)/w.step)
@@ -56,7 +56,7 @@ func (l *Ledger) Report(r toolcall.ActivityRequest, now time.Time) (toolcall.Act
 			continue
 		}
 		for _, e := range c.events[:c.n] {
-			if w.holds(e) {
+			if w.holdsEvent(e) {
 				buckets[(e.at-w.from)/w.step][e.kind]++
 				if !whole {
 					in.add(e)
@@ -69,18 +69,18 @@ func (l *Ledger) Report(r toolcall.ActivityRequest, now time.Time) (toolcall.Act
 	}
 	out.Buckets = make([]toolcall.ActivityBucket, len(buckets))
 	for i := range buckets {
-		out.Buckets[i] = toolcall.ActivityBucket{Start: instant(w.from + uint32(i)*w.step), ActivityCounts: buckets[i].reply()}
+		out.Buckets[i] = toolcall.ActivityBucket{Start: timeOf(w.from + uint32(i)*w.step), ActivityCounts: buckets[i].toReply()}
 	}
-	l.describe(&out, in)
-	out.Recent = l.latest(r)
+	l.fillDerived(&out, in)
+	out.Recent = l.latestDecisions(r)
 	return out, nil
 }
 
-// window makes the bounds whole: from a multiple of the step on.
-func (l *Ledger) window(r toolcall.ActivityRequest, now time.Time) (window, error) {
-	w := window{from: seconds(r.Since), until: seconds(now) + 1, step: uint32(r.StepMS / 1000)}
+// alignWindow makes the bounds whole: from a multiple of the step on.
+func (l *Ledger) alignWindow(r toolcall.ActivityRequest, now time.Time) (window, error) {
+	w := window{from: secondsOf(r.Since), until: secondsOf(now) + 1, step: uint32(r.StepMS / 1000)}
 	if !r.Until.IsZero() {
-		w.until = seconds(r.Until)
+		w.until = secondsOf(r.Until)
 	}
 	if r.Since.IsZero() {
 		w.from = w.until - 1
@@ -107,68 +107,68 @@ func (l *Ledger) window(r toolcall.ActivityRequest, now time.Time) (window, erro
 
 // find is id for a name that is not noted if it is new.
 func (n *names) find(name string) uint16 {
-	name = clip(name)
+	name = clipName(name)
 	if id, known := n.ids[name]; known || name == Other {
 		return id
 	}
 	return MaxNames + 1 // of no event
 }
 
-// describe fills in what follows from sums.
-func (l *Ledger) describe(out *toolcall.ActivityReply, in sums) {
+// fillDerived fills in what follows from sums.
+func (l *Ledger) fillDerived(out *toolcall.ActivityReply, in sums) {
 	byTool, byRule, byAgent, byCell := map[uint16]*counts{}, map[uint16]*counts{}, map[uint16]*counts{}, map[cell]*counts{}
 	var total counts
 	for k, c := range in.cells {
 		total.merge(c)
-		at(byTool, k.tool()).merge(c)
-		at(byRule, k.rule()).merge(c)
-		at(byAgent, k.agent()).merge(c)
-		at(byCell, cellOf(k.tool(), k.rule(), 0)).merge(c)
+		countsAt(byTool, k.tool()).merge(c)
+		countsAt(byRule, k.rule()).merge(c)
+		countsAt(byAgent, k.agent()).merge(c)
+		countsAt(byCell, cellOf(k.tool(), k.rule(), 0)).merge(c)
 	}
-	out.Total = total.reply()
+	out.Total = total.toReply()
 	var all [spans]times
 	out.ByTool = make([]toolcall.ActivityTool, 0, len(byTool))
-	for _, s := range shares(byTool, l.tools.list) {
+	for _, s := range sharesByName(byTool, l.tools.list) {
 		t := toolcall.ActivityTool{ActivityShare: s}
 		of := in.times[l.tools.find(s.Name)]
 		if of == nil {
 			of = &[spans]times{}
 		}
 		for i, to := range [spans]*toolcall.ActivityTimes{&t.ToDecision, &t.Queued, &t.Run} {
-			*to = of[i].reply()
+			*to = of[i].toReply()
 			all[i].merge(&of[i])
 		}
 		out.ByTool = append(out.ByTool, t)
 	}
-	out.ToDecision, out.Queued, out.Run = all[toDecision].reply(), all[queued].reply(), all[run].reply()
-	out.ByRule, out.ByAgent = shares(byRule, l.rules.list), shares(byAgent, l.agents.list)
+	out.ToDecision, out.Queued, out.Run = all[toDecision].toReply(), all[queued].toReply(), all[run].toReply()
+	out.ByRule, out.ByAgent = sharesByName(byRule, l.rules.list), sharesByName(byAgent, l.agents.list)
 	out.ByToolAndRule = make([]toolcall.ActivityCell, 0, len(byCell))
 	for k, c := range byCell {
-		out.ByToolAndRule = append(out.ByToolAndRule, toolcall.ActivityCell{Tool: l.tools.list[k.tool()], Rule: l.rules.list[k.rule()], ActivityCounts: c.reply()})
+		out.ByToolAndRule = append(out.ByToolAndRule, toolcall.ActivityCell{Tool: l.tools.list[k.tool()], Rule: l.rules.list[k.rule()], ActivityCounts: c.toReply()})
 	}
 	slices.SortFunc(out.ByToolAndRule, func(a, b toolcall.ActivityCell) int {
 		return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Rule, b.Rule))
 	})
 }
 
-func at[K comparable](m map[K]*counts, k K) *counts {
+func countsAt[K comparable](m map[K]*counts, k K) *counts {
 	if m[k] == nil {
 		m[k] = &counts{}
 	}
 	return m[k]
 }
 
-// shares are counts by name, in the order of the names.
-func shares(of map[uint16]*counts, names []string) []toolcall.ActivityShare {
+// sharesByName are counts by name, in the order of the names.
+func sharesByName(of map[uint16]*counts, names []string) []toolcall.ActivityShare {
 	out := make([]toolcall.ActivityShare, 0, len(of))
 	for _, id := range slices.SortedFunc(maps.Keys(of), func(a, b uint16) int { return cmp.Compare(names[a], names[b]) }) {
-		out = append(out, toolcall.ActivityShare{Name: names[id], ActivityCounts: of[id].reply()})
+		out = append(out, toolcall.ActivityShare{Name: names[id], ActivityCounts: of[id].toReply()})
 	}
 	return out
 }
 
-// latest are the latest decisions, the last one first.
-func (l *Ledger) latest(r toolcall.ActivityRequest) []toolcall.RecentDecision {
+// latestDecisions are the latest decisions, the last one first.
+func (l *Ledger) latestDecisions(r toolcall.ActivityRequest) []toolcall.RecentDecision {
 	most := min(cmp.Or(r.Recent, defaultRecent), MaxDecisions)
 	out := make([]toolcall.RecentDecision, 0, min(most, len(l.recent)))
 	for i := range l.recent {
@@ -180,4 +180,4 @@ func (l *Ledger) latest(r toolcall.ActivityRequest) []toolcall.RecentDecision {
 	return out
 }
 
-func instant(seconds uint32) time.Time { return time.Unix(int64(seconds), 0).UTC() }
+func timeOf(seconds uint32) time.Time { return time.Unix(int64(seconds), 0).UTC() }

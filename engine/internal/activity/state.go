@@ -56,7 +56,7 @@ func (l *Ledger) State() (State, []byte) {
 	defer l.mu.RUnlock()
 	s := State{
 		Tools: slices.Clone(l.tools.list[1:]), Rules: slices.Clone(l.rules.list[1:]), Agents: slices.Clone(l.agents.list[1:]),
-		Since: make(map[string]int64, len(l.since)), Forgotten: l.forgotten, Recent: slices.Clone(l.recent), Next: l.next, Workers: l.Workers.state(),
+		Since: make(map[string]int64, len(l.since)), Forgotten: l.forgotten, Recent: slices.Clone(l.recent), Next: l.next, Workers: l.Workers.workerStates(),
 	}
 	for hash, at := range l.since {
 		s.Since[fmt.Sprintf("%016x", hash)] = at
@@ -106,7 +106,7 @@ func (l *Ledger) Restore(s State, events []byte) error {
 		names []string
 	}{{&l.tools, s.Tools}, {&l.rules, s.Rules}, {&l.agents, s.Agents}} {
 		for _, name := range n.names {
-			n.of.id(name)
+			n.of.idOf(name)
 		}
 	}
 	for hash, at := range s.Since {
@@ -127,7 +127,7 @@ func (l *Ledger) Restore(s State, events []byte) error {
 		if e.kind >= kinds || !known(e.tool, e.rule, e.agent) {
 			return fmt.Errorf("a stored event has an unknown name or kind")
 		}
-		l.store(e)
+		l.keepEvent(e)
 	}
 	for _, c := range s.Cells {
 		if !known(c.Tool, c.Rule, c.Agent) {

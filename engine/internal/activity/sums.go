@@ -25,7 +25,7 @@ var spanOf = [kinds]int{approved: toDecision, rejected: toDecision, responded: t
 
 type counts [kinds]int
 
-func (c *counts) reply() (out toolcall.ActivityCounts) {
+func (c *counts) toReply() (out toolcall.ActivityCounts) {
 	for k, to := range [kinds]*int{
 		&out.Proposed, &out.Allowed, &out.Standing, &out.Asked, &out.Denied, &out.Refused, &out.Approved, &out.Rejected, &out.Responded, &out.Expired,
 		&out.Started, &out.Retried, &out.Blocked, &out.Succeeded, &out.Failed, &out.Revoked, &out.Interrupted,
@@ -63,7 +63,7 @@ func (t *times) merge(o *times) {
 	}
 }
 
-func (t *times) reply() toolcall.ActivityTimes {
+func (t *times) toReply() toolcall.ActivityTimes {
 	out := toolcall.ActivityTimes{Count: t.n, SumMS: t.sum, P50MS: t.quantile(50), P90MS: t.quantile(90), P99MS: t.quantile(99), Buckets: []toolcall.ActivityUpTo{}}
 	if t.n == 0 {
 		return out

@@ -64,7 +64,7 @@ func (w *Workers) Each(now time.Time, fn func(worker string, queue toolcall.Queu
 	}
 }
 
-func (w *Workers) state() []workerState {
+func (w *Workers) workerStates() []workerState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var out []workerState

@@ -60,18 +60,18 @@ func checkResent(_ context.Context, r *response) error {
 // checkApprover looks at the requirement as it was first issued, and makes the
 // vote.
 func checkApprover(ctx context.Context, r *response) error {
-	r.vote = r.voter.vote(ctx, r.call, r.in, r.now)
+	r.vote = r.voter.voteOf(ctx, r.call, r.in, r.now)
 	if r.call.State != message.ToolCallAsking || r.call.Request == nil {
 		return nil // see "same approval request"
 	}
 	req, name := r.call.Request.Requirement, r.voter.by.Name
 	switch accepted := req.Accepts(r.vote); {
 	case !accepted && req.ExcludeRequester && name == req.Requester:
-		return decide.Forbid(name+" requested this call and cannot respond to its approval request", "ask another approver")
+		return decide.ForbiddenError(name+" requested this call and cannot respond to its approval request", "ask another approver")
 	case !accepted && r.voter.err != nil:
-		return decide.Forbid("the groups of "+name+" cannot be looked up now, and without them "+name+" is not an approver of this approval request", "try again when the directory answers")
+		return decide.ForbiddenError("the groups of "+name+" cannot be looked up now, and without them "+name+" is not an approver of this approval request", "try again when the directory answers")
 	case !accepted:
-		return decide.Forbid(name+" is not an approver of this approval request", "ask one of them")
+		return decide.ForbiddenError(name+" is not an approver of this approval request", "ask one of them")
 	}
 	return nil
 }
@@ -114,11 +114,11 @@ func checkKind(_ context.Context, r *response) error {
 	case r.in.Kind == toolcall.ResponseDelegate:
 		return checkDelegate(req, name, r.in.To)
 	case approves && req.ExcludeEditor && slices.Contains(req.Editors, name):
-		return decide.Forbid(name+" edited these arguments and cannot approve them", "ask another approver, or reject")
+		return decide.ForbiddenError(name+" edited these arguments and cannot approve them", "ask another approver, or reject")
 	case approves && (req.Signed || r.in.Signature != nil):
 		return checkSignature(r)
 	case r.in.Kind == toolcall.ResponseRespond && !req.ApprovesAlone(r.vote):
-		return decide.Forbid("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
+		return decide.ForbiddenError("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
 	}
 	return nil
 }
@@ -137,14 +137,14 @@ func checkDelegate(r toolcall.Requirement, from, to string) error {
 			return nil
 		}
 	}
-	return decide.Forbid(to+" is not an approver of this approval request", "name one of them")
+	return decide.ForbiddenError(to+" is not an approver of this approval request", "name one of them")
 }
 
 // checkSignature checks the approver's own signature. The engine keeps no person
 // from cheating by that, but tells an honest approver what no worker would believe.
 func checkSignature(r *response) error {
 	if r.vote.Signature == nil {
-		return decide.Forbid("this approval request needs your own signature", "approve it with --sign-key, or leave it to an approver who has a key")
+		return decide.ForbiddenError("this approval request needs your own signature", "approve it with --sign-key, or leave it to an approver who has a key")
 	}
 	var keys toolcall.ApproverKeys
 	if r.Keys != nil {
@@ -185,7 +185,7 @@ func checkLimits(_ context.Context, r *response) error {
 	if err := escalateTo(r.m, r.vote.Step, toolcall.Base{At: r.now}); err != nil {
 		return err
 	}
-	return r.limit.admit(r.call, r.vote)
+	return r.limit.admitVote(r.call, r.vote)
 }
 
 // checkRoom refuses answers that leave an approval request open and make its call too
@@ -255,22 +255,22 @@ type voter struct {
 	err    error // of the directory
 }
 
-func (s *Responses) voter(by toolcall.Principal) *voter { return &voter{of: s, by: by} }
+func (s *Responses) newVoter(by toolcall.Principal) *voter { return &voter{of: s, by: by} }
 
 // Awaits tells of open approval requests whether a person can respond to them and has not.
 func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*toolcall.Call) bool {
 	by.Role = toolcall.RoleApprover
-	v, at := s.voter(by), now()
+	v, at := s.newVoter(by), store.JournalTime()
 	v.lookUpGroups(ctx)
 	return func(c *toolcall.Call) bool {
 		said := func(o toolcall.Vote) bool { return o.By.Name == by.Name && o.On(c.Digest) }
-		return c.Request != nil && c.Request.Requirement.Accepts(v.vote(ctx, c, toolcall.Response{}, at)) && !slices.ContainsFunc(c.Votes, said)
+		return c.Request != nil && c.Request.Requirement.Accepts(v.voteOf(ctx, c, toolcall.Response{}, at)) && !slices.ContainsFunc(c.Votes, said)
 	}
 }
 
-// vote is the answer as event records keep it, with the groups that the person has now
+// voteOf is the answer as event records keep it, with the groups that the person has now
 // and how far the approval request's plan has come.
-func (v *voter) vote(ctx context.Context, c *toolcall.Call, a toolcall.Response, at time.Time) toolcall.Vote {
+func (v *voter) voteOf(ctx context.Context, c *toolcall.Call, a toolcall.Response, at time.Time) toolcall.Vote {
 	out := toolcall.Vote{
 		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
 		Note: a.Note, To: a.To, Rules: standing.SuggestedRules(c, a.Rules), Step: StepAt(c, at),
@@ -298,8 +298,8 @@ type limit struct {
 	done   func(taken bool)
 }
 
-// admit counts the answer, when everything else about it is right.
-func (l *limit) admit(c *toolcall.Call, v toolcall.Vote) error {
+// admitVote counts the answer, when everything else about it is right.
+func (l *limit) admitVote(c *toolcall.Call, v toolcall.Vote) error {
 	if l.done != nil {
 		return nil
 	}
@@ -314,8 +314,8 @@ func (l *limit) admit(c *toolcall.Call, v toolcall.Vote) error {
 	return nil
 }
 
-// end says what became of the answer.
-func (l *limit) end(err error) {
+// settleVote says what became of the answer.
+func (l *limit) settleVote(err error) {
 	if l.done != nil {
 		l.done(err == nil)
 	}
@@ -353,7 +353,7 @@ func escalateTo(m *toolcall.Machine, step int, now toolcall.Base) error {
 // further people are asked.
 func (s *Responses) PassTime(ctx context.Context, key toolcall.Key) error {
 	_, err := s.Update(ctx, "expire", key, s.Self, func(_ context.Context, m *toolcall.Machine) error {
-		c, now := m.Call(), base()
+		c, now := m.Call(), baseNow()
 		switch step := StepAt(c, now.At); {
 		case c.State != message.ToolCallAsking:
 			return store.ErrNoChange

@@ -159,7 +159,7 @@ func TestChecks(t *testing.T) {
 				},
 			})
 			m := toolcall.Load(c)
-			r := &response{Responses: s, voter: s.voter(toolcall.Principal{Name: "ann"}), limit: limit{ledger: &v.Reviewers}, m: m, call: m.Call(), in: row.in, now: at}
+			r := &response{Responses: s, voter: s.newVoter(toolcall.Principal{Name: "ann"}), limit: limit{ledger: &v.Reviewers}, m: m, call: m.Call(), in: row.in, now: at}
 			var got string
 			var err error
 			for _, check := range checks {

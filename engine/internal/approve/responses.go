@@ -1,6 +1,6 @@
 // Package approve takes the responses of people to open approval requests.
 //
-// [Responses.Take] passes a response through the ordered list of checks and moves
+// [Responses.TakeResponse] passes a response through the ordered list of checks and moves
 // its call: approved and begun, asked again after an edit, or finished. All of it is
 // decided from the call's last event record and written by compare-and-swap. What
 // time does to an open approval request is here as well: escalation, deadline, reminders.
@@ -45,23 +45,23 @@ type Responses struct{ Parts }
 // New makes the responses of a space.
 func New(p Parts) *Responses { return &Responses{p} }
 
-// Take passes a response through the checks and moves its call.
-func (s *Responses) Take(ctx context.Context, by toolcall.Principal, a toolcall.Response) (*toolcall.Call, error) {
+// TakeResponse passes a response through the checks and moves its call.
+func (s *Responses) TakeResponse(ctx context.Context, by toolcall.Principal, a toolcall.Response) (*toolcall.Call, error) {
 	a.Space = s.Space
 	if err := checkForm(a); err != nil {
 		return nil, store.OpError("submit_response", err)
 	}
-	r := &response{Responses: s, voter: s.voter(by), limit: limit{ledger: &s.View.Reviewers}}
+	r := &response{Responses: s, voter: s.newVoter(by), limit: limit{ledger: &s.View.Reviewers}}
 	c, err := s.Update(ctx, "submit_response", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
-		r.m, r.call, r.in, r.now, r.late = m, m.Call(), a, now(), false
+		r.m, r.call, r.in, r.now, r.late = m, m.Call(), a, store.JournalTime(), false
 		for _, c := range checks {
 			if err := c.pass(ctx, r); err != nil || r.late {
 				return err // if it is late, the end of the approval request is what is written
 			}
 		}
-		return s.move(ctx, r)
+		return s.moveCall(ctx, r)
 	})
-	r.limit.end(err)
+	r.limit.settleVote(err)
 	if err == nil && r.late {
 		return nil, &message.Error{Code: message.CodeFinished, Op: "submit_response", Call: toolcall.ErrorCall(c), What: "the response came too late: the approval request has ended (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
 	}
@@ -84,17 +84,17 @@ type response struct {
 // isEdit reports whether the response changes the arguments.
 func (r *response) isEdit() bool { return r.in.Input != nil && *r.in.Input != r.call.Input }
 
-// move moves the call by a response that passed the checks.
-func (s *Responses) move(ctx context.Context, r *response) error {
+// moveCall moves the call by a response that passed the checks.
+func (s *Responses) moveCall(ctx context.Context, r *response) error {
 	switch {
 	case r.in.Kind == toolcall.ResponseSkip || r.in.Kind == toolcall.ResponseDelegate:
 		return s.leaveOpen(r)
 	case r.in.Kind != toolcall.ResponseApprove:
-		return r.m.Step(toolcall.Responded{Base: base(), Vote: r.vote, Output: r.in.Output})
+		return r.m.Step(toolcall.Responded{Base: baseNow(), Vote: r.vote, Output: r.in.Output})
 	case r.isEdit():
 		return s.approveEdited(ctx, r)
 	}
-	return s.approve(ctx, r)
+	return s.countApproval(ctx, r)
 }
 
 // leaveOpen records a response that leaves the approval request open.
@@ -102,12 +102,12 @@ func (s *Responses) leaveOpen(r *response) error {
 	if err := checkRoom(r.call, r.vote); err != nil {
 		return err
 	}
-	return r.m.Step(toolcall.Voted{Base: base(), Vote: r.vote})
+	return r.m.Step(toolcall.Voted{Base: baseNow(), Vote: r.vote})
 }
 
-// approve counts an approval of what was asked. The one that completes the
+// countApproval counts an approval of what was asked. The one that completes the
 // requirement allows the call, unless a deny rule came into force since.
-func (s *Responses) approve(ctx context.Context, r *response) error {
+func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	c := r.call
 	now := s.Snapshot(ctx, c, s.View.Rules(c))
 	if d, denied := s.Judge.IsDeniedNow(ctx, now); denied {
@@ -122,7 +122,7 @@ func (s *Responses) approve(ctx context.Context, r *response) error {
 	if err != nil {
 		return err
 	}
-	if err := r.m.Step(toolcall.Responded{Base: base(), Vote: r.vote, Remember: standing.AgreedRules(after), StandingApprovals: standings}); err != nil {
+	if err := r.m.Step(toolcall.Responded{Base: baseNow(), Vote: r.vote, Remember: standing.AgreedRules(after), StandingApprovals: standings}); err != nil {
 		return err
 	}
 	return s.Begin(r.m)
@@ -133,8 +133,8 @@ func (s *Responses) CheckRevoke(ctx context.Context, by toolcall.Principal, c *t
 	if by.Role != toolcall.RoleApprover || c.Request == nil {
 		return nil
 	}
-	if !c.Request.Requirement.Accepts(s.voter(by).vote(ctx, c, toolcall.Response{}, now())) {
-		return decide.Forbid(by.Name+" is not an approver of this call", "ask one of them, or an operator")
+	if !c.Request.Requirement.Accepts(s.newVoter(by).voteOf(ctx, c, toolcall.Response{}, store.JournalTime())) {
+		return decide.ForbiddenError(by.Name+" is not an approver of this call", "ask one of them, or an operator")
 	}
 	return nil
 }
@@ -152,10 +152,7 @@ func (s *Responses) Assign(c *toolcall.Call) (done func(), err error) {
 	return done, err
 }
 
-// now is the time as the journal keeps it: without a monotonic reading.
-func now() time.Time { return time.Now().UTC().Round(0) }
-
-func base() toolcall.Base { return toolcall.Base{At: now()} }
+func baseNow() toolcall.Base { return toolcall.Base{At: store.JournalTime()} }
 
 // approveEdited treats an edit as a new proposal by the approver: checked
 // against the schema, decided again. What the policy denies is refused, and the
@@ -169,10 +166,10 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	if err := checkRoom(c, vote); err != nil {
 		return err
 	}
-	if err := m.Step(toolcall.Edited{Base: base(), Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
+	if err := m.Step(toolcall.Edited{Base: baseNow(), Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
 		return err
 	}
-	if text := s.Judge.Unfit(s.Snapshot(ctx, c, nil)); text != "" {
+	if text := s.Judge.WhyUnfit(s.Snapshot(ctx, c, nil)); text != "" {
 		if c.Hides() {
 			text = "the edited arguments of the tool " + c.Tool + " do not fit it; why is hidden with the arguments"
 		}
@@ -181,13 +178,13 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	v := s.Standing.Consult(ctx, c, standing.TakeNothing)
 	d := v.Decision
 	if decide.ShowsHidden(before, c.Input, d.Redact) {
-		return decide.Forbid("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")
+		return decide.ForbiddenError("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")
 	}
 	if d.Behavior == message.BehaviorDeny {
 		return &message.Error{Code: message.CodeForbidden, What: "the policy denies the edited call: " + d.Reason + "." + d.Denial.Text(),
 			Hint: "the approval request is still open as it was: edit it differently, approve it or reject it", Err: &DeniedEditError{decide.StoredDecision(d)}}
 	}
-	ev, err := s.Judge.MakeEventAgain(c, asked, d, now())
+	ev, err := s.Judge.MakeEventAgain(c, asked, d, store.JournalTime())
 	if err != nil {
 		return err
 	}
@@ -228,7 +225,7 @@ func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *t
 	dry := *s
 	dry.Begin = func(*toolcall.Machine) error { return nil }
 	m := toolcall.Load(c.Clone())
-	r := &response{Responses: &dry, voter: dry.voter(by), m: m, call: m.Call(), in: a, now: now()}
+	r := &response{Responses: &dry, voter: dry.newVoter(by), m: m, call: m.Call(), in: a, now: store.JournalTime()}
 	for _, c := range checks {
 		if c.counts {
 			continue
@@ -240,7 +237,7 @@ func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *t
 			return nil, &message.Error{Code: message.CodeFinished, What: "the approval request has ended (" + r.call.Cause + ")", Hint: "nothing to do: see the call's result"}
 		}
 	}
-	if err := dry.move(ctx, r); err != nil {
+	if err := dry.moveCall(ctx, r); err != nil {
 		return nil, err
 	}
 	return m.Call(), nil
@@ -265,9 +262,9 @@ func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *to
 	}
 	switch {
 	case ev.Decision.Behavior == message.BehaviorAllow:
-		return decide.Forbid("the policy allows the edited call without an approval request, and only what a person is asked is remembered", "edit without remember")
+		return decide.ForbiddenError("the policy allows the edited call without an approval request, and only what a person is asked is remembered", "edit without remember")
 	case len(after.Tally().Approvals) == 0:
-		return decide.Forbid("the edit does not count as an approval of the approval request about the edited call", "edit without remember; an approver of that approval request can let it be remembered")
+		return decide.ForbiddenError("the edit does not count as an approval of the approval request about the edited call", "edit without remember; an approver of that approval request can let it be remembered")
 	}
 	terms, err := s.Standing.CompleteTerms(ctx, after, *a.Remember, ev.At)
 	if err != nil {

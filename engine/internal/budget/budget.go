@@ -1,7 +1,7 @@
 // Package budget takes what calls spend from the budgets of rules, before the calls
 // are allowed.
 //
-// [Budgets.Take] is a compare-and-swap on the budget's own entity, so that engines
+// [Budgets.TakeClaim] is a compare-and-swap on the budget's own entity, so that engines
 // cannot overspend together. The journal's clock alone makes room: a record counts
 // from the time at which it was stored.
 package budget
@@ -34,31 +34,31 @@ type entity struct {
 // errAskTime ends an update that can only be decided at a later time of the journal.
 var errAskTime = errors.New("the journal's time is needed")
 
-// Take takes what a call claims from a budget and gives "", or why the rule does not
+// TakeClaim takes what a call claims from a budget and gives "", or why the rule does not
 // allow the call. What the call has taken before is not taken again.
-func (b *Budgets) Take(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
-	err := b.spend(ctx, c, claim)
+func (b *Budgets) TakeClaim(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
+	err := b.spendClaim(ctx, c, claim)
 	if errors.Is(err, errAskTime) {
 		if err = b.askTime(ctx, claim); err == nil {
-			err = b.spend(ctx, c, claim)
+			err = b.spendClaim(ctx, c, claim)
 		}
 	}
-	return b.reason(c, claim, err)
+	return b.refusalReason(c, claim, err)
 }
 
-// Look tells what Take would say now, and takes nothing.
-func (b *Budgets) Look(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
+// PreviewClaim tells what TakeClaim would say now, and takes nothing.
+func (b *Budgets) PreviewClaim(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
 	have, _, err := b.read(ctx, claim)
 	if err == nil {
-		clock := now()
-		_, err = have.Spend(claim, c.Key, c.Input, later(have.at, clock), clock)
+		clock := store.JournalTime()
+		_, err = have.Spend(claim, c.Key, c.Input, laterOf(have.at, clock), clock)
 	}
-	return b.reason(c, claim, err)
+	return b.refusalReason(c, claim, err)
 }
 
-func (b *Budgets) spend(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) error {
-	_, _, err := store.Update(ctx, b.Store, "spend", b.entity(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
-		clock := now()
+func (b *Budgets) spendClaim(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) error {
+	_, _, err := store.Update(ctx, b.Store, "spend", b.entityOf(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
+		clock := store.JournalTime()
 		next, err := have.Spend(claim, c.Key, c.Input, have.at, clock)
 		switch {
 		case err != nil:
@@ -69,7 +69,7 @@ func (b *Budgets) spend(ctx context.Context, c *toolcall.Call, claim toolcall.Bu
 		case next == nil:
 			return nil, store.ErrNoChange
 		}
-		return b.record(next, clock), nil
+		return b.newRecord(next, clock), nil
 	})
 	if errors.Is(err, store.ErrNoChange) {
 		return nil
@@ -80,35 +80,35 @@ func (b *Budgets) spend(ctx context.Context, c *toolcall.Call, claim toolcall.Bu
 // askTime writes a record that changes nothing: the time at which the journal stores
 // it says what has expired. The clock of an engine may be ahead.
 func (b *Budgets) askTime(ctx context.Context, claim toolcall.BudgetClaim) error {
-	_, _, err := store.Update(ctx, b.Store, "spend", b.entity(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
+	_, _, err := store.Update(ctx, b.Store, "spend", b.entityOf(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
 		same := *have.BudgetState
 		same.Use = nil
-		return b.record(&same, now()), nil
+		return b.newRecord(&same, store.JournalTime()), nil
 	})
 	return err
 }
 
-func (b *Budgets) record(state *toolcall.BudgetState, at time.Time) *toolcall.EventRecord {
+func (b *Budgets) newRecord(state *toolcall.BudgetState, at time.Time) *toolcall.EventRecord {
 	f := b.Store.NewRecord(b.Self, at)
 	f.Budget = state
 	return f
 }
 
-func (b *Budgets) entity(claim toolcall.BudgetClaim) store.Entity[entity] {
-	return store.Entity[entity]{Key: b.key(claim), Read: func(ctx context.Context) (entity, uint64, error) { return b.read(ctx, claim) }}
+func (b *Budgets) entityOf(claim toolcall.BudgetClaim) store.Entity[entity] {
+	return store.Entity[entity]{Key: b.keyOf(claim), Read: func(ctx context.Context) (entity, uint64, error) { return b.read(ctx, claim) }}
 }
 
-func (b *Budgets) key(claim toolcall.BudgetClaim) toolcall.Key {
+func (b *Budgets) keyOf(claim toolcall.BudgetClaim) toolcall.Key {
 	return toolcall.Key{Space: b.Space, Entity: toolcall.EntityName(claim.ID())}
 }
 
 func (b *Budgets) read(ctx context.Context, claim toolcall.BudgetClaim) (entity, uint64, error) {
-	state, at, seq, err := b.Store.LastBudget(ctx, b.key(claim))
+	state, at, seq, err := b.Store.LastBudget(ctx, b.keyOf(claim))
 	return entity{state, at}, seq, err
 }
 
-// reason is why a budget gives nothing, for people; "" without an error.
-func (b *Budgets) reason(c *toolcall.Call, claim toolcall.BudgetClaim, err error) string {
+// refusalReason is why a budget gives nothing, for people; "" without an error.
+func (b *Budgets) refusalReason(c *toolcall.Call, claim toolcall.BudgetClaim, err error) string {
 	if err == nil {
 		return ""
 	}
@@ -124,12 +124,9 @@ func (b *Budgets) reason(c *toolcall.Call, claim toolcall.BudgetClaim, err error
 	return "what was spent cannot be read or written (" + string(message.AsError("spend", err).Code) + ")"
 }
 
-func later(a, b time.Time) time.Time {
+func laterOf(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}
 	return b
 }
-
-// now is the time as the journal keeps it: without a monotonic reading.
-func now() time.Time { return time.Now().UTC().Round(0) }

@@ -25,7 +25,7 @@ var (
 // that would be asked about stays behind the open approval request of an earlier one that
 // covers it, or waits for earlier ones that may ask such an approval request.
 func (j *Judge) Event(ctx context.Context, s Snapshot, v Verdict) (toolcall.Event, error) {
-	if v.Asks() {
+	if v.NeedsApproval() {
 		if behind := j.hiddenBehind(ctx, s); behind != "" {
 			if s.Call.Behind == behind {
 				return nil, ErrNoNews
@@ -264,7 +264,7 @@ func (j *Judge) placementFor(c *toolcall.Call, d permission.Decision) toolcall.P
 	if d.Behavior != message.BehaviorDeny && d.Executor.Subject != "" {
 		return toolcall.PlaceRemote
 	}
-	return j.placement(c)
+	return j.placementOf(c)
 }
 
 // Enforce denies what the rules want to be run in a way that the engine has no
@@ -278,7 +278,7 @@ func (j *Judge) Enforce(c *toolcall.Call, d permission.Decision) (out permission
 		return d, true
 	case x.Subject != "" && toolcall.CheckRoute(x.Subject) != nil:
 		what, why = "workers of a subject", "that is not a subject that calls can be routed to"
-	case x == (permission.Executor{}) || j.placement(c) != toolcall.PlaceExternal:
+	case x == (permission.Executor{}) || j.placementOf(c) != toolcall.PlaceExternal:
 		return d, true
 	case x.Subject != "":
 		what, why = "workers on "+x.Subject, "the tool runs outside of askance: the runtime that proposes its calls runs them"
@@ -307,9 +307,9 @@ func (j *Judge) Deadline(c *toolcall.Call, start time.Time) time.Time {
 	return start.Add(limit)
 }
 
-// placement is where a call is to run. What its proposal said of a tool that
+// placementOf is where a call is to run. What its proposal said of a tool that
 // the engine did not know holds for good.
-func (j *Judge) placement(c *toolcall.Call) toolcall.Placement {
+func (j *Judge) placementOf(c *toolcall.Call) toolcall.Placement {
 	if c.Placement == toolcall.PlaceExternal {
 		return c.Placement
 	}

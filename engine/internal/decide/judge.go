@@ -93,9 +93,9 @@ type Verdict struct {
 	Exhausted         []permission.Exhausted  // rules whose budget has no room for the call
 }
 
-// Asks reports whether people would be asked, and an answer could cover other
+// NeedsApproval reports whether people would be asked, and an answer could cover other
 // calls as well.
-func (v Verdict) Asks() bool {
+func (v Verdict) NeedsApproval() bool {
 	b := v.Decision.Behavior
 	return b != message.BehaviorAllow && b != message.BehaviorDeny && !v.Decision.BypassImmune
 }
@@ -175,10 +175,10 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 	return d, denied
 }
 
-// Unfit says why a call cannot be decided at all: an unknown tool that no runtime
+// WhyUnfit says why a call cannot be decided at all: an unknown tool that no runtime
 // offered to run, or arguments that are not a JSON object or break the tool's schema.
 // "" is fit. AgentScope's own text is kept for an unknown tool.
-func (j *Judge) Unfit(s Snapshot) string {
+func (j *Judge) WhyUnfit(s Snapshot) string {
 	c := s.Call
 	t, ok := j.tools[c.Tool]
 	if !ok && s.Definition != nil {
@@ -198,7 +198,7 @@ func (j *Judge) Unfit(s Snapshot) string {
 	return ""
 }
 
-// ForModel adds to a text of Unfit what the model can do about it.
+// ForModel adds to a text of WhyUnfit what the model can do about it.
 func ForModel(unfit string) string {
 	if strings.HasPrefix(unfit, "ToolNotFoundError: ") {
 		return unfit
@@ -212,7 +212,7 @@ func (j *Judge) IsSafe(tool string) bool {
 	return t.ConcurrencySafe || !known
 }
 
-// Forbid refuses what a person may not do.
-func Forbid(what, hint string) error {
+// ForbiddenError refuses what a person may not do.
+func ForbiddenError(what, hint string) error {
 	return &message.Error{Code: message.CodeForbidden, What: what, Hint: hint}
 }

@@ -41,9 +41,9 @@ func NewClocks(log *slog.Logger) *Clocks {
 	return &Clocks{log: log, off: map[string]toolcall.ClockReading{}, blocked: map[toolcall.Key]blocked{}}
 }
 
-// note takes over a reading and logs it once per change. Ahead 0: the clock is
+// noteReading takes over a reading and logs it once per change. Ahead 0: the clock is
 // right.
-func (k *Clocks) note(r toolcall.ClockReading) {
+func (k *Clocks) noteReading(r toolcall.ClockReading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	old, was := k.off[r.Who]
@@ -60,8 +60,8 @@ func (k *Clocks) note(r toolcall.ClockReading) {
 	}
 }
 
-// block notes that a call cannot start at a worker.
-func (k *Clocks) block(key toolcall.Key, b blocked) {
+// blockCall notes that a call cannot start at a worker.
+func (k *Clocks) blockCall(key toolcall.Key, b blocked) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
@@ -124,7 +124,7 @@ func clockText(aheadMS int64) string {
 // keeps from starting: c is the call of the heartbeat, nil if it is not known.
 func (k *Clocks) Hear(worker string, r toolcall.HeartbeatRequest, c *toolcall.Call) {
 	now := time.Now()
-	k.note(toolcall.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
+	k.noteReading(toolcall.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
 	if r.ClockMS == 0 || c == nil || c.Phase() != toolcall.PhaseQueued || c.Attempt.Number != r.Attempt || c.Attempt.Grant == nil {
 		return
 	}
@@ -138,7 +138,7 @@ func (k *Clocks) Hear(worker string, r toolcall.HeartbeatRequest, c *toolcall.Ca
 		return
 	}
 	why := fmt.Sprintf("worker %s's clock is %s this engine; the grant is %s. Correct the clock.", worker, clockAgainst(r.ClockMS), valid)
-	k.block(c.Key, blocked{attempt: r.Attempt, why: why, until: latestOf(now, c.Attempt.OfferUntil).Add(reportEvery)})
+	k.blockCall(c.Key, blocked{attempt: r.Attempt, why: why, until: latestOf(now, c.Attempt.OfferUntil).Add(reportEvery)})
 }
 
 func clockAgainst(aheadMS int64) string {
@@ -172,5 +172,5 @@ func (k *Clocks) CompareJournal(at, stored, now time.Time) {
 	case now.Sub(at) > storeTolerance: // on its way for too long to tell that the clocks agree
 		return
 	}
-	k.note(r)
+	k.noteReading(r)
 }

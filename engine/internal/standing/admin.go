@@ -23,7 +23,7 @@ func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 	if r.Limit <= 0 || r.Limit > mostStandingApprovals {
 		r.Limit = mostStandingApprovals
 	}
-	now := now()
+	now := store.JournalTime()
 	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
 	for _, l := range s.View.Book.All() {
 		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != toolcall.StandingActive {
@@ -101,9 +101,9 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 	var shown toolcall.StandingApproval
 	l, seq, err := store.Update(ctx, s.Store, "revoke_standing_approval", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v toolcall.Vote) bool { return v.By.Name == by.Name }) {
-			return nil, decide.Forbid(by.Name+" has not given this standing approval", "ask "+nameGrantors(l)+" or an operator")
+			return nil, decide.ForbiddenError(by.Name+" has not given this standing approval", "ask "+nameGrantors(l)+" or an operator")
 		}
-		now := now()
+		now := store.JournalTime()
 		switch state := l.State(now); state {
 		case toolcall.StandingActive, toolcall.StandingUsedUp: // calls that used it up may not have begun
 		case toolcall.StandingRevoked:
@@ -146,7 +146,7 @@ func (s *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq
 			if !reliesOnStandingApproval(m.Call(), id) {
 				return store.ErrNoChange
 			}
-			return m.Step(toolcall.Revoked{Base: toolcall.Base{At: now()}, Reason: "the standing approval " + string(id) + " that allowed it is revoked"})
+			return m.Step(toolcall.Revoked{Base: toolcall.Base{At: store.JournalTime()}, Reason: "the standing approval " + string(id) + " that allowed it is revoked"})
 		})
 		if err != nil && !errors.Is(err, message.ErrFinished) {
 			return notRevokedError(err)

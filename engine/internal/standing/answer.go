@@ -23,7 +23,7 @@ import (
 // policy wants to ask about a call. It answers only if use, such as Spend, accepts
 // that. On any error a person is asked.
 func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
-	now := now()
+	now := store.JournalTime()
 	candidates := s.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
@@ -83,7 +83,7 @@ func (s *Approvals) answersFor(ctx context.Context, l *toolcall.StandingApproval
 	if d.Rule != l.Rule || decide.SourceOf(d) != l.Source || d.Reason != l.Reason {
 		return false
 	}
-	req := s.request(ctx, c)
+	req := s.policyRequest(ctx, c)
 	if l.Rule != "" && !s.ruleLets(ctx, req, l, c, d, now) {
 		return false
 	}
@@ -141,7 +141,7 @@ func (s *Approvals) Spend(ctx context.Context, l *toolcall.StandingApproval, c *
 		},
 	}
 	_, _, err := store.Update(ctx, s.Store, "use", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
-		now := now()
+		now := store.JournalTime()
 		next, err := l.Spend(c.Key, c.Input, amount, now)
 		switch {
 		case err != nil:
@@ -184,7 +184,7 @@ func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (st
 	if l.GrantedAt.IsZero() {
 		return "the standing approval " + string(id) + " that allowed it is not known", nil
 	}
-	if state := l.State(now()); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
+	if state := l.State(store.JournalTime()); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
 		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
 	}
 	return "", nil

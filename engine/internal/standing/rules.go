@@ -46,10 +46,10 @@ func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *tool
 	for i := range t.Rules {
 		r := &t.Rules[i]
 		if r.ToolName != c.Tool || r.Behavior != message.BehaviorAllow {
-			return decide.Forbid(fmt.Sprintf("the rule %s %s is not an allow rule for the tool of this call, %s", r.Behavior, r.ToolName, c.Tool), "only what was asked can be remembered")
+			return decide.ForbiddenError(fmt.Sprintf("the rule %s %s is not an allow rule for the tool of this call, %s", r.Behavior, r.ToolName, c.Tool), "only what was asked can be remembered")
 		}
 		if l.byRule == nil && !slices.ContainsFunc(c.Suggested, func(o message.PermissionRule) bool { return SameRule(o, *r) || isNarrower(*r, o) }) {
-			return decide.Forbid("the rule "+textOf(*r)+" is not proven to be narrower than one that the approval request suggested", "accept a suggested rule as it is, or add words to the front part that it fixes")
+			return decide.ForbiddenError("the rule "+textOf(*r)+" is not proven to be narrower than one that the approval request suggested", "accept a suggested rule as it is, or add words to the front part that it fixes")
 		}
 		r.Source = "remembered"
 	}
@@ -59,9 +59,9 @@ func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *tool
 // Covers refuses rules that do not cover a call, or contain one that is not about
 // it: without it they would cover the call as well, and alone it does not.
 func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) error {
-	req := s.request(ctx, c)
+	req := s.policyRequest(ctx, c)
 	if err := s.Policy.Covers(ctx, req, rules); err != nil {
-		return decide.Forbid("the rules to remember do not cover this call: "+err.Error(), "remember a rule that is about the call which you approve")
+		return decide.ForbiddenError("the rules to remember do not cover this call: "+err.Error(), "remember a rule that is about the call which you approve")
 	}
 	if len(rules) < 2 {
 		return nil
@@ -69,7 +69,7 @@ func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []messag
 	for i, r := range rules {
 		others := slices.Delete(slices.Clone(rules), i, i+1)
 		if s.Policy.Covers(ctx, req, []message.PermissionRule{r}) != nil && s.Policy.Covers(ctx, req, others) == nil {
-			return decide.Forbid("the rule "+textOf(r)+" is not about this call", "leave it out")
+			return decide.ForbiddenError("the rule "+textOf(r)+" is not about this call", "leave it out")
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []messag
 // HiddenError refuses to remember anything of a call that hides arguments:
 // patterns are made of arguments, and so is what is counted.
 func HiddenError() error {
-	return decide.Forbid("rules hide arguments of this call, and of such a call nothing is remembered", "approve the call alone")
+	return decide.ForbiddenError("rules hide arguments of this call, and of such a call nothing is remembered", "approve the call alone")
 }
 
 func textOf(r message.PermissionRule) string {
@@ -204,7 +204,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 	var err error
 	l.Same, err = s.Policy.Values(ctx, s.Judge.Request(s.Snapshot(ctx, c, nil)), limits.Same)
 	if err != nil {
-		return nil, decide.Forbid("what must be the same in later calls cannot be read from this one: "+err.Error(), "approve the call without remembering it")
+		return nil, decide.ForbiddenError("what must be the same in later calls cannot be read from this one: "+err.Error(), "approve the call without remembering it")
 	}
 	for path, value := range l.Same {
 		l.Same[path] = shortenValue(value)

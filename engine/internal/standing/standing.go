@@ -11,7 +11,6 @@ package standing
 import (
 	"context"
 	"log/slog"
-	"time"
 
 	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/store"
@@ -54,13 +53,10 @@ type Approvals struct{ Parts }
 // New makes the standing approvals of a space.
 func New(p Parts) *Approvals { return &Approvals{p} }
 
-// request is what the policy is asked about a call with the rules of its session.
-func (s *Approvals) request(ctx context.Context, c *toolcall.Call) permission.Request {
+// policyRequest is what the policy is asked about a call with the rules of its session.
+func (s *Approvals) policyRequest(ctx context.Context, c *toolcall.Call) permission.Request {
 	return s.Judge.Request(s.Snapshot(ctx, c, s.View.Rules(c)))
 }
-
-// now is the time as the journal keeps it: without a monotonic reading.
-func now() time.Time { return time.Now().UTC().Round(0) }
 
 // Take takes from the budget of a rule what a call claims; it gives why the rule does
 // not allow the call, or "".

@@ -27,7 +27,7 @@ func (s *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolc
 	}
 	limits, err := limitsOf(c)
 	if err == nil {
-		err = limits.bound(&t, c, now)
+		err = limits.boundTerms(&t, c, now)
 	}
 	if err != nil {
 		return nil, err
@@ -78,18 +78,18 @@ func limitsOf(c *toolcall.Call) (limits, error) {
 	case q.Rule == "" && q.Source == string(permission.StepFallbackAsk) && len(c.Suggested) > 0:
 		return limits{}, nil
 	case q.Rule != "":
-		return limits{}, decide.Forbid("the rules that ask about this call let no answer be remembered", "approve it alone; the author of the policy can give the rule a remember")
+		return limits{}, decide.ForbiddenError("the rules that ask about this call let no answer be remembered", "approve it alone; the author of the policy can give the rule a remember")
 	}
-	return limits{}, decide.Forbid("no rule can answer this approval request", "approve the call alone")
+	return limits{}, decide.ForbiddenError("no rule can answer this approval request", "approve the call alone")
 }
 
-// bound keeps terms within the limits, and fills in what they leave out.
-func (l limits) bound(t *toolcall.StandingTerms, c *toolcall.Call, now time.Time) error {
+// boundTerms keeps terms within the limits, and fills in what they leave out.
+func (l limits) boundTerms(t *toolcall.StandingTerms, c *toolcall.Call, now time.Time) error {
 	switch {
 	case t.Scope == toolcall.ScopeAgent && c.Agent == "":
-		return decide.Forbid("the call names no agent", "use another scope")
+		return decide.ForbiddenError("the call names no agent", "use another scope")
 	case l.byRule == nil && t.Scope != toolcall.ScopeSession && t.Scope != toolcall.ScopeCallLike:
-		return decide.Forbid("no rule asks about this call, so that its answer may be remembered in its session alone, not with scope "+string(t.Scope), "use session or call_like; a rule with remember can let it be wider")
+		return decide.ForbiddenError("no rule asks about this call, so that its answer may be remembered in its session alone, not with scope "+string(t.Scope), "use session or call_like; a rule with remember can let it be wider")
 	case l.byRule != nil:
 		return l.byRules(t, now)
 	case t.Budget != nil && t.Uses == 0:
@@ -102,10 +102,10 @@ func (l limits) byRules(t *toolcall.StandingTerms, now time.Time) error {
 	end := now.Add(time.Duration(l.byRule.TTLMS) * time.Millisecond)
 	most := min(l.byRule.Uses, toolcall.MaxStandingUses)
 	if t.Until.After(end) {
-		return decide.Forbid("the rules that ask let an answer be remembered until "+end.Format(time.RFC3339)+" at most", "name an earlier time, or leave it out")
+		return decide.ForbiddenError("the rules that ask let an answer be remembered until "+end.Format(time.RFC3339)+" at most", "name an earlier time, or leave it out")
 	}
 	if most > 0 && t.Uses > most {
-		return decide.Forbid(fmt.Sprintf("the rules that ask let an answer be used for %d further calls at most", most), "name a smaller number, or leave it out")
+		return decide.ForbiddenError(fmt.Sprintf("the rules that ask let an answer be used for %d further calls at most", most), "name a smaller number, or leave it out")
 	}
 	if t.Uses == 0 {
 		t.Uses = most

@@ -8,4 +8,4 @@ func (s *Store) InFlight() int {
 }
 
 // EndWatch does what the end of the watch does to writes in flight.
-func (s *Store) EndWatch() { s.own.end() }
+func (s *Store) EndWatch() { s.own.dropAll() }

@@ -84,7 +84,7 @@ func New(ctx context.Context, space toolcall.SpaceID, engine string, j Journal, 
 // journal cannot go on, and returns why.
 func (s *Store) Follow(ctx context.Context) error {
 	err := s.journal.Watch(ctx, s.view.Sequence(), watcher{s})
-	s.own.end()
+	s.own.dropAll()
 	s.lost(err)
 	return err
 }
@@ -116,12 +116,12 @@ type watcher struct{ s *Store }
 
 // Wants spares this engine the reading of its own event records: it has them in memory.
 func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
-	f := w.s.own.take(id)
+	f := w.s.own.takeRecord(id)
 	if f == nil {
 		return true
 	}
 	w.s.hooks.Compare(f.At, stored)
-	w.deliver(f, seq)
+	w.deliverRecord(f, seq)
 	return false
 }
 
@@ -138,15 +138,15 @@ func (w watcher) Record(r toolcall.JournalEntry) {
 		if r.Record.Engine == s.engine {
 			s.hooks.Compare(r.Record.At, r.Time)
 		}
-		s.own.take(r.Record.ID) // for journals that do not ask whether it is wanted
+		s.own.takeRecord(r.Record.ID) // for journals that do not ask whether it is wanted
 	default:
 		s.view.NoteEvent(r.Key)
 	}
-	w.deliver(r.Record, r.Seq)
+	w.deliverRecord(r.Record, r.Seq)
 }
 
-// deliver takes in an entry; f is nil if it is no usable event record.
-func (w watcher) deliver(f *toolcall.EventRecord, seq uint64) {
+// deliverRecord takes in an entry; f is nil if it is no usable event record.
+func (w watcher) deliverRecord(f *toolcall.EventRecord, seq uint64) {
 	w.s.delivering.Lock()
 	defer w.s.delivering.Unlock()
 	if f != nil {

@@ -79,7 +79,7 @@ type Change func(ctx context.Context, m *toolcall.Machine) error
 func (s *Store) UpdateCall(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change Change) (*toolcall.Call, error) {
 	var m *toolcall.Machine
 	var sent time.Time
-	cur, _, err := Update(ctx, s, op, s.call(key), func(ctx context.Context, cur *toolcall.Call) (*toolcall.EventRecord, error) {
+	cur, _, err := Update(ctx, s, op, s.callEntity(key), func(ctx context.Context, cur *toolcall.Call) (*toolcall.EventRecord, error) {
 		m = toolcall.Load(cur)
 		if err := change(ctx, m); err != nil {
 			return nil, err
@@ -128,7 +128,7 @@ func (s *Store) callRecord(ctx context.Context, m *toolcall.Machine, by toolcall
 	return f, nil
 }
 
-func (s *Store) call(key toolcall.Key) Entity[*toolcall.Call] {
+func (s *Store) callEntity(key toolcall.Key) Entity[*toolcall.Call] {
 	return Entity[*toolcall.Call]{
 		Key: key,
 		Known: func() (*toolcall.Call, uint64, bool) {
@@ -188,7 +188,7 @@ func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64
 	s.own.put(f)
 	seq, err := s.write(ctx, f, prev)
 	if err != nil {
-		s.own.take(f.ID)
+		s.own.takeRecord(f.ID)
 		return 0, err
 	}
 	s.view.Apply(f, seq)
@@ -274,8 +274,8 @@ func (o *inFlight) put(f *toolcall.EventRecord) {
 	o.records[f.ID] = &copied
 }
 
-// take returns the event record and removes it; nil if there is none with this id.
-func (o *inFlight) take(id string) *toolcall.EventRecord {
+// takeRecord returns the event record and removes it; nil if there is none with this id.
+func (o *inFlight) takeRecord(id string) *toolcall.EventRecord {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := o.records[id]
@@ -283,9 +283,13 @@ func (o *inFlight) take(id string) *toolcall.EventRecord {
 	return f
 }
 
-// end removes everything: the watch has ended and takes nothing more.
-func (o *inFlight) end() {
+// dropAll removes everything: the watch has ended and takes nothing more.
+func (o *inFlight) dropAll() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.records, o.ended = nil, true
 }
+
+// JournalTime is the time as the journal keeps it: without a monotonic reading, so that
+// it means the same here as to those who read it back.
+func JournalTime() time.Time { return time.Now().UTC().Round(0) }

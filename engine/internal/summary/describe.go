@@ -2,7 +2,6 @@ package summary
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -25,8 +24,8 @@ var (
 
 const maxRest = maxLine / 3 // of the arguments behind a command, a path or a URL
 
-// describe says what a call does by its tool's kind, or by names that everyone uses.
-func describe(t Tool, tool string, args arguments) string {
+// describeCall says what a call does by its tool's kind, or by names that everyone uses.
+func describeCall(t Tool, tool string, args arguments) string {
 	argument := permission.Argument{}
 	if k, ok := t.Kind.(permission.ArgumentKind); ok {
 		argument = k.Argument()
@@ -42,10 +41,10 @@ func describe(t Tool, tool string, args arguments) string {
 	if line := commandLine(args, commandNames...); line != "" {
 		return line
 	}
-	if name, url := args.text(urlNames...); strings.Contains(url, ":") {
+	if name, url := args.firstText(urlNames...); strings.Contains(url, ":") {
 		return fetchText(args, name, url)
 	}
-	if name, path := args.text(pathNames...); path != "" && slices.ContainsFunc(args, isContent) {
+	if name, path := args.firstText(pathNames...); path != "" && slices.ContainsFunc(args, isContent) {
 		return fileText("", tool, args, name)
 	}
 	return listArguments(t.Schema, tool, args)
@@ -61,7 +60,7 @@ func kindName(k permission.Kind) string {
 
 // commandLine is the line of a shell, with its folder and the other arguments.
 func commandLine(args arguments, names ...string) string {
-	name, line := args.text(names...)
+	name, line := args.firstText(names...)
 	for _, n := range names {
 		if raw := args.find(n); line == "" && strictjson.KindOf(raw) == "array" {
 			if items, err := strictjson.Items(raw); err == nil && len(items) > 0 {
@@ -72,7 +71,7 @@ func commandLine(args arguments, names ...string) string {
 	if line == "" {
 		return ""
 	}
-	inFolder, folder := args.text(folderNames...)
+	inFolder, folder := args.firstText(folderNames...)
 	if folder != "" {
 		line += " (in " + folder + ")"
 	}
@@ -86,10 +85,10 @@ func wordsOf(items []strictjson.Member) string {
 		words[i], _ = strictjson.Text(m.Value)
 	}
 	if len(words) == 3 && isShell(words[0]) && (words[1] == "-c" || words[1] == "-lc") {
-		return unmark(words[2])
+		return shortenCommitments(words[2])
 	}
 	for i, w := range words {
-		if w = unmark(w); w == "" || strings.ContainsAny(w, " \t\n'\"$&|;<>()*?") {
+		if w = shortenCommitments(w); w == "" || strings.ContainsAny(w, " \t\n'\"$&|;<>()*?") {
 			w = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 		words[i] = w
@@ -111,14 +110,14 @@ func withRest(text string, args arguments, said ...string) string {
 	if tail == "" {
 		return text
 	}
-	tail = " (" + shorten(joinLines(tail), maxRest) + ")"
-	return shorten(joinLines(text), maxLine-utf8.RuneCountInString(tail)) + tail
+	tail = " (" + shortenText(joinLines(tail), maxRest) + ")"
+	return shortenText(joinLines(text), maxLine-utf8.RuneCountInString(tail)) + tail
 }
 
 // sizeOnly is an object by its size, and any other value as it is.
 func sizeOnly(raw []byte) string {
 	if strictjson.KindOf(raw) != "object" {
-		return value(raw)
+		return describeValue(raw)
 	}
 	members, err := strictjson.Members(raw)
 	if err != nil {
@@ -151,7 +150,7 @@ func namesAndValues(args arguments, value func([]byte) string) []string {
 
 // fileText says what is done to which file.
 func fileText(kind, tool string, args arguments, name string) string {
-	_, path := args.text(name)
+	_, path := args.firstText(name)
 	verb := tool
 	switch kind {
 	case "read":
@@ -161,7 +160,7 @@ func fileText(kind, tool string, args arguments, name string) string {
 	case "edit":
 		verb = "Edit"
 	case "glob", "grep":
-		_, pattern := args.text("pattern")
+		_, pattern := args.firstText("pattern")
 		text := map[string]string{"glob": "Find files ", "grep": "Search "}[kind] + pattern
 		if path != "" {
 			text += " in " + path
@@ -172,7 +171,7 @@ func fileText(kind, tool string, args arguments, name string) string {
 		return listArguments(nil, tool, args)
 	}
 	text := verb + " " + path
-	if _, content := args.text("content", "contents", "text", "new_source"); content != "" && content != redacted {
+	if _, content := args.firstText("content", "contents", "text", "new_source"); content != "" && content != redacted {
 		text += " (" + count(strings.Count(strings.TrimSuffix(content, "\n"), "\n")+1, "line") + ")"
 	}
 	return withRest(text, args, append([]string{name}, contentNames...)...)
@@ -181,7 +180,7 @@ func fileText(kind, tool string, args arguments, name string) string {
 // fetchText is the method and the address of a request, and its other arguments.
 func fetchText(args arguments, name, url string) string {
 	method := "Fetch"
-	methodName, m := args.text(methodNames...)
+	methodName, m := args.firstText(methodNames...)
 	if m != "" {
 		method = strings.ToUpper(m)
 	}
@@ -202,17 +201,15 @@ func listArguments(s *permission.Schema, tool string, args arguments) string {
 		slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return place(a) - place(b) })
 	}
 	hidden := func(m strictjson.Member) int { // what is hidden says least, and a list may cut the end
-		if value(m.Value) == redacted {
+		if describeValue(m.Value) == redacted {
 			return 1
 		}
 		return 0
 	}
 	slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return hidden(a) - hidden(b) })
-	parts := namesAndValues(sorted, value)
+	parts := namesAndValues(sorted, describeValue)
 	if len(parts) == 0 {
 		return tool
 	}
 	return tool + " " + strings.Join(parts, ", ")
 }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -7,6 +7,7 @@
 package summary
 
 import (
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -49,21 +50,21 @@ func Line(t Tool, c *toolcall.Call) string {
 	if d := c.Decision; d != nil && d.Headline {
 		first, _, _ := strings.Cut(strings.TrimSpace(d.Message), "\n")
 		if text := joinLines(first); text != "" {
-			return shorten(text, maxLine)
+			return shortenText(text, maxLine)
 		}
 	}
 	args, ok := argumentsOf(c.Input)
 	if !ok {
-		return shorten(joinLines(c.Tool+" "+unmark(c.Input)), maxLine)
+		return shortenText(joinLines(c.Tool+" "+shortenCommitments(c.Input)), maxLine)
 	}
 	text := ""
 	if t.Template != nil {
-		text = t.Template.fill(args)
+		text = t.Template.fillIn(args)
 	}
 	if text == "" {
-		text = describe(t, c.Tool, args)
+		text = describeCall(t, c.Tool, args)
 	}
-	return shorten(joinLines(text), maxLine)
+	return shortenText(joinLines(text), maxLine)
 }
 
 // arguments are the members of an input, in its order.
@@ -87,31 +88,31 @@ func (a arguments) find(name string) []byte {
 	return nil
 }
 
-// text is the first of the named arguments that is a text and not empty.
-func (a arguments) text(names ...string) (name, text string) {
+// firstText is the first of the named arguments that is a text and not empty.
+func (a arguments) firstText(names ...string) (name, text string) {
 	for _, n := range names {
 		if raw := a.find(n); strictjson.KindOf(raw) == "string" { // most names are absent, and errors cost more than a look
 			if s, err := strictjson.Text(raw); err == nil && s != "" {
-				return n, unmark(s)
+				return n, shortenCommitments(s)
 			}
 		}
 	}
 	return "", ""
 }
 
-// value is an argument in a few characters: texts as they are, short lists and objects with
+// describeValue is an argument in a few characters: texts as they are, short lists and objects with
 // what they hold, others by their size. "" is no value.
-func value(raw []byte) string {
+func describeValue(raw []byte) string {
 	switch kind := strictjson.KindOf(raw); kind {
 	case "string":
 		s, err := strictjson.Text(raw)
 		if err != nil {
 			return "?"
 		}
-		if s = unmark(s); s == redacted {
+		if s = shortenCommitments(s); s == redacted {
 			return s
 		}
-		if s = shorten(joinLines(s), maxValue); s == "" || strings.ContainsAny(s, " ,") {
+		if s = shortenText(joinLines(s), maxValue); s == "" || strings.ContainsAny(s, " ,") {
 			return `"` + s + `"`
 		}
 		return s
@@ -122,7 +123,7 @@ func value(raw []byte) string {
 	case "null", "":
 		return ""
 	default:
-		return shorten(string(raw), maxValue)
+		return shortenText(string(raw), maxValue)
 	}
 }
 
@@ -137,7 +138,7 @@ func objectValue(raw []byte) string {
 		if kind := strictjson.KindOf(m.Value); kind == "array" || kind == "object" {
 			return sizeOnly(raw)
 		}
-		if text := value(m.Value); text != "" {
+		if text := describeValue(m.Value); text != "" {
 			parts = append(parts, m.Name+" "+text)
 		}
 	}
@@ -158,7 +159,7 @@ func listValue(raw []byte) string {
 		if kind := strictjson.KindOf(i.Value); kind == "array" || kind == "object" || len(items) > 3 {
 			return count(len(items), "item")
 		}
-		parts = append(parts, value(i.Value))
+		parts = append(parts, describeValue(i.Value))
 	}
 	if text := "[" + strings.Join(parts, ", ") + "]"; utf8.RuneCountInString(text) <= maxValue {
 		return text
@@ -170,14 +171,14 @@ func count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}
-	return itoa(n) + " " + what + "s"
+	return strconv.Itoa(n) + " " + what + "s"
 }
 
 // redacted stands for what rules hide.
 const redacted = "[redacted]"
 
-// unmark replaces the commitment that stands for a hidden value by a short mark.
-func unmark(s string) string {
+// shortenCommitments replaces the commitment that stands for a hidden value by a short mark.
+func shortenCommitments(s string) string {
 	const mark = "[redacted hmac-sha256:"
 	for at := strings.Index(s, mark); at >= 0; at = strings.Index(s, mark) {
 		end := strings.IndexByte(s[at:], ']')
@@ -211,8 +212,8 @@ func joinLines(s string) string {
 	return b.String()
 }
 
-// shorten cuts a text to so many characters, the mark of the cut included.
-func shorten(s string, most int) string {
+// shortenText cuts a text to so many characters, the mark of the cut included.
+func shortenText(s string, most int) string {
 	if len(s) <= most || utf8.RuneCountInString(s) <= most {
 		return s
 	}

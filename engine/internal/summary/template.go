@@ -100,8 +100,8 @@ func isOpen(f permission.Field) bool {
 	return len(f.JSONTypes) == 0 || slices.Contains(f.JSONTypes, "object")
 }
 
-// fill fills the template; "": the call lacks one of its arguments.
-func (t *Template) fill(args arguments) string {
+// fillIn fills the template; "": the call lacks one of its arguments.
+func (t *Template) fillIn(args arguments) string {
 	var b strings.Builder
 	for _, p := range t.parts {
 		if p.path == nil {
@@ -119,9 +119,9 @@ func (t *Template) fill(args arguments) string {
 			}
 			raw = inner.find(name)
 		}
-		text := value(raw)
+		text := describeValue(raw)
 		if s, err := strictjson.Text(raw); err == nil && s != "" {
-			text = shorten(joinLines(unmark(s)), maxLine/2) // the template's own words are around it
+			text = shortenText(joinLines(shortenCommitments(s)), maxLine/2) // the template's own words are around it
 		}
 		if text == "" {
 			return ""

@@ -59,15 +59,15 @@ func (b *Book) put(l *toolcall.StandingApproval) {
 	if b.standingApprovals[l.ID] == nil {
 		b.grown++
 	}
-	b.index(l)
+	b.indexApproval(l)
 	if b.grown > keepEnded {
 		b.grown = 0
 		b.dropEnded(time.Now())
 	}
 }
 
-// index makes a standing approval findable. b.mu is held.
-func (b *Book) index(l *toolcall.StandingApproval) {
+// indexApproval makes a standing approval findable. b.mu is held.
+func (b *Book) indexApproval(l *toolcall.StandingApproval) {
 	b.standingApprovals[l.ID] = l
 	if b.byTool[l.Tool] == nil {
 		b.byTool[l.Tool] = map[toolcall.StandingID]struct{}{}

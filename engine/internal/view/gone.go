@@ -105,9 +105,9 @@ func isForgotten(v *View, key toolcall.Key) bool {
 	return s == nil || s.begin <= v.gone.upTo
 }
 
-// unused are the sessions that a request can read from the journal without a loss, but for
+// unusedSessions are the sessions that a request can read from the journal without a loss, but for
 // those that were used last. v.mu is held.
-func unused(v *View, keep int) []toolcall.Key {
+func unusedSessions(v *View, keep int) []toolcall.Key {
 	now := time.Now()
 	idle := slices.DeleteFunc(slices.Collect(maps.Keys(v.sessions)), func(key toolcall.Key) bool {
 		return v.orders.sessions[key] != nil || hasRules(v, v.sessions[key], now)
@@ -121,7 +121,7 @@ func trimSessions(v *View) {
 	if len(v.sessions) <= v.trimAt {
 		return
 	}
-	dropped := unused(v, keepIdle)
+	dropped := unusedSessions(v, keepIdle)
 	for _, key := range dropped {
 		delete(v.sessions, key)
 	}
@@ -203,12 +203,12 @@ func LearnCount(v *View, reply toolcall.Key, calls int, through uint64) bool {
 		return false
 	}
 	known := v.replies[reply] != nil
-	if r := v.reply(reply); r.counted < 0 {
+	if r := v.replyOf(reply); r.counted < 0 {
 		r.counted, r.countedTo = calls, through
 	}
 	if !known { // forgotten in its turn if no call follows
 		v.recent = append(v.recent, ended{key: reply})
-		v.forget()
+		v.forgetOldest()
 	}
 	return true
 }

@@ -83,8 +83,8 @@ type group struct {
 	proposed, changed, ending order
 }
 
-// first is the call that was proposed first.
-func (g *group) first() *toolcall.Call { return g.proposed.blocks[0][0].call }
+// firstCall is the call that was proposed first.
+func (g *group) firstCall() *toolcall.Call { return g.proposed.blocks[0][0].call }
 
 // orders finds calls by what lists ask for: a filter is tested once for each group, and a
 // page is merged from the orders of the groups. The view's lock guards it.
@@ -104,7 +104,7 @@ func (x *orders) put(c, old *toolcall.Call) {
 	k := classOf(c)
 	if old != nil {
 		if was := classOf(old); was != k || old.First != c.First {
-			x.forget(old)
+			x.removeCall(old)
 		} else if g := x.groups[was]; g != nil {
 			g.changed.remove(changeOf(old))
 			if end := endOf(old); end != endOf(c) {
@@ -150,8 +150,8 @@ func (x *orders) putSession(c *toolcall.Call) {
 	}
 }
 
-// forget takes out a call.
-func (x *orders) forget(c *toolcall.Call) {
+// removeCall takes out a call.
+func (x *orders) removeCall(c *toolcall.Call) {
 	k := classOf(c)
 	g := x.groups[k]
 	if g == nil {
@@ -176,9 +176,9 @@ type source struct {
 	at place // the head: what the cursor stands at
 }
 
-// advance takes the next call as the head, and reports whether there is one.
-func (s *source) advance() bool {
-	e, ok := s.entry()
+// nextCall takes the next call as the head, and reports whether there is one.
+func (s *source) nextCall() bool {
+	e, ok := s.currentEntry()
 	if ok {
 		s.at.Value, s.at.First, s.at.call = e.value, e.first, e.call
 		s.next()
@@ -208,7 +208,7 @@ func (s *sources) Pop() any {
 func merge(l *List, groups []*group, skip map[toolcall.Key]*toolcall.Call) []*toolcall.Call {
 	from := &sources{list: l}
 	for _, g := range groups {
-		if s := l.sourceOf(g); s != nil && s.advance() {
+		if s := l.sourceOf(g); s != nil && s.nextCall() {
 			from.all = append(from.all, s)
 		}
 	}
@@ -219,7 +219,7 @@ func merge(l *List, groups []*group, skip map[toolcall.Key]*toolcall.Call) []*to
 		if c := s.at.call; skip[c.Key] == nil {
 			out = append(out, c)
 		}
-		if s.advance() {
+		if s.nextCall() {
 			heap.Fix(from, 0)
 		} else {
 			heap.Pop(from)
@@ -243,16 +243,16 @@ func (l *List) orderOf(g *group) *order {
 func (l *List) sourceOf(g *group) *source {
 	s, o := &source{at: l.headOf(g)}, l.orderOf(g)
 	if l.after == nil {
-		s.cursor = o.begin(l.down)
+		s.cursor = o.firstCursor(l.down)
 		return s
 	}
 	switch by := l.compareHeads(s.at, *l.after); {
 	case by < 0:
 		return nil
 	case by > 0:
-		s.cursor = o.begin(l.down)
+		s.cursor = o.firstCursor(l.down)
 	default:
-		s.cursor = o.behind(entry{value: l.after.Value, first: l.after.First}, l.down)
+		s.cursor = o.cursorBehind(entry{value: l.after.Value, first: l.after.First}, l.down)
 	}
 	return s
 }
@@ -265,11 +265,11 @@ func (v *View) List(l *List, sessions ...toolcall.Key) {
 		l.texts = &v.texts
 	}
 	v.mu.RLock()
-	l.texts.limit(len(v.calls))
+	l.texts.limitTo(len(v.calls))
 	var p picked
 	switch {
 	case len(sessions) == 0:
-		p = v.orders.pick(l)
+		p = v.orders.pickGroups(l)
 	case len(sessions) == 1 && l.r.Reply != "" && l.r.Call != "":
 		key := toolcall.Key{Space: sessions[0].Space, Session: sessions[0].Session, Reply: l.r.Reply, Call: l.r.Call}
 		if c := v.calls[key]; c != nil {
@@ -288,7 +288,7 @@ func (v *View) List(l *List, sessions ...toolcall.Key) {
 	ahead := func(c *toolcall.Call) bool { return l.order == toolcall.SortChanged && c.Seq > through } // changes before it may be missing
 	for _, c := range p.whole {
 		if !ahead(c) {
-			l.rank(l.placeOf(c))
+			l.rankCall(l.placeOf(c))
 		}
 	}
 	for _, g := range p.each {
@@ -313,7 +313,7 @@ func (l *List) lookAt(g members, ahead func(*toolcall.Call) bool) {
 		n++
 		if g.wanted {
 			p.Value, p.First, p.call = e.value, e.first, e.call
-			l.rank(p)
+			l.rankCall(p)
 		}
 	}
 	l.count(g.phase, n)
@@ -334,11 +334,11 @@ type picked struct {
 	others []*toolcall.Call // nothing is known of them
 }
 
-// pick takes from the groups what a list needs, and counts the groups that it wants whole.
-func (x *orders) pick(l *List) (p picked) {
+// pickGroups takes from the groups what a list needs, and counts the groups that it wants whole.
+func (x *orders) pickGroups(l *List) (p picked) {
 	var whole []*group
 	for _, g := range x.groups {
-		switch l.test(g) {
+		switch l.testGroup(g) {
 		case testEach:
 			if len(l.help.Marked) > 0 {
 				p.others = g.proposed.appendTo(p.others)
@@ -377,14 +377,14 @@ const (
 	testEach                // each has to be looked at
 )
 
-// test tests the conditions but that of the phase.
-func (l *List) test(g *group) verdict {
+// testGroup tests the conditions but that of the phase.
+func (l *List) testGroup(g *group) verdict {
 	switch {
-	case !g.meets(l.by, &l.any), l.r.Mine && g.state != message.ToolCallAsking, l.counts == nil && len(l.help.Marked) == 0 && !l.hasPhase(g.phase):
+	case !g.meetsRequest(l.by, &l.any), l.r.Mine && g.state != message.ToolCallAsking, l.counts == nil && len(l.help.Marked) == 0 && !l.hasPhase(g.phase):
 		return testNone
-	case l.looksAtCalls(), l.r.Mine && len(g.first().Request.Requirement.Plan()) > 0: // whom a plan asks depends on the time
+	case l.looksAtCalls(), l.r.Mine && len(g.firstCall().Request.Requirement.Plan()) > 0: // whom a plan asks depends on the time
 		return testEach
-	case l.r.Mine && !l.help.Mine(g.first()):
+	case l.r.Mine && !l.help.Mine(g.firstCall()):
 		return testNone
 	}
 	return testAll
@@ -450,8 +450,8 @@ func (g *group) countEnding(out *toolcall.ActivityOpen, now time.Time) {
 		before = n
 	}
 	until := now.Add(toolcall.Urgent).UnixNano()
-	c := g.ending.begin(false)
-	for e, ok := c.entry(); ok && e.value < until; e, ok = c.entry() {
+	c := g.ending.firstCursor(false)
+	for e, ok := c.currentEntry(); ok && e.value < until; e, ok = c.currentEntry() {
 		i := slices.IndexFunc(openBounds, func(d time.Duration) bool { return d == 0 || now.Sub(e.call.ProposedAt) < d })
 		if out.ByAge[i].Later == 0 { // it stands where its neighbours in the journal are as old
 			i = slices.IndexFunc(out.ByAge, func(b toolcall.ActivityOpenUpTo) bool { return b.Later > 0 })

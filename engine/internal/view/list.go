@@ -85,16 +85,16 @@ func NewList(by toolcall.Principal, r toolcall.ListRequest, help Help) (*List, e
 // Add takes a call. Calls can come in any order.
 func (l *List) Add(c *toolcall.Call) {
 	c = l.help.Mark(c)
-	if !l.meets(c) {
+	if !l.meetsRequest(c) {
 		return
 	}
-	l.take(c)
+	l.takeCall(c)
 }
 
-// take takes a call that meets the conditions but that of the phase.
-func (l *List) take(c *toolcall.Call) {
+// takeCall takes a call that meets the conditions but that of the phase.
+func (l *List) takeCall(c *toolcall.Call) {
 	if l.count(c.Phase(), 1); l.hasPhase(c.Phase()) {
-		l.rank(l.placeOf(c))
+		l.rankCall(l.placeOf(c))
 	}
 }
 
@@ -116,7 +116,7 @@ func (l *List) count(p toolcall.Phase, n int) {
 func (l *List) WithoutCounts() { l.counts = nil }
 
 // Has reports whether a call meets the conditions.
-func (l *List) Has(c *toolcall.Call) bool { return l.meets(c) && l.hasPhase(c.Phase()) }
+func (l *List) Has(c *toolcall.Call) bool { return l.meetsRequest(c) && l.hasPhase(c.Phase()) }
 
 func (l *List) hasPhase(p toolcall.Phase) bool {
 	return len(l.r.Phases) == 0 || slices.Contains(l.r.Phases, p)
@@ -124,7 +124,7 @@ func (l *List) hasPhase(p toolcall.Phase) bool {
 
 // Reply is the page.
 func (l *List) Reply() toolcall.ListReply {
-	l.cut(len(l.top))
+	l.cutTo(len(l.top))
 	for _, p := range l.top {
 		if !l.page.Add(p.call) {
 			break
@@ -136,17 +136,17 @@ func (l *List) Reply() toolcall.ListReply {
 		return out
 	}
 	last := out.Calls[len(out.Calls)-1]
-	out.Next, out.Cursor = 0, l.placeOf(last).cursor()
+	out.Next, out.Cursor = 0, l.placeOf(last).encodeCursor()
 	if l.r.Sort == toolcall.SortChanged {
 		out.Next = last.Seq
 	}
 	return out
 }
 
-// meets reports whether a call meets every condition but that of the phase.
-func (l *List) meets(c *toolcall.Call) bool {
+// meetsRequest reports whether a call meets every condition but that of the phase.
+func (l *List) meetsRequest(c *toolcall.Call) bool {
 	k := kindOf(c)
-	return k.meets(l.by, &l.any) && l.meetsEach(c, c.First)
+	return k.meetsRequest(l.by, &l.any) && l.meetsEach(c, c.First)
 }
 
 // meetsEach tests the conditions for which each call has to be looked at.
@@ -154,8 +154,8 @@ func (l *List) meetsEach(c *toolcall.Call, first uint64) bool {
 	return meetsCall(c, &l.r) && (len(l.words) == 0 || l.hasWords(c, first)) && (!l.r.Mine || c.State == message.ToolCallAsking && l.help.Mine(c))
 }
 
-// meets tests what a group of calls has in common.
-func (k *kind) meets(by toolcall.Principal, r *toolcall.ListRequest) bool {
+// meetsRequest tests what a group of calls has in common.
+func (k *kind) meetsRequest(by toolcall.Principal, r *toolcall.ListRequest) bool {
 	switch {
 	case by.Role == toolcall.RoleRuntime && k.runtime != by.Name,
 		r.Tool != "" && k.tool != r.Tool,
@@ -214,7 +214,7 @@ func (l *List) hasWords(c *toolcall.Call, first uint64) bool {
 	if l.texts == nil {
 		x = textOf(c, l.help.Line)
 	} else {
-		x = l.texts.of(c, first, l.help.Line)
+		x = l.texts.textOfCall(c, first, l.help.Line)
 	}
 	if l.by.Role == toolcall.RoleRuntime {
 		return l.findWords(x.whole)
@@ -265,7 +265,7 @@ func (l *List) compare(a, b place) int {
 	if by := l.compareHeads(a, b); by != 0 {
 		return by
 	}
-	return l.turn(cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.First, b.First)))
+	return l.inDirection(cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.First, b.First)))
 }
 
 // compareHeads orders what headOf gives: what has no value comes last in any direction.
@@ -276,34 +276,34 @@ func (l *List) compareHeads(a, b place) int {
 	case b.None && !a.None:
 		return -1
 	}
-	return l.turn(bytes.Compare(a.Text, b.Text))
+	return l.inDirection(bytes.Compare(a.Text, b.Text))
 }
 
-func (l *List) turn(by int) int {
+func (l *List) inDirection(by int) int {
 	if l.down {
 		return -by
 	}
 	return by
 }
 
-// rank keeps a call if it may be on the page.
-func (l *List) rank(p place) {
+// rankCall keeps a call if it may be on the page.
+func (l *List) rankCall(p place) {
 	if l.after != nil && l.compare(p, *l.after) <= 0 || l.full && l.compare(p, l.top[l.r.Limit]) > 0 {
 		return
 	}
 	if l.top = append(l.top, p); len(l.top) >= 4*(l.r.Limit+1) {
-		l.cut(l.r.Limit + 1)
+		l.cutTo(l.r.Limit + 1)
 		l.full = true
 	}
 }
 
-// cut sorts what is kept and leaves the best.
-func (l *List) cut(most int) {
+// cutTo sorts what is kept and leaves the best.
+func (l *List) cutTo(most int) {
 	slices.SortFunc(l.top, l.compare)
 	l.top = l.top[:min(most, len(l.top))]
 }
 
-func (p place) cursor() string {
+func (p place) encodeCursor() string {
 	b, _ := strictjson.Marshal(p) // numbers, switches and base64: it never fails
 	return base64.RawURLEncoding.EncodeToString(b)
 }

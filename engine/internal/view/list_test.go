@@ -215,7 +215,7 @@ func TestListsAgree(t *testing.T) {
 		var want []*toolcall.Call
 		counts := map[toolcall.Phase]int{}
 		for _, c := range now {
-			if l.meets(c) {
+			if l.meetsRequest(c) {
 				counts[c.Phase()]++
 			}
 			if l.Has(c) {

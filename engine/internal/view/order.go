@@ -116,8 +116,8 @@ type cursor struct {
 	down     bool
 }
 
-// begin is the first place of an order in a direction.
-func (o *order) begin(down bool) cursor {
+// firstCursor is the first place of an order in a direction.
+func (o *order) firstCursor(down bool) cursor {
 	c := cursor{of: o, down: down}
 	if down {
 		c.block = len(o.blocks)
@@ -126,22 +126,22 @@ func (o *order) begin(down bool) cursor {
 	return c
 }
 
-// behind is the first place behind a value in a direction.
-func (o *order) behind(e entry, down bool) cursor {
+// cursorBehind is the first place behind a value in a direction.
+func (o *order) cursorBehind(e entry, down bool) cursor {
 	c := cursor{of: o, down: down}
 	c.block, c.i, _ = o.find(e)
 	if down {
 		c.next()
 		return c
 	}
-	for at, ok := c.entry(); ok && at.compare(e) <= 0; at, ok = c.entry() {
+	for at, ok := c.currentEntry(); ok && at.compare(e) <= 0; at, ok = c.currentEntry() {
 		c.next()
 	}
 	return c
 }
 
-// entry is what stands at the cursor; false: the order ends.
-func (c *cursor) entry() (entry, bool) {
+// currentEntry is what stands at the cursor; false: the order ends.
+func (c *cursor) currentEntry() (entry, bool) {
 	if c.block < 0 || c.block >= len(c.of.blocks) {
 		return entry{}, false
 	}

@@ -88,7 +88,7 @@ func TakeSnapshot(v *View, also func()) *Snapshot {
 		}
 	}
 	left := map[toolcall.Key]bool{}
-	for _, key := range unused(v, snapshotIdle) {
+	for _, key := range unusedSessions(v, snapshotIdle) {
 		left[key] = true
 	}
 	for key, x := range v.sessions {
@@ -163,7 +163,7 @@ func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*t
 	v.gone.upTo = max(v.gone.upTo, s.GoneUpTo)
 	v.seq, v.lastEnd, v.floor, v.dropped = s.Seq, s.LastEnd, s.Floor, s.Dropped
 	trimSessions(v)
-	v.forget() // what another engine kept beyond this one's bound
+	v.forgetOldest() // what another engine kept beyond this one's bound
 	return nil
 }
 
@@ -198,7 +198,7 @@ func isOfCall(f *toolcall.EventRecord) bool { return f.Call != nil }
 func (r *restoring) restoreReplies(s *Snapshot) error {
 	for _, x := range s.Replies {
 		key := toolcall.Key{Space: r.space, Session: x.Session, Reply: x.Reply}
-		reply := r.reply(key)
+		reply := r.replyOf(key)
 		reply.gaps, reply.counted, reply.countedTo = x.Gaps, x.Counted, x.CountedTo
 		if x.Gaps && x.CountedTo == 0 {
 			reply.counted = -1
@@ -222,7 +222,7 @@ func (r *restoring) restoreCalls(s *Snapshot) error {
 			return err
 		}
 		r.addCall(f.Call, seq)
-		r.reply(f.Call.ReplyKey()).open[f.Call.Key] = struct{}{}
+		r.replyOf(f.Call.ReplyKey()).open[f.Call.Key] = struct{}{}
 	}
 	for _, e := range s.Ended {
 		f, err := r.find(e.Seq, "of what ended", func(f *toolcall.EventRecord) bool {
@@ -243,7 +243,7 @@ func (r *restoring) addCall(c *toolcall.Call, seq uint64) {
 	c.At(seq)
 	r.View.calls[c.Key] = c
 	r.orders.put(c, nil)
-	r.insert(r.reply(c.ReplyKey()), c)
+	r.insert(r.replyOf(c.ReplyKey()), c)
 	if c.Open() {
 		r.blocked += isBlocked(c)
 		r.returned += isReturned(c)
@@ -253,7 +253,7 @@ func (r *restoring) addCall(c *toolcall.Call, seq uint64) {
 func (r *restoring) restoreSessions(s *Snapshot) error {
 	for _, x := range s.Sessions {
 		key := toolcall.Key{Space: r.space, Session: x.Session}
-		session := r.session(key)
+		session := r.sessionOf(key)
 		session.begin, session.used = x.Begin, x.Used
 		if x.Seq != 0 {
 			f, err := r.find(x.Seq, "of the session "+key.String(), func(f *toolcall.EventRecord) bool { return f.Session != nil && f.Session.Key == key })
@@ -271,7 +271,7 @@ func (r *restoring) restoreSessions(s *Snapshot) error {
 			if !plain {
 				return fmt.Errorf("record %d gives no rule", seq)
 			}
-			session.remember(f.Call, l.ID, seq)
+			session.rememberRules(f.Call, l.ID, seq)
 		}
 	}
 	return nil
@@ -285,7 +285,7 @@ func (r *restoring) restoreBook(s *Snapshot) error {
 		}
 		l := *f.Standing
 		l.Seq = seq
-		r.Book.index(&l)
+		r.Book.indexApproval(&l)
 	}
 	for _, g := range s.Granted {
 		f, err := r.find(g.Seq, "of a call", isOfCall)
@@ -298,7 +298,7 @@ func (r *restoring) restoreBook(s *Snapshot) error {
 			return fmt.Errorf("record %d grants no standing approval %s", g.Seq, g.ID)
 		}
 		r.Book.gave[g.ID] = g.Seq
-		r.Book.index(&granted[i])
+		r.Book.indexApproval(&granted[i])
 	}
 	return nil
 }

@@ -24,8 +24,8 @@ type text struct {
 	shown string // to those who may not see what rules redact
 }
 
-// of gives the text of a call that is in the view. t.mu is held.
-func (t *texts) of(c *toolcall.Call, first uint64, line func(*toolcall.Call) string) text {
+// textOfCall gives the text of a call that is in the view. t.mu is held.
+func (t *texts) textOfCall(c *toolcall.Call, first uint64, line func(*toolcall.Call) string) text {
 	if known := t.known[first]; known.call == c {
 		return known
 	}
@@ -36,8 +36,8 @@ func (t *texts) of(c *toolcall.Call, first uint64, line func(*toolcall.Call) str
 	return x
 }
 
-// limit forgets all texts once they are much more than the calls. t can be nil.
-func (t *texts) limit(calls int) {
+// limitTo forgets all texts once they are much more than the calls. t can be nil.
+func (t *texts) limitTo(calls int) {
 	if t != nil && (t.known == nil || len(t.known) > 2*calls+1024) {
 		t.known = make(map[uint64]text, calls)
 	}

@@ -105,7 +105,7 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 	case f.Call != nil:
 		return v.applyCall(f, seq)
 	case f.Reply != nil:
-		r := v.reply(f.Reply.Key)
+		r := v.replyOf(f.Reply.Key)
 		if seq <= r.seq {
 			return false
 		}
@@ -118,9 +118,9 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 			forgetReply(v, f.Reply.Key, seq) // a request has read it again
 		case f.Reply.Phase == toolcall.ReplyEnded:
 			v.recent = append(v.recent, ended{key: f.Reply.Key})
-			v.forget()
+			v.forgetOldest()
 		}
-		v.wake(f.Reply.Key)
+		v.wakeWaiters(f.Reply.Key)
 		return true
 	case f.Standing != nil:
 		return v.Book.apply(f.Standing, seq)
@@ -131,7 +131,7 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 }
 
 func applySession(v *View, f *toolcall.EventRecord, seq uint64) bool {
-	s := v.session(f.Session.Key)
+	s := v.sessionOf(f.Session.Key)
 	if f.Prev != nil && f.Prev.Seq == 0 { // the writer's own copy has no link
 		s.begin = seq
 	}
@@ -164,7 +164,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 		return false // known already, or a remark on a call that is long finished
 	}
 	v.Reviewers.Record(f)
-	r := v.reply(c.ReplyKey())
+	r := v.replyOf(c.ReplyKey())
 	v.calls[c.Key] = c
 	v.orders.put(c, old)
 	v.blocked += isBlocked(c) - isBlocked(old)
@@ -175,7 +175,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	if granted := c.Granted(); len(granted) > 0 && wasAllowed(f.Path) {
 		v.Book.addGranted(granted, seq)
 		if last := granted[len(granted)-1]; last.Plain {
-			v.session(c.SessionKey()).remember(c, last.ID, seq)
+			v.sessionOf(c.SessionKey()).rememberRules(c, last.ID, seq)
 		}
 	}
 	if s := v.sessions[c.SessionKey()]; s != nil {
@@ -190,9 +190,9 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 			at.seq, v.floor = 0, max(v.floor, seq)
 		}
 		v.recent, v.lastEnd = append(v.recent, at), max(v.lastEnd, at.seq)
-		v.forget()
+		v.forgetOldest()
 	}
-	v.wake(c.ReplyKey())
+	v.wakeWaiters(c.ReplyKey())
 	return true
 }
 
@@ -216,9 +216,9 @@ func (v *View) insert(r *replyView, c *toolcall.Call) {
 	r.calls = slices.Insert(r.calls, i, c.Key)
 }
 
-// forget drops the oldest finished calls and ended replies beyond keep, and a reply with
+// forgetOldest drops the oldest finished calls and ended replies beyond keep, and a reply with
 // its last call.
-func (v *View) forget() {
+func (v *View) forgetOldest() {
 	for len(v.recent) > v.keep {
 		key, last := v.recent[0].key, v.recent[0].seq
 		v.floor = max(v.floor, last)
@@ -226,7 +226,7 @@ func (v *View) forget() {
 		rk := key.ReplyKey()
 		r := v.replies[rk]
 		if c := v.calls[key]; c != nil {
-			v.orders.forget(c)
+			v.orders.removeCall(c)
 			last, v.dropped, v.forgotten = c.Seq, true, max(v.forgotten, c.First)
 			if r != nil {
 				countForgotten(v, r, c)
@@ -251,7 +251,7 @@ func (v *View) forget() {
 	}
 }
 
-func (v *View) reply(key toolcall.Key) *replyView {
+func (v *View) replyOf(key toolcall.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
 		r = &replyView{open: map[toolcall.Key]struct{}{}}
@@ -263,7 +263,7 @@ func (v *View) reply(key toolcall.Key) *replyView {
 	return r
 }
 
-func (v *View) session(key toolcall.Key) *sessionView {
+func (v *View) sessionOf(key toolcall.Key) *sessionView {
 	s := v.sessions[key]
 	if s == nil {
 		s = &sessionView{}
@@ -272,8 +272,8 @@ func (v *View) session(key toolcall.Key) *sessionView {
 	return s
 }
 
-// wake tells those who wait for a reply or its session that something moved.
-func (v *View) wake(reply toolcall.Key) {
+// wakeWaiters tells those who wait for a reply or its session that something moved.
+func (v *View) wakeWaiters(reply toolcall.Key) {
 	for _, key := range [...]toolcall.Key{reply, reply.SessionKey()} {
 		if w := v.changed[key]; w != nil {
 			close(w.moved)
@@ -286,7 +286,7 @@ func (v *View) wake(reply toolcall.Key) {
 func (v *View) NoteEvent(reply toolcall.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.wake(reply)
+	v.wakeWaiters(reply)
 }
 
 // ReachSequence notes that the watch has delivered everything up to seq.
@@ -502,9 +502,9 @@ type SessionRule struct {
 	Standing toolcall.StandingID
 }
 
-// remember takes over the rules of a call, once: a call that was forgotten can
+// rememberRules takes over the rules of a call, once: a call that was forgotten can
 // come back.
-func (s *sessionView) remember(c *toolcall.Call, standing toolcall.StandingID, seq uint64) {
+func (s *sessionView) rememberRules(c *toolcall.Call, standing toolcall.StandingID, seq uint64) {
 	if _, have := s.from[c.Key]; have {
 		return
 	}
