@@ -22,8 +22,8 @@ type caller struct {
 	queue     toolcall.Queue // of a worker
 }
 
-// identify reads the sender from the subject of a message.
-func (s *Service) identify(role toolcall.Role, m *nats.Msg) (caller, bool) {
+// identifyCaller reads the sender from the subject of a message.
+func (s *Service) identifyCaller(role toolcall.Role, m *nats.Msg) (caller, bool) {
 	subject, err := ParseSubject(m.Subject)
 	if err != nil || subject.Space != s.space {
 		return caller{}, false
@@ -50,10 +50,10 @@ func (s *Service) warnOfForeignReply(m *nats.Msg) {
 	s.log.Warn("dropped requests whose reply subject is not the sender's inbox", "count", n, "last_subject", m.Subject, "last_reply", errtext.Quote(m.Reply))
 }
 
-// accept admits a request by its subject, its size and its first bytes. It never
+// acceptMessage admits a request by its subject, its size and its first bytes. It never
 // blocks, because all other senders wait behind it.
-func (s *Service) accept(c conversation, m *nats.Msg) {
-	who, ok := s.identify(c.As, m)
+func (s *Service) acceptMessage(c conversation, m *nats.Msg) {
+	who, ok := s.identifyCaller(c.As, m)
 	ok = ok && (who.queue.Tool != "" || c.As != toolcall.RoleWorker) // a tool with a hashed name has no workers
 	if !ok || !isOwnInbox(who.principal.Name, m.Reply) {
 		if m.Reply != "" { // without one it is an engine's own heartbeat
@@ -62,10 +62,10 @@ func (s *Service) accept(c conversation, m *nats.Msg) {
 		return
 	}
 	if n := len(m.Data); n > toolcall.MaxRequestBytes {
-		s.respond(m, encodeError("request", tooLargeRequest("request", n), s.maxReply()))
+		s.sendBytes(m, encodeError("request", tooLargeRequest("request", n), s.maxReply()))
 		return
 	}
-	s.submit(guessClass(m.Data), c, who, m)
+	s.queueRequest(guessClass(m.Data), c, who, m)
 }
 
 // run decodes and executes a request. class is that of its place.
@@ -77,32 +77,32 @@ func (s *Service) run(class api.Class, c conversation, who caller, m *nats.Msg, 
 		err = &message.Error{Code: message.CodeInvalid, Op: "request", What: "op " + errtext.Quote(r.Op) + " is unknown on this subject", Hint: "use one of: " + strings.Join(ops, ", ")}
 	}
 	if err != nil {
-		s.respond(m, encodeError("request", err, s.maxReply()))
+		s.sendBytes(m, encodeError("request", err, s.maxReply()))
 		return
 	}
 	if op.Class != class {
 		place.Leave()
-		s.submit(op.Class, c, who, m)
+		s.queueRequest(op.Class, c, who, m)
 		return
 	}
-	s.handle(op, who, r.Body, m, place)
+	s.handleRequest(op, who, r.Body, m, place)
 }
 
-func (s *Service) handle(op *api.Operation, who caller, body []byte, m *nats.Msg, place *capacity.Place) {
+func (s *Service) handleRequest(op *api.Operation, who caller, body []byte, m *nats.Msg, place *capacity.Place) {
 	ctx := s.acting
 	if op.Class.Holds() {
 		ctx = s.held
 	}
-	ctx = toolcall.WithTrace(capacity.With(ctx, place), toolcall.ParseTrace(first(m.Header, toolcall.TraceHeader)))
+	ctx = toolcall.WithTrace(capacity.With(ctx, place), toolcall.ParseTrace(onlyHeader(m.Header, toolcall.TraceHeader)))
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	if err := s.execute(ctx, op, who, body, m); err != nil {
-		s.respond(m, encodeError(op.Name, err, s.maxReply()))
+	if err := s.executeRequest(ctx, op, who, body, m); err != nil {
+		s.sendBytes(m, encodeError(op.Name, err, s.maxReply()))
 	}
 }
 
-// execute answers a request, except for an error that it returns.
-func (s *Service) execute(ctx context.Context, op *api.Operation, who caller, body []byte, m *nats.Msg) error {
+// executeRequest answers a request, except for an error that it returns.
+func (s *Service) executeRequest(ctx context.Context, op *api.Operation, who caller, body []byte, m *nats.Msg) error {
 	request, err := decodeBody(op, body)
 	if err == nil {
 		err = op.Check(request)
@@ -120,7 +120,7 @@ func (s *Service) execute(ctx context.Context, op *api.Operation, who caller, bo
 		if err != nil {
 			return err
 		}
-		if err = s.reply(m, op.Name, reply); err == nil {
+		if err = s.sendReply(m, op.Name, reply); err == nil {
 			return nil
 		}
 		smaller, ok := op.Halve(request, reply)
@@ -134,29 +134,29 @@ func (s *Service) execute(ctx context.Context, op *api.Operation, who caller, bo
 // maxReply is how large a reply may be.
 func (s *Service) maxReply() int { return int(s.nc.MaxPayload()) }
 
-// reply encodes and sends the reply to a request.
-func (s *Service) reply(m *nats.Msg, op string, body any) error {
+// sendReply encodes and sends the reply to a request.
+func (s *Service) sendReply(m *nats.Msg, op string, body any) error {
 	b, err := encodeReply(op, body, s.maxReply())
 	if err == nil {
-		s.respond(m, b)
+		s.sendBytes(m, b)
 	}
 	return err
 }
 
-func (s *Service) respond(m *nats.Msg, b []byte) {
+func (s *Service) sendBytes(m *nats.Msg, b []byte) {
 	if err := s.nc.Publish(m.Reply, b); err != nil { // the client asks again
 		s.log.Warn("cannot answer a request", "subject", m.Subject, "err", err)
 	}
 }
 
-// observe passes on heartbeats, including those that other replicas answer. It
+// observeHeartbeat passes on heartbeats, including those that other replicas answer. It
 // drops what one worker sends beyond its share.
-func (s *Service) observe(m *nats.Msg) {
-	who, ok := s.identify(toolcall.RoleWorker, m)
+func (s *Service) observeHeartbeat(m *nats.Msg) {
+	who, ok := s.identifyCaller(toolcall.RoleWorker, m)
 	if !ok || m.Reply != "" && !isOwnInbox(who.principal.Name, m.Reply) || len(m.Data) > toolcall.MaxRequestBytes {
 		return
 	}
-	if !s.begin() {
+	if !s.beginRequest() {
 		return
 	}
 	err := s.heard.Submit(who.principal.Name, len(m.Data), func(place *capacity.Place, err error) {
@@ -165,14 +165,14 @@ func (s *Service) observe(m *nats.Msg) {
 			return
 		}
 		defer place.Leave()
-		s.hear(who.principal.Name, m.Data)
+		s.hearWorker(who.principal.Name, m.Data)
 	})
 	if err != nil {
 		s.wg.Done()
 	}
 }
 
-func (s *Service) hear(worker string, data []byte) {
+func (s *Service) hearWorker(worker string, data []byte) {
 	r, err := decodeRequest(data)
 	if err != nil || r.Op != api.Heartbeat.Name {
 		return
@@ -195,8 +195,8 @@ const (
 // after the other.
 var observed = capacity.Limit{Run: 1, Running: 1 << 20, Stay: 8192, Bytes: 32 << 20}
 
-// pools creates the capacity of each class.
-func (o ServiceOptions) pools() capacity.Set {
+// capacityPools creates the capacity of each class.
+func (o ServiceOptions) capacityPools() capacity.Set {
 	limits := capacity.Default()
 	set := func(c api.Class, run, stay int) {
 		l := limits[c]
@@ -228,9 +228,9 @@ func guessClass(data []byte) api.Class {
 	return classOf(string(op))
 }
 
-// submit queues a request, or refuses it now.
-func (s *Service) submit(class api.Class, c conversation, who caller, m *nats.Msg) {
-	if !s.begin() {
+// queueRequest queues a request, or refuses it now.
+func (s *Service) queueRequest(class api.Class, c conversation, who caller, m *nats.Msg) {
+	if !s.beginRequest() {
 		s.refuseLoad(m, capacity.ErrClosed)
 		return
 	}
@@ -249,8 +249,8 @@ func (s *Service) submit(class api.Class, c conversation, who caller, m *nats.Ms
 	}
 }
 
-// begin counts a request unless the service is closed.
-func (s *Service) begin() bool {
+// beginRequest counts a request unless the service is closed.
+func (s *Service) beginRequest() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.closed {
@@ -265,5 +265,5 @@ func (s *Service) refuseLoad(m *nats.Msg, why error) {
 	if !errors.Is(why, capacity.ErrClosed) {
 		e.Code, e.What, e.Hint = message.CodeOverloaded, "the engine has too much to do: "+why.Error(), "try again in a moment, and send fewer requests at once"
 	}
-	s.respond(m, encodeError("request", e, s.maxReply()))
+	s.sendBytes(m, encodeError("request", e, s.maxReply()))
 }

@@ -68,7 +68,7 @@ type highMark struct {
 	at   int64      // Unix nanoseconds
 }
 
-func (m highMark) time() time.Time { return time.Unix(0, m.at).UTC() }
+func (m highMark) storedAt() time.Time { return time.Unix(0, m.at).UTC() }
 
 const (
 	// anchorBlock is one disk sector, which the disk writes completely or not at
@@ -200,8 +200,8 @@ func (a *Anchor) parseMark(block []byte) (highMark, bool) {
 	return m, hmac.Equal(want[:], block)
 }
 
-// marks returns zero values for a journal that does not exist yet.
-func (a *Anchor) marks() (anchorHead, highMark) {
+// currentMarks returns zero values for a journal that does not exist yet.
+func (a *Anchor) currentMarks() (anchorHead, highMark) {
 	if a == nil {
 		return anchorHead{}, highMark{}
 	}
@@ -277,9 +277,9 @@ func (a *Anchor) headBlock() ([]byte, error) {
 	return b, nil
 }
 
-// raise notes the highest record. It costs one write into the page cache, which
+// raiseMark notes the highest record. It costs one write into the page cache, which
 // survives a killed process.
-func (a *Anchor) raise(seq uint64, leaf proof.Hash) {
+func (a *Anchor) raiseMark(seq uint64, leaf proof.Hash) {
 	if a == nil {
 		return
 	}
@@ -319,8 +319,8 @@ func (a *Anchor) noteCheckpoint(c *proof.Checkpoint) error {
 	return err
 }
 
-// failure is why the anchor cannot be written any more, nil while it can.
-func (a *Anchor) failure() error {
+// writeFailure is why the anchor cannot be written any more, nil while it can.
+func (a *Anchor) writeFailure() error {
 	if a == nil {
 		return nil
 	}

@@ -45,17 +45,17 @@ const (
 // ErrUnavailable nothing was written. ErrUnknownOutcome, also after a cancelled
 // ctx, means that the event record may be stored.
 func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	if err := j.guard.writable(); err != nil {
+	if err := j.guard.checkWritable(); err != nil {
 		return 0, err
 	}
-	if err := j.chain.link(ctx, f, prev); err != nil {
+	if err := j.chain.linkRecord(ctx, f, prev); err != nil {
 		return 0, err
 	}
 	a, err := j.newAppend(ctx, f, prev)
 	if err != nil {
 		return 0, err
 	}
-	defer a.msg.free()
+	defer a.msg.returnToPool()
 	if isForNewCalls(f, prev) {
 		if err := j.room.check(ctx); err != nil {
 			return 0, a.fail(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
@@ -135,8 +135,8 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	}
 	a.entity, a.read = subject.entity(), read
 	a.msg = recordMsgs.Get().(*recordMsg)
-	a.msg.fill(f, subject.String(), a.entity, body, a.base)
-	a.msg.follow(j.codec.keys, prev)
+	a.msg.fillRecord(f, subject.String(), a.entity, body, a.base)
+	a.msg.setPredecessor(j.codec.keys, prev)
 	return a, nil
 }
 
@@ -181,7 +181,7 @@ func (a *appending) run(ctx context.Context) (uint64, error) {
 		switch {
 		case v.final:
 			return v.seq, v.err
-		case v.wait && !sleep(ctx, jitter(pause)), ctx.Err() != nil:
+		case v.wait && !sleep(ctx, randomPause(pause)), ctx.Err() != nil:
 			return 0, a.giveUp(ctx, err)
 		}
 		if err := a.checkArchived(ctx); err != nil { // the server may be another one now
@@ -444,7 +444,7 @@ func (a *appending) resolve(ctx context.Context, cause error) verdict {
 	case t.other == 0 && isInPipeline(cause):
 		return verdict{wait: true} // a write on its way, which may never be stored: the server may lead no quorum
 	case t.other == 0 && t.foreign != 0:
-		a.msg.follow(a.j.codec.keys, t.foreign)
+		a.msg.setPredecessor(a.j.codec.keys, t.foreign)
 		return verdict{}
 	case t.other == 0 && a.unsure:
 		return verdict{wait: true} // the leader may have forgotten what an earlier attempt stored

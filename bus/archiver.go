@@ -98,7 +98,7 @@ func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 	}
 	if err == nil {
 		var state jetstream.StreamState
-		if state, err = l.j.state(ctx); err == nil {
+		if state, err = l.j.streamState(ctx); err == nil {
 			out.LeftOver = state.Bytes
 		}
 	}
@@ -118,7 +118,7 @@ func (l *Ledger) archiveOnce(ctx context.Context, r Retention, out *Archiving) e
 	if r.DryRun { // the rest would be signed first
 		s.head = s.end
 	}
-	chosen := s.choose(r, time.Now())
+	chosen := s.chooseReplies(r, time.Now())
 	for len(chosen) > 0 {
 		part := firstPart(chosen)
 		chosen = chosen[len(part):]
@@ -175,7 +175,7 @@ type replyScan struct {
 
 // scanReplies reads the whole journal up to its last signed record.
 func (l *Ledger) scanReplies(ctx context.Context) (*replyScan, error) {
-	state, err := l.j.state(ctx)
+	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -184,22 +184,22 @@ func (l *Ledger) scanReplies(ctx context.Context) (*replyScan, error) {
 		return nil, err
 	}
 	s := &replyScan{
-		head: last.to(), end: state.LastSeq, bytes: state.Bytes, replies: map[[2]Token]*replyRecords{},
+		head: last.lastSequence(), end: state.LastSeq, bytes: state.Bytes, replies: map[[2]Token]*replyRecords{},
 		parents: map[[2]Token]map[toolcall.Key]bool{}, granted: map[toolcall.StandingID]toolcall.StandingApproval{},
 	}
 	in := l.j.voids.newOrder(0)
-	err = l.j.store.each(ctx, "archive", 0, state.LastSeq, func(m stored) error {
+	err = l.j.store.visitRecords(ctx, "archive", 0, state.LastSeq, func(m stored) error {
 		r, err := in.decode(ctx, m)
 		if err == nil {
-			s.note(l.j.space, m, r)
+			s.noteRecord(l.j.space, m, r)
 		}
 		return err
 	})
 	return s, err
 }
 
-// each reads what the stream has behind after and up to through.
-func (rd reader) each(ctx context.Context, op string, after, through uint64, visit func(stored) error) error {
+// visitRecords reads what the stream has behind after and up to through.
+func (rd reader) visitRecords(ctx context.Context, op string, after, through uint64, visit func(stored) error) error {
 	for after < through {
 		found, seen, err := rd.readPage(ctx, ">", after, maxPage)
 		if err != nil {
@@ -231,7 +231,7 @@ func replyIn(subject string) (s Subject, reply [2]Token, ok bool) {
 	return s, reply, false
 }
 
-func (s *replyScan) note(space toolcall.SpaceID, m stored, r toolcall.JournalEntry) {
+func (s *replyScan) noteRecord(space toolcall.SpaceID, m stored, r toolcall.JournalEntry) {
 	if f := r.Record; f != nil && f.Standing != nil {
 		s.granted[f.Standing.ID] = *f.Standing
 	}
@@ -291,8 +291,8 @@ func (s *replyScan) isOver(reply [2]Token, x *replyRecords, now time.Time) bool 
 	})
 }
 
-// choose returns the replies to archive, the oldest first.
-func (s *replyScan) choose(r Retention, now time.Time) []*replyRecords {
+// chooseReplies returns the replies to archive, the oldest first.
+func (s *replyScan) chooseReplies(r Retention, now time.Time) []*replyRecords {
 	var out []*replyRecords
 	calls := 0
 	for reply, x := range s.replies {
@@ -335,7 +335,7 @@ func (l *Ledger) moveToArchive(ctx context.Context, s *replyScan, replies []*rep
 	if err != nil {
 		return nil, err
 	}
-	x, err := l.j.guard.examine(ctx) // from here on their ids are refused
+	x, err := l.j.guard.examineJournal(ctx) // from here on their ids are refused
 	if err == nil {
 		err = x.Error()
 	}
@@ -347,7 +347,7 @@ func (l *Ledger) moveToArchive(ctx context.Context, s *replyScan, replies []*rep
 
 // makeArchive writes, checks and announces an archive.
 func (l *Ledger) makeArchive(ctx context.Context, s *replyScan, replies []*replyRecords, r Retention) (*proof.Archive, error) {
-	known := l.j.guard.archives.all()
+	known := l.j.guard.archives.allArchives()
 	a := &proof.Archive{Number: uint64(len(known)) + 1, By: r.By, Reason: r.Reason, Gone: rangesOf(replies)}
 	var salt [4]byte
 	_, _ = rand.Read(salt[:]) // never fails (crypto/rand)
@@ -364,7 +364,7 @@ func (l *Ledger) makeArchive(ctx context.Context, s *replyScan, replies []*reply
 	if err := l.checkUnmoved(ctx, s.head, replies); err != nil {
 		return nil, err
 	}
-	return a, l.announce(ctx, a)
+	return a, l.announceArchive(ctx, a)
 }
 
 // summed writes on and adds up what was written.
@@ -550,7 +550,7 @@ var errMisread = &message.Error{Code: message.CodeInternal, Op: "archive", What:
 
 // checkUnmoved fails if something was recorded of the replies behind a sequence.
 func (l *Ledger) checkUnmoved(ctx context.Context, after uint64, replies []*replyRecords) error {
-	state, err := l.j.state(ctx)
+	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return err
 	}
@@ -558,7 +558,7 @@ func (l *Ledger) checkUnmoved(ctx context.Context, after uint64, replies []*repl
 	for _, x := range replies {
 		chosen[x.entity] = true
 	}
-	return l.j.store.each(ctx, "archive", after, state.LastSeq, func(m stored) error {
+	return l.j.store.visitRecords(ctx, "archive", after, state.LastSeq, func(m stored) error {
 		_, reply, ok := replyIn(m.subject)
 		if ok && chosen[Subject{Space: l.j.space, Kind: KindReplyRecord, Session: reply[0], Reply: reply[1]}.entity()] {
 			return errMoved
@@ -567,11 +567,11 @@ func (l *Ledger) checkUnmoved(ctx context.Context, after uint64, replies []*repl
 	})
 }
 
-// announce signs an archive into the ledger.
-func (l *Ledger) announce(ctx context.Context, a *proof.Archive) error {
+// announceArchive signs an archive into the ledger.
+func (l *Ledger) announceArchive(ctx context.Context, a *proof.Archive) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.refresh(ctx); err != nil {
+	if err := l.refreshCheckpoint(ctx); err != nil {
 		return err
 	}
 	last := l.last.checkpoint
@@ -597,7 +597,7 @@ func (l *Ledger) announce(ctx context.Context, a *proof.Archive) error {
 	if err := l.put(ctx, sealed); err != nil {
 		return err
 	}
-	if err := l.refresh(ctx); err != nil {
+	if err := l.refreshCheckpoint(ctx); err != nil {
 		return err
 	}
 	if now := l.last.checkpoint; now.Archives < a.Number || now.Archives == a.Number && (now.Archive == nil || now.Archive.Name != a.Name) {
@@ -609,7 +609,7 @@ func (l *Ledger) announce(ctx context.Context, a *proof.Archive) error {
 // deleteRecords deletes exactly these sequences. They are announced, and their ids are
 // refused.
 func (l *Ledger) deleteRecords(ctx context.Context, gone []proof.Range) error {
-	st, err := l.j.store.look(ctx)
+	st, err := l.j.store.lookUpStream(ctx)
 	if err != nil {
 		return apiError("archive", "stream "+l.j.store.stream, err)
 	}
@@ -648,7 +648,7 @@ func (l *Ledger) deleteRecord(ctx context.Context, st jetstream.Stream, seq uint
 // the checkpoints again.
 func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
 	g := l.j.guard
-	x, err := g.examine(ctx)
+	x, err := g.examineJournal(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -660,8 +660,8 @@ func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	n := uint64(0)
-	for _, a := range g.archives.all() {
-		left := holes.without(a.Gone...)
+	for _, a := range g.archives.allArchives() {
+		left := holes.missingFrom(a.Gone...)
 		if len(left) == 0 {
 			continue
 		}
@@ -673,7 +673,7 @@ func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
 		}
 		n += left.count()
 	}
-	_, err = g.examine(ctx)
+	_, err = g.examineJournal(ctx)
 	return n, err
 }
 
@@ -693,7 +693,7 @@ func unfinishedError(a *archived, left uint64, err error) error {
 // removeLeftFiles removes the files of archives that were interrupted before a checkpoint
 // announced them, if checkpoints sign all of their records and none is lost.
 func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
-	x, err := l.j.guard.examine(ctx)
+	x, err := l.j.guard.examineJournal(ctx)
 	if err == nil {
 		err = x.Error()
 	}
@@ -706,7 +706,7 @@ func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
 		return err
 	}
 	announced := map[string]bool{}
-	for _, a := range l.j.guard.archives.all() {
+	for _, a := range l.j.guard.archives.allArchives() {
 		announced[a.Name] = true
 	}
 	isOurs := regexp.MustCompile("^" + regexp.QuoteMeta(string(l.j.space)) + `-\d{6,}-[0-9a-f]{8}$`)

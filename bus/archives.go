@@ -55,9 +55,9 @@ var errNoStore = errors.New("no folder for archives is configured")
 func (a *archives) update(ctx context.Context, k checkpoints, last newest) error {
 	a.loading.Lock()
 	defer a.loading.Unlock()
-	known := a.all()
+	known := a.allArchives()
 	var more []*archived
-	for n, at := last.archives(), last.lastArchive(); n > uint64(len(known)); n-- {
+	for n, at := last.archiveCount(), last.lastArchive(); n > uint64(len(known)); n-- {
 		found, err := k.readArchive(ctx, at, n)
 		if err != nil {
 			return err
@@ -82,16 +82,16 @@ func (a *archives) update(ctx context.Context, k checkpoints, last newest) error
 	return nil
 }
 
-// exist reports whether an archive was announced, or whether the store has files.
-func (a *archives) exist(ctx context.Context) (bool, error) {
-	if len(a.all()) > 0 || a.store == nil {
-		return len(a.all()) > 0, nil
+// hasAny reports whether an archive was announced, or whether the store has files.
+func (a *archives) hasAny(ctx context.Context) (bool, error) {
+	if len(a.allArchives()) > 0 || a.store == nil {
+		return len(a.allArchives()) > 0, nil
 	}
 	files, err := a.store.Files(ctx)
 	return len(files) > 0, err
 }
 
-func (a *archives) all() []*archived {
+func (a *archives) allArchives() []*archived {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	return slices.Clone(a.list)
@@ -112,7 +112,7 @@ func (a *archives) withLosses(losses []proof.Loss) ranges {
 		for _, l := range losses {
 			all = append(all, l.Missing...)
 		}
-		a.missing, a.losses, a.within = ranges(nil).with(all...), len(losses), len(a.list)
+		a.missing, a.losses, a.within = ranges(nil).withRanges(all...), len(losses), len(a.list)
 	}
 	return a.missing
 }
@@ -124,7 +124,7 @@ func (a *archives) isPending() bool {
 	return a.settled < len(a.list)
 }
 
-func (a *archives) settle(n int, done bool) {
+func (a *archives) markSettled(n int, done bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.settled = n; !done {
@@ -192,11 +192,11 @@ func (a *archives) unreadError(op string, x *archived) error {
 		Hint: "put the file " + x.Name + archive.IndexSuffix + " back into the folder of archives", Err: x.unread}
 }
 
-// of reads the archived records of an entity, oldest first.
-func (a *archives) of(ctx context.Context, entity string) ([]stored, error) {
+// recordsOf reads the archived records of an entity, oldest first.
+func (a *archives) recordsOf(ctx context.Context, entity string) ([]stored, error) {
 	var out []stored
 	hash := archive.HashOf(entity)
-	for _, x := range a.all() {
+	for _, x := range a.allArchives() {
 		if x.index == nil {
 			return nil, a.unreadError("read archive", x)
 		}
@@ -241,7 +241,7 @@ func (a *archives) get(ctx context.Context, seq uint64) (stored, error) {
 // archives whose files are missing.
 func (a *archives) recordsBetween(ctx context.Context, after, through uint64, limit int) ([]stored, error) {
 	var out []stored
-	for _, x := range a.all() {
+	for _, x := range a.allArchives() {
 		if n := len(x.Gone); x.Gone[0].From > through || x.Gone[n-1].Through <= after || isAbsent(x.unread) {
 			continue
 		}
@@ -316,7 +316,7 @@ func (a *archives) merge(ctx context.Context, entity Entity, found []stored, aft
 	switch {
 	case entity != "" && !a.hasMore(found):
 	case entity != "":
-		more, err = a.of(ctx, string(entity))
+		more, err = a.recordsOf(ctx, string(entity))
 		more = slices.DeleteFunc(more, func(m stored) bool { return m.seq <= after || m.seq > through })
 	default:
 		more, err = a.recordsBetween(ctx, after, through, limit)
@@ -340,7 +340,7 @@ func (a *archives) merge(ctx context.Context, entity Entity, found []stored, aft
 
 // has reports whether a sequence is in an archive.
 func (a *archives) has(seq uint64) bool {
-	return slices.ContainsFunc(a.all(), func(x *archived) bool { return ranges(x.Gone).has(seq, seq) })
+	return slices.ContainsFunc(a.allArchives(), func(x *archived) bool { return ranges(x.Gone).has(seq, seq) })
 }
 
 // isLeftOver reports whether an archive has a record that the journal still has.
@@ -357,11 +357,11 @@ func (a *archives) isLeftOver(seq uint64) bool {
 
 // hasMore reports whether records of an entity may be archived besides those found.
 func (a *archives) hasMore(found []stored) bool {
-	return len(found) == 0 || first(found[0].header, headerPrev) != "0" || a.isLeftOver(found[0].seq)
+	return len(found) == 0 || onlyHeader(found[0].header, headerPrev) != "0" || a.isLeftOver(found[0].seq)
 }
 
-// first is the first archived sequence; 0: there is none.
-func (a *archives) first() uint64 {
+// firstSequence is the first archived sequence; 0: there is none.
+func (a *archives) firstSequence() uint64 {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
 	out := uint64(0)

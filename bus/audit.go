@@ -59,11 +59,11 @@ type CheckpointReply struct {
 // Records returns stored messages whole; see [RedactRecord]. Each record of the
 // journal says whether this space's engines accept it.
 func (l *Ledger) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
-	return l.records(ctx, r, math.MaxInt)
+	return l.recordsWithin(ctx, r, math.MaxInt)
 }
 
-// records limits the bodies to room bytes, or one record.
-func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (RecordsReply, error) {
+// recordsWithin limits the bodies to room bytes, or one record.
+func (l *Ledger) recordsWithin(ctx context.Context, r RecordsRequest, room int) (RecordsReply, error) {
 	from := l.j.store
 	switch r.Of {
 	case "", AuditJournal:
@@ -83,7 +83,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	if r.Limit <= 0 || r.Limit > maxPage {
 		r.Limit = maxPage
 	}
-	info, err := from.state(ctx)
+	info, err := from.leaderInfo(ctx)
 	if from == l.kept.store && l.o.Existing && errors.Is(err, jetstream.ErrStreamNotFound) {
 		return RecordsReply{Records: []proof.Record{}, Next: r.After}, nil // nothing was signed yet
 	}
@@ -101,7 +101,7 @@ func (l *Ledger) records(ctx context.Context, r RecordsRequest, room int) (Recor
 	}
 	out.Next = min(through, max(r.After, state.LastSeq))
 	if from == l.j.store {
-		if first := l.j.guard.archives.first(); first > 0 {
+		if first := l.j.guard.archives.firstSequence(); first > 0 {
 			out.First = min(out.First, first)
 		}
 		if found, out.Next, err = l.j.guard.archives.merge(ctx, entity, found, r.After, out.Next, r.Limit); err != nil {
@@ -168,7 +168,7 @@ func (c codec) checkStored(ctx context.Context, s Subject, m stored, r *proof.Re
 		f, below, err := c.decodeGenuine(ctx, s, m)
 		if f != nil {
 			r.Base = below
-			c.remember(m, f, below)
+			c.rememberBase(m, f, below)
 		}
 		return err
 	}
@@ -176,7 +176,7 @@ func (c codec) checkStored(ctx context.Context, s Subject, m stored, r *proof.Re
 	return checkID(m, head.ID)
 }
 
-func (s *Service) ledger() (*Ledger, error) {
+func (s *Service) ownLedger() (*Ledger, error) {
 	if s.o.Ledger == nil {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "audit", What: "this engine has no checkpoints", Hint: "ask another engine, or start this one with a ledger"}
 	}
@@ -186,26 +186,26 @@ func (s *Service) ledger() (*Ledger, error) {
 // auditRecords sends stored records without what rules redact; the hash of the
 // whole body stands for it.
 func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, m *nats.Msg) error {
-	l, err := s.ledger()
+	l, err := s.ownLedger()
 	if err != nil {
 		return err
 	}
 	for room := s.maxReply() / 2; ; room /= 2 { // JSON in JSON takes more room than it has
-		rep, err := l.records(ctx, r, room)
+		rep, err := l.recordsWithin(ctx, r, room)
 		if err != nil {
 			return err
 		}
 		for i := range rep.Records {
 			RedactRecord(&rep.Records[i])
 		}
-		if err = s.reply(m, opRecords.Name, rep); err == nil || len(rep.Records) <= 1 {
+		if err = s.sendReply(m, opRecords.Name, rep); err == nil || len(rep.Records) <= 1 {
 			return err
 		}
 	}
 }
 
 func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointRequest, m *nats.Msg) error {
-	l, err := s.ledger()
+	l, err := s.ownLedger()
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 	if err != nil {
 		return err
 	}
-	return s.reply(m, opCheckpoint.Name, CheckpointReply{c})
+	return s.sendReply(m, opCheckpoint.Name, CheckpointReply{c})
 }
 
 // Records reads stored messages through an engine, which redacts them. Only an
@@ -291,7 +291,7 @@ func CallRecords(ctx context.Context, a Auditing, key toolcall.Key) ([]proof.Rec
 		}
 		for _, r := range rep.Records {
 			m := stored{subject: r.Subject, header: r.Header, data: r.Body()}
-			link := m.link
+			link := m.linkedTo
 			if r.Prev != nil {
 				link = func() uint64 { return r.Prev.Seq }
 			}

@@ -362,7 +362,7 @@ func announcedArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceI
 	}
 	all := archives{space: space}
 	err = all.update(ctx, ledger, last)
-	return all.all(), err
+	return all.allArchives(), err
 }
 
 // backUpArchives copies the files of archives and lists them.

@@ -111,8 +111,8 @@ func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (f
 	return f, below, nil
 }
 
-// remember keeps a record of a call for those that build on it.
-func (c codec) remember(m stored, f *toolcall.EventRecord, below *toolcall.RecordBase) {
+// rememberBase keeps a record of a call for those that build on it.
+func (c codec) rememberBase(m stored, f *toolcall.EventRecord, below *toolcall.RecordBase) {
 	if f.Call == nil {
 		return
 	}

@@ -86,8 +86,8 @@ func (b *Batched) Publish(ctx context.Context, w Write) (Ack, error) {
 	if w.Again || !b.pays() {
 		return b.single.Publish(ctx, w)
 	}
-	if m := b.admit(w); m != nil {
-		if t := b.await(ctx, m); !t.alone {
+	if m := b.admitWrite(w); m != nil {
+		if t := b.awaitTurn(ctx, m); !t.alone {
 			return t.ack, t.err
 		}
 	}
@@ -95,8 +95,8 @@ func (b *Batched) Publish(ctx context.Context, w Write) (Ack, error) {
 	return b.single.Publish(ctx, w)
 }
 
-// admit counts a single write, or returns the member that waits.
-func (b *Batched) admit(w Write) *member {
+// admitWrite counts a single write, or returns the member that waits.
+func (b *Batched) admitWrite(w Write) *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.batch && len(b.waiting) == 0 && b.singles < minMembers-1 {
@@ -116,7 +116,7 @@ func (b *Batched) giveTurns() {
 	}
 	if len(b.waiting) >= minMembers {
 		b.batch = true
-		go b.commit(b.take())
+		go b.commit(b.takeBatch())
 		return
 	}
 	for len(b.waiting) > 0 && b.singles < minMembers-1 {
@@ -126,8 +126,8 @@ func (b *Batched) giveTurns() {
 	}
 }
 
-// take makes a batch of the oldest waiting writes, one of each entity. b.mu is held.
-func (b *Batched) take() *batch {
+// takeBatch makes a batch of the oldest waiting writes, one of each entity. b.mu is held.
+func (b *Batched) takeBatch() *batch {
 	b.number++
 	out := &batch{id: b.prefix + strconv.FormatUint(b.number, 36), sent: make(chan struct{})}
 	size, entities := 0, make(map[Entity]bool, len(b.waiting))
@@ -143,23 +143,23 @@ func (b *Batched) take() *batch {
 	return out
 }
 
-// await returns the member's turn, or an error when ctx ends.
-func (b *Batched) await(ctx context.Context, m *member) turn {
+// awaitTurn returns the member's turn, or an error when ctx ends.
+func (b *Batched) awaitTurn(ctx context.Context, m *member) turn {
 	select {
 	case t := <-m.turn:
 		return t
 	case <-ctx.Done():
 	}
-	if in := b.leave(m); in != nil {
+	if in := b.stopWaiting(m); in != nil {
 		<-in.sent
 		return turn{err: errtext.Because(errBatchLost, context.Cause(ctx))}
 	}
 	return <-m.turn
 }
 
-// leave ends a wait early. It returns the batch that has the member; without one
+// stopWaiting ends a wait early. It returns the batch that has the member; without one
 // the member's turn is there.
-func (b *Batched) leave(m *member) *batch {
+func (b *Batched) stopWaiting(m *member) *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if i := slices.Index(b.waiting, m); i >= 0 {
@@ -210,7 +210,7 @@ func (b *Batched) commit(in *batch) {
 // send stores the batch and returns the acknowledgement of its last write. Without
 // errBatchLost an error means that nothing is stored.
 func (b *Batched) send(in *batch) (ackReply, error) {
-	end, err := b.stage(in)
+	end, err := b.stageWrites(in)
 	if err != nil {
 		return ackReply{}, err
 	}
@@ -237,8 +237,8 @@ func (b *Batched) send(in *batch) (ackReply, error) {
 	return ack, nil
 }
 
-// stage sends all writes except the last, which it returns: its arrival commits.
-func (b *Batched) stage(in *batch) (end *nats.Msg, err error) {
+// stageWrites sends all writes except the last, which it returns: its arrival commits.
+func (b *Batched) stageWrites(in *batch) (end *nats.Msg, err error) {
 	defer close(in.sent)
 	n := len(in.members)
 	if n < minMembers {

@@ -53,7 +53,7 @@ type boundHead struct {
 
 const maxBoundFile = 1 << 30
 
-func (h boundHead) mac(key [sha256.Size]byte) (string, error) {
+func (h boundHead) computeMAC(key [sha256.Size]byte) (string, error) {
 	h.MAC = ""
 	b, err := strictjson.Marshal(h)
 	if err != nil {
@@ -87,7 +87,7 @@ func (f boundFile) load(ctx context.Context) (body []byte, at *bound, err error)
 	if !ok || strictjson.Unmarshal(line, &h) != nil || h.V != 1 {
 		return refuse(errors.New("the file is cut off, or of another version"))
 	}
-	mac, err := h.mac(f.key)
+	mac, err := h.computeMAC(f.key)
 	if err != nil || !hmac.Equal([]byte(mac), []byte(h.MAC)) || h.Body != hashHex(body) {
 		return refuse(errors.New("its MAC is wrong: it was changed, or other engine keys wrote it"))
 	}
@@ -153,7 +153,7 @@ func (f boundFile) save(ctx context.Context, seq uint64, body []byte) error {
 	if err := f.findCheckpoint(ctx, &h); err != nil {
 		return err
 	}
-	if h.MAC, err = h.mac(f.key); err != nil {
+	if h.MAC, err = h.computeMAC(f.key); err != nil {
 		return err
 	}
 	line, err := strictjson.Marshal(h)

@@ -52,9 +52,9 @@ func (c *chain) get(seq uint64) (proof.Hash, bool) {
 	return leaf, ok
 }
 
-// link names in the event record the leaf of the one at prev. A missing
+// linkRecord names in the event record the leaf of the one at prev. A missing
 // predecessor is a conflict: the caller's view is wrong.
-func (c *chain) link(ctx context.Context, f *toolcall.EventRecord, prev uint64) error {
+func (c *chain) linkRecord(ctx context.Context, f *toolcall.EventRecord, prev uint64) error {
 	if prev == 0 {
 		f.Prev = &toolcall.Link{}
 		return nil
@@ -126,7 +126,7 @@ type sealable struct {
 // unsealedSize is what a busy engine writes between two looks of its ledger.
 const unsealedSize = 1 << 15
 
-func (u *unsealed) keep() {
+func (u *unsealed) startKeeping() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.ring == nil {
@@ -142,8 +142,8 @@ func (u *unsealed) put(seq uint64, e proof.Entry) {
 	}
 }
 
-// forget drops everything.
-func (u *unsealed) forget() {
+// dropAll drops everything.
+func (u *unsealed) dropAll() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	clear(u.ring)

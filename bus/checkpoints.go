@@ -37,15 +37,15 @@ func (n newest) lastArchive() uint64 {
 	return n.checkpoint.LastArchive(n.place)
 }
 
-// archives is how many archives were announced.
-func (n newest) archives() uint64 {
+// archiveCount is how many archives were announced.
+func (n newest) archiveCount() uint64 {
 	if n.checkpoint == nil {
 		return 0
 	}
 	return n.checkpoint.Archives
 }
 
-func (n newest) to() uint64 {
+func (n newest) lastSequence() uint64 {
 	if n.checkpoint == nil {
 		return 0
 	}

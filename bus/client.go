@@ -94,7 +94,7 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any, hold 
 	if err != nil {
 		return nil, false, err
 	}
-	return ask(ctx, c.nc, Subject{Space: c.space, Kind: kind, Who: Encode(c.by.Name)}.String(), op, request, hold)
+	return askEngine(ctx, c.nc, Subject{Space: c.space, Kind: kind, Who: Encode(c.by.Name)}.String(), op, request, hold)
 }
 
 func sendTyped[Req, Rep any](ctx context.Context, c *Client, op api.Op[Req, Rep], r Req, hold time.Duration) (Rep, bool, error) {
@@ -103,8 +103,8 @@ func sendTyped[Req, Rep any](ctx context.Context, c *Client, op api.Op[Req, Rep]
 	return rep, unsure, err
 }
 
-// ask sends a request until a reply comes.
-func ask(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
+// askEngine sends a request until a reply comes.
+func askEngine(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
 	data, err := encodeRequest(op.Name, request)
 	if err != nil {
 		return nil, false, err
@@ -120,7 +120,7 @@ func ask(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, 
 		case !errors.Is(err, errNotSent) && !errors.Is(err, message.ErrUnavailable):
 			return reply, unsure, err
 		}
-		if nc.IsClosed() || !sleep(ctx, jitter(pause)) {
+		if nc.IsClosed() || !sleep(ctx, randomPause(pause)) {
 			return nil, unsure, noReplyError(ctx, nc, op, unsure, err)
 		}
 	}
@@ -172,7 +172,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 			err = errtext.Because(errUnanswered, context.Cause(ctx))
 		case <-again.C:
 		}
-		if refused := violation(nc, before, subject); refused != nil {
+		if refused := newViolation(nc, before, subject); refused != nil {
 			return nil, sent, forbiddenError(op.Name, refused)
 		}
 		if err != nil {
@@ -204,7 +204,7 @@ func askError(op string, sent int, err error) error {
 }
 
 func noReplyError(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
-	err = errtext.Because(err, violation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
+	err = errtext.Because(err, newViolation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
 	var e *message.Error
 	switch {
 	case unsure && op.Changes:
@@ -228,15 +228,15 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 
 // added has the operations to which the client adds something.
 var added = map[string]func(ctx context.Context, c *Client, request any) (any, error){
-	api.Propose.Name:        adding(api.Propose, (*Client).propose),
-	api.Wait.Name:           adding(api.Wait, (*Client).wait),
-	api.Emit.Name:           adding(api.Emit, (*Client).emit),
-	api.Events.Name:         adding(api.Events, (*Client).events),
-	api.SubmitResponse.Name: adding(api.SubmitResponse, (*Client).submitResponse),
-	opCheckpoint.Name:       adding(opCheckpoint, (*Client).checkpoint),
+	api.Propose.Name:        withTypes(api.Propose, (*Client).propose),
+	api.Wait.Name:           withTypes(api.Wait, (*Client).wait),
+	api.Emit.Name:           withTypes(api.Emit, (*Client).emit),
+	api.Events.Name:         withTypes(api.Events, (*Client).events),
+	api.SubmitResponse.Name: withTypes(api.SubmitResponse, (*Client).submitResponse),
+	opCheckpoint.Name:       withTypes(opCheckpoint, (*Client).checkpoint),
 }
 
-func adding[Req, Rep any](op api.Op[Req, Rep], do func(*Client, context.Context, Req) (Rep, error)) func(context.Context, *Client, any) (any, error) {
+func withTypes[Req, Rep any](op api.Op[Req, Rep], do func(*Client, context.Context, Req) (Rep, error)) func(context.Context, *Client, any) (any, error) {
 	return func(ctx context.Context, c *Client, request any) (any, error) {
 		r, ok := request.(Req)
 		if !ok {

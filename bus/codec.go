@@ -73,7 +73,7 @@ func (c codec) decode(ctx context.Context, m stored) toolcall.JournalEntry {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("verify record %d on %s", m.seq, m.subject), What: "no engine of this space wrote it", Hint: "the record is ignored; find out who can publish on this subject", Err: err}
 		return r
 	}
-	c.remember(m, f, below)
+	c.rememberBase(m, f, below)
 	r.Key, r.Record = f.Key(), f
 	return r
 }
@@ -108,16 +108,16 @@ func (c codec) decodeGenuine(ctx context.Context, s Subject, m stored) (f *toolc
 		return nil, nil, err
 	}
 	switch {
-	case !s.names(f.Key(), f.WorkQueue()):
+	case !s.belongsTo(f.Key(), f.WorkQueue()):
 		return nil, nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
-	case len(m.header[HeaderKind]) > 0 && first(m.header, HeaderKind) != f.Kind():
+	case len(m.header[HeaderKind]) > 0 && onlyHeader(m.header, HeaderKind) != f.Kind():
 		return nil, nil, fmt.Errorf("its kind header is not its kind")
 	}
 	return f, below, nil
 }
 
 func checkID(m stored, id string) error {
-	if first(m.header, headerID) != id {
+	if onlyHeader(m.header, headerID) != id {
 		return fmt.Errorf("its message id is not its event record id")
 	}
 	return nil
@@ -136,7 +136,7 @@ func (c codec) checkMAC(s Subject, m stored) error {
 	if c.keys == nil {
 		return nil
 	}
-	text := first(m.header, HeaderMAC)
+	text := onlyHeader(m.header, HeaderMAC)
 	if text == "" {
 		return fmt.Errorf("it has no MAC")
 	}
@@ -149,8 +149,8 @@ func (c codec) checkMAC(s Subject, m stored) error {
 		return fmt.Errorf("its MAC is not base64url")
 	}
 	// Without these two headers the server did not check what the record follows.
-	prev, err := strconv.ParseUint(first(m.header, headerPrev), 10, 64)
-	if err != nil || first(m.header, headerFilter) != string(s.entity()) {
+	prev, err := strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
+	if err != nil || onlyHeader(m.header, headerFilter) != string(s.entity()) {
 		return fmt.Errorf("it was stored without the compare-and-swap of its entity")
 	}
 	if prev >= m.seq {
@@ -172,8 +172,8 @@ func (c codec) isGenuine(m stored) bool {
 // publish them, and they change no call.
 func (c codec) decodeEvent(r *toolcall.JournalEntry, s Subject, m stored) {
 	runtime, _ := s.Who.ID()
-	session, ok1 := eventID(s.Session, first(m.header, headerSession))
-	reply, ok2 := eventID(s.Reply, first(m.header, headerReply))
+	session, ok1 := eventID(s.Session, onlyHeader(m.header, headerSession))
+	reply, ok2 := eventID(s.Reply, onlyHeader(m.header, headerReply))
 	if runtime == "" || !ok1 || !ok2 {
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read event %d on %s", m.seq, m.subject), What: "its headers do not name the runtime, session and reply of its subject"}
 		return
@@ -199,8 +199,8 @@ func eventID(t Token, header string) (string, bool) {
 	return string(b), true
 }
 
-// first is the only value of a header, "" if it has several.
-func first(h nats.Header, name string) string {
+// onlyHeader is the only value of a header, "" if it has several.
+func onlyHeader(h nats.Header, name string) string {
 	if v := h[name]; len(v) == 1 {
 		return v[0]
 	}
@@ -239,7 +239,7 @@ var recordMsgs = sync.Pool{New: func() any {
 	return m
 }}
 
-func (m *recordMsg) fill(f *toolcall.EventRecord, subject string, entity Entity, body []byte, base *toolcall.RecordBase) {
+func (m *recordMsg) fillRecord(f *toolcall.EventRecord, subject string, entity Entity, body []byte, base *toolcall.RecordBase) {
 	m.Subject, m.Data = subject, body
 	m.id[0], m.filter[0] = f.ID, string(entity)
 	delete(m.Header, HeaderShown)
@@ -254,8 +254,8 @@ func (m *recordMsg) fill(f *toolcall.EventRecord, subject string, entity Entity,
 	}
 }
 
-// follow sets the sequence that the event record follows, and the MAC over it.
-func (m *recordMsg) follow(keys *keyfile.Keys, prev uint64) {
+// setPredecessor sets the sequence that the event record follows, and the MAC over it.
+func (m *recordMsg) setPredecessor(keys *keyfile.Keys, prev uint64) {
 	sum := keys.RecordMAC(m.Subject, prev, m.Data)
 	m.macText = append(append(m.macText[:0], keys.ID()...), ' ')
 	m.macText = base64.RawURLEncoding.AppendEncode(m.macText, sum[:])
@@ -263,7 +263,7 @@ func (m *recordMsg) follow(keys *keyfile.Keys, prev uint64) {
 	m.prev[0] = strconv.FormatUint(prev, 10)
 }
 
-func (m *recordMsg) free() {
+func (m *recordMsg) returnToPool() {
 	m.Subject, m.Data = "", nil
 	recordMsgs.Put(m)
 }

@@ -104,11 +104,11 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 			return nil, err
 		}
 	}
-	opts := append(o.nats(), nats.SetCustomDialer(d), nats.Timeout(timeoutFor(ctx)))
+	opts := append(o.natsOptions(), nats.SetCustomDialer(d), nats.Timeout(timeoutFor(ctx)))
 	opts = append(opts, more...)
 	opts = append(opts, o.Extra...)
 	nc, err := nats.Connect(rawURL, opts...)
-	d.finish()
+	d.keepConnections()
 	if err == nil {
 		return nc, nil
 	}
@@ -126,8 +126,8 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	return nil, e
 }
 
-// nats returns the client options of every connection.
-func (o ConnectOptions) nats() []nats.Option {
+// natsOptions returns the client options of every connection.
+func (o ConnectOptions) natsOptions() []nats.Option {
 	opts := []nats.Option{
 		nats.Name(cmp.Or(o.Name, o.Principal)),
 		nats.CustomInboxPrefix(InboxPrefix(o.Principal)),
@@ -150,11 +150,11 @@ func (o ConnectOptions) nats() []nats.Option {
 // reconnectDelay doubles from 50 ms to 2 s with jitter, so that clients of a
 // restarted server do not return at once.
 func reconnectDelay(attempts int) time.Duration {
-	return jitter(min(maxReconnect, minReconnect<<min(attempts, 10)))
+	return randomPause(min(maxReconnect, minReconnect<<min(attempts, 10)))
 }
 
-// jitter returns a random duration between half of d and d.
-func jitter(d time.Duration) time.Duration {
+// randomPause returns a random duration between half of d and d.
+func randomPause(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
@@ -208,7 +208,7 @@ func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-func (d *firstDial) finish() {
+func (d *firstDial) keepConnections() {
 	d.done.Store(true)
 	for _, stop := range d.spare {
 		stop()
@@ -297,7 +297,7 @@ func (o ConnectOptions) tlsOptions(rawURL string) ([]nats.Option, error) {
 		}
 		config.RootCAs = pool
 	case o.ServerCert != "":
-		if err := pin(config, o.ServerCert); err != nil {
+		if err := pinCertificate(config, o.ServerCert); err != nil {
 			return nil, err
 		}
 	}
@@ -327,8 +327,8 @@ func certPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// pin accepts only the certificate in a file, under any name.
-func pin(config *tls.Config, path string) error {
+// pinCertificate accepts only the certificate in a file, under any name.
+func pinCertificate(config *tls.Config, path string) error {
 	b, err := secretfile.Read(opTLS, path, false)
 	if err != nil {
 		return err

@@ -43,8 +43,8 @@ type claims struct {
 	now    atomic.Pointer[DurabilityClaim]
 }
 
-// begin computes the first claim after asking the servers that hold the stream.
-func (c *claims) begin(ctx context.Context, info *jetstream.StreamInfo, ask func(context.Context, string) (bool, error)) error {
+// computeFirst computes the first claim after asking the servers that hold the stream.
+func (c *claims) computeFirst(ctx context.Context, info *jetstream.StreamInfo, ask func(context.Context, string) (bool, error)) error {
 	switch c.stated {
 	case "", DurabilityCached, DurabilityFsynced, DurabilityQuorum:
 	default:
@@ -52,7 +52,7 @@ func (c *claims) begin(ctx context.Context, info *jetstream.StreamInfo, ask func
 	}
 	var unasked error
 	c.syncs = map[string]bool{}
-	for _, server := range c.holders(info) {
+	for _, server := range c.holdersOf(info) {
 		if ask == nil {
 			break
 		}
@@ -63,7 +63,7 @@ func (c *claims) begin(ctx context.Context, info *jetstream.StreamInfo, ask func
 		}
 		c.syncs[server] = always
 	}
-	claim, err := c.compute(info)
+	claim, err := c.computeClaim(info)
 	if err != nil {
 		return err
 	}
@@ -74,16 +74,16 @@ func (c *claims) begin(ctx context.Context, info *jetstream.StreamInfo, ask func
 	return nil
 }
 
-// observe computes the claim of a fresh reading: a stream may have lost replicas.
-func (c *claims) observe(info *jetstream.StreamInfo) {
-	claim, _ := c.compute(info) // an error comes with the least claim
+// observeInfo computes the claim of a fresh reading: a stream may have lost replicas.
+func (c *claims) observeInfo(info *jetstream.StreamInfo) {
+	claim, _ := c.computeClaim(info) // an error comes with the least claim
 	c.now.Store(&claim)
 }
 
-// compute says what an acknowledgement of the stream means. It fails if the stream
+// computeClaim says what an acknowledgement of the stream means. It fails if the stream
 // contradicts what the operator stated.
-func (c *claims) compute(info *jetstream.StreamInfo) (DurabilityClaim, error) {
-	holders := c.holders(info)
+func (c *claims) computeClaim(info *jetstream.StreamInfo) (DurabilityClaim, error) {
+	holders := c.holdersOf(info)
 	replicas := min(info.Config.Replicas, len(holders))
 	refuse := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: what, Hint: hint}
@@ -120,7 +120,7 @@ func (c *claims) compute(info *jetstream.StreamInfo) (DurabilityClaim, error) {
 	return least, nil
 }
 
-func (c *claims) holders(info *jetstream.StreamInfo) []string {
+func (c *claims) holdersOf(info *jetstream.StreamInfo) []string {
 	cluster := info.Cluster
 	if cluster == nil || cluster.Leader == "" && len(cluster.Replicas) == 0 {
 		return []string{c.server}

@@ -73,9 +73,9 @@ func (s Subject) isRecord() bool {
 	return false
 }
 
-// names reports whether the subject belongs to this key and queue: a body must
+// belongsTo reports whether the subject belongs to this key and queue: a body must
 // agree with where it is stored.
-func (s Subject) names(k toolcall.Key, queue toolcall.Queue) bool {
+func (s Subject) belongsTo(k toolcall.Key, queue toolcall.Queue) bool {
 	want, err := recordSubject(k, queue)
 	return err == nil && want == s
 }

@@ -31,9 +31,9 @@ const opReply = "reply"
 
 var version = strconv.Itoa(ProtocolVersion)
 
-// envelope appends a body that is JSON to the members before it, without encoding
+// wrapBody appends a body that is JSON to the members before it, without encoding
 // it again.
-func envelope(before string, body []byte) []byte {
+func wrapBody(before string, body []byte) []byte {
 	out := make([]byte, 0, len(before)+len(body)+1)
 	out = append(out, before...)
 	out = append(out, body...)
@@ -45,7 +45,7 @@ func encodeRequest(op string, body any) ([]byte, error) {
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the request has no JSON form", Err: err}
 	}
-	b = envelope(`{"v":`+version+`,"op":"`+op+`","body":`, b)
+	b = wrapBody(`{"v":`+version+`,"op":"`+op+`","body":`, b)
 	if len(b) > toolcall.MaxRequestBytes {
 		return nil, tooLargeRequest(op, len(b))
 	}
@@ -94,7 +94,7 @@ func encodeReply(op string, body any, most int) ([]byte, error) {
 
 // encodeBody encodes a reply whose body is JSON.
 func encodeBody(body []byte, most int) ([]byte, error) {
-	b := envelope(`{"v":`+version+`,"body":`, body)
+	b := wrapBody(`{"v":`+version+`,"body":`, body)
 	if len(b) > most {
 		return nil, &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was executed, but its reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}
 	}

@@ -33,7 +33,7 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcal
 			return 0, &message.Error{Code: codeOf(err), Op: op, What: fmt.Sprintf("event %d of %d", i+1, len(events)), Err: err}
 		}
 	}
-	if err := j.guard.writable(); err != nil {
+	if err := j.guard.checkWritable(); err != nil {
 		return 0, err
 	}
 	if err := j.room.check(ctx); err != nil {
@@ -113,7 +113,7 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		if err != nil {
 			return 0, err
 		}
-		if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
+		if len(m.Data) == 0 && onlyHeader(m.Header, "Status") == "503" {
 			return 0, nats.ErrNoResponders
 		}
 		ack, err := parseAck(m.Data)

@@ -110,14 +110,14 @@ func (x *Exam) LostNames() []string {
 	return slices.Compact(names)
 }
 
-func (x *Exam) flaw(kind FlawKind, from, through uint64, format string, args ...any) {
+func (x *Exam) addFlaw(kind FlawKind, from, through uint64, format string, args ...any) {
 	x.Flaws = append(x.Flaws, Flaw{Kind: kind, From: from, Through: through, What: fmt.Sprintf(format, args...)})
 }
 
 // isExplained reports whether a later accepted loss covers the anchor's mark.
 func (x *Exam) isExplained(high highMark) bool {
 	for _, l := range x.Losses {
-		if high.at != 0 && l.At.After(high.time()) && (l.Covers(high.seq) || l.Known >= high.seq) {
+		if high.at != 0 && l.At.After(high.storedAt()) && (l.Covers(high.seq) || l.Known >= high.seq) {
 			return true
 		}
 	}
@@ -136,7 +136,7 @@ func (x *Exam) findRestored() {
 		return
 	}
 	x.restored = true
-	x.flaw(FlawTail, 0, 0, "it was restored from a backup at %s, and what was recorded after that backup is not known", text)
+	x.addFlaw(FlawTail, 0, 0, "it was restored from a backup at %s, and what was recorded after that backup is not known", text)
 }
 
 // addMissingStream adds the flaw of a journal without a stream.
@@ -144,11 +144,11 @@ func (x *Exam) addMissingStream(found anchorState, anchored bool) {
 	known := max(x.Known, x.Signed)
 	switch {
 	case x.proofs != nil:
-		x.flaw(FlawJournalGone, min(1, known), known, "its stream is gone, the checkpoints are still there (records 1 to %d were signed)", x.Signed)
+		x.addFlaw(FlawJournalGone, min(1, known), known, "its stream is gone, the checkpoints are still there (records 1 to %d were signed)", x.Signed)
 	case found == anchorAbsent && anchored:
-		x.flaw(FlawAnchor, 0, 0, "these engine keys were used before, and there is neither a journal nor an anchor at %s; for a new space with old keys, askance journal accept-loss begins the journal", x.Anchor)
+		x.addFlaw(FlawAnchor, 0, 0, "these engine keys were used before, and there is neither a journal nor an anchor at %s; for a new space with old keys, askance journal accept-loss begins the journal", x.Anchor)
 	case found == anchorMade:
-		x.flaw(FlawJournalGone, min(1, known), known, "its stream and its checkpoints are gone, and the anchor knows of records up to %d", known)
+		x.addFlaw(FlawJournalGone, min(1, known), known, "its stream and its checkpoints are gone, and the anchor knows of records up to %d", known)
 	}
 }
 
@@ -163,10 +163,10 @@ func (x *Exam) compareCounts(known uint64) {
 		if !x.KnownAt.IsZero() {
 			when = ", the last one of " + x.KnownAt.Format(time.RFC3339)
 		}
-		x.flaw(FlawTail, x.Last+1, known, "%s at the end (%d in all%s%s)", missingText(proof.Range{From: x.Last + 1, Through: known}), known-x.Last, signed, when)
+		x.addFlaw(FlawTail, x.Last+1, known, "%s at the end (%d in all%s%s)", missingText(proof.Range{From: x.Last + 1, Through: known}), known-x.Last, signed, when)
 	}
 	if x.hasHoles() && (x.archives == 0 || x.Records+x.missing.count() < x.Last) {
-		x.flaw(FlawHole, 0, 0, "%d records are missing inside the journal, which has %d of %d", x.Last-x.Records-x.missing.count(), x.Records, x.Last)
+		x.addFlaw(FlawHole, 0, 0, "%d records are missing inside the journal, which has %d of %d", x.Last-x.Records-x.missing.count(), x.Records, x.Last)
 	}
 }
 
@@ -186,9 +186,9 @@ func (x *Exam) isInHole(seq uint64) bool {
 	return slices.ContainsFunc(x.Flaws, func(f Flaw) bool { return f.From <= seq && seq <= f.Through })
 }
 
-// patience is how long a journal may seem damaged while its servers elect a
+// electionPatience is how long a journal may seem damaged while its servers elect a
 // leader.
-func (x *Exam) patience() time.Duration {
+func (x *Exam) electionPatience() time.Duration {
 	if x.restored {
 		return 0
 	}
@@ -203,7 +203,7 @@ func (x *Exam) patience() time.Duration {
 // AddFlaw adds what was found elsewhere, such as an unreadable anchor.
 func (x *Exam) AddFlaw(kind FlawKind, what string) {
 	x.OK = false
-	x.flaw(kind, 0, 0, "%s", what)
+	x.addFlaw(kind, 0, 0, "%s", what)
 }
 
 // ranges are sorted, separate runs of sequences without records, accepted by an
@@ -232,8 +232,8 @@ func (r ranges) has(from, through uint64) bool {
 	return found && through <= r[i].Through // separate runs do not touch each other
 }
 
-// skip returns the last sequence of the run behind seq, or seq.
-func (r ranges) skip(seq uint64) uint64 {
+// endOfRun returns the last sequence of the run behind seq, or seq.
+func (r ranges) endOfRun(seq uint64) uint64 {
 	for _, x := range r {
 		if x.Has(seq + 1) {
 			return x.Through
@@ -242,7 +242,7 @@ func (r ranges) skip(seq uint64) uint64 {
 	return seq
 }
 
-func (r ranges) with(more ...proof.Range) ranges {
+func (r ranges) withRanges(more ...proof.Range) ranges {
 	all := append(slices.Clone(r), more...)
 	slices.SortFunc(all, func(a, b proof.Range) int { return int(int64(a.From) - int64(b.From)) })
 	var out ranges
@@ -256,8 +256,8 @@ func (r ranges) with(more ...proof.Range) ranges {
 	return out
 }
 
-// without returns the sequences of list that r does not cover.
-func (r ranges) without(list ...proof.Range) ranges {
+// missingFrom returns the sequences of list that r does not cover.
+func (r ranges) missingFrom(list ...proof.Range) ranges {
 	var out ranges
 	for _, x := range list {
 		for _, known := range r {
@@ -279,9 +279,9 @@ func (r ranges) without(list ...proof.Range) ranges {
 	return out
 }
 
-// fill reports whether the found records and r have every sequence behind after, up to
+// coversWith reports whether the found records and r have every sequence behind after, up to
 // the last found one.
-func (r ranges) fill(after uint64, found []stored) bool {
+func (r ranges) coversWith(after uint64, found []stored) bool {
 	for _, m := range found {
 		if m.seq != after+1 && !r.has(after+1, m.seq-1) {
 			return false

@@ -13,17 +13,17 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// examine compares the journal, which may be missing, with its checkpoints and its
+// examineJournal compares the journal, which may be missing, with its checkpoints and its
 // anchor. An error means that the comparison failed. It looks again if an archive was
 // announced meanwhile.
-func (g *guard) examine(ctx context.Context) (*Exam, error) {
+func (g *guard) examineJournal(ctx context.Context) (*Exam, error) {
 	for {
 		x, err := g.examineOnce(ctx)
 		if err != nil || x.OK {
 			return x, err
 		}
 		last, err := g.checkpoints.readNewest(ctx)
-		if err != nil || last.archives() <= uint64(x.archives) {
+		if err != nil || last.archiveCount() <= uint64(x.archives) {
 			return x, nil //nolint:nilerr // the flaws say more
 		}
 	}
@@ -33,7 +33,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	reconnects := g.store.nc.Stats().Reconnects
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
 	// The known end is read first: a record written meanwhile is no flaw.
-	head, high := g.anchor.marks()
+	head, high := g.anchor.currentMarks()
 	if seen := g.high.Load(); seen > high.seq {
 		high = highMark{seq: seen}
 	}
@@ -41,13 +41,13 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 		x.Anchor = g.anchor.path
 	}
 	var err error
-	if x.proofs, err = g.checkpoints.store.info(ctx); err != nil {
+	if x.proofs, err = g.checkpoints.store.streamInfo(ctx); err != nil {
 		return nil, err
 	}
 	if err := g.examineProof(ctx, x, head); err != nil {
 		return nil, err
 	}
-	if x.stream, err = g.store.info(ctx); err != nil {
+	if x.stream, err = g.store.streamInfo(ctx); err != nil {
 		return nil, err
 	}
 	if x.stream != nil {
@@ -59,9 +59,9 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	}
 	x.Known = high.seq
 	if high.at != 0 {
-		x.KnownAt = high.time()
+		x.KnownAt = high.storedAt()
 	}
-	x.Signed = max(x.Signed, x.last.to())
+	x.Signed = max(x.Signed, x.last.lastSequence())
 	if x.stream == nil {
 		x.addMissingStream(g.anchor.foundState(), g.anchor != nil)
 	} else {
@@ -76,7 +76,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	x.OK = len(x.Flaws) == 0
 	left := x.hasHoles()
 	if x.OK {
-		g.archives.settle(x.archives, !left)
+		g.archives.markSettled(x.archives, !left)
 	}
 	g.pending.Store(left || g.archives.isPending())
 	g.missing.Store(x.missing.count())
@@ -90,7 +90,7 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	x.Signed = head.To
 	if x.proofs == nil {
 		if head.Number > 0 {
-			x.flaw(FlawProof, 0, 0, "the stream of checkpoints is gone, and the anchor knows of %d", head.Number)
+			x.addFlaw(FlawProof, 0, 0, "the stream of checkpoints is gone, and the anchor knows of %d", head.Number)
 		}
 		return nil
 	}
@@ -100,13 +100,13 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 		return nil // a full disk stopped the server after it counted its first record
 	}
 	if st.Msgs != st.LastSeq {
-		x.flaw(FlawProof, 0, 0, "%d of %d stored checkpoints are gone", st.LastSeq-st.Msgs, st.LastSeq)
+		x.addFlaw(FlawProof, 0, 0, "%d of %d stored checkpoints are gone", st.LastSeq-st.Msgs, st.LastSeq)
 	}
 	var err error
 	x.last, err = g.checkpoints.readNewest(ctx)
 	switch {
 	case errors.Is(err, errNone) || err == nil && st.LastSeq > 0 && x.last.seq < st.LastSeq:
-		x.flaw(FlawProof, 0, 0, "the last stored checkpoint is unreadable")
+		x.addFlaw(FlawProof, 0, 0, "the last stored checkpoint is unreadable")
 		return nil
 	case err != nil:
 		return err
@@ -120,12 +120,12 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 			}
 		}
 		if err := g.archives.update(ctx, g.checkpoints, x.last); errors.Is(err, message.ErrDamaged) {
-			x.flaw(FlawProof, 0, 0, "%s", message.AsError("", err).What)
+			x.addFlaw(FlawProof, 0, 0, "%s", message.AsError("", err).What)
 		} else if err != nil {
 			return err
 		}
 		x.missing = g.archives.withLosses(x.Losses)
-		for _, a := range g.archives.all() {
+		for _, a := range g.archives.allArchives() {
 			x.archives, x.Archived = x.archives+1, x.Archived+a.Records
 		}
 	}
@@ -134,12 +134,12 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	case restarted:
 		x.Signed, x.moved = 0, true
 	case c == nil && head.Number > 0:
-		x.flaw(FlawProof, 0, 0, "there is no checkpoint, and the anchor knows of %d", head.Number)
+		x.addFlaw(FlawProof, 0, 0, "there is no checkpoint, and the anchor knows of %d", head.Number)
 	case c != nil && c.Number < head.Number:
-		x.flaw(FlawProof, 0, 0, "the last checkpoint is %d, and the anchor knows of %d", c.Number, head.Number)
+		x.addFlaw(FlawProof, 0, 0, "the last checkpoint is %d, and the anchor knows of %d", c.Number, head.Number)
 	case c != nil && c.Number == head.Number:
 		if hash, err := c.Hash(); err != nil || hash != head.Hash {
-			x.flaw(FlawProof, 0, 0, "checkpoint %d differs from the one that the anchor knows", c.Number)
+			x.addFlaw(FlawProof, 0, 0, "checkpoint %d differs from the one that the anchor knows", c.Number)
 		}
 	}
 	return nil
@@ -176,7 +176,7 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 		leaf proof.Hash
 		what string
 	}{
-		{x.last.to(), x.last.lastLeaf(), "that the last checkpoint signed"},
+		{x.last.lastSequence(), x.last.lastLeaf(), "that the last checkpoint signed"},
 		{high.seq, high.leaf, "that was acknowledged"},
 		{x.Last, proof.Hash{}, "at the end"},
 	} {
@@ -187,12 +187,12 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 		switch {
 		case errors.Is(err, errNone):
 			if !x.isInHole(look.seq) {
-				x.flaw(FlawUnreadable, look.seq, look.seq, "record %d is unreadable", look.seq)
+				x.addFlaw(FlawUnreadable, look.seq, look.seq, "record %d is unreadable", look.seq)
 			}
 		case err != nil:
 			return apiError("check journal", fmt.Sprintf("record %d", look.seq), err)
 		case !look.leaf.IsZero() && leafOf(m) != look.leaf:
-			x.flaw(FlawChanged, look.seq, look.seq, "record %d differs from the one %s", look.seq, look.what)
+			x.addFlaw(FlawChanged, look.seq, look.seq, "record %d differs from the one %s", look.seq, look.what)
 		case look.seq == x.Last:
 			x.LastAt = m.time
 		}
@@ -211,7 +211,7 @@ func (g *guard) nameHoles(ctx context.Context, x *Exam) error {
 		if i == proof.MaxFindings {
 			break
 		}
-		x.flaw(FlawHole, r.From, r.Through, "%s", missingText(r))
+		x.addFlaw(FlawHole, r.From, r.Through, "%s", missingText(r))
 	}
 	return nil
 }
@@ -235,7 +235,7 @@ func (g *guard) findHoles(ctx context.Context, x *Exam) (ranges, error) {
 	for _, seq := range info.State.Deleted {
 		gone = append(gone, proof.Range{From: seq, Through: seq})
 	}
-	return x.missing.without(gone.with()...), nil
+	return x.missing.missingFrom(gone.withRanges()...), nil
 }
 
 // maxLost limits the subjects in an Exam.
@@ -286,23 +286,23 @@ func (g *guard) lostSubjects(ctx context.Context, x *Exam) []string {
 	return out
 }
 
-// admit examines the journal while it is opened, and again while the servers of a
+// admitJournal examines the journal while it is opened, and again while the servers of a
 // replicated stream may be electing a leader.
-func (g *guard) admit(ctx context.Context, want jetstream.StreamConfig) (*Exam, error) {
+func (g *guard) admitJournal(ctx context.Context, want jetstream.StreamConfig) (*Exam, error) {
 	const op = "open journal"
 	for began := time.Now(); ; {
-		info, err := g.store.info(ctx)
+		info, err := g.store.streamInfo(ctx)
 		if err == nil && info != nil {
 			err = checkStream(op, info.Config, want)
 		}
 		if err != nil {
 			return nil, err
 		}
-		x, err := g.examine(ctx)
+		x, err := g.examineJournal(ctx)
 		if err != nil || x.OK || g.inspect {
 			return x, err
 		}
-		if time.Since(began) > x.patience() || !sleep(ctx, time.Second) {
+		if time.Since(began) > x.electionPatience() || !sleep(ctx, time.Second) {
 			return nil, x.Error()
 		}
 	}

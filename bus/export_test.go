@@ -40,7 +40,7 @@ func AllOperations() []*api.Operation {
 
 // ClaimOf is what a journal that opened on the server n1 claims of a stream.
 func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]bool) (Durability, error) {
-	c, err := (&claims{stated: stated, syncs: syncs, server: "n1"}).compute(info)
+	c, err := (&claims{stated: stated, syncs: syncs, server: "n1"}).computeClaim(info)
 	return c.Durability, err
 }
 
@@ -54,7 +54,7 @@ func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Rang
 	if err != nil {
 		return nil, err
 	}
-	a, err := l.makeArchive(ctx, s, s.choose(r, time.Now()), r)
+	a, err := l.makeArchive(ctx, s, s.chooseReplies(r, time.Now()), r)
 	if err != nil {
 		return nil, err
 	}

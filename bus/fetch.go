@@ -43,15 +43,15 @@ func (f *fetcher) next(ctx context.Context) (NextReply, error) {
 		return got.reply, got.err
 	case <-ctx.Done():
 	}
-	if f.leave(slot) {
+	if f.removeSlot(slot) {
 		return NextReply{}, context.Cause(ctx)
 	}
 	got := <-slot
 	return got.reply, got.err
 }
 
-// leave reports whether the slot had got nothing.
-func (f *fetcher) leave(slot chan fetched) bool {
+// removeSlot reports whether the slot had got nothing.
+func (f *fetcher) removeSlot(slot chan fetched) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := slices.Index(f.waiting, slot)
@@ -79,14 +79,14 @@ func (f *fetcher) run() {
 		if slots == 0 {
 			return
 		}
-		if err := f.ask(min(slots, maxBatch), alone); err != nil {
-			f.fail(err)
+		if err := f.requestTasks(min(slots, maxBatch), alone); err != nil {
+			f.failSlots(err)
 		}
 	}
 }
 
-// give reports whether a slot took it.
-func (f *fetcher) give(got fetched) bool {
+// giveToSlot reports whether a slot took it.
+func (f *fetcher) giveToSlot(got fetched) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.waiting) == 0 {
@@ -97,26 +97,26 @@ func (f *fetcher) give(got fetched) bool {
 	return true
 }
 
-// fail tells all slots why there is nothing. Each asks again when it sees fit.
-func (f *fetcher) fail(err error) {
-	for f.give(fetched{err: err}) {
+// failSlots tells all slots why there is nothing. Each asks again when it sees fit.
+func (f *fetcher) failSlots(err error) {
+	for f.giveToSlot(fetched{err: err}) {
 	}
 }
 
-// ask makes one request for tasks. When it gives up its inbox, the engine gets no
+// requestTasks makes one request for tasks. When it gives up its inbox, the engine gets no
 // responders and releases what is on its way.
-func (f *fetcher) ask(tasks int, alone <-chan struct{}) error {
+func (f *fetcher) requestTasks(tasks int, alone <-chan struct{}) error {
 	w := f.w
 	data, err := encodeRequest(opNext.Name, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds(), Batch: tasks})
 	if err != nil {
 		return err
 	}
-	before, subject := w.nc.LastError(), w.subject(KindNext)
+	before, subject := w.nc.LastError(), w.subjectOf(KindNext)
 	p, err := startPull(w.nc, subject, data, tasks)
 	if err != nil {
 		return err
 	}
-	defer p.end(w.release)
+	defer p.endRequest(w.releaseTask)
 	silence := time.NewTimer(hearGone) // a refusal by NATS arrives within it
 	heard := time.Now()
 	defer silence.Stop()
@@ -131,14 +131,14 @@ func (f *fetcher) ask(tasks int, alone <-chan struct{}) error {
 				return err
 			case got.State == TaskHere:
 				tasks--
-				if !f.give(fetched{reply: got}) {
-					w.release(m)
+				if !f.giveToSlot(fetched{reply: got}) {
+					w.releaseTask(m)
 				}
 			}
 			silence.Reset(maxSilence)
 			heard = time.Now()
 		case <-silence.C:
-			if err := violation(w.nc, before, subject, p.inbox); err != nil {
+			if err := newViolation(w.nc, before, subject, p.inbox); err != nil {
 				return forbiddenError(opNext.Name, err)
 			}
 			if rest := maxSilence - time.Since(heard); rest > 0 {

@@ -66,7 +66,7 @@ func newGroup(s *Service) *group {
 
 // start joins the present group.
 func (g *group) start(ctx context.Context) error {
-	g.join(ctx)
+	g.joinGeneration(ctx)
 	sub, err := g.s.nc.Subscribe(Subject{Space: g.s.space, Kind: KindPresence}.String(), func(m *nats.Msg) {
 		select {
 		case g.heard <- m:
@@ -91,23 +91,23 @@ func (g *group) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case m := <-g.heard:
-			if g.hear(ctx, m) {
+			if g.hearEngine(ctx, m) {
 				tick.Reset(beatEvery)
 			}
 			continue
 		case <-connected:
 			g.restartSilence() // nothing was heard meanwhile
 		case <-tick.C:
-			g.look(ctx)
+			g.findAway(ctx)
 		}
-		g.tell(Presence{})
-		tick.Reset(g.pulse())
+		g.announcePresence(Presence{})
+		tick.Reset(g.nextBeat())
 	}
 }
 
-// pulse returns the time until the next beat and sets the deadline after which the
+// nextBeat returns the time until the next beat and sets the deadline after which the
 // others have left this engine behind.
-func (g *group) pulse() time.Duration {
+func (g *group) nextBeat() time.Duration {
 	switch {
 	case g.isLate():
 		return 0
@@ -129,8 +129,8 @@ func (g *group) isLate() bool {
 	return d != 0 && time.Since(epoch).Nanoseconds() > d
 }
 
-// look finds out which engine was away: this one, or another one.
-func (g *group) look(ctx context.Context) {
+// findAway finds out which engine was away: this one, or another one.
+func (g *group) findAway(ctx context.Context) {
 	if g.isLate() {
 		g.s.log.Warn("this engine was paused for some seconds: it drops its waiting requests, which other engines answered")
 		for _, sub := range g.subs {
@@ -138,7 +138,7 @@ func (g *group) look(ctx context.Context) {
 		}
 		g.subs = nil
 		g.restartSilence()
-		g.join(ctx)
+		g.joinGeneration(ctx)
 		g.deadline.Store(0)
 		if err := g.subscribe(); err != nil {
 			g.s.log.Error("cannot take requests again", "err", err)
@@ -162,7 +162,7 @@ func (g *group) look(ctx context.Context) {
 			next = g.generation + 1
 		}
 	}
-	g.move(ctx, next)
+	g.moveTo(ctx, next)
 }
 
 // restartSilence counts the silence of the others from now.
@@ -172,9 +172,9 @@ func (g *group) restartSilence() {
 	}
 }
 
-// join reads the present generation from a running engine. If no engine of several
+// joinGeneration reads the present generation from a running engine. If no engine of several
 // answers, it begins a generation without them.
-func (g *group) join(ctx context.Context) {
+func (g *group) joinGeneration(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
 	body, err := strictjson.Marshal(Presence{V: ProtocolVersion, Engine: g.id, Generation: g.generation})
@@ -184,7 +184,7 @@ func (g *group) join(ctx context.Context) {
 	m, err := g.s.nc.RequestWithContext(ctx, g.subject, body)
 	switch {
 	case err == nil:
-		if p, ok := presence(m); ok {
+		if p, ok := decodePresence(m); ok {
 			g.peers[p.Engine] = time.Now()
 			g.generation = max(g.generation, p.Generation)
 		}
@@ -193,16 +193,16 @@ func (g *group) join(ctx context.Context) {
 	}
 }
 
-func presence(m *nats.Msg) (Presence, bool) {
+func decodePresence(m *nats.Msg) (Presence, bool) {
 	var p Presence
 	err := strictjson.UnmarshalOpen(m.Data, &p)
 	return p, err == nil && p.Engine != "" && p.Generation < maxGeneration
 }
 
-// hear notes another engine. It reports whether that is the first one.
-func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
-	who, ok := g.s.identify(toolcall.RoleEngine, m)
-	p, valid := presence(m)
+// hearEngine notes another engine. It reports whether that is the first one.
+func (g *group) hearEngine(ctx context.Context, m *nats.Msg) (first bool) {
+	who, ok := g.s.identifyCaller(toolcall.RoleEngine, m)
+	p, valid := decodePresence(m)
 	if !ok || !valid || p.Engine == g.id {
 		return false
 	}
@@ -213,20 +213,20 @@ func (g *group) hear(ctx context.Context, m *nats.Msg) (first bool) {
 	_, known := g.peers[p.Engine]
 	g.peers[p.Engine] = time.Now()
 	if p.Generation > g.generation {
-		g.move(ctx, p.Generation)
+		g.moveTo(ctx, p.Generation)
 	}
 	switch {
 	case m.Reply != "" && isOwnInbox(who.principal.Name, m.Reply):
 		g.publish(m.Reply, Presence{})
 	case !known || p.Generation < g.generation:
-		g.tell(Presence{})
+		g.announcePresence(Presence{})
 	}
 	return !known && len(g.peers) == 1
 }
 
-// move takes the service to the queue group of another generation. It still
+// moveTo takes the service to the queue group of another generation. It still
 // answers requests of the old one.
-func (g *group) move(ctx context.Context, to uint64) {
+func (g *group) moveTo(ctx context.Context, to uint64) {
 	if to == g.generation {
 		return
 	}
@@ -238,7 +238,7 @@ func (g *group) move(ctx context.Context, to uint64) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
 	defer cancel()
-	g.s.finish(ctx, old)
+	g.s.finishSubscriptions(ctx, old)
 }
 
 // subscribe takes a share of the requests of the present generation.
@@ -251,7 +251,7 @@ func (g *group) subscribe() error {
 	for _, c := range conversations {
 		sub, err := g.s.nc.QueueSubscribe(Subject{Space: g.s.space, Kind: c.Kind}.String(), name, func(m *nats.Msg) {
 			if !g.isLate() {
-				g.s.accept(c, m)
+				g.s.acceptMessage(c, m)
 			}
 		})
 		if err == nil {
@@ -265,8 +265,8 @@ func (g *group) subscribe() error {
 	return nil
 }
 
-// tell reports to all engines that this one runs.
-func (g *group) tell(p Presence) { g.publish(g.subject, p) }
+// announcePresence reports to all engines that this one runs.
+func (g *group) announcePresence(p Presence) { g.publish(g.subject, p) }
 
 func (g *group) publish(to string, p Presence) {
 	p.V, p.Engine, p.Generation = ProtocolVersion, g.id, g.generation

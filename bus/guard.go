@@ -62,8 +62,8 @@ func (g *guard) settleAnchor(x *Exam, log *slog.Logger) error {
 	return g.anchor.create(x.last.checkpoint, highMark{seq: x.Last, at: time.Now().UnixNano()})
 }
 
-// cause is why the journal ended, nil while it is open.
-func (g *guard) cause() error {
+// endCause is why the journal ended, nil while it is open.
+func (g *guard) endCause() error {
 	if g.ended.Err() == nil {
 		return nil
 	}
@@ -85,19 +85,19 @@ func (g *guard) noteStored(seq, before uint64, leaf proof.Hash) error {
 	if seq <= before {
 		return g.endAt(seq, before)
 	}
-	g.raise(seq, leaf)
+	g.raiseMark(seq, leaf)
 	return nil
 }
 
-// raise notes the highest known record.
-func (g *guard) raise(seq uint64, leaf proof.Hash) {
+// raiseMark notes the highest known record.
+func (g *guard) raiseMark(seq uint64, leaf proof.Hash) {
 	for {
 		high := g.high.Load()
 		if seq <= high {
 			return
 		}
 		if g.high.CompareAndSwap(high, seq) {
-			g.anchor.raise(seq, leaf)
+			g.anchor.raiseMark(seq, leaf)
 			return
 		}
 	}
@@ -106,20 +106,20 @@ func (g *guard) raise(seq uint64, leaf proof.Hash) {
 // check examines the journal of a running engine, and ends it if it is damaged and
 // no election explains that.
 func (g *guard) check(ctx context.Context) (*Exam, error) {
-	if err := g.anchor.failure(); err != nil {
+	if err := g.anchor.writeFailure(); err != nil {
 		g.finish(err)
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, watchLook) // several requests, to a server that may be busy
 	defer cancel()
-	x, err := g.examine(ctx)
+	x, err := g.examineJournal(ctx)
 	if err == nil && !x.OK {
 		err = g.ignoreBroken(x)
 	}
 	if err != nil || x.OK || g.inspect {
 		return x, err
 	}
-	if x.patience() == 0 {
+	if x.electionPatience() == 0 {
 		g.finish(x.Error())
 	}
 	return x, x.Error()
@@ -145,11 +145,11 @@ func (g *guard) ignoreBroken(x *Exam) error {
 // checkCount ensures that the journal still has every record, because only then is
 // a missing entity a new one. It usually costs one request.
 func (g *guard) checkCount(ctx context.Context) error {
-	if err := g.cause(); err != nil || g.inspect {
+	if err := g.endCause(); err != nil || g.inspect {
 		return err
 	}
 	high := g.high.Load()
-	info, err := g.store.info(ctx)
+	info, err := g.store.streamInfo(ctx)
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (g *guard) checkCount(ctx context.Context) error {
 // and whether a new call could be told from an archived one.
 func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.StreamInfo)) error {
 	high := g.high.Load()
-	info, err := g.store.info(ctx)
+	info, err := g.store.streamInfo(ctx)
 	if err == nil && info != nil {
 		observe(info)
 		err = checkQuorum(info)
@@ -196,11 +196,11 @@ func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, hi
 	return err
 }
 
-func (g *guard) writable() error {
+func (g *guard) checkWritable() error {
 	if g.inspect {
 		return &message.Error{Code: message.CodeForbidden, Op: "write to journal", What: "the journal was opened to be inspected", Hint: "start an engine"}
 	}
-	return g.cause()
+	return g.endCause()
 }
 
 // isUnsynced reports whether a message without an answer is perhaps in the file of the

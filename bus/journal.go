@@ -92,7 +92,7 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, key
 	if err != nil {
 		return nil, err
 	}
-	x, err := j.guard.admit(ctx, streamConfig(space, keys.ID(), o.Stream))
+	x, err := j.guard.admitJournal(ctx, streamConfig(space, keys.ID(), o.Stream))
 	if err != nil {
 		return nil, err
 	}
@@ -105,13 +105,13 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, key
 		return nil, err
 	}
 	j.replicas = max(1, info.Config.Replicas)
-	if err := j.claims.begin(ctx, info, o.Syncs); err != nil {
+	if err := j.claims.computeFirst(ctx, info, o.Syncs); err != nil {
 		return nil, err
 	}
 	if err := j.guard.settleAnchor(x, o.Logger); err != nil {
 		return nil, err
 	}
-	j.room.set(o.HeadRoom, j.room.limits(ctx, info))
+	j.room.set(o.HeadRoom, j.room.readLimits(ctx, info))
 	return j, nil
 }
 
@@ -143,7 +143,7 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	j.codec.bases.archives = j.guard.archives
 	j.voids = &voids{store: store, codec: j.codec, archives: j.guard.archives}
 	j.chain.isVoid = j.voids.isVoid
-	j.room = &room{store: store, server: o.Room, observe: j.claims.observe}
+	j.room = &room{store: store, server: o.Room, observe: j.claims.observeInfo}
 	return j, nil
 }
 
@@ -166,7 +166,7 @@ func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }
 // Ready is why the journal takes no new calls now: it lost records, NATS or a quorum of
 // its servers does not answer or cannot write, or the store is full. nil: it takes them.
 func (j *Journal) Ready(ctx context.Context) error {
-	if err := j.guard.writable(); err != nil {
+	if err := j.guard.checkWritable(); err != nil {
 		return err
 	}
 	if !j.store.nc.IsConnected() {
@@ -175,7 +175,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if err := j.guard.whyBroken(); err != nil {
 		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store does not write any more", Hint: restartHint, Err: err}
 	}
-	if err := j.guard.checkReachable(ctx, j.claims.observe); err != nil {
+	if err := j.guard.checkReachable(ctx, j.claims.observeInfo); err != nil {
 		return err
 	}
 	if err := j.storing.check(); err != nil {
@@ -189,4 +189,4 @@ func (j *Journal) Ready(ctx context.Context) error {
 
 // Reserve sets the function that tells how many bytes the open calls still need.
 // The journal keeps them free in addition to the head-room.
-func (j *Journal) Reserve(owed func() int64) { j.room.reserve(owed) }
+func (j *Journal) Reserve(owed func() int64) { j.room.reserveOwed(owed) }

@@ -73,7 +73,7 @@ func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, erro
 		o.Stream.Replicas = j.replicas
 	}
 	if !o.Existing {
-		j.unsealed.keep()
+		j.unsealed.startKeeping()
 	}
 	l := &Ledger{j: j, o: o, log: cmp.Or(o.Logger, noLog), kept: j.guard.checkpoints}
 	l.kept.optional = o.Existing
@@ -84,7 +84,7 @@ func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, erro
 }
 
 func (l *Ledger) createStream(ctx context.Context) error {
-	_, err := ensure(ctx, l.j.store.js, "open ledger", ledgerConfig(l.j.space, l.j.codec.keys.ID(), l.o.Stream))
+	_, err := createOrCheck(ctx, l.j.store.js, "open ledger", ledgerConfig(l.j.space, l.j.codec.keys.ID(), l.o.Stream))
 	return err
 }
 
@@ -103,21 +103,21 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 			return nil, err
 		}
 	}
-	if err := l.j.guard.cause(); err != nil { // what it remembers may not be what the journal has
+	if err := l.j.guard.endCause(); err != nil { // what it remembers may not be what the journal has
 		return nil, err
 	}
-	state, err := l.j.state(ctx)
+	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for {
-		if err = l.refresh(ctx); err != nil {
+		if err = l.refreshCheckpoint(ctx); err != nil {
 			return nil, err
 		}
-		if l.last.to() >= state.LastSeq {
+		if l.last.lastSequence() >= state.LastSeq {
 			return l.last.checkpoint, nil
 		}
-		sealed, err := l.seal(ctx, state)
+		sealed, err := l.sealRange(ctx, state)
 		if err != nil {
 			return nil, err
 		}
@@ -131,16 +131,16 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 	}
 }
 
-// refresh reads the last checkpoint and notes it in the anchor. l.mu is held.
-func (l *Ledger) refresh(ctx context.Context) (err error) {
+// refreshCheckpoint reads the last checkpoint and notes it in the anchor. l.mu is held.
+func (l *Ledger) refreshCheckpoint(ctx context.Context) (err error) {
 	if l.last, err = l.kept.readNewest(ctx); err != nil {
 		return err
 	}
 	return l.j.guard.anchor.noteCheckpoint(l.last.checkpoint)
 }
 
-// seal signs the next range, as much as fits a checkpoint. l.mu is held.
-func (l *Ledger) seal(ctx context.Context, state jetstream.StreamState) (proof.Sealed, error) {
+// sealRange signs the next range, as much as fits a checkpoint. l.mu is held.
+func (l *Ledger) sealRange(ctx context.Context, state jetstream.StreamState) (proof.Sealed, error) {
 	c := proof.Checkpoint{Space: l.j.space, Number: 1, From: max(1, min(state.FirstSeq, state.LastSeq)), At: time.Now().UTC().Round(0), Engine: l.o.Engine}
 	if last := l.last.checkpoint; last != nil {
 		hash, err := last.Hash()
@@ -216,7 +216,7 @@ func (l *Ledger) confirmRemembered(ctx context.Context, from, through uint64) er
 			return apiError("checkpoint", "read the journal", err)
 		}
 		if err != nil || leafOf(m) != e.Leaf() {
-			l.j.unsealed.forget()
+			l.j.unsealed.dropAll()
 		}
 		return nil
 	}
@@ -243,7 +243,7 @@ func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
 	case refused && isConflict(int(api.ErrorCode)):
 		return nil
 	case refused && isTransient(int(api.ErrorCode)):
-		sleep(ctx, jitter(firstPause))
+		sleep(ctx, randomPause(firstPause))
 		return nil
 	case err != nil:
 		return apiError(op, "stream "+l.kept.store.stream, err)
@@ -253,12 +253,12 @@ func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
 	return nil
 }
 
-func (j *Journal) state(ctx context.Context) (jetstream.StreamState, error) {
-	info, err := j.store.state(ctx)
+func (j *Journal) streamState(ctx context.Context) (jetstream.StreamState, error) {
+	info, err := j.store.leaderInfo(ctx)
 	if err != nil {
 		return jetstream.StreamState{}, err
 	}
-	j.claims.observe(info)
+	j.claims.observeInfo(info)
 	return info.State, nil
 }
 
@@ -295,7 +295,7 @@ func (l *Ledger) Run(ctx context.Context, p Pace) error {
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn("cannot sign a checkpoint of the journal, will try again", "err", err)
 		}
-		if !sleep(ctx, jitter(look)) {
+		if !sleep(ctx, randomPause(look)) {
 			return context.Cause(ctx)
 		}
 	}
@@ -304,24 +304,24 @@ func (l *Ledger) Run(ctx context.Context, p Pace) error {
 // isDue reports whether it is time to sign. It reads the ledger only if its last
 // state says so.
 func (l *Ledger) isDue(ctx context.Context, p Pace) (bool, error) {
-	state, err := l.j.state(ctx)
+	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return false, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !p.due(l.last, state.LastSeq) {
+	if !p.isDue(l.last, state.LastSeq) {
 		return false, nil
 	}
-	if err = l.refresh(ctx); err != nil {
+	if err = l.refreshCheckpoint(ctx); err != nil {
 		return false, err
 	}
-	return p.due(l.last, state.LastSeq), nil
+	return p.isDue(l.last, state.LastSeq), nil
 }
 
-func (p Pace) due(last newest, end uint64) bool {
-	if end <= last.to() {
+func (p Pace) isDue(last newest, end uint64) bool {
+	if end <= last.lastSequence() {
 		return false
 	}
-	return last.checkpoint == nil || end-last.to() >= uint64(p.Records) || time.Since(last.checkpoint.At) >= p.Every
+	return last.checkpoint == nil || end-last.lastSequence() >= uint64(p.Records) || time.Since(last.checkpoint.At) >= p.Every
 }

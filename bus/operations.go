@@ -44,8 +44,8 @@ type direct func(ctx context.Context, s *Service, who caller, request any, m *na
 
 var directs = map[string]direct{
 	opNext.Name:       serveDirectly(opNext, (*Service).next),
-	opKeys.Name:       serveDirectly(opKeys, (*Service).keys),
-	opAck.Name:        serveDirectly(opAck, (*Service).ack),
+	opKeys.Name:       serveDirectly(opKeys, (*Service).sendKeys),
+	opAck.Name:        serveDirectly(opAck, (*Service).ackTask),
 	opRecords.Name:    serveDirectly(opRecords, (*Service).auditRecords),
 	opCheckpoint.Name: serveDirectly(opCheckpoint, (*Service).auditCheckpoint),
 }

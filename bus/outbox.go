@@ -60,7 +60,7 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	kv, err := j.store.js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		replicas := j.replicas // they can have been changed since
-		if info, err := j.store.info(ctx); err == nil && info != nil {
+		if info, err := j.store.streamInfo(ctx); err == nil && info != nil {
 			replicas = max(1, info.Config.Replicas)
 		}
 		kv, err = j.store.js.CreateKeyValue(ctx, jetstream.KeyValueConfig{
@@ -115,7 +115,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 		return err
 	}
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		err := o.follow(ctx, name, f)
+		err := o.followOnce(ctx, name, f)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -124,13 +124,13 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 		case err == nil:
 			pause = firstPause
 		}
-		if !sleep(ctx, jitter(pause)) {
+		if !sleep(ctx, randomPause(pause)) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-func (o *Outbox) follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
+func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	c, err := o.j.store.js.CreateConsumer(ctx, o.j.store.stream, jetstream.ConsumerConfig{
 		Durable: "h_" + name, Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,

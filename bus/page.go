@@ -71,7 +71,7 @@ func (rd reader) readBatch(ctx context.Context, filter string, from uint64, n in
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		out, err := rd.readBatchOnce(ctx, ask, n)
-		if err == nil || rd.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
+		if err == nil || rd.nc.IsClosed() || !sleep(ctx, randomPause(pause)) {
 			return out, err
 		}
 	}
@@ -100,9 +100,9 @@ func (rd reader) readBatchOnce(ctx context.Context, ask []byte, n int) ([]stored
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if last(m.Header, "Nats-Sequence") == "" { // the server's own word: a stored message may have a Status header, too
-			if status := first(m.Header, "Status"); status != "204" && status != "404" {
-				return nil, fmt.Errorf("direct get: status %s %s", status, first(m.Header, "Description"))
+		if lastHeader(m.Header, "Nats-Sequence") == "" { // the server's own word: a stored message may have a Status header, too
+			if status := onlyHeader(m.Header, "Status"); status != "204" && status != "404" {
+				return nil, fmt.Errorf("direct get: status %s %s", status, onlyHeader(m.Header, "Description"))
 			}
 			return out, nil // end of batch, or nothing found
 		}
@@ -110,7 +110,7 @@ func (rd reader) readBatchOnce(ctx context.Context, ask []byte, n int) ([]stored
 		if err != nil {
 			return nil, err
 		}
-		if before, err := strconv.ParseUint(last(m.Header, "Nats-Last-Sequence"), 10, 64); err != nil || before != lastSeq(out) {
+		if before, err := strconv.ParseUint(lastHeader(m.Header, "Nats-Last-Sequence"), 10, 64); err != nil || before != lastSeq(out) {
 			return nil, fmt.Errorf("direct get: a message before %d was lost", s.seq)
 		}
 		out = append(out, s)
@@ -126,20 +126,20 @@ func lastSeq(s []stored) uint64 {
 
 // storedOf decodes one answer of a direct get.
 func storedOf(m *nats.Msg) (stored, error) {
-	seq, err := strconv.ParseUint(last(m.Header, "Nats-Sequence"), 10, 64)
+	seq, err := strconv.ParseUint(lastHeader(m.Header, "Nats-Sequence"), 10, 64)
 	if err != nil {
 		return stored{}, fmt.Errorf("direct get: an answer has no sequence")
 	}
-	at, err := time.Parse(time.RFC3339Nano, last(m.Header, "Nats-Time-Stamp"))
+	at, err := time.Parse(time.RFC3339Nano, lastHeader(m.Header, "Nats-Time-Stamp"))
 	if err != nil {
 		return stored{}, fmt.Errorf("direct get: an answer has no time")
 	}
-	return stored{subject: last(m.Header, "Nats-Subject"), seq: seq, time: at, header: m.Header, data: m.Data}, nil
+	return stored{subject: lastHeader(m.Header, "Nats-Subject"), seq: seq, time: at, header: m.Header, data: m.Data}, nil
 }
 
-// last is the last value of a header: the server adds its own after those of the
+// lastHeader is the last value of a header: the server adds its own after those of the
 // stored message, which any client can choose.
-func last(h nats.Header, name string) string {
+func lastHeader(h nats.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[len(v)-1]
 	}
@@ -153,7 +153,7 @@ func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.Jou
 	if err != nil {
 		return nil, err
 	}
-	return j.voids.history(ctx, entity)
+	return j.voids.readHistory(ctx, entity)
 }
 
 // Read implements engine.Journal; limit is at most 1000. Fewer records than the

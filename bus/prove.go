@@ -36,7 +36,7 @@ func NewProofs(l *Ledger) *Proofs { return &Proofs{l: l} }
 // ProofStatus says how far the journal is signed and, with verify, begins to verify it.
 func (p *Proofs) ProofStatus(ctx context.Context, verify bool) (api.ProofStatusReply, error) {
 	out := api.ProofStatusReply{Damage: []string{}, Losses: []string{}}
-	x, err := p.l.j.guard.examine(ctx)
+	x, err := p.l.j.guard.examineJournal(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -104,7 +104,7 @@ func (p *Proofs) compare(ctx context.Context, first, last uint64) (*proof.Report
 	if o.Archives, err = proof.Archives(Bodies(Walk(ctx, p.l, AuditCheckpoints, 0, signed.Last)), o.Keys); err != nil {
 		return nil, err
 	}
-	if first := p.l.j.guard.archives.first(); first > 0 {
+	if first := p.l.j.guard.archives.firstSequence(); first > 0 {
 		o.First = min(o.First, first)
 	}
 	o.Progress = func(seq uint64) {

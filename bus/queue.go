@@ -166,10 +166,10 @@ func (s *queueSet) noteSeen(queue toolcall.Queue, now time.Time) {
 // and looks for it again every half minute. A tool name over 180 bytes is refused
 // with CodeTooLarge, a consumer with other settings with CodeForeignStream.
 func (j *Journal) EnsureQueue(ctx context.Context, queue toolcall.Queue) error {
-	return j.queues.ensure(ctx, queue)
+	return j.queues.ensureQueue(ctx, queue)
 }
 
-func (s *queueSet) ensure(ctx context.Context, queue toolcall.Queue) error {
+func (s *queueSet) ensureQueue(ctx context.Context, queue toolcall.Queue) error {
 	const op = "prepare tool"
 	now := time.Now()
 	if s.isFresh(queue, now) {

@@ -54,7 +54,7 @@ func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		m, err := rd.getOnce(ctx, ask)
-		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleep(ctx, jitter(pause)) {
+		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleep(ctx, randomPause(pause)) {
 			return m, err
 		}
 	}
@@ -72,7 +72,7 @@ var errGarbled = errors.New("the server's reply is unreadable")
 func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	reply, err := rd.request(ctx, "$JS.API.STREAM.MSG.GET."+rd.stream, ask)
+	reply, err := rd.requestUntilAnswered(ctx, "$JS.API.STREAM.MSG.GET."+rd.stream, ask)
 	if err != nil {
 		return stored{}, err
 	}
@@ -97,9 +97,9 @@ func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	return m, nil
 }
 
-// request sends a request that changes nothing, and again while no answer comes. The first
+// requestUntilAnswered sends a request that changes nothing, and again while no answer comes. The first
 // answer to any of them counts.
-func (rd reader) request(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
+func (rd reader) requestUntilAnswered(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
 	first, cancel := context.WithTimeout(ctx, readAgain)
 	reply, err := rd.nc.RequestWithContext(first, subject, body)
 	silent := first.Err() != nil && ctx.Err() == nil
@@ -134,9 +134,9 @@ func (rd reader) request(ctx context.Context, subject string, body []byte) (*nat
 	}
 }
 
-// info is the stream's state, nil if there is no such stream.
-func (rd reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
-	st, err := rd.look(ctx)
+// streamInfo is the stream's state, nil if there is no such stream.
+func (rd reader) streamInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
+	st, err := rd.lookUpStream(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, nil
@@ -149,9 +149,9 @@ func (rd reader) info(ctx context.Context) (*jetstream.StreamInfo, error) {
 	return st.CachedInfo(), nil
 }
 
-// look asks for the stream's info, again while no server answers: during an election no
+// lookUpStream asks for the stream's info, again while no server answers: during an election no
 // server does.
-func (rd reader) look(ctx context.Context) (jetstream.Stream, error) {
+func (rd reader) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
 	for {
@@ -174,10 +174,10 @@ func isOffline(err error) bool {
 // streamOffline is the server's error code of such a stream.
 const streamOffline = 10194
 
-// state is the stream's info from its leader; unlike info, it fails for a missing
+// leaderInfo is the stream's info from its leader; unlike info, it fails for a missing
 // stream.
-func (rd reader) state(ctx context.Context) (*jetstream.StreamInfo, error) {
-	st, err := rd.look(ctx)
+func (rd reader) leaderInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
+	st, err := rd.lookUpStream(ctx)
 	if err != nil {
 		return nil, apiError("look at journal", "stream "+rd.stream, err)
 	}
@@ -240,7 +240,7 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 		switch r := j.codec.decode(ctx, m); {
 		case isBaseUnread(r):
 			return t, r.Invalid
-		case r.Invalid != nil && !isUnreadable(r), ok && so.isVoid(m.seq, before, m.link):
+		case r.Invalid != nil && !isUnreadable(r), ok && so.isVoid(m.seq, before, m.linkedTo):
 			t.foreign = m.seq
 		case r.Record != nil && r.Record.ID == id:
 			t.own = m.seq
@@ -316,7 +316,7 @@ func (j *Journal) CountCalls(ctx context.Context, reply toolcall.Key) (calls int
 // subjectsOf asks the server for the subjects of calls that have records, and maybe more
 // than those up to through.
 func (rd reader) subjectsOf(ctx context.Context, of Subject) (found []Subject, through uint64, err error) {
-	st, err := rd.look(ctx)
+	st, err := rd.lookUpStream(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -24,7 +24,7 @@ func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 	if err != nil {
 		return nil, err
 	}
-	x, err := j.guard.examine(ctx)
+	x, err := j.guard.examineJournal(ctx)
 	if err != nil || x.stream == nil {
 		return x, err
 	}
@@ -38,7 +38,7 @@ func CompareJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 	if err != nil {
 		return nil, err
 	}
-	return j.guard.examine(ctx)
+	return j.guard.examineJournal(ctx)
 }
 
 // readAll reads every record, because the server can count records that it cannot
@@ -63,14 +63,14 @@ func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pau
 			if ctx.Err() != nil || pause > 0 && !sleep(ctx, pause) {
 				return nil, context.Cause(ctx)
 			}
-			if err == nil && len(found) > 0 && x.missing.fill(at, found) {
+			if err == nil && len(found) > 0 && x.missing.coversWith(at, found) {
 				at = min(last, found[len(found)-1].seq)
 				continue
 			}
 			single = maxPage
 		}
 		single--
-		if next := x.missing.skip(at); next > at {
+		if next := x.missing.endOfRun(at); next > at {
 			at = next
 			continue
 		}
@@ -80,7 +80,7 @@ func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pau
 		case !errors.Is(err, errNone):
 			return nil, apiError("check journal", "read the journal", err)
 		case !x.missing.has(at, at) && !x.isInHole(at):
-			bad = bad.with(proof.Range{From: at, Through: at})
+			bad = bad.withRanges(proof.Range{From: at, Through: at})
 		}
 	}
 	return bad, nil
@@ -94,7 +94,7 @@ func (x *Exam) addUnreadable(bad ranges) bool {
 		if r.From != r.Through {
 			what = "records %s are unreadable"
 		}
-		x.flaw(FlawUnreadable, r.From, r.Through, what, r)
+		x.addFlaw(FlawUnreadable, r.From, r.Through, what, r)
 	}
 	return len(bad) > 0
 }
@@ -126,7 +126,7 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, k
 	if err := r.purgeFillers(ctx); err != nil {
 		return nil, err
 	}
-	if r.Exam, err = j.guard.examine(ctx); err != nil {
+	if r.Exam, err = j.guard.examineJournal(ctx); err != nil {
 		return nil, err
 	}
 	for _, f := range r.Exam.Flaws {
@@ -143,14 +143,14 @@ var errUnreadableRecord = errors.New("the server counts a record that it cannot 
 // sequence, so that no sequence is used twice.
 func (r *Recovery) Prepare(ctx context.Context) error {
 	x := r.Exam
-	head, high := r.j.guard.anchor.marks()
+	head, high := r.j.guard.anchor.currentMarks()
 	known := max(x.Known, x.Signed, x.Last, head.To, high.seq)
 	r.loss.Known = known
 	want := streamConfig(r.j.space, r.j.codec.keys.ID(), StreamOptions{})
 	if x.stream == nil {
 		want.FirstSeq = known + 1
 	}
-	info, err := ensure(ctx, r.j.store.js, "accept loss", want)
+	info, err := createOrCheck(ctx, r.j.store.js, "accept loss", want)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (r *Recovery) Prepare(ctx context.Context) error {
 	if err := r.prepareProof(ctx, head); err != nil {
 		return err
 	}
-	if err := r.fill(ctx, info.State.LastSeq, known+1); err != nil {
+	if err := r.fillGaps(ctx, info.State.LastSeq, known+1); err != nil {
 		return err
 	}
 	if r.loss.Missing, err = r.findMissing(ctx); err != nil {
@@ -179,14 +179,14 @@ func (r *Recovery) Prepare(ctx context.Context) error {
 
 // findMissing returns the sequences without a record that no loss names.
 func (r *Recovery) findMissing(ctx context.Context) ([]proof.Range, error) {
-	st, err := r.j.store.info(ctx)
+	st, err := r.j.store.streamInfo(ctx)
 	if err != nil {
 		return nil, err
 	}
 	fresh := &Exam{missing: r.Exam.missing}
 	gone, err := r.j.guard.findHoles(ctx, fresh)
 	if st != nil && st.State.Msgs == 0 && err == nil { // an empty stream names no deleted ones
-		gone = fresh.missing.without(proof.Range{From: 1, Through: st.State.LastSeq})
+		gone = fresh.missing.missingFrom(proof.Range{From: 1, Through: st.State.LastSeq})
 	}
 	return gone, err
 }
@@ -200,7 +200,7 @@ func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 		r.loss.Checkpoints = max(head.Number, x.Checkpoint)
 	}
 	if p := x.proofs; p == nil || p.State.Msgs != p.State.LastSeq || x.last.checkpoint == nil {
-		if some, err := r.j.guard.archives.exist(ctx); err != nil {
+		if some, err := r.j.guard.archives.hasAny(ctx); err != nil {
 			return err
 		} else if some { // what is signed then would not refuse the ids of archived calls
 			return &message.Error{Code: message.CodeDamaged, Op: "accept loss", What: "the stream of checkpoints is damaged, and only it says which records were archived",
@@ -214,7 +214,7 @@ func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 		}
 		x.Losses, x.missing = nil, nil // the stream held them
 	}
-	_, err := ensure(ctx, r.j.store.js, "accept loss", ledgerConfig(r.j.space, r.j.codec.keys.ID(), StreamOptions{}))
+	_, err := createOrCheck(ctx, r.j.store.js, "accept loss", ledgerConfig(r.j.space, r.j.codec.keys.ID(), StreamOptions{}))
 	return err
 }
 
@@ -237,7 +237,7 @@ func (r *Recovery) purgeFillers(ctx context.Context) error {
 	return nil
 }
 
-func (r *Recovery) fill(ctx context.Context, last, to uint64) error {
+func (r *Recovery) fillGaps(ctx context.Context, last, to uint64) error {
 	const window = 1000
 	for last < to {
 		var acks []jetstream.PubAckFuture
@@ -270,7 +270,7 @@ func (r *Recovery) Journal() *Journal { return r.j }
 func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
 	r.cutOff = map[Entity]cutOff{}
 	in := r.j.voids.newOrder(0)
-	return r.j.store.each(ctx, "accept loss", 0, math.MaxUint64, func(m stored) error {
+	return r.j.store.visitRecords(ctx, "accept loss", 0, math.MaxUint64, func(m stored) error {
 		if r.j.guard.archives.isLeftOver(m.seq) {
 			return nil
 		}
@@ -278,13 +278,13 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 		if err != nil {
 			return err
 		}
-		r.note(m, entry)
+		r.noteEntity(m, entry)
 		return visit(entry)
 	})
 }
 
-// note keeps the entities whose last record cannot be read any more.
-func (r *Recovery) note(m stored, entry toolcall.JournalEntry) {
+// noteEntity keeps the entities whose last record cannot be read any more.
+func (r *Recovery) noteEntity(m stored, entry toolcall.JournalEntry) {
 	entity := Entity(EntityIn(m.subject))
 	switch {
 	case errors.Is(entry.Invalid, errBaseLost):
@@ -346,9 +346,9 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 		return false, err
 	}
 	a := &appending{j: r.j, record: f, read: f, key: f.Key(), prev: f.Prev.Seq, entity: entity, msg: recordMsgs.Get().(*recordMsg)}
-	defer a.msg.free()
-	a.msg.fill(f, s.String(), entity, body, nil)
-	a.msg.follow(r.j.codec.keys, f.Prev.Seq)
+	defer a.msg.returnToPool()
+	a.msg.fillRecord(f, s.String(), entity, body, nil)
+	a.msg.setPredecessor(r.j.codec.keys, f.Prev.Seq)
 	if _, err = a.run(ctx); err != nil {
 		return false, err
 	}
@@ -373,7 +373,7 @@ func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed
 	if err != nil {
 		return nil, err
 	}
-	state, err := r.j.state(ctx)
+	state, err := r.j.streamState(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -57,9 +57,9 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	if err != nil {
 		return notNow(err)
 	}
-	defer p.end(func(late *nats.Msg) {
+	defer p.endRequest(func(late *nats.Msg) {
 		if stateOf(late) == TaskHere {
-			s.acknowledge(late.Reply, AckRelease, 0)
+			s.sendFate(late.Reply, AckRelease, 0)
 		}
 	})
 	quiet := maxSilence
@@ -81,7 +81,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 				silence.Reset(quiet)
 				continue
 			case state == taskRefused:
-				return notNow(fmt.Errorf("status %s %s", first(got.Header, "Status"), first(got.Header, "Description")))
+				return notNow(fmt.Errorf("status %s %s", onlyHeader(got.Header, "Status"), onlyHeader(got.Header, "Description")))
 			case state == TaskNoQueue && h.takeBack():
 				return nil
 			}
@@ -100,16 +100,16 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			return notNow(context.Cause(ctx))
 		}
 	}
-	h.linger(ctx)
+	h.waitUntilGone(ctx)
 	return nil
 }
 
-func (s *Service) keys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) error {
+func (s *Service) sendKeys(_ context.Context, _ caller, _ KeysRequest, m *nats.Msg) error {
 	var r KeysReply
 	if s.o.Keys != nil {
 		r.Keys = s.o.Keys()
 	}
-	return s.reply(m, opKeys.Name, r)
+	return s.sendReply(m, opKeys.Name, r)
 }
 
 func notNow(err error) error {
@@ -122,7 +122,7 @@ func stateOf(m *nats.Msg) TaskState {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
 		return TaskHere
 	}
-	switch first(m.Header, "Status") {
+	switch onlyHeader(m.Header, "Status") {
 	case "100":
 		return TaskWaiting
 	case "404", "408":
@@ -168,14 +168,14 @@ func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 	h.left--
 	if err := checkTask(h.s.space, h.queue, task); err != nil {
 		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
-		h.s.acknowledge(task.Reply, AckDrop, 0)
+		h.s.sendFate(task.Reply, AckDrop, 0)
 		h.s.sendState(h.m, h.p.inbox, NextReply{State: TaskNone})
 		h.left = 0
 		return nil
 	}
 	record, err := h.s.tasks.forWorker(ctx, task)
 	if err != nil {
-		h.s.acknowledge(task.Reply, AckRelease, maxPause)
+		h.s.sendFate(task.Reply, AckRelease, maxPause)
 		return err
 	}
 	b, err := encodeTask(NextReply{State: TaskHere, Subject: task.Subject, Task: task.Reply, Delivered: countDeliveries(task.Reply)}, record, h.s.maxReply())
@@ -183,7 +183,7 @@ func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 		err = h.s.nc.PublishRequest(h.m.Reply, h.p.inbox, b)
 	}
 	if err != nil {
-		h.s.acknowledge(task.Reply, AckRelease, maxPause)
+		h.s.sendFate(task.Reply, AckRelease, maxPause)
 		return err
 	}
 	h.given = append(h.given, handed{task.Reply, time.Now()})
@@ -207,15 +207,15 @@ func (h *handing) takeBack() bool {
 	took := false
 	for _, g := range h.given {
 		if time.Since(g.at) < hearGone {
-			h.s.acknowledge(g.task, AckRelease, 0)
+			h.s.sendFate(g.task, AckRelease, 0)
 			took = true
 		}
 	}
 	return took
 }
 
-// linger waits for the news that the worker has gone.
-func (h *handing) linger(ctx context.Context) {
+// waitUntilGone waits for the news that the worker has gone.
+func (h *handing) waitUntilGone(ctx context.Context) {
 	if len(h.given) == 0 {
 		return
 	}
@@ -249,9 +249,9 @@ func checkTask(space toolcall.SpaceID, queue toolcall.Queue, task *nats.Msg) err
 	return strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes))
 }
 
-// acknowledge sends the queue the fate of a task without waiting; if that is lost,
+// sendFate sends the queue the fate of a task without waiting; if that is lost,
 // the task returns after ackWait.
-func (s *Service) acknowledge(task string, verb AckVerb, delay time.Duration) {
+func (s *Service) sendFate(task string, verb AckVerb, delay time.Duration) {
 	if err := s.nc.Publish(task, ackBody(verb, delay)); err != nil {
 		s.log.Warn("cannot "+string(verb)+" a task", "err", err)
 	}
@@ -267,8 +267,8 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, delay.Nanoseconds()))
 }
 
-// ack sends the queue, for a worker, the fate of a task of its tool.
-func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
+// ackTask sends the queue, for a worker, the fate of a task of its tool.
+func (s *Service) ackTask(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
 	if !isTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(r.Task) + " is not a task of this tool", Hint: "send the task field of the reply to next"}
@@ -284,7 +284,7 @@ func (s *Service) ack(ctx context.Context, who caller, r AckRequest, m *nats.Msg
 	if _, err := s.nc.RequestWithContext(ctx, r.Task, ackBody(r.Verb, delay)); err != nil {
 		return apiError(op, "a task of "+who.queue.String(), err)
 	}
-	return s.reply(m, op, struct{}{})
+	return s.sendReply(m, op, struct{}{})
 }
 
 // maxDelay is the longest pause of a task.

@@ -96,7 +96,7 @@ func spaceInfos(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) ([]*
 	}
 	var out []*jetstream.StreamInfo
 	for _, name := range spaceStreams(space) {
-		info, err := reader{nc: nc, js: js, stream: name}.info(ctx)
+		info, err := reader{nc: nc, js: js, stream: name}.streamInfo(ctx)
 		switch {
 		case err != nil:
 			return nil, err
@@ -190,7 +190,7 @@ func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int
 		}
 	}
 	for {
-		info, err := rd.state(ctx)
+		info, err := rd.leaderInfo(ctx)
 		if err == nil {
 			if r := replicatedOf(info); r.Replicas == n && r.Complete() {
 				report(r)

@@ -54,7 +54,7 @@ func (r *room) set(want int64, limits []Room) {
 	r.update(limits)
 }
 
-func (r *room) reserve(owed func() int64) {
+func (r *room) reserveOwed(owed func() int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.owed, r.read = owed, time.Time{}
@@ -105,7 +105,7 @@ func (r *room) check(ctx context.Context) error {
 		return nil // unknown; the write decides
 	}
 	r.observe(st.CachedInfo())
-	limits := r.limits(ctx, st.CachedInfo())
+	limits := r.readLimits(ctx, st.CachedInfo())
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.update(limits)
@@ -133,8 +133,8 @@ func (r *room) checkBeside(size int) error {
 	return nil
 }
 
-// limits are those of the stream, and of the embedded server or the account.
-func (r *room) limits(ctx context.Context, info *jetstream.StreamInfo) []Room {
+// readLimits are those of the stream, and of the embedded server or the account.
+func (r *room) readLimits(ctx context.Context, info *jetstream.StreamInfo) []Room {
 	out := []Room{{Free: info.Config.MaxBytes - int64(info.State.Bytes), Bound: info.Config.MaxBytes}}
 	if r.server != nil {
 		return append(out, r.server())

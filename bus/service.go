@@ -111,7 +111,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface f
 	}
 	s.acting, s.stopAct = context.WithCancelCause(context.WithoutCancel(ctx))
 	s.held, s.stopHeld = context.WithCancelCause(s.acting)
-	s.pools, s.heard = o.pools(), capacity.NewPool(observed)
+	s.pools, s.heard = o.capacityPools(), capacity.NewPool(observed)
 	before := nc.LastError()
 	err := s.subscribe(ctx)
 	if err == nil {
@@ -123,7 +123,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface f
 		s.Close()
 		return nil, apiError("serve", "space "+string(space), err)
 	}
-	if err := violation(nc, before, s.subjects()...); err != nil {
+	if err := newViolation(nc, before, s.servedSubjects()...); err != nil {
 		s.Close()
 		return nil, forbiddenError("serve", err)
 	}
@@ -135,7 +135,7 @@ func (s *Service) subscribe(ctx context.Context) error {
 	if err := s.group.start(ctx); err != nil || s.o.Observer == nil {
 		return err
 	}
-	sub, err := s.nc.Subscribe(Subject{Space: s.space, Kind: KindHeartbeat}.String(), s.observe)
+	sub, err := s.nc.Subscribe(Subject{Space: s.space, Kind: KindHeartbeat}.String(), s.observeHeartbeat)
 	if err == nil {
 		err = sub.SetPendingLimits(nats.DefaultSubPendingMsgsLimit, maxPendingBytes)
 	}
@@ -145,7 +145,7 @@ func (s *Service) subscribe(ctx context.Context) error {
 	return err
 }
 
-func (s *Service) subjects() []string {
+func (s *Service) servedSubjects() []string {
 	var out []string
 	for _, sub := range slices.Concat(s.subs, s.group.subs) {
 		out = append(out, sub.Subject)
@@ -164,10 +164,10 @@ func (s *Service) Close() {
 		s.pools.Close()
 		s.heard.Close()
 		s.group.wg.Wait()
-		s.group.tell(Presence{Leaving: true})
+		s.group.announcePresence(Presence{Leaving: true})
 		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 		defer cancel()
-		s.finish(ctx, slices.Concat(s.subs, s.group.subs))
+		s.finishSubscriptions(ctx, slices.Concat(s.subs, s.group.subs))
 		late := time.AfterFunc(closeGrace, func() { s.stopAct(ErrServiceClosed) })
 		defer late.Stop()
 		s.wg.Wait()
@@ -176,9 +176,9 @@ func (s *Service) Close() {
 	s.wg.Wait()
 }
 
-// finish ends subscriptions and handles the requests that the server sent before.
+// finishSubscriptions ends subscriptions and handles the requests that the server sent before.
 // (The timers of Subscription.Drain fail on fake time.)
-func (s *Service) finish(ctx context.Context, subs []*nats.Subscription) {
+func (s *Service) finishSubscriptions(ctx context.Context, subs []*nats.Subscription) {
 	if s.nc.IsConnected() {
 		_ = s.nc.FlushWithContext(ctx) // fails only if the connection is lost now
 	}

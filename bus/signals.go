@@ -148,7 +148,7 @@ func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subj
 		stop()
 		return nil, apiError("subscribe", filter.String(), err)
 	}
-	if err := violation(nc, before, filter.String()); err != nil {
+	if err := newViolation(nc, before, filter.String()); err != nil {
 		stop()
 		return nil, forbiddenError("subscribe", err)
 	}
@@ -158,9 +158,9 @@ func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subj
 // NATS refuses a publish or a subscription later: the call succeeds, and the
 // refusal arrives as the connection's last error.
 
-// violation is a new refusal of one of the subjects. A subject that ends with a
+// newViolation is a new refusal of one of the subjects. A subject that ends with a
 // dot is a prefix.
-func violation(nc *nats.Conn, before error, subjects ...string) error {
+func newViolation(nc *nats.Conn, before error, subjects ...string) error {
 	err := nc.LastError()
 	if !errors.Is(err, nats.ErrPermissionViolation) || err == before { //nolint:errorlint // the very same value: it was there before
 		return nil

@@ -77,7 +77,7 @@ func (s *Snapshots) readPart(ctx context.Context, seqs []uint64, out []toolcall.
 	}
 	var below []uint64
 	for _, m := range found {
-		if first(m.header, headerPrev) == "0" {
+		if onlyHeader(m.header, headerPrev) == "0" {
 			continue
 		}
 		if r, err := toolcall.DecodeStored(m.data); err == nil && r.BaseSeq() > 0 && r.BaseSeq() < m.seq {
@@ -205,7 +205,7 @@ func (s *Snapshots) Check(ctx context.Context, through uint64) error {
 	if err != nil || !x.addUnreadable(bad) {
 		return err
 	}
-	if x.patience() == 0 {
+	if x.electionPatience() == 0 {
 		g.finish(x.Error())
 	}
 	return x.Error()
@@ -231,7 +231,7 @@ func (rd reader) askAny(ctx context.Context, r getRequest) stored {
 		return stored{}
 	}
 	m, err := rd.nc.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+rd.stream, ask)
-	if err != nil || last(m.Header, "Nats-Sequence") == "" {
+	if err != nil || lastHeader(m.Header, "Nats-Sequence") == "" {
 		return stored{}
 	}
 	found, err := storedOf(m)

@@ -70,11 +70,11 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 // ensureStream creates the space's stream or checks the existing one. Several
 // engines can do so at once.
 func ensureStream(ctx context.Context, js jetstream.JetStream, space toolcall.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
-	return ensure(ctx, js, "open journal", streamConfig(space, keyID, o))
+	return createOrCheck(ctx, js, "open journal", streamConfig(space, keyID, o))
 }
 
-func ensure(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
-	st, err := reader{js: js, stream: want.Name}.look(ctx)
+func createOrCheck(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+	st, err := reader{js: js, stream: want.Name}.lookUpStream(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = createReplicated(want.Replicas, func(n int) (err error) {
 			want.Replicas = n
@@ -121,7 +121,7 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 	case meta[metaKey] != want.Metadata[metaKey]:
 		return foreign("belongs to the engine keys "+errtext.Quote(meta[metaKey])+", these are "+want.Metadata[metaKey], "give every engine of the space the same key file")
 	}
-	if diffs := weaknesses(have, want); len(diffs) > 0 {
+	if diffs := listWeaknesses(have, want); len(diffs) > 0 {
 		return foreign(strings.Join(diffs, "; "), "set it back with: nats stream edit "+have.Name)
 	}
 	return nil
@@ -133,8 +133,8 @@ func isOlderRead(have, want string) bool {
 	return want == strconv.Itoa(toolcall.StoredVersion) && have == strconv.Itoa(toolcall.RecordVersion)
 }
 
-// weaknesses lists the guarantees that the stream lacks.
-func weaknesses(have, want jetstream.StreamConfig) []string {
+// listWeaknesses lists the guarantees that the stream lacks.
+func listWeaknesses(have, want jetstream.StreamConfig) []string {
 	var out []string
 	check := func(ok bool, format string, args ...any) {
 		if !ok {

@@ -111,7 +111,7 @@ type Subject struct {
 	Who     Token // the runtime, approver, operator, worker or other principal it names
 }
 
-func (s *Subject) field(name string) *Token {
+func (s *Subject) fieldNamed(name string) *Token {
 	switch name {
 	case "<session>":
 		return &s.Session
@@ -138,7 +138,7 @@ func (s Subject) String() string {
 	b.WriteString(string(s.Space))
 	for _, part := range layouts[s.Kind] {
 		b.WriteByte('.')
-		f := s.field(part)
+		f := s.fieldNamed(part)
 		switch {
 		case f == nil:
 			b.WriteString(part)
@@ -155,7 +155,7 @@ func (s Subject) String() string {
 // on.
 func (s Subject) isComplete() bool {
 	for _, part := range layouts[s.Kind] {
-		if f := s.field(part); f != nil && *f == "" {
+		if f := s.fieldNamed(part); f != nil && *f == "" {
 			return false
 		}
 	}
@@ -203,7 +203,7 @@ func (s *Subject) match(layout, parts []string) bool {
 		return false
 	}
 	for i, l := range layout {
-		f := s.field(l)
+		f := s.fieldNamed(l)
 		if f == nil {
 			if parts[i] != l {
 				return false

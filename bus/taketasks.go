@@ -41,7 +41,7 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 	if err != nil {
 		return nil, notNow(err)
 	}
-	defer p.end(func(late *nats.Msg) {
+	defer p.endRequest(func(late *nats.Msg) {
 		if stateOf(late) == TaskHere {
 			_ = nc.Publish(late.Reply, ackBody(AckRelease, 0)) // else it comes again after ackWait
 		}

@@ -88,14 +88,14 @@ func startPull(nc *nats.Conn, subject string, body []byte, tasks int) (*pulling,
 	}
 	p.lost = nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
 	if err := nc.PublishRequest(subject, p.inbox, body); err != nil {
-		p.end(func(*nats.Msg) {})
+		p.endRequest(func(*nats.Msg) {})
 		return nil, err
 	}
 	return p, nil
 }
 
-// end ends the request and passes late replies to release.
-func (p *pulling) end(release func(*nats.Msg)) {
+// endRequest ends the request and passes late replies to release.
+func (p *pulling) endRequest(release func(*nats.Msg)) {
 	_ = p.sub.Unsubscribe() // fails only on a dead connection
 	p.nc.RemoveStatusListener(p.lost)
 	for {

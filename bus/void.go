@@ -46,13 +46,13 @@ const (
 // MAC covers both.
 func basisOf(m stored) (entity Entity, prev uint64, ok bool) {
 	entity = Entity(EntityIn(m.subject))
-	prev, err := strconv.ParseUint(first(m.header, headerPrev), 10, 64)
+	prev, err := strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
 	return entity, prev, entity != "" && err == nil
 }
 
-// link is the sequence of the record on which an engine decided to write this one; 0: it
+// linkedTo is the sequence of the record on which an engine decided to write this one; 0: it
 // names none.
-func (m stored) link() uint64 {
+func (m stored) linkedTo() uint64 {
 	link, err := proof.LinkOf(m.data)
 	if err != nil || link == nil {
 		return 0
@@ -78,7 +78,7 @@ func (s *succession) isVoid(seq, prev uint64, link func() uint64) bool {
 
 // check makes the entry of a void record invalid.
 func (s *succession) check(m stored, r *toolcall.JournalEntry) {
-	if _, prev, ok := basisOf(m); ok && (r.Invalid == nil || isUnreadable(*r)) && s.isVoid(m.seq, prev, m.link) {
+	if _, prev, ok := basisOf(m); ok && (r.Invalid == nil || isUnreadable(*r)) && s.isVoid(m.seq, prev, m.linkedTo) {
 		*r = voidEntry(m)
 	}
 }
@@ -125,7 +125,7 @@ func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error
 			return v.compare(ctx, entity, m, next.seq)
 		}
 	}
-	void, err := v.followsVoid(ctx, m.link(), more)
+	void, err := v.followsVoid(ctx, m.linkedTo(), more)
 	if err == nil && !void && more > 0 {
 		v.firm.put(m.seq)
 	}
@@ -150,7 +150,7 @@ func (v *voids) followsVoid(ctx context.Context, seq uint64, more int) (bool, er
 // compare is isVoid of a record whose entity has another message, which is perhaps believed,
 // between the record's predecessor and itself, or has void records.
 func (v *voids) compare(ctx context.Context, entity Entity, m stored, between uint64) (bool, error) {
-	all, err := v.history(ctx, entity)
+	all, err := v.readHistory(ctx, entity)
 	if err != nil {
 		return false, err
 	}
@@ -195,9 +195,9 @@ func (v *voids) decodeUpTo(ctx context.Context, m stored, more int) (toolcall.Jo
 	return r, err
 }
 
-// history reads all messages of an entity. It includes everything acknowledged before the
+// readHistory reads all messages of an entity. It includes everything acknowledged before the
 // call.
-func (v *voids) history(ctx context.Context, entity Entity) ([]toolcall.JournalEntry, error) {
+func (v *voids) readHistory(ctx context.Context, entity Entity) ([]toolcall.JournalEntry, error) {
 	var out []toolcall.JournalEntry
 	var so succession
 	for after := uint64(0); after != math.MaxUint64; {
@@ -231,7 +231,7 @@ func (v *voids) history(ctx context.Context, entity Entity) ([]toolcall.JournalE
 
 // archivedHistory decodes the archived records of an entity.
 func (v *voids) archivedHistory(ctx context.Context, entity Entity, so *succession) ([]toolcall.JournalEntry, error) {
-	found, err := v.archives.of(ctx, string(entity))
+	found, err := v.archives.recordsOf(ctx, string(entity))
 	if err != nil {
 		return nil, err
 	}
@@ -287,12 +287,12 @@ func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
 		o.firm.put(m.seq)
 	}
 	if err == nil {
-		o.note(place{entity, m.seq})
+		o.noteRecord(place{entity, m.seq})
 	}
 	return void, err
 }
 
-func (o *order) note(p place) {
+func (o *order) noteRecord(p place) {
 	o.last[p.entity] = p.seq
 	if len(o.ring) < voidSpan {
 		o.ring = append(o.ring, p)

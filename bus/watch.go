@@ -38,7 +38,7 @@ func (j *Journal) WatchNew(ctx context.Context, sink toolcall.Sink) error {
 func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	defer context.AfterFunc(j.guard.ended, func() { stop(j.guard.cause()) })()
+	defer context.AfterFunc(j.guard.ended, func() { stop(j.guard.endCause()) })()
 	w := &watcher{j: j, at: after, sink: sink, order: j.voids.newOrder(after)}
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		began := w.at
@@ -51,10 +51,10 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 		}
 		if w.at > began {
 			pause = firstPause
-		} else if w.step(ctx) {
+		} else if w.readOne(ctx) {
 			continue
 		}
-		if !sleep(ctx, jitter(pause)) {
+		if !sleep(ctx, randomPause(pause)) {
 			return context.Cause(ctx)
 		}
 	}
@@ -85,9 +85,9 @@ func (w *watcher) run(ctx context.Context) error {
 	defer done()
 	for expect := uint64(1); ; {
 		began := w.at
-		expect, err = w.turn(ctx, iter, expect)
+		expect, err = w.deliverTurn(ctx, iter, expect)
 		if err == nil {
-			err = w.look(ctx, w.at > began)
+			err = w.checkJournal(ctx, w.at > began)
 		}
 		if err != nil {
 			return err
@@ -95,9 +95,9 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// turn delivers records until it is time to check the whole journal. expect is the
+// deliverTurn delivers records until it is time to check the whole journal. expect is the
 // consumer's next sequence.
-func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expect uint64) (uint64, error) {
+func (w *watcher) deliverTurn(ctx context.Context, iter jetstream.MessagesContext, expect uint64) (uint64, error) {
 	turn, end := context.WithTimeout(ctx, watchLook)
 	defer end()
 	for turn.Err() == nil {
@@ -118,7 +118,7 @@ func (w *watcher) turn(ctx context.Context, iter jetstream.MessagesContext, expe
 		if err := w.checkFollows(ctx, meta.Sequence.Stream); err != nil {
 			return expect, err
 		}
-		if err := w.deliver(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()}); err != nil {
+		if err := w.deliverRecord(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()}); err != nil {
 			return expect, err
 		}
 		w.catchUp(w.at >= w.target || meta.NumPending == 0)
@@ -132,17 +132,17 @@ func (w *watcher) checkFollows(ctx context.Context, seq uint64) error {
 	if seq == w.at+1 || w.j.guard.inspect || w.missing.has(w.at+1, seq-1) {
 		return nil
 	}
-	err := w.probe(ctx)
+	err := w.probeNext(ctx)
 	if err == nil && !w.missing.has(w.at+1, seq-1) {
 		err = errGap
 	}
 	return err
 }
 
-// probe reads the next record, which the consumer does not deliver. errGap:
+// probeNext reads the next record, which the consumer does not deliver. errGap:
 // another consumer may deliver it. nil: it was archived meanwhile.
-func (w *watcher) probe(ctx context.Context) error {
-	next := w.missing.skip(w.at) + 1
+func (w *watcher) probeNext(ctx context.Context) error {
+	next := w.missing.endOfRun(w.at) + 1
 	m, err := w.j.store.getSeq(ctx, next)
 	switch {
 	case err == nil && m.seq == next:
@@ -162,16 +162,16 @@ func (w *watcher) probe(ctx context.Context) error {
 	if w.missing = x.missing; w.missing.has(next, next) {
 		return nil
 	}
-	x.flaw(FlawUnreadable, next, next, "record %d is unreadable", next)
-	if x.patience() == 0 {
+	x.addFlaw(FlawUnreadable, next, next, "record %d is unreadable", next)
+	if x.electionPatience() == 0 {
 		w.j.guard.finish(x.Error())
 	}
 	return x.Error()
 }
 
-// look checks the journal and the consumer, because the server skips an unreadable
+// checkJournal checks the journal and the consumer, because the server skips an unreadable
 // record or stops before it.
-func (w *watcher) look(ctx context.Context, moved bool) error {
+func (w *watcher) checkJournal(ctx context.Context, moved bool) error {
 	x, err := w.j.guard.check(ctx)
 	if err != nil {
 		return err
@@ -180,12 +180,12 @@ func (w *watcher) look(ctx context.Context, moved bool) error {
 	if moved || x.Last <= w.at || w.missing.has(w.at+1, x.Last) {
 		return nil
 	}
-	return w.probe(ctx)
+	return w.probeNext(ctx)
 }
 
-// step reads one record without the consumer: the client holds back a stored
+// readOne reads one record without the consumer: the client holds back a stored
 // message that looks like a server's status.
-func (w *watcher) step(ctx context.Context) bool {
+func (w *watcher) readOne(ctx context.Context) bool {
 	if !w.started || !w.j.store.nc.IsConnected() {
 		return false
 	}
@@ -193,15 +193,15 @@ func (w *watcher) step(ctx context.Context) bool {
 	if err != nil || w.checkFollows(ctx, m.seq) != nil {
 		return false
 	}
-	if w.deliver(ctx, m) != nil {
+	if w.deliverRecord(ctx, m) != nil {
 		return false
 	}
 	w.catchUp(w.at >= w.target)
 	return true
 }
 
-// deliver fails if the record cannot be expanded now.
-func (w *watcher) deliver(ctx context.Context, m stored) error {
+// deliverRecord fails if the record cannot be expanded now.
+func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
 	if w.j.guard.archives.isLeftOver(m.seq) {
 		w.at = m.seq
 		return nil
@@ -221,7 +221,7 @@ func (w *watcher) deliver(ctx context.Context, m stored) error {
 	}
 	w.at = m.seq
 	if w.caughtUp && m.header.Get(headerBatchID) == "" { // the server shows a batch before it is on the disk
-		w.j.guard.raise(m.seq, proof.Hash{})
+		w.j.guard.raiseMark(m.seq, proof.Hash{})
 	}
 	return nil
 }
@@ -230,7 +230,7 @@ func (w *watcher) deliver(ctx context.Context, m stored) error {
 func (w *watcher) catchUp(over bool) {
 	if over && !w.caughtUp {
 		w.caughtUp = true
-		w.j.guard.raise(w.at, proof.Hash{})
+		w.j.guard.raiseMark(w.at, proof.Hash{})
 		w.sink.CaughtUp()
 	}
 }
@@ -241,7 +241,7 @@ func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), 
 	j := w.j
 	changed := j.store.nc.StatusChanged(nats.DISCONNECTED, nats.RECONNECTING, nats.CLOSED)
 	forget := func() { j.store.nc.RemoveStatusListener(changed) }
-	if err := w.inspect(ctx); err != nil {
+	if err := w.inspectStream(ctx); err != nil {
 		forget()
 		return nil, nil, err
 	}
@@ -295,9 +295,9 @@ func (w *watcher) remove(name string) {
 	_ = w.j.store.js.DeleteConsumer(ctx, w.j.store.stream, name)
 }
 
-// inspect ensures that the stream is the opened one and still has what was
+// inspectStream ensures that the stream is the opened one and still has what was
 // delivered.
-func (w *watcher) inspect(ctx context.Context) error {
+func (w *watcher) inspectStream(ctx context.Context) error {
 	const op = "watch journal"
 	st, err := w.j.store.js.Stream(ctx, w.j.store.stream)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestFlawsOfAStoreThatCannotBeWritten(t *testing.T) {
 			}}
 			x := &Exam{}
 			for _, k := range tt.flaws {
-				x.flaw(k, 0, 0, "flaw")
+				x.addFlaw(k, 0, 0, "flaw")
 			}
 			err := g.ignoreBroken(x)
 			var e *message.Error

@@ -54,7 +54,7 @@ func NewQueueWorker(nc *nats.Conn, space toolcall.SpaceID, queue toolcall.Queue,
 	return w, nil
 }
 
-func (w *Worker) subject(k Kind) string {
+func (w *Worker) subjectOf(k Kind) string {
 	return Subject{Space: w.space, Kind: k, Tool: EncodeQueue(w.queue), Who: Encode(w.name)}.String()
 }
 
@@ -62,21 +62,21 @@ func (w *Worker) subject(k Kind) string {
 // Progress.
 func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	if op == api.Progress.Operation {
-		return toolcall.ProgressReply{}, w.tell(op, request)
+		return toolcall.ProgressReply{}, w.sendOnly(op, request)
 	}
 	kind, err := kindFor(op, toolcall.RoleWorker)
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := ask(ctx, w.nc, w.subject(kind), op, request, 0)
+	reply, _, err := askEngine(ctx, w.nc, w.subjectOf(kind), op, request, 0)
 	if errors.Is(err, message.ErrUnknownOutcome) { // the caller sends it again
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied; the request may have arrived", Hint: "send it again: the same request does no harm", Err: err}
 	}
 	return reply, err
 }
 
-// tell sends a request and does not wait for its reply.
-func (w *Worker) tell(op *api.Operation, request any) error {
+// sendOnly sends a request and does not wait for its reply.
+func (w *Worker) sendOnly(op *api.Operation, request any) error {
 	kind, err := kindFor(op, toolcall.RoleWorker)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (w *Worker) tell(op *api.Operation, request any) error {
 		return err
 	}
 	// Without a reply subject in our own inbox the engine drops the request.
-	if err := w.nc.PublishRequest(w.subject(kind), InboxPrefix(w.name)+".none", data); err != nil {
+	if err := w.nc.PublishRequest(w.subjectOf(kind), InboxPrefix(w.name)+".none", data); err != nil {
 		return apiError(op.Name, "a message to the engine", err)
 	}
 	return nil
@@ -101,7 +101,7 @@ func (w *Worker) Keys(ctx context.Context) (toolcall.KeyRing, error) {
 
 // Cancels implements executor.Transport.
 func (w *Worker) Cancels(f func(r toolcall.HeartbeatRequest, reason string)) (stop func()) {
-	sub, err := w.nc.Subscribe(w.subject(KindCancel), func(m *nats.Msg) {
+	sub, err := w.nc.Subscribe(w.subjectOf(KindCancel), func(m *nats.Msg) {
 		var n cancelNote
 		if strictjson.UnmarshalOpen(m.Data, &n) == nil {
 			f(n.HeartbeatRequest, n.Reason)
@@ -141,7 +141,7 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 			if err == nil {
 				return task, nil
 			}
-			w.refuse(got, err)
+			w.refuseTask(got, err)
 			pause = firstPause
 			continue
 		case errors.Is(err, errNoTask):
@@ -154,14 +154,14 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Info("waiting for the first call of this tool") })
 		}
-		if sleep(ctx, jitter(pause)) {
+		if sleep(ctx, randomPause(pause)) {
 			pause = min(2*pause, maxPause)
 		}
 	}
 }
 
-// refuse returns or drops a message that is not for this worker.
-func (w *Worker) refuse(got NextReply, why error) {
+// refuseTask returns or drops a message that is not for this worker.
+func (w *Worker) refuseTask(got NextReply, why error) {
 	r := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDrop}
 	if errors.Is(why, errNewerTask) {
 		r.Verb, r.DelayMS = AckRelease, newerDelay.Milliseconds()
@@ -169,14 +169,14 @@ func (w *Worker) refuse(got NextReply, why error) {
 	} else {
 		w.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(got.Subject), "err", why)
 	}
-	if err := w.tell(opAck.Operation, r); err != nil {
+	if err := w.sendOnly(opAck.Operation, r); err != nil {
 		w.log.Warn("cannot return a task, it is delivered again", "err", err)
 	}
 }
 
 // decodeNextReply decodes one reply; waiting is not an error.
 func decodeNextReply(m *nats.Msg) (NextReply, error) {
-	if len(m.Data) == 0 && first(m.Header, "Status") == "503" {
+	if len(m.Data) == 0 && onlyHeader(m.Header, "Status") == "503" {
 		return NextReply{}, errNoQueue // or no engine
 	}
 	var reply struct {
@@ -205,11 +205,11 @@ func decodeNextReply(m *nats.Msg) (NextReply, error) {
 	return r, fmt.Errorf("the engine answered %s", errtext.Quote(string(r.State)))
 }
 
-// release returns a task that came too late. A lost release returns it after
+// releaseTask returns a task that came too late. A lost release returns it after
 // ackWait.
-func (w *Worker) release(m *nats.Msg) {
+func (w *Worker) releaseTask(m *nats.Msg) {
 	if got, err := decodeNextReply(m); err == nil && got.State == TaskHere {
-		_ = w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease})
+		_ = w.sendOnly(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease})
 	}
 }
 
@@ -230,7 +230,7 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 	if f.V > toolcall.RecordVersion {
 		return toolcall.Task{}, checkNewer(got.Record)
 	}
-	if f.V != toolcall.RecordVersion || !s.names(f.Key(), f.WorkQueue()) {
+	if f.V != toolcall.RecordVersion || !s.belongsTo(f.Key(), f.WorkQueue()) {
 		return toolcall.Task{}, errors.New("its body is not the submitted event record that its subject names")
 	}
 	ack := AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckDone}
@@ -243,7 +243,7 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 			return err
 		},
 		Release: func(d time.Duration) error {
-			return w.tell(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease, DelayMS: max(0, d.Milliseconds())})
+			return w.sendOnly(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease, DelayMS: max(0, d.Milliseconds())})
 		},
 	}, nil
 }

@@ -66,7 +66,7 @@ func Init(ctx context.Context, dir string) (*Folder, error) {
 		return nil, secretfile.Error(opNewFolder, dir, err)
 	}
 	return c, c.runLocked(ctx, opNewFolder, func() error {
-		if _, err := os.Stat(c.path(operatorJWT)); err == nil {
+		if _, err := os.Stat(c.pathOf(operatorJWT)); err == nil {
 			return &message.Error{Code: message.CodeConflict, Op: opNewFolder, What: dir + " already has credentials", Hint: "add users with askance creds add, or choose another folder"}
 		}
 		if err := c.makeAccount(); err != nil {
@@ -86,7 +86,7 @@ func Open(dir string) (*Folder, error) {
 
 // Users lists everyone who ever got a login, in that order.
 func (c *Folder) Users() ([]User, error) {
-	b, err := secretfile.Read(opReadFolder, c.path(ledgerFile), true)
+	b, err := secretfile.Read(opReadFolder, c.pathOf(ledgerFile), true)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, c.missingError(opReadFolder)
 	}
@@ -95,7 +95,7 @@ func (c *Folder) Users() ([]User, error) {
 	}
 	var l ledger
 	if err := strictjson.Unmarshal(b, &l, strictjson.MaxBytes(secretfile.MaxBytes)); err != nil || l.V != 1 {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.path(ledgerFile) + " is not a list of users of version 1", Hint: "restore it from a copy", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.pathOf(ledgerFile) + " is not a list of users of version 1", Hint: "restore it from a copy", Err: err}
 	}
 	return l.Users, nil
 }
@@ -117,7 +117,7 @@ func (c *Folder) Add(ctx context.Context, u User, replace bool) (path string, er
 			if !replace {
 				return &message.Error{Code: message.CodeConflict, Op: opNewLogin, What: u.String() + " already has a login", Hint: "replace it with --replace, or revoke it first"}
 			}
-			if err := c.revoke(u, now); err != nil {
+			if err := c.revokeUser(u, now); err != nil {
 				return err
 			}
 		}
@@ -130,14 +130,14 @@ func (c *Folder) Add(ctx context.Context, u User, replace bool) (path string, er
 // Revoke revokes every login of a principal. A server that gets the new account
 // refuses them and ends their connections. CodeNotFound if none is in force.
 func (c *Folder) Revoke(ctx context.Context, u User) error {
-	return c.runLocked(ctx, opEndLogin, func() error { return c.revoke(u, time.Now()) })
+	return c.runLocked(ctx, opEndLogin, func() error { return c.revokeUser(u, time.Now()) })
 }
 
-func (c *Folder) path(name string) string { return filepath.Join(c.dir, filepath.FromSlash(name)) }
+func (c *Folder) pathOf(name string) string { return filepath.Join(c.dir, filepath.FromSlash(name)) }
 
 // runLocked runs f while no other process changes the folder.
 func (c *Folder) runLocked(ctx context.Context, op string, f func() error) error {
-	err := secretfile.Lock(ctx, op, c.path(credsLock), f)
+	err := secretfile.Lock(ctx, op, c.pathOf(credsLock), f)
 	if _, serr := os.Stat(c.dir); errors.Is(serr, fs.ErrNotExist) {
 		return c.missingError(op)
 	}
@@ -150,7 +150,7 @@ func (c *Folder) missingError(op string) error {
 
 // add writes the list before the login: an unlisted login could not be revoked.
 func (c *Folder) add(u User, now time.Time) (string, error) {
-	account, err := c.seed(accountSeed)
+	account, err := c.readSeed(accountSeed)
 	if err != nil {
 		return "", err
 	}
@@ -167,16 +167,16 @@ func (c *Folder) add(u User, now time.Time) (string, error) {
 	if err := c.writeLedger(append(all, u)); err != nil {
 		return "", err
 	}
-	path := u.file(c.dir)
+	path := u.fileIn(c.dir)
 	if err := secretfile.Replace(path, login, 0o600); err != nil {
 		return "", secretfile.Error(opNewLogin, path, err)
 	}
 	return path, nil
 }
 
-// revoke changes the account before the list: what is listed as revoked is
+// revokeUser changes the account before the list: what is listed as revoked is
 // revoked.
-func (c *Folder) revoke(u User, now time.Time) error {
+func (c *Folder) revokeUser(u User, now time.Time) error {
 	all, err := c.Users()
 	if err != nil {
 		return err
@@ -201,8 +201,8 @@ func (c *Folder) revoke(u User, now time.Time) error {
 	if err := c.writeLedger(all); err != nil {
 		return err
 	}
-	if err := os.Remove(u.file(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return secretfile.Error(opEndLogin, u.file(c.dir), err)
+	if err := os.Remove(u.fileIn(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return secretfile.Error(opEndLogin, u.fileIn(c.dir), err)
 	}
 	return nil
 }
@@ -210,32 +210,32 @@ func (c *Folder) revoke(u User, now time.Time) error {
 func (c *Folder) writeLedger(users []User) error {
 	b, err := strictjson.Marshal(ledger{V: 1, Users: users})
 	if err == nil {
-		err = secretfile.Replace(c.path(ledgerFile), b, 0o600)
+		err = secretfile.Replace(c.pathOf(ledgerFile), b, 0o600)
 	}
 	if err != nil {
-		return secretfile.Error("write the list of users", c.path(ledgerFile), err)
+		return secretfile.Error("write the list of users", c.pathOf(ledgerFile), err)
 	}
 	return nil
 }
 
-// seed reads a secret key and clears its text.
-func (c *Folder) seed(name string) (nkeys.KeyPair, error) {
+// readSeed reads a secret key and clears its text.
+func (c *Folder) readSeed(name string) (nkeys.KeyPair, error) {
 	const op = "read the account's secret"
-	b, err := secretfile.Read(op, c.path(name), true)
+	b, err := secretfile.Read(op, c.pathOf(name), true)
 	if err != nil {
 		return nil, err
 	}
 	pair, err := nkeys.FromSeed([]byte(strings.TrimSpace(string(b))))
 	clear(b)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: c.path(name) + " is not a secret key", Hint: "restore it from a copy"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: c.pathOf(name) + " is not a secret key", Hint: "restore it from a copy"}
 	}
 	return pair, nil
 }
 
 // readPublic reads a public file of the folder.
 func (c *Folder) readPublic(name string) (string, error) {
-	b, err := secretfile.Read(opReadFolder, c.path(name), false)
+	b, err := secretfile.Read(opReadFolder, c.pathOf(name), false)
 	if err != nil {
 		return "", fmt.Errorf("credentials folder: %w", err)
 	}
@@ -264,7 +264,7 @@ func (c *Folder) makeAccount() error {
 	for i, name := range []string{operatorSeed, accountSeed} {
 		seed, err := pairs[i].Seed()
 		if err == nil {
-			err = secretfile.Replace(c.path(name), append(slices.Clone(seed), '\n'), 0o600)
+			err = secretfile.Replace(c.pathOf(name), append(slices.Clone(seed), '\n'), 0o600)
 		}
 		if err != nil {
 			return err
@@ -290,12 +290,12 @@ func (c *Folder) writeJWT(name string, claims jwt.Claims, by nkeys.KeyPair) erro
 	if err != nil {
 		return err
 	}
-	return secretfile.Replace(c.path(name), []byte(token+"\n"), 0o644)
+	return secretfile.Replace(c.pathOf(name), []byte(token+"\n"), 0o644)
 }
 
 // changeAccount signs the changed account.
 func (c *Folder) changeAccount(change func(*jwt.AccountClaims)) error {
-	operator, err := c.seed(operatorSeed)
+	operator, err := c.readSeed(operatorSeed)
 	if err != nil {
 		return err
 	}
@@ -306,11 +306,11 @@ func (c *Folder) changeAccount(change func(*jwt.AccountClaims)) error {
 	}
 	claims, err := jwt.DecodeAccountClaims(token)
 	if err != nil {
-		return &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.path(accountJWT) + " is not an account", Hint: "restore it from a copy", Err: err}
+		return &message.Error{Code: message.CodeInvalid, Op: opReadFolder, What: c.pathOf(accountJWT) + " is not an account", Hint: "restore it from a copy", Err: err}
 	}
 	change(claims)
 	if err := c.writeJWT(accountJWT, claims, operator); err != nil {
-		return secretfile.Error("write the account", c.path(accountJWT), err)
+		return secretfile.Error("write the account", c.pathOf(accountJWT), err)
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func LoadTrust(dir string) (*Trust, error) {
 	}
 	var err error
 	bad := func(name string, err error) error {
-		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: c.path(name) + " cannot be used", Hint: "restore it from a copy, or create a new folder with askance creds init", Err: err}
+		return &message.Error{Code: message.CodeInvalid, Op: opTrust, What: c.pathOf(name) + " cannot be used", Hint: "restore it from a copy, or create a new folder with askance creds init", Err: err}
 	}
 	if t.op, err = jwt.DecodeOperatorClaims(t.operator); err != nil {
 		return nil, bad(operatorJWT, err)

@@ -137,7 +137,7 @@ func (u User) personRole() toolcall.Role {
 	return u.Role
 }
 
-func (u User) file(dir string) string {
+func (u User) fileIn(dir string) string {
 	if u.Role == toolcall.RoleEngine {
 		return filepath.Join(dir, engineCreds)
 	}
@@ -146,7 +146,7 @@ func (u User) file(dir string) string {
 
 // LoginFile is where a credentials folder keeps a principal's login until it moves
 // to its owner.
-func LoginFile(dir string, u User) string { return u.file(dir) }
+func LoginFile(dir string, u User) string { return u.fileIn(dir) }
 
 // isSame reports whether both are the login of one principal.
 func (u User) isSame(other User) bool {
@@ -173,7 +173,7 @@ func (u *User) newLogin(account nkeys.KeyPair) ([]byte, error) {
 	if u.Role == toolcall.RoleEngine {
 		perms = bus.EnginePermissions
 	}
-	claims.Pub, claims.Sub = permission(perms.Publish), permission(perms.Subscribe)
+	claims.Pub, claims.Sub = allowSubjects(perms.Publish), allowSubjects(perms.Subscribe)
 	token, err := claims.Encode(account)
 	if err != nil {
 		return nil, err
@@ -185,8 +185,8 @@ func (u *User) newLogin(account nkeys.KeyPair) ([]byte, error) {
 	return jwt.FormatUserConfig(token, seed)
 }
 
-// permission allows these subjects. (To NATS an empty list means all.)
-func permission(subjects []string) jwt.Permission {
+// allowSubjects allows these subjects. (To NATS an empty list means all.)
+func allowSubjects(subjects []string) jwt.Permission {
 	if len(subjects) == 0 {
 		return jwt.Permission{Deny: jwt.StringList{">"}}
 	}

@@ -50,7 +50,7 @@ func StartCluster(ctx context.Context, dir string, n int) (*Cluster, error) {
 		c.servers = append(c.servers, s)
 		s.Start()
 	}
-	if err := c.elect(ctx); err != nil {
+	if err := c.waitForLeader(ctx); err != nil {
 		c.Close()
 		return nil, fail("the servers elect no leader", err)
 	}
@@ -77,8 +77,8 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 	return ports, nil
 }
 
-// elect waits until one server leads all.
-func (c *Cluster) elect(ctx context.Context) error {
+// waitForLeader waits until one server leads all.
+func (c *Cluster) waitForLeader(ctx context.Context) error {
 	ctx, stop := context.WithTimeoutCause(ctx, readyTimeout, errors.New("they had "+readyTimeout.String()))
 	defer stop()
 	look := time.NewTicker(20 * time.Millisecond) // servers tell no one

@@ -38,8 +38,8 @@ func (s *Server) Recover(ctx context.Context) (bool, error) {
 // record that was not written.
 func (s *Server) stop() error {
 	broken, _ := errors.AsType[*bus.HealthError](s.Health())
-	s.now().Shutdown()
-	s.now().WaitForShutdown()
+	s.runningServer().Shutdown()
+	s.runningServer().WaitForShutdown()
 	if broken == nil {
 		return nil
 	}
@@ -75,16 +75,16 @@ func (s *Server) hasRoom() bool {
 
 func probeFile(dir string) string { return filepath.Join(dir, ".askance-probe") }
 
-// now is the running server, which a restart replaces.
-func (s *Server) now() *server.Server { return s.running.Load() }
+// runningServer is the running server, which a restart replaces.
+func (s *Server) runningServer() *server.Server { return s.running.Load() }
 
 // InProcessConn implements nats.InProcessConnProvider across restarts.
-func (s *Server) InProcessConn() (net.Conn, error) { return s.now().InProcessConn() }
+func (s *Server) InProcessConn() (net.Conn, error) { return s.runningServer().InProcessConn() }
 
 // Messages counts what the server took from clients and delivered to them since
 // it started, with the requests of JetStream and their replies.
 func (s *Server) Messages() (in, out int64, err error) {
-	v, err := s.now().Varz(nil)
+	v, err := s.runningServer().Varz(nil)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -94,7 +94,7 @@ func (s *Server) Messages() (in, out int64, err error) {
 // Health is nil or a *HealthError. Only it shows that a disk filled up under a
 // stream, whose writes then stay unanswered: see [Server.Recover].
 func (s *Server) Health() error {
-	h := s.now().Healthz(&server.HealthzOptions{Details: true})
+	h := s.runningServer().Healthz(&server.HealthzOptions{Details: true})
 	if h.StatusCode == http.StatusOK {
 		return nil
 	}

@@ -109,7 +109,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if s.durability == "" {
 		s.durability = bus.DurabilityFsynced
 	}
-	opts, err := s.options(o)
+	opts, err := s.serverOptions(o)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		s.Close()
 		return nil, err
 	}
-	if a, ok := s.now().Addr().(*net.TCPAddr); ok {
+	if a, ok := s.runningServer().Addr().(*net.TCPAddr); ok {
 		s.opts.Port, s.url = a.Port, "nats://"+a.String()
 		if s.leaf != nil {
 			s.url = "tls://" + a.String()
@@ -149,7 +149,7 @@ func (o Options) Check() error {
 	if s.durability == "" {
 		s.durability = bus.DurabilityFsynced
 	}
-	_, err := s.options(o)
+	_, err := s.serverOptions(o)
 	return err
 }
 
@@ -167,7 +167,7 @@ func (s *Server) start(ctx context.Context, opts *server.Options) error {
 	if end, ok := ctx.Deadline(); ok {
 		wait = max(0, min(wait, time.Until(end)))
 	}
-	if err := l.fatal(); err != nil {
+	if err := l.fatalError(); err != nil {
 		if at := net.JoinHostPort(opts.Host, strconv.Itoa(opts.Port)); strings.Contains(err.Error(), "address already in use") {
 			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "another process listens on " + at, Hint: "stop it, or choose another address with --listen; port 0 takes a free one"}
 		}
@@ -179,7 +179,7 @@ func (s *Server) start(ctx context.Context, opts *server.Options) error {
 	return nil
 }
 
-func (s *Server) options(o Options) (*server.Options, error) {
+func (s *Server) serverOptions(o Options) (*server.Options, error) {
 	const op = "start embedded NATS"
 	invalid := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: what, Hint: hint}
@@ -218,7 +218,7 @@ func (s *Server) options(o Options) (*server.Options, error) {
 		}
 	}
 	var err error
-	if opts.TLSConfig, err = o.tls(); err != nil {
+	if opts.TLSConfig, err = o.readTLS(); err != nil {
 		return nil, err
 	}
 	if opts.TLS = opts.TLSConfig != nil; opts.TLS {
@@ -312,7 +312,7 @@ func (s *Server) Close() {
 		return
 	}
 	s.closed = true
-	if s.now() != nil {
+	if s.runningServer() != nil {
 		if err := s.stop(); err != nil && s.log != nil {
 			s.log.Error("the next start may report a damaged journal", "err", err)
 		}
@@ -332,14 +332,14 @@ func (s *Server) UseTrust(t *creds.Trust) error {
 	}
 	s.changing.Lock() // a restart begins with the accounts of the resolver
 	defer s.changing.Unlock()
-	account, err := s.now().LookupAccount(s.account)
+	account, err := s.runningServer().LookupAccount(s.account)
 	if err == nil {
-		err = s.now().AccountResolver().Store(s.account, t.AccountToken())
+		err = s.runningServer().AccountResolver().Store(s.account, t.AccountToken())
 	}
 	if err != nil {
 		return message.Errorf(message.CodeInternal, opUseTrust, "account %s: %w", s.account, err)
 	}
-	s.now().UpdateAccountClaims(account, t.AccountClaims())
+	s.runningServer().UpdateAccountClaims(account, t.AccountClaims())
 	return nil
 }
 
@@ -355,7 +355,7 @@ func newServerLog(log *slog.Logger) *serverLog {
 	return &serverLog{log: cmp.Or(log, slog.New(slog.DiscardHandler)).With("component", "nats-server")}
 }
 
-func (l *serverLog) fatal() error {
+func (l *serverLog) fatalError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.first

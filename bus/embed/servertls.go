@@ -11,9 +11,9 @@ import (
 
 const opUseTLS = "use TLS"
 
-// tls reads the server's certificate. It refuses logins from other machines
+// readTLS reads the server's certificate. It refuses logins from other machines
 // without encryption.
-func (o Options) tls() (*tls.Config, error) {
+func (o Options) readTLS() (*tls.Config, error) {
 	if (o.TLSCert == "") != (o.TLSKey == "") {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: "the certificate or its key is missing", Hint: "name both"}
 	}

@@ -35,7 +35,7 @@ func lockStore(dir string) (*flock.Flock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, unwritableError(dir, err)
 	}
-	if err := probe(dir); err != nil {
+	if err := probeFolder(dir); err != nil {
 		return nil, unwritableError(dir, err)
 	}
 	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
@@ -52,9 +52,9 @@ func lockStore(dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
-// probe writes a file, because permission bits do not show a read-only file
+// probeFolder writes a file, because permission bits do not show a read-only file
 // system.
-func probe(dir string) error {
+func probeFolder(dir string) error {
 	f, err := os.CreateTemp(dir, ".askance-probe-*")
 	if err != nil {
 		return err
@@ -184,7 +184,7 @@ func removeInStore(store string, patterns ...string) error {
 // setAsideMeta renames the description of every stream that the server refused, so
 // that a new stream there can have its own.
 func (s *Server) setAsideMeta(store string) error {
-	z, err := s.now().Jsz(&server.JSzOptions{Accounts: true, Streams: true})
+	z, err := s.runningServer().Jsz(&server.JSzOptions{Accounts: true, Streams: true})
 	if err != nil {
 		return &message.Error{Code: message.CodeInternal, Op: opStore, What: "the server cannot list its streams", Hint: "check its log", Err: err}
 	}
@@ -241,7 +241,7 @@ func bytesIn(dir string) (sum int64, err error) {
 
 // Room is how much can be stored within the limit and the free disk space.
 func (s *Server) Room() bus.Room {
-	info, err := s.now().Jsz(&server.JSzOptions{})
+	info, err := s.runningServer().Jsz(&server.JSzOptions{})
 	if err != nil || info.Disabled {
 		return bus.Room{} // not known
 	}

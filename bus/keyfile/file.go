@@ -58,7 +58,7 @@ func Load(path string) (*Keys, error) {
 	if strictjson.Unmarshal(b, &f) != nil || f.V != 1 && f.V != 2 { // the decoder's text could repeat a secret
 		return nil, badKeyFile(op, path, "it is not an askance key file of version 1 or 2")
 	}
-	k, why := f.keys()
+	k, why := f.decodeKeys()
 	if why != "" {
 		return nil, badKeyFile(op, path, why)
 	}
@@ -75,7 +75,7 @@ func LoadOrCreate(path string) (*Keys, error) {
 	if k, err = New(); err != nil {
 		return nil, err
 	}
-	b, err := strictjson.Marshal(k.file())
+	b, err := strictjson.Marshal(k.encodeFile())
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, "create engine keys", "encode: %w", err)
 	}
@@ -133,7 +133,7 @@ func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) 
 		}
 		for _, p := range f.Keys {
 			var pub [32]byte
-			if !decode32(&pub, p.Public) || toolcall.KeyID(pub[:]) != p.ID {
+			if !decodeKey(&pub, p.Public) || toolcall.KeyID(pub[:]) != p.ID {
 				return nil, badPublicFile(op, path, "the key "+errtext.Quote(p.ID)+" is not 32 bytes in base64url, or does not match its id")
 			}
 			if !p.Retired.IsZero() && retired == nil {
@@ -174,7 +174,7 @@ func badPublicFile(op, path, why string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: path + ": " + why, Hint: "name engine.pub of the engine's data folder, or a copy"}
 }
 
-func decode32(into *[32]byte, text string) bool {
+func decodeKey(into *[32]byte, text string) bool {
 	b, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	return err == nil && copy(into[:], b) == 32 && len(b) == 32
 }
@@ -219,7 +219,7 @@ func LoadApproverKey(path string) (ed25519.PrivateKey, error) {
 	bad := &message.Error{Code: message.CodeInvalid, Op: op, What: path + " is not an approver key of version 1", Hint: "create one with askance keys approver"}
 	var f approverKeyFile
 	var seed [32]byte
-	if strictjson.Unmarshal(b, &f) != nil || f.V != 1 || !decode32(&seed, f.Seed) { // the decoder's text could repeat the secret
+	if strictjson.Unmarshal(b, &f) != nil || f.V != 1 || !decodeKey(&seed, f.Seed) { // the decoder's text could repeat the secret
 		return nil, bad
 	}
 	key := ed25519.NewKeyFromSeed(seed[:])

@@ -163,15 +163,15 @@ func (k *Keys) VerificationKeys() toolcall.KeySet {
 	return out
 }
 
-// keys decodes a key file, or says why it cannot.
-func (f keyFile) keys() (k *Keys, why string) {
+// decodeKeys decodes a key file, or says why it cannot.
+func (f keyFile) decodeKeys() (k *Keys, why string) {
 	var mac, seed [32]byte
 	const notKeys = "its keys are not 32 bytes in base64url"
-	if !decode32(&mac, f.MAC) {
+	if !decodeKey(&mac, f.MAC) {
 		return nil, notKeys
 	}
 	if f.V == 1 {
-		if !decode32(&seed, f.Seed) || len(f.Keys) > 0 {
+		if !decodeKey(&seed, f.Seed) || len(f.Keys) > 0 {
 			return nil, notKeys
 		}
 		if k = keysOf(mac, seed); k.id != f.ID {
@@ -189,7 +189,7 @@ func (f keyFile) keys() (k *Keys, why string) {
 		if s.Seed == "" && !s.Retired.IsZero() {
 			continue
 		}
-		if !decode32(&seed, s.Seed) {
+		if !decodeKey(&seed, s.Seed) {
 			return nil, notKeys
 		}
 		key := ed25519.NewKeyFromSeed(seed[:])
@@ -207,8 +207,8 @@ func (f keyFile) keys() (k *Keys, why string) {
 	return k, ""
 }
 
-// file encodes the keys, in version 1 while there is one signing key.
-func (k *Keys) file() keyFile {
+// encodeFile encodes the keys, in version 1 while there is one signing key.
+func (k *Keys) encodeFile() keyFile {
 	f := keyFile{V: 2, ID: k.id, MAC: base64.RawURLEncoding.EncodeToString(k.mac[:])}
 	if len(k.ring) == 1 {
 		f.V, f.Seed = 1, base64.RawURLEncoding.EncodeToString(k.sign.Seed())
@@ -281,7 +281,7 @@ func Change(ctx context.Context, path string, change func(*Keys) (*Keys, error))
 		if err != nil {
 			return err
 		}
-		b, err := strictjson.Marshal(changed.file())
+		b, err := strictjson.Marshal(changed.encodeFile())
 		if err == nil {
 			err = secretfile.Replace(path, b, 0o600)
 		}
