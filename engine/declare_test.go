@@ -185,7 +185,7 @@ func refusedDefinitions(w *world) {
 		"a schema that is no object":     {[]toolcall.ToolDefinition{define(`[]`, toolcall.ToolAnnotations{})}, message.ErrInvalid, "does not compile"},
 		"no name":                        {[]toolcall.ToolDefinition{{}}, message.ErrInvalid, "tools[0]: name is empty"},
 		"declared twice":                 {[]toolcall.ToolDefinition{{Name: picker}, {Name: picker}}, message.ErrInvalid, "tools[1]: the tool picker is declared twice"},
-		"of the engine":                  {[]toolcall.ToolDefinition{{Name: echo}}, message.ErrInvalid, "its placement is local"},
+		"of the engine":                  {[]toolcall.ToolDefinition{{Name: echo}}, message.ErrInvalid, "tools[0]: the tool echo is not run by the runtime: its placement is local"},
 		"too long":                       {[]toolcall.ToolDefinition{long}, message.ErrTooLarge, "the limit is"},
 		"too many":                       {many, message.ErrTooLarge, "the limit is"},
 	} {

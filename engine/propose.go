@@ -162,8 +162,10 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 	case len(r.Calls) > toolcall.MaxCallsPerTurn:
 		return nil, bad(message.CodeTooLarge, fmt.Sprintf("%d calls in one proposal, the limit is %d", len(r.Calls), toolcall.MaxCallsPerTurn), "propose them in several requests")
 	}
-	if err := p.checkExternal("external_tools", r.External...); err != nil {
-		return nil, err
+	for i, tool := range r.External {
+		if err := p.checkExternal(fmt.Sprintf("external_tools[%d]", i), tool); err != nil {
+			return nil, err
+		}
 	}
 	seen := map[message.CallID]bool{}
 	out := make([]*toolcall.Call, 0, len(r.Calls))
@@ -204,11 +206,9 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 }
 
 // checkExternal refuses that a proposal takes a tool away from those who run it.
-func (p *proposer) checkExternal(member string, tools ...string) error {
-	for i, name := range tools {
-		if t, known := p.tools[name]; known && t.Placement != toolcall.PlaceExternal {
-			return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s[%d]: the tool %s is not run by the runtime: its placement is %s", member, i, name, t.Placement), Hint: "give the runtime's own tool another name"}
-		}
+func (p *proposer) checkExternal(at, tool string) error {
+	if t, known := p.tools[tool]; known && t.Placement != toolcall.PlaceExternal {
+		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s: the tool %s is not run by the runtime: its placement is %s", at, tool, t.Placement), Hint: "give the runtime's own tool another name"}
 	}
 	return nil
 }
