@@ -197,7 +197,7 @@ func TestReader(t *testing.T) {
 		{"by id, of another reply", toolcall.ListRequest{Call: "c2", Session: "s", Reply: "x", All: true}, ""},
 		{"by the whole name", toolcall.ListRequest{Call: "c2", Session: "s", Reply: "r"}, "c2 "},
 		{"by a whole name that no call has", toolcall.ListRequest{Call: "x", Session: "s", Reply: "r", All: true}, ""},
-		{"an unknown id", toolcall.ListRequest{Call: "c", All: true}, ""},
+		{"by an unknown id", toolcall.ListRequest{Call: "c", All: true}, ""},
 		{"open", toolcall.ListRequest{}, "c1 c2 "},
 		{"all", toolcall.ListRequest{All: true}, "c1 c2 c3 "},
 		{"finished", toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallFinished}}, "c3 "},

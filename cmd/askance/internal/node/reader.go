@@ -177,7 +177,7 @@ func (r *Reader) Call(ctx context.Context, op *api.Operation, request any) (any,
 }
 
 // listNamed lists the calls of an id without reading the whole journal; nil: the list is
-// another one, or that does not find them.
+// another one, or that cannot read them.
 func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*toolcall.ListReply, error) {
 	named := toolcall.ListRequest{V: list.V, Session: list.Session, Reply: list.Reply, Call: list.Call, All: list.All, Limit: list.Limit}
 	if list.Call == "" || !reflect.DeepEqual(list, named) {
@@ -186,7 +186,7 @@ func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*too
 	keys := []toolcall.Key{{Space: r.journal.Space(), Session: list.Session, Reply: list.Reply, Call: list.Call}}
 	if list.Session == "" || list.Reply == "" {
 		var err error
-		if keys, err = bus.KeysOf(ctx, r.journal, list.Call); err != nil || len(keys) == 0 {
+		if keys, err = bus.KeysOf(ctx, r.journal, list.Call); err != nil {
 			return nil, nil //nolint:nilerr // the list that reads everything says more
 		}
 	}
