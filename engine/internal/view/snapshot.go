@@ -222,7 +222,7 @@ func (r *restoring) restoreCalls(s *Snapshot) error {
 			return err
 		}
 		r.addCall(f.Call, seq)
-		r.replyOf(f.Call.ReplyKey()).open[f.Call.Key] = struct{}{}
+		r.replyOf(f.Call.ReplyKey()).open++
 	}
 	for _, e := range s.Ended {
 		f, err := r.find(e.Seq, "of what ended", func(f *toolcall.EventRecord) bool {

@@ -69,7 +69,7 @@ type waiter struct {
 type replyView struct {
 	state *toolcall.ReplyState // nil: no event record of its own
 	seq   uint64
-	open  map[toolcall.Key]struct{}
+	open  int            // calls
 	calls []toolcall.Key // in the order of their first event records; finished ones until forgotten
 	gaps  bool           // some finished calls were forgotten
 
@@ -181,10 +181,8 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	if s := v.sessions[c.SessionKey()]; s != nil {
 		s.used = max(s.used, seq)
 	}
-	if c.Open() {
-		r.open[c.Key] = struct{}{}
-	} else if _, was := r.open[c.Key]; was || old == nil {
-		delete(r.open, c.Key)
+	r.open += isOpen(c) - isOpen(old)
+	if !c.Open() && (old == nil || old.Open()) {
 		at := ended{c.Key, seq}
 		if f.Note != nil { // the call ended in an earlier record
 			at.seq, v.floor = 0, max(v.floor, seq)
@@ -254,7 +252,7 @@ func (v *View) forgetOldest() {
 func (v *View) replyOf(key toolcall.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
-		r = &replyView{open: map[toolcall.Key]struct{}{}}
+		r = &replyView{}
 		if r.gaps = isForgotten(v, key); r.gaps {
 			r.counted = -1
 		}
@@ -435,6 +433,13 @@ func (v *View) OpenCalls(phases ...toolcall.Phase) []*toolcall.Call {
 	return out
 }
 
+func isOpen(c *toolcall.Call) int {
+	if c != nil && c.Open() {
+		return 1
+	}
+	return 0
+}
+
 // isBlocked counts an open call that waits for an operator.
 func isBlocked(c *toolcall.Call) int {
 	if c != nil && c.Phase() == toolcall.PhaseBlocked {
@@ -481,7 +486,7 @@ func (v *View) InterruptedReplies() []toolcall.Key {
 	defer v.mu.RUnlock()
 	var out []toolcall.Key
 	for k, r := range v.replies {
-		if r.state != nil && (r.state.Phase == toolcall.ReplyInterrupted || r.state.Phase == toolcall.ReplyEnded && len(r.open) > 0) {
+		if r.state != nil && (r.state.Phase == toolcall.ReplyInterrupted || r.state.Phase == toolcall.ReplyEnded && r.open > 0) {
 			out = append(out, k)
 		}
 	}
