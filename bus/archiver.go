@@ -231,6 +231,9 @@ func replyIn(subject string) (s Subject, reply [2]Token, ok bool) {
 	return s, reply, false
 }
 
+// ownToken copies a token out of the headers of a message, which would stay in memory.
+func ownToken(t Token) Token { return Token(strings.Clone(string(t))) }
+
 func (s *replyScan) noteRecord(space toolcall.SpaceID, m stored, r toolcall.JournalEntry) {
 	if f := r.Record; f != nil && f.Standing != nil {
 		s.granted[f.Standing.ID] = *f.Standing
@@ -241,6 +244,7 @@ func (s *replyScan) noteRecord(space toolcall.SpaceID, m stored, r toolcall.Jour
 	}
 	x := s.replies[reply]
 	if x == nil {
+		reply = [2]Token{ownToken(reply[0]), ownToken(reply[1])}
 		x = &replyRecords{entity: Subject{Space: space, Kind: KindReplyRecord, Session: subject.Session, Reply: subject.Reply}.entity(), calls: map[Token]bool{}}
 		s.replies[reply] = x
 	}
@@ -255,6 +259,9 @@ func (s *replyScan) noteRecord(space toolcall.SpaceID, m stored, r toolcall.Jour
 	case f.Reply != nil:
 		x.phase = f.Reply.Phase
 	case f.Call != nil:
+		if _, known := x.calls[subject.Call]; !known {
+			subject.Call = ownToken(subject.Call)
+		}
 		x.calls[subject.Call] = f.Call.Open()
 		for _, g := range f.Call.Granted() {
 			if _, known := s.granted[g.ID]; !known {
