@@ -267,6 +267,35 @@ func TestLossDuringArchiving(t *testing.T) {
 	}
 }
 
+// A start after completed archives asks for no list of all that was deleted.
+func TestStartAfterArchives(t *testing.T) {
+	w := newArchiving(t)
+	w.archive()
+	nc, asked := w.Conn("engine"), make(chan *nats.Msg, 1000)
+	if _, err := nc.ChanSubscribe("$JS.API.STREAM.INFO."+bus.StreamName("test"), asked); err != nil {
+		t.Fatal(err)
+	}
+	flush := func() { // what was asked before is here
+		t.Helper()
+		if err := nc.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	flush()
+	w.open()
+	w.refused(w.j)
+	w.proved(true)
+	flush()
+	if len(asked) == 0 {
+		t.Error("nothing was asked")
+	}
+	for len(asked) > 0 {
+		if m := <-asked; bytes.Contains(m.Data, []byte("deleted_details")) {
+			t.Errorf("a list was asked for: %s", m.Data)
+		}
+	}
+}
+
 // An archive that was interrupted anywhere is completed, or begun again, by the next run.
 func TestInterruptedArchive(t *testing.T) {
 	for deleted := range 21 {

@@ -163,7 +163,14 @@ func (g *guard) acceptedLosses(ctx context.Context, n, through uint64) ([]proof.
 func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) error {
 	known := max(high.seq, x.Signed)
 	x.compareCounts(known)
-	if x.hasHoles() || g.archives.isPending() {
+	name := x.hasHoles()
+	if !name && g.archives.isPending() { // equal counts: as many are missing as are there against expectation
+		var err error
+		if name, err = g.hasRecordsIn(ctx, x.missing); err != nil {
+			return err
+		}
+	}
+	if name {
 		if err := g.nameHoles(ctx, x); err != nil {
 			return err
 		}
@@ -198,6 +205,27 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 		}
 	}
 	return nil
+}
+
+// maxProbes is how many requests cost less than the list of all deleted sequences.
+const maxProbes = 1000
+
+// hasRecordsIn reports whether the stream may have a record in some ranges.
+func (g *guard) hasRecordsIn(ctx context.Context, all ranges) (bool, error) {
+	if len(all) > maxProbes {
+		return true, nil
+	}
+	for _, r := range all {
+		switch m, err := g.store.next(ctx, ">", r.From-1); {
+		case errors.Is(err, errNone): // nor behind it
+			return false, nil
+		case err != nil:
+			return false, apiError("check journal", fmt.Sprintf("records from %d", r.From), err)
+		case m.seq <= r.Through:
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // nameHoles replaces the count of missing records by their sequences.
