@@ -211,7 +211,7 @@ func onlyHeader(h nats.Header, name string) string {
 const (
 	HeaderKind = "Askance-Kind" // of a checkpoint; of an event record of version 2, its kind
 	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of an event record
-	// HeaderShown has the SHA-256 of the redacted body of a record with hidden values.
+	// HeaderShown has the SHA-256 of the redacted body of a record with hidden values in it.
 	// Events have it always.
 	HeaderShown = proof.HeaderShown
 
@@ -248,8 +248,11 @@ func (m *recordMsg) fillRecord(f *toolcall.EventRecord, subject string, entity E
 		m.kind[0] = f.Kind()
 		m.Header[HeaderKind] = m.kind
 	}
-	if f.Call == nil || f.Call.Hides() {
-		m.shown[0] = proof.MarkOf(proof.Shown(body, true, base))
+	if f.Call != nil && !f.Call.Hides() {
+		return
+	}
+	if shown, what := proof.Shown(body, true, base); f.Call == nil || what != nil {
+		m.shown[0] = proof.MarkOf(shown, what)
 		m.Header[HeaderShown] = m.shown
 	}
 }

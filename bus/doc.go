@@ -104,8 +104,8 @@
 //     subject (8 bytes, big-endian), the subject, the expected sequence (8 bytes,
 //     big-endian) and the body.
 //   - Askance-Shown: sha256: and the hash of the redacted body, if rules hide
-//     something. Without it everything may be shown. Events and bodies with "v":2 have
-//     it always, whole if everything may be shown.
+//     something in it. Without it everything may be shown. Events and bodies with "v":2
+//     have it always, whole if everything may be shown.
 //   - Askance-Kind: the kind of an event record with "v":2.
 //
 // The body is JSON. With "v":2 it is a toolcall.EventRecord. A call's record has "v":3:
@@ -185,7 +185,7 @@
 //   - Each record names the hash of the one before it, in its body and under its MAC.
 //     Anyone who can write to the stream could change a header. The hash does not
 //     cover the sequence, so a restored journal can be compared.
-//   - A record builds on the one before it, up to three deep. A full call has 4.1 kB
+//   - A record builds on the one before it, up to three deep. A full call has 4.0 kB
 //     instead of 13.6 kB; if each built on the first alone, votes and grant would repeat:
 //     6.7 kB. An unreadable base makes its record unreadable: nothing changes that call.
 //     Who accepts a loss closes the calls whose base is lost.

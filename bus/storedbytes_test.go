@@ -133,12 +133,12 @@ func TestStoredBytes(t *testing.T) {
 	const full = 4096 // of a call that is asked, approved, run by a worker and finished
 	s := newStoredWorld(t)
 	for _, p := range []path{
-		{name: "local", tool: echo, input: `{"n":12345}`, records: 2, most: 2240},
-		{name: "remote", tool: job, input: `{"n":12345}`, result: "done", records: 3, most: 3180},
-		{name: "asked", tool: pay, input: `{"n":12345}`, records: 3, most: 3120},
+		{name: "local", tool: echo, input: `{"n":12345}`, records: 2, most: 2230},
+		{name: "remote", tool: job, input: `{"n":12345}`, result: "done", records: 3, most: 3160},
+		{name: "asked", tool: pay, input: `{"n":12345}`, records: 3, most: 3080},
 		{name: "full", tool: askedJob, input: `{"n":12345}`, result: "done", records: 4, most: full},
-		{name: "full, edited", tool: askedJob, input: `{"n":12345}`, edit: `{"n":12346}`, result: "done", records: 4, most: 5300},
-		{name: "full, redacted", tool: hiddenJob, input: `{"pin":12345}`, result: "done", records: 4, most: 4600},
+		{name: "full, edited", tool: askedJob, input: `{"n":12345}`, edit: `{"n":12346}`, result: "done", records: 4, most: full + 50},
+		{name: "full, redacted", tool: hiddenJob, input: `{"pin":12345}`, result: "done", records: 4, most: 4360},
 		{name: "full, large input", tool: askedJob, input: `{"s":"` + large + `"}`, result: "done", records: 4, most: full + 100}, // the digest of the proposal is stored
 		{name: "full, large result", tool: askedJob, input: `{"n":12345}`, result: large, records: 4, most: full + 100},
 		{name: "full, both large", tool: askedJob, input: `{"s":"` + large + `"}`, result: large, records: 4, most: full + 200},

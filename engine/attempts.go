@@ -32,6 +32,9 @@ func (at *attempts) beginAttempt(m *toolcall.Machine) error {
 	c := m.Call()
 	t := at.toolNamed(c.Tool)
 	base := baseNow()
+	if len(m.Path()) > 0 { // one record has one time
+		base.At = c.UpdatedAt
+	}
 	switch c.Placement {
 	case toolcall.PlaceLocal:
 		if !at.canRun(c.Tool) {

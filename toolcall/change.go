@@ -241,7 +241,7 @@ func (d derivation) readRequest(c *Call, change []byte) error {
 	switch {
 	case bytes.Equal(change, null):
 	case change == nil && d.hasRequest():
-		c.Request = d.base.Request
+		c.Request = d.request(c)
 	case change != nil:
 		q := *d.request(c)
 		c.Request = &q

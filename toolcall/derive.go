@@ -17,10 +17,10 @@ import (
 //  2. A record with `call` has no base. One with `change` builds on the record that `base` names, else on that of `prev`: another sequence or hash there is an error. The base is computed first; no record needs more than 3 others.
 //  3. A missing `engine` is the base's.
 //  4. A step of `path` is a Step, or cause and `to`. `from` is the `to` of the step before, at first the state of the base's call (without a base: ""). A missing `to` is `from`.
-//  5. The call is expected to be empty, with `records` 1 and `proposed_at` and `updated_at` the record's `at`; with a base, it is the base's call with `first_seq` the base's sequence if its `records` is 1, `begun` one more if a cause is start, and, without a `note`, `records` one more and `updated_at` the record's `at`. `cause` and `state` are those of the last step.
+//  5. The call is expected to be empty, with `records` 1 and `proposed_at` and `updated_at` the record's `at`; with a base, it is the base's call with `first_seq` the base's sequence if its `records` is 1, `begun` one more if a cause is start, and, without a `note`, `records` one more and `updated_at` the record's `at`. `cause` and `state` are those of the last step. If causes are edit and allow, `decision` is the base's with `behavior` allow and `reason` "approved as edited by ", the name in `by`, "; " and the base's reason.
 //  6. Members of `call` or `change` replace expected ones; null removes one. The members below follow in their order. Unknown members are errors.
-//  7. `request` is the base's. An object replaces members of the base's; if that has none, of one with `v` 1, the call's key, tool, input and definition, a requirement with no users, and the decision's message (as `text`), rule, source, reason and bundle.
-//  8. `votes` are the base's. A list replaces them. `{"add":[…]}` adds votes, each an object that replaces members of a vote with the record's `by` and `at`, the call's digest and, if a cause is approve, the kind approve.
+//  7. `request` is the base's, with the call's input if a cause is edit. An object replaces members of the base's; if that has none, of one with `v` 1, the call's key, tool, input and definition, a requirement with no users, and the decision's message (as `text`), rule, source, reason and bundle.
+//  8. `votes` are the base's. A list replaces them. `{"add":[…]}` adds votes, each an object that replaces members of a vote with the record's `by` and `at`, the call's digest and, if a cause is approve, the kind approve; with a base and the cause edit, of one with `kind` approve, the base's digest, `edited`, and the call's digest as `made`.
 //  9. `attempt` is the base's. If a cause is submit or offer, it is a new one: `number` one more, `offered_at` the record's `at`, `offer_until` 10 minutes later, `offers` 1. Else, if a cause is start, `started_at` is the record's `at`, `lease_ms` 10000, `worker` the name in `by` of a worker, else the engine; and `number` 0 becomes 1 with `offered_at` the record's `at`. The object replaces members.
 //  10. `grant` within it is the base's. If a cause is submit or offer, a remote call with a request has one with `v` 1, the call's key, idempotency key, tool and digest, the attempt's number, the request's bundle, the decision's route, `not_before` 5 seconds before the record's `at`, `expires` the attempt's `offer_until`, and as `approvals` by, at and signature of each vote approve whose `made`, or unedited `digest`, is the call's digest; if there is none, the engine, with auth in-process, at the record's `at`. The object replaces members, null removes it.
 //  11. `proposal` is the base's. Without a base it is the SHA-256 of the RFC 8785 form of `[tool, input]`, as "sha256:" and hexadecimal, or nothing if the input has more than 4096 bytes.
@@ -48,6 +48,11 @@ func derive(f *EventRecord, base *RecordBase) derivation {
 		if f.Note == nil {
 			d.call.Records, d.call.UpdatedAt = d.call.Records+1, f.At
 		}
+		if p := d.base.Decision; d.took(CauseEdit) && d.took(CauseAllow) && p != nil {
+			allowed := *p
+			allowed.Behavior, allowed.Reason = message.BehaviorAllow, EditedReason(f.By.Name, p.Reason)
+			d.call.Decision = &allowed
+		}
 	}
 	if n := len(f.Path); n > 0 {
 		d.call.Cause, d.call.State = f.Path[n-1].Cause, f.Path[n-1].To
@@ -59,7 +64,12 @@ func derive(f *EventRecord, base *RecordBase) derivation {
 // decision.
 func (d derivation) request(c *Call) *ApprovalRequest {
 	if d.base != nil && d.base.Request != nil {
-		return d.base.Request
+		if !d.took(CauseEdit) {
+			return d.base.Request
+		}
+		edited := *d.base.Request
+		edited.Input = c.Input
+		return &edited
 	}
 	q := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Definition: c.Definition, Requirement: Requirement{Users: []string{}}}
 	if p := c.Decision; p != nil {
@@ -79,8 +89,11 @@ func (d derivation) votes() []Vote {
 // vote is what is expected of a vote that the record adds.
 func (d derivation) vote(c *Call) Vote {
 	v := Vote{By: d.f.By, At: d.f.At, Digest: c.Digest}
-	if d.took(CauseApprove) {
+	switch {
+	case d.took(CauseApprove):
 		v.Kind = ResponseApprove
+	case d.base != nil && d.took(CauseEdit):
+		v.Kind, v.Digest, v.Edited, v.Made = ResponseApprove, d.base.Digest, true, c.Digest
 	}
 	return v
 }
@@ -132,8 +145,15 @@ func (d derivation) resultDigest(c *Call) string {
 	return c.SealResult(digest)
 }
 
-func (d derivation) took(causes ...Cause) bool {
-	return slices.ContainsFunc(d.f.Path, func(s Step) bool { return slices.Contains(causes, Cause(s.Cause)) })
+func (d derivation) took(causes ...Cause) bool { return d.f.took(causes...) }
+
+func (f *EventRecord) took(causes ...Cause) bool {
+	return slices.ContainsFunc(f.Path, func(s Step) bool { return slices.Contains(causes, Cause(s.Cause)) })
+}
+
+// EditedReason is the reason of a decision that an edit answers, for which it had asked.
+func EditedReason(editor, asked string) string {
+	return "approved as edited by " + editor + "; " + asked
 }
 
 // attempt is what is expected of the attempt, its grant left out.

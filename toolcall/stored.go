@@ -68,7 +68,7 @@ func (b *RecordBase) whole() *RecordBase {
 
 // BaseFor returns the base on which f should build after the record prev of its call:
 // the record before, or the whole one where a reader would need too many. nil: f is
-// stored whole, because it begins the call or has another input.
+// stored whole, because it begins the call or has the input of an edit before it.
 func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 	if prev == nil || f.Call == nil {
 		return nil
@@ -76,7 +76,7 @@ func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 	if prev.Depth >= MaxBases {
 		prev = prev.whole()
 	}
-	if c := prev.Record.Call; c.Key != f.Call.Key || c.Input != f.Call.Input {
+	if c := prev.Record.Call; c.Key != f.Call.Key || c.Input != f.Call.Input && !f.took(CauseEdit) {
 		return nil
 	}
 	return prev

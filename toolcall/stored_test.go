@@ -149,7 +149,7 @@ func anyStep(t *rapid.T) toolcall.Step {
 	state := func() message.ToolCallState {
 		return rapid.SampledFrom([]message.ToolCallState{"", "pending", "asking", "allowed", "submitted", "finished"}).Draw(t, "state")
 	}
-	cause := rapid.SampledFrom([]toolcall.Cause{"propose", "ask", "approve", "submit", "offer", "start", "result", "?"}).Draw(t, "cause")
+	cause := rapid.SampledFrom([]toolcall.Cause{"propose", "ask", "allow", "approve", "edit", "submit", "offer", "start", "result", "?"}).Draw(t, "cause")
 	return toolcall.Step{Cause: string(cause), From: state(), To: state()}
 }
 

@@ -54,8 +54,11 @@ func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, w
 	} else {
 		shown, err = strictjson.Marshal(f.Redacted())
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return whole()
+	case bytes.Equal(shown, body):
+		return body, nil
 	}
 	return shown, f.Call.HiddenPaths()
 }

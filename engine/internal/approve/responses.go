@@ -122,7 +122,7 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	if err != nil {
 		return err
 	}
-	if err := r.m.Step(toolcall.Responded{Base: baseNow(), Vote: r.vote, Remember: standing.AgreedRules(after), StandingApprovals: standings}); err != nil {
+	if err := r.m.Step(toolcall.Responded{Base: toolcall.Base{At: r.vote.At}, Vote: r.vote, Remember: standing.AgreedRules(after), StandingApprovals: standings}); err != nil {
 		return err
 	}
 	return s.Begin(r.m)
@@ -166,7 +166,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	if err := checkRoom(c, vote); err != nil {
 		return err
 	}
-	if err := m.Step(toolcall.Edited{Base: baseNow(), Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
+	if err := m.Step(toolcall.Edited{Base: toolcall.Base{At: vote.At}, Vote: vote, Input: *r.in.Input, Remember: vote.Rules}); err != nil {
 		return err
 	}
 	if text := s.Judge.WhyUnfit(s.Snapshot(ctx, c, nil)); text != "" {
@@ -184,7 +184,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 		return &message.Error{Code: message.CodeForbidden, What: "the policy denies the edited call: " + d.Reason + "." + d.Denial.Text(),
 			Hint: "the approval request is still open as it was: edit it differently, approve it or reject it", Err: &DeniedEditError{decide.StoredDecision(d)}}
 	}
-	ev, err := s.Judge.MakeEventAgain(c, asked, d, store.JournalTime())
+	ev, err := s.Judge.MakeEventAgain(c, asked, d, vote.At)
 	if err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	}
 	if d.Behavior == message.BehaviorAsk && ev.EditCounts && decide.EditSuffices(ev, vote) {
 		ev.Decision.Behavior = message.BehaviorAllow
-		ev.Decision.Reason = "approved as edited by " + vote.By.Name + "; " + d.Reason
+		ev.Decision.Reason = toolcall.EditedReason(vote.By.Name, d.Reason)
 	}
 	if err := m.Step(ev); err != nil {
 		return err
