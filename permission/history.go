@@ -153,11 +153,15 @@ func (h *history) write(v version) {
 // prune removes what the file that was just written replaces, what exceeds the bounds, and
 // unfinished files of killed processes.
 func (h *history) prune(written string, size int) error {
+	var now time.Time
+	if info, err := os.Stat(filepath.Join(h.dir, written)); err == nil { // else another engine removed it
+		now = info.ModTime()
+	}
 	entries, err := os.ReadDir(h.dir)
 	kept := 1
 	for _, e := range slices.Backward(entries) {
 		name := e.Name()
-		if isLeft(e) {
+		if isLeft(e, now) {
 			err = errors.Join(err, removeFile(h.dir, name))
 		}
 		if name == written || !historyName.MatchString(name) {
@@ -178,9 +182,9 @@ func (h *history) prune(written string, size int) error {
 
 // isLeft reports whether a process was killed while it wrote the file: one that writes
 // needs no minute.
-func isLeft(e fs.DirEntry) bool {
+func isLeft(e fs.DirEntry, now time.Time) bool {
 	info, err := e.Info()
-	return err == nil && strings.HasPrefix(e.Name(), plainfile.Unfinished) && time.Since(info.ModTime()) > time.Minute
+	return err == nil && strings.HasPrefix(e.Name(), plainfile.Unfinished) && now.Sub(info.ModTime()) > time.Minute
 }
 
 func removeFile(dir, name string) error {
