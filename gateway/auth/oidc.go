@@ -68,7 +68,7 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	}
 	for group, of := range cfg.Roles {
 		if err := checkRoles(of); err != nil {
-			return nil, fmt.Errorf("oidc: group %s: %w", quote(group), err)
+			return nil, fmt.Errorf("the roles of group %s: %w", quote(group), err)
 		}
 	}
 	for _, d := range []struct {

@@ -81,12 +81,12 @@ type config struct {
 	HTTPCert        string        `flag:"http-cert" path:"file" help:"file with the certificate chain for TLS over HTTP"`
 	HTTPKey         string        `flag:"http-key" path:"file" help:"file with the private key of --http-cert"`
 	HTTPInsecure    bool          `flag:"http-insecure" help:"let --http listen beyond loopback without TLS: for a proxy in front that has it"`
-	HTTPTokens      string        `flag:"http-tokens" path:"file" absent:"tokens.json in the data folder, if it exists" help:"token file: who can use HTTP"`
+	HTTPTokens      string        `flag:"http-tokens" path:"file" login:"true" absent:"tokens.json in the data folder, if it exists" help:"token file: who can use HTTP"`
 	HTTPURL         string        `flag:"http-url" help:"URL by which browsers reach the gateway, if a proxy is in front"`
 	HTTPOrigins     []string      `flag:"http-origin" help:"origin of pages of another site that can use the gateway, as https://app.example; needs tokens or a provider"`
 	HTTPSession     time.Duration `flag:"http-session" default:"12h" help:"how long a browser stays logged in"`
 
-	OIDCIssuer      string   `flag:"oidc-issuer" help:"OpenID Connect provider at which people log in, and whose JWTs programs can send"`
+	OIDCIssuer      string   `flag:"oidc-issuer" login:"true" help:"OpenID Connect provider at which people log in, and whose JWTs programs can send"`
 	OIDCClient      string   `flag:"oidc-client" help:"client id at the provider"`
 	OIDCSecretFile  string   `flag:"oidc-secret-file" path:"file" help:"file with the client's secret, if it has one"`
 	OIDCAudience    string   `flag:"oidc-audience" absent:"the client id" help:"audience that JWTs of programs must name"`
@@ -108,8 +108,8 @@ type setting struct {
 	def, absent string // with placeholders, see expand
 	path        string // "", "file" or "rules"
 	list        bool
-
-	choices []string
+	login       bool // without it the server has no logins, so that an empty value is no choice
+	choices     []string
 }
 
 var settings = readTags()
@@ -119,7 +119,7 @@ func readTags() []setting {
 	out := make([]setting, 0, t.NumField())
 	for i := range t.NumField() {
 		f := t.Field(i)
-		s := setting{index: i, flag: f.Tag.Get("flag"), help: f.Tag.Get("help"), def: f.Tag.Get("default"), absent: f.Tag.Get("absent"), path: f.Tag.Get("path"), list: f.Type.Kind() == reflect.Slice}
+		s := setting{index: i, flag: f.Tag.Get("flag"), help: f.Tag.Get("help"), def: f.Tag.Get("default"), absent: f.Tag.Get("absent"), path: f.Tag.Get("path"), login: f.Tag.Get("login") != "", list: f.Type.Kind() == reflect.Slice}
 		if c := f.Tag.Get("choices"); c != "" {
 			s.choices = strings.Split(c, ",")
 		}

@@ -34,6 +34,7 @@ const greetTimeout = 2 * time.Second
 type link struct {
 	engine.Client
 	conn  *nats.Conn                               // nil of a folder
+	roles []toolcall.Role                          // of the token over HTTP
 	live  bool                                     // an engine runs, so that more events can come
 	audit auditor                                  // of auditors
 	exam  func(context.Context) (*bus.Exam, error) // of a folder that an auditor reads
@@ -100,11 +101,11 @@ func dialHTTP(ctx context.Context, env *environment) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
-	env.cfg.As = who
+	env.cfg.As = who.Name
 	if _, err := client.Info(ctx); err != nil {
 		return nil, err
 	}
-	return &link{Client: client, live: true, audit: noAudit{}, close: func() error { return nil }}, nil
+	return &link{Client: client, roles: who.Roles, live: true, audit: noAudit{}, close: func() error { return nil }}, nil
 }
 
 // noAudit is the journal of a server over HTTP, which gives no stored records.

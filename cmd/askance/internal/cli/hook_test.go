@@ -349,6 +349,10 @@ func TestHookInstall(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		write(t, file, strings.ReplaceAll(string(b), s.http, "http://127.0.0.1:9"))
+		if r := fails(t, cli.ExitFindings, "checks failed", "hook", "check", string(d), "--file", file); !strings.Contains(r.out, "FAIL  the hook fails: askance does not respond") {
+			t.Errorf("%s: without a server: %s", d, r.out)
+		}
 		write(t, file, strings.ReplaceAll(string(b), os.Args[0], "/nonexistent/askance"))
 		if r := fails(t, cli.ExitFindings, "checks failed", "hook", "check", string(d), "--file", file); !strings.Contains(r.out, "FAIL  the hook fails") || !strings.Contains(r.out, "FAIL  without askance the hook does not block: exit code 127") {
 			t.Errorf("%s: %s", d, r.out)

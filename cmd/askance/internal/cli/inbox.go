@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -70,7 +71,7 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		return err
 	}
 	err = inbox.Run(ctx, inbox.Config{
-		Engine: l, Hints: hints(l), Preview: previewOf(l), Resolve: resolver(env, l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
+		Engine: l, Hints: hints(l), Preview: previewOf(l), Resolve: resolver(ctx, env, l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, inbox.ErrInterrupted) {
@@ -127,14 +128,23 @@ func previewOf(l *link) inbox.Preview {
 }
 
 // resolver resolves blocked calls in the role of an operator, with a login of its own if the
-// connection has one role.
-func resolver(env *environment, l *link) inbox.Resolve {
-	return func(ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error) {
-		if env.cfg.Server != "" {
-			return l.Resolve(ctx, r)
+// connection has one role; nil for people who are no operators.
+func resolver(ctx context.Context, env *environment, l *link) inbox.Resolve {
+	if env.cfg.Server != "" {
+		if !slices.Contains(l.roles, toolcall.RoleOperator) {
+			return nil
 		}
-		own := *env // dialing notes the name of the login
-		o, err := own.connectLive(ctx, toolcall.RoleOperator)
+		return l.Resolve
+	}
+	own := *env // dialing notes the name of the login
+	dial := func(ctx context.Context) (*link, error) { return own.connectLive(ctx, toolcall.RoleOperator) }
+	o, err := dial(ctx)
+	if err != nil {
+		return nil
+	}
+	o.Close()
+	return func(ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error) {
+		o, err := dial(ctx)
 		if err != nil {
 			return nil, err
 		}

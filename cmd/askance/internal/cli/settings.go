@@ -49,7 +49,7 @@ func (env *environment) applySettings(c *cobra.Command) error {
 			continue
 		}
 		if f.Changed {
-			if login := s.flag == "http-tokens" || s.flag == "oidc-issuer"; login && f.Value.String() == "" { // of a variable that is not set
+			if s.login && f.Value.String() == "" { // of a variable that is not set
 				return usagef("--%s is empty: leave it out for a server without logins, or give it a value", s.flag)
 			}
 			env.found[s.key()] = given{byFlag, "--" + s.flag, []string{f.Value.String()}}

@@ -120,7 +120,11 @@ func Policy(out *term.Out, e *permission.Explanation) string {
 		if err.Rule != "" && err.Field == "input" {
 			continue // the error about the call says it
 		}
-		fmt.Fprintf(&b, "%s %s\n", out.Bad("failed:"), term.SafeLine(err.Error()))
+		text := err.Error()
+		if err.Rule == "" && err.Field == "input" {
+			text = err.Msg
+		}
+		fmt.Fprintf(&b, "%s %s\n", out.Bad("failed:"), term.SafeLine(text))
 	}
 	if e.NearMiss != "" {
 		fmt.Fprintf(&b, "near miss: %s\n", term.SafeLine(e.NearMiss))

@@ -108,7 +108,8 @@ func (d *document) entry(dia dialect.Dialect, event string) *entry {
 func runDry(ctx context.Context, d dialect.Dialect, command string) []Finding {
 	event := fmt.Sprintf(`{"session_id":"askance-hook-check","hook_event_name":%q,"tool_name":"Bash","tool_input":{"command":"true"},"tool_use_id":"check"}`, Events(d)[0])
 	code, stdout, stderr := runShell(ctx, command+" --dry-run", event)
-	works := Finding{Text: "the hook fails: " + firstLine(stderr, "exit code "+strconv.Itoa(code))}
+	why := strings.TrimPrefix(firstLine(stderr, "exit code "+strconv.Itoa(code)), "error: ")
+	works := Finding{Text: "the hook fails: " + strings.TrimPrefix(why, "this tool call is blocked: ")}
 	switch {
 	case code == 0 && stdout == "":
 		works = Finding{true, "the hook decides: the policy allows Bash \"true\" in a dry run"}

@@ -20,6 +20,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Client is safe for concurrent use.
@@ -62,20 +63,23 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 	return reply, nil
 }
 
-// Whoami is the name for which the server takes the token.
-func (c *Client) Whoami(ctx context.Context) (string, error) {
+// Whoami says whom the server takes the token for.
+func (c *Client) Whoami(ctx context.Context) (who Identity, err error) {
 	op := &api.Operation{Name: "whoami", HTTP: &api.HTTP{Method: http.MethodGet, Path: "/v1/whoami"}}
 	body, err := c.send(ctx, op, struct{}{})
 	if err != nil {
-		return "", err
-	}
-	var who struct {
-		Name string `json:"name"`
+		return Identity{}, err
 	}
 	if err := strictjson.UnmarshalOpen(body, &who, strictjson.MaxBytes(maxReply)); err != nil || who.Name == "" {
-		return "", unlike(op, err)
+		return Identity{}, unlike(op, err)
 	}
-	return who.Name, nil
+	return who, nil
+}
+
+// Identity is whom the server takes a token for.
+type Identity struct {
+	Name  string          `json:"name"`
+	Roles []toolcall.Role `json:"roles"`
 }
 
 func unlike(op *api.Operation, err error) error {

@@ -169,7 +169,7 @@ func (c Config) Check() error {
 	o := c.OIDC
 	o.Redirect, o.Space = "http://localhost/", toolcall.SpaceID("default") // neither is known yet
 	if _, err := auth.NewOIDC(o); err != nil {
-		return &Error{"--oidc-role and the like: " + err.Error()}
+		return &Error{"--oidc-role: " + err.Error()}
 	}
 	return nil
 }
