@@ -58,7 +58,7 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	defer a.msg.returnToPool()
 	if isForNewCalls(f, prev) {
 		if err := j.room.check(ctx); err != nil {
-			return 0, a.fail(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
+			return 0, a.newError(message.CodeFull, "new calls are refused", "let open calls finish, then make room: "+growHint, err)
 		}
 	}
 	if err := a.checkArchived(ctx); err != nil {
@@ -78,9 +78,9 @@ func (a *appending) checkArchived(ctx context.Context) error {
 	}
 	g := a.j.guard
 	if err := g.learnArchives(ctx); err != nil {
-		return a.fail(message.AsError("", err).Code, "it is not known whether the call was archived, nothing was written", "check that NATS runs with JetStream", err)
+		return a.newError(message.AsError("", err).Code, "it is not known whether the call was archived, nothing was written", "check that NATS runs with JetStream", err)
 	}
-	return g.archives.check(a.op(), a.key)
+	return g.archives.check(a.opName(), a.key)
 }
 
 // isForNewCalls reports whether an event record begins a call or prepares one.
@@ -117,7 +117,7 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 		err = &message.Error{Code: message.CodeInvalid, What: "its id " + errtext.Quote(f.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
 	}
 	if err != nil {
-		return nil, a.fail(message.CodeInvalid, "the event record cannot be stored", "", err)
+		return nil, a.newError(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
 	if f.Call != nil && prev > 0 {
 		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, subject.entity(), prev))
@@ -125,10 +125,10 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	body, read, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would end the entity
 	if err != nil {
 		e := message.AsError("", err)
-		return nil, a.fail(e.Code, e.What, e.Hint, e.Err)
+		return nil, a.newError(e.Code, e.What, e.Hint, e.Err)
 	}
 	if most := j.store.nc.MaxPayload(); int64(len(body)+headerRoom) > most {
-		return nil, a.fail(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
+		return nil, a.newError(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
 	if err := a.checkShownWhole(len(body)); err != nil {
 		return nil, err
@@ -150,10 +150,10 @@ func (a *appending) checkShownWhole(stored int) error {
 	}
 	whole, err := strictjson.Marshal(a.record)
 	if err != nil {
-		return a.fail(message.CodeInvalid, "the event record has no JSON form", "use valid UTF-8 and finite numbers", err)
+		return a.newError(message.CodeInvalid, "the event record has no JSON form", "use valid UTF-8 and finite numbers", err)
 	}
 	if int64(len(whole)+headerRoom) > most {
-		return a.fail(message.CodeTooLarge, fmt.Sprintf("the whole call has %d bytes, the server takes %d less headers", len(whole), most), "use a smaller input or result, or raise the server's max_payload", nil)
+		return a.newError(message.CodeTooLarge, fmt.Sprintf("the whole call has %d bytes, the server takes %d less headers", len(whole), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
 	return nil
 }
@@ -170,30 +170,30 @@ func (j *Journal) baseBefore(ctx context.Context, entity Entity, prev uint64) *t
 
 // run publishes until the outcome is known or ctx ends.
 func (a *appending) run(ctx context.Context) (uint64, error) {
-	seq, err := a.attempt(ctx)
+	seq, err := a.attemptOnce(ctx)
 	if err == nil {
 		return seq, nil
 	}
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
-		v := a.judge(ctx, err)
+		v := a.judgeError(ctx, err)
 		switch {
 		case v.final:
 			return v.seq, v.err
-		case v.wait && !sleep(ctx, randomPause(pause)), ctx.Err() != nil:
+		case v.wait && !sleepFor(ctx, randomPause(pause)), ctx.Err() != nil:
 			return 0, a.giveUp(ctx, err)
 		}
 		if err := a.checkArchived(ctx); err != nil { // the server may be another one now
 			return 0, a.giveUp(ctx, err)
 		}
-		if seq, err = a.attempt(ctx); err == nil {
+		if seq, err = a.attemptOnce(ctx); err == nil {
 			return seq, nil
 		}
 	}
 }
 
-func (a *appending) attempt(caller context.Context) (uint64, error) {
+func (a *appending) attemptOnce(caller context.Context) (uint64, error) {
 	if a.j.store.nc.IsClosed() || caller.Err() != nil {
 		return 0, errNotSent
 	}
@@ -202,7 +202,7 @@ func (a *appending) attempt(caller context.Context) (uint64, error) {
 	before := a.j.guard.high.Load()
 	ack, err := a.j.pub.Publish(ctx, Write{Entity: a.entity, Msg: &a.msg.Msg, Again: a.unsure})
 	if !ack.Duplicate && caller.Err() == nil {
-		a.j.storing.note(err)
+		a.j.storing.noteResult(err)
 	}
 	switch {
 	case err != nil:
@@ -214,9 +214,9 @@ func (a *appending) attempt(caller context.Context) (uint64, error) {
 		if err != nil {
 			return 0, err
 		}
-		return seq, a.settle(caller, seq)
+		return seq, a.settleRecord(caller, seq)
 	}
-	a.j.storing.raise(ack.Seq)
+	a.j.storing.raiseMark(ack.Seq)
 	content := proof.Content(provedHeader(a.msg.Header), a.msg.Data)
 	leaf := proof.Leaf(a.msg.Subject, content)
 	if err := a.j.guard.noteStored(ack.Seq, before, leaf); err != nil {
@@ -238,7 +238,7 @@ type storing struct {
 	last   atomic.Uint64                // the highest sequence that it acknowledged
 }
 
-func (s *storing) raise(seq uint64) {
+func (s *storing) raiseMark(seq uint64) {
 	for last := s.last.Load(); seq > last && !s.last.CompareAndSwap(last, seq); last = s.last.Load() {
 	}
 }
@@ -252,8 +252,8 @@ type storeFailure struct {
 // server stores again, so that some must be let in.
 const failureCounts = 10 * time.Second
 
-// note takes the result of an attempt that was not given up.
-func (s *storing) note(err error) {
+// noteResult takes the result of an attempt that was not given up.
+func (s *storing) noteResult(err error) {
 	var api *jetstream.APIError
 	switch {
 	case err == nil:
@@ -280,10 +280,10 @@ var (
 	errUnsynced    = toolcall.ErrUnsynced
 )
 
-// settle ensures that a record of a batch without an answer is on the disk. The server
+// settleRecord ensures that a record of a batch without an answer is on the disk. The server
 // shows a batch before it syncs it, and stores nothing more if that fails: so a later
 // record that is stored proves it.
-func (a *appending) settle(ctx context.Context, seq uint64) error {
+func (a *appending) settleRecord(ctx context.Context, seq uint64) error {
 	switch {
 	case !a.staged, a.j.storing.last.Load() > seq:
 		return nil
@@ -293,7 +293,7 @@ func (a *appending) settle(ctx context.Context, seq uint64) error {
 		return errUnsynced
 	}
 	for a.j.storing.last.Load() < seq {
-		if !sleep(ctx, firstPause) {
+		if !sleepFor(ctx, firstPause) {
 			return errUnsynced
 		}
 	}
@@ -325,15 +325,15 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) (uint64, er
 
 func (a *appending) giveUp(ctx context.Context, err error) error {
 	if a.unsure {
-		return a.fail(message.CodeUnknownOutcome, "NATS did not acknowledge the event record, which may be stored", "read the entity's last event record and compare its id", err)
+		return a.newError(message.CodeUnknownOutcome, "NATS did not acknowledge the event record, which may be stored", "read the entity's last event record and compare its id", err)
 	}
-	return a.fail(message.CodeUnavailable, "nothing was written: NATS did not accept the event record", "check that NATS runs with JetStream", errtext.Because(err, context.Cause(ctx)))
+	return a.newError(message.CodeUnavailable, "nothing was written: NATS did not accept the event record", "check that NATS runs with JetStream", errtext.Because(err, context.Cause(ctx)))
 }
 
-func (a *appending) op() string { return "append to " + errtext.Quote(a.key.String()) }
+func (a *appending) opName() string { return "append to " + errtext.Quote(a.key.String()) }
 
-func (a *appending) fail(code message.Code, what, hint string, err error) error {
-	return &message.Error{Code: code, Op: a.op(), What: what, Hint: hint, Err: err}
+func (a *appending) newError(code message.Code, what, hint string, err error) error {
+	return &message.Error{Code: code, Op: a.opName(), What: what, Hint: hint, Err: err}
 }
 
 // withDefault limits ctx if it has no deadline.
@@ -344,8 +344,8 @@ func withDefault(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, d)
 }
 
-// sleep reports whether ctx is still alive after d.
-func sleep(ctx context.Context, d time.Duration) bool {
+// sleepFor reports whether ctx is still alive after d.
+func sleepFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -364,22 +364,22 @@ type verdict struct {
 	wait  bool // before the next attempt
 }
 
-func (a *appending) judge(ctx context.Context, err error) verdict {
+func (a *appending) judgeError(ctx context.Context, err error) verdict {
 	var api *jetstream.APIError
 	final := func(code message.Code, what, hint string) verdict {
 		if a.unsure { // an earlier attempt may have written
 			code, what = message.CodeUnknownOutcome, "an earlier attempt may have been stored; this one was refused: "+what
 		}
-		return verdict{final: true, err: a.fail(code, what, hint, err)}
+		return verdict{final: true, err: a.newError(code, what, hint, err)}
 	}
 	switch {
 	case errors.Is(err, errVoid):
-		return a.resolve(ctx, err)
+		return a.resolveConflict(ctx, err)
 	case errors.As(err, &api) && api.ErrorCode != codeOutOfStep:
 		code, text := int(api.ErrorCode), api.Description
 		switch {
 		case isConflict(code):
-			return a.resolve(ctx, err)
+			return a.resolveConflict(ctx, err)
 		case isFull(code, text):
 			return final(message.CodeFull, "nothing was written: the store is full", growHint)
 		case isTooLarge(code, text):
@@ -391,13 +391,13 @@ func (a *appending) judge(ctx context.Context, err error) verdict {
 	case errors.Is(err, nats.ErrMaxPayload):
 		return final(message.CodeTooLarge, "the event record is larger than the server's max_payload", "use a smaller input or result, or raise it")
 	case errors.Is(err, errOtherStream):
-		return verdict{final: true, err: a.fail(message.CodeForeignStream, "another stream receives this space's subjects", "remove those subjects from it", err)}
+		return verdict{final: true, err: a.newError(message.CodeForeignStream, "another stream receives this space's subjects", "remove those subjects from it", err)}
 	case errors.Is(err, errIDTaken):
 		return final(message.CodeInternal, "nothing was written", "give the event record a fresh id")
 	case errors.Is(err, message.ErrDamaged):
 		return verdict{final: true, err: err}
 	case errors.Is(err, errUnsynced):
-		return verdict{final: true, err: a.fail(message.CodeUnknownOutcome, "a power loss can still undo it", "read the entity's last event record and compare its id", err)}
+		return verdict{final: true, err: a.newError(message.CodeUnknownOutcome, "a power loss can still undo it", "read the entity's last event record and compare its id", err)}
 	case errors.Is(err, errNotSent):
 		return final(message.CodeUnavailable, "nothing was written: the connection is closed or the deadline passed", "try again")
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, errWaited):
@@ -416,7 +416,7 @@ func (a *appending) judgeSilence(ctx context.Context) verdict {
 		return verdict{wait: true}
 	}
 	if a.staged || a.j.guard.isUnsynced() {
-		return verdict{final: true, err: a.fail(message.CodeUnknownOutcome, "the store cannot write any more", restartHint, broken)}
+		return verdict{final: true, err: a.newError(message.CodeUnknownOutcome, "the store cannot write any more", restartHint, broken)}
 	}
 	switch t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID); {
 	case err != nil:
@@ -424,21 +424,21 @@ func (a *appending) judgeSilence(ctx context.Context) verdict {
 	case t.own != 0:
 		return verdict{final: true, seq: t.own}
 	}
-	return verdict{final: true, err: a.fail(message.CodeFull, "nothing was written: the store cannot write any more", restartHint, broken)}
+	return verdict{final: true, err: a.newError(message.CodeFull, "nothing was written: the store cannot write any more", restartHint, broken)}
 }
 
-// resolve reads, after a lost compare-and-swap, what follows the predecessor: this
+// resolveConflict reads, after a lost compare-and-swap, what follows the predecessor: this
 // event record (its acknowledgement was lost), another one (a conflict), or
 // messages that no engine wrote. It writes behind those, so that they cannot block
 // a call.
-func (a *appending) resolve(ctx context.Context, cause error) verdict {
+func (a *appending) resolveConflict(ctx context.Context, cause error) verdict {
 	t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID)
 	switch {
 	case err != nil:
 		return verdict{wait: true}
 	case t.own != 0:
-		if err := a.settle(ctx, t.own); err != nil {
-			return a.judge(ctx, err)
+		if err := a.settleRecord(ctx, t.own); err != nil {
+			return a.judgeError(ctx, err)
 		}
 		return verdict{final: true, seq: t.own}
 	case t.other == 0 && isInPipeline(cause):
@@ -453,7 +453,7 @@ func (a *appending) resolve(ctx context.Context, cause error) verdict {
 	if t.other != 0 {
 		what += fmt.Sprintf(", %d was stored after it", t.other)
 	}
-	return verdict{final: true, err: a.fail(message.CodeConflict, what, "read the last event record and decide again", cause)}
+	return verdict{final: true, err: a.newError(message.CodeConflict, what, "read the last event record and decide again", cause)}
 }
 
 // Write is one event record on its way to the stream.

@@ -120,7 +120,7 @@ func askEngine(ctx context.Context, nc *nats.Conn, subject string, op *api.Opera
 		case !errors.Is(err, errNotSent) && !errors.Is(err, message.ErrUnavailable):
 			return reply, unsure, err
 		}
-		if nc.IsClosed() || !sleep(ctx, randomPause(pause)) {
+		if nc.IsClosed() || !sleepFor(ctx, randomPause(pause)) {
 			return nil, unsure, noReplyError(ctx, nc, op, unsure, err)
 		}
 	}

@@ -330,7 +330,7 @@ func (g *guard) admitJournal(ctx context.Context, want jetstream.StreamConfig) (
 		if err != nil || x.OK || g.inspect {
 			return x, err
 		}
-		if time.Since(began) > x.electionPatience() || !sleep(ctx, time.Second) {
+		if time.Since(began) > x.electionPatience() || !sleepFor(ctx, time.Second) {
 			return nil, x.Error()
 		}
 	}

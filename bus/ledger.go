@@ -125,7 +125,7 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 			return nil, err
 		}
 		l.loss = nil
-		if sealed.Checkpoint.To < state.LastSeq && pause > 0 && !sleep(ctx, pause) {
+		if sealed.Checkpoint.To < state.LastSeq && pause > 0 && !sleepFor(ctx, pause) {
 			return nil, apiError("checkpoint", "sign the journal", context.Cause(ctx))
 		}
 	}
@@ -243,7 +243,7 @@ func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
 	case refused && isConflict(int(api.ErrorCode)):
 		return nil
 	case refused && isTransient(int(api.ErrorCode)):
-		sleep(ctx, randomPause(firstPause))
+		sleepFor(ctx, randomPause(firstPause))
 		return nil
 	case err != nil:
 		return apiError(op, "stream "+l.kept.store.stream, err)
@@ -295,7 +295,7 @@ func (l *Ledger) Run(ctx context.Context, p Pace) error {
 		if err != nil && ctx.Err() == nil {
 			l.log.Warn("cannot sign a checkpoint of the journal, will try again", "err", err)
 		}
-		if !sleep(ctx, randomPause(look)) {
+		if !sleepFor(ctx, randomPause(look)) {
 			return context.Cause(ctx)
 		}
 	}

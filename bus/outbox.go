@@ -124,7 +124,7 @@ func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context
 		case err == nil:
 			pause = firstPause
 		}
-		if !sleep(ctx, randomPause(pause)) {
+		if !sleepFor(ctx, randomPause(pause)) {
 			return context.Cause(ctx)
 		}
 	}

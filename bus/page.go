@@ -71,7 +71,7 @@ func (rd reader) readBatch(ctx context.Context, filter string, from uint64, n in
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		out, err := rd.readBatchOnce(ctx, ask, n)
-		if err == nil || rd.nc.IsClosed() || !sleep(ctx, randomPause(pause)) {
+		if err == nil || rd.nc.IsClosed() || !sleepFor(ctx, randomPause(pause)) {
 			return out, err
 		}
 	}

@@ -54,7 +54,7 @@ func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		m, err := rd.getOnce(ctx, ask)
-		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleep(ctx, randomPause(pause)) {
+		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleepFor(ctx, randomPause(pause)) {
 			return m, err
 		}
 	}

@@ -60,7 +60,7 @@ func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pau
 			page, end := context.WithTimeout(ctx, attemptTimeout)
 			found, last, err := g.store.readPage(page, ">", at, maxPage)
 			end()
-			if ctx.Err() != nil || pause > 0 && !sleep(ctx, pause) {
+			if ctx.Err() != nil || pause > 0 && !sleepFor(ctx, pause) {
 				return nil, context.Cause(ctx)
 			}
 			if err == nil && len(found) > 0 && x.missing.coversWith(at, found) {

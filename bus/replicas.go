@@ -197,7 +197,7 @@ func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int
 				return nil
 			}
 		}
-		if !sleep(ctx, replicasLook) {
+		if !sleepFor(ctx, replicasLook) {
 			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "stream " + c.Name + " does not have " + strconv.Itoa(n) + " complete replicas yet", Hint: "check that all servers run, and try again: the command continues", Err: err}
 		}
 	}

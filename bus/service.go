@@ -183,7 +183,7 @@ func (s *Service) finishSubscriptions(ctx context.Context, subs []*nats.Subscrip
 		_ = s.nc.FlushWithContext(ctx) // fails only if the connection is lost now
 	}
 	for _, sub := range subs {
-		for n, _, err := sub.Pending(); err == nil && n > 0 && sleep(ctx, time.Millisecond); n, _, err = sub.Pending() {
+		for n, _, err := sub.Pending(); err == nil && n > 0 && sleepFor(ctx, time.Millisecond); n, _, err = sub.Pending() {
 		}
 		_ = sub.Unsubscribe() // fails only if the connection is closed already
 	}

@@ -54,7 +54,7 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 		} else if w.readOne(ctx) {
 			continue
 		}
-		if !sleep(ctx, randomPause(pause)) {
+		if !sleepFor(ctx, randomPause(pause)) {
 			return context.Cause(ctx)
 		}
 	}

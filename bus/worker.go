@@ -154,7 +154,7 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Info("waiting for the first call of this tool") })
 		}
-		if sleep(ctx, randomPause(pause)) {
+		if sleepFor(ctx, randomPause(pause)) {
 			pause = min(2*pause, maxPause)
 		}
 	}
