@@ -1,15 +1,23 @@
 package bus
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/askance-dev/askance/bus/internal/archive"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // ArchiveStore keeps the files of archives.
@@ -68,3 +76,184 @@ func (d ArchiveFolder) Open(_ context.Context, name string) (ArchiveFile, error)
 	}
 	return f, nil
 }
+
+// summed writes on and adds up what was written.
+type summed struct {
+	w   io.Writer
+	sum hash.Hash
+	n   int64
+}
+
+func (s *summed) Write(b []byte) (int, error) {
+	n, err := s.w.Write(b)
+	s.sum.Write(b[:n])
+	s.n += int64(n)
+	return n, err
+}
+
+func (s *summed) result() proof.Sum {
+	return proof.Sum{Bytes: s.n, Hash: proof.Hash(s.sum.Sum(nil))}
+}
+
+// writeArchive writes the files of an archive. Each record is compared with its
+// checkpoint.
+func (l *Ledger) writeArchive(ctx context.Context, a *proof.Archive) error {
+	files := l.j.guard.archives.store
+	signed := signedEntries{l: l}
+	var w *archive.Writer
+	err := files.Put(ctx, a.Name+archive.FileSuffix, func(out io.Writer) (err error) {
+		sum := &summed{w: out, sum: sha256.New()}
+		if w, err = archive.NewWriter(sum, l.j.space); err != nil {
+			return err
+		}
+		err = l.eachOf(ctx, a.Gone, func(m stored) error {
+			r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header)}
+			r.SetBody(m.data)
+			if err := signed.compare(ctx, &r); err != nil {
+				return err
+			}
+			return w.Add(&r, hashesOf(l.j.space, m.subject)...)
+		})
+		err = errors.Join(err, w.Close())
+		a.File = sum.result()
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	var index bytes.Buffer
+	sum := &summed{w: &index, sum: sha256.New()}
+	if err := w.WriteIndex(sum); err != nil {
+		return err
+	}
+	a.Index = sum.result()
+	return files.Put(ctx, a.Name+archive.IndexSuffix, func(out io.Writer) error {
+		_, err := out.Write(index.Bytes())
+		return err
+	})
+}
+
+// hashesOf are what a record is found by in the index: its reply, and its own entity.
+func hashesOf(space toolcall.SpaceID, subject string) []uint64 {
+	s, reply, ok := replyIn(subject)
+	if !ok {
+		return nil
+	}
+	whole := Subject{Space: space, Kind: KindReplyRecord, Session: reply[0], Reply: reply[1]}.entity()
+	out := []uint64{archive.HashOf(string(whole))}
+	if s.isRecord() && s.entity() != whole {
+		out = append(out, archive.HashOf(string(s.entity())))
+	}
+	return out
+}
+
+// eachOf reads exactly the records of some ranges, in order.
+func (l *Ledger) eachOf(ctx context.Context, gone []proof.Range, visit func(stored) error) error {
+	next := gone[0].From
+	for len(gone) > 0 {
+		found, _, err := l.j.store.readPage(ctx, ">", next-1, maxPage)
+		if err != nil {
+			return apiError("archive", "read the journal", err)
+		}
+		began := next
+		for _, m := range found {
+			for len(gone) > 0 && gone[0].Through < next {
+				gone = gone[1:]
+			}
+			if len(gone) == 0 {
+				return nil
+			}
+			next = max(next, gone[0].From)
+			if m.seq < next {
+				continue
+			}
+			if m.seq != next {
+				return errMoved
+			}
+			if err := visit(m); err != nil {
+				return err
+			}
+			next++
+		}
+		if next == began {
+			return errMoved
+		}
+		for len(gone) > 0 && gone[0].Through < next {
+			gone = gone[1:]
+		}
+		if len(gone) > 0 {
+			next = max(next, gone[0].From)
+		}
+	}
+	return nil
+}
+
+// signedEntries compares records with the checkpoints that sign them.
+type signedEntries struct {
+	l       *Ledger
+	sealed  *proof.Sealed
+	entries []proof.Entry
+}
+
+func (s *signedEntries) compare(ctx context.Context, r *proof.Record) error {
+	if s.sealed == nil || !s.sealed.Checkpoint.Covers(r.Seq) {
+		found, err := Covering(ctx, s.l, []uint64{r.Seq})
+		if err != nil {
+			return err
+		}
+		s.sealed = nil
+		if len(found) == 1 && found[0].Checkpoint.Verify(s.l.kept.signing().VerificationKeys()) == nil {
+			s.sealed = &found[0]
+			if s.entries, err = s.sealed.Entries(); err != nil {
+				return err
+			}
+		}
+	}
+	if s.sealed == nil || s.entries[r.Seq-s.sealed.Checkpoint.From].Leaf() != r.Leaf() {
+		return &message.Error{Code: message.CodeDamaged, Op: "archive", What: fmt.Sprintf("record %d is not the signed one", r.Seq), Hint: "look with askance audit verify; nothing was deleted"}
+	}
+	return nil
+}
+
+// checkArchive reads the files of an archive again and compares every record with its
+// checkpoint.
+func (l *Ledger) checkArchive(ctx context.Context, a *proof.Archive) error {
+	x := &archived{Archive: *a}
+	files := l.j.guard.archives
+	var err error
+	if x.index, err = files.readIndex(ctx, x); err != nil {
+		return err
+	}
+	signed := signedEntries{l: l}
+	gone, next := a.Gone, a.Gone[0].From
+	for _, c := range x.index.Chunks {
+		records, err := files.readChunk(ctx, x, c)
+		if err != nil {
+			return err
+		}
+		for i := range records {
+			if len(gone) == 0 || records[i].Seq != next {
+				return errMisread
+			}
+			if err := signed.compare(ctx, &records[i]); err != nil {
+				return err
+			}
+			for _, h := range hashesOf(l.j.space, records[i].Subject) {
+				if !x.index.Has(h) {
+					return errMisread
+				}
+			}
+			if next++; next > gone[0].Through {
+				if gone = gone[1:]; len(gone) > 0 {
+					next = gone[0].From
+				}
+			}
+		}
+	}
+	if len(gone) > 0 {
+		return errMisread
+	}
+	return nil
+}
+
+var errMisread = &message.Error{Code: message.CodeInternal, Op: "archive", What: "the written file does not have the records of the archive", Hint: "check the disk; nothing was deleted"}

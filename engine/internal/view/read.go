@@ -1,0 +1,212 @@
+package view
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// Call gives the view's copy of a call, or nil. It must not be changed.
+func (v *View) Call(key toolcall.Key) *toolcall.Call {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.calls[key]
+}
+
+// Session is a session's own entity and its sequence; zero if it is not known here.
+func (v *View) Session(session toolcall.Key) (toolcall.SessionState, uint64) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if s := v.sessions[session]; s != nil {
+		return s.state, s.seq
+	}
+	return toolcall.SessionState{}, 0
+}
+
+// Tool is the definition of a tool that has this hash; nil: not known here.
+func (v *View) Tool(hash string) *toolcall.DeclaredTool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.tools[hash]
+}
+
+// ReplyState is the last known event record of a reply's own entity and its sequence.
+func (v *View) ReplyState(key toolcall.Key) (*toolcall.ReplyState, uint64) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	if r := v.replies[key.ReplyKey()]; r != nil {
+		return r.state, r.seq
+	}
+	return nil, 0
+}
+
+// ReplyPhase is that of a reply, or empty if it may have been forgotten.
+func (v *View) ReplyPhase(reply toolcall.Key) toolcall.ReplyPhase {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	switch r := v.replies[reply]; {
+	case r != nil && r.state != nil:
+		return r.state.Phase
+	case r == nil || r.gaps:
+		return ""
+	}
+	return toolcall.ReplyOpen
+}
+
+// CallsOf gives the calls of a reply that are in memory, in the order in which
+// they were proposed.
+func (v *View) CallsOf(key toolcall.Key) []*toolcall.Call {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r := v.replies[key.ReplyKey()]
+	if r == nil {
+		return nil
+	}
+	out := make([]*toolcall.Call, 0, len(r.calls))
+	for _, k := range r.calls {
+		out = append(out, v.calls[k])
+	}
+	return out
+}
+
+// HasAllOf reports whether CallsOf has every call of the reply that the view has
+// seen.
+func (v *View) HasAllOf(key toolcall.Key) bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	r := v.replies[key.ReplyKey()]
+	return r != nil && !r.gaps && len(r.calls) > 0
+}
+
+// OpenCalls gives the open calls in these phases, or every open call, in no order.
+func (v *View) OpenCalls(phases ...toolcall.Phase) []*toolcall.Call {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	out := make([]*toolcall.Call, 0, v.orders.open)
+	for k, g := range v.orders.groups {
+		if k.state != message.ToolCallFinished && (len(phases) == 0 || slices.Contains(phases, k.phase)) {
+			out = g.proposed.appendTo(out)
+		}
+	}
+	return out
+}
+
+func isOpen(c *toolcall.Call) int {
+	if c != nil && c.Open() {
+		return 1
+	}
+	return 0
+}
+
+// isBlocked counts an open call that waits for an operator.
+func isBlocked(c *toolcall.Call) int {
+	if c != nil && c.Phase() == toolcall.PhaseBlocked {
+		return 1
+	}
+	return 0
+}
+
+// isReturned counts an open call that does not run because workers returned its task.
+func isReturned(c *toolcall.Call) int {
+	if c != nil && c.ReturnText() != "" {
+		return 1
+	}
+	return 0
+}
+
+// Counts are the open calls, those of them that wait for an operator, and those whose
+// tasks workers returned.
+func (v *View) Counts() (open, blocked, returned int) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.orders.open, v.blocked, v.returned
+}
+
+// EndedBefore gives the calls that ended below a sequence, the last one first, and the
+// sequence up to which some can be missing. last is the highest sequence at which a call
+// ended; what ended beyond the watch is left out.
+func (v *View) EndedBefore(seq uint64) (calls []Ended, floor, last uint64) {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	for _, e := range v.recent {
+		if c := v.calls[e.key]; c != nil && e.seq > v.floor && e.seq < seq && e.seq <= v.seq {
+			calls = append(calls, Ended{c, e.seq})
+		}
+	}
+	slices.SortFunc(calls, func(a, b Ended) int { return cmp.Compare(b.Seq, a.Seq) })
+	return calls, v.floor, v.lastEnd
+}
+
+// InterruptedReplies gives the replies whose interrupt has not been carried out to the
+// end: those that have not ended, or have an open call all the same.
+func (v *View) InterruptedReplies() []toolcall.Key {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	var out []toolcall.Key
+	for k, r := range v.replies {
+		if r.state != nil && (r.state.Phase == toolcall.ReplyInterrupted || r.state.Phase == toolcall.ReplyEnded && r.open > 0) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// HasForgotten reports whether finished calls were dropped.
+func (v *View) HasForgotten() bool {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.dropped
+}
+
+// SessionRule is a suggested rule that a response accepted as it is, and the
+// standing approval by which it can be revoked.
+type SessionRule struct {
+	message.PermissionRule
+	Standing toolcall.StandingID
+}
+
+// rememberRules takes over the rules of a call, once: a call that was forgotten can
+// come back.
+func (s *sessionView) rememberRules(c *toolcall.Call, standing toolcall.StandingID, seq uint64) {
+	if _, have := s.from[c.Key]; have {
+		return
+	}
+	if s.from == nil {
+		s.from = map[toolcall.Key]struct{}{}
+	}
+	s.from[c.Key], s.gave = struct{}{}, append(s.gave, seq)
+	for _, r := range c.Remember {
+		s.rules = append(s.rules, SessionRule{r, standing})
+	}
+}
+
+// SessionRules are the standing approvals of a call's session that are not known to be
+// revoked. Those of the call's tool under another definition are left out.
+func (v *View) SessionRules(c *toolcall.Call) []SessionRule {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	s := v.sessions[c.SessionKey()]
+	if s == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.rules), func(r SessionRule) bool {
+		l := v.Book.Get(r.Standing)
+		return l == nil || l.Revoked != nil || l.Tool == c.Tool && l.Definition != c.DefinitionHash()
+	})
+}
+
+// Rules are SessionRules as the policy is asked with them.
+func (v *View) Rules(c *toolcall.Call) []message.PermissionRule {
+	return WithoutStandingApprovals(v.SessionRules(c))
+}
+
+// WithoutStandingApprovals are the rules alone, as the policy is asked with them.
+func WithoutStandingApprovals(rules []SessionRule) []message.PermissionRule {
+	out := make([]message.PermissionRule, len(rules))
+	for i, r := range rules {
+		out[i] = r.PermissionRule
+	}
+	return slices.Clip(out)
+}
