@@ -184,3 +184,138 @@ func explainCall(ctx context.Context, c engine.Client, call *toolcall.Call, why 
 	}
 	return &x, nil
 }
+
+// waitsFor describes in a few words what a call waits for or how it ended.
+func waitsFor(c *toolcall.Call) string {
+	switch c.Phase() {
+	case toolcall.PhaseFinished:
+		word, _ := asked.Ended(c)
+		return strings.ToLower(word)
+	case toolcall.PhaseBlocked:
+		return story.BlockedDetail(c)
+	case toolcall.PhaseAsking:
+		if c.Request != nil {
+			return votesSoFar(c) + term.SafeLine(c.Request.Text)
+		}
+		return "an approver"
+	case toolcall.PhaseWaiting:
+		if c.Behind != "" {
+			return "waiting for the approval of " + term.SafeName(string(c.Behind))
+		}
+		return "waiting for earlier calls of its reply"
+	case toolcall.PhaseRetrying:
+		text := "retry at " + c.RetryAt.Local().Format(time.TimeOnly)
+		if why := c.ReturnText(); why != "" {
+			text += ", " + term.SafeLine(why)
+		}
+		return text
+	case toolcall.PhaseRunning:
+		return "on " + term.SafeName(c.Attempt.Worker)
+	case toolcall.PhaseQueued:
+		if c.Placement == toolcall.PlaceExternal {
+			return "waiting for an external result"
+		}
+		return "waiting for a worker"
+	default:
+		return "waiting for an engine that has the tool"
+	}
+}
+
+// waitingRows are the rows of an open approval request: who must agree, who cannot,
+// and what happens at which time.
+func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) {
+	w, open := c.Waiting()
+	if !open {
+		return
+	}
+	r := c.Request.Requirement
+	for _, p := range w.Parts {
+		if len(r.Users)+len(r.Approvers) > 0 || w.Quorum > 1 {
+			row("must agree", partText(out, p, w.Tally))
+		}
+	}
+	if r.ExcludeRequester {
+		row("not", term.SafeLine("the requester "+r.Requester))
+	}
+	if r.ExcludeEditor && len(r.Editors) > 0 {
+		row("not", term.SafeLine("approve: "+strings.Join(r.Editors, ", ")+" (edited the arguments)"))
+	}
+	if !w.NextStep.IsZero() {
+		text := moment(w.NextStep) + ": " + people(w.NextUsers, w.NextGroups) + " can respond, too"
+		if w.NextOnly {
+			text = moment(w.NextStep) + ": only " + people(w.NextUsers, w.NextGroups) + " can respond"
+		}
+		row("escalates", text)
+	}
+	if !w.Ends.IsZero() {
+		row("deadline", moment(w.Ends)+", then the call is denied")
+	}
+}
+
+func partText(out *term.Out, p toolcall.Part, t toolcall.Tally) string {
+	text := fmt.Sprintf("%d of %s", t.Quorum, people(p.Users, p.Groups))
+	if p.Rule != "" {
+		text += " (rule " + term.SafeLine(p.Rule) + ")"
+	}
+	if len(p.Approved) > 0 {
+		text += ": approved by " + term.SafeLine(strings.Join(asked.Approvers(t, p), ", "))
+	}
+	if p.Missing == 0 {
+		return text + ", " + out.Good("enough")
+	}
+	return text + ", " + out.Ask(fmt.Sprintf("%d missing", p.Missing))
+}
+
+func people(users, groups []string) string {
+	var out []string
+	if len(users) > 0 {
+		out = append(out, strings.Join(users, ", "))
+	}
+	for _, g := range groups {
+		out = append(out, "group "+g)
+	}
+	if len(out) == 0 {
+		return "all approvers"
+	}
+	return term.SafeLine(strings.Join(out, ", "))
+}
+
+func moment(t time.Time) string { return t.Local().Format(time.DateTime) }
+
+func voteText(c *toolcall.Call, v toolcall.Vote) string {
+	text := fmt.Sprintf("%s by %s, %s", v.Kind, term.SafeLine(asked.Actor(v.By)), moment(v.At))
+	if v.Edited {
+		text = "edit and " + text
+	}
+	if v.To != "" {
+		text += ", to " + term.SafeLine(v.To)
+	}
+	if len(v.Groups) > 0 {
+		text += ", of " + term.SafeLine(strings.Join(v.Groups, ", ")) + " (" + term.SafeLine(v.GroupsFrom) + ")"
+	}
+	if !v.On(c.Digest) && v.Kind == toolcall.ResponseApprove {
+		text += "; void: the arguments changed"
+	}
+	return text
+}
+
+// votesSoFar counts the approvals of a request that needs several.
+func votesSoFar(c *toolcall.Call) string {
+	w, open := c.Waiting()
+	if !open || w.Quorum == 1 && len(w.Parts) == 1 {
+		return ""
+	}
+	missing := 0
+	for _, p := range w.Parts {
+		missing += p.Missing
+	}
+	return fmt.Sprintf("[%d approved, %d missing] ", len(w.Approvals), missing)
+}
+
+// stillAsksText says why a call still waits for approval after a response.
+func stillAsksText(c *toolcall.Call) string {
+	if n := len(c.Votes); n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited {
+		return votesSoFar(c) + "waiting for other approvers, digest " + c.Digest
+	}
+	return "needs another approval (" + term.SafeLine(c.Decision.Reason) + "), " + votesSoFar(c) + "digest " + c.Digest
+}
