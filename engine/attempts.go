@@ -54,7 +54,7 @@ func (at *attempts) beginAttempt(m *toolcall.Machine) error {
 
 func (at *attempts) localStart(c *toolcall.Call, t Tool, base toolcall.Base, number int) toolcall.Started {
 	return toolcall.Started{
-		Base: base, Attempt: number, Worker: at.cfg.id, Claim: store.RandomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: at.judge.Deadline(c, base.At),
+		Base: base, Attempt: number, Worker: at.cfg.id, Claim: store.RandomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: at.judge.Deadline(c, baseNow().At), // the record's time may be older
 	}
 }
 

@@ -35,6 +35,32 @@ func inHours(t *testing.T, tool engine.Tool, rule permission.Rule, run engine.Ex
 	})
 }
 
+// A run has its whole time, also if the directory answered late.
+func TestSlowDirectory(t *testing.T) {
+	slow := directoryFunc(func(context.Context) ([]string, error) {
+		time.Sleep(1500 * time.Millisecond)
+		return []string{"g"}, nil
+	})
+	var left time.Duration
+	run := local{"t": func(ctx context.Context, _ toolcall.Invocation) (string, error) {
+		deadline, _ := ctx.Deadline()
+		left = time.Until(deadline)
+		return "done", ctx.Err()
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithDirectory(slow)}}
+		h.eng = h.engine(engine.Tool{}, permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Groups: []string{"g"}}, Executor: permission.Executor{Timeout: time.Second}}, run)
+		c := h.propose()
+		c, err := h.as(toolcall.RoleApprover, "ann").SubmitResponse(h.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c = h.after(time.Second); c.Result == nil || c.Result.State != message.ToolResultSuccess || left != time.Second {
+			t.Errorf("the run had %v and ended with %+v", left, c.Result)
+		}
+	})
+}
+
 func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Executor, more ...permission.Rule) *engine.Engine {
 	h.Helper()
 	rule.Name, rule.Tools, tool.Name = "r", []string{"t"}, "t"
