@@ -14,11 +14,11 @@ import (
 func TestScanKeepsNoHeaders(t *testing.T) {
 	const replies, header = 2000, 50_000
 	s := &replyScan{replies: map[[2]Token]*replyRecords{}}
-	heap := func() uint64 {
+	heap := func() int {
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+		return int(m.HeapAlloc)
 	}
 	before := heap()
 	for i := range replies {

@@ -80,7 +80,9 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	}
 	g.pending.Store(left || g.archives.isPending())
 	g.missing.Store(x.missing.count())
-	g.learned.Store(reconnects)
+	if x.OK {
+		g.learned.Store(reconnects)
+	}
 	return x, nil
 }
 

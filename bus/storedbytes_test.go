@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
@@ -29,7 +30,9 @@ type storedWorld struct {
 
 const (
 	askedJob  = "asked.job"  // remote, asks
+	againJob  = "again.job"  // remote, asks, and asks others about an edit
 	hiddenJob = "hidden.job" // remote, asks, hides args.pin
+	secretJob = "secret.job" // remote, asks, hides something only of calls that have args.pin
 )
 
 // storedSpace is that of the recorded journal in testdata, too.
@@ -42,9 +45,28 @@ func storedSpace() space {
 	return sp
 }
 
+// editedSpace has more ways of an edit.
+func editedSpace() space {
+	sp := storedSpace()
+	for _, r := range []permission.Rule{
+		{Name: "again", Tools: []string{againJob}, Approvers: permission.Approvers{ExcludeEditor: true}},
+		{Name: "two", Tools: []string{"two.job"}, Quorum: 2},
+		{Name: "two hidden", Tools: []string{"twohidden.job"}, Quorum: 2, Redact: []string{"args.pin"}},
+		{Name: "remember", Tools: []string{"remember.job"}, Remember: &permission.Remember{TTL: time.Hour}},
+		{Name: "secret", Tools: []string{secretJob}, When: "has(args.pin)", Redact: []string{"args.pin"}},
+		{Name: "no secret", Tools: []string{secretJob}},
+	} {
+		if r.Behavior = message.BehaviorAsk; r.Name != "no secret" {
+			sp.tools = append(sp.tools, tool(r.Tools[0], toolcall.PlaceRemote))
+		}
+		sp.rules = append(sp.rules, r)
+	}
+	return sp
+}
+
 func newStoredWorld(t *testing.T) *storedWorld {
 	w := newWorld(t)
-	w.engineOf(storedSpace(), bus.ServiceOptions{})
+	w.engineOf(editedSpace(), bus.ServiceOptions{})
 	s := &storedWorld{world: w, t: t, bot: w.client(toolcall.RoleRuntime, "bot"), ann: w.client(toolcall.RoleApprover, "ann"), session: message.SessionID(uuid())}
 	s.run(path{tool: echo, input: `{}`}) // stores the session's own record
 	return s
@@ -77,7 +99,7 @@ func (s *storedWorld) run(p path) (records, size uint64) {
 		}
 		if c.State == message.ToolCallAsking { // about the edited arguments
 			a.Digest, a.Input = c.Digest, nil
-			if c, err = s.ann.SubmitResponse(s.t.Context(), a); err != nil {
+			if c, err = s.client(toolcall.RoleApprover, "bob").SubmitResponse(s.t.Context(), a); err != nil {
 				s.t.Fatal(err)
 			}
 		}
@@ -138,6 +160,8 @@ func TestStoredBytes(t *testing.T) {
 		{name: "asked", tool: pay, input: `{"n":12345}`, records: 3, most: 3080},
 		{name: "full", tool: askedJob, input: `{"n":12345}`, result: "done", records: 4, most: full},
 		{name: "full, edited", tool: askedJob, input: `{"n":12345}`, edit: `{"n":12346}`, result: "done", records: 4, most: full + 50},
+		{name: "full, edited and approved again", tool: againJob, input: `{"n":12345}`, edit: `{"n":12346}`, result: "done", records: 5, most: 6090},
+		{name: "full, edited and approved again, large input", tool: againJob, input: `{"s":"` + large + `"}`, edit: `{"s":"` + large + `!"}`, result: "done", records: 5, most: 6190},
 		{name: "full, redacted", tool: hiddenJob, input: `{"pin":12345}`, result: "done", records: 4, most: 4360},
 		{name: "full, large input", tool: askedJob, input: `{"s":"` + large + `"}`, result: "done", records: 4, most: full + 100}, // the digest of the proposal is stored
 		{name: "full, large result", tool: askedJob, input: `{"n":12345}`, result: large, records: 4, most: full + 100},

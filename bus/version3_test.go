@@ -17,36 +17,16 @@ import (
 // is: journals of users depend on how it is read.
 var recordTo = flag.String("record-journal", "", "folder to record a journal of this version into")
 
-const recorded3 = "testdata/version3"
+// The first was recorded when the record of an edit had the whole call.
+const (
+	recorded3      = "testdata/version3"
+	recorded3Edits = "testdata/version3edits"
+)
 
 // Every stored record reads as the whole record that was written: what a reader derives
 // never changes.
 func TestJournalOfVersion3IsRead(t *testing.T) {
-	w := restoreRecorded(t, recorded3)
-	j := w.Journal("test")
-	want, err := os.ReadFile(filepath.Join(recorded3, "records.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := bytes.Split(wholeRecords(t, j), []byte("\n"))
-	for i, line := range bytes.Split(want, []byte("\n")) {
-		if i >= len(got) || !bytes.Equal(got[i], line) {
-			t.Fatalf("line %d reads as\n%s\nand was written as\n%s", i+1, got[min(i, len(got)-1)], line)
-		}
-	}
-	l := ledgerOf(t, j)
-	if _, err := l.Checkpoint(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if r := verifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
-		t.Errorf("it is not proved: %v", r.Findings)
-	}
-	for id, want := range map[message.CallID]string{"done": "3333", "edited": "3333", "hidden": "3333", "asked": "3", "many": "3333333", "started": "33"} {
-		if got := versions(t, l, id); got != want {
-			t.Errorf("the restored records of %s have the versions %s, want %s", id, got, want)
-		}
-		receiptOf(t, w, l, id)
-	}
+	w := readRecorded(t, recorded3, map[message.CallID]string{"done": "3333", "edited": "3333", "hidden": "3333", "asked": "3", "many": "3333333", "started": "33"})
 	w.engineOf(storedSpace(), bus.ServiceOptions{})
 	ann, ops := w.client(toolcall.RoleApprover, "ann"), w.client(toolcall.RoleOperator, "ops")
 	rep, err := ops.Show(t.Context(), toolcall.ShowRequest{Key: callKey("asked")})
@@ -59,6 +39,42 @@ func TestJournalOfVersion3IsRead(t *testing.T) {
 	if _, err := w.worker(job, "wk").Result(t.Context(), toolcall.ResultRequest{Key: callKey("started"), Attempt: 1, Claim: "claim-started", Result: success("started", job, "done")}); err != nil {
 		t.Errorf("the result of started: %v", err)
 	}
+}
+
+func TestEditsOfVersion3AreRead(t *testing.T) {
+	readRecorded(t, recorded3Edits, map[message.CallID]string{"edited": "3333", "again": "33333", "hidden": "3333", "shown": "33333", "late": "333"})
+}
+
+// readRecorded compares a recorded journal with what was written, and proves it with a
+// receipt of each call; want has the versions of its records.
+func readRecorded(t *testing.T, folder string, want map[message.CallID]string) *world {
+	t.Helper()
+	w := restoreRecorded(t, folder)
+	j := w.Journal("test")
+	written, err := os.ReadFile(filepath.Join(folder, "records.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := bytes.Split(wholeRecords(t, j), []byte("\n"))
+	for i, line := range bytes.Split(written, []byte("\n")) {
+		if i >= len(got) || !bytes.Equal(got[i], line) {
+			t.Fatalf("line %d reads as\n%s\nand was written as\n%s", i+1, got[min(i, len(got)-1)], line)
+		}
+	}
+	l := ledgerOf(t, j)
+	if _, err := l.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if r := verifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
+		t.Errorf("it is not proved: %v", r.Findings)
+	}
+	for id, want := range want {
+		if got := versions(t, l, id); got != want {
+			t.Errorf("the restored records of %s have the versions %s, want %s", id, got, want)
+		}
+		receiptOf(t, w, l, id)
+	}
+	return w
 }
 
 // wholeRecords are the event records of the journal as their writers had them, one a line.
@@ -87,15 +103,8 @@ func TestRecordJournal(t *testing.T) {
 	if *recordTo == "" {
 		return // only makes testdata
 	}
-	file := filepath.Join(*recordTo, "keys.json")
-	keys, err := bus.LoadOrCreateSpaceKeys(file, filepath.Join(t.TempDir(), "anchor"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newWorld(t)
-	w.UseKeys(keys)
-	w.engineOf(storedSpace(), bus.ServiceOptions{})
-	s := &storedWorld{world: w, t: t, bot: w.client(toolcall.RoleRuntime, "bot"), ann: w.client(toolcall.RoleApprover, "ann")}
+	s := newRecorder(t, storedSpace())
+	w := s.world
 	ctx := t.Context()
 	propose := func(id, tool, input string) *toolcall.Call {
 		t.Helper()
@@ -159,6 +168,58 @@ func TestRecordJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	propose("asked", hiddenJob, `{"pin":"4711-0815"}`)
+	s.record()
+}
+
+// TestRecordEdits records edits: allowed at once, asked about again, and with hidden
+// arguments before and after.
+func TestRecordEdits(t *testing.T) {
+	if *recordTo == "" {
+		return // only makes testdata
+	}
+	s := newRecorder(t, editedSpace())
+	edit := func(id message.CallID, tool, input, edited string, approvals int, retry bool) {
+		t.Helper()
+		r, err := s.bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall(string(id), tool, input)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, a := r.Calls[0], toolcall.Response{Kind: toolcall.ResponseApprove, Input: &edited}
+		for i := range approvals {
+			a.Key, a.Digest = c.Key, c.Digest
+			if c, err = s.client(toolcall.RoleApprover, []string{"ann", "bob"}[i]).SubmitResponse(t.Context(), a); err != nil {
+				t.Fatal(err)
+			}
+			a.Input = nil
+		}
+		if !retry {
+			s.work(path{tool: tool, result: "done"}, string(id))
+		}
+	}
+	edit("edited", askedJob, `{"n":1}`, `{"n":2}`, 1, false)
+	edit("again", againJob, `{"n":1}`, `{"n":2}`, 2, false)
+	edit("hidden", hiddenJob, `{"pin":"4711-0815"}`, `{"pin":"4711-0816"}`, 1, false)
+	edit("shown", secretJob, `{"pin":"4711-0815","n":1}`, `{"n":1}`, 2, false)
+	edit("late", againJob, `{"n":1}`, `{"n":2}`, 2, true)
+	s.record()
+}
+
+func newRecorder(t *testing.T, sp space) *storedWorld {
+	t.Helper()
+	keys, err := bus.LoadOrCreateSpaceKeys(filepath.Join(*recordTo, "keys.json"), filepath.Join(t.TempDir(), "anchor"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t)
+	w.UseKeys(keys)
+	w.engineOf(sp, bus.ServiceOptions{})
+	return &storedWorld{world: w, t: t, bot: w.client(toolcall.RoleRuntime, "bot"), ann: w.client(toolcall.RoleApprover, "ann")}
+}
+
+// record writes what was recorded.
+func (s *storedWorld) record() {
+	t, w, ctx := s.t, s.world, s.t.Context()
+	t.Helper()
 	j := w.Journal("test")
 	if _, err := ledgerOf(t, j).Checkpoint(ctx); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,10 @@ func NewRecordBase(seq uint64, hash string, f *EventRecord, below *RecordBase) *
 	kept.Call.Seq = 0
 	b := &RecordBase{Seq: seq, Hash: hash, Record: &kept}
 	if below != nil {
-		b.Depth, b.Whole = below.Depth+1, below.whole()
+		b.Depth = below.Depth + 1
+		if f.Call.Input == below.Record.Call.Input { // else later ones build on it: they repeat its input
+			b.Whole = below.whole()
+		}
 	}
 	return b
 }
@@ -74,9 +77,11 @@ func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 		return nil
 	}
 	if prev.Depth >= MaxBases {
-		prev = prev.whole()
+		if prev = prev.whole(); prev.Depth >= MaxBases {
+			return nil
+		}
 	}
-	if c := prev.Record.Call; c.Key != f.Call.Key || c.Input != f.Call.Input && !f.took(CauseEdit) {
+	if c := prev.Record.Call; c.Key != f.Call.Key || c.Input != f.Call.Input && !(f.took(CauseEdit) && f.took(CauseAllow)) || c.Hides() && !f.Call.Hides() {
 		return nil
 	}
 	return prev
