@@ -140,7 +140,7 @@ UNRACED := /internal/archtest$$|/permission/(agentscope|lint|shell)$$|/cmd/askan
 race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
 	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
-	@failed=; check() { echo "$$@"; "$$@" || failed=1; }; \
+	@set -o pipefail; failed=; check() { echo "$$@"; "$$@" || failed=1; }; \
 	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; \
 	  check $(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
 	  check $(GO) test -count=1 -timeout 15m $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); \

@@ -106,8 +106,8 @@ func (q *reader) callsOfSession(ctx context.Context, session toolcall.Key, r too
 
 // newList makes a list of what a request asks for, as its reader may see it.
 func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (*view.List, error) {
-	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: func(c *toolcall.Call) string {
-		line, _ := q.summarizeCall(c, c) // the list passes the redacted call, too
+	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: func(c, shown *toolcall.Call) string {
+		line, _ := q.summarizeCall(c, shown)
 		return line
 	}}
 	if r.Mine {

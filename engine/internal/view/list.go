@@ -36,9 +36,9 @@ type List struct {
 
 // Help is what a list asks of others.
 type Help struct {
-	Mark func(*toolcall.Call) *toolcall.Call // the form of a call that people see
-	Line func(*toolcall.Call) string         // its summary
-	Mine func(*toolcall.Call) bool           // whether the reader can respond to it
+	Mark func(*toolcall.Call) *toolcall.Call  // the form of a call that people see
+	Line func(c, shown *toolcall.Call) string // its summary, of what may be shown of it
+	Mine func(*toolcall.Call) bool            // whether the reader can respond to it
 	// Marked are the calls whose form differs from what the view has.
 	Marked map[toolcall.Key]*toolcall.Call
 }

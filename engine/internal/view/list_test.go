@@ -33,7 +33,7 @@ func asking(i int, session, tool, agent, rule string, ends time.Time) *toolcall.
 }
 
 func help(mine func(*toolcall.Call) bool) Help {
-	return Help{Mark: func(c *toolcall.Call) *toolcall.Call { return c }, Line: func(c *toolcall.Call) string { return c.Tool + " " + c.Input }, Mine: mine}
+	return Help{Mark: func(c *toolcall.Call) *toolcall.Call { return c }, Line: func(_, shown *toolcall.Call) string { return shown.Tool + " " + shown.Input }, Mine: mine}
 }
 
 var auditor = toolcall.Principal{Role: toolcall.RoleAuditor, Name: "a"}

@@ -25,7 +25,7 @@ type text struct {
 }
 
 // textOfCall gives the text of a call that is in the view. t.mu is held.
-func (t *texts) textOfCall(c *toolcall.Call, first uint64, line func(*toolcall.Call) string) text {
+func (t *texts) textOfCall(c *toolcall.Call, first uint64, line func(c, shown *toolcall.Call) string) text {
 	if known := t.known[first]; known.call == c {
 		return known
 	}
@@ -43,15 +43,16 @@ func (t *texts) limitTo(calls int) {
 	}
 }
 
-func textOf(c *toolcall.Call, line func(*toolcall.Call) string) text {
-	x := text{call: c, whole: joinText(c, line)}
+func textOf(c *toolcall.Call, line func(c, shown *toolcall.Call) string) text {
+	x := text{call: c, whole: joinText(c, line(c, c))}
 	if x.shown = x.whole; c.Hides() {
-		x.shown = joinText(c.Redacted(), line)
+		shown := c.Redacted()
+		x.shown = joinText(shown, line(c, shown))
 	}
 	return x
 }
 
 // joinText has a line end between the parts, which no word has.
-func joinText(c *toolcall.Call, line func(*toolcall.Call) string) string {
-	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), line(c)}, "\n"))
+func joinText(c *toolcall.Call, line string) string {
+	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), line}, "\n"))
 }
