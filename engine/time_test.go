@@ -51,8 +51,7 @@ func TestSlowDirectory(t *testing.T) {
 		h := &hours{T: t, journal: engine.NewMemory(), opts: []engine.Option{engine.WithDirectory(slow)}}
 		h.eng = h.engine(engine.Tool{}, permission.Rule{Behavior: message.BehaviorAsk, Approvers: permission.Approvers{Groups: []string{"g"}}, Executor: permission.Executor{Timeout: time.Second}}, run)
 		c := h.propose()
-		c, err := h.as(toolcall.RoleApprover, "ann").SubmitResponse(h.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest})
-		if err != nil {
+		if _, err := h.as(toolcall.RoleApprover, "ann").SubmitResponse(h.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}); err != nil {
 			t.Fatal(err)
 		}
 		if c = h.after(time.Second); c.Result == nil || c.Result.State != message.ToolResultSuccess || left != time.Second {
