@@ -174,9 +174,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	return n, nil
 }
 
-// roomyHeap is how much garbage a process may have before it collects it. Twice as much saves
-// nothing more: memory that is used for the first time costs as much as the collections.
-const roomyHeap = 128 << 20
+// roomyHeap is how much garbage a process may have before it collects it.
+const roomyHeap = 64 << 20
 
 // collectLessOften saves processor time while the heap is small: each collection marks all
 // that lives, and lets garbage of the same size gather by default. GOGC and GOMEMLIMIT
