@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,31 +61,36 @@ func mark(value, place, salt string) string {
 }
 
 // reveal is the way back for arguments that were edited by a reader of the
-// concealed ones: each mark in a hidden place becomes the value for which it
-// stands in original. A mark that stands for none of them, or in a place that
-// is not hidden, is an error.
+// concealed ones: each mark becomes the value that original has in the same
+// place. A mark in any other place is an error: its reader cannot see what moves.
 func reveal(edited, original string, paths []string, salt string) (string, error) {
 	if edited == conceal(original, paths, salt) {
 		return original, nil
 	}
-	values := map[string]string{}
+	values := map[string]string{} // by mark and place
+	var marks []string
 	for _, s := range spots(original, paths) {
 		value := original[s.start:s.end]
-		values[strconv.Quote(mark(value, s.place, salt))] = value
+		m := mark(value, s.place, salt)
+		values[strconv.Quote(m)+s.place] = value
+		marks = append(marks, m)
 	}
 	var b strings.Builder
 	at := 0
 	for _, s := range spots(edited, paths) {
 		b.WriteString(edited[at:s.start])
 		value := edited[s.start:s.end]
-		if known, is := values[value]; is {
+		if known, is := values[value+s.place]; is {
 			value = known
 		}
 		b.WriteString(value)
 		at = s.end
 	}
 	b.WriteString(edited[at:])
-	if strings.Contains(b.String(), hiddenMark) && !strings.Contains(original, hiddenMark) {
+	if !strings.Contains(original, hiddenMark) {
+		marks = append(marks, hiddenMark)
+	}
+	if slices.ContainsFunc(marks, func(m string) bool { return strings.Contains(b.String(), m) }) {
 		return "", errors.New("a mark of a hidden value stands where that value does not belong")
 	}
 	return b.String(), nil

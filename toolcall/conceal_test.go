@@ -68,6 +68,8 @@ func TestRevealRefuses(t *testing.T) {
 		{"as it was", shown, input},
 		{"another member", strings.Replace(shown, `"a":1`, `"a":2`, 1), strings.Replace(input, `"a":1`, `"a":2`, 1)},
 		{"another value", `{"pin":"0000","pan":"` + pan + `"}`, `{"pin":"0000","pan":"5678"}`},
+		{"exchanged with another hidden value", `{"pin":"` + pan + `","pan":"` + pin + `"}`, ""},
+		{"copied to another hidden place", `{"pin":"` + pin + `","pan":"` + pin + `"}`, ""},
 		{"moved to where it shows", `{"a":"` + pin + `"}`, ""},
 		{"a part of a text", `{"pin":"x` + pin + `"}`, ""},
 		{"made up", `{"pin":"` + strings.Repeat("0", 3) + hiddenMark + `]"}`, ""},
@@ -78,6 +80,11 @@ func TestRevealRefuses(t *testing.T) {
 				t.Errorf("reveal() = %s, %v, want %q", got, err, tc.want)
 			}
 		})
+	}
+	planted := `{"pin":"1234","a":"` + hiddenMark + `]"}` // the agent's own text
+	moved := strings.Replace(conceal(planted, paths, "salt"), `"pin"`, `"b"`, 1)
+	if got, err := reveal(moved, planted, paths, "salt"); err == nil {
+		t.Errorf("a mark that was moved beside a planted one became %s", got)
 	}
 }
 
