@@ -221,7 +221,7 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	rep, err := opRecords.Call(ctx, c, r)
 	for i := range rep.Records {
-		rep.Records[i].Entity = EntityIn(rep.Records[i].Subject)
+		rep.Records[i].Entity, rep.Records[i].Final = EntityIn(rep.Records[i].Subject), true
 	}
 	return rep, err
 }

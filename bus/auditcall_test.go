@@ -8,6 +8,8 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
@@ -88,5 +90,27 @@ func TestAuditIsRedacted(t *testing.T) {
 	}
 	if r := verifyWith(t, eve, toolcall.NewKeySet(w.Keys().Public())); !r.OK || r.Redacted != 2 {
 		t.Errorf("verify = %+v", r)
+	}
+}
+
+// Rules hide a path of the call that its arguments do not have: everything of its records
+// may be shown, and a receipt that an auditor makes over the network shows it.
+func TestReceiptOfWholeRecordsOverTheNetwork(t *testing.T) {
+	w := newWorld(t)
+	sp := testSpace()
+	sp.rules = []permission.Rule{{Name: "money", Tools: []string{pay}, Behavior: message.BehaviorAsk, Quorum: 2, Redact: []string{"args.pin"}}}
+	j := w.Journal("test")
+	w.engineOf(sp, bus.ServiceOptions{Ledger: ledgerOf(t, j)}, func(s api.Caller) api.Caller { return s })
+	bot, ann, eve := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann"), w.client(toolcall.RoleAuditor, "eve")
+	c := propose(t, bot, toolCall("c1", pay, `{"n":1}`))[0]
+	if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := bus.MakeReceipt(t.Context(), eve, c.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Records) != 2 || !strings.Contains(r.Records[1].Text, `"change"`) || r.Records[1].Redacted != nil {
+		t.Errorf("the receipt has the records %+v", r.Records)
 	}
 }

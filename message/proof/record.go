@@ -78,6 +78,9 @@ type Record struct {
 	// Base is the event record on which this one builds, as its reader knows it; nil:
 	// none, or unknown. Without it, nothing is shown of a record that has to be redacted.
 	Base *toolcall.RecordBase `json:"-"`
+	// Final means that an engine has redacted the record for its reader. What has no Base
+	// cannot be redacted again.
+	Final bool `json:"-"`
 	// Prev is the link in the body of an event record, if its reader has decoded it.
 	Prev *toolcall.Link `json:"-"`
 }

@@ -75,7 +75,7 @@ func MarkOf(shown []byte, what []string) string {
 // the record. Nothing is shown unless the engine that wrote it permitted exactly this
 // result.
 func (r *Record) Redact() {
-	if !r.BodyHash.IsZero() {
+	if r.Final || !r.BodyHash.IsZero() {
 		return
 	}
 	body := r.Body()
