@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxWorkerCalls bounds the calls that are listed of one worker.
+// maxWorkerCalls bounds the calls listed for one worker.
 const maxWorkerCalls = 20
 
 func (q *reader) reportActivity(ctx context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
@@ -25,8 +25,8 @@ func (q *reader) reportActivity(ctx context.Context, r toolcall.ActivityRequest)
 	return out, nil
 }
 
-// addListening says of the remote queues how many requests for tasks wait, if that can be
-// known.
+// addListening adds to each remote queue how many requests for tasks are waiting, if the
+// journal can tell.
 func (q *reader) addListening(ctx context.Context, queues []toolcall.ActivityQueue) {
 	tasks, ok := q.journal.(TaskListeners)
 	if !ok {
@@ -42,7 +42,7 @@ func (q *reader) addListening(ctx context.Context, queues []toolcall.ActivityQue
 	defer cancel()
 	counts, err := tasks.CountListening(ctx, remote)
 	if err != nil || len(remote) == 0 {
-		return // it is not worth an error: the rest is known
+		return // not worth an error: the other figures are known
 	}
 	for i := range queues {
 		if a := &queues[i]; a.Placement == toolcall.PlaceRemote {
@@ -52,7 +52,7 @@ func (q *reader) addListening(ctx context.Context, queues []toolcall.ActivityQue
 	}
 }
 
-// queues collects what is known of each queue.
+// queues holds the figures of each queue.
 type queues map[toolcall.Queue]*toolcall.ActivityQueue
 
 func (qs queues) queueOf(q toolcall.Queue, p toolcall.Placement) *toolcall.ActivityQueue {
@@ -71,7 +71,7 @@ func workerOf(q *toolcall.ActivityQueue, name string) *toolcall.ActivityWorker {
 	return &q.Workers[i]
 }
 
-// describeQueues says what allowed calls wait for, and who runs them.
+// describeQueues reports what allowed calls wait for, and who runs them.
 func (q *reader) describeQueues(now time.Time) []toolcall.ActivityQueue {
 	all := queues{}
 	for name, t := range q.tools {

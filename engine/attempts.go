@@ -10,19 +10,19 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// attempts begins calls that are allowed, and makes what follows an attempt that
-// was lost or was not taken.
+// attempts begins allowed calls, and decides what happens after an attempt was lost
+// or no worker took it.
 type attempts struct {
 	*core
 	replies *replies
 }
 
-// beginAllowed starts an allowed call here, or submits it, within the same event
-// record. One that relies on a standing approval begins in a record of its own, so
-// that a revocation finds it allowed and one of the two writes wins.
+// beginAllowed starts an allowed call here, or submits it, in the same event record.
+// A call that relies on a standing approval begins in a record of its own: a revocation
+// then finds it allowed, and one of the two writes wins.
 func (at *attempts) beginAllowed(m *toolcall.Machine) error {
 	c := m.Call()
-	if len(c.Decision.StandingApprovals()) > 0 && c.Placement != toolcall.PlaceRemote { // a worker asks to start
+	if len(c.Decision.StandingApprovals()) > 0 && c.Placement != toolcall.PlaceRemote { // a remote call is checked again when its worker asks to start
 		return nil
 	}
 	return at.beginAttempt(m)
@@ -54,7 +54,7 @@ func (at *attempts) beginAttempt(m *toolcall.Machine) error {
 
 func (at *attempts) localStart(c *toolcall.Call, t Tool, base toolcall.Base, number int) toolcall.Started {
 	return toolcall.Started{
-		Base: base, Attempt: number, Worker: at.cfg.id, Claim: store.RandomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: at.judge.Deadline(c, baseNow().At), // the record's time may be older
+		Base: base, Attempt: number, Worker: at.cfg.id, Claim: store.RandomHex(8), LeaseMS: t.Lease.Milliseconds(), Deadline: at.judge.Deadline(c, baseNow().At), // not base.At: the record's time may be older
 	}
 }
 
@@ -77,19 +77,19 @@ func (at *attempts) makeOffer(c *toolcall.Call, t Tool, number, offers int, now 
 	return a, nil
 }
 
-// clockSkew is how far a worker's clock may lag behind the engine's before it
-// takes a fresh grant for one from the future.
+// clockSkew is how far a worker's clock may be behind the engine's before the worker
+// rejects a fresh grant because it is not valid yet.
 const clockSkew = 5 * time.Second
 
-// listApprovals lists who approved the request that the grant names; if there is none,
-// the policy through this engine.
+// listApprovals lists who approved the request that the grant names. If nobody did, the
+// policy allowed the call, and this engine stands for it.
 func listApprovals(c *toolcall.Call, engine toolcall.Principal, now time.Time) []toolcall.Approval {
 	out := []toolcall.Approval{}
 	for _, v := range c.Tally().Approvals {
 		out = append(out, toolcall.Approval{By: v.By, At: v.At, Signature: v.Signature})
 	}
 	if n := len(c.Votes); len(out) == 0 && n > 0 && c.Votes[n-1].Edited && c.Votes[n-1].Made == "" {
-		out = append(out, toolcall.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // an event record of an earlier release: no person was asked again
+		out = append(out, toolcall.Approval{By: c.Votes[n-1].By, At: c.Votes[n-1].At}) // a record of an earlier release, which did not ask again after an edit
 	}
 	if len(out) == 0 {
 		out = append(out, toolcall.Approval{By: engine, At: now})
@@ -97,8 +97,8 @@ func listApprovals(c *toolcall.Call, engine toolcall.Principal, now time.Time) [
 	return out
 }
 
-// startAllowed begins a call that is on record as allowed: the engine that allowed
-// it could not run it, or its standing approvals are read once more.
+// startAllowed begins a call that is recorded as allowed: the engine that allowed it
+// could not run it, or its standing approvals have to be read again.
 func (at *attempts) startAllowed(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	return at.update(ctx, "start", key, at.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -143,14 +143,14 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 		return false, nil
 	case c.Begun == 0 && !c.Started():
 		return true, m.Step(revoked)
-	case c.Phase() != toolcall.PhaseBlocked: // what the attempt before did is not known, and it may not be tried again
+	case c.Phase() != toolcall.PhaseBlocked: // the outcome of the earlier attempt is unknown, and a retry is denied
 		return true, m.Step(toolcall.Suspended{Base: baseNow(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 	}
 	return true, &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "the current policy denies the call: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
 }
 
-// loseAttempt declares the owner of an attempt dead. An idempotent tool is tried
-// again with the same key; any other call has an unknown outcome.
+// loseAttempt declares the owner of an attempt dead. An idempotent call is retried
+// with the same key; any other call has an unknown outcome.
 func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error {
 	_, err := at.update(ctx, "lose", seen.Key, at.selfPrincipal(), func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -169,7 +169,7 @@ func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error 
 	return err
 }
 
-// retryCall makes the next attempt of an idempotent call.
+// retryCall offers the next attempt of an idempotent call.
 func (at *attempts) retryCall(ctx context.Context, key toolcall.Key) error {
 	_, err := at.update(ctx, "retry", key, at.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -198,14 +198,14 @@ func (at *attempts) offerNext(m *toolcall.Machine) error {
 	if err := m.Step(toolcall.Offered{Base: base, Attempt: a}); err != nil {
 		return err
 	}
-	if c.Placement == toolcall.PlaceLocal && len(c.Decision.StandingApprovals()) == 0 && at.canRun(c.Tool) { // else see begin
+	if c.Placement == toolcall.PlaceLocal && len(c.Decision.StandingApprovals()) == 0 && at.canRun(c.Tool) { // else startAllowed starts it
 		return m.Step(at.localStart(c, t, base, number))
 	}
 	return nil
 }
 
-// offerAgain offers an item that no worker started again, with a
-// fresh grant, or hands the call to a person when the queue deadline passed.
+// offerAgain offers a call again that no worker started, with a fresh grant, or blocks
+// it once its queue timeout has passed.
 func (at *attempts) offerAgain(ctx context.Context, key toolcall.Key) error {
 	_, err := at.update(ctx, "offer", key, at.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), baseNow()

@@ -9,15 +9,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// decider decides pending calls: it asks the policy and the standing approvals, and
-// takes the call as far as it goes.
+// decider decides pending calls: it consults the policy and the standing approvals, and
+// moves the call as far as it can.
 type decider struct {
 	*core
 	attempts *attempts
 }
 
-// decideCall decides a pending call within the machine. decide.ErrUndecided: it
-// waits for earlier calls whose approval request may also cover it.
+// decideCall decides a pending call within the machine. It returns decide.ErrUndecided if
+// the call waits for earlier calls whose approval request may cover it.
 func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier []*toolcall.Call) error {
 	c := m.Call()
 	if text := d.judge.WhyUnfit(d.snapshotWith(ctx, c, nil)); text != "" {
@@ -29,7 +29,7 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 		v.Decision, v.StandingApprovals = by, []toolcall.StandingID{standing}
 	}
 	others := d.presentCalls(earlier, v)
-	s := d.snapshotOf(ctx, c) // after the look at the others: an answer that ended an approval request left its rules
+	s := d.snapshotOf(ctx, c) // after the look at the others: a response that closed a request may have added rules
 	if v.NeedsApproval() && len(s.Rules) != v.Known {
 		return d.decideCall(ctx, m, earlier)
 	}
@@ -53,7 +53,7 @@ func (d *decider) decideCall(ctx context.Context, m *toolcall.Machine, earlier [
 	return d.attempts.beginAllowed(m)
 }
 
-// presentCalls are calls as they stand, where the verdict needs them.
+// presentCalls returns the current state of calls, if the verdict needs them.
 func (d *decider) presentCalls(calls []*toolcall.Call, v decide.Verdict) []*toolcall.Call {
 	if !v.NeedsApproval() {
 		return nil
@@ -67,25 +67,25 @@ func (d *decider) presentCalls(calls []*toolcall.Call, v decide.Verdict) []*tool
 	return out
 }
 
-// batches orders the calls of a reply: exclusive tools, and calls that hide behind
-// the approval request of another one.
+// batches orders the calls of a reply: those of exclusive tools, and those hidden behind
+// the approval request of another call.
 type batches struct {
 	*core
 	decider *decider
 }
 
-// gate says what stands before a pending call.
+// gate is what keeps a pending call from being decided.
 type gate int
 
 const (
-	gateOpen   gate = iota // nothing: it can be decided
-	gateWaits              // another call; the engine that sees it end looks again
-	gateUnsure             // the view has not reached it, or an earlier one may ask first: look again after a while
+	gateOpen   gate = iota // nothing
+	gateWaits              // another call; the engine that sees that call finish looks again
+	gateUnsure             // unknown: the view has not reached the call, or an earlier call may ask first; look again later
 )
 
-// gateOf says what stands before a pending call. Invariant: a view that has reached the
-// first record of a call has every call that it waits for, and what is finished there
-// stays finished. A view that lags only waits longer.
+// gateOf returns the gate of a pending call. Invariant: a view that has reached the first
+// record of a call has every call that it waits for, and a call that is finished there
+// stays finished. A view that lags only makes calls wait longer.
 func (b *batches) gateOf(c *toolcall.Call) gate {
 	if c.Turn() == toolcall.OrderNone {
 		return gateOpen
@@ -101,8 +101,8 @@ func (b *batches) gateOf(c *toolcall.Call) gate {
 	return gateOpen
 }
 
-// isStuck reports whether a pending call can only move after another party did
-// something: it is gated, or hidden behind an approval request that is still open.
+// isStuck reports whether a pending call needs another party to act before it can move:
+// it is gated, or hidden behind an approval request that is still open.
 func (b *batches) isStuck(c *toolcall.Call) bool { return b.isHidden(c) || b.gateOf(c) != gateOpen }
 
 // isHidden reports whether a call is hidden behind an approval request that is still open.
@@ -116,9 +116,8 @@ func (b *batches) isHidden(c *toolcall.Call) bool {
 	return o != nil && o.State == message.ToolCallAsking
 }
 
-// advanceReply takes the pending calls of a reply onwards that can go, one
-// after the other in the order in which they were proposed. Any number of
-// replicas may do this at once; one wins each step.
+// advanceReply advances the pending calls of a reply that can move, in the order in
+// which they were proposed. Any number of replicas may do this at once; one wins each step.
 func (b *batches) advanceReply(ctx context.Context, reply toolcall.Key) {
 	seen := b.catchUp(ctx, reply) // before the look at the calls
 	for _, c := range b.view.CallsOf(reply) {
@@ -126,7 +125,7 @@ func (b *batches) advanceReply(ctx context.Context, reply toolcall.Key) {
 			continue
 		}
 		g, err := gateUnsure, error(nil)
-		if c.First <= seen { // else what it waits for, or hides behind, may not be known here
+		if c.First <= seen { // else the calls that it waits for or hides behind may be missing here
 			_, g, err = b.advanceCall(ctx, c, b.replyIsOpen)
 		}
 		if g == gateUnsure {
@@ -134,7 +133,7 @@ func (b *batches) advanceReply(ctx context.Context, reply toolcall.Key) {
 		}
 		if err != nil && !errors.Is(err, message.ErrFinished) {
 			if ctx.Err() == nil {
-				b.log.Warn("a pending call could not be decided; it is tried again", "call", c.Key.String(), "error", err)
+				b.log.Warn("cannot decide a pending call; will try again", "call", c.Key.String(), "error", err)
 				b.lookLater(reply)
 			}
 			return
@@ -142,8 +141,8 @@ func (b *batches) advanceReply(ctx context.Context, reply toolcall.Key) {
 	}
 }
 
-// catchUp gives the watch a moment to bring what came before the pending calls of
-// a reply. It returns the sequence up to which the view then has the reply.
+// catchUp waits a moment for the watch to deliver what precedes the pending calls of a
+// reply. It returns the sequence that the view has reached.
 func (b *batches) catchUp(ctx context.Context, reply toolcall.Key) (seen uint64) {
 	var first uint64
 	for _, c := range b.view.CallsOf(reply) {
@@ -162,8 +161,8 @@ func (b *batches) catchUp(ctx context.Context, reply toolcall.Key) (seen uint64)
 	return b.view.Sequence()
 }
 
-// advanceNew takes a call that was just recorded in an open reply as far as it goes. It
-// returns nil if the call stays pending.
+// advanceNew advances a call that was just recorded in an open reply as far as it can go.
+// It returns nil if the call stays pending.
 func (b *batches) advanceNew(ctx context.Context, c *toolcall.Call) *toolcall.Call {
 	open := func(context.Context, toolcall.Key) (bool, error) { return true, nil }
 	next, _, err := b.advanceCall(ctx, c, open)
@@ -173,14 +172,14 @@ func (b *batches) advanceNew(ctx context.Context, c *toolcall.Call) *toolcall.Ca
 	return next
 }
 
-// replyIsOpen reports whether the calls of a reply may begin, by the journal.
+// replyIsOpen reports whether calls of a reply may begin, according to the journal.
 func (b *batches) replyIsOpen(ctx context.Context, reply toolcall.Key) (bool, error) {
 	state, _, err := b.store.LastReply(ctx, reply)
 	return state.Phase == toolcall.ReplyOpen, err
 }
 
-// advanceCall decides a pending call if it can go, and tells whether it can. isOpen
-// looks at the call's reply.
+// advanceCall decides a pending call if it can be decided, and returns its gate. isOpen
+// reports whether the call's reply is open.
 func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call, isOpen func(context.Context, toolcall.Key) (bool, error)) (*toolcall.Call, gate, error) {
 	g := b.gateOf(c)
 	if g != gateOpen {
@@ -208,7 +207,7 @@ func (b *batches) advanceCall(ctx context.Context, c *toolcall.Call, isOpen func
 	return next, g, err
 }
 
-// callsBefore gives the calls of the reply that were proposed before c.
+// callsBefore returns the calls of the reply that were proposed before c.
 func (b *batches) callsBefore(c *toolcall.Call) []*toolcall.Call {
 	var out []*toolcall.Call
 	for _, s := range b.view.CallsOf(c.Key) {

@@ -17,7 +17,7 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 		says  string // "": the grant is valid there
 	}{
 		{"behind", -4 * time.Minute, "worker w's clock is 4m0s behind this engine; the grant is not valid there yet. Correct the clock."},
-		{"ahead", 90 * time.Minute, "worker w's clock is 1h30m0s ahead of this engine; the grant is expired there already. Correct the clock."},
+		{"ahead", 90 * time.Minute, "worker w's clock is 1h30m0s ahead of this engine; the grant is already expired there. Correct the clock."},
 		{"a little behind", -2 * time.Second, ""},
 		{"right", 0, ""},
 	} {

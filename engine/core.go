@@ -22,14 +22,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// core is what every part of the engine works with. It decides nothing.
+// core is shared by every part of the engine. It decides nothing.
 type core struct {
 	*life
 	space   toolcall.SpaceID
 	journal Journal
 	policy  Policy
 	tools   map[string]Tool
-	lines   map[string]summary.Tool // of tools
+	lines   map[string]summary.Tool // how tools are summarized
 	cfg     config
 	log     *slog.Logger
 
@@ -47,7 +47,7 @@ type core struct {
 	definitions definitions
 
 	looksMu sync.Mutex            // guards looks
-	looks   map[toolcall.Key]bool // replies with a look that waits for its moment
+	looks   map[toolcall.Key]bool // replies with a scheduled look
 }
 
 func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, opts []Option) (*core, error) {
@@ -101,43 +101,43 @@ func newCore(space toolcall.SpaceID, journal Journal, policy Policy, tools []Too
 	return c, nil
 }
 
-// update moves a call on, within a step that Close waits for.
+// update changes a call, as a step that Close waits for.
 func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error) {
 	defer c.enterStep()()
 	return c.store.UpdateCall(ctx, op, key, by, change)
 }
 
-// snapshotOf is a call as it is decided now.
+// snapshotOf returns what a decision about a call depends on now.
 func (c *core) snapshotOf(ctx context.Context, call *toolcall.Call) decide.Snapshot {
 	return c.snapshotWith(ctx, call, c.view.Rules(call))
 }
 
-// snapshotWith is snapshot with these rules of the session.
+// snapshotWith is snapshotOf with the given session rules.
 func (c *core) snapshotWith(ctx context.Context, call *toolcall.Call, rules []message.PermissionRule) decide.Snapshot {
 	return decide.Snapshot{Call: call, Definition: c.definitionOf(call), Rules: rules, Count: c.countUpTo(ctx, call), Now: baseNow().At}
 }
 
-// countUpTo counts the calls of the reply up to this one, if rules may ask.
+// countUpTo counts the calls of the reply up to this one, if any rule reads the count.
 func (c *core) countUpTo(ctx context.Context, call *toolcall.Call) int {
 	if !c.policy.ReadsCallsThisRun() {
-		return permission.CountUnread // a policy that comes into force before the decision may ask
+		return permission.CountUnread // a policy loaded before the decision may still read it
 	}
 	n, err := c.store.CountUpTo(ctx, call)
 	if err != nil {
-		c.log.Warn("the calls of the run could not be counted: rules that read ctx cannot be evaluated", "call", call.Key.String(), "error", err)
+		c.log.Warn("cannot count the calls of this run: rules that read ctx cannot be evaluated", "call", call.Key.String(), "error", err)
 		return permission.CountUnread
 	}
 	return n
 }
 
-// noteRedaction notes what rules hide of a call that is kept undecided.
+// noteRedaction records what rules hide of a call that is stored undecided.
 func (c *core) noteRedaction(ctx context.Context, call *toolcall.Call) {
 	call.Redact = c.judge.Decide(ctx, c.snapshotWith(ctx, call, nil)).Redact
 }
 
-// lookLater sets a look at a reply after the grace: to close its calls if it was
-// interrupted, else to take its pending calls onwards. One look at a time waits
-// for its moment.
+// lookLater schedules a look at a reply after the grace period: to close its calls if it was
+// interrupted, otherwise to advance its pending calls. Each reply has at most one scheduled
+// look.
 func (c *core) lookLater(reply toolcall.Key) {
 	c.looksMu.Lock()
 	waits := c.looks[reply]
@@ -148,27 +148,27 @@ func (c *core) lookLater(reply toolcall.Key) {
 	}
 }
 
-// beginLook says that a look which was set by lookLater begins.
+// beginLook clears the look that lookLater scheduled, because it begins now.
 func (c *core) beginLook(reply toolcall.Key) {
 	c.looksMu.Lock()
 	defer c.looksMu.Unlock()
 	delete(c.looks, reply)
 }
 
-// canRun reports whether an attempt of a tool may be started here; only within
+// canRun reports whether an attempt of a tool may be started here. Call it only within
 // a step.
 func (c *core) canRun(tool string) bool {
 	return !c.closing.Load() && c.cfg.executor.Has(tool)
 }
 
-// hasStaleGrant reports whether a call waits for a worker with a grant that is not
-// good any more.
+// hasStaleGrant reports whether a call waits for a worker with a grant whose key is no
+// longer in force.
 func (c *core) hasStaleGrant(call *toolcall.Call) bool {
 	return call.Phase() == toolcall.PhaseQueued && call.Placement == toolcall.PlaceRemote && call.Attempt.Grant != nil && !c.cfg.signer.InForce(call.Attempt.Grant.KeyID)
 }
 
-// toolNamed is what the engine knows of a tool. One that it does not know (any more)
-// has the defaults: calls of it may still be open.
+// toolNamed returns the engine's configuration of a tool. An unknown tool has the
+// defaults: it may have been removed while calls of it are open.
 func (c *core) toolNamed(name string) Tool {
 	if t, ok := c.tools[name]; ok {
 		return t
@@ -176,13 +176,13 @@ func (c *core) toolNamed(name string) Tool {
 	return Tool{}.withDefaults()
 }
 
-// selfPrincipal is the engine as a principal, for what timers and policy do.
+// selfPrincipal is the engine as a principal, for what timers and the policy do.
 func (c *core) selfPrincipal() toolcall.Principal {
 	return toolcall.Principal{Role: toolcall.RoleEngine, Name: c.cfg.id, Auth: "in-process"}
 }
 
-// blindError refuses what an engine that does not follow the journal (any more)
-// cannot answer.
+// blindError is the error for a request that needs the view when the engine no longer
+// follows the journal.
 func (c *core) blindError(op string) error {
 	if c.ctx.Err() != nil {
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopping", Hint: "ask again, or try another replica"}
@@ -190,35 +190,35 @@ func (c *core) blindError(op string) error {
 	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine can no longer follow the journal", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(c.store.Following())}
 }
 
-// errNoChange ends an update that found nothing to do.
+// errNoChange ends an update that has nothing to change.
 var errNoChange = store.ErrNoChange
 
-// opError puts the operation into an error that has none.
+// opError sets the operation of an error that has none.
 func opError(op string, err error) error { return store.OpError(op, err) }
 
-// baseNow is the engine's clock.
+// baseNow is the time of the engine's next step.
 func baseNow() toolcall.Base { return toolcall.Base{At: store.JournalTime()} }
 
-// Sizes of the event records that an open call still needs, for Owed.
+// Estimated sizes of the event records that an open call still needs, for Owed.
 const (
-	recordBytes = 2 << 10 // twice what most need: a vote, a grant, a short result
-	inputTimes  = 5       // quarters: only a proposal and an edit store the input, as JSON text
+	recordBytes = 2 << 10 // twice the size of most: a vote, a grant, a short result
+	inputTimes  = 5       // quarters: JSON text is a quarter longer; only a proposal and an edit store the input
 )
 
-// Owed estimates how many bytes of the journal the open calls still need until
-// they are finished. Give it to the journal, which keeps them free.
+// Owed estimates how many more bytes of the journal the open calls need before they
+// are finished. Pass it to the journal, which keeps that much space free.
 func (e *Engine) Owed() int64 {
 	sum := int64(0)
 	for _, c := range e.view.OpenCalls() {
 		sum += int64(recordsLeft(c)) * recordBytes
-		if p := c.Phase(); p == toolcall.PhaseWaiting || p == toolcall.PhaseAsking { // an edit is as long
+		if p := c.Phase(); p == toolcall.PhaseWaiting || p == toolcall.PhaseAsking { // an edit may store the input again
 			sum += int64(len(c.Input) * inputTimes / 4)
 		}
 	}
 	return sum
 }
 
-// recordsLeft is how many event records an open call needs that takes no detour.
+// recordsLeft is how many more event records an open call needs if nothing goes wrong.
 func recordsLeft(c *toolcall.Call) int {
 	switch c.Phase() {
 	case toolcall.PhaseWaiting:
@@ -232,15 +232,15 @@ func recordsLeft(c *toolcall.Call) int {
 	}
 }
 
-// life is how long an engine and its goroutines live.
+// life is the lifetime of an engine and its goroutines.
 type life struct {
 	ctx     context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
 	jobs    chan struct{} // bounds the background steps that run at once
-	closing atomic.Bool   // no new request is taken
-	mu      sync.Mutex    // guards all below, and that no goroutine begins after stop
-	steps   int           // being taken: each may end in a run
+	closing atomic.Bool   // no new attempt starts
+	mu      sync.Mutex    // guards steps, and ensures that no goroutine begins after stop
+	steps   int           // in progress: each may start a local call
 }
 
 // maxJobs bounds background steps (timers, followers); requests come on their
@@ -253,8 +253,8 @@ func newLife() *life {
 	return l
 }
 
-// stopAndWait stops the engine after at most drain, and waits for all goroutines. runs is
-// how many local calls run.
+// stopAndWait stops the engine after at most drain, and waits for all goroutines. runs
+// returns how many local calls are running.
 func (l *life) stopAndWait(drain time.Duration, runs func() int) {
 	if l.closing.CompareAndSwap(false, true) {
 		l.waitForRuns(drain, runs)
@@ -265,7 +265,7 @@ func (l *life) stopAndWait(drain time.Duration, runs func() int) {
 	l.wg.Wait()
 }
 
-// waitForRuns waits until no local call runs or is about to, at most so long.
+// waitForRuns waits until no local call is running or about to run, but no longer than most.
 func (l *life) waitForRuns(most time.Duration, runs func() int) {
 	deadline := time.NewTimer(most)
 	defer deadline.Stop()
@@ -286,9 +286,9 @@ func (l *life) waitForRuns(most time.Duration, runs func() int) {
 	}
 }
 
-// enterStep announces a step that may start a local attempt; leave ends it. A step
-// that is entered before Close is waited for: a start that is on record has to be
-// run, or no replica could tell that it was not.
+// enterStep announces a step that may start a local attempt; leave ends it. Close waits
+// for every step entered before it: an attempt on record must run, because no other
+// replica could tell that it did not.
 func (l *life) enterStep() (leave func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,8 +300,8 @@ func (l *life) enterStep() (leave func()) {
 	}
 }
 
-// startGoroutine runs f on a goroutine that Close waits for, and reports whether:
-// after stop none begins.
+// startGoroutine runs f on a goroutine that Close waits for. It reports false, and does
+// not run f, once the engine has stopped.
 func (l *life) startGoroutine(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -313,8 +313,8 @@ func (l *life) startGoroutine(f func()) bool {
 }
 
 // runInBackground runs f as one of the bounded background steps. It gives up
-// silently when the engine stops first: what f would do is derived again from the
-// journal.
+// silently if the engine stops first: the next engine derives the same work from
+// the journal.
 func (l *life) runInBackground(f func(ctx context.Context)) {
 	l.startGoroutine(func() {
 		select {

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// declareTools checks the definitions of a proposal. Those of tools that the engine
-// knows do not count.
+// declareTools checks the tool definitions of a proposal. For tools that the engine
+// is configured with, its own configuration applies.
 func (p *proposer) declareTools(r toolcall.ProposeRequest) ([]*toolcall.DeclaredTool, error) {
 	var out []*toolcall.DeclaredTool
 	names := map[string]bool{}
@@ -33,15 +33,15 @@ func (p *proposer) declareTools(r toolcall.ProposeRequest) ([]*toolcall.Declared
 			continue
 		}
 		if def := p.definitions.compileDefinition(&t); def.Err != nil {
-			return nil, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s: the input_schema of the tool %s does not compile: %v", at, d.Name, def.Err), Hint: "correct the schema: JSON Schema 2020-12, as the tools file takes it", Err: def.Err}
+			return nil, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s: the input_schema of the tool %s does not compile: %v", at, d.Name, def.Err), Hint: "correct the schema: it must be JSON Schema 2020-12, as in the tools file", Err: def.Err}
 		}
 		out = append(out, &t)
 	}
 	return out, nil
 }
 
-// defineTools notes what the session knows of the tools that the calls name. What an
-// earlier proposal declared is read from the journal: another engine may have taken it.
+// defineTools gives the calls their tool definitions from the session. Definitions of an
+// earlier proposal are read from the journal: another engine may have recorded them.
 func (p *proposer) defineTools(ctx context.Context, session toolcall.SessionState, calls []*toolcall.Call) error {
 	fresh := false
 	for _, c := range calls {
@@ -69,7 +69,7 @@ func (p *proposer) defineTools(ctx context.Context, session toolcall.SessionStat
 	return nil
 }
 
-// placeCalls notes within which call the calls of a proposal are made.
+// placeCalls records within which call the calls of a proposal are made.
 func (p *proposer) placeCalls(ctx context.Context, r toolcall.ProposeRequest, calls []*toolcall.Call) error {
 	if r.Parent == nil {
 		return nil
@@ -83,13 +83,13 @@ func (p *proposer) placeCalls(ctx context.Context, r toolcall.ProposeRequest, ca
 	}
 	around, err := p.store.LastCall(ctx, key)
 	if errors.Is(err, message.ErrNotFound) {
-		return &message.Error{Code: message.CodeNotFound, What: "parent: no call " + key.String() + " is known", Hint: "name the call that started the sub-agent, or leave parent out"}
+		return &message.Error{Code: message.CodeNotFound, What: "parent: no call " + key.String() + " exists", Hint: "name the call that started the sub-agent, or leave parent out"}
 	}
 	if err != nil {
 		return err
 	}
 	parent, err := around.AsParent()
-	if err != nil && !p.areKnown(ctx, calls) { // what was proposed before keeps its state
+	if err != nil && !p.areKnown(ctx, calls) { // a repeated proposal is answered with the state of its calls
 		return errorAt("parent", err)
 	}
 	for _, c := range calls {
@@ -108,7 +108,7 @@ func (p *proposer) areKnown(ctx context.Context, calls []*toolcall.Call) bool {
 	return true
 }
 
-// errorAt says in an error which member of the request it is about.
+// errorAt adds to an error the member of the request that caused it.
 func errorAt(member string, err error) error {
 	e := *message.AsError("", err)
 	e.What = member + ": " + e.What
@@ -118,14 +118,14 @@ func errorAt(member string, err error) error {
 // maxCompiled bounds the compiled definitions in memory.
 const maxCompiled = 1024
 
-// definitions compiles what runtimes declare of their tools.
+// definitions compiles the tool definitions that runtimes declare.
 type definitions struct {
 	mu       sync.Mutex // guards compiled
 	compiled map[string]permission.Definition
 }
 
-// compileDefinition gives a definition as the policy sees it; Err says that its schema does not
-// compile.
+// compileDefinition returns a definition in the form that the policy reads. Its Err is set
+// if the schema does not compile.
 func (d *definitions) compileDefinition(t *toolcall.DeclaredTool) permission.Definition {
 	if known, ok := d.find(t.Hash); ok {
 		return known
@@ -143,7 +143,7 @@ func (d *definitions) compileDefinition(t *toolcall.DeclaredTool) permission.Def
 	return out
 }
 
-// find gives a definition that was compiled before.
+// find returns a definition that was compiled before.
 func (d *definitions) find(hash string) (permission.Definition, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -151,7 +151,7 @@ func (d *definitions) find(hash string) (permission.Definition, bool) {
 	return out, ok
 }
 
-// definitionOf is what the runtime declared of a call's tool, for the policy; nil: nothing.
+// definitionOf returns what the runtime declared about a call's tool, or nil, for the policy.
 func (c *core) definitionOf(call *toolcall.Call) *permission.Definition {
 	ref := call.Definition
 	if ref == nil {
@@ -169,7 +169,7 @@ func (c *core) definitionOf(call *toolcall.Call) *permission.Definition {
 	return &out
 }
 
-// declaredTool is the definition under which a call is decided; nil: none is known.
+// declaredTool returns the definition under which a call is decided, or nil if none is known.
 func (c *core) declaredTool(ctx context.Context, call *toolcall.Call) (*toolcall.DeclaredTool, error) {
 	if call.Definition == nil {
 		return nil, nil
@@ -181,5 +181,5 @@ func (c *core) declaredTool(ctx context.Context, call *toolcall.Call) (*toolcall
 	return state.Tool(call.Definition.Hash), err
 }
 
-// errNoDefinition is the fault of a call whose tool the policy cannot be told of.
+// errNoDefinition is the reason why the policy cannot see a tool's definition.
 var errNoDefinition = errors.New("the definition of the tool is not in the journal")

@@ -20,9 +20,9 @@ type streams struct {
 	replies  *replies
 }
 
-// streamed are the events that a runtime may stream. All others are derived
-// from event records by askance itself: a runtime must not be able to write that
-// a person approved, or that a tool answered.
+// streamed are the events that a runtime may stream. askance derives all others from
+// event records: a runtime must not be able to write that a person approved, or that a
+// tool answered.
 var streamed = map[message.EventType]bool{
 	message.EventReplyStart: true, message.EventReplyEnd: true,
 	message.EventModelCallStart: true, message.EventModelCallEnd: true,
@@ -74,28 +74,27 @@ func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r tool
 	return toolcall.EmitReply{Seq: seq}, err
 }
 
-// checkEvent checks one event of a runtime and completes it: what it leaves
-// out (id, time, defaults) is fixed here, so that every reader gets the same
-// event.
+// checkEvent checks one event of a runtime and fills in what it leaves out (id, time,
+// defaults), so that every reader gets the same event.
 func checkEvent(raw message.RawJSON, reply toolcall.Key) (message.RawJSON, message.EventType, error) {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
 		return nil, "", &message.Error{Code: message.CodeInvalid, What: "not an AgentScope event", Hint: "stream events of AgentScope 2.0", Err: err}
 	}
 	if !streamed[ev.Type()] {
-		return nil, "", &message.Error{Code: message.CodeForbidden, What: "a runtime does not stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
+		return nil, "", &message.Error{Code: message.CodeForbidden, What: "a runtime cannot stream " + string(ev.Type()), Hint: "askance derives it from the journal"}
 	}
 	if ev.Type() != message.EventCustom && ev.ReplyID() != reply.Reply {
-		return nil, "", &message.Error{Code: message.CodeInvalid, What: "reply_id is not that of the request", Hint: "stream the events of each reply in requests of their own"}
+		return nil, "", &message.Error{Code: message.CodeInvalid, What: "reply_id differs from the request's", Hint: "stream each reply's events in separate requests"}
 	}
 	if s, named := sessionOf(ev); named && s != reply.Session {
-		return nil, "", &message.Error{Code: message.CodeInvalid, What: "session_id is not that of the request", Hint: "stream the events of each session in requests of their own"}
+		return nil, "", &message.Error{Code: message.CodeInvalid, What: "session_id differs from the request's", Hint: "stream each session's events in separate requests"}
 	}
 	full, err := json.Marshal(ev)
 	return full, ev.Type(), err
 }
 
-// sessionOf is the session that an event names, if it names one.
+// sessionOf returns the session that an event names, if it names one.
 func sessionOf(ev message.Event) (message.SessionID, bool) {
 	switch ev := ev.(type) {
 	case *message.ReplyStart:
@@ -107,8 +106,8 @@ func sessionOf(ev message.Event) (message.SessionID, bool) {
 	}
 }
 
-// readEvents reads a session's events: the streamed ones and those that the event records
-// stand for, in journal order. It can hold the request until there is news.
+// readEvents reads a session's events in journal order: those that were streamed, and those
+// derived from event records. It can hold the request until there is news.
 func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	session := toolcall.Key{Space: st.space, Session: r.Session}
 	if r.Session == "" {
@@ -136,7 +135,7 @@ func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsReq
 		}
 	})
 	if ctx.Err() != nil {
-		err = nil // who asked has gone; what was read is good
+		err = nil // the caller has gone; what was read is still correct
 	}
 	return out, err
 }
@@ -168,9 +167,9 @@ func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.Even
 	return nil
 }
 
-// eventsFor gives a streamed event to the principal. The arguments of a call
-// come in pieces that cannot be redacted one by one: they are left empty, and
-// before their end the redacted arguments are given in one piece.
+// eventsFor returns a streamed event as the principal may see it. A call's arguments are
+// streamed in pieces that cannot be redacted one by one: the pieces are emptied, and the
+// redacted arguments are inserted as one piece before their end.
 func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalEntry) []message.RawJSON {
 	whole := []message.RawJSON{rec.Event}
 	if p.seesAll() || !bytes.Contains(rec.Event, []byte("TOOL_CALL_")) {
@@ -208,10 +207,9 @@ func encodeEvent(ev message.Event) []message.RawJSON {
 	return []message.RawJSON{raw}
 }
 
-// hiddenCall gives the call whose arguments must not be shown as they were
-// streamed; nil: they may be. Of a call that is not on record it is not known what
-// will be hidden: where rules hide anything, an empty call stands for it, and so
-// for one that cannot be read.
+// hiddenCall returns the call whose streamed arguments must be redacted, or nil if they
+// may be shown. An empty call stands for one that cannot be read, and, if the policy hides
+// anything, for one that is not on record yet.
 func (st *streams) hiddenCall(ctx context.Context, key toolcall.Key, id message.CallID) *toolcall.Call {
 	key.Call = id
 	c, err := st.store.Call(ctx, key)

@@ -11,14 +11,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Deliver carries out an event that an AgentScope frontend sends:
-// USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT. Each part
-// of the event is checked against the open calls before the first is acted on;
-// an unknown or wrong part refuses the whole event.
+// Deliver carries out an event from an AgentScope frontend: USER_CONFIRM_RESULT,
+// EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT. It checks every part of the event against
+// the open calls before it acts on the first; one unknown or wrong part refuses the
+// whole event.
 //
-// Confirms carry no digest. shown gives the digest of the approval request that this
-// frontend was sent for a call; nil takes the one that is open now, which is
-// right only for a caller who has just read it.
+// Confirmations carry no digest. shown returns the digest of the approval request that
+// this frontend was shown for a call. If shown is nil, Deliver uses the request that is
+// open now, which is right only for a caller who has just read it.
 func Deliver(ctx context.Context, c Client, session message.SessionID, ev message.Event, shown func(message.CallID) string) error {
 	switch ev := ev.(type) {
 	case *message.UserConfirmResult:
@@ -29,11 +29,11 @@ func Deliver(ctx context.Context, c Client, session message.SessionID, ev messag
 		_, err := c.Interrupt(ctx, toolcall.InterruptRequest{Session: session, Reply: ev.Reply})
 		return err
 	default:
-		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "a frontend does not send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
+		return &message.Error{Code: message.CodeInvalid, Op: "deliver", What: "a frontend cannot send " + string(ev.Type()), Hint: "send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT"}
 	}
 }
 
-// callsInState reads the calls of a reply that are in a state, by id.
+// callsInState lists the calls of a reply that are in a state, by id.
 func callsInState(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*toolcall.Call, error) {
 	out := map[message.CallID]*toolcall.Call{}
 	for after := uint64(0); ; {
@@ -76,8 +76,8 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 	return submitAll(ctx, c, responses)
 }
 
-// DeliverResponses carries out answers to open approval requests of one reply. It checks
-// that each approval request is open, with its digest, before it gives the first answer.
+// DeliverResponses submits responses to open approval requests of one reply. Before the
+// first it checks that each request is open and has the digest of its response.
 func DeliverResponses(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, responses []toolcall.Response) error {
 	open, err := callsInState(ctx, c, session, reply, message.ToolCallAsking)
 	if err != nil {
@@ -115,14 +115,14 @@ func checkConfirm(i int, r message.ConfirmResult, call *toolcall.Call) error {
 	return nil
 }
 
-// noRequest is the refusal of an answer to a call without an open approval request:
-// with the call as it stands, if there is one.
+// noRequest is the error for a response to a call without an open approval request. It
+// includes the call's current state, if the call exists.
 func noRequest(ctx context.Context, c Client, at string, key toolcall.Key) error {
 	return notWaiting(ctx, c, fmt.Sprintf("%s: no approval request is open for the call %s", at, key.Call), key)
 }
 
-// notWaiting is the refusal of what a call does not wait for: that it has finished, if
-// it has.
+// notWaiting is the error for input that a call does not wait for. Its code says whether
+// the call has finished.
 func notWaiting(ctx context.Context, c Client, what string, key toolcall.Key) error {
 	e := &message.Error{Code: message.CodeNotFound, Op: "deliver", What: what, Hint: "look at the open calls"}
 	shown, err := c.Show(ctx, toolcall.ShowRequest{Key: key})

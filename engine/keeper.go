@@ -11,9 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// keeper does what follows an event record: it performs the effects of what this
-// engine wrote, sets the timers of every open call, and takes the steps that are
-// due.
+// keeper does what follows an event record: it performs the effects of what this engine
+// wrote, sets the timers of every open call, and takes the steps that become due.
 type keeper struct {
 	*core
 	runs      *runs
@@ -23,8 +22,8 @@ type keeper struct {
 	responses *approve.Responses
 }
 
-// performEffects performs the effects of this engine's own record, sent after sent.
-// What is lost here is derived again from the journal, so no request fails by it.
+// performEffects performs the effects of this engine's own record, which was sent after
+// sent. Effects that fail are derived again from the journal, so they fail no request.
 func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sent time.Time) {
 	if c.Open() {
 		k.runs.cancelRuns(c, ErrFinishedElsewhere) // attempts before the present one
@@ -43,18 +42,18 @@ func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sen
 		}
 	}
 	k.setTimers(c, 0)
-	// What the call waits for may have ended while this record was written.
+	// The calls that this one waits for may have ended while its record was written.
 	missed := false
 	if c.State == message.ToolCallPending {
 		missed = !k.batches.isHidden(c) && k.batches.gateOf(c) != gateWaits
-		k.lookLater(c.ReplyKey()) // what it waits for may never come
+		k.lookLater(c.ReplyKey()) // news of the calls it waits for may never come
 	}
 	if hasEnded(effects) || missed {
 		k.runInBackground(func(ctx context.Context) { k.batches.advanceReply(ctx, c.ReplyKey()) })
 	}
 }
 
-// hasEnded reports whether calls that waited for this one may go on now.
+// hasEnded reports whether calls that waited for this one may now continue.
 func hasEnded(effects []toolcall.Effect) bool {
 	for _, eff := range effects {
 		if eff == toolcall.EffectClosed || eff == toolcall.EffectFinished {
@@ -64,8 +63,8 @@ func hasEnded(effects []toolcall.Effect) bool {
 	return false
 }
 
-// followRecord sets the timers for a record of another engine, or of this one before
-// a restart: it steps in if the writer dies before it performs the effects.
+// followRecord sets the timers for a record of another engine, or of this one before a
+// restart, so this engine steps in if the writer dies before it performs the effects.
 func (k *keeper) followRecord(f *toolcall.EventRecord) {
 	c := f.Call
 	switch {
@@ -80,14 +79,14 @@ func (k *keeper) followRecord(f *toolcall.EventRecord) {
 	default:
 		k.runs.cancelRuns(c, ErrFinishedElsewhere)
 		k.setTimers(c, k.cfg.grace)
-		k.wakeSiblings(c) // they may hide behind an approval request that ended here, or was replaced
+		k.wakeSiblings(c) // they may be hidden behind an approval request that ended here or was replaced
 		if state, _ := k.view.ReplyState(c.Key); state != nil && state.Phase != toolcall.ReplyOpen {
 			k.lookLater(c.ReplyKey()) // its writer may have died before it saw the interrupt
 		}
 	}
 }
 
-// lookAtReply takes the look that lookLater set.
+// lookAtReply takes the look that lookLater scheduled.
 func (k *keeper) lookAtReply(ctx context.Context, reply toolcall.Key) {
 	if state, seq := k.view.ReplyState(reply); state != nil && state.Phase != toolcall.ReplyOpen {
 		k.replies.closeReply(ctx, reply, seq)
@@ -96,8 +95,8 @@ func (k *keeper) lookAtReply(ctx context.Context, reply toolcall.Key) {
 	k.batches.advanceReply(ctx, reply)
 }
 
-// wakeSiblings sets a look at the pending calls of a reply in which something
-// has ended, or one of them is new here.
+// wakeSiblings schedules a look at a reply if it has pending calls, after one of its calls
+// ended or one of them became known.
 func (k *keeper) wakeSiblings(c *toolcall.Call) {
 	for _, s := range k.view.CallsOf(c.Key) {
 		if s.State == message.ToolCallPending {
@@ -107,8 +106,8 @@ func (k *keeper) wakeSiblings(c *toolcall.Call) {
 	}
 }
 
-// setTimers sets the timer that c's phase calls for. late is added where a step
-// is owed by the replica that wrote the record.
+// setTimers sets the timers for c's phase. It adds late to steps that the writer of the
+// record should take first.
 func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 	now := time.Now()
 	at := func(t time.Time) { k.timers.Set(t, c.Key, c.Seq) }
@@ -129,7 +128,7 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 		at(now.Add(late))
 	case toolcall.PhaseQueued:
 		if c.Placement != toolcall.PlaceRemote {
-			break // its result comes from outside, whenever it comes
+			break // its result comes from outside, at any time
 		}
 		at(c.Attempt.OfferUntil.Add(late))
 		if k.attempts.hasStaleGrant(c) {
@@ -142,7 +141,7 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 	}
 }
 
-// watchOwner begins to listen for the owner of a started attempt.
+// watchOwner starts listening for the owner of a started attempt.
 func (k *keeper) watchOwner(c *toolcall.Call, now time.Time) {
 	k.liveness.LastHeard(c.Key, c.Attempt.Number, now)
 	k.timers.Set(now.Add(claimTime(c)), c.Key, c.Seq)
@@ -151,13 +150,13 @@ func (k *keeper) watchOwner(c *toolcall.Call, now time.Time) {
 	}
 }
 
-// claimTime is the silence after which the owner of the attempt counts as dead.
+// claimTime is how long the owner of the attempt may be silent before it counts as dead.
 func claimTime(c *toolcall.Call) time.Duration {
 	return time.Duration(c.Attempt.LeaseMS) * time.Millisecond
 }
 
-// fireTimer looks at an entity whose time has come. It runs on the timers' goroutine
-// and only hands over.
+// fireTimer handles a due timer. It runs on the timers' goroutine and only starts
+// background steps.
 func (k *keeper) fireTimer(d schedule.Due) {
 	if d.Key.Call == "" {
 		k.beginLook(d.Key)
@@ -166,7 +165,7 @@ func (k *keeper) fireTimer(d schedule.Due) {
 	}
 	c := k.view.Call(d.Key)
 	if c == nil || c.Seq != d.Seq || !c.Open() {
-		return // it moved on; its newer event record set its own timers
+		return // the call has changed; its newer event record set its own timers
 	}
 	if c.Phase() == toolcall.PhaseRunning && k.isAlive(c) {
 		return
@@ -174,14 +173,14 @@ func (k *keeper) fireTimer(d schedule.Due) {
 	k.runInBackground(func(ctx context.Context) { k.lookAtCall(ctx, c) })
 }
 
-// isAlive handles a timer of a running attempt: it reports whether the owner was
-// heard of within the lease, and then sets the next look.
+// isAlive handles a timer of a running attempt. It reports whether the owner was heard of
+// within the lease, and if so sets the next timer.
 func (k *keeper) isAlive(c *toolcall.Call) bool {
 	now := time.Now()
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
 		k.cancelOwner(c, ErrDeadline.Error())
 	}
-	if k.runs.isRunningHere(c) { // and needs no sign of life
+	if k.runs.isRunningHere(c) { // a run in this process needs no heartbeat
 		k.liveness.Hear(c.Key, c.Attempt.Number, now)
 	}
 	silent := k.liveness.LastHeard(c.Key, c.Attempt.Number, now).Add(claimTime(c))
@@ -205,7 +204,7 @@ func (k *keeper) cancelOwner(c *toolcall.Call, reason string) {
 	k.cfg.signals.Cancel(c.Queue(), c.Attempt.Worker, toolcall.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}, reason)
 }
 
-// lookAtCallLater sets another look at a call after the grace.
+// lookAtCallLater schedules another look at a call after the grace period.
 func (k *keeper) lookAtCallLater(key toolcall.Key) {
 	if c := k.view.Call(key); c != nil {
 		k.timers.Set(time.Now().Add(k.cfg.grace), key, c.Seq)
@@ -221,7 +220,7 @@ func (k *keeper) lookAtCall(ctx context.Context, c *toolcall.Call) {
 	case toolcall.PhaseRetrying:
 		err = k.attempts.retryCall(ctx, c.Key)
 	case toolcall.PhaseRunning:
-		if !k.isAlive(c) { // the owner may have been heard of while this look waited for its turn
+		if !k.isAlive(c) { // the owner may have been heard of while this look waited
 			err = k.attempts.loseAttempt(ctx, c)
 		}
 	case toolcall.PhaseReady:
@@ -230,21 +229,21 @@ func (k *keeper) lookAtCall(ctx context.Context, c *toolcall.Call) {
 		if c.Placement == toolcall.PlaceRemote {
 			err = k.attempts.offerAgain(ctx, c.Key)
 		}
-	case toolcall.PhaseWaiting, toolcall.PhaseBlocked, toolcall.PhaseFinished: // nothing is due by a timer of the call
+	case toolcall.PhaseWaiting, toolcall.PhaseBlocked, toolcall.PhaseFinished: // no timer of the call is due
 	}
 	if err != nil && ctx.Err() == nil && !errors.Is(err, message.ErrFinished) && !errors.Is(err, message.ErrSuperseded) {
-		k.log.Warn("a due step could not be taken; it is tried again", "call", c.Key.String(), "phase", string(c.Phase()), "error", err)
+		k.log.Warn("cannot take a due step; will try again", "call", c.Key.String(), "phase", string(c.Phase()), "error", err)
 		k.lookAtCallLater(c.Key)
 	}
 }
 
-// lookAtRequest looks at an open approval request whose time has come: what is due by its plan
-// is written, and if nothing is, people are reminded. A reminder is the hint
-// again; every replica gives it.
+// lookAtRequest handles a due timer of an open approval request: it records what its plan
+// demands or, if nothing is due, reminds people. A reminder repeats the hint, and every
+// replica sends it.
 func (k *keeper) lookAtRequest(ctx context.Context, c *toolcall.Call) error {
 	err := k.responses.PassTime(ctx, c.Key)
 	if now := k.view.Call(c.Key); err != nil || now == nil || now.Seq != c.Seq {
-		return err // it moved on; its newer event record set its own timers
+		return err // the call has changed; its newer event record set its own timers
 	}
 	if k.cfg.remind > 0 {
 		k.cfg.signals.Hint(c)
@@ -255,20 +254,20 @@ func (k *keeper) lookAtRequest(ctx context.Context, c *toolcall.Call) error {
 	return nil
 }
 
-// recoverCalls resumes every open call after a start. What this process owes is
-// done now; what a living replica may still do gets the grace.
+// recoverCalls resumes every open call after a start. Steps that only this process can take
+// are taken now; those that a living replica may still take wait for the grace period.
 func (k *keeper) recoverCalls() {
 	queues := map[toolcall.Queue]bool{}
 	for _, c := range k.view.OpenCalls() {
 		k.setTimers(c, k.cfg.grace)
-		if c.Placement == toolcall.PlaceRemote && c.State == message.ToolCallSubmitted { // in any phase: it may be offered again
+		if c.Placement == toolcall.PlaceRemote && c.State == message.ToolCallSubmitted { // in any phase, because it may be offered again
 			queues[c.Queue()] = true
 		}
 	}
-	for queue := range queues { // takes as long as a slow server likes: requests need not wait for it
+	for queue := range queues { // in the background, because a slow server must not delay requests
 		k.runInBackground(func(ctx context.Context) {
 			if err := k.journal.EnsureQueue(ctx, queue); err != nil && ctx.Err() == nil {
-				k.log.Warn("workers of a tool cannot be served yet", "queue", queue.String(), "error", err)
+				k.log.Warn("cannot serve the workers of a tool yet", "queue", queue.String(), "error", err)
 			}
 		})
 	}

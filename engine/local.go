@@ -17,11 +17,11 @@ import (
 // Causes with which a running local call is cancelled.
 var (
 	ErrFinishedElsewhere = errors.New("another party finished the call")
-	ErrDeadline          = errors.New("the attempt ran into its deadline")
+	ErrDeadline          = errors.New("the attempt exceeded its deadline")
 )
 
-// localRun is one attempt that runs here. An attempt that others took for dead
-// may still be running when the next one begins.
+// localRun identifies one attempt that runs here. An attempt that was declared dead may
+// still be running when the next one begins.
 type localRun struct {
 	call    toolcall.Key
 	attempt int
@@ -44,16 +44,16 @@ func (rs *runs) count() int {
 }
 
 // runCall executes a local attempt that this engine has just started. The start is
-// durable; the effect may happen now, once. sent is a time before the start was
-// sent to the journal: no engine began to count the lease earlier.
+// durable; the effect may happen now, once. sent is a time before the start was sent to
+// the journal, so no engine counts the lease from an earlier time.
 func (rs *runs) runCall(c *toolcall.Call, sent time.Time) {
 	id := localRun{c.Key, c.Attempt.Number}
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	if rs.ctx.Err() != nil || rs.running[id] != nil {
-		return // not run: the lease passes, and the attempt counts as lost
+		return // not run: once the lease has passed, the attempt counts as lost
 	}
-	// The engine that ends a call updates the view first, and cancels runs after it.
+	// An engine that ends a call updates the view before it cancels runs.
 	now := rs.view.Call(c.Key)
 	if now == nil || !isOwner(now, rs.selfPrincipal(), c.Attempt.Number, c.Attempt.Claim) || !now.Open() {
 		return
@@ -84,7 +84,7 @@ func (rs *runs) endRun(id localRun) {
 	delete(rs.running, id)
 }
 
-// isRunningHere reports whether the present attempt of a call runs in this process.
+// isRunningHere reports whether the current attempt of a call runs in this process.
 func (rs *runs) isRunningHere(c *toolcall.Call) bool {
 	if c.Attempt.Worker != rs.cfg.id {
 		return false
@@ -94,8 +94,8 @@ func (rs *runs) isRunningHere(c *toolcall.Call) bool {
 	return rs.running[localRun{c.Key, c.Attempt.Number}] != nil
 }
 
-// cancelRuns stops what runs here of a call: earlier attempts than the present
-// one, and the present one too unless the call goes on.
+// cancelRuns cancels the runs of a call here: earlier attempts, and the current one too
+// unless the call continues.
 func (rs *runs) cancelRuns(c *toolcall.Call, cause error) {
 	last := c.Attempt.Number
 	if c.Open() && !errors.Is(cause, ErrDeadline) {
@@ -123,12 +123,12 @@ func (rs *runs) runAttempt(ctx context.Context, c *toolcall.Call) {
 	inv := toolcall.Invocation{Call: c, Input: []byte(c.Input), IdempotencyKey: c.IdempotencyKey()}
 	res := rs.cfg.executor.Run(ctx, inv, rs.progressSender(c))
 	if errors.Is(context.Cause(ctx), ErrStopping) && res.State == message.ToolResultInterrupted {
-		return // cut off by our own stop: what happened is not known, and the lease will say so
+		return // cut off by our own stop: the outcome is unknown, and the lease will expire
 	}
 	rs.deliverResult(toolcall.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Result: res})
 }
 
-// progressSender passes the lines of a local attempt on, numbered and in order.
+// progressSender returns a function that forwards the lines of a local attempt, numbered and in order.
 func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 	var mu sync.Mutex // guards n, and the order of the lines
 	n := 0
@@ -140,8 +140,8 @@ func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 	}
 }
 
-// sendBeats says that a local attempt lives, until stop. The record of its start says so
-// first.
+// sendBeats sends heartbeats for a local attempt until stop is closed. The record of its
+// start counts as the first.
 func (rs *runs) sendBeats(tool string, r toolcall.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(heartbeatInterval(lease))
 	defer tick.Stop()
@@ -156,7 +156,7 @@ func (rs *runs) sendBeats(tool string, r toolcall.HeartbeatRequest, lease time.D
 	}
 }
 
-// deliverResult stores a local result, and tries again while there is no journal.
+// deliverResult stores a local result. It tries again while the journal is unavailable.
 func (rs *runs) deliverResult(r toolcall.ResultRequest) {
 	ctx, unfit := context.WithoutCancel(rs.ctx), false
 	for pauses := (schedule.Pauses{Next: 50 * time.Millisecond, Most: 5 * time.Second}); ; {
@@ -168,12 +168,12 @@ func (rs *runs) deliverResult(r toolcall.ResultRequest) {
 		}
 		if refused := errors.Is(err, message.ErrInvalid) || errors.Is(err, message.ErrTooLarge); refused && !unfit {
 			// The tool has run: that has to be known, even without its output.
-			rs.log.Warn("the result of a local call cannot be kept", "call", r.Key.String(), "error", err)
+			rs.log.Warn("cannot store the result of a local call", "call", r.Key.String(), "error", err)
 			r.Result, unfit = unfitResult(err), true
 			continue
 		}
 		if isFinal(err) {
-			rs.log.Warn("the result of a local call was not taken", "call", r.Key.String(), "error", err)
+			rs.log.Warn("the result of a local call was refused", "call", r.Key.String(), "error", err)
 			return
 		}
 		if !pauses.Wait(rs.ctx) {
@@ -182,9 +182,8 @@ func (rs *runs) deliverResult(r toolcall.ResultRequest) {
 	}
 }
 
-// isFinal reports whether a result that was refused so will be refused for ever.
-// Everything else (no journal, a full one, a lost race, an unreadable event record) may
-// pass.
+// isFinal reports whether the error will not change if the result is sent again. Any other
+// error (no journal, a full one, a lost race, an unreadable event record) may pass.
 func isFinal(err error) bool {
 	switch message.AsError("result", err).Code {
 	case message.CodeFinished, message.CodeSuperseded, message.CodeForbidden, message.CodeNotFound, message.CodeState, message.CodeInvalid, message.CodeTooLarge:
@@ -194,13 +193,13 @@ func isFinal(err error) bool {
 	}
 }
 
-// unfitResult takes the place of a result that cannot be kept.
+// unfitResult replaces a result that cannot be stored.
 func unfitResult(err error) message.ToolResultBlock {
 	return message.ToolResultBlock{State: message.ToolResultError, Output: message.Content{
-		Text: "<system-reminder>The tool has run, but its result could not be kept: " + clipText(strings.ToValidUTF8(err.Error(), "�")) + "</system-reminder>"}}
+		Text: "<system-reminder>The tool has run, but its result could not be stored: " + clipText(strings.ToValidUTF8(err.Error(), "�")) + "</system-reminder>"}}
 }
 
-// clipText bounds a text, without cutting a character in two.
+// clipText bounds a text without splitting a character.
 func clipText(text string) string {
 	if len(text) <= toolcall.MaxTextBytes {
 		return text

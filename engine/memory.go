@@ -12,10 +12,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Memory is a Journal in memory, good enough to ship in a program that needs
-// no durability, and what the property tests run on. Event records are kept as bytes,
-// so that nothing a reader does can change the past. Several engines may share
-// one.
+// Memory is a Journal in memory. It suits programs that need no durability, and the
+// property tests run on it. Event records are kept as bytes, so nothing a reader does can
+// change the past. Several engines may share one.
 type Memory struct {
 	mu      sync.Mutex // guards all below
 	records []memoryRecord
@@ -33,7 +32,7 @@ type memoryRecord struct {
 	base    *toolcall.RecordBase // of a call's event record, for the next one
 }
 
-// NewMemory makes an empty journal.
+// NewMemory returns an empty journal.
 func NewMemory() *Memory {
 	return &Memory{last: map[toolcall.Key]uint64{}, grown: make(chan struct{})}
 }
@@ -70,7 +69,7 @@ func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 	return seq, nil
 }
 
-// baseAt is the event record of a call at seq, nil if there is none.
+// baseAt returns the event record of a call at seq, or nil if there is none.
 func (m *Memory) baseAt(seq uint64) *toolcall.RecordBase {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,8 +91,8 @@ func (m *Memory) expand(seq uint64) (f *toolcall.EventRecord, below *toolcall.Re
 	return f, below, err
 }
 
-// linkTo names the event record at prev. Here an event record's subject is its key, and it has no
-// headers.
+// linkTo makes the link to the event record at prev. In this journal a record's subject is its
+// key, and there are no headers.
 func (m *Memory) linkTo(prev uint64) *toolcall.Link {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,8 +153,8 @@ func (m *Memory) decodeRecord(seq uint64) toolcall.JournalEntry {
 	return out
 }
 
-// idAndTime is the id of the event record with sequence seq, "" for an event, and when it was
-// stored.
+// idAndTime returns the id of the event record with sequence seq ("" for a streamed event),
+// and when it was stored.
 func (m *Memory) idAndTime(seq uint64) (id string, stored time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -187,7 +186,7 @@ func (m *Memory) History(_ context.Context, key toolcall.Key) ([]toolcall.Journa
 	return out, nil
 }
 
-// ReadRecords is that of Snapshots.
+// ReadRecords implements Snapshots.
 func (m *Memory) ReadRecords(_ context.Context, seqs []uint64) ([]toolcall.JournalEntry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

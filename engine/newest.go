@@ -12,24 +12,24 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Bounds of a list of finished calls, the newest first.
+// Bounds of a list of finished calls, newest first.
 const (
-	newestTime  = time.Second      // how long a page looks for calls that match
-	leastWindow = 1 << 10          // sequences that are read at a time
+	newestTime  = time.Second      // how long a page searches for matching calls
+	leastWindow = 1 << 10          // sequences read at a time
 	mostWindow  = 1 << 12          // the same, after windows with too few calls
-	clockMargin = 10 * time.Minute // by which clocks of engines can differ
+	clockMargin = 10 * time.Minute // by which the clocks of engines may differ
 )
 
-// listNewest lists finished calls, the last one first: from memory as far as it goes,
-// then from the journal. The cursor is the sequence at which a call ended, which never
-// changes, so calls that finish meanwhile move nothing. A page can be short, or empty,
-// and have a next.
+// listNewest lists finished calls, latest first: from memory as far as that reaches, then
+// from the journal. The cursor is the sequence at which a call ended, which never changes,
+// so calls that finish meanwhile do not shift the list. A page may be short, or even empty,
+// and still have a next page.
 func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	if r.Sort != "" || r.Cursor != "" {
-		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "newest has an order of its own", Hint: "leave out sort and cursor, and continue with after"}
+		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "newest cannot be combined with sort", Hint: "leave out sort and cursor, and continue with after"}
 	}
 	if r.Mine {
-		return toolcall.ListReply{Calls: []*toolcall.Call{}}, nil // what waits for a person is open
+		return toolcall.ListReply{Calls: []*toolcall.Call{}}, nil // calls that wait for a person are open
 	}
 	r.All = true
 	list, err := q.newList(ctx, by, r)
@@ -48,7 +48,7 @@ func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolca
 		return 0
 	}
 	_, _, last := q.view.EndedBefore(1)
-	if err := q.store.WaitForSequence(ctx, last); err != nil { // a reader sees what it has caused
+	if err := q.store.WaitForSequence(ctx, last); err != nil { // a reader must see what it has caused
 		return toolcall.ListReply{}, err
 	}
 	ended, floor, _ := q.view.EndedBefore(before)
@@ -70,7 +70,7 @@ func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolca
 			}
 		}
 		if end = w.after + 1; !r.Since.IsZero() && w.first.Before(r.Since.Add(-clockMargin)) {
-			break // what ended earlier was proposed earlier
+			break // calls that ended earlier were proposed earlier
 		}
 		if end > 1 && time.Since(began) > newestTime {
 			return page.Newest(end), nil
@@ -80,8 +80,8 @@ func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolca
 	return page.Newest(0), nil
 }
 
-// window collects the last calls that match and ended at a sequence above after and
-// below end. It is a Sink.
+// window collects the last matching calls that ended at a sequence above after and below
+// end. It is a Sink.
 type window struct {
 	after, end uint64
 	most       int

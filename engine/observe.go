@@ -12,24 +12,24 @@ import (
 // Written is an event record that this engine has written.
 type Written struct {
 	Record *toolcall.EventRecord // shared: read only
-	// AskedAt is when the request for approval was made that was open before; zero:
-	// none was, or this engine does not know.
+	// AskedAt is when the approval request that was open before was made, or zero if there
+	// was none or this engine does not know.
 	AskedAt time.Time
-	Took    time.Duration // until the journal had confirmed it
+	Took    time.Duration // until the journal confirmed the record
 }
 
-// WithObserver tells f of each event record that this engine writes, after it is
-// durable. f must not block. There may be several.
+// WithObserver calls f with each event record that this engine writes, once it is
+// durable. f must not block. There may be several observers.
 func WithObserver(f func(Written)) Option {
 	return func(c *config) error { c.observers = append(c.observers, f); return nil }
 }
 
-// WithNewTrace gives a proposed call a position in a trace if its runtime gave none.
+// WithNewTrace sets the trace of proposed calls to which their runtime gave none.
 func WithNewTrace(f func(toolcall.Key) toolcall.Trace) Option {
 	return func(c *config) error { c.newTrace = f; return nil }
 }
 
-// observeWrite returns what tells the log and the observers of a record.
+// observeWrite returns the function that reports a record to the log and the observers.
 func (c *core) observeWrite(f *toolcall.EventRecord) (written func()) {
 	w := Written{Record: f}
 	if f.Call != nil {
@@ -45,7 +45,7 @@ func (c *core) observeWrite(f *toolcall.EventRecord) (written func()) {
 	}
 }
 
-// logDecision writes one line for each decision, with nothing that rules hide.
+// logDecision logs one line for each decision, without anything that rules hide.
 func (c *core) logDecision(w Written) {
 	f := w.Record
 	verdict := string(f.Verdict())
@@ -85,7 +85,7 @@ func (c *core) logDecision(w Written) {
 	c.log.Info("decision", append(at, "summary", summary)...)
 }
 
-// missingApprovals is how many more approvals an open request needs.
+// missingApprovals returns how many more approvals an open request needs.
 func missingApprovals(c *toolcall.Call) (n int) {
 	for _, p := range c.Tally().Parts {
 		n += p.Missing

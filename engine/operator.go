@@ -9,14 +9,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// operators takes what operators and runtimes say about calls that are allowed.
+// operators handles requests of operators and runtimes about allowed calls.
 type operators struct {
 	*core
 	attempts  *attempts
 	responses *approve.Responses
 }
 
-// resolveCall ends the wait of a blocked call by what an operator found out.
+// resolveCall ends a blocked call with the outcome that an operator states, or runs it again.
 func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r toolcall.ResolveRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := checkResolve(r); err != nil {
@@ -25,7 +25,7 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 	return o.update(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), baseNow()
 		if c.Open() && c.Phase() != toolcall.PhaseBlocked {
-			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine has the right error
+			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine returns the right error
 		}
 		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
 			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
@@ -51,13 +51,13 @@ func checkResolve(r toolcall.ResolveRequest) error {
 	case r.Outcome != toolcall.OutcomeHappened && r.Outcome != toolcall.OutcomeDidNot && r.Outcome != toolcall.OutcomeRunAgain:
 		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("outcome is %q", r.Outcome), Hint: "use happened, did_not_happen or run_again"}
 	case len(r.Output) > toolcall.MaxOutputBytes || len(r.Note) > toolcall.MaxTextBytes:
-		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("output has %d bytes and note %d, the limits are %d and %d", len(r.Output), len(r.Note), toolcall.MaxOutputBytes, toolcall.MaxTextBytes), Hint: "shorten them; keep large output elsewhere and give a reference"}
+		return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("output has %d bytes and note %d, the limits are %d and %d", len(r.Output), len(r.Note), toolcall.MaxOutputBytes, toolcall.MaxTextBytes), Hint: "shorten them; store large output elsewhere and send a reference"}
 	}
 	return r.Key.Validate()
 }
 
-// revokeCall revokes a call that was allowed and that no worker has started.
-// Operators may, and approvers who could have answered its approval request.
+// revokeCall revokes an allowed call that no worker has started. Operators may do so, and
+// approvers who could have responded to its approval request.
 func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r toolcall.RevokeRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := r.Key.Validate(); err != nil {
@@ -74,14 +74,14 @@ func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r too
 	})
 }
 
-// reportResult brings the result of an external call: the first one counts.
+// reportResult records the result of an external call; the first result counts.
 func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r toolcall.ReportRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := r.Key.Validate(); err != nil {
 		return nil, err
 	}
 	if r.Result.ID != "" && r.Result.ID != r.Call {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "report", What: "the result's id is not the call's", Hint: "tool_result.id equals the id of the call"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "report", What: "the result's id is not the call's", Hint: "set tool_result.id to the call's id"}
 	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
@@ -91,11 +91,11 @@ func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r t
 		c := m.Call()
 		switch {
 		case c.Runtime != by.Name && by.Role == toolcall.RoleRuntime:
-			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "report results of your own sessions only"}
+			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "report only results of your own sessions"}
 		case !c.Open() && c.IsResult(digest):
 			return errNoChange
 		case c.Open() && c.Placement != toolcall.PlaceExternal:
-			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call is not external: its result comes from its worker", Hint: "only results of external tools are reported"}
+			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call is not external: its result comes from its worker", Hint: "report only results of external tools"}
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool

@@ -43,13 +43,13 @@ type config struct {
 	notReady     func() error
 	policyStatus func() (api.PolicyStatusReply, error)
 	proofs       Proofs
-	snapshots    Snapshots // nil: none are kept
+	snapshots    Snapshots // nil if none are kept
 	policyText   func(bundle string) (api.PolicyTextReply, bool, error)
 	observers    []func(Written)
 	newTrace     func(toolcall.Key) toolcall.Trace
 }
 
-// Option changes an engine's configuration. The constructor reports bad ones.
+// Option changes an engine's configuration. New reports invalid options.
 type Option func(*config) error
 
 func newConfig(opts []Option) (config, error) {
@@ -72,15 +72,14 @@ func newConfig(opts []Option) (config, error) {
 	return cfg, nil
 }
 
-// WithExecutor runs local tools. Without one no local call can start here.
+// WithExecutor sets what runs local tools. Without it no local call can start here.
 func WithExecutor(x Executor) Option { return func(c *config) error { c.executor = x; return nil } }
 
-// WithSignals sends hints, cancels and progress outside the journal.
+// WithSignals sets what sends hints, cancels and progress outside the journal.
 func WithSignals(s Signals) Option { return func(c *config) error { c.signals = s; return nil } }
 
-// WithSigningKey signs the grants of remote calls. Without a key an engine
-// makes one of its own, which only workers that are given Engine.PublicKey
-// will trust.
+// WithSigningKey sets the key that signs the grants of remote calls. Without one, the engine
+// generates its own key, which only workers that are given Engine.PublicKey trust.
 func WithSigningKey(key ed25519.PrivateKey) Option {
 	return func(c *config) error {
 		if len(key) != ed25519.PrivateKeySize {
@@ -91,8 +90,8 @@ func WithSigningKey(key ed25519.PrivateKey) Option {
 	}
 }
 
-// WithSigner signs the grants of remote calls with keys that may change while
-// the engine runs. Call Engine.Renew when one of them is not good any more.
+// WithSigner is WithSigningKey for keys that may change while the engine runs. Call
+// Engine.Renew when one of them is no longer valid.
 func WithSigner(s Signer) Option {
 	return func(c *config) error {
 		if s == nil {
@@ -103,9 +102,9 @@ func WithSigner(s Signer) Option {
 	}
 }
 
-// WithApproverKeys tells the engine with which keys approvers sign. f is called
-// for every signed answer, from many goroutines, and must not block. Without it
-// no signature can be checked, and none is accepted.
+// WithApproverKeys sets the keys with which approvers sign. f is called for every signed
+// response, from many goroutines, and must not block. Without it no signature can be
+// checked, and none is accepted.
 func WithApproverKeys(f func() toolcall.ApproverKeys) Option {
 	return func(c *config) error {
 		if f == nil {
@@ -116,10 +115,10 @@ func WithApproverKeys(f func() toolcall.ApproverKeys) Option {
 	}
 }
 
-// WithReviewerLimits bounds how much one reviewer answers and is given. An
-// answer, or a proposal, over a limit is refused with CodeOverLimit and changes
-// nothing. Each engine counts what it takes itself, and what others take as soon
-// as it has read that in the journal.
+// WithReviewerLimits limits how many responses one reviewer may give and how many open
+// requests one may have. A response or proposal over a limit is refused with CodeOverLimit
+// and changes nothing. Each engine counts its own records at once, and those of others as
+// soon as it has read them in the journal.
 func WithReviewerLimits(l toolcall.ReviewerLimits) Option {
 	return func(c *config) error {
 		c.reviewers = l
@@ -127,7 +126,7 @@ func WithReviewerLimits(l toolcall.ReviewerLimits) Option {
 	}
 }
 
-// WithLogger sets where the engine reports; the default discards.
+// WithLogger sets the logger; by default nothing is logged.
 func WithLogger(l *slog.Logger) Option { return func(c *config) error { c.log = l; return nil } }
 
 // WithMode sets the permission mode of all calls; the default is the mode of
@@ -140,14 +139,14 @@ func WithMode(m permission.Mode) Option {
 	}
 }
 
-// WithWorkingDirs sets the process directory and the working directories that
-// file tools' rules are about.
+// WithWorkingDirs sets the current directory and the working directories for the rules
+// of file tools.
 func WithWorkingDirs(cwd string, dirs ...string) Option {
 	return func(c *config) error { c.cwd, c.dirs = cwd, dirs; return nil }
 }
 
-// WithGrace sets how long a step that another replica owes may be late before
-// this one takes it; the default is 1 s.
+// WithGrace sets how long this engine waits for another replica to take a step before
+// it takes the step itself; the default is 1 s.
 func WithGrace(d time.Duration) Option {
 	return func(c *config) error {
 		if d <= 0 {
@@ -158,8 +157,8 @@ func WithGrace(d time.Duration) Option {
 	}
 }
 
-// WithKeep sets how many finished calls are kept in memory; the default is
-// 4096. What is forgotten is read from the journal when it is asked for.
+// WithKeep sets how many finished calls are kept in memory; the default is 4096. Others
+// are read from the journal when needed.
 func WithKeep(calls int) Option {
 	return func(c *config) error {
 		if calls < 0 {
@@ -170,15 +169,15 @@ func WithKeep(calls int) Option {
 	}
 }
 
-// How much work an engine takes on, see WithMaxOpen and WithMaxRunning.
+// Default limits, see WithMaxOpen and WithMaxRunning.
 const (
 	defaultMaxOpen    = 250_000
 	defaultMaxRunning = 4096
 )
 
-// WithMaxOpen sets how many calls of the space can be open: above it new calls are
-// refused with CodeOverloaded, because each open call takes memory. A proposal is taken
-// whole. Several engines can exceed it by what each records. The default is 250,000; 0: no limit.
+// WithMaxOpen sets how many calls of the space may be open. Beyond it new calls are refused
+// with CodeOverloaded, because each open call takes memory. A proposal is accepted or refused
+// as a whole. Several engines may together exceed the limit. The default is 250,000; 0 means no limit.
 func WithMaxOpen(calls int) Option {
 	return func(c *config) error {
 		if calls < 0 {
@@ -189,8 +188,8 @@ func WithMaxOpen(calls int) Option {
 	}
 }
 
-// WithMaxRunning sets how many local calls can run here: above it new calls are refused
-// with CodeOverloaded, but not those that running calls make. The default is 4096; 0: no limit.
+// WithMaxRunning sets how many local calls may run here. Beyond it new calls are refused with
+// CodeOverloaded, except those that running calls make. The default is 4096; 0 means no limit.
 func WithMaxRunning(calls int) Option {
 	return func(c *config) error {
 		if calls < 0 {
@@ -201,9 +200,9 @@ func WithMaxRunning(calls int) Option {
 	}
 }
 
-// WithReminders repeats the hint of an open approval request about which nothing was
-// said for so long, again and again; 0, the default, never does. A reminder has
-// the sequence of the hint before it.
+// WithReminders repeats the hint of an open approval request whenever the request has not
+// changed for this long; 0, the default, never does. A reminder has the same sequence as the
+// hint before it.
 func WithReminders(every time.Duration) Option {
 	return func(c *config) error {
 		if every < 0 {
@@ -218,48 +217,48 @@ func WithReminders(every time.Duration) Option {
 // cancels them; the default is 10 s.
 func WithDrain(d time.Duration) Option { return func(c *config) error { c.drain = d; return nil } }
 
-// WithVersion is what Info reports as the program's version.
+// WithVersion sets the program version that Info reports.
 func WithVersion(v string) Option { return func(c *config) error { c.version = v; return nil } }
 
-// WithPolicyError gives Info the present load error of the policy, if any.
+// WithPolicyError lets Info report the current load error of the policy, if any.
 func WithPolicyError(f func() error) Option {
 	return func(c *config) error { c.policyErr = f; return nil }
 }
 
-// WithReadiness gives Info why the journal takes no new calls now, if it does not. It
-// must answer at once.
+// WithReadiness lets Info report why the journal takes no new calls now, if it does not. f
+// must return at once.
 func WithReadiness(f func() error) Option {
 	return func(c *config) error { c.notReady = f; return nil }
 }
 
-// WithPolicyStatus gives PolicyStatus what the policy has to say; without it, the reply
-// names the policy in force and nothing else.
+// WithPolicyStatus sets what answers PolicyStatus; without it, the reply only names the
+// policy in force.
 func WithPolicyStatus(f func() (api.PolicyStatusReply, error)) Option {
 	return func(c *config) error { c.policyStatus = f; return nil }
 }
 
-// WithPolicyText gives PolicyText the text of the policies that are or were in force; ""
-// names the one in force, and false says that there is none. Without it there is none.
+// WithPolicyText sets what answers PolicyText with the text of current and past policies. ""
+// names the one in force, and false reports that there is none. Without f there is none.
 func WithPolicyText(f func(bundle string) (api.PolicyTextReply, bool, error)) Option {
 	return func(c *config) error { c.policyText = f; return nil }
 }
 
-// Proofs proves what a journal has; bus.Proofs implements it.
+// Proofs proves the contents of a journal; bus.Proofs implements it.
 type Proofs interface {
-	// ProofStatus says how far the journal is signed; with verify, it begins to verify it.
+	// ProofStatus reports how far the journal is signed; with verify, it starts verifying it.
 	ProofStatus(ctx context.Context, verify bool) (api.ProofStatusReply, error)
 	// MakeReceipt makes the receipt of a call, without what rules redact.
 	MakeReceipt(ctx context.Context, key toolcall.Key) ([]byte, error)
-	// CheckReceipt gives its verdict about a receipt.
+	// CheckReceipt returns the verdict about a receipt.
 	CheckReceipt(receipt []byte) (api.CheckReceiptReply, error)
 }
 
-// WithSnapshots lets the engine begin where a snapshot ends, and keep one.
+// WithSnapshots lets the engine start from a snapshot, and keep one.
 func WithSnapshots(s Snapshots) Option {
 	return func(c *config) error { c.snapshots = s; return nil }
 }
 
-// WithProofs gives the engine what proves its journal; without it, nothing is proved.
+// WithProofs sets what proves the journal; without it, nothing can be proved.
 func WithProofs(p Proofs) Option {
 	return func(c *config) error { c.proofs = p; return nil }
 }
@@ -267,7 +266,7 @@ func WithProofs(p Proofs) Option {
 // noProofs is the Proofs of an engine without checkpoints.
 type noProofs struct{}
 
-var errNoProofs = &message.Error{Code: message.CodeUnavailable, What: "this engine signs no checkpoints", Hint: "use a server of askance serve"}
+var errNoProofs = &message.Error{Code: message.CodeUnavailable, What: "this engine signs no checkpoints", Hint: "use an engine of askance serve"}
 
 func (noProofs) ProofStatus(context.Context, bool) (api.ProofStatusReply, error) {
 	return api.ProofStatusReply{}, errNoProofs
@@ -290,7 +289,7 @@ func (noSignals) Beat(string, string, toolcall.HeartbeatRequest) {}
 
 func (noSignals) Progress(*toolcall.Call, toolcall.ProgressRequest) {}
 
-// noExecutor runs nothing.
+// noExecutor is the Executor of an engine without local tools.
 type noExecutor struct{}
 
 func (noExecutor) Has(string) bool { return false }
@@ -300,18 +299,18 @@ func (noExecutor) Run(_ context.Context, inv toolcall.Invocation, _ func(string)
 		Output: message.Content{Text: "no executor"}}
 }
 
-// Signer has the keys that grants are signed with. Its methods are called from
-// many goroutines and must not block.
+// Signer holds the keys that sign grants. Its methods are called from many goroutines
+// and must not block.
 type Signer interface {
-	// SigningKey is the key that signs now.
+	// SigningKey is the current signing key.
 	SigningKey() ed25519.PrivateKey
-	// InForce reports whether grants of the key with this id are good: no worker may
-	// start a call by any other grant.
+	// InForce reports whether grants of the key with this id are valid: workers must not
+	// start a call with any other grant.
 	InForce(id string) bool
 }
 
-// oneKey is a Signer whose key never changes. Grants of other keys it leaves to
-// the workers to judge.
+// oneKey is a Signer whose key never changes. It leaves grants of other keys to the
+// workers to judge.
 type oneKey ed25519.PrivateKey
 
 // SigningKey implements Signer.
@@ -320,25 +319,25 @@ func (k oneKey) SigningKey() ed25519.PrivateKey { return ed25519.PrivateKey(k) }
 // InForce implements Signer.
 func (oneKey) InForce(string) bool { return true }
 
-// Directory knows which groups people are in. Groups is called from many
-// goroutines, with a principal that a transport has authenticated, when an
-// approval request can be answered by groups, and when rules may read the groups of
-// a requester; it must return soon after ctx ends. An error, or an answer after ctx
-// ended, means no groups: the person may still answer as themselves.
+// Directory provides the groups of people. Groups is called from many goroutines, with a
+// principal that a transport has authenticated, when groups may respond to an approval
+// request or rules may read a requester's groups. It must return soon after ctx ends. An
+// error, or a return after ctx ended, means no groups: the person may still respond
+// individually.
 type Directory interface {
 	Groups(ctx context.Context, by toolcall.Principal) (Membership, error)
 }
 
-// Membership is a person's groups, and where they come from: it is kept with
-// the vote or the call. Without groups and source it is not known. No group has an
-// empty name.
+// Membership is a person's groups and their source, which are stored with the vote or
+// the call. Without groups and source the membership is unknown. Groups with an empty
+// name are ignored.
 type Membership struct {
 	Groups []string
 	Source string // such as "file" or "oidc"
 }
 
-// StaticDirectory has the groups of each person by name. It must not be
-// changed while an engine uses it.
+// StaticDirectory maps each person to their groups. It must not be changed while an
+// engine uses it.
 type StaticDirectory map[string][]string
 
 // Groups implements Directory.
@@ -346,8 +345,8 @@ func (d StaticDirectory) Groups(_ context.Context, by toolcall.Principal) (Membe
 	return Membership{Groups: d[by.Name], Source: "static"}, nil
 }
 
-// WithDirectory sets who knows the groups of people. Without one no person is in
-// any group.
+// WithDirectory sets the source of people's groups. Without one no person is in any
+// group.
 func WithDirectory(d Directory) Option {
 	return func(c *config) error {
 		if d == nil {
@@ -358,11 +357,11 @@ func WithDirectory(d Directory) Option {
 	}
 }
 
-// maxRequesterGroups bounds the groups that records of a call carry, in bytes.
+// maxRequesterGroups bounds the groups that a call's records carry, in bytes.
 const maxRequesterGroups = 8 << 10
 
-// noteRequester notes the groups of the requester with their calls where rules may
-// read them. Rules that need groups which are not known fail closed.
+// noteRequester stores the requester's groups with their calls if rules may read them.
+// Rules that need unknown groups fail closed.
 func (c *core) noteRequester(ctx context.Context, by toolcall.Principal, calls []*toolcall.Call) {
 	if !c.policy.ReadsGroups() {
 		return
@@ -376,7 +375,7 @@ func (c *core) noteRequester(ctx context.Context, by toolcall.Principal, calls [
 	case err != nil || source == "" && len(groups) == 0: // no directory, and no credentials that name groups
 		return
 	case size > maxRequesterGroups:
-		c.log.Warn("the requester is in too many groups for conditions on groups", "by", by.String(), "bytes", size, "limit", maxRequesterGroups)
+		c.log.Warn("the requester is in too many groups: conditions on groups cannot use them", "by", by.String(), "bytes", size, "limit", maxRequesterGroups)
 		return
 	}
 	for _, call := range calls {
@@ -384,10 +383,10 @@ func (c *core) noteRequester(ctx context.Context, by toolcall.Principal, calls [
 	}
 }
 
-// directoryTime is how long a directory may take.
+// directoryTime bounds one lookup in the directory.
 const directoryTime = 2 * time.Second
 
-// groupsOf asks the directory; a failure there gives no groups.
+// groupsOf asks the directory; if that fails, there are no groups.
 func (c *core) groupsOf(ctx context.Context, by toolcall.Principal) (groups []string, source string, err error) {
 	if c.cfg.directory == nil {
 		return nil, "", nil
@@ -399,7 +398,7 @@ func (c *core) groupsOf(ctx context.Context, by toolcall.Principal) (groups []st
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		c.log.Warn("the groups of a person are not known", "by", by.String(), "error", err)
+		c.log.Warn("cannot look up the groups of a person", "by", by.String(), "error", err)
 		return nil, "", err
 	}
 	groups = slices.DeleteFunc(slices.Clone(m.Groups), func(g string) bool { return g == "" })
@@ -407,26 +406,26 @@ func (c *core) groupsOf(ctx context.Context, by toolcall.Principal) (groups []st
 	return slices.Compact(groups), m.Source, nil
 }
 
-// Tool is what the engine knows of a tool. The zero values of the durations
-// mean the defaults named at each.
+// Tool is the configuration of a tool. Zero durations mean the defaults named at each
+// field.
 type Tool struct {
 	permission.Tool // name, schema, annotations and the tool's own check
 
 	Description string
-	// Summary is the template of what a call does, such as "Refund {cents} cents of order
-	// {order}"; see [CheckSummary]. "": its kind and arguments tell.
+	// Summary is the template that describes a call, such as "Refund {cents} cents of order
+	// {order}"; see [CheckSummary]. If it is empty, kind and arguments describe the call.
 	Summary   string
 	Placement toolcall.Placement // default local
-	// ConcurrencySafe tools of one proposal run independently; the others run
-	// serially, as AgentScope does it.
+	// ConcurrencySafe tools of one proposal run independently; the others run serially,
+	// as in AgentScope.
 	ConcurrencySafe bool
 
-	Lease        time.Duration // an owner silent for so long counts as dead; default 10 s, at least MinLease
-	Timeout      time.Duration // longest run of one attempt; 0: none
-	OfferTimeout time.Duration // an unstarted item is offered again after this; default 10 min
-	QueueTimeout time.Duration // unstarted for so long, the call is handed to a person; 0: waits for ever
-	MaxAttempts  int           // of an idempotent tool, then it is a dead letter; default 3
-	Backoff      time.Duration // before attempt 2; doubles with each further one; default 1 s
+	Lease        time.Duration // an owner that is silent for this long counts as dead; default 10 s, at least MinLease
+	Timeout      time.Duration // longest run of one attempt; 0 means no limit
+	OfferTimeout time.Duration // an unstarted task is offered again after this; default 10 min
+	QueueTimeout time.Duration // a call unstarted for this long is blocked; 0 means that it waits forever
+	MaxAttempts  int           // for an idempotent tool, before the call becomes a dead letter; default 3
+	Backoff      time.Duration // before attempt 2; doubles for each further one; default 1 s
 }
 
 // Defaults of Tool.
@@ -436,16 +435,16 @@ const (
 	DefaultMaxAttempts  = 3
 	DefaultBackoff      = time.Second
 
-	// MinLease is the shortest lease: an engine notices its own pauses from 200 ms
-	// on, and the owner beats four times in a lease.
+	// MinLease is the shortest lease: an engine notices its own pauses only from 200 ms,
+	// and the owner sends four heartbeats per lease.
 	MinLease = toolcall.MinLease
 
 	maxOfferTimeout = 6 * time.Hour
 	maxBackoff      = 5 * time.Minute
 )
 
-// CheckSummary refuses a template that names an argument which the schema does not
-// declare, or that cannot be read. "" is no template.
+// CheckSummary refuses a template that cannot be parsed, or that names an argument which
+// the schema does not declare. "" is no template.
 func CheckSummary(text string, s *permission.Schema) error {
 	if text == "" {
 		return nil
@@ -454,10 +453,10 @@ func CheckSummary(text string, s *permission.Schema) error {
 	return err
 }
 
-// CheckLease refuses a lease that heartbeats cannot keep. Zero is the default.
+// CheckLease refuses a lease too short for heartbeats. Zero means the default.
 func CheckLease(lease time.Duration) error {
 	if lease > 0 && lease < MinLease {
-		return fmt.Errorf("the lease %s is too short for heartbeats to keep it; use %s or more", lease, MinLease)
+		return fmt.Errorf("the lease %s is too short for heartbeats; use %s or more", lease, MinLease)
 	}
 	return nil
 }
@@ -481,17 +480,17 @@ func (t Tool) withDefaults() Tool {
 	return t
 }
 
-// offerFor grows with each fruitless offer, so that a call that waits for days
-// writes few event records.
+// offerFor is how long an offer lasts. It grows with each fruitless offer, so that a call
+// that waits for days writes few event records.
 func (t Tool) offerFor(offers int) time.Duration {
 	return schedule.Double(t.OfferTimeout, offers, max(t.OfferTimeout, maxOfferTimeout))
 }
 
-// backoffAfter is the pause before the attempt after number n.
+// backoffAfter is the pause after attempt n.
 func (t Tool) backoffAfter(n int) time.Duration {
 	return schedule.Double(t.Backoff, n-1, max(t.Backoff, maxBackoff))
 }
 
-// heartbeatInterval is how often an owner is asked to give a sign of life: three may
-// be lost before the lease is.
+// heartbeatInterval is how often an owner sends heartbeats: three may be lost before the
+// lease is.
 func heartbeatInterval(lease time.Duration) time.Duration { return max(lease/4, time.Millisecond) }

@@ -9,19 +9,19 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Policy decides about calls. *permission.Bundle and *permission.Live are
-// policies. Decide must never return allow for what it could not decide.
+// Policy decides about calls. *permission.Bundle and *permission.Live implement it. Decide
+// must never return allow for what it could not decide.
 type Policy interface {
 	Decide(ctx context.Context, r permission.Request) permission.Decision
-	// Denied reports whether a deny rule in force now is about the call: asked
+	// Denied reports whether a deny rule that is now in force denies the call. It is asked
 	// again before a call that was allowed under an older bundle begins.
 	Denied(ctx context.Context, r permission.Request) (permission.Decision, bool)
 	// Hash is the content hash of the bundle in force.
 	Hash() string
 
-	// What else the engine needs to know is part of every policy: a wrapper that
-	// left one of these out would show what is to be hidden, or forget what holds
-	// a standing approval back.
+	// The other methods that the engine needs are part of every policy: a wrapper without
+	// one of them would show what must be hidden, or forget what limits a standing
+	// approval.
 	Rememberer
 	Redactor
 	GroupReader
@@ -29,43 +29,43 @@ type Policy interface {
 	Explainer
 }
 
-// Rememberer says for which calls a standing approval answers. Every Policy does.
+// Rememberer decides for which calls a standing approval answers. Every Policy does.
 type Rememberer interface {
-	// Covers reports whether remembered allow rules cover a call; nil: they do.
+	// Covers returns nil if remembered allow rules cover a call.
 	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
-	// Values gives what a call has at each of the paths.
+	// Values returns the call's values at each of the paths.
 	Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error)
 }
 
-// Redactor says beforehand whether rules hide anything: then arguments that a
-// runtime streams are not shown until their call is decided. Every Policy does.
+// Redactor reports in advance whether rules hide anything. If so, arguments that a runtime
+// streams are not shown until their call is decided. Every Policy does.
 type Redactor interface {
 	// Redacts reports whether a rule in force may hide a part of arguments.
 	Redacts() bool
 }
 
-// GroupReader says beforehand whether rules may read the groups of the requester: the
-// directory is asked for them only then. Every Policy does.
+// GroupReader reports in advance whether rules may read the requester's groups. Only then
+// is the directory asked. Every Policy does.
 type GroupReader interface {
 	ReadsGroups() bool
 }
 
-// CountReader says beforehand whether rules may read how many calls the run has: only
-// then the journal is asked for what the engine has forgotten. Every Policy does.
+// CountReader reports in advance whether rules may read the number of calls in the run.
+// Only then is the journal asked about forgotten calls. Every Policy does.
 type CountReader interface {
 	ReadsCallsThisRun() bool
 }
 
-// Explainer tells how a decision comes about.
+// Explainer explains how a decision comes about.
 type Explainer interface {
-	// Explain decides about a call as Decide does and gives the reasons, rule by
-	// rule. What rules redact of the arguments is not in it.
+	// Explain decides about a call like Decide and gives the reasons, rule by rule. It
+	// leaves out the arguments that rules redact.
 	Explain(ctx context.Context, r permission.Request) *permission.Explanation
 }
 
-// Duties are what this engine carries out of the requirements of rules. Give
-// them to the policy as permission.Options.Enforced: rules that need more are
-// refused then, instead of being weaker than they read.
+// Duties are the requirements of rules that this engine carries out. Pass them to the
+// policy as permission.Options.Enforced: rules that need more are then refused, instead
+// of being weaker than they read.
 func Duties() []permission.Duty {
 	return []permission.Duty{
 		permission.DutyUsers, permission.DutyGroups, permission.DutyExcludeRequester, permission.DutyExcludeEditor, permission.DutyQuorum, permission.DutySigned,
@@ -75,8 +75,8 @@ func Duties() []permission.Duty {
 	}
 }
 
-// dutiful denies what a policy allows or asks under conditions that the engine
-// does not meet: a policy compiled for other duties must not become weaker.
+// dutiful denies what a policy allows or asks under requirements that the engine does not
+// carry out: a policy compiled for other duties must not become weaker.
 type dutiful struct {
 	Policy
 	met []permission.Duty
@@ -108,7 +108,7 @@ func (p dutiful) Explain(ctx context.Context, r permission.Request) *permission.
 	return x
 }
 
-// unmetDuties are the duties of a decision that the engine does not carry out.
+// unmetDuties returns the duties of a decision that the engine does not carry out.
 func (p dutiful) unmetDuties(d permission.Decision) []string {
 	var out []string
 	for _, duty := range d.Duties() {

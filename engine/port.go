@@ -12,16 +12,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Port is the engine as one principal sees it. It implements Client and
-// WorkerClient: Call checks that the principal's role may use the operation.
-// All methods may be called from many goroutines.
+// Port is the engine as one principal sees it. It implements Client and WorkerClient: Call
+// checks that the principal's role may use the operation. All methods may be called from
+// many goroutines.
 type Port struct {
 	api.Methods
 	api.WorkerMethods
 	e      *Engine
 	by     toolcall.Principal
-	queues []toolcall.Queue // of a worker; none: any
-	relays bool             // passes heartbeats on, which only this engine hears
+	queues []toolcall.Queue // of a worker; any if empty
+	relays bool             // forwards heartbeats, which only this engine receives
 }
 
 var (
@@ -29,8 +29,8 @@ var (
 	_ WorkerClient = (*Port)(nil)
 )
 
-// As gives the engine to an authenticated principal. The caller vouches for
-// the principal: its name must come from a transport that established it.
+// As returns the engine for an authenticated principal. The caller vouches for the
+// principal: its name must come from a transport that authenticated it.
 func (e *Engine) As(by toolcall.Principal) *Port {
 	if by.Auth == "" {
 		by.Auth = "in-process"
@@ -40,7 +40,7 @@ func (e *Engine) As(by toolcall.Principal) *Port {
 	return p
 }
 
-// Worker is As for a worker that may act only for one queue.
+// Worker is As for a worker that may act for only one queue.
 func (e *Engine) Worker(by toolcall.Principal, queue toolcall.Queue) *Port {
 	p := e.As(by)
 	if queue.Tool != "" {
@@ -49,16 +49,16 @@ func (e *Engine) Worker(by toolcall.Principal, queue toolcall.Queue) *Port {
 	return p
 }
 
-// RemoteWorker is As for a worker that may act only for some queues, and whose requests
-// no other engine hears, as over HTTP. Without a queue it may do nothing.
+// RemoteWorker is As for a worker that may act for only some queues, and whose requests
+// no other engine receives, as over HTTP. Without queues it may do nothing.
 func (e *Engine) RemoteWorker(by toolcall.Principal, queues []toolcall.Queue) *Port {
 	p := e.As(by)
-	p.queues, p.relays = append([]toolcall.Queue{{}}, queues...), true // the zero queue is no call's
+	p.queues, p.relays = append([]toolcall.Queue{{}}, queues...), true // no call has the zero queue
 	return p
 }
 
-// checkRight checks the principal's role, its name, the request's version, and that
-// the engine works.
+// checkRight checks the principal's role and name, the request's version, and that the
+// engine works.
 func (p *Port) checkRight(ctx context.Context, op *api.Operation, request any) error {
 	switch {
 	case p.by.Name == "" || len(p.by.Name) > toolcall.MaxIDBytes:
@@ -70,13 +70,13 @@ func (p *Port) checkRight(ctx context.Context, op *api.Operation, request any) e
 	case p.e.store.Following().Err() != nil:
 		return p.e.blindError(op.Name)
 	case ctx.Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was given up", Hint: "try again", Err: context.Cause(ctx)}
+		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was canceled", Hint: "try again", Err: context.Cause(ctx)}
 	}
 	return checkVersion(op.Name, op.Version(request))
 }
 
-// checkVersion refuses requests of a version that this engine does not speak:
-// it would overlook what they say. A request that names none is of version 1.
+// checkVersion refuses requests of a version that this engine does not support, because it
+// would ignore parts of them. A request without a version has version 1.
 func checkVersion(op string, v int) error {
 	if v < 0 || v > 1 {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("request version %d is unknown", v), Hint: "this engine speaks version 1"}
@@ -87,7 +87,7 @@ func checkVersion(op string, v int) error {
 // handler carries out an operation for a principal who may use it.
 type handler func(ctx context.Context, p *Port, request any) (any, error)
 
-// handlers have one for each operation of the table.
+// handlers has one handler for each operation of the table.
 var handlers = map[string]handler{
 	api.Propose.Name:   handlerOf(api.Propose, (*Port).propose),
 	api.Wait.Name:      handlerOf(api.Wait, (*Port).wait),
@@ -120,7 +120,7 @@ var handlers = map[string]handler{
 	}),
 	api.CheckReceipt.Name: handlerOf(api.CheckReceipt, func(p *Port, _ context.Context, r api.CheckReceiptRequest) (api.CheckReceiptReply, error) {
 		if len(r.Receipt) > api.MaxCheckedReceipt {
-			return api.CheckReceiptReply{}, &message.Error{Code: message.CodeTooLarge, What: "the receipt is larger than an engine checks", Hint: "use askance audit check"}
+			return api.CheckReceiptReply{}, &message.Error{Code: message.CodeTooLarge, What: "the receipt is too large for an engine to check", Hint: "use askance audit check"}
 		}
 		return p.e.cfg.proofs.CheckReceipt(r.Receipt)
 	}),
@@ -154,11 +154,11 @@ func handlerOf[Req, Rep any](op api.Op[Req, Rep], do func(*Port, context.Context
 	}
 }
 
-// Call carries an operation out if the principal may use it.
+// Call carries out an operation if the principal may use it.
 func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	do, ok := handlers[op.Name]
 	if !ok {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the engine does not have this operation", Hint: "use an engine and a client of one version"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the engine does not have this operation", Hint: "use the same version of engine and client"}
 	}
 	if err := p.checkRight(ctx, op, request); err != nil {
 		return nil, err
@@ -291,27 +291,26 @@ func (p *Port) revokeStandingApproval(ctx context.Context, r toolcall.RevokeStan
 	return p.e.standing.Revoke(ctx, p.by, r)
 }
 
-// What rules redact is seen by the runtime that proposed the call and by
-// the worker that runs it. All others get the redacted call, in replies, events
-// and errors alike.
+// Only the runtime that proposed a call and the worker that runs it see what rules
+// redact. All others get the redacted call, in replies, events and errors alike.
 
-// seesAll reports whether the principal sees what rules redact. A runtime sees
-// no calls but its own.
+// seesAll reports whether the principal sees what rules redact. A runtime sees only its
+// own calls.
 func (p *Port) seesAll() bool {
 	return p.by.Role == toolcall.RoleRuntime || p.by.Role == toolcall.RoleEngine
 }
 
-// showCall gives a call to the principal: as much as they may see, and a copy,
-// so that no caller writes into the engine's view.
+// showCall returns a copy of a call with as much as the principal may see. It is a copy so
+// that no caller changes the engine's view.
 func (p *Port) showCall(c *toolcall.Call) *toolcall.Call {
 	return p.e.showCall(c, p.seesAll())
 }
 
-// Show gives a call as people see it who are no runtime, with its phase, its summary and
-// its risk: for surfaces that read records.
+// Show returns a call as people other than its runtime see it, with its phase, its summary
+// and its risk, for surfaces that read records.
 func (e *Engine) Show(c *toolcall.Call) *toolcall.Call { return e.showCall(c, false) }
 
-// showCall is the only place that sets what replies say of a call and records do not.
+// showCall is the only place that sets the fields which replies have and records do not.
 func (c *core) showCall(call *toolcall.Call, all bool) *toolcall.Call {
 	call = c.clocks.Mark(call)
 	redacted := call.Redacted()
@@ -324,12 +323,12 @@ func (c *core) showCall(call *toolcall.Call, all bool) *toolcall.Call {
 	return seen
 }
 
-// summarizeCall says what a call would do, as people see it: also to its runtime, which may
-// pass it on.
+// summarizeCall describes what a call would do, without what people may not see. That holds
+// for the runtime's summary, too, because the runtime may pass it on.
 func (c *core) summarizeCall(call, redacted *toolcall.Call) (line string, risk []string) {
 	t, known := c.lines[call.Tool]
 	if !known && call.Definition != nil {
-		if declared := c.view.Tool(call.Definition.Hash); declared != nil { // it has no template: a runtime's words are a claim
+		if declared := c.view.Tool(call.Definition.Hash); declared != nil { // no template: a runtime's own description is only a claim
 			d := c.definitions.compileDefinition(declared)
 			t = summary.Tool{Schema: d.Schema, Claims: d.Claims}
 		}
@@ -343,7 +342,7 @@ func (c *core) summarizeCall(call, redacted *toolcall.Call) (line string, risk [
 	return summary.Line(t, redacted), summary.Risk(t, redacted)
 }
 
-// showCalls is showCall for several.
+// showCalls is showCall for several calls.
 func (p *Port) showCalls(calls []*toolcall.Call) []*toolcall.Call {
 	out := make([]*toolcall.Call, 0, len(calls))
 	for _, c := range calls {
@@ -361,7 +360,7 @@ func (p *Port) showOne(c *toolcall.Call, err error) (*toolcall.Call, error) {
 	return p.showCall(c), nil
 }
 
-// showError is an error with as much of its call as the principal may see.
+// showError reduces the call in an error to what the principal may see.
 func (p *Port) showError(err error) error {
 	e, is := errors.AsType[*message.Error](err)
 	if !is || e.Call == nil {
@@ -374,17 +373,16 @@ func (p *Port) showError(err error) error {
 	return &out
 }
 
-// shownText is a line that a worker says about a call as those see it who may
-// not see what rules redact: literal repetitions of hidden values are removed.
+// shownText returns a worker's text about a call for people who may not see what rules
+// redact: it removes literal repetitions of hidden values.
 func shownText(c *toolcall.Call, text string) string {
 	said := c.Clone()
 	said.Cause, said.Result = "", &message.ToolResultBlock{Output: message.Content{Text: text}}
 	return said.Redacted().Result.Output.Text
 }
 
-// ListAll reads the pages of a list, one after the other, until there are no
-// more. most, if it is above 0, bounds it: no page is read once there are so many
-// calls. On an error there are none.
+// ListAll reads all pages of a list. If most is positive, it stops reading pages once it has
+// that many calls. On an error it returns none.
 func ListAll(ctx context.Context, c Client, r toolcall.ListRequest, most int) ([]*toolcall.Call, error) {
 	var out []*toolcall.Call
 	for {

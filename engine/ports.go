@@ -8,81 +8,79 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Journal is the one durable store: an ordered log of event records and streamed
-// events. NewMemory in this package and bus.Journal on JetStream implement
-// it; engine/journaltest holds both to the same contract. All methods may be
-// called from many goroutines at once.
+// Journal is the one durable store: an ordered log of event records and streamed events.
+// NewMemory in this package and bus.Journal on JetStream implement it, and
+// engine/journaltest tests both against the same contract. All methods may be called from
+// many goroutines at once.
 type Journal interface {
 	// Append stores f as the next event record of its entity (f.Key()) if the entity's last
-	// event record has sequence prev (0: the entity is empty), and returns its sequence.
-	// It returns only when the event record is durable as the journal's Durability says.
+	// event record has sequence prev (0 if the entity is empty), and returns its sequence.
+	// It returns only once the event record is as durable as Durability states.
 	// It sets f.Prev, the link to the event record before.
 	//
-	// Errors: ErrConflict (message) when the entity has moved on, nothing was
-	// written; ErrFull, ErrTooLarge, ErrUnavailable: nothing was written;
-	// ErrUnknownOutcome: it cannot be told whether it was (the caller reads the
-	// entity's last event record and compares its ID; with toolcall.ErrUnsynced that
-	// proves nothing).
+	// Errors: ErrConflict (message) if the entity has changed, and nothing was written;
+	// ErrFull, ErrTooLarge, ErrUnavailable: nothing was written; ErrUnknownOutcome: the
+	// record may have been written (the caller reads the entity's last event record and
+	// compares its ID; with toolcall.ErrUnsynced even that proves nothing).
 	Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
 	// Last reads an entity's last event record from the journal itself, never from a
-	// lagging copy. ErrNotFound when the entity is empty.
+	// lagging copy. It returns ErrNotFound if the entity is empty.
 	Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error)
 	// History reads all event records of one entity, oldest first.
 	History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error)
-	// AppendEvent stores streamed events of a runtime, in order, without
-	// compare-and-swap, and returns the last one's sequence. On an error some of
-	// them may be stored; the very same event sent again may be stored once.
+	// AppendEvent stores streamed events of a runtime, in order, without compare-and-swap,
+	// and returns the sequence of the last one. On an error some of them may be stored. If
+	// the identical event is sent again, it may be stored only once.
 	AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error)
-	// Read returns up to limit records of a session (event records of all its entities and
-	// events) with sequences above after, in order. last is the sequence up to
-	// which the journal was looked through: the cursor to go on from.
+	// Read returns up to limit records of a session (event records of all its entities,
+	// and streamed events) with sequences above after, in order. last is the sequence up
+	// to which the journal was searched, the cursor to continue from.
 	Read(ctx context.Context, session toolcall.Key, after uint64, limit int) (records []toolcall.JournalEntry, last uint64, err error)
-	// CountCalls counts the calls of a reply: every one whose first event record has a
-	// sequence up to through, and maybe later ones.
+	// CountCalls counts the calls of a reply: all whose first event record has a sequence up
+	// to through, and possibly later ones.
 	CountCalls(ctx context.Context, reply toolcall.Key) (calls int, through uint64, err error)
-	// Watch delivers every record with a sequence above after to sink, in order
-	// and from one goroutine, first the past, then what comes. It returns when
-	// ctx ends (with its cause) or the journal cannot go on; it survives
-	// reconnects on its own and never leaves a gap.
+	// Watch delivers every record with a sequence above after to sink, in order and from
+	// one goroutine: first past records, then new ones. It returns when ctx ends (with its
+	// cause) or the journal fails. It reconnects on its own and never leaves a gap.
 	Watch(ctx context.Context, after uint64, sink Sink) error
-	// EnsureQueue prepares what workers of a queue need to receive tasks,
-	// before the first is submitted. Idempotent and cheap after the first time.
+	// EnsureQueue prepares what workers of a queue need to receive tasks, before the first
+	// is submitted. It is idempotent, and cheap after the first time.
 	EnsureQueue(ctx context.Context, queue toolcall.Queue) error
-	// Durability names what Append's return means: memory, cached, fsynced or
-	// quorum.
+	// Durability describes what has happened when Append returns: memory, cached,
+	// fsynced or quorum.
 	Durability() string
 }
 
-// Snapshots keep what an engine knew of its journal at one sequence, so that the next
-// one reads only what was written later. A snapshot names records and repeats none: what
-// an engine decides by comes from the journal.
+// Snapshots stores what an engine knew of its journal at one sequence, so that the next
+// engine reads only what was written later. A snapshot names records but does not repeat
+// them: decisions are based on the journal.
 type Snapshots interface {
-	// Load reads the newest snapshot that is certainly of this journal; nil: there is
-	// none. An error says why one cannot be used.
+	// Load reads the newest snapshot that certainly belongs to this journal, or nil if there
+	// is none. An error says why a snapshot cannot be used.
 	Load(ctx context.Context) ([]byte, error)
-	// Save replaces the snapshot by one that was taken at seq.
+	// Save replaces the snapshot with one that was taken at seq.
 	Save(ctx context.Context, seq uint64, snapshot []byte) error
-	// ReadRecords reads what the journal has at these sequences, which are in order. An
-	// archived record has Invalid with CodeArchived.
+	// ReadRecords reads the records at these sequences, which are in order. An archived
+	// record has Invalid with CodeArchived.
 	ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.JournalEntry, error)
-	// Check reads the journal through a sequence, slowly. It ends a journal that has lost
-	// records, and returns CodeDamaged.
+	// Check slowly reads the journal up to a sequence. If the journal has lost records,
+	// Check ends it and returns CodeDamaged.
 	Check(ctx context.Context, through uint64) error
 }
 
 // Sink receives records from Watch.
 type Sink = toolcall.Sink
 
-// Signals are best-effort messages outside the journal. Losing one costs time,
-// never correctness: a reader who needs the truth reads the journal.
+// Signals are best-effort messages outside the journal. Losing one costs time, never
+// correctness: a reader who needs certainty reads the journal.
 type Signals interface {
-	// Hint says that an approval request opened, changed or closed.
+	// Hint announces that an approval request opened, changed or closed.
 	Hint(c *toolcall.Call)
-	// Cancel asks a worker to stop an attempt before its next heartbeat says so.
+	// Cancel asks a worker to stop an attempt before its next heartbeat would tell it.
 	Cancel(queue toolcall.Queue, worker string, r toolcall.HeartbeatRequest, reason string)
 	// Beat tells other replicas that this engine's local attempt is alive.
 	Beat(tool, engine string, r toolcall.HeartbeatRequest)
-	// Progress passes a worker's progress line on to those who watch.
+	// Progress forwards a worker's progress line to watchers.
 	Progress(c *toolcall.Call, p toolcall.ProgressRequest)
 }
 
@@ -95,13 +93,12 @@ type Executor interface {
 	Run(ctx context.Context, inv toolcall.Invocation, progress func(text string)) message.ToolResultBlock
 }
 
-// Client is what a runtime, an approver's surface or an operator works with.
-// Engine.As gives it in process, bus.Client from another process; both behave
-// alike.
+// Client is what a runtime, an approver's surface or an operator works with. Engine.As
+// returns one in process, bus.Client one for another process; both behave alike.
 type Client = api.Client
 
-// WorkerClient is the engine's side of the worker protocol. Engine.As gives
-// it in process; over NATS the requests of executor's Transport arrive here.
+// WorkerClient is the engine's side of the worker protocol. Engine.As returns it in
+// process; over NATS the requests of executor's Transport arrive here.
 type WorkerClient interface {
 	Start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error)
 	Heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error)

@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// proposer takes the calls that runtimes propose.
+// proposer handles the calls that runtimes propose.
 type proposer struct {
 	*core
 	sessions  *sessions
@@ -27,7 +27,7 @@ type proposer struct {
 	responses *approve.Responses
 	keeper    *keeper
 
-	mu      sync.Mutex // guards what proposals on their way will add
+	mu      sync.Mutex // guards open and running: what proposals in progress will add
 	open    int
 	running int
 }
@@ -47,7 +47,7 @@ func (p *proposer) proposeCalls(ctx context.Context, by toolcall.Principal, r to
 	if err := p.placeCalls(ctx, r, calls); err != nil {
 		return nil, err
 	}
-	if len(calls) > 1 { // else nothing is written before the call itself
+	if len(calls) > 1 { // for one call, nothing is written before the call itself
 		if err := p.checkConflicts(ctx, by, calls); err != nil {
 			return nil, err
 		}
@@ -73,15 +73,15 @@ func (p *proposer) proposeCalls(ctx context.Context, by toolcall.Principal, r to
 	for i, c := range calls {
 		out[i], err = p.proposeOne(ctx, by, c, out[:i])
 		if release(c); err != nil {
-			return out[:i], err // what is stored stays stored; the same proposal again goes on
+			return out[:i], err // stored calls stay stored; the same proposal sent again continues
 		}
 	}
 	return out, nil
 }
 
-// checkConflicts refuses a proposal that has a call known with other content,
-// before anything of it is written. What others propose at the same moment is
-// met only when the call itself is written.
+// checkConflicts refuses a proposal if one of its calls is known with other content, before
+// any of it is written. A conflict with a concurrent proposal is noticed only when the
+// call itself is written.
 func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, calls []*toolcall.Call) error {
 	for _, c := range calls {
 		known, err := p.store.Call(ctx, c.Key)
@@ -91,7 +91,7 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 		if err != nil {
 			return err
 		}
-		if known.Runtime != by.Name { // whose content is not to be shown either
+		if known.Runtime != by.Name { // whose content must not be shown either
 			return foreignSessionError(c.Session)
 		}
 		if _, err := checkSameProposal(c, known); err != nil {
@@ -101,11 +101,11 @@ func (p *proposer) checkConflicts(ctx context.Context, by toolcall.Principal, ca
 	return nil
 }
 
-// reservePlaces refuses new calls while the engine has as much to do as it takes on, or keeps
-// their places, each until release, when its call is counted or was not recorded. A running
-// call is never refused a call of its own, because it would wait for itself.
+// reservePlaces refuses new calls while the engine is at its limits. Otherwise it reserves a
+// place for each until release, when the call is counted or was not recorded. A running call
+// may always make local calls, because it would otherwise wait for itself.
 func (p *proposer) reservePlaces(r toolcall.ProposeRequest, calls []*toolcall.Call) (release func(*toolcall.Call), err error) {
-	newLocal, kept := 0, map[message.CallID]int{} // of each new call: how many places of running calls
+	newLocal, kept := 0, map[message.CallID]int{} // running places reserved for each new call
 	for _, c := range calls {
 		if p.view.Call(c.Key) == nil {
 			kept[c.Call] = 0
@@ -125,10 +125,10 @@ func (p *proposer) reservePlaces(r toolcall.ProposeRequest, calls []*toolcall.Ca
 	defer p.mu.Unlock()
 	open, _, _ := p.view.Counts()
 	if open += p.open; p.cfg.maxOpen > 0 && open >= p.cfg.maxOpen {
-		return refuse(fmt.Sprintf("%d calls of this space are open, the limit is %d, and nothing was begun", open, p.cfg.maxOpen), "finish open calls, or raise --max-open")
+		return refuse(fmt.Sprintf("%d calls of this space are open, the limit is %d; nothing was started", open, p.cfg.maxOpen), "finish open calls, or raise --max-open")
 	}
 	if n := p.keeper.runs.count() + p.running; p.cfg.maxRunning > 0 && n >= p.cfg.maxRunning && r.Parent == nil && newLocal > 0 {
-		return refuse(fmt.Sprintf("%d local calls run, the limit is %d, and nothing was begun", n, p.cfg.maxRunning), "add engines or workers, or raise --max-running")
+		return refuse(fmt.Sprintf("%d local calls are running, the limit is %d; nothing was started", n, p.cfg.maxRunning), "add engines or workers, or raise --max-running")
 	}
 	p.open, p.running = p.open+len(kept), p.running+newLocal
 	return func(c *toolcall.Call) {
@@ -141,8 +141,8 @@ func (p *proposer) reservePlaces(r toolcall.ProposeRequest, calls []*toolcall.Ca
 	}, nil
 }
 
-// newCalls checks all calls and definitions of a proposal, before anything is looked
-// up or written.
+// newCalls checks all calls and definitions of a proposal, before anything is looked up
+// or written.
 func (p *proposer) newCalls(by toolcall.Principal, r toolcall.ProposeRequest) ([]*toolcall.Call, []*toolcall.DeclaredTool, error) {
 	declared, err := p.declareTools(r)
 	if err != nil {
@@ -181,11 +181,11 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 		case b.Name == "":
 			return nil, bad(message.CodeInvalid, at+": name is empty", "name the tool")
 		case len(b.Name) > toolcall.MaxIDBytes:
-			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: the tool's name has %d bytes, the limit is %d", at, len(b.Name), toolcall.MaxIDBytes), "name a tool that is known")
+			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: the tool's name has %d bytes, the limit is %d", at, len(b.Name), toolcall.MaxIDBytes), "use the name of a known tool")
 		case len(b.Input) > toolcall.MaxInputBytes:
 			return nil, bad(message.CodeTooLarge, fmt.Sprintf("%s: input has %d bytes, the limit is %d", at, len(b.Input), toolcall.MaxInputBytes), "pass large content by reference")
 		case b.State != "" && b.State != message.ToolCallPending:
-			return nil, bad(message.CodeInvalid, fmt.Sprintf("%s: state is %q", at, b.State), "a proposed call is pending; only askance moves it on")
+			return nil, bad(message.CodeInvalid, fmt.Sprintf("%s: state is %q", at, b.State), "a proposed call is pending; only askance changes its state")
 		case len(r.Agent) > toolcall.MaxIDBytes:
 			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), toolcall.MaxIDBytes), "shorten it")
 		}
@@ -205,7 +205,7 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 	return out, nil
 }
 
-// checkExternal refuses that a proposal takes a tool away from those who run it.
+// checkExternal refuses a proposal that declares a tool external which is run elsewhere.
 func (p *proposer) checkExternal(at, tool string) error {
 	if t, known := p.tools[tool]; known && t.Placement != toolcall.PlaceExternal {
 		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%s: the tool %s is not run by the runtime: its placement is %s", at, tool, t.Placement), Hint: "give the runtime's own tool another name"}
@@ -213,7 +213,7 @@ func (p *proposer) checkExternal(at, tool string) error {
 	return nil
 }
 
-// orderCalls gives each call of a proposal with an exclusive tool its order. Other
+// orderCalls sets the order of each call in a proposal with an exclusive tool. Other
 // proposals need none.
 func (p *proposer) orderCalls(calls []*toolcall.Call) {
 	isExclusive := func(c *toolcall.Call) bool { return !p.judge.IsSafe(c.Tool) }
@@ -228,8 +228,8 @@ func (p *proposer) orderCalls(calls []*toolcall.Call) {
 }
 
 // proposeOne writes the first event record of a call: proposed and, if it has no order,
-// decided and begun at once. Else the journal has to give it its place first. earlier are
-// the calls of the same proposal before it.
+// decided and begun at once. Otherwise it must first have its place in the journal. earlier
+// are the calls before it in the same proposal.
 func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *toolcall.Call, earlier []*toolcall.Call) (*toolcall.Call, error) {
 	defer p.enterStep()()
 	if known, err := p.knownCall(ctx, c.Key); err != nil {
@@ -269,9 +269,8 @@ func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *too
 	return next, nil
 }
 
-// knownCall gives the present state of a call that was proposed before, nil if
-// it seems new: the write will tell. What is new in an interrupted reply is
-// refused.
+// knownCall returns the current state of a call that was proposed before, or nil if it seems
+// new; the write will find out. A new call in an interrupted reply is refused.
 func (p *proposer) knownCall(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	known := p.view.Call(key)
 	if known != nil && !known.Open() {
@@ -282,25 +281,25 @@ func (p *proposer) knownCall(ctx context.Context, key toolcall.Key) (*toolcall.C
 	if known == nil && !over {
 		return nil, nil
 	}
-	known, err := p.store.LastCall(ctx, key) // the view may not have heard what became of it
+	known, err := p.store.LastCall(ctx, key) // the view may not have its latest state
 	if over && errors.Is(err, message.ErrNotFound) {
 		return nil, interruptedError(key)
 	}
 	return known, err
 }
 
-// checkSameProposal tells a repeated proposal from other content under the same
+// checkSameProposal tells a repeated proposal from one with other content under the same
 // ids.
 func checkSameProposal(c, known *toolcall.Call) (*toolcall.Call, error) {
 	if c.Proposal != known.Proposal {
 		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: toolcall.ErrorCall(known),
-			What: "the call " + string(c.Call) + " of this reply was proposed before with other content", Hint: "give the new call an id of its own"}
+			What: "the call " + string(c.Call) + " of this reply was proposed before with other content", Hint: "give the new call its own id"}
 	}
 	return known, nil
 }
 
-// writeFirst stores a call's first record, then reads the reply before anything
-// begins: an interrupt written meanwhile did not see this call.
+// writeFirst stores a call's first record, then reads the reply before anything begins: an
+// interrupt written meanwhile did not see this call.
 func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (*toolcall.Call, error) {
 	c := m.Call()
 	seq, sent, err := p.store.AppendFirst(ctx, m, by)
@@ -324,7 +323,7 @@ func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolc
 	if err == nil {
 		return p.update(ctx, "interrupt", c.Key, p.selfPrincipal(), closeInterrupted)
 	}
-	p.log.Warn("a call is on record and does not begin yet: its reply cannot be read", "call", c.Key.String(), "error", err)
+	p.log.Warn("a recorded call does not begin yet: its reply cannot be read", "call", c.Key.String(), "error", err)
 	p.runInBackground(func(ctx context.Context) { p.beginLater(ctx, m, sent) })
 	return c, nil
 }
@@ -351,8 +350,8 @@ func (p *proposer) beginLater(ctx context.Context, m *toolcall.Machine, sent tim
 	}
 }
 
-// preview decides calls with the current policy as a proposal would, each on its
-// own, and records nothing.
+// preview decides calls with the current policy as a proposal would, each independently,
+// and records nothing.
 func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error) {
 	if err := p.e.sessions.checkSession(ctx, p.by, r.Session); err != nil {
 		return api.PreviewReply{}, err
@@ -363,13 +362,13 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 	ctx, by := permission.WithTrial(ctx), p.by
 	key := toolcall.Key{Space: p.e.space, Session: r.Session}
 	session, seq := p.e.view.Session(key)
-	if seq == 0 { // it may be forgotten
+	if seq == 0 { // the view may have forgotten it
 		var err error
 		if session, _, err = p.e.store.LastSession(ctx, key); err != nil {
 			return api.PreviewReply{}, err
 		}
 	}
-	if by.Role != toolcall.RoleRuntime { // the rules see the runtime of the session
+	if by.Role != toolcall.RoleRuntime { // rules see the session's runtime
 		by = toolcall.Principal{Role: toolcall.RoleRuntime, Name: session.Runtime}
 	}
 	if r.Edit != nil {
@@ -417,11 +416,11 @@ func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.Previe
 	return out
 }
 
-// previewEdit says what an edit of an open approval request by a person would do.
+// previewEdit reports what a person's edit of an open approval request would do.
 func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api.PreviewRequest) (api.PreviewReply, error) {
 	key := toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: r.Edit.Call}
 	if by.Role == toolcall.RoleRuntime || len(r.Calls) > 0 {
-		return api.PreviewReply{}, &message.Error{Code: message.CodeInvalid, Op: api.Preview.Name, What: "edit is for a person, without other calls", Hint: "send it as the approver, and leave tool_calls out"}
+		return api.PreviewReply{}, &message.Error{Code: message.CodeInvalid, Op: api.Preview.Name, What: "edit is only for people, without other calls", Hint: "send it as the approver, and leave tool_calls out"}
 	}
 	if err := key.Validate(); err != nil {
 		return api.PreviewReply{}, err
@@ -431,7 +430,7 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 	case err != nil:
 		return api.PreviewReply{}, err
 	case c == nil:
-		return api.PreviewReply{}, &message.Error{Code: message.CodeNotFound, Op: api.Preview.Name, What: "no call " + key.String() + " is known", Hint: "list the calls of the session"}
+		return api.PreviewReply{}, &message.Error{Code: message.CodeNotFound, Op: api.Preview.Name, What: "no call " + key.String() + " exists", Hint: "list the calls of the session"}
 	}
 	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Edit: api.EditRefused}
 	if r.Edit.Digest != "" {
@@ -457,14 +456,14 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 		tally := after.Tally()
 		out.Edit, out.Needs = api.EditAsks, &tally
 	case message.ToolCallFinished:
-		out.Refused = "the policy denies the call by now"
+		out.Refused = "the policy now denies the call"
 	default:
 		out.Edit = api.EditRuns
 	}
 	return api.PreviewReply{Bundle: p.policy.Hash(), Calls: []api.PreviewedCall{out}}, nil
 }
 
-// couldSpend reports why a standing approval could not be used for a call.
+// couldSpend returns why a standing approval could not be used for a call, or nil.
 func couldSpend(_ context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
 	_, err := l.Spend(c.Key, c.Input, amount, baseNow().At)
 	return err

@@ -47,7 +47,7 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	}
 	for _, o := range r.Outcomes {
 		if !slices.Contains(toolcall.Ends(), o) {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "no call ends by " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "no call ends with " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
 		}
 	}
 	if r.Newest {
@@ -57,12 +57,12 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	switch {
 	case err != nil:
 		return toolcall.ListReply{}, err
-	case r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() && r.Sort != toolcall.SortChanged: // recent changes are in memory
+	case r.Session == "" && view.WantsFinished(r) && q.view.HasForgotten() && r.Sort != toolcall.SortChanged: // for SortChanged, recent changes are in memory
 		return q.listPastCalls(ctx, list, r)
 	}
 	session := toolcall.Key{Space: q.space, Session: r.Session}
 	switch {
-	case r.Session != "" && view.WantsFinished(r): // the view forgets
+	case r.Session != "" && view.WantsFinished(r): // the view may have forgotten some
 		calls, err := q.callsOfSession(ctx, session, r)
 		if err != nil {
 			return toolcall.ListReply{}, err
@@ -75,7 +75,7 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 			return toolcall.ListReply{}, err
 		}
 		q.view.List(list, session)
-	case view.WantsFinished(r): // the view has sessions of open calls
+	case view.WantsFinished(r): // the view indexes only the sessions of open calls
 		q.view.List(list)
 	default:
 		q.view.List(list, q.sessionKeys(r.Sessions)...)
@@ -83,7 +83,7 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	return list.Reply(), nil
 }
 
-// sessionKeys has each session once.
+// sessionKeys returns the keys of the sessions, without duplicates.
 func (q *reader) sessionKeys(sessions []message.SessionID) (keys []toolcall.Key) {
 	for _, s := range slices.Compact(slices.Sorted(slices.Values(sessions))) {
 		keys = append(keys, toolcall.Key{Space: q.space, Session: s})
@@ -104,7 +104,7 @@ func (q *reader) callsOfSession(ctx context.Context, session toolcall.Key, r too
 	return []*toolcall.Call{c}, nil
 }
 
-// newList makes a list of what a request asks for, as its reader may see it.
+// newList makes a list for a request, as its reader may see it.
 func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (*view.List, error) {
 	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: func(c, shown *toolcall.Call) string {
 		line, _ := q.summarizeCall(c, shown)
@@ -112,14 +112,14 @@ func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.
 	}}
 	if r.Mine {
 		if by.Role == toolcall.RoleRuntime {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "list", What: "a runtime responds to no approval request", Hint: "leave mine out"}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "list", What: "a runtime cannot respond to approval requests", Hint: "leave mine out"}
 		}
 		help.Mine = q.responses.Awaits(ctx, by)
 	}
 	return view.NewList(by, r, help)
 }
 
-// markedCalls are the calls that people see as blocked and records do not.
+// markedCalls returns the calls that people see as blocked, though records do not.
 func (q *reader) markedCalls() map[toolcall.Key]*toolcall.Call {
 	var out map[toolcall.Key]*toolcall.Call
 	for _, key := range q.clocks.ReportedCalls() {
@@ -138,7 +138,7 @@ type proposals struct {
 	most int
 	keys []toolcall.Key
 	seqs []uint64 // of their first event records
-	end  func()   // called once there are most of them, or no more
+	end  func()   // called once there are most of them, or no more exist
 	over bool
 }
 
@@ -163,15 +163,15 @@ func (p *proposals) stop() {
 	}
 }
 
-// errCollected ends a watch that has seen enough.
-var errCollected = errors.New("enough was seen")
+// errCollected ends a watch that has collected enough.
+var errCollected = errors.New("enough was collected")
 
-// listPastCalls lists from the journal what the view has forgotten: the calls after
-// the cursor in the order of their first event records, each as its last event record has it. A
-// page costs as many reads as it names calls that are not in memory.
+// listPastCalls lists from the journal what the view has forgotten: the calls after the
+// cursor in the order of their first event records, each in its latest state. A page costs
+// one read for each call that is not in memory.
 func (q *reader) listPastCalls(ctx context.Context, list *view.List, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	if r.Sort != "" {
-		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "finished calls of the whole space have no other order than that of their proposal", Hint: "name a session, use newest, or leave sort out"}
+		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "finished calls of the whole space can be listed only in order of proposal", Hint: "name a session, use newest, or omit sort"}
 	}
 	list.WithoutCounts()
 	for after := r.After; ; {
@@ -229,7 +229,7 @@ func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall
 		})
 	}
 	if out.Call == nil || by.Role == toolcall.RoleRuntime && out.Call.Runtime != by.Name {
-		return toolcall.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+		return toolcall.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " exists", Hint: "list the calls of the session"}
 	}
 	out.Definition, err = q.declaredTool(ctx, out.Call)
 	return out, err
@@ -240,14 +240,14 @@ func (q *reader) describePolicy() (api.PolicyStatusReply, error) {
 	if status := q.cfg.policyStatus; status != nil {
 		var err error
 		if out, err = status(); err != nil {
-			return out, &message.Error{Code: message.CodeInternal, Op: api.PolicyStatus.Name, What: "the status of the policy is unreadable", Err: err}
+			return out, &message.Error{Code: message.CodeInternal, Op: api.PolicyStatus.Name, What: "cannot read the policy status", Err: err}
 		}
 	}
 	out.Engine = q.cfg.id
 	return out, nil
 }
 
-// readPolicyText gives the text of a policy that is or was in force.
+// readPolicyText returns the text of a current or past policy.
 func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextReply, err error) {
 	notFound := func(what, hint string) error {
 		return &message.Error{Code: message.CodeNotFound, Op: api.PolicyText.Name, What: what, Hint: hint}
@@ -258,9 +258,9 @@ func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextRepl
 	out, ok, err := q.cfg.policyText(r.Bundle)
 	switch {
 	case err != nil:
-		return out, &message.Error{Code: message.CodeInternal, Op: api.PolicyText.Name, What: "the text of the policy is unreadable", Err: err}
+		return out, &message.Error{Code: message.CodeInternal, Op: api.PolicyText.Name, What: "cannot read the policy text", Err: err}
 	case !ok && r.Bundle == "":
-		return out, notFound("no policy is in force here", "see why in the policy status")
+		return out, notFound("no policy is in force here", "look at the policy status for the reason")
 	case !ok:
 		return out, notFound("this engine does not know the policy "+r.Bundle, "the policy status lists the known versions")
 	}
@@ -288,7 +288,7 @@ func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextRepl
 	return out, nil
 }
 
-// makeReceipt makes a receipt of a call that the journal has.
+// makeReceipt makes the receipt of a call.
 func (q *reader) makeReceipt(ctx context.Context, r api.ReceiptRequest) (api.ReceiptReply, error) {
 	r.Space = q.space
 	if err := r.Key.Validate(); err != nil {
@@ -322,8 +322,8 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 	return out
 }
 
-// reportLoad answers a LoadRequest: from memory or, if the window reaches
-// further back, from the journal.
+// reportLoad answers a LoadRequest from memory or, if the window reaches too far back,
+// from the journal.
 func (q *reader) reportLoad(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
 	now := baseNow().At
 	if !r.Window() {
@@ -345,7 +345,7 @@ func (q *reader) reportLoad(ctx context.Context, r toolcall.LoadRequest) (toolca
 	if err != nil {
 		return toolcall.LoadReply{}, err
 	}
-	here := q.view.Reviewers.Report(now) // limits and refusals are this engine's
+	here := q.view.Reviewers.Report(now) // limits and refusals are those of this engine
 	out := sum.Report(now)
 	out.Limits, out.Refused = here.Limits, here.Refused
 	return out, nil
@@ -361,7 +361,7 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	case err != nil:
 		return toolcall.ExplainReply{}, err
 	case c == nil:
-		return toolcall.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " is known", Hint: "list the calls of the session"}
+		return toolcall.ExplainReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " exists", Hint: "list the calls of the session"}
 	}
 	out := toolcall.ExplainReply{Key: c.Key, State: c.State, Definition: c.Definition, Parent: c.Parent, Decision: c.Redacted().Decision, StandingApprovals: []toolcall.StandingStatus{}}
 	now := baseNow().At
@@ -383,8 +383,8 @@ func (q *reader) explainCall(ctx context.Context, r toolcall.ExplainRequest) (to
 	return out, err
 }
 
-// recordedExplanation finds the explanation of the call's decision in its history; nil:
-// none is kept, or it would show what is hidden by now.
+// recordedExplanation finds the explanation of the call's decision in its history, or nil if
+// there is none or it would show what is now hidden.
 func (q *reader) recordedExplanation(ctx context.Context, c *toolcall.Call) (message.RawJSON, error) {
 	if c.Decision == nil {
 		return nil, nil
@@ -400,10 +400,10 @@ func (q *reader) recordedExplanation(ctx context.Context, c *toolcall.Call) (mes
 		if decide.Explains(r.Record.Call, c) {
 			return r.Record.Explanation, nil
 		}
-		return nil, nil // of an earlier decision
+		return nil, nil // it explains an earlier decision
 	}
 	return nil, nil
 }
 
-// inOrderOfProposal compares calls by their first event records.
+// inOrderOfProposal compares calls by when they were first recorded.
 func inOrderOfProposal(a, b *toolcall.Call) int { return cmp.Compare(a.First, b.First) }

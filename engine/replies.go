@@ -12,15 +12,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// replies keeps whole replies: it interrupts them, and knows whether they go on.
+// replies handles whole replies: it interrupts them, and checks whether they are open.
 type replies struct{ *core }
 
-// lagLimit is how long a look at a reply waits for the watch before it reads
-// the journal itself.
+// lagLimit is how long a look at a reply waits for the watch before it reads the
+// journal itself.
 const lagLimit = 50 * time.Millisecond
 
-// phaseAt is the phase of a reply when the event record seq was written, or later.
-// A view that has reached seq has every interrupt before it.
+// phaseAt returns the phase of a reply when the event record seq was written, or later. A view
+// that has reached seq has every interrupt before it.
 func (rp *replies) phaseAt(ctx context.Context, reply toolcall.Key, seq uint64) (toolcall.ReplyPhase, error) {
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
@@ -33,9 +33,9 @@ func (rp *replies) phaseAt(ctx context.Context, reply toolcall.Key, seq uint64) 
 	return state.Phase, err
 }
 
-// interruptReply writes the interrupt to the reply's own entity, then closes its
-// open calls, then the reply. A proposal written after the interrupt sees it and
-// closes itself.
+// interruptReply writes the interrupt to the reply's own entity, then closes its open
+// calls, then the reply. A proposal written after the interrupt sees it and closes
+// itself.
 func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r toolcall.InterruptRequest) ([]*toolcall.Call, error) {
 	reply := toolcall.Key{Space: rp.space, Session: r.Session, Reply: r.Reply}
 	if err := checkReplyKey(reply); err != nil {
@@ -52,8 +52,8 @@ func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r 
 		return nil, err
 	}
 	if ended {
-		seq = math.MaxUint64 // an earlier interrupt has closed, and told, what there was
-		// No record orders this request behind calls that other engines took.
+		seq = math.MaxUint64 // an earlier interrupt closed the calls and returned them
+		// This request writes no record that comes after other engines' calls.
 		if err := rp.store.Freshen(ctx, reply.SessionKey()); err != nil {
 			return nil, err
 		}
@@ -61,8 +61,8 @@ func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r 
 	return rp.closeCalls(ctx, by, reply, seq)
 }
 
-// markInterrupted stores the interrupt, unless the reply has one, and returns its
-// sequence. ended: the reply has ended, by its runtime or an earlier interrupt.
+// markInterrupted stores the interrupt, unless the reply has one, and returns its sequence.
+// ended reports that the reply has ended, by its runtime or an earlier interrupt.
 func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, reply toolcall.Key, reason string) (seq uint64, ended bool, err error) {
 	state, at, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(ctx context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
 		if state.Over() {
@@ -84,12 +84,12 @@ func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, r
 	case err != nil:
 		return 0, false, err
 	}
-	rp.lookLater(reply) // in case that this request is given up before all is closed
+	rp.lookLater(reply) // in case this request is canceled before everything is closed
 	return at, false, nil
 }
 
-// completeReply stores the REPLY_END of a runtime, unless the reply has one. Invariant:
-// a reply has one REPLY_END, the first that is recorded.
+// completeReply stores the REPLY_END of a runtime, unless the reply has ended. Invariant: a
+// reply has one REPLY_END, the first that is recorded.
 func (rp *replies) completeReply(ctx context.Context, by toolcall.Principal, reply toolcall.Key, end message.RawJSON) (uint64, error) {
 	_, at, err := store.Update(ctx, rp.store, "emit", rp.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
 		if state.Over() {
@@ -106,21 +106,21 @@ func (rp *replies) completeReply(ctx context.Context, by toolcall.Principal, rep
 	return at, err
 }
 
-// waitForView waits until the view has seen everything up to seq.
+// waitForView waits until the view has everything up to seq.
 func (rp *replies) waitForView(ctx context.Context, seq uint64) error {
 	err := rp.store.WaitForSequence(ctx, seq)
 	switch {
 	case err == nil:
 		return nil
 	case rp.store.Following().Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, What: "this engine stopped following the journal; the interrupt is stored, and another engine carries it out", Hint: "try again", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, What: "this engine stopped following the journal; the interrupt is stored, and another engine will carry it out", Hint: "try again", Err: err}
 	}
-	return &message.Error{Code: message.CodeUnavailable, What: "this engine lags behind the journal; the interrupt is stored and takes effect", Hint: "try again"}
+	return &message.Error{Code: message.CodeUnavailable, What: "this engine lags behind the journal; the interrupt is stored and will take effect", Hint: "try again"}
 }
 
-// closeCalls ends the open calls of an interrupted reply in the order in which
-// they were proposed, then the reply itself. It returns what the interrupt at seq closed,
-// also where another engine did it.
+// closeCalls ends the open calls of an interrupted reply in the order in which they were
+// proposed, then the reply itself. It returns the calls that the interrupt at seq closed,
+// including those that another engine closed.
 func (rp *replies) closeCalls(ctx context.Context, by toolcall.Principal, reply toolcall.Key, seq uint64) ([]*toolcall.Call, error) {
 	var out []*toolcall.Call
 	for _, c := range rp.view.CallsOf(reply) {
@@ -129,7 +129,7 @@ func (rp *replies) closeCalls(ctx context.Context, by toolcall.Principal, reply 
 			if err != nil && !errors.Is(err, message.ErrFinished) {
 				return out, err
 			}
-			c = next // it may have ended just before, and the view did not know yet
+			c = next // it may have ended just before, unknown to the view
 		}
 		if c != nil && c.Cause == string(toolcall.CauseInterrupt) && c.Seq > seq {
 			out = append(out, c)
@@ -155,15 +155,15 @@ func (rp *replies) endReply(ctx context.Context, reply toolcall.Key) error {
 	return err
 }
 
-// closeReply finishes an interrupt whose engine died, and closes a call whose
-// engine died before it saw the interrupt.
+// closeReply finishes an interrupt whose engine died, and closes a call whose engine died
+// before it saw the interrupt.
 func (rp *replies) closeReply(ctx context.Context, reply toolcall.Key, seq uint64) {
 	if rp.view.WaitFor(seq) != nil {
-		rp.lookLater(reply) // not seen to the end; a job does not wait for the watch
+		rp.lookLater(reply) // the view lags; a background step does not wait for the watch
 		return
 	}
 	if _, err := rp.closeCalls(ctx, rp.selfPrincipal(), reply, seq); err != nil && ctx.Err() == nil {
-		rp.log.Warn("an interrupt could not be carried out; it is tried again", "reply", reply.String(), "error", err)
+		rp.log.Warn("cannot carry out an interrupt; will try again", "reply", reply.String(), "error", err)
 		rp.lookLater(reply)
 	}
 }
@@ -176,20 +176,20 @@ func closeInterrupted(_ context.Context, m *toolcall.Machine) error {
 }
 
 func interruptedError(reply toolcall.Key) error {
-	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "begin a new reply"}
+	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "start a new reply"}
 }
 
-// checkReplyKey checks the ids of a request that is about a whole reply.
+// checkReplyKey checks the ids of a request about a whole reply.
 func checkReplyKey(reply toolcall.Key) error {
 	reply.Call = "-"
 	return reply.Validate()
 }
 
-// sessions binds each session to the runtime that used it first.
+// sessions binds each session to the runtime that first used it.
 type sessions struct{ *core }
 
-// bindSession makes the session this runtime's at its first use, and refuses every
-// other runtime from then on. It stores the definitions that the session lacks.
+// bindSession binds a session to the runtime that first uses it, and refuses every other
+// runtime. It also stores the tool definitions that the session lacks.
 func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, session toolcall.Key, tools ...*toolcall.DeclaredTool) (toolcall.SessionState, error) {
 	var next toolcall.SessionState
 	var news bool
@@ -207,7 +207,7 @@ func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, sessi
 	}
 	binding := store.Entity[toolcall.SessionState]{
 		Key:   session,
-		Known: func() (toolcall.SessionState, uint64, bool) { return known, seq, true }, // the write tells whether it was bound
+		Known: func() (toolcall.SessionState, uint64, bool) { return known, seq, true }, // the write finds out whether it is bound
 		Read: func(ctx context.Context) (toolcall.SessionState, uint64, error) {
 			return s.store.LastSession(ctx, session)
 		},
@@ -229,12 +229,12 @@ func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, sessi
 	case errors.Is(err, errNoChange):
 		return next, nil
 	case err == nil:
-		s.view.Apply(f, seq) // the calls are decided by it
+		s.view.Apply(f, seq) // the decisions about the calls depend on it
 	}
 	return next, err
 }
 
-// checkSession keeps runtimes to the sessions that are bound to them. An unknown
+// checkSession restricts runtimes to the sessions that are bound to them. An unknown
 // session belongs to no runtime.
 func (s *sessions) checkSession(ctx context.Context, by toolcall.Principal, id message.SessionID) error {
 	if by.Role != toolcall.RoleRuntime {
@@ -242,7 +242,7 @@ func (s *sessions) checkSession(ctx context.Context, by toolcall.Principal, id m
 	}
 	session := toolcall.Key{Space: s.space, Session: id}
 	state, _ := s.view.Session(session)
-	if state.Runtime == "" { // perhaps only the view has not seen it yet
+	if state.Runtime == "" { // the view may not have it yet
 		var err error
 		if state, _, err = s.store.LastSession(ctx, session); err != nil {
 			return err

@@ -17,34 +17,34 @@ import (
 )
 
 const (
-	// snapshotRecords is how many records make a new snapshot worth its cost. A start
-	// reads about so many behind the last one.
+	// snapshotRecords is how many new records make another snapshot worthwhile. A start
+	// reads about that many records after the last snapshot.
 	snapshotRecords = 10_000
-	// snapshotShare bounds the time for snapshots to a twentieth.
+	// snapshotShare limits the time spent on snapshots to a twentieth.
 	snapshotShare = 20
 	snapshotLook  = time.Second
-	// lastSnapshot bounds the last snapshot: a stop must not take long.
+	// lastSnapshot bounds the last snapshot, because a stop must not take long.
 	lastSnapshot    = 5 * time.Second
-	snapshotVersion = 3 // one of version 1 can have void records, 2 has another form of the gone replies
+	snapshotVersion = 3 // version 1 may name void records, version 2 stores forgotten replies differently
 	maxSnapshot     = 1 << 30
 )
 
-// snapshots lets an engine begin where an earlier one stopped.
+// snapshots lets an engine start where an earlier one stopped.
 //
 // Invariant: calls, replies, sessions and standing approvals are read from the journal. A
-// snapshot says which records they are, and has the figures, which decide nothing but
+// snapshot says which records they are in, and contains the figures, which affect only
 // the limits of reviewers.
 type snapshots struct {
 	*core
 	at      uint64 // of the last snapshot
-	began   uint64 // of the snapshot that the engine began from; 0: it has read everything
-	least   uint64 // snapshotRecords, less in tests
-	running bool   // Start began to keep them
+	began   uint64 // of the snapshot from which the engine started; 0 if it read the whole journal
+	least   uint64 // snapshotRecords, or fewer in tests
+	running bool   // whether Start began to keep snapshots
 	last    sync.Once
 }
 
-// snapshot is what is stored. The latest events of the figures follow the JSON and a
-// line feed.
+// snapshot is the stored form. The latest events of the figures follow the JSON and a
+// newline.
 type snapshot struct {
 	V         int             `json:"v"`
 	View      *view.Snapshot  `json:"view"`
@@ -52,8 +52,8 @@ type snapshot struct {
 	Activity  activity.State  `json:"activity"`
 }
 
-// restore brings an engine that has read nothing to its last snapshot. Any doubt leaves
-// it empty, so that it reads the whole journal.
+// restore restores an engine that has read nothing from its last snapshot. On any doubt it
+// stays empty and reads the whole journal.
 func (s *snapshots) restore(ctx context.Context) {
 	if s.cfg.snapshots == nil {
 		return
@@ -62,10 +62,10 @@ func (s *snapshots) restore(ctx context.Context) {
 	err := s.load(ctx)
 	switch {
 	case err != nil && ctx.Err() == nil:
-		s.log.Warn("the snapshot of the journal is not used: the whole journal is read", "error", err)
+		s.log.Warn("cannot use the journal snapshot; reading the whole journal", "error", err)
 	case err == nil && s.at > 0:
 		s.began = s.at
-		s.log.Info("the engine continues from a snapshot of the journal", "seq", s.at, "calls", len(s.view.OpenCalls()), "took", time.Since(began).Round(time.Millisecond).String())
+		s.log.Info("starting from a journal snapshot", "seq", s.at, "calls", len(s.view.OpenCalls()), "took", time.Since(began).Round(time.Millisecond).String())
 	}
 }
 
@@ -116,7 +116,7 @@ func (s *snapshots) load(ctx context.Context) error {
 	return nil
 }
 
-// run takes snapshots as the journal grows, until the engine ends.
+// run takes snapshots as the journal grows, until the engine stops.
 func (s *snapshots) run() {
 	s.running = true
 	pause := snapshotLook
@@ -132,21 +132,21 @@ func (s *snapshots) run() {
 		}
 		began := time.Now()
 		if err := s.save(s.ctx); err != nil && s.ctx.Err() == nil {
-			s.log.Warn("a snapshot of the journal could not be stored; it is tried again", "error", err)
+			s.log.Warn("cannot store a journal snapshot; will try again", "error", err)
 			pause = time.Minute
 		}
 		pause = max(pause, snapshotShare*time.Since(began))
 	}
 }
 
-// checkOlder looks at the records that the start did not read, until it has seen all.
+// checkOlder checks the records that the start did not read, until it has checked all.
 func (s *snapshots) checkOlder() {
 	for {
 		err := s.cfg.snapshots.Check(s.ctx, s.began)
-		if err == nil || errors.Is(err, message.ErrDamaged) || s.ctx.Err() != nil { // a damaged journal ends the engine without this
+		if err == nil || errors.Is(err, message.ErrDamaged) || s.ctx.Err() != nil { // a damaged journal ends the engine on its own
 			return
 		}
-		s.log.Warn("the older records of the journal could not be checked; it is tried again", "error", err)
+		s.log.Warn("cannot check older records of the journal; will try again", "error", err)
 		select {
 		case <-s.ctx.Done():
 			return
@@ -155,8 +155,8 @@ func (s *snapshots) checkOlder() {
 	}
 }
 
-// saveLast takes the snapshot of an engine that stopped in good order. A short journal
-// needs none: reading it whole finds every unreadable record at once.
+// saveLast takes the snapshot of an engine that stopped in order. A short journal needs
+// none: reading it whole finds every unreadable record at once.
 func (s *snapshots) saveLast() {
 	s.last.Do(func() {
 		if !s.running || !errors.Is(context.Cause(s.store.Following()), ErrStopping) || s.view.Sequence() == s.at || s.view.Sequence() < s.least {
@@ -165,7 +165,7 @@ func (s *snapshots) saveLast() {
 		ctx, cancel := context.WithTimeout(context.Background(), lastSnapshot)
 		defer cancel()
 		if err := s.save(ctx); err != nil {
-			s.log.Warn("the last snapshot of the journal could not be stored; the next start reads more", "error", err)
+			s.log.Warn("cannot store the last journal snapshot; the next start reads more records", "error", err)
 		}
 	})
 }

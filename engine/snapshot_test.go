@@ -269,7 +269,7 @@ func TestBadSnapshotIsNotUsed(t *testing.T) {
 			if err != nil || info.Open != 5 {
 				t.Errorf("%d calls are open, %v; want 5. Snapshot: %s", info.Open, err, head)
 			}
-			if !strings.Contains(text.String(), "the whole journal is read") {
+			if !strings.Contains(text.String(), "reading the whole journal") {
 				t.Errorf("the log does not say that the snapshot is not used: %s", text.String())
 			}
 		})

@@ -11,29 +11,29 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TaskQueue is a Journal from which an engine takes tasks for workers that cannot
-// reach it. All methods may be called from many goroutines at once.
+// TaskQueue is a Journal from which an engine takes tasks for workers that cannot reach
+// the journal. All methods may be called from many goroutines at once.
 type TaskQueue interface {
-	// TakeTasks waits for a task of the queue, and returns it with more that are there,
-	// at most limit; none after wait. A task that arrives after ctx has ended goes back.
+	// TakeTasks waits for a task of the queue and returns it with others that are available, at
+	// most limit, or none after wait. A task that arrives after ctx has ended goes back.
 	TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error)
-	// AckTask takes a task off the queue, or returns it.
+	// AckTask removes a task from the queue, or returns it.
 	AckTask(ctx context.Context, queue toolcall.Queue, r toolcall.AckTaskRequest) error
-	// DropTask takes a task off the queue without waiting. It ignores what is not a
-	// task of the queue.
+	// DropTask removes a task from the queue without waiting. It ignores anything that is not
+	// a task of the queue.
 	DropTask(queue toolcall.Queue, task string)
 }
 
-// TaskListeners is a Journal that knows which queues have workers with free slots.
+// TaskListeners is a Journal that can tell which queues have workers with free slots.
 type TaskListeners interface {
-	// CountListening counts the requests for tasks that wait in each queue.
+	// CountListening counts the waiting requests for tasks of each queue.
 	CountListening(ctx context.Context, queues []toolcall.Queue) (map[toolcall.Queue]int, error)
 }
 
-// taskQueue is the queue that a request names, if the worker may act for it.
+// taskQueue returns the journal as a TaskQueue, if the worker may act for the queue.
 func (w *workers) taskQueue(op string, queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
 	if len(queues) > 0 && !slices.Contains(queues, queue) || queue.Tool == "" {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "this worker cannot act for the queue " + queue.String(), Hint: "name a tool of its token, and its subject if the token has subjects"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "this worker cannot act for the queue " + queue.String(), Hint: "use a tool of the worker's token, and its subject if the token has subjects"}
 	}
 	if _, known := w.tools[queue.Tool]; !known {
 		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("the engine has no tool %q", queue.Tool), Hint: "declare it in the tools file, with placement remote"}
@@ -45,7 +45,7 @@ func (w *workers) taskQueue(op string, queues []toolcall.Queue, queue toolcall.Q
 	return tasks, nil
 }
 
-// MaxTasks is how many tasks one request can take.
+// MaxTasks is how many tasks one request may take.
 const MaxTasks = 64
 
 func (w *workers) takeTasks(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
@@ -71,7 +71,7 @@ func (w *workers) ackTask(ctx context.Context, queues []toolcall.Queue, r toolca
 	return tasks.AckTask(ctx, queue, r)
 }
 
-// engineKeys are the keys with which engines sign, as far as this engine knows them.
+// engineKeys returns the keys with which engines sign, as far as this engine knows them.
 func (w *workers) engineKeys() toolcall.EngineKeysReply {
 	if all, ok := w.cfg.signer.(interface{ Ring() toolcall.KeyRing }); ok {
 		return toolcall.EngineKeysReply{Keys: all.Ring()}
@@ -80,8 +80,8 @@ func (w *workers) engineKeys() toolcall.EngineKeysReply {
 	return toolcall.EngineKeysReply{Keys: toolcall.KeyRing{{ID: toolcall.KeyID(public), Public: toolcall.FormatPublicKey(public)}}}
 }
 
-// relayHeartbeat lets the other engines hear a heartbeat: they would else count the
-// worker as dead.
+// relayHeartbeat forwards a heartbeat to the other engines, which would otherwise consider
+// the worker dead.
 func (w *workers) relayHeartbeat(by toolcall.Principal, r toolcall.HeartbeatRequest) {
 	r.Space = w.space
 	if c := w.view.Call(r.Key); c != nil {

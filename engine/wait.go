@@ -11,11 +11,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxHold is how long the engine holds a waiting request; the client asks
+// maxHold is how long the engine holds a waiting request before the client has to ask
 // again.
 const maxHold = 30 * time.Second
 
-// waitForCalls holds the request until the calls have resolved or the time is over.
+// waitForCalls holds the request until the wait for all calls is over or the time is up.
 func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
 	reply := toolcall.Key{Space: q.space, Session: r.Session, Reply: r.Reply}
 	if err := checkWait(reply, r.Calls); err != nil {
@@ -40,7 +40,7 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 	var out toolcall.WaitReply
 	err := q.holdRequest(ctx, "wait", reply, hold, func() (bool, error) {
 		calls, err := q.callsToWaitFor(ctx, reply, r.Calls)
-		if err == nil && len(calls) == 0 { // done, if there is such a reply
+		if err == nil && len(calls) == 0 { // done, if the reply exists
 			err = q.store.CheckReply(ctx, reply)
 		}
 		out = toolcall.WaitReply{Calls: calls, Done: err == nil && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return !q.isWaitOver(c, r.Until) })}
@@ -49,12 +49,12 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 	return out, err
 }
 
-// holdRequest holds a request until look reports that it is done, fails, or the
-// time is over. It looks at once and after each change of the reply or session key.
+// holdRequest holds a request until look reports that it is done or fails, or the time is
+// up. It calls look at once and after each change of the reply or session key.
 func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, most time.Duration, look func() (done bool, err error)) error {
 	timer := time.NewTimer(most)
 	defer timer.Stop()
-	var moved <-chan struct{} // asked for only if the first look does not end the wait
+	var moved <-chan struct{} // set only if the first look does not end the wait
 	leave := func() {}
 	defer func() { leave() }()
 	for {
@@ -86,7 +86,7 @@ func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, mos
 	}
 }
 
-// callsToWaitFor gives the calls that a wait is about.
+// callsToWaitFor returns the calls that a wait is about.
 func (q *reader) callsToWaitFor(ctx context.Context, reply toolcall.Key, ids []message.CallID) ([]*toolcall.Call, error) {
 	if len(ids) == 0 {
 		if q.view.HasAllOf(reply) {
@@ -128,13 +128,13 @@ func (q *reader) isWaitOver(c *toolcall.Call, until toolcall.WaitUntil) bool {
 	case toolcall.PhaseWaiting:
 		return q.batches.isStuck(c)
 	case toolcall.PhaseReady, toolcall.PhaseRunning, toolcall.PhaseRetrying:
-		return c.State == message.ToolCallSubmitted // a worker has it, or had it
+		return c.State == message.ToolCallSubmitted // a worker has or had the call
 	default:
 		return true
 	}
 }
 
-// checkWait checks the ids of a wait before anything is looked up by them.
+// checkWait checks the ids of a wait before they are used for lookups.
 func checkWait(reply toolcall.Key, calls []message.CallID) error {
 	if err := checkReplyKey(reply); err != nil {
 		return err
@@ -152,7 +152,7 @@ func checkWait(reply toolcall.Key, calls []message.CallID) error {
 	return nil
 }
 
-// givenUpError is the error of a request that its sender or its server gave up.
+// givenUpError is the error for a request that its sender or its server canceled.
 func givenUpError(op string, cause error) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was given up", Hint: "try again", Err: cause}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was canceled", Hint: "try again", Err: cause}
 }

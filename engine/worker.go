@@ -21,8 +21,8 @@ type workers struct {
 	keeper   *keeper
 }
 
-// startAttempt binds the present attempt of a remote call to a worker. The same claim
-// asked again gets the same answer.
+// startAttempt binds the current attempt of a remote call to a worker. Repeating a request
+// with the same claim gets the same answer.
 func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.StartRequest) (toolcall.StartReply, error) {
 	if err := w.checkOwner("start", &r.Key, r.Claim); err != nil {
 		return toolcall.StartReply{}, err
@@ -30,7 +30,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 	if len(r.Request) > maxClaim {
 		return toolcall.StartReply{}, &message.Error{Code: message.CodeInvalid, Op: "start", What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
 	}
-	fresh := false // of the last decision, which is the one that was written
+	fresh := false // whether the attempt starts now, by the last decision, which is the one written
 	c, err := w.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		fresh = false
@@ -40,10 +40,10 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		t := w.toolNamed(c.Tool)
 		switch {
 		case c.Open() && c.Placement != toolcall.PlaceRemote:
-			return &message.Error{Code: message.CodeState, Op: "start", What: "the call does not run on a worker", Hint: "start only tasks that the queue delivered"}
+			return &message.Error{Code: message.CodeState, Op: "start", What: "the call does not run on a worker", Hint: "start only tasks from the queue"}
 		case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == toolcall.PhaseBlocked || c.Phase() == toolcall.PhaseRetrying):
-			// An operator who resolves it now may see that nothing has happened, and have it run again.
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was given up because its worker was silent", Hint: "do not begin; drop the task"}
+			// An operator may now find that nothing has happened, and run the call again.
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was abandoned because its worker was silent", Hint: "do not run it; drop the task"}
 		case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
 			return errNoChange
 		case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
@@ -51,16 +51,16 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
 			return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Rejected: true, Worker: by.Name, Reason: r.Refuse})
 		case w.attempts.hasStaleGrant(c):
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the task; it is offered again"}
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the task; it will be offered again"}
 		}
 		if c.Phase() == toolcall.PhaseQueued {
 			if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
 				return err
 			}
 		}
-		base := baseNow() // what was read above may have taken long
+		base := baseNow() // the reads above may have taken long
 		if c = m.Call(); c.Open() && c.Attempt.Grant != nil && !base.At.Before(c.Attempt.Grant.Expires) {
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it is offered again"}
+			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it will be offered again"}
 		}
 		ev := toolcall.Started{Base: base, Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
 		ev.Deadline = w.judge.Deadline(c, ev.At)
@@ -74,10 +74,10 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		return toolcall.StartReply{}, finishedError("start", c)
 	case r.Refuse != "" && !c.Started():
 		w.logReturn(c)
-		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the task was returned because this worker rejected it", Hint: "drop the task; another attempt is offered later"}
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the task was returned because this worker rejected it", Hint: "drop the task; another attempt will be offered later"}
 	}
-	if !c.Started() { // it was held for a person instead
-		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the policy no longer allows the call", Hint: "drop the task; an operator resolves the call"}
+	if !c.Started() { // it was blocked instead
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the policy no longer allows the call", Hint: "drop the task; an operator has to resolve the call"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	if tasks, ok := w.journal.(TaskQueue); ok && r.Task != "" {
@@ -91,12 +91,12 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 	return reply, reply.Sign(w.cfg.signer.SigningKey())
 }
 
-// finishedError answers an owner, or one who would be, of a finished call.
+// finishedError is the error for a worker that asks about a finished call.
 func finishedError(op string, c *toolcall.Call) error {
 	return &message.Error{Code: message.CodeFinished, Op: op, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the task"}
 }
 
-// maxClaim bounds the ids that owners give to claims and requests.
+// maxClaim bounds the ids of claims and requests that workers send.
 const maxClaim = 128
 
 func (w *workers) checkOwner(op string, key *toolcall.Key, claim string) error {
@@ -110,21 +110,21 @@ func (w *workers) checkOwner(op string, key *toolcall.Key, claim string) error {
 	return nil
 }
 
-// checkQueue keeps a worker to the queues for which it is authenticated; none: to
-// nothing, in process.
+// checkQueue restricts a worker to the queues for which it is authenticated. An in-process
+// worker has no queues and is not restricted.
 func checkQueue(op string, c *toolcall.Call, queues []toolcall.Queue) error {
 	own := c.Queue()
 	switch {
 	case len(queues) == 0 || slices.Contains(queues, own):
 		return nil
 	case !slices.ContainsFunc(queues, func(q toolcall.Queue) bool { return q.Tool == own.Tool }):
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call belongs to another tool", Hint: "a worker acts for its own tool only"}
+		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call belongs to another tool", Hint: "a worker may act only for its own tool"}
 	}
-	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker acts for its own route only"}
+	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker may act only for its own route"}
 }
 
-// takeHeartbeat writes nothing: it renews the lease in memory and tells the worker
-// whether to go on.
+// takeHeartbeat writes nothing: it renews the lease in memory and tells the worker whether
+// to continue.
 func (w *workers) takeHeartbeat(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
 	rep, err := w.renewClaim(ctx, by, queues, r)
 	if err == nil {
@@ -156,12 +156,12 @@ func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queues 
 	case !c.Open():
 		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "the call is finished: " + c.Cause}, nil
 	case !isOwner(c, by, r.Attempt, r.Claim):
-		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or owner is the present one"}, nil
+		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or worker has replaced this one"}, nil
 	}
 	now := time.Now()
 	w.liveness.Hear(c.Key, c.Attempt.Number, now)
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
-		return toolcall.HeartbeatReply{Cancel: true, Reason: "the attempt ran into its deadline"}, nil
+		return toolcall.HeartbeatReply{Cancel: true, Reason: "the attempt exceeded its deadline"}, nil
 	}
 	if state, _ := w.view.ReplyState(c.Key); state != nil && state.Phase != toolcall.ReplyOpen {
 		return toolcall.HeartbeatReply{Cancel: true, Reason: "the reply was interrupted"}, nil
@@ -173,7 +173,7 @@ func isOwner(c *toolcall.Call, by toolcall.Principal, attempt int, claim string)
 	return c.Attempt.Number == attempt && c.Attempt.Claim == claim && c.Attempt.Worker == by.Name
 }
 
-// passProgress passes a line on; it is kept nowhere.
+// passProgress forwards a progress line; it is not stored.
 func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ProgressRequest) error {
 	if err := w.checkOwner("progress", &r.Key, r.Claim); err != nil {
 		return err
@@ -188,8 +188,8 @@ func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queues 
 	return nil
 }
 
-// storeResult stores the result of the present attempt. A late result of an owner is
-// noted and changes nothing.
+// storeResult stores the result of the current attempt. A late result of an earlier owner
+// is recorded as a note and changes nothing else.
 func (w *workers) storeResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	return w.storeResultOf(ctx, by, nil, r)
 }
@@ -235,8 +235,8 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	return toolcall.ResultReply{}, err
 }
 
-// returnTask has a call offered again later that a worker did not begin, also if its
-// tool is not idempotent. After too many returns in a row an operator has to look.
+// returnTask schedules another offer of a call that a worker did not begin, even if the tool
+// is not idempotent. After too many returns in a row the call is blocked for an operator.
 func (w *workers) returnTask(m *toolcall.Machine, ev toolcall.Returned) error {
 	c := m.Call()
 	ev.Base, ev.Reason = baseNow(), clipText(ev.Reason)
@@ -256,10 +256,10 @@ func (w *workers) logReturn(c *toolcall.Call) {
 		"worker", c.Returned.Worker, "times", c.Returned.Times, "phase", c.Phase(), "reason", shownText(c, c.Returned.Reason))
 }
 
-// giveBack believes the owner that it never began the attempt.
+// giveBack accepts the owner's statement that it never began the attempt.
 func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
-		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, else not_begun alone"}
+		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, otherwise only not_begun"}
 	}
 	var stored bool
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
@@ -271,7 +271,7 @@ func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queues []
 		case c.Open() && !isOwner(c, by, r.Attempt, r.Claim):
 			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another worker or attempt owns the call now", Hint: "drop the attempt"}
 		case c.Phase() == toolcall.PhaseRetrying:
-			return errNoChange // the engine has given the attempt up, or has this return
+			return errNoChange // the attempt was declared lost, or this return is already recorded
 		}
 		stored = true
 		return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Claim: r.Claim, Worker: by.Name, Reason: r.NotBegun})
@@ -286,8 +286,8 @@ func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queues []
 	return toolcall.ResultReply{Stored: true, State: c.State}, nil
 }
 
-// noteLateResult records a late result once for each attempt, and reports whether
-// its sender ever owned the attempt. Other senders could fill the journal.
+// noteLateResult records a late result once for each attempt, and reports whether its
+// sender ever owned the attempt. Other senders could otherwise fill the journal.
 func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r toolcall.ResultRequest, digest string) (owner bool, err error) {
 	late := store.Entity[[]toolcall.JournalEntry]{Key: r.Key, Read: func(ctx context.Context) ([]toolcall.JournalEntry, uint64, error) {
 		history, err := w.journal.History(ctx, r.Key)
@@ -314,12 +314,12 @@ func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r t
 	case err != nil:
 		return owner, err
 	}
-	w.keeper.setTimers(next, 0) // the timers that were set for the event record before are void
+	w.keeper.setTimers(next, 0) // timers set for the record before no longer count
 	return true, nil
 }
 
-// lateOwner reports whether the sender of a result owned the attempt that it
-// names, and whether a late result of that attempt has been noted.
+// lateOwner reports whether the sender of a result owned the attempt that it names, and
+// whether a late result of that attempt is already recorded.
 func lateOwner(history []toolcall.JournalEntry, by toolcall.Principal, r toolcall.ResultRequest) (owned, noted bool) {
 	for _, rec := range history {
 		f := rec.Record
@@ -332,11 +332,11 @@ func lateOwner(history []toolcall.JournalEntry, by toolcall.Principal, r toolcal
 	return owned, noted
 }
 
-// resultDepth is how deep a result may be nested: deep enough for people, and
-// less than what strictjson reads, because it travels within other objects.
+// resultDepth is how deep a result may be nested. It is less than strictjson's limit,
+// because results are contained in other objects.
 const resultDepth = 48
 
-// checkResult bounds a result, completes it and gives its digest.
+// checkResult checks the limits of a result, completes it and returns its digest.
 func checkResult(b *message.ToolResultBlock) (string, error) {
 	switch b.State {
 	case message.ToolResultSuccess, message.ToolResultError, message.ToolResultInterrupted, message.ToolResultDenied:
@@ -351,10 +351,10 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 		err = strictjson.Check(body, strictjson.MaxBytes(2*toolcall.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
 	}
 	if err != nil {
-		return "", &message.Error{Code: message.CodeInvalid, What: "the result has no JSON form that can be kept", Hint: fmt.Sprintf("use text, numbers, lists and maps, nested at most %d deep", resultDepth), Err: err}
+		return "", &message.Error{Code: message.CodeInvalid, What: "the result has no JSON form that can be stored", Hint: fmt.Sprintf("use text, numbers, lists and maps, nested at most %d deep", resultDepth), Err: err}
 	}
 	if len(body) > toolcall.MaxOutputBytes {
-		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), toolcall.MaxOutputBytes), Hint: "keep large output elsewhere and return a reference"}
+		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), toolcall.MaxOutputBytes), Hint: "store large output elsewhere and return a reference"}
 	}
 	now := toolcall.Timestamp(time.Now())
 	if b.CreatedAt == "" {

@@ -1,4 +1,4 @@
-// Package journaltest holds an [engine.Journal] to its contract.
+// Package journaltest tests whether an [engine.Journal] keeps its contract.
 //
 // engine.NewMemory and the journal on JetStream pass [Run]. A test of another
 // journal runs the same suite:
@@ -98,8 +98,8 @@ func (j *journalTest) key(session, reply, call string) toolcall.Key {
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
-// record makes the n-th event record of a call: its proposal, then one hide after the
-// other, so that the history is a possible one.
+// record makes the n-th event record of a call: its proposal, then a series of hide steps,
+// so that the history is a possible one.
 func (j *journalTest) record(key toolcall.Key, n int) *toolcall.EventRecord {
 	c := &toolcall.Call{
 		Key: key, Runtime: "bot", Agent: "agent", Tool: "tool", Input: `{"n":1}`, State: message.ToolCallPending,
@@ -230,7 +230,7 @@ func manyRacers(j *journalTest) {
 	}
 }
 
-// strangeIDs are what models and users come up with.
+// strangeIDs are ids that models and users might send.
 var strangeIDs = []string{
 	"c", "C", "c.d", "c*", "*", ">", "c>", "-", "_", "c d", "c\td", "c\nd", "c\x00d", "\u00e9", "e\u0301", "日本", "%63", "c%2Ed",
 	"..", ".", "a.b.c.f", "f", "$JS.API", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 10_000), strings.Repeat("é", 5000),
@@ -309,7 +309,7 @@ func cancelledAppend(j *journalTest) {
 	}
 	rec, err := j.Last(j.Context(), key)
 	if err != nil || code == message.CodeUnavailable && rec.Seq != seq {
-		j.Errorf("it said that nothing was written, and the last event record is at %d, not %d (%v)", rec.Seq, seq, err)
+		j.Errorf("Append reported that nothing was written, but the last event record is at %d, not %d (%v)", rec.Seq, seq, err)
 	}
 }
 

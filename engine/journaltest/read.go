@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// full makes an event record that has something in every field.
+// full makes an event record with a value in every field.
 func (j *journalTest) full(key toolcall.Key) *toolcall.EventRecord {
 	f := j.record(key, 2)
 	c := f.Call
@@ -69,7 +69,7 @@ func storedComesBack(j *journalTest) {
 	j.last(session)
 }
 
-// last checks that an event record equals its entity's last one.
+// last checks that an entity's last event record equals want.
 func (j *journalTest) last(want *toolcall.EventRecord) {
 	j.Helper()
 	rec, err := j.Last(j.Context(), want.Key())
@@ -79,9 +79,8 @@ func (j *journalTest) last(want *toolcall.EventRecord) {
 	j.same(want, rec.Record)
 }
 
-// unreadableIsRefused: any content of an event record can either be read back, or it
-// was refused and nothing was written. An event record that cannot be read would end
-// its call's life.
+// unreadableIsRefused checks that an event record either can be read back, or is refused
+// and not written. An unreadable record would leave its call stuck.
 func unreadableIsRefused(j *journalTest) {
 	nested := func(depth int) any {
 		var v any = "leaf"
@@ -111,18 +110,18 @@ func unreadableIsRefused(j *journalTest) {
 		case err != nil && lastErr == nil:
 			j.Errorf("%s: the append failed (%v) and something was written", name, err)
 		case err == nil && (lastErr != nil || rec.Invalid != nil || rec.Record == nil || rec.Seq != seq):
-			j.Errorf("%s: it was stored and cannot be read: %v, %v", name, lastErr, rec.Invalid)
+			j.Errorf("%s: it was stored but cannot be read: %v, %v", name, lastErr, rec.Invalid)
 		}
 	}
 }
 
-// unsteady has another JSON form each time, as a value that another goroutine changes.
+// unsteady has a different JSON form each time, like a value that another goroutine changes.
 type unsteady struct{ n *atomic.Int64 }
 
 func (u unsteady) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, u.n.Add(1), 10), nil }
 
-// otherIsRefused: the journal reads a record back before it writes it. One that would not
-// read as what it was made from is refused, and the call goes on from the record before.
+// otherIsRefused checks that the journal reads a record back before it writes it, and refuses
+// one that would read differently. The call then continues from the record before.
 func otherIsRefused(j *journalTest) {
 	key := j.key("s", "r", "c")
 	first := j.record(key, 1)
@@ -137,7 +136,7 @@ func otherIsRefused(j *journalTest) {
 	j.last(next)
 }
 
-// nothingShared changes what went in and what came out.
+// nothingShared changes the values passed to the journal, and those it returned.
 func nothingShared(j *journalTest) {
 	key := j.key("s", "r", "c")
 	f := j.full(key)
@@ -170,7 +169,7 @@ func nothingShared(j *journalTest) {
 	}
 }
 
-// event makes a streamed event that can be told from others.
+// event makes the n-th streamed event; all are distinct.
 func event(n int) message.RawJSON {
 	return message.RawJSON(fmt.Sprintf(`{"type":"CUSTOM","id":"ev-%d","created_at":"2026-03-01T12:00:00","metadata":{},"name":"n%d","value":{}}`, n, n))
 }
@@ -205,7 +204,7 @@ func (j *journalTest) story(session string) []string {
 	return out
 }
 
-// name tells a record of a story.
+// name identifies a record of a story.
 func name(r toolcall.JournalEntry) string {
 	if r.Record != nil && r.Record.Call != nil {
 		return fmt.Sprint(r.Key.Call, r.Record.Call.Records)
@@ -226,7 +225,7 @@ func oneSequence(j *journalTest) {
 			j.Errorf("record %d is %s at %d, want %s", i, name(r), r.Seq, want[i])
 		}
 		if r.Event != nil && (r.Runtime != "bot" || r.Key.Session != "s" || r.Key.Reply == "" || r.Key.Call != "" || r.Key.Space != j.space) {
-			j.Errorf("event %d is of %s by %q", i, r.Key, r.Runtime)
+			j.Errorf("event %d belongs to %s and is by %q", i, r.Key, r.Runtime)
 		}
 	}
 	if last < records[len(records)-1].Seq {
@@ -251,7 +250,7 @@ func eventsInOrder(j *journalTest) {
 		}
 	}
 	if seq != records[len(ns)-1].Seq {
-		j.Errorf("AppendEvent gave %d, the last event is at %d", seq, records[len(ns)-1].Seq)
+		j.Errorf("AppendEvent returned %d, the last event is at %d", seq, records[len(ns)-1].Seq)
 	}
 }
 
@@ -285,7 +284,7 @@ func readingPages(j *journalTest) {
 		}
 		records, last, err := j.Read(j.Context(), j.key("s", "", ""), after, limit)
 		if err != nil || len(records) != 0 || last < after {
-			j.Errorf("limit %d: behind the end: %d records, cursor %d after %d, %v", limit, len(records), last, after, err)
+			j.Errorf("limit %d: after the end: %d records, cursor %d after %d, %v", limit, len(records), last, after, err)
 		}
 		if n := j.emit(j.key("third", "r", ""), limit); n <= last {
 			j.Errorf("limit %d: a new record got sequence %d, the cursor was %d", limit, n, last)
@@ -309,7 +308,7 @@ func readingOneSession(j *journalTest) {
 	}
 }
 
-// countingCalls counts calls and nothing else of a reply, those of remote tasks once.
+// countingCalls checks that only the calls of a reply are counted, remote tasks once.
 func countingCalls(j *journalTest) {
 	count := func(reply toolcall.Key, want int) {
 		j.Helper()

@@ -79,8 +79,8 @@ func (w *watcher) wait(n int) {
 	}
 }
 
-// check compares what came with what was written, the records in their order
-// and CaughtUp once, after the past.
+// check compares what was delivered with what was written: the records in order, and
+// CaughtUp once, after the past records.
 func (w *watcher) check(want []string, past int) {
 	w.j.Helper()
 	w.mu.Lock()
@@ -128,7 +128,7 @@ func watchingFrom(j *journalTest) {
 	}
 }
 
-// watchingUnderLoad begins to watch while many write.
+// watchingUnderLoad starts watches while many writers write.
 func watchingUnderLoad(j *journalTest) {
 	const writers, records = 8, 25
 	var wg sync.WaitGroup
@@ -190,6 +190,6 @@ func watchEnds(j *journalTest) {
 	ended, cancelNow := context.WithCancel(context.Background())
 	cancelNow()
 	if err := j.Watch(ended, 0, &caller{done: func() {}}); !errors.Is(err, context.Canceled) {
-		j.Errorf("Watch with an ended context gave %v", err)
+		j.Errorf("Watch with an ended context returned %v", err)
 	}
 }

@@ -9,20 +9,20 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// tooSoon is the time in which no person can read an approval request.
+// tooSoon is less time than a person needs to read an approval request.
 const tooSoon = 2 * time.Second
 
-// kept is how long instants of answers are kept: the longest of the limits.
+// kept is how long the times of responses are kept: the longest window of the limits.
 const kept = time.Hour
 
-// counts are those of one person or group.
+// counts are the figures of one person or group.
 type counts struct {
 	load   toolcall.ReviewerLoad // Open and the sums
 	took   times
-	recent []time.Time // of answers of any kind, those of the last hour, in order
+	recent []time.Time // times of responses of any kind within the last hour, in order
 }
 
-// countVote counts one.
+// countVote counts one response.
 func (c *counts) countVote(kind toolcall.ResponseKind, took time.Duration) {
 	switch kind {
 	case toolcall.ResponseApprove:
@@ -45,16 +45,15 @@ func (c *counts) countVote(kind toolcall.ResponseKind, took time.Duration) {
 	c.took.add(took)
 }
 
-// maxRecent bounds what is kept of one person. More answers within the hour
-// count as so many.
+// maxRecent bounds the times that are kept for one person; more responses within the hour
+// are not counted.
 const maxRecent = 10_000
 
-// noteAnswer remembers when an answer came.
+// noteAnswer records the time of a response.
 func (c *counts) noteAnswer(at time.Time) { c.recent = addRecent(c.recent, at) }
 
-// addRecent adds an instant to those that are kept, in their order, and drops
-// what is no longer needed. Clocks of engines differ, so an instant may be
-// earlier than one that is known.
+// addRecent adds a time to those that are kept, in order, and drops those no longer needed.
+// Because the clocks of engines differ, the new time may be earlier than known ones.
 func addRecent(recent []time.Time, at time.Time) []time.Time {
 	i := len(recent)
 	for i > 0 && recent[i-1].After(at) {
@@ -64,12 +63,12 @@ func addRecent(recent []time.Time, at time.Time) []time.Time {
 	return recent[max(firstWithin(recent, at, kept), len(recent)-maxRecent):]
 }
 
-// countWithin is how many of the instants are in the window that ends at now.
+// countWithin counts the times in the window that ends at now.
 func countWithin(recent []time.Time, now time.Time, window time.Duration) int {
 	return len(recent) - firstWithin(recent, now, window)
 }
 
-// firstWithin is the index of the first instant in the window that ends at now.
+// firstWithin is the index of the first time in the window that ends at now.
 func firstWithin(recent []time.Time, now time.Time, window time.Duration) int {
 	return sort.Search(len(recent), func(i int) bool { return now.Sub(recent[i]) < window })
 }
@@ -81,8 +80,8 @@ func (c *counts) loadOf(name string, now time.Time) toolcall.ReviewerLoad {
 	return out
 }
 
-// times is a histogram whose buckets grow by a tenth. Bucket 0 is below a
-// millisecond; the last holds all that took longer than a year.
+// times is a histogram with buckets that grow by a tenth. Bucket 0 is below a millisecond;
+// the last one holds everything above its lower bound.
 type times struct {
 	n       int
 	buckets []uint32
@@ -105,7 +104,7 @@ func (t *times) add(d time.Duration) {
 	t.n++
 }
 
-// median is the middle of the bucket with the lower median.
+// median is the middle of the bucket that contains the lower median.
 func (t *times) median() time.Duration {
 	left := (t.n - 1) / 2
 	for i, n := range t.buckets {

@@ -9,30 +9,30 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// MaxNames bounds how many people, and how many groups, are kept apart.
+// MaxNames bounds how many people, and how many groups, are counted separately.
 const MaxNames = 4096
 
-// Ledger is the load of reviewers. The zero value is empty and has no limits.
-// Its methods may be called from many goroutines; event records of one call must come
-// in the order of the journal, though some may be missing.
+// Ledger counts the load of reviewers. The zero value is empty and has no limits. Its
+// methods may be called from many goroutines. Event records of one call must come in
+// journal order, though some may be missing.
 type Ledger struct {
 	mu       sync.Mutex // guards all below
-	span     span       // of the votes that are counted
+	span     span       // votes within it are counted
 	open     map[toolcall.Key]*request
 	sums     sums
 	log      log
 	limits   toolcall.ReviewerLimits
-	accepted map[string][]time.Time               // by this ledger's own Admit
-	flying   map[string]int                       // admitted, and neither taken nor refused yet
-	given    map[string]map[toolcall.Key]struct{} // being given to people, and not on record yet
+	accepted map[string][]time.Time               // responses admitted here and recorded
+	flying   map[string]int                       // responses admitted here but not yet recorded or refused
+	given    map[string]map[toolcall.Key]struct{} // requests being assigned but not yet recorded
 	refused  int
 }
 
-// sums are the counts by name.
+// sums are the figures by name.
 type sums struct {
 	people map[string]*counts
 	groups map[string]*counts
-	others map[string]struct{} // names beyond MaxNames, as many again
+	others map[string]struct{} // names beyond MaxNames, at most MaxNames of them
 }
 
 // request is an open approval request.
@@ -41,11 +41,11 @@ type request struct {
 	asks   *toolcall.Requirement // shared with the call's event record
 	since  time.Time
 	votes  int      // already counted
-	people []string // whose word it waits for
+	people []string // whose response it waits for
 	groups []string
 }
 
-// Record takes in the next event record of a call. Others are passed over.
+// Record counts the next event record of a call. It ignores other records.
 func (l *Ledger) Record(f *toolcall.EventRecord) {
 	c := f.Call
 	if c == nil || f.Note != nil {
@@ -79,15 +79,15 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	l.onRecord(c.Key)
 }
 
-// openedAt is when the approval request of a call opened that was not known before.
+// openedAt is when a call's approval request, unknown until now, was opened.
 func openedAt(f *toolcall.EventRecord) time.Time {
-	if len(f.Call.Votes) > 0 { // the event records before are missing
+	if len(f.Call.Votes) > 0 { // the records before are missing
 		return f.Call.ProposedAt
 	}
 	return f.At
 }
 
-// assignRequest replaces those for whose word an approval request waits.
+// assignRequest replaces the people and groups that an approval request waits for.
 func (s *sums) assignRequest(q *request, people, groups []string) {
 	for _, set := range []struct {
 		before, now []string
@@ -107,7 +107,7 @@ func (s *sums) assignRequest(q *request, people, groups []string) {
 	q.people, q.groups = people, groups
 }
 
-// countsOf gives those of a name; nil beyond MaxNames.
+// countsOf returns the figures of a name, or nil beyond MaxNames.
 func (s *sums) countsOf(of *map[string]*counts, name string) *counts {
 	if *of == nil {
 		*of = map[string]*counts{}
@@ -129,8 +129,8 @@ func (s *sums) countsOf(of *map[string]*counts, name string) *counts {
 	return c
 }
 
-// countVote counts a vote for the person, and for those of the asked groups in which
-// they were. When it came counts for the limits, in any window.
+// countVote counts a vote for the person, and for those of the asked groups that the person
+// was in. For the limits, its time counts whatever the ledger's window.
 func (l *Ledger) countVote(q *request, v toolcall.Vote) {
 	e := entry{at: v.At, kind: v.Kind, took: max(0, v.At.Sub(q.since)), who: v.By.Name, groups: requiredFor(q.asks, v)}
 	if l.span.holdsTime(e.at) {
@@ -142,7 +142,7 @@ func (l *Ledger) countVote(q *request, v toolcall.Vote) {
 	}
 }
 
-// requiredFor are those groups of the voter that the approval request asked as they voted.
+// requiredFor returns the voter's groups that the approval request asked at the time of the vote.
 func requiredFor(r *toolcall.Requirement, v toolcall.Vote) []string {
 	if r == nil || len(v.Groups) == 0 {
 		return nil
@@ -169,13 +169,13 @@ func (s *sums) countVote(e entry) {
 	}
 }
 
-// waitsFor gives the people and groups whose word an open approval request waits for,
-// each once.
+// waitsFor returns the people and groups that an open approval request waits for, without
+// duplicates.
 func waitsFor(c *toolcall.Call) (people, groups []string) {
 	spoken := map[string]toolcall.Vote{}
 	for _, v := range c.Votes {
 		if v.Edited {
-			clear(spoken) // it voids what was said before it
+			clear(spoken) // an edit voids earlier votes
 		}
 		if v.On(c.Digest) {
 			spoken[v.By.Name] = v

@@ -17,25 +17,24 @@ func (l *Ledger) Limit(limits toolcall.ReviewerLimits) {
 	l.limits = limits
 }
 
-// Refused notes that an answer was refused for a limit.
+// Refused counts a response or request that was refused because of a limit.
 func (l *Ledger) Refused() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.refused++
 }
 
-// Admit asks leave for an answer of a person to a call at now; to is whom it
-// hands the approval request over to, or "". Over a limit the error is
-// message.ErrOverLimit and nothing may be written (asking again is no second
-// refusal: see Refused). Otherwise done must be called when the answer was taken,
-// or was not. What other engines have taken counts as far as the ledger knows
-// their event records.
+// Admit asks whether a person may respond to a call at now; to is the person to whom the
+// response delegates the approval request, or "". Over a limit the error is
+// message.ErrOverLimit, and nothing may be written (Refused counts refusals, because a
+// response may ask several times). Otherwise done must be called with whether the response
+// was recorded. Responses at other engines count once the ledger has their event records.
 func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done func(taken bool), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if to != "" {
 		if n, full := l.isFull(to); full {
-			return nil, overLimit(fmt.Sprintf("%s has %d open approval requests already, the limit of open approval requests for one reviewer is %d", to, n, l.limits.MaxOpen), "hand it over to another approver")
+			return nil, overLimit(fmt.Sprintf("%s already has %d open approval requests, the limit for one reviewer is %d", to, n, l.limits.MaxOpen), "delegate it to another approver")
 		}
 	}
 	for _, limit := range []struct {
@@ -47,7 +46,7 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 			continue
 		}
 		if n := l.countResponse(who, now, limit.window); n >= limit.most {
-			return nil, overLimit(fmt.Sprintf("%s has answered %d approval requests within %s, the limit is %d", who, n, limit.words, limit.most), "look at the next one for longer, and try again")
+			return nil, overLimit(fmt.Sprintf("%s has answered %d approval requests within %s, the limit is %d", who, n, limit.words, limit.most), "take more time for the next one, then try again")
 		}
 	}
 	giving := l.giveRequest(call, to)
@@ -67,17 +66,16 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 // countResponse returns how many responses of a person count in the window that ends now.
 func (l *Ledger) countResponse(who string, now time.Time, window time.Duration) int {
 	seen := countWithin(l.accepted[who], now, window)
-	if c := l.sums.people[who]; c != nil { // those of other engines too
+	if c := l.sums.people[who]; c != nil { // includes responses at other engines
 		seen = max(seen, countWithin(c.recent, now, window))
 	}
 	return seen + l.flying[who]
 }
 
-// Assign asks leave to put a new approval request, of the call, to the people of a
-// requirement. It is refused with message.ErrOverLimit if a part that names
-// people alone has too few left who may be given one more. A group's approval request is
-// for no person in particular, nor for any approver. done must be called when
-// the approval request is on record, or will not be.
+// Assign asks whether a call's new approval request may be assigned to the people of a
+// requirement. It returns message.ErrOverLimit if a part that names only people has too few
+// who may get another request. Requests to a group or to any approver are not limited. done
+// must be called once the approval request is recorded, or will not be.
 func (l *Ledger) Assign(call toolcall.Key, r toolcall.Requirement) (done func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,14 +91,14 @@ func (l *Ledger) Assign(call toolcall.Key, r toolcall.Requirement) (done func(),
 		users := removeDuplicates(p.Users)
 		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.isFull(n); return full })
 		if len(free) < min(max(r.Quorum, 1), len(users)) {
-			return nil, overLimit(fmt.Sprintf("those who may answer it (%s) have as many open approval requests as one reviewer may have: the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again when they have answered some")
+			return nil, overLimit(fmt.Sprintf("the approvers (%s) already have as many open approval requests as one reviewer may have; the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again after they have responded to some")
 		}
 	}
 	return l.giveRequest(call, removeDuplicates(all)...), nil
 }
 
-// isFull reports whether a person may be given no further approval request, and how many
-// they have.
+// isFull reports whether a person may get no further approval request, and how many they
+// have.
 func (l *Ledger) isFull(name string) (int, bool) {
 	n := len(l.given[name])
 	if c := l.sums.people[name]; c != nil {
@@ -109,7 +107,7 @@ func (l *Ledger) isFull(name string) (int, bool) {
 	return n, l.limits.MaxOpen > 0 && n >= l.limits.MaxOpen
 }
 
-// giveRequest counts an approval request as given to people until it is on record.
+// giveRequest counts an approval request as assigned to people until done is called.
 func (l *Ledger) giveRequest(call toolcall.Key, people ...string) (done func()) {
 	if l.limits.MaxOpen <= 0 {
 		return func() {}
@@ -133,7 +131,7 @@ func (l *Ledger) giveRequest(call toolcall.Key, people ...string) (done func()) 
 	}
 }
 
-// onRecord: what was being given is on record, or was not given.
+// onRecord ends the assignment of a call's request, which is now recorded or was refused.
 func (l *Ledger) onRecord(call toolcall.Key) {
 	for name, calls := range l.given {
 		delete(calls, call)

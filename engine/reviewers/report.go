@@ -1,18 +1,17 @@
-// Package reviewers folds a journal into what each reviewer has to do and what
-// they have done: open approval requests, answers, how long they took, how many were
-// approvals, and how many came sooner than one can read. It also holds the
-// limits of reviewers, which bound how much one person answers and is given.
+// Package reviewers computes from a journal what each reviewer has to do and has done:
+// open approval requests, responses, how long they took, how many were approvals, and how
+// many came faster than anyone can read. It also applies the limits of reviewers: how many
+// responses one person may give and how many requests one may get.
 //
-// A [Ledger] is fed with event records; what it says is a function of them alone. Its
-// memory is bounded by the number of open approval requests, and for people and groups
-// by [MaxNames]: times are kept in logarithmic buckets, from which the median
-// follows to within five per cent. The latest [MaxLog] answers are kept one by
-// one, so that windows can be asked for; [Read] folds a journal for a window that
-// reaches further back.
+// A [Ledger] is given event records and depends on nothing else. Its memory is bounded by
+// the number of open approval requests, and for people and groups by [MaxNames]: times are
+// kept in logarithmic buckets, from which the median follows to within five per cent. The
+// latest [MaxLog] responses are kept individually, so that windows can be computed; [Read]
+// reads a journal for a window that reaches further back.
 //
-// An approval request's clock begins with the fact that asks it; asked again, it begins
-// again. A vote counts once, however often its event record arrives. A vote on a
-// approval request that the ledger never saw open does not count.
+// The clock of an approval request begins with the event record that opens it, and begins
+// again when the request is replaced. A vote counts once, however often its event record
+// arrives. A vote on an approval request that the ledger never saw open does not count.
 package reviewers
 
 import (
@@ -26,32 +25,32 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// MaxLog bounds how many answers are kept one by one, for windows.
+// MaxLog bounds how many responses are kept individually, for windows.
 const MaxLog = 1 << 16
 
-// span is a window of time. The zero value is all of it.
+// span is a window of time. The zero value contains all times.
 type span struct{ since, until time.Time }
 
 func (s span) holdsTime(at time.Time) bool {
 	return !at.Before(s.since) && (s.until.IsZero() || at.Before(s.until))
 }
 
-// entry is one answer.
+// entry is one response.
 type entry struct {
 	at     time.Time
 	kind   toolcall.ResponseKind
 	took   time.Duration
 	who    string
-	groups []string // that were asked, and in which the person was
+	groups []string // asked groups that the person was in
 }
 
-// log has the latest answers, in a ring.
+// log holds the latest responses, in a ring.
 type log struct {
-	most   int // 0: MaxLog
+	most   int // 0 means MaxLog
 	ring   []entry
-	next   int       // where the next goes, once the ring is full
-	before time.Time // the latest instant of what was forgotten
-	lost   bool      // something was
+	next   int       // position to overwrite next, once the ring is full
+	before time.Time // latest time of a forgotten response
+	lost   bool      // whether any was forgotten
 }
 
 func (l *log) add(e entry) {
@@ -70,7 +69,7 @@ func (l *log) add(e entry) {
 // coversSpan reports whether everything in the window is in memory.
 func (l *log) coversSpan(s span) bool { return !l.lost || l.before.Before(s.since) }
 
-// Keep sets how many answers are kept one by one instead of MaxLog, before the
+// Keep sets how many responses are kept individually, instead of MaxLog. Call it before the
 // first record.
 func (l *Ledger) Keep(n int) {
 	l.mu.Lock()
@@ -78,22 +77,22 @@ func (l *Ledger) Keep(n int) {
 	l.log.most = max(n, 1)
 }
 
-// Within is a ledger that counts the answers of a window alone. The zero time is
-// no bound.
+// Within returns a ledger that counts only the responses of a window. A zero time is no
+// bound.
 func Within(since, until time.Time) *Ledger {
 	return &Ledger{span: span{since, until}}
 }
 
-// Report says how things stand at now, with the answers that the ledger counts.
+// Report returns the state at now, with the responses that the ledger counts.
 func (l *Ledger) Report(now time.Time) toolcall.LoadReply {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.reportSpan(&l.sums, l.span, now)
 }
 
-// Window is Report with the answers of a window alone. It reports whether the
-// ledger has them all: it keeps the latest MaxLog answers, and what is older
-// must be read from the journal again (see Within).
+// Window is Report with only the responses of a window. It reports false if the ledger does
+// not have them all: it keeps the latest MaxLog responses, and older ones must be read from
+// the journal again (see Within).
 func (l *Ledger) Window(since, until, now time.Time) (toolcall.LoadReply, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +130,7 @@ func (l *Ledger) reportSpan(in *sums, s span, now time.Time) toolcall.LoadReply 
 			out.Unassigned++
 		}
 	}
-	if s != (span{}) { // who has nothing to do with it
+	if s != (span{}) { // leave out people and groups without figures
 		out.People, out.Groups = slices.DeleteFunc(out.People, isIdle), slices.DeleteFunc(out.Groups, isIdle)
 	}
 	return out
@@ -147,17 +146,17 @@ func listLoads(of map[string]*counts, now time.Time) []toolcall.ReviewerLoad {
 	return out
 }
 
-// Journal is what Read reads. engine.Journal has it.
+// Journal is the part of engine.Journal that Read needs.
 type Journal interface {
 	// Watch delivers every record above after, in order, until ctx ends.
 	Watch(ctx context.Context, after uint64, sink toolcall.Sink) error
 }
 
-// errCaughtUp ends a fold.
-var errCaughtUp = errors.New("the end of the journal is reached")
+// errCaughtUp ends Read.
+var errCaughtUp = errors.New("reached the end of the journal")
 
-// Read folds a whole journal, with the answers of a window alone (see Within).
-// It takes as long as reading the journal does.
+// Read reads a whole journal into a ledger with only the responses of a window (see Within).
+// It takes as long as reading the journal.
 func Read(ctx context.Context, j Journal, since, until time.Time) (*Ledger, error) {
 	ctx, done := context.WithCancelCause(ctx)
 	defer done(nil)
@@ -168,7 +167,7 @@ func Read(ctx context.Context, j Journal, since, until time.Time) (*Ledger, erro
 	return f.ledger, nil
 }
 
-// fold feeds a ledger. It is a toolcall.Sink.
+// fold passes records to a ledger. It is a toolcall.Sink.
 type fold struct {
 	ledger *Ledger
 	end    func()

@@ -16,8 +16,8 @@ type State struct {
 	Groups map[string]CountState `json:"groups"`
 	Others []string              `json:"others"` // names beyond MaxNames
 	Log    []LogState            `json:"log"`    // oldest first
-	Before time.Time             `json:"before"` // the latest instant of what the log forgot
-	Lost   bool                  `json:"lost"`   // it forgot something
+	Before time.Time             `json:"before"` // latest time of a response that the log forgot
+	Lost   bool                  `json:"lost"`   // whether the log forgot any
 }
 
 // OpenState is an open approval request of a call.
@@ -30,10 +30,10 @@ type OpenState struct {
 	Groups []string     `json:"groups,omitzero"`
 }
 
-// CountState is what is counted of a person or group.
+// CountState holds the figures of a person or group.
 type CountState struct {
 	Load    toolcall.ReviewerLoad `json:"load"`
-	Buckets []uint32              `json:"buckets,omitzero"` // of the median
+	Buckets []uint32              `json:"buckets,omitzero"` // for the median
 	Recent  []time.Time           `json:"recent,omitzero"`
 }
 
@@ -46,7 +46,7 @@ type LogState struct {
 	Groups []string              `json:"groups,omitzero"`
 }
 
-// State copies what the ledger has counted from event records.
+// State returns a copy of what the ledger has counted from event records.
 func (l *Ledger) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,8 +68,8 @@ func statesOf(all map[string]*counts) map[string]CountState {
 	return out
 }
 
-// Restore makes an empty ledger as it was. call gives the calls of open requests. After
-// an error the ledger is still empty.
+// Restore fills an empty ledger from a stored state. call returns the calls of open requests.
+// After an error the ledger is still empty.
 func (l *Ledger) Restore(s State, call func(toolcall.Key) *toolcall.Call) error {
 	open := make(map[toolcall.Key]*request, len(s.Open))
 	for _, o := range s.Open {

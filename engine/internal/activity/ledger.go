@@ -1,9 +1,8 @@
 // Package activity counts what happens to calls, for people and for metrics.
 //
-// A [Ledger] is fed with the records of the journal, each once and in their order, so
-// every engine counts the same, and counts it again after a restart. It keeps totals
-// from the beginning, and the latest [MaxEvents] events one by one, from which any
-// window follows.
+// A [Ledger] is given the records of the journal, each once and in order, so every engine
+// counts the same, also after a restart. It keeps totals from the beginning of the journal
+// and the latest [MaxEvents] events, from which it computes any window.
 //
 // Its memory is bounded: 16 bytes for each event (16 MiB), [MaxNames] tools, rules and
 // agents of 200 bytes, [MaxCells] totals (2 MiB with their times), [MaxDecisions] decisions,
@@ -31,11 +30,11 @@ const (
 	maxChunks   = 2048
 )
 
-// Other is the name of what is beyond the bounds, and of tools that no one knows.
+// Other is the name for everything beyond the bounds, and for unknown tools.
 const Other = "other"
 
-// maxDeclared is up to how many names runtimes add with the tools that they declare; the
-// rest of MaxNames is for the tools of the engine.
+// maxDeclared bounds the names from tools that runtimes declare; the rest of MaxNames is
+// for the tools of the engine.
 const maxDeclared = MaxNames / 2
 
 // kind is what an event counts as.
@@ -68,19 +67,19 @@ const unknownTime = math.MaxUint32
 // event is one thing that happened, in 16 bytes.
 type event struct {
 	at                uint32 // seconds since 1970
-	took              uint32 // milliseconds; unknownTime: none
-	tool, rule, agent uint16 // in names
+	took              uint32 // milliseconds, or unknownTime
+	tool, rule, agent uint16 // numbers in names
 	kind              kind
 }
 
-// chunk has events in the order of the journal.
+// chunk holds events in journal order.
 type chunk struct {
 	n           int
 	first, last uint32 // the earliest and the latest instant
 	events      [chunkEvents]event
 }
 
-// names gives short numbers to names; 0 is Other.
+// names assigns short numbers to names; 0 is Other.
 type names struct {
 	ids  map[string]uint16
 	list []string
@@ -88,7 +87,7 @@ type names struct {
 
 func newNames() names { return names{ids: map[string]uint16{}, list: []string{Other}} }
 
-// maxName is how many bytes of a name count.
+// maxName is how many bytes of a name are kept.
 const maxName = 200
 
 func clipName(name string) string {
@@ -111,16 +110,16 @@ func (n *names) idOf(name string) uint16 {
 	return id
 }
 
-// Ledger counts. Its methods may be called from many goroutines.
+// Ledger counts what happens to calls. Its methods may be called from many goroutines.
 type Ledger struct {
 	mu                   sync.RWMutex // guards all below but workers
 	tools, rules, agents names
 	since                map[uint64]int64 // when open requests were made, by the hash of their calls, in nanoseconds
 	total                sums
 	chunks               []*chunk // oldest first
-	forgotten            uint32   // the latest instant of what was dropped; 0: nothing was
+	forgotten            uint32   // time of the latest dropped event; 0 if none was dropped
 	recent               []toolcall.RecentDecision
-	next                 int // of recent, once it is full
+	next                 int // position in recent to overwrite next, once recent is full
 
 	Workers Workers // guards itself
 }
@@ -130,7 +129,7 @@ func New() *Ledger {
 	return &Ledger{tools: newNames(), rules: newNames(), agents: newNames(), since: map[uint64]int64{}, total: newSums()}
 }
 
-// Record takes in the next event record of the journal.
+// Record counts the next event record of the journal.
 func (l *Ledger) Record(f *toolcall.EventRecord) {
 	c := f.Call
 	if c == nil || f.Note != nil {
@@ -157,16 +156,16 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	}
 }
 
-// toolOf gives the number of the call's tool. A refused call adds no name: models invent
-// tools.
+// toolOf returns the number of the call's tool. A refused call adds no name, because
+// models invent tools.
 func (l *Ledger) toolOf(c *toolcall.Call) uint16 {
 	if toolcall.Cause(c.Cause) == toolcall.CauseRefuse || c.Definition != nil && len(l.tools.list) > maxDeclared {
-		return l.tools.ids[clipName(c.Tool)] // 0, of Other, if it has none
+		return l.tools.ids[clipName(c.Tool)] // 0, which is Other, if it has none
 	}
 	return l.tools.idOf(c.Tool)
 }
 
-// AskedAt is when the open request for approval of a call was made; zero: not known.
+// AskedAt returns when the call's open approval request was made, or zero if unknown.
 func (l *Ledger) AskedAt(c *toolcall.Call) time.Time {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -231,7 +230,7 @@ func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, f *toolca
 	}
 }
 
-// countDecision counts what ended a request for approval.
+// countDecision counts the end of an approval request.
 func (l *Ledger) countDecision(e event, k kind, f *toolcall.EventRecord) {
 	if since, known := l.since[l.hashCall(f.Call)]; known {
 		e.took = millisBetween(time.Unix(0, since), f.At)
@@ -249,7 +248,7 @@ func (l *Ledger) countFinished(e event, c *toolcall.Call) {
 	l.add(e, failed)
 }
 
-// hashCall stands for a call: two calls with one hash would get a wrong time, and no more.
+// hashCall identifies a call. If two calls collide, only their times are wrong.
 func (l *Ledger) hashCall(c *toolcall.Call) uint64 {
 	return toolcall.HashIDs(string(c.Session), string(c.Reply), string(c.Call))
 }
@@ -269,7 +268,7 @@ func (l *Ledger) keepEvent(e event) {
 	if last == nil || last.n == chunkEvents {
 		if len(l.chunks) < maxChunks {
 			last = &chunk{}
-		} else { // the oldest is used again
+		} else { // reuse the oldest
 			last = l.chunks[0]
 			l.forgotten = max(l.forgotten, last.last)
 			copy(l.chunks, l.chunks[1:])
@@ -310,8 +309,8 @@ func secondsOf(at time.Time) uint32 {
 	return uint32(min(max(at.Unix(), 0), math.MaxUint32))
 }
 
-// millisBetween is the time from one instant to another, in milliseconds; unknownTime if the
-// first is not known.
+// millisBetween is the time from one instant to another, in milliseconds, or unknownTime if
+// either is unknown.
 func millisBetween(from, to time.Time) uint32 {
 	if from.IsZero() || to.IsZero() {
 		return unknownTime

@@ -16,13 +16,13 @@ const (
 	defaultBuckets = 60
 )
 
-// steps are the lengths that a bucket has if the request names none.
+// steps are the bucket lengths to choose from if the request names none.
 var steps = []time.Duration{
 	time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 	time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour, 365 * 24 * time.Hour,
 }
 
-// window is what a request asks for: from and until in seconds, until not included.
+// window is the period that a request asks for: from and until in seconds, until excluded.
 type window struct {
 	from, until, step uint32
 	tool, agent       uint16
@@ -33,7 +33,7 @@ func (w window) holdsEvent(e event) bool {
 	return e.at >= w.from && e.at < w.until && (!w.byTool || e.tool == w.tool) && (!w.byAgent || e.agent == w.agent)
 }
 
-// Report says what was counted, as of now. Queues are not its concern.
+// Report returns what was counted, as of now. It does not fill in queues.
 func (l *Ledger) Report(r toolcall.ActivityRequest, now time.Time) (toolcall.ActivityReply, error) {
 	if err := r.Validate(); err != nil {
 		return toolcall.ActivityReply{}, err
@@ -76,7 +76,7 @@ func (l *Ledger) Report(r toolcall.ActivityRequest, now time.Time) (toolcall.Act
 	return out, nil
 }
 
-// alignWindow makes the bounds whole: from a multiple of the step on.
+// alignWindow computes the window of a request, in whole steps.
 func (l *Ledger) alignWindow(r toolcall.ActivityRequest, now time.Time) (window, error) {
 	w := window{from: secondsOf(r.Since), until: secondsOf(now) + 1, step: uint32(r.StepMS / 1000)}
 	if !r.Until.IsZero() {
@@ -105,16 +105,16 @@ func (l *Ledger) alignWindow(r toolcall.ActivityRequest, now time.Time) (window,
 	return w, nil
 }
 
-// find is id for a name that is not noted if it is new.
+// find is idOf for reading: it does not add an unknown name.
 func (n *names) find(name string) uint16 {
 	name = clipName(name)
 	if id, known := n.ids[name]; known || name == Other {
 		return id
 	}
-	return MaxNames + 1 // of no event
+	return MaxNames + 1 // no event has it
 }
 
-// fillDerived fills in what follows from sums.
+// fillDerived fills in the figures that are computed from sums.
 func (l *Ledger) fillDerived(out *toolcall.ActivityReply, in sums) {
 	byTool, byRule, byAgent, byCell := map[uint16]*counts{}, map[uint16]*counts{}, map[uint16]*counts{}, map[cell]*counts{}
 	var total counts
@@ -158,7 +158,7 @@ func countsAt[K comparable](m map[K]*counts, k K) *counts {
 	return m[k]
 }
 
-// sharesByName are counts by name, in the order of the names.
+// sharesByName returns counts by name, sorted by name.
 func sharesByName(of map[uint16]*counts, names []string) []toolcall.ActivityShare {
 	out := make([]toolcall.ActivityShare, 0, len(of))
 	for _, id := range slices.SortedFunc(maps.Keys(of), func(a, b uint16) int { return cmp.Compare(names[a], names[b]) }) {
@@ -167,7 +167,7 @@ func sharesByName(of map[uint16]*counts, names []string) []toolcall.ActivityShar
 	return out
 }
 
-// latestDecisions are the latest decisions, the last one first.
+// latestDecisions returns the latest decisions, newest first.
 func (l *Ledger) latestDecisions(r toolcall.ActivityRequest) []toolcall.RecentDecision {
 	most := min(cmp.Or(r.Recent, defaultRecent), MaxDecisions)
 	out := make([]toolcall.RecentDecision, 0, min(most, len(l.recent)))

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// State is what a ledger has counted, in a form that can be stored. The events are apart
-// from it: see [Ledger.State].
+// State holds what a ledger has counted, in a form that can be stored. [Ledger.State]
+// returns the events separately.
 type State struct {
 	Tools     []string                  `json:"tools"`
 	Rules     []string                  `json:"rules"`
@@ -50,7 +50,7 @@ type workerState struct {
 // eventBytes is the size of an event in a stored state.
 const eventBytes = 16
 
-// State copies what was counted: the events, oldest first, eventBytes each.
+// State returns a copy of what was counted, and the events, oldest first, eventBytes each.
 func (l *Ledger) State() (State, []byte) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -99,7 +99,7 @@ func eventOf(b []byte) event {
 	return event{at: at.Uint32(b), took: at.Uint32(b[4:]), tool: at.Uint16(b[8:]), rule: at.Uint16(b[10:]), agent: at.Uint16(b[12:]), kind: kind(b[14])}
 }
 
-// Restore makes an empty ledger, which nothing else uses yet, as it was.
+// Restore fills an empty ledger, which nothing else uses yet, from a stored state.
 func (l *Ledger) Restore(s State, events []byte) error {
 	for _, n := range []struct {
 		of    *names
@@ -153,7 +153,7 @@ func (l *Ledger) Restore(s State, events []byte) error {
 	return nil
 }
 
-// Adopt takes over what a restored ledger has, which must not be used any more.
+// Adopt takes over the contents of a restored ledger, which must not be used afterwards.
 func (l *Ledger) Adopt(from *Ledger) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

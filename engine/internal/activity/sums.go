@@ -6,13 +6,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// upTo are the upper bounds of times in milliseconds; above the last there is one more.
+// upTo are the upper bounds of the time buckets in milliseconds; the last bucket has none.
 var upTo = [...]uint32{
 	10, 50, 100, 250, 500, 1_000, 2_000, 5_000, 10_000, 30_000,
 	60_000, 120_000, 300_000, 900_000, 1_800_000, 3_600_000, 14_400_000, 43_200_000, 86_400_000,
 }
 
-// What takes time.
+// Spans of time that are measured.
 const (
 	toDecision = iota
 	queued
@@ -20,7 +20,7 @@ const (
 	spans
 )
 
-// spanOf is what the time of an event is about.
+// spanOf is the span that the time of an event measures.
 var spanOf = [kinds]int{approved: toDecision, rejected: toDecision, responded: toDecision, expired: toDecision, started: queued, succeeded: run, failed: run}
 
 type counts [kinds]int
@@ -78,8 +78,8 @@ func (t *times) toReply() toolcall.ActivityTimes {
 	return out
 }
 
-// quantile estimates a percentile on a line through its bucket, whose values are spread
-// evenly. A single value is exact.
+// quantile estimates a percentile by linear interpolation within its bucket. A single
+// value is exact.
 func (t *times) quantile(percent int) int64 {
 	if t.n == 1 {
 		return t.sum
@@ -101,8 +101,8 @@ func (t *times) quantile(percent int) int64 {
 	return below
 }
 
-// cell is what is counted apart: a tool, a rule and an agent. One number makes a
-// faster key of a map than three.
+// cell identifies a counter by tool, rule and agent. One number is a faster map key than
+// three.
 type cell uint64
 
 func cellOf(tool, rule, agent uint16) cell {
@@ -125,7 +125,7 @@ func (s *sums) add(e event) {
 	k := cellOf(e.tool, e.rule, e.agent)
 	c := s.cells[k]
 	if c == nil && len(s.cells) >= MaxCells {
-		k = cellOf(e.tool, 0, 0) // of other rules and agents; at most one more for each tool
+		k = cellOf(e.tool, 0, 0) // the tool's cell for other rules and agents: at most one more per tool
 		c = s.cells[k]
 	}
 	if c == nil {

@@ -10,7 +10,7 @@ import (
 const (
 	// MaxWorkers bounds how many pairs of a worker and a queue are remembered.
 	MaxWorkers = 1024
-	// recentWorkers is how long a silent worker is listed.
+	// recentWorkers is how long a silent worker stays listed.
 	recentWorkers = time.Hour
 )
 
@@ -25,7 +25,7 @@ type serves struct {
 	queue  toolcall.Queue
 }
 
-// Hear notes a sign of life of a worker that serves a queue.
+// Hear records a sign of life from a worker that serves a queue.
 func (w *Workers) Hear(worker string, queue toolcall.Queue, at time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,7 +53,7 @@ func (w *Workers) dropOldest() {
 	delete(w.heard, oldest)
 }
 
-// Each calls fn with what was heard within the last hour, in no order.
+// Each calls fn for every worker heard of within the last hour, in no particular order.
 func (w *Workers) Each(now time.Time, fn func(worker string, queue toolcall.Queue, last time.Time)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

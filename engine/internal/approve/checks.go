@@ -16,33 +16,33 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// check is one thing that a response has to pass.
+// check is one check that a response has to pass.
 type check struct {
 	name  string
 	wants string
 	other string // what happens to a response that does not pass
 	pass  func(ctx context.Context, r *response) error
-	// counts: it takes note of the response, which a preview must not.
+	// counts is set if the check counts the response, which a preview must not do.
 	counts bool
 }
 
-// checks are all checks in their order. Who may respond comes before what the
-// approval request is, so that only those who may respond learn about it.
+// checks are all checks in order. Who may respond is checked before the approval request
+// itself, so that only those who may respond learn about it.
 var checks = []check{
-	{name: "resent", wants: "the `response_id` is new", other: "returns the call as it stands; a known id with another response is a `conflict`", pass: checkResent},
+	{name: "resent", wants: "the `response_id` is new", other: "returns the call unchanged; a known id with another response is a `conflict`", pass: checkResent},
 	{name: "approver", wants: "the requirement accepts the person, who is not an excluded requester", other: "`forbidden`", pass: checkApprover},
 	{name: "in time", wants: "the deadline has not passed, and the reply is not interrupted", other: "the request ends, and the response is refused as `finished`", pass: checkInTime},
-	{name: "same approval request", wants: "the call is asking, and the response names the digest of the open request", other: "`digest_mismatch`, `state` or `finished`, with the call as it stands", pass: checkRequest},
-	{name: "redaction", wants: "edited arguments keep the marks of redacted values in their places", other: "`invalid`", pass: revealInput},
+	{name: "same approval request", wants: "the call is asking, and the response names the digest of the open request", other: "`digest_mismatch`, `state` or `finished`, with the current call", pass: checkRequest},
+	{name: "redaction", wants: "edited arguments keep the marks of redacted values where they were", other: "`invalid`", pass: revealInput},
 	{name: "kind", wants: "`delegate` names a person who can respond; `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
 	{name: "suggested rules", wants: "each rule to remember is exactly one that the request suggests", other: "`forbidden`", pass: checkRules},
 	{name: "terms", wants: "the limits of what to remember cover this call and are within those of the policy", other: "`forbidden` or `invalid`", pass: checkTerms},
-	{name: "last word", wants: "the response differs from the person's last one and is more careful", other: "the call as it stands, or `conflict`", pass: checkLastWord},
-	{name: "limits", wants: "the person, and the one that `delegate` names, are within the limits of reviewers", other: "`over_limit`", pass: checkLimits, counts: true},
+	{name: "last word", wants: "the response differs from the person's last one and is more careful", other: "returns the call unchanged, or `conflict`", pass: checkLastWord},
+	{name: "limits", wants: "the person, and the person that `delegate` names, are within the limits of reviewers", other: "`over_limit`", pass: checkLimits, counts: true},
 }
 
-// checkResent ends a response that was taken before and is only sent again,
-// because its reply was lost.
+// checkResent ends a response that was already recorded and is sent again, because
+// the reply to it was lost.
 func checkResent(_ context.Context, r *response) error {
 	if r.in.ID == "" {
 		return nil
@@ -54,11 +54,10 @@ func checkResent(_ context.Context, r *response) error {
 	case r.call.Votes[i].Kind == r.in.Kind && r.call.Votes[i].Digest == r.in.Digest:
 		return store.ErrNoChange
 	}
-	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: "another response of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each response an id of its own"}
+	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: "another response of " + r.voter.by.Name + " to this call has the same response_id", Hint: "give each response its own id"}
 }
 
-// checkApprover looks at the requirement as it was first issued, and makes the
-// vote.
+// checkApprover applies the requirement as it was first issued, and makes the vote.
 func checkApprover(ctx context.Context, r *response) error {
 	r.vote = r.voter.voteOf(ctx, r.call, r.in, r.now)
 	if r.call.State != message.ToolCallAsking || r.call.Request == nil {
@@ -71,12 +70,12 @@ func checkApprover(ctx context.Context, r *response) error {
 	case !accepted && r.voter.err != nil:
 		return decide.ForbiddenError("the groups of "+name+" cannot be looked up now, and without them "+name+" is not an approver of this approval request", "try again when the directory answers")
 	case !accepted:
-		return decide.ForbiddenError(name+" is not an approver of this approval request", "ask one of them")
+		return decide.ForbiddenError(name+" is not an approver of this approval request", "ask an approver of this request")
 	}
 	return nil
 }
 
-// checkInTime ends an approval request whose time has passed or whose reply was
+// checkInTime ends an approval request whose deadline has passed or whose reply was
 // interrupted.
 func checkInTime(_ context.Context, r *response) error {
 	state, _ := r.View.ReplyState(r.call.Key)
@@ -93,8 +92,8 @@ func checkInTime(_ context.Context, r *response) error {
 
 func checkRequest(_ context.Context, r *response) error { return r.m.CheckRequest(r.in.Digest) }
 
-// revealInput puts the hidden values back into edited arguments, whose author saw
-// marks in their places.
+// revealInput puts hidden values back into edited arguments, where the editor saw only
+// marks.
 func revealInput(_ context.Context, r *response) error {
 	if r.in.Input == nil || r.call.Request == nil {
 		return nil
@@ -118,13 +117,13 @@ func checkKind(_ context.Context, r *response) error {
 	case approves && (req.Signed || r.in.Signature != nil):
 		return checkSignature(r)
 	case r.in.Kind == toolcall.ResponseRespond && !req.ApprovesAlone(r.vote):
-		return decide.ForbiddenError("one person alone cannot answer for the tool where others must agree", "approve it, or reject it with feedback")
+		return decide.ForbiddenError("one person cannot respond for the tool when others must agree", "approve it, or reject it with feedback")
 	}
 	return nil
 }
 
-// checkDelegate refuses to hand an approval request to a person who certainly cannot answer
-// it. What groups they are in is looked at when they answer.
+// checkDelegate refuses to delegate an approval request to someone who certainly cannot
+// respond to it. Groups are checked only when that person responds.
 func checkDelegate(r toolcall.Requirement, from, to string) error {
 	if to == from {
 		return &message.Error{Code: message.CodeInvalid, What: "you cannot delegate an approval request to yourself", Hint: "skip, or name another person"}
@@ -137,14 +136,14 @@ func checkDelegate(r toolcall.Requirement, from, to string) error {
 			return nil
 		}
 	}
-	return decide.ForbiddenError(to+" is not an approver of this approval request", "name one of them")
+	return decide.ForbiddenError(to+" is not an approver of this approval request", "name an approver of this request")
 }
 
-// checkSignature checks the approver's own signature. The engine keeps no person
-// from cheating by that, but tells an honest approver what no worker would believe.
+// checkSignature checks the approver's own signature. It does not protect against a
+// cheating person, but tells an honest one early that no worker would accept it.
 func checkSignature(r *response) error {
 	if r.vote.Signature == nil {
-		return decide.ForbiddenError("this approval request needs your own signature", "approve it with --sign-key, or leave it to an approver who has a key")
+		return decide.ForbiddenError("this approval request needs your own signature", "approve it with --sign-key, or ask an approver who has a key")
 	}
 	var keys toolcall.ApproverKeys
 	if r.Keys != nil {
@@ -157,8 +156,8 @@ func checkRules(_ context.Context, r *response) error {
 	return standing.CheckPlain(r.call, r.in.Rules)
 }
 
-// checkTerms completes what is to be remembered. What an edit wants remembered is
-// held against the edited call, later.
+// checkTerms completes what is to be remembered. For an edit that happens later,
+// against the edited call.
 func checkTerms(ctx context.Context, r *response) (err error) {
 	if r.in.Remember == nil || r.isEdit() || r.call.Request == nil {
 		return nil
@@ -167,8 +166,8 @@ func checkTerms(ctx context.Context, r *response) (err error) {
 	return err
 }
 
-// checkLastWord compares a vote with what the person has said about this approval request
-// before. The same again changes nothing.
+// checkLastWord compares a vote with the person's previous vote on this approval request.
+// Repeating a vote changes nothing.
 func checkLastWord(_ context.Context, r *response) error {
 	last, voted := r.call.VoteOf(r.vote.By.Name)
 	switch {
@@ -180,7 +179,7 @@ func checkLastWord(_ context.Context, r *response) error {
 	return &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(r.call), What: r.vote.By.Name + " has responded to this approval request before: " + string(last.Kind), Hint: "reject it, or leave it to the other approvers"}
 }
 
-// checkLimits comes last: it counts the response.
+// checkLimits comes last because it counts the response.
 func checkLimits(_ context.Context, r *response) error {
 	if err := escalateTo(r.m, r.vote.Step, toolcall.Base{At: r.now}); err != nil {
 		return err
@@ -188,8 +187,8 @@ func checkLimits(_ context.Context, r *response) error {
 	return r.limit.admitVote(r.call, r.vote)
 }
 
-// checkRoom refuses answers that leave an approval request open and make its call too
-// large: there must be room for what ends it.
+// checkRoom refuses responses that leave an approval request open and make its call too
+// large: the record that ends it needs room, too.
 func checkRoom(c *toolcall.Call, vote toolcall.Vote) error {
 	b, err := strictjson.Marshal(append(slices.Clone(c.Votes), vote))
 	if err != nil {
@@ -203,10 +202,10 @@ func checkRoom(c *toolcall.Call, vote toolcall.Vote) error {
 
 var responseKinds = []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond, toolcall.ResponseSkip, toolcall.ResponseDelegate}
 
-// maxResponseID bounds the id that a sender gives to an answer.
+// maxResponseID bounds the id that a sender gives to a response.
 const maxResponseID = 128
 
-// checkForm checks a response alone, before anything is looked up.
+// checkForm checks a response on its own, before anything is looked up.
 func checkForm(a toolcall.Response) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
@@ -217,47 +216,48 @@ func checkForm(a toolcall.Response) error {
 	case len(a.ID) > maxResponseID:
 		return bad(message.CodeTooLarge, fmt.Sprintf("response_id has %d bytes, the limit is %d", len(a.ID), maxResponseID), "use a short random one")
 	case a.Digest == "":
-		return bad(message.CodeInvalid, "digest is empty", "name the digest of the approval request that was shown")
+		return bad(message.CodeInvalid, "digest is empty", "send the digest of the approval request that was shown")
 	case a.Input != nil && a.Kind != toolcall.ResponseApprove:
-		return bad(message.CodeInvalid, "input goes only with approve", "leave it out")
+		return bad(message.CodeInvalid, "input is only for approve", "leave it out")
 	case a.Input != nil && len(*a.Input) > toolcall.MaxInputBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("input has %d bytes, the limit is %d", len(*a.Input), toolcall.MaxInputBytes), "pass large content by reference")
 	case len(a.Feedback) > toolcall.MaxTextBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("feedback has %d bytes, the limit is %d", len(a.Feedback), toolcall.MaxTextBytes), "shorten it")
 	case len(a.Output) > toolcall.MaxOutputBytes:
-		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), toolcall.MaxOutputBytes), "keep large output elsewhere and give a reference")
+		return bad(message.CodeTooLarge, fmt.Sprintf("output has %d bytes, the limit is %d", len(a.Output), toolcall.MaxOutputBytes), "store large output elsewhere and send a reference")
 	case len(a.Rules) > 0 && a.Kind != toolcall.ResponseApprove:
-		return bad(message.CodeInvalid, "rules go only with approve", "leave them out")
+		return bad(message.CodeInvalid, "rules are only for approve", "leave them out")
 	case a.Remember != nil && a.Kind != toolcall.ResponseApprove:
-		return bad(message.CodeInvalid, "remember goes only with approve", "leave it out")
+		return bad(message.CodeInvalid, "remember is only for approve", "leave it out")
 	case a.Signature != nil && (a.Kind != toolcall.ResponseApprove || a.Input != nil || len(a.Rules) > 0 || a.Remember != nil):
-		return bad(message.CodeInvalid, "a signature goes only with approve, without input and rules, which it would not cover", "leave it out")
+		return bad(message.CodeInvalid, "a signature is only for approve without input, rules or remember, which it would not cover", "leave it out")
 	case a.Note != "" && a.Kind != toolcall.ResponseSkip && a.Kind != toolcall.ResponseDelegate:
-		return bad(message.CodeInvalid, "note goes only with skip and delegate", "leave it out; to tell the model something, reject with feedback")
+		return bad(message.CodeInvalid, "note is only for skip and delegate", "leave it out; to tell the model something, reject with feedback")
 	case len(a.Note) > toolcall.MaxNoteBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("note has %d bytes, the limit is %d", len(a.Note), toolcall.MaxNoteBytes), "shorten it")
 	case (a.To != "") != (a.Kind == toolcall.ResponseDelegate):
-		return bad(message.CodeInvalid, "to goes with delegate, and only with it", "name who should answer, or skip")
+		return bad(message.CodeInvalid, "to is required for delegate, and only for delegate", "name who should respond, or skip")
 	case len(a.To) > toolcall.MaxIDBytes:
 		return bad(message.CodeTooLarge, fmt.Sprintf("to has %d bytes, the limit is %d", len(a.To), toolcall.MaxIDBytes), "name one person")
 	}
 	return a.Key.Validate()
 }
 
-// voter is a person who answers. Their groups are looked up once, and only if
-// they can matter.
+// voter is a person who responds. Their groups are looked up once, and only if they
+// matter.
 type voter struct {
 	of     *Responses
 	by     toolcall.Principal
 	asked  bool
 	groups []string
 	source string
-	err    error // of the directory
+	err    error // from the directory
 }
 
 func (s *Responses) newVoter(by toolcall.Principal) *voter { return &voter{of: s, by: by} }
 
-// Awaits tells of open approval requests whether a person can respond to them and has not.
+// Awaits returns a function that reports whether a person can respond to an open approval
+// request and has not done so.
 func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*toolcall.Call) bool {
 	by.Role = toolcall.RoleApprover
 	v, at := s.newVoter(by), store.JournalTime()
@@ -268,8 +268,8 @@ func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*too
 	}
 }
 
-// voteOf is the answer as event records keep it, with the groups that the person has now
-// and how far the approval request's plan has come.
+// voteOf is the response as event records store it, with the person's current groups and
+// the step that the approval request's plan has reached.
 func (v *voter) voteOf(ctx context.Context, c *toolcall.Call, a toolcall.Response, at time.Time) toolcall.Vote {
 	out := toolcall.Vote{
 		ID: a.ID, Kind: a.Kind, By: v.by, At: at, Digest: a.Digest, Signature: a.Signature,
@@ -280,7 +280,7 @@ func (v *voter) voteOf(ctx context.Context, c *toolcall.Call, a toolcall.Respons
 		out.Groups, out.GroupsFrom = c.Request.Requirement.Relevant(v.groups), v.source
 	}
 	if a.Kind == toolcall.ResponseReject {
-		out.Feedback = a.Feedback // of other answers it goes nowhere
+		out.Feedback = a.Feedback // of other responses it is not stored
 	}
 	return out
 }
@@ -292,13 +292,13 @@ func (v *voter) lookUpGroups(ctx context.Context) {
 	}
 }
 
-// limit is the count of one answer, asked for once however often it is tried.
+// limit counts one response once, however often the update is retried.
 type limit struct {
 	ledger *reviewers.Ledger
 	done   func(taken bool)
 }
 
-// admitVote counts the answer, when everything else about it is right.
+// admitVote counts the response after all other checks have passed.
 func (l *limit) admitVote(c *toolcall.Call, v toolcall.Vote) error {
 	if l.done != nil {
 		return nil
@@ -314,7 +314,7 @@ func (l *limit) admitVote(c *toolcall.Call, v toolcall.Vote) error {
 	return nil
 }
 
-// settleVote says what became of the answer.
+// settleVote tells the ledger whether the response was recorded.
 func (l *limit) settleVote(err error) {
 	if l.done != nil {
 		l.done(err == nil)
@@ -324,8 +324,8 @@ func (l *limit) settleVote(err error) {
 	}
 }
 
-// StepAt is how many instants of the approval request's plan have come: by the clock,
-// or by the record if the clock was set back.
+// StepAt is how many steps of the approval request's plan have begun: by the clock, or by
+// the record if the clock was set back.
 func StepAt(c *toolcall.Call, now time.Time) int {
 	if c.Request == nil {
 		return 0
@@ -340,8 +340,8 @@ func StepAt(c *toolcall.Call, now time.Time) int {
 	return max(n, c.Step)
 }
 
-// escalateTo puts on record that the plan of an open approval request has come to a
-// step, if that is news.
+// escalateTo records that the plan of an open approval request has reached a step, unless
+// that is already recorded.
 func escalateTo(m *toolcall.Machine, step int, now toolcall.Base) error {
 	if c := m.Call(); c.State != message.ToolCallAsking || step <= c.Step {
 		return nil
@@ -349,8 +349,8 @@ func escalateTo(m *toolcall.Machine, step int, now toolcall.Base) error {
 	return m.Step(toolcall.Escalated{Base: now, Step: step})
 }
 
-// PassTime takes the step that is due for an open approval request: it expires, or
-// further people are asked.
+// PassTime does what is due for an open approval request: the request expires, or more
+// people are asked.
 func (s *Responses) PassTime(ctx context.Context, key toolcall.Key) error {
 	_, err := s.Update(ctx, "expire", key, s.Self, func(_ context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), baseNow()
@@ -367,8 +367,8 @@ func (s *Responses) PassTime(ctx context.Context, key toolcall.Key) error {
 	return err
 }
 
-// NextLook is when time does something to an open approval request again; zero: never.
-// People are reminded of it at every interval remind; 0: never.
+// NextLook is when an open approval request must be looked at next, or zero for never.
+// People are reminded at every interval remind; 0 means never.
 func NextLook(c *toolcall.Call, now time.Time, remind time.Duration) time.Time {
 	r := c.Request.Requirement
 	next := r.Ends()
@@ -381,13 +381,13 @@ func NextLook(c *toolcall.Call, now time.Time, remind time.Duration) time.Time {
 	return next
 }
 
-// nextReminder is when people are reminded of an approval request next, after now: at every
-// full interval since something was said about it.
+// nextReminder is when people are next reminded of an approval request: after each full
+// interval since the call last changed.
 func nextReminder(c *toolcall.Call, now time.Time, every time.Duration) time.Time {
 	return c.UpdatedAt.Add(max(now.Sub(c.UpdatedAt), 0).Truncate(every) + every)
 }
 
-// earlierOf is the earlier of two times; zero is none.
+// earlierOf returns the earlier of two times, ignoring zero.
 func earlierOf(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -395,7 +395,7 @@ func earlierOf(a, b time.Time) time.Time {
 	return a
 }
 
-// HasExpired reports whether the time of an open approval request is over.
+// HasExpired reports whether an open approval request has passed its deadline.
 func HasExpired(c *toolcall.Call, now time.Time) bool {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return false

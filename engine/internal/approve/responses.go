@@ -1,9 +1,9 @@
-// Package approve takes the responses of people to open approval requests.
+// Package approve handles the responses of people to open approval requests.
 //
 // [Responses.TakeResponse] passes a response through the ordered list of checks and moves
-// its call: approved and begun, asked again after an edit, or finished. All of it is
-// decided from the call's last event record and written by compare-and-swap. What
-// time does to an open approval request is here as well: escalation, deadline, reminders.
+// its call: approved and begun, asked again after an edit, or finished. All of this is
+// decided from the call's last event record and written by compare-and-swap. The package
+// also handles the passing of time: escalation, deadlines, reminders.
 package approve
 
 import (
@@ -20,26 +20,26 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Parts are what Responses works with.
+// Parts are what Responses depends on.
 type Parts struct {
 	Space    toolcall.SpaceID
 	Self     toolcall.Principal // the engine
 	View     *view.View
 	Judge    *decide.Judge
 	Standing *standing.Approvals
-	// Snapshot is a call as it is decided now, with these rules of its session.
+	// Snapshot returns what a decision about a call depends on now, with the given rules of its session.
 	Snapshot func(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
-	// Update moves a call on.
+	// Update changes a call.
 	Update func(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error)
-	// Begin takes an allowed call as far as it goes within the same event record.
+	// Begin moves an allowed call as far as it can go within the same event record.
 	Begin func(m *toolcall.Machine) error
-	// Groups are the groups of a person, and where they come from.
+	// Groups returns a person's groups, and where they come from.
 	Groups func(ctx context.Context, by toolcall.Principal) (groups []string, source string, err error)
-	// Keys are the keys with which approvers sign; nil: none.
+	// Keys returns the keys with which approvers sign. It may be nil.
 	Keys func() toolcall.ApproverKeys
 }
 
-// Responses takes responses to the open approval requests of a space.
+// Responses handles responses to the open approval requests of a space.
 type Responses struct{ Parts }
 
 // New makes the responses of a space.
@@ -56,7 +56,7 @@ func (s *Responses) TakeResponse(ctx context.Context, by toolcall.Principal, a t
 		r.m, r.call, r.in, r.now, r.late = m, m.Call(), a, store.JournalTime(), false
 		for _, c := range checks {
 			if err := c.pass(ctx, r); err != nil || r.late {
-				return err // if it is late, the end of the approval request is what is written
+				return err // if late, the update writes the end of the approval request
 			}
 		}
 		return s.moveCall(ctx, r)
@@ -76,15 +76,15 @@ type response struct {
 	m     *toolcall.Machine
 	call  *toolcall.Call // of m
 	in    toolcall.Response
-	vote  toolcall.Vote // the response as event records keep it
+	vote  toolcall.Vote // the response as event records store it
 	now   time.Time
-	late  bool // the approval request has ended before it
+	late  bool // the approval request had already ended
 }
 
 // isEdit reports whether the response changes the arguments.
 func (r *response) isEdit() bool { return r.in.Input != nil && *r.in.Input != r.call.Input }
 
-// moveCall moves the call by a response that passed the checks.
+// moveCall moves the call according to a response that passed the checks.
 func (s *Responses) moveCall(ctx context.Context, r *response) error {
 	switch {
 	case r.in.Kind == toolcall.ResponseSkip || r.in.Kind == toolcall.ResponseDelegate:
@@ -105,8 +105,8 @@ func (s *Responses) leaveOpen(r *response) error {
 	return r.m.Step(toolcall.Voted{Base: baseNow(), Vote: r.vote})
 }
 
-// countApproval counts an approval of what was asked. The one that completes the
-// requirement allows the call, unless a deny rule came into force since.
+// countApproval counts an approval of the unedited call. The approval that completes the
+// requirement allows the call, unless a deny rule has come into force meanwhile.
 func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	c := r.call
 	now := s.Snapshot(ctx, c, s.View.Rules(c))
@@ -128,7 +128,7 @@ func (s *Responses) countApproval(ctx context.Context, r *response) error {
 	return s.Begin(r.m)
 }
 
-// CheckRevoke keeps approvers to the calls for which they may answer.
+// CheckRevoke restricts approvers to the calls for which they may respond.
 func (s *Responses) CheckRevoke(ctx context.Context, by toolcall.Principal, c *toolcall.Call) error {
 	if by.Role != toolcall.RoleApprover || c.Request == nil {
 		return nil
@@ -139,8 +139,8 @@ func (s *Responses) CheckRevoke(ctx context.Context, by toolcall.Principal, c *t
 	return nil
 }
 
-// Assign asks the limits of reviewers whether a new call's approval request may be put to
-// the people whom it names. done must be called when the call is written, or is not.
+// Assign checks the reviewers' limits for a new call whose approval request is about to be
+// sent to the people it names. done must be called once the call is written, or is not.
 func (s *Responses) Assign(c *toolcall.Call) (done func(), err error) {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return func() {}, nil
@@ -154,12 +154,12 @@ func (s *Responses) Assign(c *toolcall.Call) (done func(), err error) {
 
 func baseNow() toolcall.Base { return toolcall.Base{At: store.JournalTime()} }
 
-// approveEdited treats an edit as a new proposal by the approver: checked
-// against the schema, decided again. What the policy denies is refused, and the
-// approval request stays open as it is; an ask by other rules asks
-// again; to an ask by the very rules that asked before the edit is the approval
-// of this approver, who has seen the new arguments, because they wrote them.
-// All others who must approve are asked again, and earlier approvals are void.
+// approveEdited treats an edit as a new proposal by the approver, which is checked
+// against the schema and decided again. If the policy denies it, the edit is refused and the
+// approval request stays open unchanged. If other rules ask, a new request is opened. If the
+// same rules ask as before the edit, it counts as this approver's approval, because they
+// wrote the new arguments. All others who must approve are asked again, and earlier
+// approvals are void.
 func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	m, c, vote := r.m, r.call, r.vote
 	asked, before := c.Decision, c.Request
@@ -171,18 +171,18 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	}
 	if text := s.Judge.WhyUnfit(s.Snapshot(ctx, c, nil)); text != "" {
 		if c.Hides() {
-			text = "the edited arguments of the tool " + c.Tool + " do not fit it; why is hidden with the arguments"
+			text = "the edited arguments of the tool " + c.Tool + " are not valid for it; the reason is hidden with the arguments"
 		}
 		return &message.Error{Code: message.CodeInvalid, What: text, Hint: "correct the edited arguments; the approval request is still open"}
 	}
 	v := s.Standing.Consult(ctx, c, standing.TakeNothing)
 	d := v.Decision
 	if decide.ShowsHidden(before, c.Input, d.Redact) {
-		return decide.ForbiddenError("rules would no longer hide all that they hide of this call", "leave alone what they go by, or take out what they hide")
+		return decide.ForbiddenError("after this edit, rules would no longer hide everything that they hide of this call", "keep the arguments that the rules match, or remove the hidden values")
 	}
 	if d.Behavior == message.BehaviorDeny {
 		return &message.Error{Code: message.CodeForbidden, What: "the policy denies the edited call: " + d.Reason + "." + d.Denial.Text(),
-			Hint: "the approval request is still open as it was: edit it differently, approve it or reject it", Err: &DeniedEditError{decide.StoredDecision(d)}}
+			Hint: "the approval request is still open: edit it differently, approve it or reject it", Err: &DeniedEditError{decide.StoredDecision(d)}}
 	}
 	ev, err := s.Judge.MakeEventAgain(c, asked, d, vote.At)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	}
 	decide.NoteStandingApprovals(&ev.Decision, v.StandingApprovals)
 	ev.Explanation = decide.OnRecord(v.Why)
-	if ev.Request.Requirement.Signed { // no person can sign an approval request before it exists
+	if ev.Request.Requirement.Signed { // nobody can sign an approval request before it exists
 		ev.EditCounts = false
 	}
 	if err := s.rememberEdited(ctx, c, &ev, r.in); err != nil {
@@ -209,13 +209,13 @@ func (s *Responses) approveEdited(ctx context.Context, r *response) error {
 	return s.Begin(m)
 }
 
-// DeniedEditError is the cause of the error about an edit that the policy denies.
+// DeniedEditError is the cause of an error about an edit that the policy denies.
 type DeniedEditError struct{ Decision toolcall.Decision }
 
 func (d *DeniedEditError) Error() string { return "denied: " + d.Decision.Reason }
 
-// PreviewEdit gives the call as an edit of its open approval request would leave it, or
-// why the edit would be refused. It passes the response through the checks and writes
+// PreviewEdit returns the call as it would be after an edit of its open approval request,
+// or why the edit would be refused. It passes the response through the checks and writes
 // nothing.
 func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *toolcall.Call, input string) (*toolcall.Call, error) {
 	a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove, Input: &input}
@@ -243,10 +243,10 @@ func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *t
 	return m.Call(), nil
 }
 
-// rememberEdited completes the decision about edited arguments with what their
-// editor wants remembered. All of it is held against the edited call: its
-// arguments, its approval request and what the rules that ask about it let be
-// remembered. c is the call after the edit, before the decision.
+// rememberEdited completes the decision about edited arguments with what the editor
+// wants remembered. All of that is checked against the edited call: its arguments, its
+// approval request, and what the rules that ask about it allow to be remembered. c is
+// the call after the edit, before the decision.
 func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *toolcall.Decided, a toolcall.Response) error {
 	after := asEdited(c, *ev)
 	if len(a.Rules) > 0 {
@@ -262,9 +262,9 @@ func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *to
 	}
 	switch {
 	case ev.Decision.Behavior == message.BehaviorAllow:
-		return decide.ForbiddenError("the policy allows the edited call without an approval request, and only what a person is asked is remembered", "edit without remember")
+		return decide.ForbiddenError("the policy allows the edited call without asking, and only approvals can be remembered", "edit without remember")
 	case len(after.Tally().Approvals) == 0:
-		return decide.ForbiddenError("the edit does not count as an approval of the approval request about the edited call", "edit without remember; an approver of that approval request can let it be remembered")
+		return decide.ForbiddenError("the edit does not count as an approval of the approval request about the edited call", "edit without remember; an approver of that approval request can remember it")
 	}
 	terms, err := s.Standing.CompleteTerms(ctx, after, *a.Remember, ev.At)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Responses) rememberEdited(ctx context.Context, c *toolcall.Call, ev *to
 	return err
 }
 
-// asEdited is an edited call with the approval request that a decision makes of it.
+// asEdited returns an edited call with the approval request that the decision opens.
 func asEdited(c *toolcall.Call, ev toolcall.Decided) *toolcall.Call {
 	after := c.Clone()
 	q := ev.Request

@@ -1,9 +1,9 @@
 // Package budget takes what calls spend from the budgets of rules, before the calls
 // are allowed.
 //
-// [Budgets.TakeClaim] is a compare-and-swap on the budget's own entity, so that engines
-// cannot overspend together. The journal's clock alone makes room: a record counts
-// from the time at which it was stored.
+// [Budgets.TakeClaim] is a compare-and-swap on the budget's own entity, so engines cannot
+// overspend together. Only the journal's clock frees room: a record counts from the time
+// at which it was stored.
 package budget
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Budgets are the budgets of a space, as one engine works with them.
+// Budgets gives one engine access to the budgets of a space.
 type Budgets struct {
 	Space toolcall.SpaceID
 	Self  toolcall.Principal // the engine
@@ -25,17 +25,17 @@ type Budgets struct {
 	Log   *slog.Logger
 }
 
-// entity is a budget with the time at which the journal stored it.
+// entity is the state of a budget, and when the journal stored it.
 type entity struct {
 	*toolcall.BudgetState
 	at time.Time
 }
 
-// errAskTime ends an update that can only be decided at a later time of the journal.
+// errAskTime ends an update that may succeed at a later time of the journal.
 var errAskTime = errors.New("the journal's time is needed")
 
-// TakeClaim takes what a call claims from a budget and gives "", or why the rule does not
-// allow the call. What the call has taken before is not taken again.
+// TakeClaim takes what a call claims from a budget and returns "", or the reason why the
+// rule does not allow the call. It does not charge a call twice.
 func (b *Budgets) TakeClaim(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
 	err := b.spendClaim(ctx, c, claim)
 	if errors.Is(err, errAskTime) {
@@ -46,7 +46,7 @@ func (b *Budgets) TakeClaim(ctx context.Context, c *toolcall.Call, claim toolcal
 	return b.refusalReason(c, claim, err)
 }
 
-// PreviewClaim tells what TakeClaim would say now, and takes nothing.
+// PreviewClaim returns what TakeClaim would return now, and takes nothing.
 func (b *Budgets) PreviewClaim(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) string {
 	have, _, err := b.read(ctx, claim)
 	if err == nil {
@@ -77,8 +77,8 @@ func (b *Budgets) spendClaim(ctx context.Context, c *toolcall.Call, claim toolca
 	return err
 }
 
-// askTime writes a record that changes nothing: the time at which the journal stores
-// it says what has expired. The clock of an engine may be ahead.
+// askTime writes a record that changes nothing: the time at which the journal stores it
+// decides what has expired. An engine's own clock may be ahead.
 func (b *Budgets) askTime(ctx context.Context, claim toolcall.BudgetClaim) error {
 	_, _, err := store.Update(ctx, b.Store, "spend", b.entityOf(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
 		same := *have.BudgetState
@@ -107,7 +107,7 @@ func (b *Budgets) read(ctx context.Context, claim toolcall.BudgetClaim) (entity,
 	return entity{state, at}, seq, err
 }
 
-// refusalReason is why a budget gives nothing, for people; "" without an error.
+// refusalReason turns an error into the reason for people; "" without an error.
 func (b *Budgets) refusalReason(c *toolcall.Call, claim toolcall.BudgetClaim, err error) string {
 	if err == nil {
 		return ""

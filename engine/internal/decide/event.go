@@ -13,17 +13,17 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The ends of a decision that are no event.
+// Results of a decision that are not an event.
 var (
-	// ErrUndecided: the call cannot be decided yet, and stays pending.
-	ErrUndecided = errors.New("not to be decided yet")
-	// ErrNoNews: the call is pending behind the approval request that it is hidden behind.
+	// ErrUndecided: the call cannot be decided yet and stays pending.
+	ErrUndecided = errors.New("cannot be decided yet")
+	// ErrNoNews: the call stays hidden behind the same approval request.
 	ErrNoNews = errors.New("nothing has changed")
 )
 
-// Event decides about a pending call that is fit, by a verdict about it. A call
-// that would be asked about stays behind the open approval request of an earlier one that
-// covers it, or waits for earlier ones that may ask such an approval request.
+// Event makes the event for a pending call that WhyUnfit accepts, from a verdict about it.
+// A call that needs approval stays behind an earlier call's open approval request that
+// covers it, or waits for earlier calls that may open such a request.
 func (j *Judge) Event(ctx context.Context, s Snapshot, v Verdict) (toolcall.Event, error) {
 	if v.NeedsApproval() {
 		if behind := j.hiddenBehind(ctx, s); behind != "" {
@@ -46,8 +46,8 @@ func (j *Judge) Event(ctx context.Context, s Snapshot, v Verdict) (toolcall.Even
 }
 
 // hiddenBehind finds an earlier call of the same batch whose open approval request,
-// answered with its suggested rules, would allow this call as well. Asking twice
-// at once would be noise.
+// if answered with its suggested rules, would allow this call too. Asking both at once
+// would be noise.
 func (j *Judge) hiddenBehind(ctx context.Context, s Snapshot) message.CallID {
 	for _, o := range s.Earlier {
 		if o.State != message.ToolCallAsking || len(o.Suggested) == 0 || !j.isTogether(o, s.Call) || o.Tool == s.Call.Tool && o.DefinitionHash() != s.Call.DefinitionHash() {
@@ -61,8 +61,8 @@ func (j *Judge) hiddenBehind(ctx context.Context, s Snapshot) message.CallID {
 	return ""
 }
 
-// mayOvertake reports whether an earlier call of the group is still to be decided:
-// it may ask, and this one be covered by its approval request.
+// mayOvertake reports whether an earlier call of the group is still undecided: it may
+// open an approval request that covers this call.
 func (j *Judge) mayOvertake(s Snapshot) bool {
 	for _, o := range s.Earlier {
 		if o.State == message.ToolCallPending && j.isTogether(o, s.Call) && !IsHidden(o, s.Earlier) {
@@ -88,7 +88,7 @@ func IsHidden(c *toolcall.Call, others []*toolcall.Call) bool {
 	return false
 }
 
-// NoteStandingApprovals notes the standing approvals that a decision relies on.
+// NoteStandingApprovals records the standing approvals that a decision relies on.
 func NoteStandingApprovals(d *toolcall.Decision, on []toolcall.StandingID) {
 	if d.Behavior != message.BehaviorAllow || len(on) == 0 {
 		return
@@ -98,9 +98,9 @@ func NoteStandingApprovals(d *toolcall.Decision, on []toolcall.StandingID) {
 	}
 }
 
-// ShowsHidden reports whether edited arguments have something left in a place that
-// was hidden from their author and would not be hidden any more. The decision
-// about them may repeat it in its texts, so that nothing of it is kept.
+// ShowsHidden reports whether edited arguments still have a value where their author saw a
+// mark, and that value would no longer be hidden. Such an edit is refused whole, because
+// the texts of its decision may repeat the value.
 func ShowsHidden(before *toolcall.ApprovalRequest, edited string, redact []string) bool {
 	if before == nil || before.Salt == "" {
 		return false
@@ -111,9 +111,9 @@ func ShowsHidden(before *toolcall.ApprovalRequest, edited string, redact []strin
 	})
 }
 
-// MakeEventAgain makes the event of a decision about edited arguments. What the same
-// rules of the same bundle ask goes on in the plan of the approval request before: an
-// edit gains no time.
+// MakeEventAgain makes the event of a decision about edited arguments. If the same rules of
+// the same bundle ask again, the plan of the earlier approval request continues, so an edit
+// gains no time.
 func (j *Judge) MakeEventAgain(c *toolcall.Call, asked *toolcall.Decision, d permission.Decision, now time.Time) (toolcall.Decided, error) {
 	same := d.Behavior == message.BehaviorAsk && sameAsk(asked, d)
 	if !same || asked.Bundle != d.Bundle || c.Request == nil {
@@ -130,18 +130,17 @@ func (j *Judge) MakeEventAgain(c *toolcall.Call, asked *toolcall.Decision, d per
 	return ev, err
 }
 
-// EditSuffices reports whether the editor's approval is all that the approval request
-// about the edited arguments needs.
+// EditSuffices reports whether the editor's approval alone satisfies the approval request
+// about the edited arguments.
 func EditSuffices(ev toolcall.Decided, vote toolcall.Vote) bool {
 	vote.Edited, vote.Made, vote.Step = true, ev.Digest, ev.Step
 	return ev.Request.Requirement.Tally([]toolcall.Vote{vote}, ev.Digest, ev.Step).Agreed
 }
 
-// sameAsk reports whether a decision asks for the same reasons as before: the
-// same rules of any bundle, or no rule and the same step. Where several
-// rules ask, Rule is only the first of them, and Reason names them all; so it
-// must be the same to the letter. What failed to be evaluated then may fail
-// again, and nothing else.
+// sameAsk reports whether a decision asks for the same reasons as before: the same
+// rules of any bundle, or no rule and the same step. If several rules ask, Rule is only the
+// first and Reason names them all, so Reason must be identical. Rules that could not be
+// evaluated before may fail again, but no others may.
 func sameAsk(before *toolcall.Decision, now permission.Decision) bool {
 	if before == nil || before.Rule != now.Rule || before.Source != SourceOf(now) || before.Reason != now.Reason {
 		return false
@@ -151,13 +150,13 @@ func sameAsk(before *toolcall.Decision, now permission.Decision) bool {
 	})
 }
 
-// MakeEvent makes the machine's event of a decision about a call, with the approval request
-// that the answer is bound to.
+// MakeEvent makes the event of a decision about a call, with the approval request to which
+// responses are bound.
 func (j *Judge) MakeEvent(c *toolcall.Call, d permission.Decision, now time.Time) (toolcall.Decided, error) {
 	return j.makeEventFor(c, d, now, IssueRequirement(c, d, now))
 }
 
-// makeEventFor is MakeEvent with the requirement of the approval request.
+// makeEventFor is MakeEvent with a given requirement.
 func (j *Judge) makeEventFor(c *toolcall.Call, d permission.Decision, now time.Time, r toolcall.Requirement) (toolcall.Decided, error) {
 	q := toolcall.ApprovalRequest{
 		V: 1, Key: c.Key, Tool: c.Tool, Definition: c.Definition, Input: c.Input, Text: d.Message,
@@ -177,8 +176,8 @@ func (j *Judge) makeEventFor(c *toolcall.Call, d permission.Decision, now time.T
 	}, nil
 }
 
-// IssueRequirement makes the requirement of an approval request about c: the whole plan is fixed
-// now, and who is excluded by name.
+// IssueRequirement makes the requirement of an approval request about c. It fixes the whole
+// plan and the names of excluded people.
 func IssueRequirement(c *toolcall.Call, d permission.Decision, now time.Time) toolcall.Requirement {
 	r := d.Requirement.Issue(now)
 	if r.Users == nil {
@@ -194,7 +193,7 @@ func IssueRequirement(c *toolcall.Call, d permission.Decision, now time.Time) to
 	return r
 }
 
-// editorsOf are those who changed the call's arguments since it was proposed.
+// editorsOf returns who changed the call's arguments since it was proposed.
 func editorsOf(c *toolcall.Call) []string {
 	var out []string
 	for _, v := range c.Votes {
@@ -206,8 +205,8 @@ func editorsOf(c *toolcall.Call) []string {
 	return out
 }
 
-// SourceOf names where a decision comes from: the rule's source, or the step of
-// the procedure where no rule decided.
+// SourceOf names the source of a decision: the rule's source or, if no rule decided, the
+// step of the procedure.
 func SourceOf(d permission.Decision) string {
 	if d.Source != "" {
 		return d.Source
@@ -215,7 +214,7 @@ func SourceOf(d permission.Decision) string {
 	return string(d.Step)
 }
 
-// StoredDecision is the decision as event records keep it.
+// StoredDecision returns the decision as event records store it.
 func StoredDecision(d permission.Decision) toolcall.Decision {
 	out := toolcall.Decision{Behavior: d.Behavior, Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Message: d.Message, Headline: d.Headline, Bundle: d.Bundle}
 	if b := d.Budget; b != nil && d.Behavior == message.BehaviorAllow {
@@ -228,8 +227,8 @@ func StoredDecision(d permission.Decision) toolcall.Decision {
 	return out
 }
 
-// rememberLimits is how far the rules that ask let the answer be remembered, for
-// the approval request.
+// rememberLimits returns, for the approval request, how far the rules that ask allow a
+// response to be remembered.
 func rememberLimits(r *permission.Remember) *toolcall.RememberLimits {
 	if r == nil {
 		return nil
@@ -244,8 +243,8 @@ func newSalt() string {
 	return hex.EncodeToString(b)
 }
 
-// DecisionWithRun is the decision as event records keep it, with what the rules say about the
-// run: the engine that goes on with the call after a crash must know.
+// DecisionWithRun is StoredDecision with what the rules demand of the run, for an engine
+// that continues the call after a crash.
 func DecisionWithRun(d permission.Decision) toolcall.Decision {
 	out := StoredDecision(d)
 	if d.Behavior == message.BehaviorDeny {
@@ -258,8 +257,8 @@ func DecisionWithRun(d permission.Decision) toolcall.Decision {
 	return out
 }
 
-// placementFor is where a call that is decided so runs: what rules route goes to
-// workers, also of a tool that runs in the engine otherwise.
+// placementFor is where a call runs after this decision: calls that rules route run on
+// workers, even if the tool otherwise runs in the engine.
 func (j *Judge) placementFor(c *toolcall.Call, d permission.Decision) toolcall.Placement {
 	if d.Behavior != message.BehaviorDeny && d.Executor.Subject != "" {
 		return toolcall.PlaceRemote
@@ -267,23 +266,22 @@ func (j *Judge) placementFor(c *toolcall.Call, d permission.Decision) toolcall.P
 	return j.placementOf(c)
 }
 
-// Enforce denies what the rules want to be run in a way that the engine has no
-// power over: an external call is run by the agent's own runtime or frontend,
-// and what a rule says about the run would have no effect. ok: it is left
-// as it is.
+// Enforce denies a call if rules demand a way of running it that the engine cannot
+// enforce: an external call is run by the agent's own runtime or frontend, where a rule
+// about the run has no effect. ok reports that the decision is unchanged.
 func (j *Judge) Enforce(c *toolcall.Call, d permission.Decision) (out permission.Decision, ok bool) {
 	var what, why string
 	switch x := d.Executor; {
 	case d.Behavior == message.BehaviorDeny:
 		return d, true
 	case x.Subject != "" && toolcall.CheckRoute(x.Subject) != nil:
-		what, why = "workers of a subject", "that is not a subject that calls can be routed to"
+		what, why = "workers of a subject", "calls cannot be routed to that subject"
 	case x == (permission.Executor{}) || j.placementOf(c) != toolcall.PlaceExternal:
 		return d, true
 	case x.Subject != "":
-		what, why = "workers on "+x.Subject, "the tool runs outside of askance: the runtime that proposes its calls runs them"
+		what, why = "workers on "+x.Subject, "the tool runs outside askance: the runtime that proposes its calls runs them"
 	default:
-		what, why = "a timeout of its run", "the tool runs outside of askance: the runtime that proposes its calls runs them"
+		what, why = "a timeout of its run", "the tool runs outside askance: the runtime that proposes its calls runs them"
 	}
 	d.Behavior, d.Suggested, d.Requirement, d.Executor = message.BehaviorDeny, nil, permission.Requirement{}, permission.Executor{}
 	d.Reason += "; denied, because a rule demands " + what + ", and " + why
@@ -291,9 +289,8 @@ func (j *Judge) Enforce(c *toolcall.Call, d permission.Decision) (out permission
 	return d, false
 }
 
-// Deadline is when an attempt of the call that starts now must end: the time
-// of the tool or that of the rules that matched, the shorter one. Zero:
-// never.
+// Deadline is when an attempt that starts now must end: after the tool's timeout or that
+// of the matching rules, whichever is shorter. Zero means never.
 func (j *Judge) Deadline(c *toolcall.Call, start time.Time) time.Time {
 	limit := j.tools[c.Tool].Timeout
 	if d := c.Decision; d != nil && d.TimeoutMS > 0 {
@@ -307,8 +304,8 @@ func (j *Judge) Deadline(c *toolcall.Call, start time.Time) time.Time {
 	return start.Add(limit)
 }
 
-// placementOf is where a call is to run. What its proposal said of a tool that
-// the engine did not know holds for good.
+// placementOf is where a call is to run. A call that was proposed as external stays
+// external.
 func (j *Judge) placementOf(c *toolcall.Call) toolcall.Placement {
 	if c.Placement == toolcall.PlaceExternal {
 		return c.Placement

@@ -12,35 +12,35 @@ import (
 )
 
 const (
-	// maxExplanation bounds an explanation on record, in bytes: an event record has to
-	// carry two copies of the arguments besides.
+	// maxExplanation bounds a recorded explanation, in bytes: the event record must also have
+	// room for two copies of the arguments.
 	maxExplanation = 32 << 10
-	// maxWhyDepth is how deep one may be nested, within an event record that is read back.
+	// maxWhyDepth bounds the nesting of an explanation, so that its record can be read back.
 	maxWhyDepth = 48
-	// maxBrief bounds each text of an explanation that keeps nothing else.
+	// maxBrief bounds each text of a brief explanation.
 	maxBrief = 1 << 10
 )
 
-// WhyDenied Explains a denial that came into force since the call was decided.
+// WhyDenied explains a denial that came into force after the call was decided.
 func (j *Judge) WhyDenied(ctx context.Context, s Snapshot, d permission.Decision) message.RawJSON {
 	if d.Audit != permission.AuditFull {
 		return nil
 	}
 	x := j.policy.Explain(ctx, j.Request(s))
-	if x.Bundle != d.Bundle || !HidesAll(x.Decided.Redact, HiddenOf(s.Call)) { // the policy has changed since, or shows more than its last one
+	if x.Bundle != d.Bundle || !HidesAll(x.Decided.Redact, HiddenOf(s.Call)) { // the policy has changed meanwhile, or shows more than before
 		return briefExplanation(d)
 	}
 	return OnRecord(x)
 }
 
-// recorded is an explanation without some of its parts.
+// recorded is an explanation from which parts may have been removed.
 type recorded struct {
 	*permission.Explanation
 	Truncated bool `json:"truncated"`
 }
 
-// OnRecord is an explanation as an event record keeps it; nil: none. Of one that is too
-// large it keeps what mattered most, and says so.
+// OnRecord returns an explanation as an event record stores it, or nil. From one that is
+// too large it keeps the most important parts and sets truncated.
 func OnRecord(x *permission.Explanation) message.RawJSON {
 	if x == nil {
 		return nil
@@ -58,7 +58,7 @@ func OnRecord(x *permission.Explanation) message.RawJSON {
 		case len(y.Trace) == 0:
 			return briefExplanation(x.Decided)
 		}
-		y.Trace = y.Trace[:len(y.Trace)/2] // the rules that were looked at come first
+		y.Trace = y.Trace[:len(y.Trace)/2] // the rules that were evaluated come first
 	}
 }
 
@@ -66,7 +66,7 @@ func isStorable(b []byte) bool {
 	return strictjson.Check(b, strictjson.MaxBytes(maxExplanation), strictjson.MaxDepth(maxWhyDepth)) == nil
 }
 
-// briefExplanation says no more than what was decided.
+// briefExplanation contains only the decision itself.
 func briefExplanation(d permission.Decision) message.RawJSON {
 	b, err := strictjson.Marshal(recorded{&permission.Explanation{
 		Decision: d.Behavior, Mode: d.Mode, Rule: shortenText(d.Rule), Source: shortenText(d.Source), Bundle: shortenText(d.Bundle), Step: d.Step,
@@ -85,12 +85,12 @@ func shortenText(text string) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// HidesAll reports whether what is hidden under paths has all of these.
+// HidesAll reports whether paths contains all of these.
 func HidesAll(paths, these []string) bool {
 	return !slices.ContainsFunc(these, func(p string) bool { return !slices.Contains(paths, p) })
 }
 
-// HiddenOf are the paths that rules hide of a call.
+// HiddenOf returns the paths that rules hide in a call.
 func HiddenOf(c *toolcall.Call) []string {
 	if c.Request == nil {
 		return c.Redact
@@ -98,22 +98,22 @@ func HiddenOf(c *toolcall.Call) []string {
 	return slices.Concat(c.Request.Hidden, c.Redact)
 }
 
-// Explains reports whether the decision of a call as it was is the one that it
-// has now, and hid as much.
+// Explains reports whether an explanation recorded with was also explains c: the decision is
+// the same, and it hid as much.
 func Explains(was, c *toolcall.Call) bool {
 	a, b := was.Decision, c.Decision
 	return a != nil && was.Digest == c.Digest && a.Bundle == b.Bundle && a.Behavior == b.Behavior && a.Reason == b.Reason && HidesAll(HiddenOf(was), HiddenOf(c))
 }
 
-// Trace is how the policy judges a call, as JSON. What was hidden of the call stays
-// hidden, also if the policy would show it by now.
+// Trace returns how the policy now judges a call, as JSON. It withholds the trace if that
+// would show what was hidden in the call.
 func (j *Judge) Trace(ctx context.Context, s Snapshot) (raw message.RawJSON, withheld string, err error) {
 	if j.policy.Hash() == "" {
-		return nil, "no engine runs here, and no policy is in force", nil
+		return nil, "no engine runs here, so no policy is in force", nil
 	}
 	x := j.policy.Explain(ctx, j.Request(s))
 	if !HidesAll(x.Decided.Redact, HiddenOf(s.Call)) {
-		return nil, "the policy in force does not hide all that was hidden of this call", nil
+		return nil, "the current policy does not hide everything that was hidden in this call", nil
 	}
 	raw, err = strictjson.Marshal(x)
 	return raw, "", err

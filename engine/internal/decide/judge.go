@@ -1,10 +1,10 @@
-// Package decide turns a call and the policy's word on it into an event of the
+// Package decide turns a call and the policy's decision on it into an event of the
 // state machine. It is pure: a [Snapshot] goes in, an event comes out; it reads no
 // clock, no journal and no view.
 //
 // [Judge.Event] decides about a pending call: refused, denied, allowed, asked, left
-// pending behind the approval request of another call, or not to be decided yet
-// ([ErrUndecided]). Every doubt asks or denies.
+// pending behind the approval request of another call, or not decided yet
+// ([ErrUndecided]). Any doubt asks or denies.
 package decide
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Policy is what decides about calls.
+// Policy decides about calls.
 type Policy interface {
 	Decide(ctx context.Context, r permission.Request) permission.Decision
 	Denied(ctx context.Context, r permission.Request) (permission.Decision, bool)
@@ -27,15 +27,15 @@ type Policy interface {
 	Hash() string
 }
 
-// Tool is what a decision needs to know of a tool.
+// Tool is what a decision needs to know about a tool.
 type Tool struct {
 	Schema          *permission.Schema // nil: any object
 	Placement       toolcall.Placement
 	ConcurrencySafe bool
-	Timeout         time.Duration // longest run of one attempt; 0: none
+	Timeout         time.Duration // longest run of one attempt; 0 means no limit
 }
 
-// Settings are the same for all calls.
+// Settings apply to all calls.
 type Settings struct {
 	Space       toolcall.SpaceID
 	Mode        permission.Mode
@@ -50,57 +50,57 @@ type Judge struct {
 	settings Settings
 }
 
-// NewJudge makes a judge for the tools that the engine knows.
+// NewJudge returns a judge for the tools that the engine is configured with.
 func NewJudge(p Policy, tools map[string]Tool, s Settings) *Judge {
 	return &Judge{policy: p, tools: tools, settings: s}
 }
 
-// Snapshot is all that a decision about a call depends on, besides the policy.
+// Snapshot holds everything that a decision about a call depends on, except the policy.
 type Snapshot struct {
 	Call *toolcall.Call
-	// Definition is what the runtime declared of the tool; nil: nothing.
+	// Definition is what the runtime declared about the tool, or nil.
 	Definition *permission.Definition
 	Rules      []message.PermissionRule // remembered in the call's session
 	Count      int                      // calls of the reply up to this one; permission.CountUnread: not read
 	Now        time.Time
-	// Budgets: rules with a budget may allow, but for those of Exhausted. Without it
-	// they allow nothing, because this decision takes nothing from a budget.
+	// Budgets permits rules with a budget to allow, except those in Exhausted. Without
+	// it they allow nothing, because this decision takes nothing from a budget.
 	Budgets   bool
 	Exhausted []permission.Exhausted
-	// Earlier are the calls of the reply that were proposed before this one, as they
-	// stand. Only a call that would be asked about needs them.
+	// Earlier are the calls of the reply that were proposed before this one, in their current
+	// state. They are needed only if the call needs approval.
 	Earlier []*toolcall.Call
 }
 
-// With is the snapshot with other standing approvals.
+// With returns the snapshot with other session rules.
 func (s Snapshot) With(rules []message.PermissionRule) Snapshot {
 	s.Rules = rules
 	return s
 }
 
-// WithBudgets is the snapshot for a decision that takes from budgets.
+// WithBudgets returns the snapshot for a decision that takes from budgets.
 func (s Snapshot) WithBudgets(exhausted []permission.Exhausted) Snapshot {
 	s.Budgets, s.Exhausted = true, exhausted
 	return s
 }
 
-// Verdict is what the policy says about a call.
+// Verdict is the policy's decision on a call, with standing approvals and budgets applied.
 type Verdict struct {
 	Decision          permission.Decision
-	Why               *permission.Explanation // of the policy's own decision, where rules want it kept
+	Why               *permission.Explanation // of the policy's own decision, if rules want it recorded
 	StandingApprovals []toolcall.StandingID   // standing approvals without which it would not be allowed
 	Known             int                     // how many rules the session had
 	Exhausted         []permission.Exhausted  // rules whose budget has no room for the call
 }
 
-// NeedsApproval reports whether people would be asked, and an answer could cover other
-// calls as well.
+// NeedsApproval reports whether people would be asked, and their response could cover
+// other calls too.
 func (v Verdict) NeedsApproval() bool {
 	b := v.Decision.Behavior
 	return b != message.BehaviorAllow && b != message.BehaviorDeny && !v.Decision.BypassImmune
 }
 
-// Request is what the policy is asked about a call.
+// Request makes the policy request for a call.
 func (j *Judge) Request(s Snapshot) permission.Request {
 	c := s.Call
 	exhausted := s.Exhausted
@@ -134,8 +134,8 @@ func (j *Judge) Decide(ctx context.Context, s Snapshot) permission.Decision {
 	return j.policy.Decide(ctx, j.Request(s))
 }
 
-// DecideAndExplain is Decide. Where rules want the explanation kept, the decision
-// is the one that was explained: the policy may change between two requests.
+// DecideAndExplain is Decide with the explanation, if rules want it recorded. It then returns
+// the decision that was explained, because the policy may change between two requests.
 func (j *Judge) DecideAndExplain(ctx context.Context, s Snapshot) (permission.Decision, *permission.Explanation) {
 	d := j.Decide(ctx, s)
 	if d.Audit != permission.AuditFull {
@@ -145,16 +145,16 @@ func (j *Judge) DecideAndExplain(ctx context.Context, s Snapshot) (permission.De
 	return x.Decided, x
 }
 
-// decisionHolds is how long a decision is not asked for again under one bundle.
+// decisionHolds is how long a decision under one bundle is not checked again.
 const decisionHolds = time.Second
 
-// laterDenial is said of a denial whose own words are not to be shown.
-const laterDenial = "the policy denies it by now; why is hidden with the arguments"
+// laterDenial replaces the text of a denial that must not be shown.
+const laterDenial = "the policy now denies it; the reason is hidden with the arguments"
 
-// IsDeniedNow reports whether a deny rule that came into force since the call was
-// decided is about it. While the bundle is the same only time can have brought
-// one into force: then the call is asked about again once it has waited, and a
-// deny rule that cannot be evaluated was among the reasons of the first decision.
+// IsDeniedNow reports whether a deny rule that came into force after the call was
+// decided denies it. Under the same bundle only time can bring one into force, so the
+// policy is asked again only once the call has waited, or if rules demand a recheck; and a
+// deny rule that cannot be evaluated was already part of the first decision.
 func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decision, bool) {
 	c := s.Call
 	same := c.Decision != nil && c.Decision.Bundle == j.policy.Hash()
@@ -176,8 +176,8 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 }
 
 // WhyUnfit says why a call cannot be decided at all: an unknown tool that no runtime
-// offered to run, or arguments that are not a JSON object or break the tool's schema.
-// "" is fit. AgentScope's own text is kept for an unknown tool.
+// offered to run, or arguments that are not a JSON object or violate the tool's schema.
+// "" means fit. The text for an unknown tool is AgentScope's own.
 func (j *Judge) WhyUnfit(s Snapshot) string {
 	c := s.Call
 	t, ok := j.tools[c.Tool]
@@ -198,7 +198,7 @@ func (j *Judge) WhyUnfit(s Snapshot) string {
 	return ""
 }
 
-// ForModel adds to a text of WhyUnfit what the model can do about it.
+// ForModel adds to a text of WhyUnfit what the model can do next.
 func ForModel(unfit string) string {
 	if strings.HasPrefix(unfit, "ToolNotFoundError: ") {
 		return unfit
@@ -212,7 +212,7 @@ func (j *Judge) IsSafe(tool string) bool {
 	return t.ConcurrencySafe || !known
 }
 
-// ForbiddenError refuses what a person may not do.
+// ForbiddenError is the error for something that a person may not do.
 func ForbiddenError(what, hint string) error {
 	return &message.Error{Code: message.CodeForbidden, What: what, Hint: hint}
 }

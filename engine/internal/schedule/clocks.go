@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Clocks is what this engine knows of clocks that differ from its own, and of
-// calls that cannot start because of that. It is for people and decides nothing.
+// Clocks records which clocks differ from this engine's, and which calls cannot start
+// because of that. It is for people and decides nothing.
 type Clocks struct {
 	mu      sync.Mutex // guards all below
 	log     *slog.Logger
@@ -25,24 +25,24 @@ type Clocks struct {
 type blocked struct {
 	attempt int
 	why     string
-	until   time.Time // what is not reported again by then is over
+	until   time.Time // forgotten then unless reported again
 }
 
 const (
-	// reportEvery is longer than a worker takes to meet an item again that it had to
-	// give back because of its clock.
+	// reportEvery is longer than a worker takes to receive a task again that it returned
+	// because of its clock.
 	reportEvery = time.Minute
 	// maxClocks bounds what workers can make an engine remember.
 	maxClocks = 1024
 )
 
-// NewClocks makes a Clocks that knows of no difference and logs what it learns.
+// NewClocks returns a Clocks without differences that logs what it learns.
 func NewClocks(log *slog.Logger) *Clocks {
 	return &Clocks{log: log, off: map[string]toolcall.ClockReading{}, blocked: map[toolcall.Key]blocked{}}
 }
 
-// noteReading takes over a reading and logs it once per change. Ahead 0: the clock is
-// right.
+// noteReading records a reading and logs it once per change. AheadMS 0 means that the clock
+// is right.
 func (k *Clocks) noteReading(r toolcall.ClockReading) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -55,12 +55,12 @@ func (k *Clocks) noteReading(r toolcall.ClockReading) {
 	default:
 		k.off[r.Who] = r
 		if !was || (old.AheadMS > 0) != (r.AheadMS > 0) {
-			k.log.Warn("a clock differs from this engine's: correct it, or grants and deadlines are wrong there", "who", r.Who, "clock", clockText(r.AheadMS))
+			k.log.Warn("a clock differs from this engine's: correct it, because grants and deadlines depend on it", "who", r.Who, "clock", clockText(r.AheadMS))
 		}
 	}
 }
 
-// blockCall notes that a call cannot start at a worker.
+// blockCall records that a call cannot start at a worker.
 func (k *Clocks) blockCall(key toolcall.Key, b blocked) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -75,8 +75,8 @@ func (k *Clocks) blockCall(key toolcall.Key, b blocked) {
 	}
 }
 
-// Mark gives a call as people see it: held, with the reason, while the clock of
-// its worker keeps it from starting.
+// Mark returns a call as people see it: blocked, with the reason, while its worker's clock
+// prevents it from starting.
 func (k *Clocks) Mark(c *toolcall.Call) *toolcall.Call {
 	if c.Phase() != toolcall.PhaseQueued {
 		return c
@@ -92,14 +92,14 @@ func (k *Clocks) Mark(c *toolcall.Call) *toolcall.Call {
 	return c
 }
 
-// ReportedCalls are the calls that workers reported as kept from starting.
+// ReportedCalls are the calls that workers could not start because of their clocks.
 func (k *Clocks) ReportedCalls() []toolcall.Key {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Collect(maps.Keys(k.blocked))
 }
 
-// Readings are the clocks that differ, by name.
+// Readings returns the clocks that differ, sorted by name.
 func (k *Clocks) Readings() []toolcall.ClockReading {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +111,7 @@ func (k *Clocks) Readings() []toolcall.ClockReading {
 	return out
 }
 
-// clockText says how a clock differs from the engine's.
+// clockText describes how a clock differs from the engine's.
 func clockText(aheadMS int64) string {
 	d := time.Duration(aheadMS) * time.Millisecond
 	if d < 0 {
@@ -120,8 +120,8 @@ func clockText(aheadMS int64) string {
 	return d.Round(time.Second).String() + " ahead"
 }
 
-// Hear takes note of the clock that a worker has measured, and of the call that it
-// keeps from starting: c is the call of the heartbeat, nil if it is not known.
+// Hear records the clock difference that a worker measured, and the call that it prevents
+// from starting: c is the call of the heartbeat, or nil if unknown.
 func (k *Clocks) Hear(worker string, r toolcall.HeartbeatRequest, c *toolcall.Call) {
 	now := time.Now()
 	k.noteReading(toolcall.ClockReading{Who: "worker " + worker, AheadMS: r.ClockMS, WithinMS: r.ClockWithinMS, At: now.UTC()})
@@ -133,7 +133,7 @@ func (k *Clocks) Hear(worker string, r toolcall.HeartbeatRequest, c *toolcall.Ca
 	case now.Before(g.NotBefore) || !now.Before(g.Expires):
 		return // it is not valid here either
 	case !there.Before(g.Expires):
-		valid = "expired there already"
+		valid = "already expired there"
 	case !there.Before(g.NotBefore):
 		return
 	}
@@ -155,11 +155,11 @@ func latestOf(a, b time.Time) time.Time {
 	return b
 }
 
-// storeTolerance is how far the journal's clock may differ before it is told.
+// storeTolerance is how much the journal's clock may differ before that is reported.
 const storeTolerance = 2 * time.Second
 
-// CompareJournal compares this engine's clock with the journal's by an event record of its
-// own: the journal stored it between the writing, at, and now.
+// CompareJournal compares this engine's clock with the journal's, using an event record of
+// this engine: the journal stored it between its writing, at, and now.
 func (k *Clocks) CompareJournal(at, stored, now time.Time) {
 	r := toolcall.ClockReading{Who: "journal", At: now.UTC(), WithinMS: now.Sub(at).Milliseconds()}
 	switch {
@@ -169,7 +169,7 @@ func (k *Clocks) CompareJournal(at, stored, now time.Time) {
 		r.AheadMS = -at.Sub(stored).Milliseconds()
 	case stored.Sub(now) > storeTolerance:
 		r.AheadMS = stored.Sub(now).Milliseconds()
-	case now.Sub(at) > storeTolerance: // on its way for too long to tell that the clocks agree
+	case now.Sub(at) > storeTolerance: // took too long to prove that the clocks agree
 		return
 	}
 	k.noteReading(r)

@@ -1,11 +1,11 @@
-// Package schedule is what the engine knows of time: when it has to look at an
+// Package schedule holds what the engine knows about time: when it has to look at an
 // entity again ([Timers]), when it last heard of the owners of running attempts
 // ([Liveness]), how long it pauses between attempts ([Pauses], [Double]), and
 // which clocks differ from its own ([Clocks]).
 //
-// A timer only causes a look: what is due is decided from the journal and written
-// by compare-and-swap, so that a doubled or stale timer is harmless. Each type
-// guards itself; all methods may be called from many goroutines.
+// A timer only causes a look: what is due is decided from the journal and written by
+// compare-and-swap, so a duplicate or stale timer is harmless. All methods may be
+// called from many goroutines.
 package schedule
 
 import (
@@ -18,24 +18,22 @@ import (
 )
 
 // Timers holds when the engine has to look at which entity again. One goroutine
-// owns the waiting; an open approval request costs one heap entry and no goroutine. A
-// timer only causes a look: what is done is decided from the event records and written
-// by compare-and-swap, so a doubled or stale timer is harmless.
+// waits for all of them; an open approval request costs one heap entry and no goroutine.
 type Timers struct {
 	mu    sync.Mutex // guards heap and slow
 	heap  dueHeap
-	slow  bool          // it waits for longer than a pulse
-	woken chan struct{} // has room for one token: the earliest entry changed
+	slow  bool          // Run waits for longer than a pulse
+	woken chan struct{} // room for one token: the earliest entry changed
 }
 
 // Due is a look whose time has come.
 type Due struct {
 	At  time.Time
 	Key toolcall.Key
-	Seq uint64 // the event record for which it was set; a later event record sets its own
+	Seq uint64 // the event record that set it; a later one sets its own
 }
 
-// NewTimers makes timers without an entry.
+// NewTimers returns timers without entries.
 func NewTimers() *Timers { return &Timers{woken: make(chan struct{}, 1)} }
 
 // Set asks for a look at key at the given time.
@@ -47,22 +45,21 @@ func (t *Timers) Set(at time.Time, key toolcall.Key, seq uint64) {
 	if news {
 		select {
 		case t.woken <- struct{}{}:
-		default: // a token is there already
+		default: // there is already a token
 		}
 	}
 }
 
-// A process that is stopped (by a signal, with its machine) cannot listen. While
-// it has to, its timers run at least every pulse; waking up a whole pulse late
-// is a pause.
+// pulse is the longest wait of the timers while they listen for heartbeats. A process that
+// is stopped (by a signal, or with its machine) hears none; waking up more than a pulse
+// late shows such a pause.
 const pulse = 200 * time.Millisecond
 
-// idle is the longest wait of the timers: a clock that was set is noticed then.
+// idle is the longest wait of the timers otherwise. A changed clock is noticed by then.
 const idle = time.Minute
 
-// Run calls fire for each entry when its time has come, until ctx ends. fire
-// must not block. Pauses of the process are reported to l before
-// anything fires.
+// Run calls fire for each entry at its time, until ctx ends. fire must not block.
+// Pauses of the process are reported to l before anything fires.
 func (t *Timers) Run(ctx context.Context, l *Liveness, fire func(Due)) {
 	timer := time.NewTimer(idle)
 	defer timer.Stop()
@@ -89,7 +86,7 @@ func (t *Timers) Run(ctx context.Context, l *Liveness, fire func(Due)) {
 			key toolcall.Key
 			seq uint64
 		}
-		fired := map[look]bool{} // one look does for all timers of a record that are due
+		fired := map[look]bool{} // one look serves all due timers of a record
 		for _, d := range ready {
 			if l := (look{d.Key, d.Seq}); !fired[l] {
 				fired[l] = true
@@ -98,7 +95,7 @@ func (t *Timers) Run(ctx context.Context, l *Liveness, fire func(Due)) {
 		}
 		if len(ready) > 0 {
 			expected = now.Add(idle)
-			continue // fire may have set earlier ones
+			continue // fire may have set earlier timers
 		}
 		timer.Reset(wait)
 		expected = now.Add(wait)
@@ -124,7 +121,7 @@ func (h *dueHeap) Pop() any {
 	return d
 }
 
-// Double gives d doubled so many times, at most limit.
+// Double returns d doubled the given number of times, at most limit.
 func Double(d time.Duration, times int, limit time.Duration) time.Duration {
 	for ; times > 0 && d < limit; times-- {
 		d *= 2
@@ -135,11 +132,11 @@ func Double(d time.Duration, times int, limit time.Duration) time.Duration {
 // Pauses are the pauses between attempts at something that has to succeed: each
 // is twice as long as the one before.
 type Pauses struct {
-	Next time.Duration // the first pause, then the one that follows
-	Most time.Duration // no pause is longer
+	Next time.Duration // the next pause
+	Most time.Duration // the longest pause
 }
 
-// Wait pauses and reports whether to try again: false if ctx ended first.
+// Wait pauses and reports whether to try again. It returns false if ctx ended first.
 func (p *Pauses) Wait(ctx context.Context) bool {
 	timer := time.NewTimer(p.Next)
 	defer timer.Stop()
@@ -152,10 +149,9 @@ func (p *Pauses) Wait(ctx context.Context) bool {
 	}
 }
 
-// Liveness remembers when each running attempt was last heard of by this
-// replica. A replica may call an owner dead only after it has itself listened
-// for a whole lease, so what it has not heard of counts from when it began to
-// listen.
+// Liveness remembers when this replica last heard of each running attempt. A replica may
+// declare an owner dead only after it has itself listened for a whole lease, so an
+// owner that it has not heard of counts from when it began to listen.
 type Liveness struct {
 	mu    sync.Mutex // guards heard
 	heard map[toolcall.Key]beat
@@ -166,10 +162,10 @@ type beat struct {
 	at      time.Time
 }
 
-// NewLiveness makes a Liveness that has heard of no owner.
+// NewLiveness returns a Liveness that has heard of no owner.
 func NewLiveness() *Liveness { return &Liveness{heard: map[toolcall.Key]beat{}} }
 
-// Hear notes a sign of life.
+// Hear records a sign of life.
 func (l *Liveness) Hear(key toolcall.Key, attempt int, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -178,8 +174,8 @@ func (l *Liveness) Hear(key toolcall.Key, attempt int, at time.Time) {
 	}
 }
 
-// LastHeard is the latest sign of life of an attempt; if there is none, the
-// listening begins now.
+// LastHeard is the latest sign of life of an attempt. If there is none, listening
+// begins now.
 func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,8 +187,8 @@ func (l *Liveness) LastHeard(key toolcall.Key, attempt int, now time.Time) time.
 	return b.at
 }
 
-// Excuse does not count a pause of this process as listening: an owner that was heard
-// of before it is taken to have been heard of that much later.
+// Excuse does not count a pause of this process as listening: it moves the last sign of
+// life of every owner forward by the pause.
 func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,14 +200,14 @@ func (l *Liveness) Excuse(pause time.Duration, now time.Time) {
 	}
 }
 
-// isListening reports whether an attempt is listened for.
+// isListening reports whether the engine listens for the owner of any attempt.
 func (l *Liveness) isListening() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.heard) > 0
 }
 
-// Forget drops a call that is not running any more.
+// Forget drops a call that is no longer running.
 func (l *Liveness) Forget(key toolcall.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// mostStandingApprovals is the most that one page lists, mostUses how many uses are shown.
+// Bounds of one page, and of the uses shown with one standing approval.
 const (
 	mostStandingApprovals = 200
 	mostUses              = 100
@@ -39,7 +39,7 @@ func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 	return out
 }
 
-// Last is a standing approval as the journal has it.
+// Last returns a standing approval as it is in the journal.
 func (s *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall.StandingApproval, error) {
 	known := s.View.Book.Get(id)
 	if known == nil {
@@ -62,7 +62,7 @@ func unknownError(id toolcall.StandingID) error {
 	return &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("there is no standing approval %q", clipWord(string(id))), Hint: "list the standing approvals"}
 }
 
-// Show is a standing approval with its latest uses.
+// Show returns a standing approval with its latest uses.
 func (s *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.ShowStandingApprovalReply, error) {
 	l, err := s.Last(ctx, id)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Approvals) Show(ctx context.Context, id toolcall.StandingID) (toolcall.
 	return out, nil
 }
 
-// Revoke ends a standing approval, and revokes what it allowed and what
-// has not begun. One that is revoked already stays so.
+// Revoke ends a standing approval, and revokes the calls that it allowed and that have not
+// begun. Revoking it again completes an earlier revocation.
 func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
 	if len(r.Reason) > toolcall.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
@@ -101,15 +101,15 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 	var shown toolcall.StandingApproval
 	l, seq, err := store.Update(ctx, s.Store, "revoke_standing_approval", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v toolcall.Vote) bool { return v.By.Name == by.Name }) {
-			return nil, decide.ForbiddenError(by.Name+" has not given this standing approval", "ask "+nameGrantors(l)+" or an operator")
+			return nil, decide.ForbiddenError(by.Name+" did not grant this standing approval", "ask "+nameGrantors(l)+" or an operator")
 		}
 		now := store.JournalTime()
 		switch state := l.State(now); state {
-		case toolcall.StandingActive, toolcall.StandingUsedUp: // calls that used it up may not have begun
+		case toolcall.StandingActive, toolcall.StandingUsedUp: // calls that used it up may still be waiting to begin
 		case toolcall.StandingRevoked:
-			return nil, store.ErrNoChange // the one who revoked it may not have come to the end
+			return nil, store.ErrNoChange // an earlier revocation may have stopped halfway
 		default:
-			return nil, &message.Error{Code: message.CodeFinished, What: "the standing approval is " + string(state), Hint: "nothing to do: it answers for no further call"}
+			return nil, &message.Error{Code: message.CodeFinished, What: "the standing approval is " + string(state), Hint: "nothing to do: it allows no further call"}
 		}
 		next := *l
 		next.Revoked, next.Use, next.Seq = &toolcall.Revocation{By: by, At: now, Reason: r.Reason}, nil, 0
@@ -128,12 +128,12 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 	return &shown, s.revokeCalls(ctx, l.ID, seq)
 }
 
-// revokeCalls ends what a standing approval allowed and no worker has started. It
-// returns nil only if no call can begin any more that relies on the rule, whose
-// revocation stands at seq: a call begins by an event record of its own after the event record
-// that allows it, and the rule is read in between. So the fact that allows it is
-// older than seq or the rule is found revoked; and what is older is in the view
-// now, where of this step and of the start the first to be written wins.
+// revokeCalls revokes the calls that a standing approval allowed and no worker has
+// started. Once it returns nil, no call that relies on the approval can begin, because a
+// call reads it between the record that allows the call and the record that begins it. If
+// that read came after the revocation (at seq), it finds the revocation. If it came before,
+// the allowing record is older than seq and now in the view, and the first of the two
+// writes, start or revoke, wins.
 func (s *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq uint64) error {
 	if err := s.Store.WaitForSequence(ctx, seq); err != nil {
 		return notRevokedError(err)
@@ -155,14 +155,14 @@ func (s *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq
 	return nil
 }
 
-// reliesOnStandingApproval reports whether a call may begin by what a standing approval has allowed.
+// reliesOnStandingApproval reports whether a call that a standing approval allowed may still begin.
 func reliesOnStandingApproval(c *toolcall.Call, id toolcall.StandingID) bool {
 	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
 	return allowed && !c.Started() && slices.Contains(c.Decision.StandingApprovals(), id)
 }
 
-// notRevokedError: the revocation is on record, and it is not sure that nothing
-// begins any more.
+// notRevokedError is the error when the revocation is recorded, but some call may still
+// begin.
 func notRevokedError(err error) error {
-	return &message.Error{Code: message.CodeUnavailable, What: "the standing approval is revoked and allows nothing more; not all calls that it had allowed could be revoked", Hint: "revoke it again", Err: err}
+	return &message.Error{Code: message.CodeUnavailable, What: "the standing approval is revoked, but some calls that it had allowed could not be revoked", Hint: "revoke it again", Err: err}
 }

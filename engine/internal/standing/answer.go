@@ -15,13 +15,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// This file lets standing approvals answer what the policy asks. Deny rules and
-// approval requests that nothing can answer come first, and nothing is allowed before
-// its use is on record.
+// This file lets standing approvals answer approval requests of the policy. Deny rules, and
+// requests that no standing approval may answer, come first. Nothing is allowed before its
+// use is recorded.
 
-// ResponseFor looks for a standing approval that answers the approval request which the
-// policy wants to ask about a call. It answers only if use, such as Spend, accepts
-// that. On any error a person is asked.
+// ResponseFor finds a standing approval that answers the approval request which the policy
+// wants to open about a call. It answers only if use, such as Spend, accepts that.
+// On any error a person is asked.
 func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
 	now := store.JournalTime()
 	candidates := s.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
@@ -56,7 +56,7 @@ func nameGrantors(l *toolcall.StandingApproval) string {
 	return strings.Join(names, ", ")
 }
 
-// isInScope reports whether a call is one of those that the scope means.
+// isInScope reports whether a call is within the scope of a standing approval.
 func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
 	if l.Definition != c.DefinitionHash() {
 		return false
@@ -76,9 +76,9 @@ func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
 	return false
 }
 
-// answersFor reports whether a standing approval answers the approval request that the policy wants
-// to ask: the same as was answered then, within what the policy lets be
-// remembered now, and its rules cover the call.
+// answersFor reports whether a standing approval answers the approval request that the
+// policy wants to open: it is the same request as before, within what the policy now allows
+// to be remembered, and the approval's rules cover the call.
 func (s *Approvals) answersFor(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
 	if d.Rule != l.Rule || decide.SourceOf(d) != l.Source || d.Reason != l.Reason {
 		return false
@@ -93,8 +93,8 @@ func (s *Approvals) answersFor(ctx context.Context, l *toolcall.StandingApproval
 	return len(l.Within) == 0 || s.Policy.Covers(ctx, req, l.Within) == nil
 }
 
-// ruleLets looks at what the rules that ask let be remembered now: they may
-// have become stricter since, about the terms or about who must agree.
+// ruleLets checks the approval against what the rules that ask allow to be remembered now:
+// they may have become stricter about the terms or about who must agree.
 func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *toolcall.StandingApproval, c *toolcall.Call, d permission.Decision, now time.Time) bool {
 	r := d.Requirement.Remember
 	if r == nil || !now.Before(l.GrantedAt.Add(r.TTL)) {
@@ -107,7 +107,7 @@ func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *too
 	paths := slices.Sorted(maps.Keys(l.Same))
 	for _, p := range r.Scope {
 		if !slices.Contains(paths, p) {
-			return false // no approver has said for which value
+			return false // no approver approved a value for it
 		}
 	}
 	values, err := s.Policy.Values(ctx, req, paths)
@@ -126,12 +126,12 @@ func (s *Approvals) ruleLets(ctx context.Context, req permission.Request, l *too
 	return decide.IssueRequirement(c, d, now).Tally(votes, l.Digest, 0).Agreed
 }
 
-// Spend makes sure that a standing approval is in force as the journal has it and, if its
-// uses are counted, that the use for this call is on record.
+// Spend checks in the journal that a standing approval is in force and, if its uses are
+// counted, records the use for this call.
 func (s *Approvals) Spend(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error {
 	entity := store.Entity[*toolcall.StandingApproval]{
 		Key:   l.Key(),
-		Known: func() (*toolcall.StandingApproval, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write tells whether it was revoked
+		Known: func() (*toolcall.StandingApproval, uint64, bool) { return l, l.Seq, l.Counted() }, // else no write would find out whether it was revoked
 		Read: func(ctx context.Context) (*toolcall.StandingApproval, uint64, error) {
 			last, err := s.Store.LastStandingApproval(ctx, l)
 			if err != nil {
@@ -159,8 +159,8 @@ func (s *Approvals) Spend(ctx context.Context, l *toolcall.StandingApproval, c *
 	return err
 }
 
-// EndedReason says why a call that standing approvals allowed must not begin any
-// more; "": it may. A rule that is used up has been counted for this call.
+// EndedReason returns why a call that standing approvals allowed must no longer begin, or ""
+// if it may. An approval that is used up has already counted this call.
 func (s *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, error) {
 	for _, id := range c.Decision.StandingApprovals() {
 		if why, err := s.endedReason(ctx, id); err != nil || why != "" {
@@ -170,8 +170,8 @@ func (s *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, 
 	return "", nil
 }
 
-// endedReason says why a standing approval has ended, as the journal has it; "": it has not, or
-// only its uses are used up.
+// endedReason returns why a standing approval has ended, according to the journal; "" if
+// it has not, or is only used up.
 func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (string, error) {
 	l := s.View.Book.Get(id)
 	if l == nil {
@@ -182,7 +182,7 @@ func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (st
 		return "", err
 	}
 	if l.GrantedAt.IsZero() {
-		return "the standing approval " + string(id) + " that allowed it is not known", nil
+		return "the standing approval " + string(id) + " that allowed it is unknown", nil
 	}
 	if state := l.State(store.JournalTime()); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
 		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil

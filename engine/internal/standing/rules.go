@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// rulesFit leaves room in the call's event records for what ends it.
+// rulesFit checks that the call's event records keep room for what ends the call.
 func rulesFit(rules []message.PermissionRule) error {
 	n := 0
 	for _, r := range rules {
@@ -30,7 +30,7 @@ func rulesFit(rules []message.PermissionRule) error {
 }
 
 // completeRules completes the rules: they must be allow rules for the tool, no
-// wider than those suggested unless rules of the policy bound them, and cover
+// wider than those suggested (unless rules of the policy limit them), and cover
 // this very call.
 func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *toolcall.StandingTerms, l limits) error {
 	if len(t.Rules) == 0 {
@@ -56,12 +56,12 @@ func (s *Approvals) completeRules(ctx context.Context, c *toolcall.Call, t *tool
 	return s.Covers(ctx, c, t.Rules)
 }
 
-// Covers refuses rules that do not cover a call, or contain one that is not about
-// it: without it they would cover the call as well, and alone it does not.
+// Covers refuses rules that do not cover a call, or that include a rule which is not about
+// the call: one that does not cover it alone and is not needed to cover it.
 func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) error {
 	req := s.policyRequest(ctx, c)
 	if err := s.Policy.Covers(ctx, req, rules); err != nil {
-		return decide.ForbiddenError("the rules to remember do not cover this call: "+err.Error(), "remember a rule that is about the call which you approve")
+		return decide.ForbiddenError("the rules to remember do not cover this call: "+err.Error(), "remember a rule that covers the call that you approve")
 	}
 	if len(rules) < 2 {
 		return nil
@@ -75,10 +75,10 @@ func (s *Approvals) Covers(ctx context.Context, c *toolcall.Call, rules []messag
 	return nil
 }
 
-// HiddenError refuses to remember anything of a call that hides arguments:
-// patterns are made of arguments, and so is what is counted.
+// HiddenError refuses to remember anything about a call that hides arguments: patterns and
+// counted values are made of arguments.
 func HiddenError() error {
-	return decide.ForbiddenError("rules hide arguments of this call, and of such a call nothing is remembered", "approve the call alone")
+	return decide.ForbiddenError("rules hide arguments of this call, so nothing about it can be remembered", "approve only this call")
 }
 
 func textOf(r message.PermissionRule) string {
@@ -88,11 +88,10 @@ func textOf(r message.PermissionRule) string {
 	return r.ToolName + "(" + *r.RuleContent + ")"
 }
 
-// isNarrower reports whether a rule is proven to be about fewer calls than
-// another: by what both fix at the front, before the one place where they leave
-// something open. It helps a person who edits a rule: what it should let
-// through by mistake the wider rule still bounds, which is kept and must cover
-// every call as well.
+// isNarrower reports whether a rule is proven to match fewer calls than another: both fix
+// a prefix and leave one place open, and the narrower rule's prefix is longer. This helps a
+// person who edits a rule. If it allows too much by mistake, the wider rule, which is kept
+// and must also cover every call, still limits it.
 func isNarrower(r, than message.PermissionRule) bool {
 	if r.RuleContent == nil || *r.RuleContent == "" {
 		return false
@@ -113,7 +112,7 @@ func isNarrower(r, than message.PermissionRule) bool {
 		!strings.ContainsAny(strings.TrimSuffix(narrow, "**"), "*?[]{}\\~") && !slices.ContainsFunc(strings.Split(narrow, "/"), func(part string) bool { return part == ".." || part == "." })
 }
 
-// CheckPlain refuses rules that the approval request did not suggest, and all rules of
+// CheckPlain refuses rules that the approval request did not suggest, and any rules for
 // a call that hides arguments.
 func CheckPlain(c *toolcall.Call, rules []message.PermissionRule) error {
 	if len(rules) > 0 && c.State == message.ToolCallAsking && c.Hides() {
@@ -122,8 +121,8 @@ func CheckPlain(c *toolcall.Call, rules []message.PermissionRule) error {
 	return CheckSuggested(c, rules)
 }
 
-// CheckSuggested refuses rules that are not exactly among those that the
-// approval request suggested: an approver must not widen what was asked.
+// CheckSuggested refuses rules that are not exactly among those that the approval
+// request suggested: an approver must not widen what was asked.
 func CheckSuggested(c *toolcall.Call, rules []message.PermissionRule) error {
 	for _, r := range rules {
 		ok := slices.ContainsFunc(c.Suggested, func(o message.PermissionRule) bool { return SameRule(o, r) })
@@ -134,7 +133,7 @@ func CheckSuggested(c *toolcall.Call, rules []message.PermissionRule) error {
 	return nil
 }
 
-// SameRule reports whether two rules say the same.
+// SameRule reports whether two rules have the same tool, content and behavior.
 func SameRule(a, b message.PermissionRule) bool {
 	if (a.RuleContent == nil) != (b.RuleContent == nil) || a.RuleContent != nil && *a.RuleContent != *b.RuleContent {
 		return false
@@ -142,8 +141,8 @@ func SameRule(a, b message.PermissionRule) bool {
 	return a.ToolName == b.ToolName && a.Behavior == b.Behavior
 }
 
-// AgreedRules are the rules to remember that every approval on the approval request
-// carries: one person alone must not remember what several had to allow.
+// AgreedRules returns the rules to remember that all approvals of the approval request
+// carry: one person must not remember what needed the consent of several.
 func AgreedRules(c *toolcall.Call) []message.PermissionRule {
 	var out []message.PermissionRule
 	for i, v := range c.Tally().Approvals {
@@ -158,7 +157,7 @@ func AgreedRules(c *toolcall.Call) []message.PermissionRule {
 	return out
 }
 
-// SuggestedRules takes the suggested rules themselves, not the approver's copies.
+// SuggestedRules returns the suggested rules themselves, not the approver's copies.
 func SuggestedRules(c *toolcall.Call, rules []message.PermissionRule) []message.PermissionRule {
 	var out []message.PermissionRule
 	for _, s := range c.Suggested {
@@ -169,8 +168,8 @@ func SuggestedRules(c *toolcall.Call, rules []message.PermissionRule) []message.
 	return out
 }
 
-// Grant makes the standing approval that all approvals of a call agree on; none if one
-// of them wants nothing remembered, or something else.
+// Grant makes the standing approval that all approvals of a call agree on. There is none if
+// any of them remembers nothing, or something else.
 func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) ([]toolcall.StandingApproval, error) {
 	by := c.Tally().Approvals
 	if len(by) == 0 || by[0].Remember == nil || c.Request == nil {
@@ -204,7 +203,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 	var err error
 	l.Same, err = s.Policy.Values(ctx, s.Judge.Request(s.Snapshot(ctx, c, nil)), limits.Same)
 	if err != nil {
-		return nil, decide.ForbiddenError("what must be the same in later calls cannot be read from this one: "+err.Error(), "approve the call without remembering it")
+		return nil, decide.ForbiddenError("cannot read from this call the values that later calls must share: "+err.Error(), "approve the call without remembering it")
 	}
 	for path, value := range l.Same {
 		l.Same[path] = shortenValue(value)
@@ -212,7 +211,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 	return []toolcall.StandingApproval{l}, nil
 }
 
-// withinOf are the suggested rules, if any of the rules is an edited one.
+// withinOf returns the suggested rules if any of the rules was edited.
 func withinOf(rules, suggested []message.PermissionRule) []message.PermissionRule {
 	for _, r := range rules {
 		if !slices.ContainsFunc(suggested, func(o message.PermissionRule) bool { return SameRule(o, r) }) {
@@ -222,7 +221,7 @@ func withinOf(rules, suggested []message.PermissionRule) []message.PermissionRul
 	return nil
 }
 
-// shortenValue keeps a value as it is, or a long one by its digest.
+// shortenValue returns a short value unchanged, and the digest of a long one.
 func shortenValue(value string) string {
 	if len(value) <= 256 {
 		return value
@@ -231,7 +230,7 @@ func shortenValue(value string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// argumentsOf is the digest of a call's arguments, white space apart.
+// argumentsOf is the digest of a call's arguments, ignoring white space.
 func argumentsOf(input string) string {
 	text, err := permission.ArgumentAt([]byte(input), nil)
 	if err != nil {
@@ -241,7 +240,7 @@ func argumentsOf(input string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// SameTerms reports whether two wishes are equal.
+// SameTerms reports whether two sets of terms are equal.
 func SameTerms(a, b *toolcall.StandingTerms) bool {
 	if a == nil || b == nil {
 		return a == b

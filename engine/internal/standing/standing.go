@@ -1,11 +1,11 @@
-// Package standing is what approvers let answer for later calls: standing approvals
-// with a scope, an end and a number of uses, and the suggested rules that an answer
-// accepted as they are.
+// Package standing handles what approvers remember for later calls: standing approvals
+// with a scope, an end and a number of uses, and suggested rules that a response accepted
+// unchanged.
 //
-// [Approvals] completes and checks what an approver wants remembered, makes the
-// rule when the call is allowed, and lets it answer for later calls. A use is on
-// record before anything is allowed by it. What cannot be read or written allows
-// nothing: a person is asked.
+// [Approvals] completes and checks what an approver wants remembered, makes the standing
+// approval when the call is allowed, and applies it to later calls. A use is recorded before
+// anything is allowed by it. If something cannot be read or written, nothing is allowed and
+// a person is asked.
 package standing
 
 import (
@@ -20,18 +20,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Policy says for which calls a standing approval answers.
+// Policy decides for which calls a standing approval answers.
 type Policy interface {
 	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
 	Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error)
 }
 
-// Journal is what the list of uses is read from.
+// Journal is where the list of uses is read from.
 type Journal interface {
 	History(ctx context.Context, key toolcall.Key) ([]toolcall.JournalEntry, error)
 }
 
-// Parts are what Approvals works with.
+// Parts are what Approvals depends on.
 type Parts struct {
 	Space   toolcall.SpaceID
 	Self    toolcall.Principal // the engine
@@ -41,40 +41,40 @@ type Parts struct {
 	Store   *store.Store
 	View    *view.View
 	Log     *slog.Logger
-	// Snapshot is a call as it is decided now, with these rules of its session.
+	// Snapshot returns what a decision about a call depends on now, with the given rules of its session.
 	Snapshot func(ctx context.Context, c *toolcall.Call, rules []message.PermissionRule) decide.Snapshot
-	// Update moves a call on.
+	// Update changes a call.
 	Update func(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error)
 }
 
-// Approvals are the standing approvals of a space, as one engine works with them.
+// Approvals gives one engine access to the standing approvals of a space.
 type Approvals struct{ Parts }
 
 // New makes the standing approvals of a space.
 func New(p Parts) *Approvals { return &Approvals{p} }
 
-// policyRequest is what the policy is asked about a call with the rules of its session.
+// policyRequest makes the policy request for a call with its session's rules.
 func (s *Approvals) policyRequest(ctx context.Context, c *toolcall.Call) permission.Request {
 	return s.Judge.Request(s.Snapshot(ctx, c, s.View.Rules(c)))
 }
 
-// Take takes from the budget of a rule what a call claims; it gives why the rule does
-// not allow the call, or "".
+// Take takes from a rule's budget what a call claims. It returns why the rule does not
+// allow the call, or "".
 type Take func(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) (why string)
 
 // TakeNothing is the Take of decisions that spend nothing.
 func TakeNothing(context.Context, *toolcall.Call, toolcall.BudgetClaim) string {
-	return "no budget is used for arguments that an approver edits"
+	return "arguments edited by an approver use no budget"
 }
 
 // maxExhausted bounds how many rules without room one decision tries.
 const maxExhausted = 32
 
-// Consult asks the policy about a call with the standing approvals of its session,
-// and gives the standing approvals of those without which it would not be allowed: each is in
-// force as the journal has it. Of what cannot be read a person is asked. What the
-// engine cannot carry out as the rules demand is denied. A rule whose budget has no
-// room, as take says, does not allow.
+// Consult asks the policy about a call, together with the standing approvals of its
+// session. The verdict names those without which the call would not be allowed; the journal
+// has each of them in force. If one cannot be read, a person is asked. What the engine
+// cannot carry out as the rules demand is denied. A rule whose budget has no room,
+// according to take, does not allow.
 func (s *Approvals) Consult(ctx context.Context, c *toolcall.Call, take Take) decide.Verdict {
 	var exhausted []permission.Exhausted
 	for {
@@ -110,18 +110,18 @@ func (s *Approvals) consultRules(ctx context.Context, c *toolcall.Call, exhauste
 		case err == nil && !ended:
 			return decide.Verdict{Decision: d, Why: why, StandingApprovals: on, Known: len(rules)}
 		case err == nil && len(s.View.SessionRules(c)) < len(rules):
-			continue // the view knows by now which one has ended
+			continue // the view now has the one that ended
 		case err != nil:
-			s.Log.Warn("standing approvals cannot be looked at and do not count", "call", c.Key.String(), "error", err)
+			s.Log.Warn("cannot read standing approvals; they do not count", "call", c.Key.String(), "error", err)
 		}
 		d, why = s.Judge.DecideAndExplain(ctx, s.Snapshot(ctx, c, nil).WithBudgets(exhausted))
 		return decide.Verdict{Decision: d, Why: why, Known: len(rules)}
 	}
 }
 
-// reliesOn gives the standing approvals of the session's rules without which a decision
-// would not allow: the oldest one that suffices, or else every one about the
-// tool, if some of them cover the call together.
+// reliesOn returns the standing approvals in the session's rules without which a decision
+// would not allow: the oldest one that suffices alone or else, if only several together
+// cover the call, all about the tool.
 func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission.Decision, rules []view.SessionRule) []toolcall.StandingID {
 	if d.Behavior != message.BehaviorAllow || d.Step != permission.StepAllowRule || d.Budget != nil {
 		return nil
@@ -151,7 +151,7 @@ func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission
 	return ids
 }
 
-// hasEnded reports whether one of the standing approvals is revoked, as the journal has it.
+// hasEnded reports whether the journal has one of the standing approvals as ended.
 func (s *Approvals) hasEnded(ctx context.Context, ids []toolcall.StandingID) (bool, error) {
 	for _, id := range ids {
 		why, err := s.endedReason(ctx, id)

@@ -11,11 +11,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// CompleteTerms completes what an approver wants remembered of a call that they
-// answer for. It refuses what does not cover the call, or is wider than an answer
-// to this approval request may be.
+// CompleteTerms fills in what an approver wants remembered about a call. It refuses terms
+// that do not cover the call, or are wider than the response to this approval request
+// may be.
 func (s *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolcall.StandingTerms, now time.Time) (*toolcall.StandingTerms, error) {
-	if c.Hides() { // the terms, and what is counted, would show it
+	if c.Hides() { // the terms and counted values would show it
 		return nil, HiddenError()
 	}
 	if t.Scope == "" {
@@ -38,7 +38,7 @@ func (s *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolc
 	return &t, s.checkBudget(c, t.Budget)
 }
 
-// checkTerms refuses what makes no sense for any call.
+// checkTerms refuses terms that make no sense for any call.
 func checkTerms(t toolcall.StandingTerms, now time.Time) error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
@@ -47,11 +47,11 @@ func checkTerms(t toolcall.StandingTerms, now time.Time) error {
 	case !t.Scope.Valid():
 		return bad(fmt.Sprintf("scope is %q", t.Scope), "use call_like, session, agent, user or space")
 	case t.Uses < 0 || t.Uses > toolcall.MaxStandingUses:
-		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("count from 1 to %d further calls, or leave it out", toolcall.MaxStandingUses))
+		return bad(fmt.Sprintf("uses is %d", t.Uses), fmt.Sprintf("use 1 to %d further calls, or leave it out", toolcall.MaxStandingUses))
 	case !t.Until.IsZero() && (!t.Until.After(now) || t.Until.After(now.Add(toolcall.MaxStandingTime))):
-		return bad("until is "+t.Until.Format(time.RFC3339)+", which has passed or is more than a year away", "name a later, or an earlier, time")
+		return bad("until is "+t.Until.Format(time.RFC3339)+", which has passed or is more than a year away", "choose a time in the future, within a year")
 	case len(t.Rules) > toolcall.MaxStandingRules:
-		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), toolcall.MaxStandingRules), "name fewer")
+		return bad(fmt.Sprintf("%d rules, the limit is %d", len(t.Rules), toolcall.MaxStandingRules), "send fewer")
 	}
 	if t.Budget != nil && len(t.Budget.Path) > toolcall.MaxStandingBytes {
 		return tooLongError("the path of the budget", len(t.Budget.Path))
@@ -60,16 +60,16 @@ func checkTerms(t toolcall.StandingTerms, now time.Time) error {
 }
 
 func tooLongError(what string, n int) error {
-	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, toolcall.MaxStandingBytes), Hint: "shorten it, or approve the call alone"}
+	return &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("%s: %d bytes, the limit is %d", what, n, toolcall.MaxStandingBytes), Hint: "shorten it, or approve only this call"}
 }
 
-// limits is how far an answer to one approval request may be remembered.
+// limits is how far a response to one approval request may be remembered.
 type limits struct {
-	byRule *toolcall.RememberLimits // of the rules that ask; nil: no rule asks
+	byRule *toolcall.RememberLimits // from the rules that ask; nil if no rule asks
 }
 
-// limitsOf finds what the policy lets be remembered of this approval request: what the
-// rules that ask say; where no rule asks the suggested rules, in this session.
+// limitsOf returns what the policy allows to be remembered about this approval request: what
+// the rules that ask state, or, if no rule asks, the suggested rules within this session.
 func limitsOf(c *toolcall.Call) (limits, error) {
 	q := c.Request
 	switch by := q.Requirement.Remember; {
@@ -78,18 +78,18 @@ func limitsOf(c *toolcall.Call) (limits, error) {
 	case q.Rule == "" && q.Source == string(permission.StepFallbackAsk) && len(c.Suggested) > 0:
 		return limits{}, nil
 	case q.Rule != "":
-		return limits{}, decide.ForbiddenError("the rules that ask about this call let no answer be remembered", "approve it alone; the author of the policy can give the rule a remember")
+		return limits{}, decide.ForbiddenError("the rules that ask about this call do not allow remembering", "approve only this call; the policy's author can add remember to the rule")
 	}
-	return limits{}, decide.ForbiddenError("no rule can answer this approval request", "approve the call alone")
+	return limits{}, decide.ForbiddenError("no rule can answer this approval request", "approve only this call")
 }
 
-// boundTerms keeps terms within the limits, and fills in what they leave out.
+// boundTerms checks terms against the limits, and fills in what they leave out.
 func (l limits) boundTerms(t *toolcall.StandingTerms, c *toolcall.Call, now time.Time) error {
 	switch {
 	case t.Scope == toolcall.ScopeAgent && c.Agent == "":
 		return decide.ForbiddenError("the call names no agent", "use another scope")
 	case l.byRule == nil && t.Scope != toolcall.ScopeSession && t.Scope != toolcall.ScopeCallLike:
-		return decide.ForbiddenError("no rule asks about this call, so that its answer may be remembered in its session alone, not with scope "+string(t.Scope), "use session or call_like; a rule with remember can let it be wider")
+		return decide.ForbiddenError("no rule asks about this call, so it can be remembered only in its session, not with scope "+string(t.Scope), "use session or call_like; a rule with remember can allow a wider scope")
 	case l.byRule != nil:
 		return l.byRules(t, now)
 	case t.Budget != nil && t.Uses == 0:
@@ -102,10 +102,10 @@ func (l limits) byRules(t *toolcall.StandingTerms, now time.Time) error {
 	end := now.Add(time.Duration(l.byRule.TTLMS) * time.Millisecond)
 	most := min(l.byRule.Uses, toolcall.MaxStandingUses)
 	if t.Until.After(end) {
-		return decide.ForbiddenError("the rules that ask let an answer be remembered until "+end.Format(time.RFC3339)+" at most", "name an earlier time, or leave it out")
+		return decide.ForbiddenError("the rules that ask allow remembering only until "+end.Format(time.RFC3339), "choose an earlier time, or leave it out")
 	}
 	if most > 0 && t.Uses > most {
-		return decide.ForbiddenError(fmt.Sprintf("the rules that ask let an answer be used for %d further calls at most", most), "name a smaller number, or leave it out")
+		return decide.ForbiddenError(fmt.Sprintf("the rules that ask allow at most %d further calls", most), "choose a smaller number, or leave it out")
 	}
 	if t.Uses == 0 {
 		t.Uses = most
@@ -116,8 +116,7 @@ func (l limits) byRules(t *toolcall.StandingTerms, now time.Time) error {
 	return nil
 }
 
-// checkBudget makes sure that the budget is a sum of something that the call
-// has.
+// checkBudget checks that the budget sums a number that the call has.
 func (s *Approvals) checkBudget(c *toolcall.Call, b *toolcall.Budget) error {
 	if b == nil {
 		return nil
@@ -126,10 +125,10 @@ func (s *Approvals) checkBudget(c *toolcall.Call, b *toolcall.Budget) error {
 		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
 	}
 	if err := toolcall.CheckAmount(b.Limit); err != nil {
-		return bad("the budget's limit is "+fmt.Sprintf("%q: ", clipWord(b.Limit))+err.Error(), "write for example 10000 or 99.95")
+		return bad("the budget's limit is "+fmt.Sprintf("%q: ", clipWord(b.Limit))+err.Error(), "use a number such as 10000 or 99.95")
 	}
 	if _, err := amountOf(c.Input, b); err != nil {
-		return bad("the budget of "+clipWord(b.Path)+": "+err.Error(), "name an argument that is a number in this call, as args.cents")
+		return bad("the budget of "+clipWord(b.Path)+": "+err.Error(), "name an argument that is a number in this call, such as args.cents")
 	}
 	return nil
 }
@@ -141,7 +140,7 @@ func clipWord(text string) string {
 	return text
 }
 
-// amountOf is what a call takes from a budget, as it is written in the input.
+// amountOf returns the amount that a call takes from a budget, as written in its input.
 func amountOf(input string, b *toolcall.Budget) (string, error) {
 	if b == nil {
 		return "", nil

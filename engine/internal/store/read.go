@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// PageRecords is the largest page that a store reads of the journal, in records.
+// PageRecords is the largest number of records that a store reads from the journal at once.
 const PageRecords = 1000
 
 // LastCall reads a call's last event record from the journal and brings the view up to it.
@@ -28,7 +28,7 @@ func (s *Store) LastCall(ctx context.Context, key toolcall.Key) (*toolcall.Call,
 	return r.Record.Call, nil
 }
 
-// Call is a call as the view has it, or else its last event record in the journal.
+// Call returns a call from the view, or else from its last event record in the journal.
 func (s *Store) Call(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	if c := s.view.Call(key); c != nil {
 		return c, nil
@@ -36,8 +36,8 @@ func (s *Store) Call(ctx context.Context, key toolcall.Key) (*toolcall.Call, err
 	return s.LastCall(ctx, key)
 }
 
-// CallOrNil is Call without an error for a call that the journal lacks or whose
-// last event record cannot be read, and reads archives. It leaves the view as it is.
+// CallOrNil is Call, but returns nil if the journal lacks the call or its last event record
+// cannot be read. It also reads archives, and leaves the view unchanged.
 func (s *Store) CallOrNil(ctx context.Context, key toolcall.Key) (*toolcall.Call, error) {
 	if c := s.view.Call(key); c != nil {
 		return c, nil
@@ -59,8 +59,8 @@ func (s *Store) CallOrNil(ctx context.Context, key toolcall.Key) (*toolcall.Call
 	return last.Record.Call, nil
 }
 
-// CountUpTo counts the calls of a call's reply up to this one. The journal tells what the
-// view has forgotten.
+// CountUpTo counts the calls of a call's reply up to this one. It asks the journal about
+// calls that the view has forgotten.
 func (s *Store) CountUpTo(ctx context.Context, c *toolcall.Call) (int, error) {
 	if n, known := s.view.CountUpTo(c); known {
 		return n, nil
@@ -81,7 +81,7 @@ func (s *Store) CountUpTo(ctx context.Context, c *toolcall.Call) (int, error) {
 	return 0, &message.Error{Code: message.CodeUnavailable, Op: "count calls", What: "the count of the journal is older than what this engine has forgotten", Hint: "try again"}
 }
 
-// countTries is how often the journal counts the calls of one reply.
+// countTries is how often the journal is asked to count the calls of one reply.
 const countTries = 3
 
 // LastReply reads a reply's own entity from the journal. A reply without event records is
@@ -97,12 +97,12 @@ func (s *Store) LastReply(ctx context.Context, reply toolcall.Key) (toolcall.Rep
 	if r.Record == nil || r.Record.Reply == nil {
 		return toolcall.ReplyState{}, 0, unreadableError(reply, r.Invalid)
 	}
-	s.apply(r.Record, r.Seq) // the watch will not: the event record is no news to it any more
+	s.apply(r.Record, r.Seq) // now, because the watch will find that the view already has it
 	return *r.Record.Reply, r.Seq, nil
 }
 
-// LastSession reads a session's own entity from the journal; without a runtime it is
-// bound to none.
+// LastSession reads a session's own entity from the journal. A session without records is
+// not bound to a runtime.
 func (s *Store) LastSession(ctx context.Context, session toolcall.Key) (toolcall.SessionState, uint64, error) {
 	r, err := s.journal.Last(ctx, session)
 	if errors.Is(err, message.ErrNotFound) {
@@ -118,8 +118,8 @@ func (s *Store) LastSession(ctx context.Context, session toolcall.Key) (toolcall
 	return *r.Record.Session, r.Seq, nil
 }
 
-// LastStandingApproval reads a standing approval from the journal. known is what the view has:
-// a rule without event records of its own is as the approval made it.
+// LastStandingApproval reads a standing approval from the journal. known is what the view
+// has; an approval without event records of its own is still as it was granted.
 func (s *Store) LastStandingApproval(ctx context.Context, known *toolcall.StandingApproval) (*toolcall.StandingApproval, error) {
 	r, err := s.journal.Last(ctx, known.Key())
 	if errors.Is(err, message.ErrNotFound) && known.Seq == 0 {
@@ -137,8 +137,8 @@ func (s *Store) LastStandingApproval(ctx context.Context, known *toolcall.Standi
 	return &l, nil
 }
 
-// LastBudget reads a budget from the journal, with the time at which the journal
-// stored its last record. A budget without records has spent nothing.
+// LastBudget reads a budget from the journal, and when the journal stored its last
+// record. A budget without records has spent nothing.
 func (s *Store) LastBudget(ctx context.Context, key toolcall.Key) (*toolcall.BudgetState, time.Time, uint64, error) {
 	r, err := s.journal.Last(ctx, key)
 	if errors.Is(err, message.ErrNotFound) {
@@ -156,8 +156,8 @@ func (s *Store) LastBudget(ctx context.Context, key toolcall.Key) (*toolcall.Bud
 	return &state, r.Time.UTC(), r.Seq, nil
 }
 
-// LastOf is the last entry of a history that counts; without one, the zero entry. It may be
-// of another version.
+// LastOf returns the last valid entry of a history, or the zero entry. The entry may be of
+// another version.
 func LastOf(history []toolcall.JournalEntry) toolcall.JournalEntry {
 	for _, r := range slices.Backward(history) {
 		if r.Invalid == nil || errors.Is(r.Invalid, message.ErrUnavailable) {
@@ -167,7 +167,7 @@ func LastOf(history []toolcall.JournalEntry) toolcall.JournalEntry {
 	return toolcall.JournalEntry{}
 }
 
-// LastCallOf is the call in the last entry of its history that counts.
+// LastCallOf returns the call in the last valid entry of its history.
 func LastCallOf(key toolcall.Key, history []toolcall.JournalEntry) (*toolcall.Call, error) {
 	last := LastOf(history)
 	if last.Record == nil || last.Record.Call == nil {
@@ -176,7 +176,7 @@ func LastCallOf(key toolcall.Key, history []toolcall.JournalEntry) (*toolcall.Ca
 	return last.Record.Call, nil
 }
 
-// eachRecord calls fn with the records of a session behind after, page by page,
+// eachRecord calls fn with a session's records after the sequence after, page by page,
 // until fn returns false.
 func (s *Store) eachRecord(ctx context.Context, session toolcall.Key, after uint64, fn func(toolcall.JournalEntry) bool) error {
 	for {
@@ -196,8 +196,8 @@ func (s *Store) eachRecord(ctx context.Context, session toolcall.Key, after uint
 	}
 }
 
-// Freshen takes what was written to a session since the watch last reported into
-// the view, so that what one replica has answered is seen at every other.
+// Freshen reads into the view what was written to a session since the watch's last
+// delivery, so that a change that one replica has confirmed is visible at all others.
 func (s *Store) Freshen(ctx context.Context, session toolcall.Key) error {
 	return s.eachRecord(ctx, session, s.view.Sequence(), func(r toolcall.JournalEntry) bool {
 		if r.Record != nil {
@@ -207,7 +207,7 @@ func (s *Store) Freshen(ctx context.Context, session toolcall.Key) error {
 	})
 }
 
-// SessionCalls folds a session's event records from the journal, in no order.
+// SessionCalls reads a session's calls from the journal, in no particular order.
 func (s *Store) SessionCalls(ctx context.Context, session toolcall.Key) ([]*toolcall.Call, error) {
 	last := map[toolcall.Key]*toolcall.Call{}
 	err := s.eachRecord(ctx, session, 0, func(r toolcall.JournalEntry) bool {
@@ -227,8 +227,8 @@ func (s *Store) SessionCalls(ctx context.Context, session toolcall.Key) ([]*tool
 	return out, nil
 }
 
-// CheckReply refuses a request about a reply without a record, neither
-// an event record nor an event: a mistyped id is an error and not a silent success.
+// CheckReply refuses a request about a reply that has neither an event record nor a streamed
+// event: a mistyped id is an error, not a silent success.
 func (s *Store) CheckReply(ctx context.Context, reply toolcall.Key) error {
 	found := false
 	err := s.eachRecord(ctx, reply.SessionKey(), 0, func(r toolcall.JournalEntry) bool {
@@ -241,8 +241,8 @@ func (s *Store) CheckReply(ctx context.Context, reply toolcall.Key) error {
 	return err
 }
 
-// WaitForSequence waits until the view has everything up to seq. Its error is why
-// it does not.
+// WaitForSequence waits until the view has everything up to seq, or returns the reason why
+// it will not.
 func (s *Store) WaitForSequence(ctx context.Context, seq uint64) error {
 	come := s.view.WaitFor(seq)
 	if come == nil {

@@ -1,10 +1,10 @@
-// Package store is the engine's hand on the journal: [Store] follows it into the
+// Package store connects the engine to the journal: [Store] follows the journal into the
 // view, reads what the view may lack, and writes.
 //
-// [Update] is the one way in which an entity moves: decide from its last event
-// record, append the next one by compare-and-swap, and decide again if another
-// writer was first. A write whose outcome is unknown is looked up, so that a lost
-// acknowledgement never becomes a second decision.
+// [Update] is the only way to change an entity: decide from its last event record,
+// append the next one by compare-and-swap, and decide again if another writer was first.
+// A write whose outcome is unknown is looked up, so a lost acknowledgement never becomes
+// a second decision.
 package store
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Journal is what a store needs of the engine's journal.
+// Journal is the part of the engine's journal that a store needs.
 type Journal interface {
 	Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error)
 	Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error)
@@ -33,20 +33,20 @@ type Journal interface {
 	EnsureQueue(ctx context.Context, queue toolcall.Queue) error
 }
 
-// Hooks are what a store calls. None may block.
+// Hooks are called by a store. None may block.
 type Hooks struct {
-	// News is called with each event record of another replica, or of this one from before
-	// a restart, once the view has it.
+	// News is called with each event record of another replica, or from before a restart,
+	// once the view has it.
 	News func(*toolcall.EventRecord)
-	// Delivered is called with each event record, once and in the order of the journal.
+	// Delivered is called with each event record, once and in journal order.
 	Delivered func(*toolcall.EventRecord)
-	// Compare is called with the time at which this engine made an event record and the time
-	// at which the journal stored it.
+	// Compare is called with the times at which this engine made an event record and the
+	// journal stored it.
 	Compare func(at, stored time.Time)
-	// Writing is called before an event record is written, and what it returns after that.
+	// Writing is called before an event record is written; what it returns is called afterwards.
 	Writing func(*toolcall.EventRecord) (written func())
 	// Written is called when UpdateCall has written: c is the call's new state, and
-	// sent a time before the event record was sent.
+	// sent is a time before the event record was sent.
 	Written func(c *toolcall.Call, effects []toolcall.Effect, sent time.Time)
 }
 
@@ -62,26 +62,25 @@ type Store struct {
 
 	delivering sync.Mutex // held while the watch delivers a record
 
-	following context.Context //nolint:containedctx // ends when the journal is not followed any more
+	following context.Context //nolint:containedctx // ends when the journal is no longer followed
 	lost      context.CancelCauseFunc
 	caughtUp  chan struct{}
-	skipped   atomic.Bool // the watch passed over a genuine record of another version
+	skipped   atomic.Bool // the watch skipped a genuine record of another version
 }
 
-// HasSkipped reports whether the watch passed over a record that an engine of another
-// version wrote: what the view knows then lacks it.
+// HasSkipped reports whether the watch skipped a record that an engine of another
+// version wrote, so the view lacks it.
 func (s *Store) HasSkipped() bool { return s.skipped.Load() }
 
-// New makes a store that follows the journal until ctx ends, once Follow is
-// called.
+// New returns a store. Once Follow is called, it follows the journal until ctx ends.
 func New(ctx context.Context, space toolcall.SpaceID, engine string, j Journal, v *view.View, log *slog.Logger, hooks Hooks) *Store {
 	s := &Store{space: space, engine: engine, journal: j, view: v, log: log, hooks: hooks, caughtUp: make(chan struct{})}
 	s.following, s.lost = context.WithCancelCause(ctx)
 	return s
 }
 
-// Follow takes the journal behind what the view has into it, until ctx ends or the
-// journal cannot go on, and returns why.
+// Follow reads what follows the view's sequence from the journal into the view, until ctx
+// ends or the journal fails, and returns why it ended.
 func (s *Store) Follow(ctx context.Context) error {
 	err := s.journal.Watch(ctx, s.view.Sequence(), watcher{s})
 	s.own.dropAll()
@@ -89,22 +88,22 @@ func (s *Store) Follow(ctx context.Context) error {
 	return err
 }
 
-// CaughtUp is closed when the view has what the journal had when Follow began.
+// CaughtUp is closed when the view has everything that was in the journal when Follow began.
 func (s *Store) CaughtUp() <-chan struct{} { return s.caughtUp }
 
-// Pause calls f while the watch delivers nothing: the view and everything else that is
-// fed with records is as of one sequence.
+// Pause calls f while the watch delivers nothing: the view and everything else that
+// receives records is then at the same sequence.
 func (s *Store) Pause(f func()) {
 	s.delivering.Lock()
 	defer s.delivering.Unlock()
 	f()
 }
 
-// Following ends, with the reason, when the journal is not followed any more:
-// what waits for news would wait for ever.
+// Following ends, with the reason, when the journal is no longer followed. Without it,
+// waiting for news would never end.
 func (s *Store) Following() context.Context { return s.following }
 
-// apply takes an event record that was read into the view, and tells if it was news.
+// apply adds an event record that was read to the view, and announces it if it is new.
 func (s *Store) apply(f *toolcall.EventRecord, seq uint64) {
 	if s.view.Apply(f, seq) {
 		s.hooks.News(f)
@@ -114,7 +113,7 @@ func (s *Store) apply(f *toolcall.EventRecord, seq uint64) {
 // watcher is the store as a Sink.
 type watcher struct{ s *Store }
 
-// Wants spares this engine the reading of its own event records: it has them in memory.
+// Wants declines this engine's own event records, which it has in memory.
 func (w watcher) Wants(seq uint64, id string, stored time.Time) bool {
 	f := w.s.own.takeRecord(id)
 	if f == nil {
@@ -133,19 +132,19 @@ func (w watcher) Record(r toolcall.JournalEntry) {
 		if errors.Is(r.Invalid, message.ErrUnavailable) { // genuine, by an engine of another version
 			s.skipped.Store(true)
 		}
-		s.log.Error("a journal entry cannot be used and was skipped", "seq", r.Seq, "why", r.Invalid)
+		s.log.Error("skipped an unusable journal entry", "seq", r.Seq, "why", r.Invalid)
 	case r.Record != nil:
 		if r.Record.Engine == s.engine {
 			s.hooks.Compare(r.Record.At, r.Time)
 		}
-		s.own.takeRecord(r.Record.ID) // for journals that do not ask whether it is wanted
+		s.own.takeRecord(r.Record.ID) // for journals that do not call Wants
 	default:
 		s.view.NoteEvent(r.Key)
 	}
 	w.deliverRecord(r.Record, r.Seq)
 }
 
-// deliverRecord takes in an entry; f is nil if it is no usable event record.
+// deliverRecord adds an entry to the view; f is nil if it is not a usable event record.
 func (w watcher) deliverRecord(f *toolcall.EventRecord, seq uint64) {
 	w.s.delivering.Lock()
 	defer w.s.delivering.Unlock()
@@ -161,7 +160,7 @@ func (w watcher) deliverRecord(f *toolcall.EventRecord, seq uint64) {
 // CaughtUp implements toolcall.Sink.
 func (w watcher) CaughtUp() { close(w.s.caughtUp) }
 
-// RandomHex gives n random bytes in hexadecimal.
+// RandomHex returns n random bytes in hexadecimal.
 func RandomHex(n int) string {
 	b := make([]byte, n)
 	_, _ = rand.Read(b) // never fails (crypto/rand)

@@ -14,29 +14,28 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxRaces bounds how often a step is tried again because another writer was
-// first. Every race has a winner, so the bound is only met when hundreds write to
-// one entity at once.
+// maxRaces bounds how often a step is retried because another writer was first. Every
+// race has a winner, so the bound is reached only if hundreds write to one entity at once.
 const maxRaces = 100
 
-// ErrNoChange ends an update that found nothing to do. Update returns it with the
-// present state.
+// ErrNoChange ends an update that has nothing to change. Update returns it with the
+// current state.
 var ErrNoChange = errors.New("no change")
 
-// Entity is what one compare-and-swap protects, and how to read it.
+// Entity is what one compare-and-swap protects, with the ways to read it.
 type Entity[T any] struct {
 	Key toolcall.Key
-	// Known is a state that may be old, with its sequence, to spare a reading; nil:
-	// the journal is read first.
+	// Known returns a state that may be outdated, with its sequence, to avoid a read. If it
+	// is nil, the journal is read first.
 	Known func() (state T, seq uint64, ok bool)
 	// Read reads the last state from the journal.
 	Read func(ctx context.Context) (state T, seq uint64, err error)
 }
 
-// Update moves an entity on. step makes the next event record from a state; what it
-// decides from a state that was not read from the journal counts only if the
-// write succeeds. Update returns the state from which the last step was made, and
-// the sequence of the event record; with ErrNoChange the sequence of that state.
+// Update changes an entity. step makes the next event record from a state. If the state was
+// not read from the journal, an error from step does not count until the journal was read.
+// Update returns the state from which the last step was made and the sequence of the new
+// event record or, with ErrNoChange, of that state.
 func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step func(ctx context.Context, state T) (*toolcall.EventRecord, error)) (T, uint64, error) {
 	var state T
 	var at uint64
@@ -62,7 +61,7 @@ func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step f
 			if !errors.Is(err, message.ErrConflict) {
 				return state, 0, err
 			}
-		} else if fresh { // else perhaps only the known state was old
+		} else if fresh { // else the known state may have been outdated
 			return state, at, err
 		}
 		known = false
@@ -70,12 +69,12 @@ func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step f
 	return state, 0, &message.Error{Code: message.CodeConflict, Op: op, What: "too many engines write to " + e.Key.String(), Hint: "try again"}
 }
 
-// Change says how a call moves on: it takes steps on the machine, or none and
-// returns ErrNoChange.
+// Change changes a call: it takes steps on the machine, or takes none and returns
+// ErrNoChange.
 type Change func(ctx context.Context, m *toolcall.Machine) error
 
-// UpdateCall is Update for a call, and performs the effects of what it wrote. A
-// change that found nothing to do is no error.
+// UpdateCall is Update for a call, and performs the effects of what it wrote. A change
+// that has nothing to do is not an error.
 func (s *Store) UpdateCall(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change Change) (*toolcall.Call, error) {
 	var m *toolcall.Machine
 	var sent time.Time
@@ -84,7 +83,7 @@ func (s *Store) UpdateCall(ctx context.Context, op string, key toolcall.Key, by 
 		if err := change(ctx, m); err != nil {
 			return nil, err
 		}
-		if next := m.Call(); next.Records > toolcall.MaxRecordsPerCall && next.Open() { // it may still be ended
+		if next := m.Call(); next.Records > toolcall.MaxRecordsPerCall && next.Open() { // ending it is still possible
 			return nil, &message.Error{Code: message.CodeTooLarge, Op: op, Call: toolcall.ErrorCall(cur), What: "the call has reached its limit of event records", Hint: "interrupt its reply"}
 		}
 		f, err := s.callRecord(ctx, m, by)
@@ -113,8 +112,8 @@ func (s *Store) AppendFirst(ctx context.Context, m *toolcall.Machine, by toolcal
 	return seq, sent, err
 }
 
-// callRecord makes the event record of the machine's steps, and prepares the queue of a work
-// item.
+// callRecord makes the event record of the machine's steps, and ensures that the queue of
+// its task exists.
 func (s *Store) callRecord(ctx context.Context, m *toolcall.Machine, by toolcall.Principal) (*toolcall.EventRecord, error) {
 	c := m.Call()
 	c.Seq = 0
@@ -153,7 +152,7 @@ func (s *Store) Reply(key toolcall.Key) Entity[toolcall.ReplyState] {
 	return Entity[toolcall.ReplyState]{Key: key, Read: func(ctx context.Context) (toolcall.ReplyState, uint64, error) { return s.LastReply(ctx, key) }}
 }
 
-// OpError puts the operation into an error that has none.
+// OpError sets the operation of an error that has none.
 func OpError(op string, err error) error {
 	me := *message.AsError(op, err)
 	if me.Op == "" || me.Op == "append" || me.Op == "last" {
@@ -162,17 +161,17 @@ func OpError(op string, err error) error {
 	return &me
 }
 
-// unreadableError: the last event record of an entity is there, and this engine cannot go on
-// from it.
+// unreadableError is the error when an entity's last event record exists, but this engine
+// cannot read it.
 func unreadableError(key toolcall.Key, why error) error {
-	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s is not readable", key), Hint: "give all engines of the space the same keys and version", Err: why}
+	return &message.Error{Code: message.CodeInternal, Op: "last", What: fmt.Sprintf("the last event record of %s cannot be read", key), Hint: "give all engines of the space the same keys and version", Err: why}
 }
 
-// newID is short, because each record has it twice: 95 random bits.
+// newID returns 95 random bits in a short form, because each record contains the id twice.
 func newID() string {
 	var b [12]byte
 	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	b[0] &= 0x7f           // it begins with a letter
+	b[0] &= 0x7f           // so it begins with a letter
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
@@ -181,8 +180,8 @@ func (s *Store) NewRecord(by toolcall.Principal, at time.Time) *toolcall.EventRe
 	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: newID(), By: by, At: at, Engine: s.engine}
 }
 
-// Append stores one event record and takes it into the view. An event record whose write failed or
-// may still arrive is left to the watch, which reads it like any other.
+// Append stores one event record and applies it to the view. If the write failed or may still
+// arrive, the watch reads the record like any other.
 func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	written := s.hooks.Writing(f)
 	s.own.put(f)
@@ -196,10 +195,10 @@ func (s *Store) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64
 	return seq, nil
 }
 
-// write stores one record. When the outcome is unknown it asks the journal whether
-// the event record is there, for as long as the caller has patience.
+// write stores one record. If the outcome is unknown, it asks the journal whether the event
+// record is there, until ctx ends.
 func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
-	var unsure error // an earlier sending may have arrived, or may still arrive
+	var unsure error // an earlier attempt may have arrived, or may still arrive
 	for pauses := (schedule.Pauses{Next: 10 * time.Millisecond, Most: time.Second}); ; {
 		seq, err := s.journal.Append(ctx, f, prev)
 		if errors.Is(err, message.ErrUnknownOutcome) {
@@ -213,18 +212,18 @@ func (s *Store) write(ctx context.Context, f *toolcall.EventRecord, prev uint64)
 		case lerr == nil && at > 0:
 			return at, nil
 		case lerr == nil && moved:
-			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has moved on", f.Key()), Hint: "read its last event record and decide again"}
+			return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s has changed", f.Key()), Hint: "read its last event record and decide again"}
 		case !errors.Is(err, message.ErrUnknownOutcome) && !errors.Is(err, message.ErrConflict):
-			return 0, unsure // this sending was refused; that says nothing about the one before
+			return 0, unsure // this attempt was refused; that says nothing about the one before
 		}
-		if !pauses.Wait(ctx) { // it is not there yet, or cannot be read: the same event record again is harmless
+		if !pauses.Wait(ctx) { // not there yet, or unreadable: sending the same event record again is harmless
 			return 0, unsure
 		}
 	}
 }
 
-// find looks whether an entity has moved on from prev, and where f stands if f moved
-// it: others may have written after it.
+// find reports whether an entity has changed since prev, and the sequence of f if it was
+// stored: others may have written after it.
 func (s *Store) find(ctx context.Context, f *toolcall.EventRecord, prev uint64) (moved bool, at uint64, err error) {
 	r, err := s.journal.Last(ctx, f.Key())
 	switch {
@@ -244,20 +243,20 @@ func (s *Store) find(ctx context.Context, f *toolcall.EventRecord, prev uint64) 
 	return true, 0, err
 }
 
-// inFlight holds the event records that this engine is writing, by id. The watch applies
-// them from memory when it meets them, in the journal's order, instead of
-// decoding what the journal sends back.
+// inFlight holds the event records that this engine is writing, by id. When the watch
+// reaches them, it applies them from memory, in journal order, instead of decoding what
+// the journal sends back.
 //
 // Invariant: an entry is a write whose outcome is open, or a stored event record that
-// the watch has not met. When the watch has ended there is none.
+// the watch has not reached. After the watch has ended there are none.
 type inFlight struct {
 	mu      sync.Mutex // guards all below
 	records map[string]*toolcall.EventRecord
 	ended   bool
 }
 
-// put keeps a copy: the writer may be sending the event record once more while the watch
-// gives the call its place in the journal.
+// put stores a copy: the writer may be sending the event record again while the watch
+// sets the call's sequence.
 func (o *inFlight) put(f *toolcall.EventRecord) {
 	copied := *f
 	if f.Call != nil {
@@ -274,7 +273,7 @@ func (o *inFlight) put(f *toolcall.EventRecord) {
 	o.records[f.ID] = &copied
 }
 
-// takeRecord returns the event record and removes it; nil if there is none with this id.
+// takeRecord removes and returns the event record with this id, or nil.
 func (o *inFlight) takeRecord(id string) *toolcall.EventRecord {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -283,13 +282,13 @@ func (o *inFlight) takeRecord(id string) *toolcall.EventRecord {
 	return f
 }
 
-// dropAll removes everything: the watch has ended and takes nothing more.
+// dropAll removes everything, because the watch has ended.
 func (o *inFlight) dropAll() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.records, o.ended = nil, true
 }
 
-// JournalTime is the time as the journal keeps it: without a monotonic reading, so that
-// it means the same here as to those who read it back.
+// JournalTime is the current time as the journal stores it: without a monotonic reading,
+// so that it compares equal after it was read back.
 func JournalTime() time.Time { return time.Now().UTC().Round(0) }

@@ -9,22 +9,22 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// The arguments by which a tool without a kind is understood.
+// The names of arguments that describe a call of a tool without a kind.
 var (
 	commandNames = []string{"command", "cmd"}
 	pathNames    = []string{"file_path", "path", "filename", "notebook_path"}
 	urlNames     = []string{"url", "uri"}
 	folderNames  = []string{"cwd", "workdir", "working_directory"}
 	methodNames  = []string{"method", "http_method", "verb"}
-	// contentNames are the long arguments of tools that write: their path says more.
+	// contentNames are long arguments of tools that write; the path says more.
 	contentNames = []string{"content", "contents", "text", "old_string", "new_string", "edits", "new_source"}
 	// idleNames are arguments that do not change what a command or a request does.
 	idleNames = []string{"description", "timeout", "timeout_ms"}
 )
 
-const maxRest = maxLine / 3 // of the arguments behind a command, a path or a URL
+const maxRest = maxLine / 3 // for the arguments after a command, a path or a URL
 
-// describeCall says what a call does by its tool's kind, or by names that everyone uses.
+// describeCall says what a call does, using its tool's kind or well-known argument names.
 func describeCall(t Tool, tool string, args arguments) string {
 	argument := permission.Argument{}
 	if k, ok := t.Kind.(permission.ArgumentKind); ok {
@@ -58,7 +58,7 @@ func kindName(k permission.Kind) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// commandLine is the line of a shell, with its folder and the other arguments.
+// commandLine returns the command line, with its folder and the other arguments.
 func commandLine(args arguments, names ...string) string {
 	name, line := args.firstText(names...)
 	for _, n := range names {
@@ -78,7 +78,7 @@ func commandLine(args arguments, names ...string) string {
 	return withRest(line, args, name, inFolder)
 }
 
-// wordsOf joins a command that is given word by word. Of a shell with one line, it is the line.
+// wordsOf joins the words of a command. For a shell with one line, it returns the line.
 func wordsOf(items []strictjson.Member) string {
 	words := make([]string, len(items))
 	for i, m := range items {
@@ -100,13 +100,13 @@ func isShell(program string) bool {
 	return slices.Contains([]string{"sh", "bash", "dash", "zsh", "ksh", "/bin/sh", "/bin/bash", "/usr/bin/bash"}, program)
 }
 
-// withRest appends the arguments that the text does not say, because they may change what
-// it means, such as the input of a command. A long text leaves room for them.
+// withRest appends the arguments that the text does not mention, because they may change its
+// meaning, such as the input of a command. It shortens a long text to leave room for them.
 func withRest(text string, args arguments, said ...string) string {
 	rest := slices.DeleteFunc(slices.Clone(args), func(m strictjson.Member) bool {
 		return slices.Contains(said, m.Name) || slices.Contains(idleNames, m.Name)
 	})
-	tail := strings.Join(namesAndValues(rest, sizeOnly), ", ") // an environment and headers hold secrets
+	tail := strings.Join(namesAndValues(rest, sizeOnly), ", ") // sizes only: an environment or headers may hold secrets
 	if tail == "" {
 		return text
 	}
@@ -114,7 +114,7 @@ func withRest(text string, args arguments, said ...string) string {
 	return shortenText(joinLines(text), maxLine-utf8.RuneCountInString(tail)) + tail
 }
 
-// sizeOnly is an object by its size, and any other value as it is.
+// sizeOnly describes an object by its size, and any other value like describeValue.
 func sizeOnly(raw []byte) string {
 	if strictjson.KindOf(raw) != "object" {
 		return describeValue(raw)
@@ -126,7 +126,7 @@ func sizeOnly(raw []byte) string {
 	return count(len(members), "field")
 }
 
-// namesAndValues has each argument that has a value; of one that is true, the name.
+// namesAndValues lists the arguments that have a value; for one that is true, only the name.
 func namesAndValues(args arguments, value func([]byte) string) []string {
 	var parts []string
 	size := 0
@@ -148,7 +148,7 @@ func namesAndValues(args arguments, value func([]byte) string) []string {
 	return parts
 }
 
-// fileText says what is done to which file.
+// fileText describes an operation on a file.
 func fileText(kind, tool string, args arguments, name string) string {
 	_, path := args.firstText(name)
 	verb := tool
@@ -177,7 +177,7 @@ func fileText(kind, tool string, args arguments, name string) string {
 	return withRest(text, args, append([]string{name}, contentNames...)...)
 }
 
-// fetchText is the method and the address of a request, and its other arguments.
+// fetchText describes a request by method and address, with its other arguments.
 func fetchText(args arguments, name, url string) string {
 	method := "Fetch"
 	methodName, m := args.firstText(methodNames...)
@@ -187,8 +187,8 @@ func fetchText(args arguments, name, url string) string {
 	return withRest(method+" "+url, args, name, methodName)
 }
 
-// listArguments names the tool and its arguments: those that the schema requires, those
-// that it declares, the others in the order of the call, and last those that are hidden.
+// listArguments lists the tool and its arguments: first those that the schema requires, then
+// those that it declares, the others in the order of the call, and last those that are hidden.
 func listArguments(s *permission.Schema, tool string, args arguments) string {
 	sorted := slices.Clone(args)
 	if order := s.Arguments(); len(order) > 0 {
@@ -200,7 +200,7 @@ func listArguments(s *permission.Schema, tool string, args arguments) string {
 		}
 		slices.SortStableFunc(sorted, func(a, b strictjson.Member) int { return place(a) - place(b) })
 	}
-	hidden := func(m strictjson.Member) int { // what is hidden says least, and a list may cut the end
+	hidden := func(m strictjson.Member) int { // last, because the end of the line may be cut
 		if describeValue(m.Value) == redacted {
 			return 1
 		}

@@ -1,9 +1,9 @@
-// Package summary says in one line what a call would do.
+// Package summary describes in one line what a call would do.
 //
-// [Line] takes the deciding rule's own words, else the template of the tool, else what
-// the tool's kind and the arguments tell: the command line, the path, the URL, or the
-// names and values of the arguments. It reads only what people may see of the call: the
-// caller passes the redacted one. The line is plain text, not made safe for terminals.
+// [Line] uses the message of the deciding rule, else the tool's template, else what the
+// tool's kind and the arguments show: the command line, the path, the URL, or the names and
+// values of the arguments. It must be given a redacted call, and shows only what is in it.
+// The line is plain text, not made safe for terminals.
 package summary
 
 import (
@@ -19,10 +19,10 @@ import (
 // Bounds in characters.
 const (
 	maxLine  = 120
-	maxValue = 40 // one of several values
+	maxValue = 40 // for one of several values
 )
 
-// Tool is what is known of a tool; the zero value knows nothing.
+// Tool is what a summary needs to know about a tool. The zero value is an unknown tool.
 type Tool struct {
 	Template *Template
 	Kind     permission.Kind
@@ -30,7 +30,7 @@ type Tool struct {
 	Claims   permission.Claims // the annotations
 }
 
-// Risk has the words for what a call's annotations and definition warn of.
+// Risk returns warnings that follow from the tool's annotations and definition.
 func Risk(t Tool, c *toolcall.Call) []string {
 	var out []string
 	if t.Claims.Destructive {
@@ -67,10 +67,10 @@ func Line(t Tool, c *toolcall.Call) string {
 	return shortenText(joinLines(text), maxLine)
 }
 
-// arguments are the members of an input, in its order.
+// arguments are the members of an input, in order.
 type arguments []strictjson.Member
 
-// argumentsOf takes the arguments apart; ok is false of what is no object.
+// argumentsOf splits an input into its arguments; ok is false if it is not an object.
 func argumentsOf(input string) (args arguments, ok bool) {
 	members, err := strictjson.Members([]byte(input))
 	if err != nil {
@@ -88,7 +88,7 @@ func (a arguments) find(name string) []byte {
 	return nil
 }
 
-// firstText is the first of the named arguments that is a text and not empty.
+// firstText returns the first of the named arguments that is a non-empty string.
 func (a arguments) firstText(names ...string) (name, text string) {
 	for _, n := range names {
 		if raw := a.find(n); strictjson.KindOf(raw) == "string" { // most names are absent, and errors cost more than a look
@@ -100,8 +100,8 @@ func (a arguments) firstText(names ...string) (name, text string) {
 	return "", ""
 }
 
-// describeValue is an argument in a few characters: texts as they are, short lists and objects with
-// what they hold, others by their size. "" is no value.
+// describeValue describes an argument in a few characters: strings as they are, short lists
+// and objects with their contents, others by size. "" means no value.
 func describeValue(raw []byte) string {
 	switch kind := strictjson.KindOf(raw); kind {
 	case "string":
@@ -127,7 +127,7 @@ func describeValue(raw []byte) string {
 	}
 }
 
-// objectValue shows a short object of plain values, and of another how long it is.
+// objectValue shows a short object of plain values, and the size of any other.
 func objectValue(raw []byte) string {
 	members, err := strictjson.Members(raw)
 	if err != nil || len(members) > 3 {
@@ -148,7 +148,7 @@ func objectValue(raw []byte) string {
 	return sizeOnly(raw)
 }
 
-// listValue shows a short list of plain values, and of another how long it is.
+// listValue shows a short list of plain values, and the size of any other.
 func listValue(raw []byte) string {
 	items, err := strictjson.Items(raw)
 	if err != nil {
@@ -174,10 +174,10 @@ func count(n int, what string) string {
 	return strconv.Itoa(n) + " " + what + "s"
 }
 
-// redacted stands for what rules hide.
+// redacted stands for values that rules hide.
 const redacted = "[redacted]"
 
-// shortenCommitments replaces the commitment that stands for a hidden value by a short mark.
+// shortenCommitments replaces each commitment, which stands for a hidden value, with a short mark.
 func shortenCommitments(s string) string {
 	const mark = "[redacted hmac-sha256:"
 	for at := strings.Index(s, mark); at >= 0; at = strings.Index(s, mark) {
@@ -190,7 +190,7 @@ func shortenCommitments(s string) string {
 	return s
 }
 
-// joinLines puts a text on one line: a break shows as an arrow, and runs of spaces as one.
+// joinLines puts a text on one line: a line break becomes an arrow, a run of spaces one space.
 func joinLines(s string) string {
 	var b strings.Builder
 	gap, broken := false, false
@@ -212,7 +212,7 @@ func joinLines(s string) string {
 	return b.String()
 }
 
-// shortenText cuts a text to so many characters, the mark of the cut included.
+// shortenText cuts a text to at most that many characters, including the ellipsis.
 func shortenText(s string, most int) string {
 	if len(s) <= most || utf8.RuneCountInString(s) <= most {
 		return s

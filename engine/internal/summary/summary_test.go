@@ -110,7 +110,7 @@ func TestTemplateFaults(t *testing.T) {
 		"Refund {to.city}":       "declares no argument city; use one of name",
 		"Refund {order":          "is not an argument",
 		"Refund {}":              "is not an argument",
-		"Refund }":               "} closes nothing",
+		"Refund }":               "unmatched }",
 		strings.Repeat("x", 501): "the limit is 500",
 		"\xff":                   "is not UTF-8",
 	} {

@@ -14,8 +14,8 @@ import (
 // MaxTemplate bounds the text of a template, in bytes.
 const MaxTemplate = 500
 
-// Template is the summary that the operator writes for calls of a tool, such as
-// "Refund {cents} cents of order {order}". {a.b} is a member of a member; {{ and }} are
+// Template is the summary that an operator writes for calls of a tool, such as
+// "Refund {cents} cents of order {order}". {a.b} is a member of a member; {{ and }} stand for
 // braces.
 type Template struct {
 	parts []part
@@ -23,14 +23,14 @@ type Template struct {
 
 type part struct {
 	text string   // if path is nil
-	path []string // of an argument
+	path []string // path of an argument
 }
 
-// Parse reads a template. With a schema that declares arguments, an unknown one is an error.
+// Parse parses a template. If a schema declares arguments, an undeclared one is an error.
 func Parse(text string, s *permission.Schema) (*Template, error) {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return nil, errors.New("summary is empty: write what a call does, such as \"Refund {cents} cents of order {order}\"")
+		return nil, errors.New("summary is empty: describe what a call does, such as \"Refund {cents} cents of order {order}\"")
 	case len(text) > MaxTemplate:
 		return nil, fmt.Errorf("summary has %d bytes, the limit is %d", len(text), MaxTemplate)
 	case !utf8.ValidString(text):
@@ -44,7 +44,7 @@ func Parse(text string, s *permission.Schema) (*Template, error) {
 			plain.WriteByte(rest[0])
 			rest = rest[2:]
 		case rest[0] == '}':
-			return nil, errors.New("summary: } closes nothing; write }} for a brace")
+			return nil, errors.New("summary: unmatched }; write }} for a brace")
 		case rest[0] == '{':
 			name, after, closed := strings.Cut(rest[1:], "}")
 			if !closed || name == "" || strings.ContainsAny(name, "{ \t\n") {
@@ -72,7 +72,7 @@ func checkPath(s *permission.Schema, path []string) error {
 	for i, name := range path {
 		fields := s.Fields(of)
 		if len(fields) == 0 && i == 0 {
-			return nil // nothing is declared
+			return nil // the schema declares nothing
 		}
 		at := slices.IndexFunc(fields, func(f permission.Field) bool { return f.Name == name })
 		if at < 0 {
@@ -95,12 +95,12 @@ func checkPath(s *permission.Schema, path []string) error {
 	return nil
 }
 
-// isOpen reports whether the schema leaves the members of a field open.
+// isOpen reports whether the schema leaves a field's members undeclared.
 func isOpen(f permission.Field) bool {
 	return len(f.JSONTypes) == 0 || slices.Contains(f.JSONTypes, "object")
 }
 
-// fillIn fills the template; "": the call lacks one of its arguments.
+// fillIn fills in the template, or returns "" if the call lacks one of its arguments.
 func (t *Template) fillIn(args arguments) string {
 	var b strings.Builder
 	for _, p := range t.parts {
@@ -111,7 +111,7 @@ func (t *Template) fillIn(args arguments) string {
 		raw := args.find(p.path[0])
 		for _, name := range p.path[1:] {
 			if strictjson.KindOf(raw) != "object" {
-				break // a hidden value stands for all that is in it
+				break // a hidden value stands for everything in it
 			}
 			inner, ok := argumentsOf(string(raw))
 			if !ok {
@@ -121,7 +121,7 @@ func (t *Template) fillIn(args arguments) string {
 		}
 		text := describeValue(raw)
 		if s, err := strictjson.Text(raw); err == nil && s != "" {
-			text = shortenText(joinLines(shortenCommitments(s)), maxLine/2) // the template's own words are around it
+			text = shortenText(joinLines(shortenCommitments(s)), maxLine/2) // leaves room for the template's own words
 		}
 		if text == "" {
 			return ""

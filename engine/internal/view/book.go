@@ -10,25 +10,25 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Book is what the view knows of standing approvals. It may lag: what is
-// allowed by one is checked against the journal.
+// Book holds the standing approvals in the view. It may lag behind the journal, so an
+// approval is checked against the journal before it allows anything.
 type Book struct {
 	mu                sync.RWMutex // guards all below; never held across I/O
 	standingApprovals map[toolcall.StandingID]*toolcall.StandingApproval
 	byTool            map[string]map[toolcall.StandingID]struct{}
-	gave              map[toolcall.StandingID]uint64 // the call's event record that granted one without a record of its own
-	grown             int                            // since ended ones were last dropped
+	gave              map[toolcall.StandingID]uint64 // sequence of the call's event record that granted one without a record of its own
+	grown             int                            // added since ended ones were last dropped
 }
 
-// keepEnded is how many standing approvals that have ended stay in memory.
+// keepEnded is how many ended standing approvals stay in memory.
 const keepEnded = 1000
 
 func newBook() *Book {
 	return &Book{standingApprovals: map[toolcall.StandingID]*toolcall.StandingApproval{}, byTool: map[string]map[toolcall.StandingID]struct{}{}, gave: map[toolcall.StandingID]uint64{}}
 }
 
-// addGranted takes in what the approval of a call let remember, by an event record of the
-// call, unless later event records of it are known.
+// addGranted adds the standing approvals that a call's event record granted, unless newer
+// event records of them are known.
 func (b *Book) addGranted(standings []toolcall.StandingApproval, seq uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -40,7 +40,7 @@ func (b *Book) addGranted(standings []toolcall.StandingApproval, seq uint64) {
 	}
 }
 
-// apply takes in an event record of a standing approval and reports whether it was news.
+// apply applies an event record of a standing approval and reports whether it was new.
 func (b *Book) apply(l *toolcall.StandingApproval, seq uint64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *Book) put(l *toolcall.StandingApproval) {
 	}
 }
 
-// indexApproval makes a standing approval findable. b.mu is held.
+// indexApproval adds a standing approval to the indexes. b.mu is held.
 func (b *Book) indexApproval(l *toolcall.StandingApproval) {
 	b.standingApprovals[l.ID] = l
 	if b.byTool[l.Tool] == nil {
@@ -75,7 +75,7 @@ func (b *Book) indexApproval(l *toolcall.StandingApproval) {
 	b.byTool[l.Tool][l.ID] = struct{}{}
 }
 
-// dropEnded forgets the oldest of those that have ended. b.mu is held.
+// dropEnded forgets the oldest standing approvals that have ended. b.mu is held.
 func (b *Book) dropEnded(now time.Time) {
 	var ended []*toolcall.StandingApproval
 	for _, l := range b.standingApprovals {
@@ -93,15 +93,15 @@ func (b *Book) dropEnded(now time.Time) {
 	}
 }
 
-// Get is a standing approval as far as it is known here, or nil. It must not be changed.
+// Get returns a standing approval as known here, or nil. The caller must not change it.
 func (b *Book) Get(id toolcall.StandingID) *toolcall.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()
 	return b.standingApprovals[id]
 }
 
-// OfTool gives the standing approvals about a tool that may answer for a call: first those
-// that have answered for it already, then those that cost nothing, then the
+// OfTool returns the standing approvals for a tool that may answer for a call: first those
+// that have already answered for it, then those without a count of uses, then the
 // oldest.
 func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingApproval {
 	b.mu.RLock()
@@ -109,7 +109,7 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingAppr
 	var out []*toolcall.StandingApproval
 	for id := range b.byTool[tool] {
 		l := b.standingApprovals[id]
-		if l.Plain { // the policy itself has its rules
+		if l.Plain { // its rules are session rules of the policy
 			continue
 		}
 		state := l.State(now)
@@ -132,7 +132,7 @@ func (b *Book) OfTool(tool, mark string, now time.Time) []*toolcall.StandingAppr
 	return out
 }
 
-// All gives every standing approval in memory, by id.
+// All returns every standing approval in memory, sorted by id.
 func (b *Book) All() []*toolcall.StandingApproval {
 	b.mu.RLock()
 	defer b.mu.RUnlock()

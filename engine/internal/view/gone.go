@@ -13,23 +13,23 @@ import (
 )
 
 const (
-	// keepGone is how many replies are known to be forgotten one by one.
+	// keepGone is how many forgotten replies are remembered individually.
 	keepGone = 1 << 16
-	// keepIdle is how many sessions without an open call and without a standing approval
-	// are kept. The view may have so many more of them for a while.
+	// keepIdle is how many sessions without an open call or standing approval are kept. The
+	// view may temporarily have twice that many.
 	keepIdle = 4096
-	// snapshotIdle is how many of them a snapshot names: a start reads each from its own
-	// place in the journal.
+	// snapshotIdle is how many of them a snapshot names: after a start each is read from its
+	// own place in the journal.
 	snapshotIdle = 256
 )
 
-// gone knows the replies whose calls were all forgotten: the latest by the hash of their
-// keys, and of all others that their records end at or before a sequence.
+// gone remembers the replies whose calls were all forgotten: the latest by the hash of their
+// keys, all others only by a sequence at or before which their records end.
 //
 // Invariant: it never denies that a reply was forgotten.
 type gone struct {
 	ring  []goneReply
-	next  int // of ring, once it is full
+	next  int // position in ring to overwrite next, once it is full
 	known map[uint64]struct{}
 	upTo  uint64
 }
@@ -39,7 +39,7 @@ type goneReply struct {
 	Seq  uint64 // of one of its event records
 }
 
-// goneReplies are 16 bytes each in a snapshot, as base64: a start reads many.
+// goneReplies is stored as base64 with 16 bytes per reply, because a start reads many.
 type goneReplies []goneReply
 
 // MarshalText implements encoding.TextMarshaler.
@@ -55,7 +55,7 @@ func (g goneReplies) MarshalText() ([]byte, error) {
 func (g *goneReplies) UnmarshalText(text []byte) error {
 	b, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || len(b)%16 != 0 || len(b)/16 > keepGone {
-		return errors.New("the forgotten replies do not fit")
+		return errors.New("the stored forgotten replies are malformed")
 	}
 	for ; len(b) > 0; b = b[16:] {
 		*g = append(*g, goneReply{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])})
@@ -82,21 +82,21 @@ func (g *gone) add(r goneReply) {
 	g.next = (g.next + 1) % keepGone
 }
 
-// hashOf stands for a reply, also in snapshots: two with one hash cost a needless look
-// into the journal.
+// hashOf identifies a reply, also in snapshots. A collision only costs a needless read of
+// the journal.
 func hashOf(reply toolcall.Key) uint64 {
 	return toolcall.HashIDs(string(reply.Session), string(reply.Reply))
 }
 
-// forgetReply drops a reply without calls in memory. seq is of one of its event records.
-// v.mu is held.
+// forgetReply drops a reply without calls in memory. seq belongs to one of its event
+// records. v.mu is held.
 func forgetReply(v *View, key toolcall.Key, seq uint64) {
 	delete(v.replies, key)
 	v.gone.add(goneReply{hashOf(key), seq})
 }
 
 // isForgotten reports whether calls of a reply that the view does not have may have been
-// forgotten. What was forgotten of a session is later than its first record. v.mu is held.
+// forgotten. A session's first record comes before everything forgotten in it. v.mu is held.
 func isForgotten(v *View, key toolcall.Key) bool {
 	if _, known := v.gone.known[hashOf(key)]; known || v.gone.upTo == 0 {
 		return known
@@ -105,8 +105,8 @@ func isForgotten(v *View, key toolcall.Key) bool {
 	return s == nil || s.begin <= v.gone.upTo
 }
 
-// unusedSessions are the sessions that a request can read from the journal without a loss, but for
-// those that were used last. v.mu is held.
+// unusedSessions returns the sessions that can be dropped because a request can read them from
+// the journal, except for the keep most recently used. v.mu is held.
 func unusedSessions(v *View, keep int) []toolcall.Key {
 	now := time.Now()
 	idle := slices.DeleteFunc(slices.Collect(maps.Keys(v.sessions)), func(key toolcall.Key) bool {
@@ -116,7 +116,7 @@ func unusedSessions(v *View, keep int) []toolcall.Key {
 	return idle[:max(0, len(idle)-keep)]
 }
 
-// trimSessions drops the sessions that were not used for longest. v.mu is held.
+// trimSessions drops the least recently used sessions. v.mu is held.
 func trimSessions(v *View) {
 	if len(v.sessions) <= v.trimAt {
 		return
@@ -137,7 +137,7 @@ func trimSessions(v *View) {
 	}
 }
 
-// hasRules reports whether a session has a remembered rule that counts.
+// hasRules reports whether a session has a remembered rule that is active.
 func hasRules(v *View, s *sessionView, now time.Time) bool {
 	return slices.ContainsFunc(s.rules, func(r SessionRule) bool {
 		l := v.Book.Get(r.Standing)
@@ -145,8 +145,8 @@ func hasRules(v *View, s *sessionView, now time.Time) bool {
 	})
 }
 
-// countForgotten counts the calls up to one that is forgotten now, while memory has them.
-// v.mu is held.
+// countForgotten counts the calls up to c, which is about to be forgotten, while they are
+// still in memory. v.mu is held.
 func countForgotten(v *View, r *replyView, c *toolcall.Call) {
 	if r.counted < 0 || c.First <= r.countedTo {
 		return
@@ -159,12 +159,12 @@ func countForgotten(v *View, r *replyView, c *toolcall.Call) {
 	r.countedTo = c.First
 }
 
-// CountUpTo counts the calls of the reply up to this one: those that this engine has
-// heard of, so a policy can lag behind calls that are proposed at the same moment
-// elsewhere. known is false when it has forgotten some: LearnCount tells it.
+// CountUpTo counts the calls of the reply up to this one that this engine has heard of; calls
+// proposed elsewhere at the same moment may be missing. known is false if it has forgotten
+// some; LearnCount then provides the count.
 //
-// Invariant: it never counts too few of what it has heard of. Of an old call, forgotten
-// later ones may count as well.
+// Invariant: it never counts too few of the calls that it has heard of. For an old call,
+// it may also count later calls that were forgotten.
 func (v *View) CountUpTo(c *toolcall.Call) (n int, known bool) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -177,7 +177,7 @@ func (v *View) CountUpTo(c *toolcall.Call) (n int, known bool) {
 	}
 	n = r.counted
 	if c.First == 0 || c.First > r.countedTo {
-		n++ // itself
+		n++ // the call itself
 	}
 	for _, k := range r.calls {
 		first := v.calls[k].First
@@ -193,9 +193,9 @@ func (v *View) CountUpTo(c *toolcall.Call) (n int, known bool) {
 	return n, true
 }
 
-// LearnCount notes that the journal has so many calls of a reply whose first record is
-// at most at through. It reports false and notes nothing if a later call may have been
-// forgotten meanwhile: count again.
+// LearnCount records that the journal has this number of calls of a reply whose first record
+// is at or before through. It reports false and records nothing if a later call may have
+// been forgotten meanwhile; then count again.
 func LearnCount(v *View, reply toolcall.Key, calls int, through uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -206,7 +206,7 @@ func LearnCount(v *View, reply toolcall.Key, calls int, through uint64) bool {
 	if r := v.replyOf(reply); r.counted < 0 {
 		r.counted, r.countedTo = calls, through
 	}
-	if !known { // forgotten in its turn if no call follows
+	if !known { // so that it is forgotten again if no call follows
 		v.recent = append(v.recent, ended{key: reply})
 		v.forgetOldest()
 	}

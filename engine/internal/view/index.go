@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// kind is what lists test most, without a look at more of a call.
+// kind holds the fields that list filters test most.
 type kind struct {
 	runtime, agent, tool, rule string
 	state                      message.ToolCallState
@@ -22,7 +22,7 @@ func kindOf(c *toolcall.Call) kind {
 	return kind{c.Runtime, c.Agent, c.Tool, ruleOf(c), c.State, c.Phase()}
 }
 
-// class is what all calls of a group have in common.
+// class holds what all calls of a group have in common.
 type class struct {
 	kind
 	ends bool   // they have deadlines
@@ -33,7 +33,7 @@ func classOf(c *toolcall.Call) class {
 	return class{kind: kindOf(c), ends: endOf(c) != 0, asks: askedOf(c)}
 }
 
-// endOf is when the approval request of a call ends, in nanoseconds; 0: it has no end.
+// endOf is when the approval request of a call ends, in nanoseconds, or 0 for never.
 func endOf(c *toolcall.Call) int64 {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return 0
@@ -45,15 +45,15 @@ func endOf(c *toolcall.Call) int64 {
 	return at.UnixNano()
 }
 
-// askedOf says who can respond to the request of a call: it is the same for two calls
-// only if the same people can, now and later, and the same people did.
+// askedOf describes who can respond to the request of a call. Two calls have the same
+// description only if the same people can respond, now and later, and have responded.
 func askedOf(c *toolcall.Call) string {
 	if c.State != message.ToolCallAsking || c.Request == nil {
 		return ""
 	}
 	r := &c.Request.Requirement
 	text := fmt.Appendf(nil, "%q", r.Users)
-	from := r.Deadline // instants count from here: their distances are those of the rule
+	from := r.Deadline // times are relative to this: the rule determines their distances
 	for _, s := range r.Approvers {
 		text = fmt.Appendf(text, "%q%q", s.Users, s.Groups)
 		for _, e := range s.Escalation {
@@ -77,17 +77,17 @@ func askedOf(c *toolcall.Call) string {
 	return string(fmt.Appendf(text, "%d", c.Step))
 }
 
-// group is the calls of a class in all orders.
+// group holds the calls of a class, in every order.
 type group struct {
 	class
 	proposed, changed, ending order
 }
 
-// firstCall is the call that was proposed first.
+// firstCall returns the call that was proposed first.
 func (g *group) firstCall() *toolcall.Call { return g.proposed.blocks[0][0].call }
 
-// orders finds calls by what lists ask for: a filter is tested once for each group, and a
-// page is merged from the orders of the groups. The view's lock guards it.
+// orders indexes calls for lists: a filter is tested once for each group, and a page is
+// merged from the orders of the groups. The view's lock guards it.
 type orders struct {
 	groups   map[class]*group
 	sessions map[toolcall.Key]*order // of open calls
@@ -98,7 +98,7 @@ func newOrders() orders {
 	return orders{groups: map[class]*group{}, sessions: map[toolcall.Key]*order{}}
 }
 
-// put adds a call, or moves it to where it belongs now; old is what was known of it.
+// put adds a call, or moves it to its current place; old is its previous state, or nil.
 func (x *orders) put(c, old *toolcall.Call) {
 	x.putSession(c)
 	k := classOf(c)
@@ -132,7 +132,7 @@ func (x *orders) put(c, old *toolcall.Call) {
 
 func changeOf(c *toolcall.Call) entry { return entry{int64(c.Seq), c.First, c} }
 
-// putSession keeps a call among those of its session while it is open.
+// putSession keeps a call in its session's order while it is open.
 func (x *orders) putSession(c *toolcall.Call) {
 	key, e := c.SessionKey(), entry{0, c.First, c}
 	o := x.sessions[key]
@@ -150,7 +150,7 @@ func (x *orders) putSession(c *toolcall.Call) {
 	}
 }
 
-// removeCall takes out a call.
+// removeCall removes a call.
 func (x *orders) removeCall(c *toolcall.Call) {
 	k := classOf(c)
 	g := x.groups[k]
@@ -170,13 +170,13 @@ func (x *orders) removeCall(c *toolcall.Call) {
 	}
 }
 
-// source is a group that a list reads in its order.
+// source is a group that a list reads in order.
 type source struct {
 	cursor
-	at place // the head: what the cursor stands at
+	at place // the head: the place of the current call
 }
 
-// nextCall takes the next call as the head, and reports whether there is one.
+// nextCall makes the next call the head, and reports whether there is one.
 func (s *source) nextCall() bool {
 	e, ok := s.currentEntry()
 	if ok {
@@ -186,7 +186,7 @@ func (s *source) nextCall() bool {
 	return ok
 }
 
-// sources is a heap: the first is the one whose head comes first in the list.
+// sources is a heap of sources, ordered by their heads.
 type sources struct {
 	all  []*source
 	list *List
@@ -203,8 +203,8 @@ func (s *sources) Pop() any {
 	return out
 }
 
-// merge gives the next calls of groups in the order of a list, one more than its page
-// has. skip names calls that are not where they stand.
+// merge returns the next calls of groups in list order, one more than fits on the page. It
+// skips the calls in skip, whose place may have changed.
 func merge(l *List, groups []*group, skip map[toolcall.Key]*toolcall.Call) []*toolcall.Call {
 	from := &sources{list: l}
 	for _, g := range groups {
@@ -228,7 +228,7 @@ func merge(l *List, groups []*group, skip map[toolcall.Key]*toolcall.Call) []*to
 	return out
 }
 
-// orderOf has the calls of a group in the order of a list.
+// orderOf returns the order of a group that a list uses.
 func (l *List) orderOf(g *group) *order {
 	switch {
 	case l.order == toolcall.SortDeadline && g.ends:
@@ -239,7 +239,7 @@ func (l *List) orderOf(g *group) *order {
 	return &g.proposed
 }
 
-// sourceOf reads a group from the cursor of a list on; nil: nothing of it comes there.
+// sourceOf reads a group from the list's cursor on, or returns nil if all of it comes before.
 func (l *List) sourceOf(g *group) *source {
 	s, o := &source{at: l.headOf(g)}, l.orderOf(g)
 	if l.after == nil {
@@ -257,7 +257,7 @@ func (l *List) sourceOf(g *group) *source {
 	return s
 }
 
-// List answers a list of the calls in memory: of some sessions, or of all if none is named.
+// List lists the calls in memory, either of the given sessions or, if none is given, all.
 func (v *View) List(l *List, sessions ...toolcall.Key) {
 	if len(l.words) > 0 {
 		v.texts.mu.Lock()
@@ -285,7 +285,7 @@ func (v *View) List(l *List, sessions ...toolcall.Key) {
 	through := v.seq
 	v.mu.RUnlock()
 	l.Visited += len(p.whole) + len(p.others)
-	ahead := func(c *toolcall.Call) bool { return l.order == toolcall.SortChanged && c.Seq > through } // changes before it may be missing
+	ahead := func(c *toolcall.Call) bool { return l.order == toolcall.SortChanged && c.Seq > through } // earlier changes may be missing
 	for _, c := range p.whole {
 		if !ahead(c) {
 			l.rankCall(l.placeOf(c))
@@ -302,8 +302,8 @@ func (v *View) List(l *List, sessions ...toolcall.Key) {
 	}
 }
 
-// lookAt takes the calls of a group that meet the conditions. Their places need no look at
-// the calls, which are all over the memory.
+// lookAt adds the calls of a group that meet the conditions. It computes their places
+// without reading the calls, which are scattered over memory.
 func (l *List) lookAt(g members, ahead func(*toolcall.Call) bool) {
 	n, p := 0, g.head
 	for _, e := range g.entries {
@@ -319,22 +319,22 @@ func (l *List) lookAt(g members, ahead func(*toolcall.Call) bool) {
 	l.count(g.phase, n)
 }
 
-// members are the calls of a group, in no order.
+// members are the calls of a group, in no particular order.
 type members struct {
 	entries []entry
-	head    place // what their places share
+	head    place // what their places have in common
 	phase   toolcall.Phase
 	wanted  bool // the list has this phase
 }
 
-// picked are calls for a list.
+// picked are the calls that a list has to look at.
 type picked struct {
-	whole  []*toolcall.Call // they meet all conditions, and those who do so are counted
-	each   []members        // they meet the conditions of their groups
-	others []*toolcall.Call // nothing is known of them
+	whole  []*toolcall.Call // meet all conditions and are already counted
+	each   []members        // meet the conditions of their groups
+	others []*toolcall.Call // not tested yet
 }
 
-// pickGroups takes from the groups what a list needs, and counts the groups that it wants whole.
+// pickGroups picks from the groups what a list needs, and counts those that it needs whole.
 func (x *orders) pickGroups(l *List) (p picked) {
 	var whole []*group
 	for _, g := range x.groups {
@@ -362,27 +362,27 @@ func (x *orders) pickGroups(l *List) (p picked) {
 	return p
 }
 
-// has reports whether an order has a call.
+// has reports whether an order contains a call.
 func (o *order) has(e entry) bool {
 	_, _, found := o.find(e)
 	return found
 }
 
-// What a list has to do with a group.
+// verdict says how a list treats a group.
 type verdict int
 
 const (
-	testNone verdict = iota // no call of it meets the conditions
-	testAll                 // every call of it does
-	testEach                // each has to be looked at
+	testNone verdict = iota // no call meets the conditions
+	testAll                 // every call does
+	testEach                // each call has to be tested
 )
 
-// testGroup tests the conditions but that of the phase.
+// testGroup tests all conditions except the phase.
 func (l *List) testGroup(g *group) verdict {
 	switch {
 	case !g.meetsRequest(l.by, &l.any), l.r.Mine && g.state != message.ToolCallAsking, l.counts == nil && len(l.help.Marked) == 0 && !l.hasPhase(g.phase):
 		return testNone
-	case l.looksAtCalls(), l.r.Mine && len(g.firstCall().Request.Requirement.Plan()) > 0: // whom a plan asks depends on the time
+	case l.looksAtCalls(), l.r.Mine && len(g.firstCall().Request.Requirement.Plan()) > 0: // with a plan, who is asked depends on the time
 		return testEach
 	case l.r.Mine && !l.help.Mine(g.firstCall()):
 		return testNone
@@ -390,11 +390,11 @@ func (l *List) testGroup(g *group) verdict {
 	return testAll
 }
 
-// openBounds are those of CountOpen.
+// openBounds are the bounds of the buckets of CountOpen; 0 is the unbounded one.
 var openBounds = []time.Duration{time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 4 * time.Hour, 24 * time.Hour, 0}
 
-// CountOpen counts the open approval requests by age and by the time that they have left.
-// The order of the journal decides which of two is older.
+// CountOpen counts the open approval requests by age and by time left. Which of two is older
+// follows from their order in the journal.
 func CountOpen(v *View, now time.Time) (out toolcall.ActivityOpen) {
 	out.ByAge, out.ByTimeLeft = make([]toolcall.ActivityOpenUpTo, len(openBounds)), make([]toolcall.ActivityOpenUpTo, len(openBounds))
 	for i, d := range openBounds {
@@ -407,7 +407,7 @@ func CountOpen(v *View, now time.Time) (out toolcall.ActivityOpen) {
 			continue
 		}
 		out.Requests += g.proposed.n
-		older := g.proposed.n // than the bound
+		older := g.proposed.n // older than the bound
 		for i, d := range openBounds {
 			n := older
 			if d > 0 {
@@ -432,8 +432,8 @@ func CountOpen(v *View, now time.Time) (out toolcall.ActivityOpen) {
 	return out
 }
 
-// countEnding counts the requests of a group by the time that they have left, and by age
-// those that are urgent.
+// countEnding counts the requests of a group by time left, and the urgent ones among them
+// by age.
 func (g *group) countEnding(out *toolcall.ActivityOpen, now time.Time) {
 	before := 0
 	for i, d := range openBounds {
@@ -453,7 +453,7 @@ func (g *group) countEnding(out *toolcall.ActivityOpen, now time.Time) {
 	c := g.ending.firstCursor(false)
 	for e, ok := c.currentEntry(); ok && e.value < until; e, ok = c.currentEntry() {
 		i := slices.IndexFunc(openBounds, func(d time.Duration) bool { return d == 0 || now.Sub(e.call.ProposedAt) < d })
-		if out.ByAge[i].Later == 0 { // it stands where its neighbours in the journal are as old
+		if out.ByAge[i].Later == 0 { // journal order put it in another bucket
 			i = slices.IndexFunc(out.ByAge, func(b toolcall.ActivityOpenUpTo) bool { return b.Later > 0 })
 		}
 		out.ByAge[i].Urgent++
@@ -462,8 +462,8 @@ func (g *group) countEnding(out *toolcall.ActivityOpen, now time.Time) {
 	}
 }
 
-// countUntil is how many calls at the beginning of an order meet a condition, which none
-// meets that comes behind one that does not.
+// countUntil returns how many calls at the beginning of an order meet a condition. No call
+// after one that fails the condition may meet it.
 func (o *order) countUntil(meets func(*toolcall.Call) bool) (n int) {
 	block := sort.Search(len(o.blocks), func(b int) bool { return !meets(o.blocks[b][len(o.blocks[b])-1].call) })
 	for _, b := range o.blocks[:block] {

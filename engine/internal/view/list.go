@@ -13,37 +13,36 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// List is a list request on its way through calls: it filters, counts, sorts and
-// makes the page.
+// List processes a list request: it filters, counts and sorts calls, and makes the page.
 type List struct {
 	by     toolcall.Principal
 	r      toolcall.ListRequest
-	any    toolcall.ListRequest // r in any phase
+	any    toolcall.ListRequest // r without phases
 	help   Help
 	words  []string // in lower case
-	order  string   // one of the orders, SortAge as SortProposed
+	order  string   // one of the sort orders; SortAge becomes SortProposed
 	down   bool
 	after  *place // the cursor
 	counts map[toolcall.Phase]int
-	top    []place // the best so far
-	full   bool    // top is sorted, and what comes behind its last is on a later page
+	top    []place // the first places found so far
+	full   bool    // top is sorted, and anything after its last place is on a later page
 	page   Page
-	texts  *texts // nil: the calls are not from the view
+	texts  *texts // nil if the calls are not from the view
 
 	// Visited is how many calls were looked at.
 	Visited int
 }
 
-// Help is what a list asks of others.
+// Help holds the functions that a list needs from its caller.
 type Help struct {
-	Mark func(*toolcall.Call) *toolcall.Call  // the form of a call that people see
-	Line func(c, shown *toolcall.Call) string // its summary, of what may be shown of it
-	Mine func(*toolcall.Call) bool            // whether the reader can respond to it
-	// Marked are the calls whose form differs from what the view has.
+	Mark func(*toolcall.Call) *toolcall.Call  // returns a call as people see it
+	Line func(c, shown *toolcall.Call) string // summarizes a call from what may be shown of it
+	Mine func(*toolcall.Call) bool            // reports whether the reader can respond to a call
+	// Marked are the calls that Mark changes.
 	Marked map[toolcall.Key]*toolcall.Call
 }
 
-// NewList checks the parts of a request that name orders, words and cursors.
+// NewList checks the sort, the words and the cursor of a request.
 func NewList(by toolcall.Principal, r toolcall.ListRequest, help Help) (*List, error) {
 	l := &List{by: by, r: r, help: help, words: strings.Fields(strings.ToLower(r.Words)), page: Page{Limit: r.Limit}}
 	l.order, l.down = strings.CutPrefix(r.Sort, "-")
@@ -54,15 +53,15 @@ func NewList(by toolcall.Principal, r toolcall.ListRequest, help Help) (*List, e
 	}
 	switch {
 	case l.order != "" && !slices.Contains(toolcall.Sorts(), l.order):
-		return nil, bad("unknown order "+r.Sort, "use "+strings.Join(toolcall.Sorts(), ", ")+", or one of them with - before it")
+		return nil, bad("unknown sort "+r.Sort, "use "+strings.Join(toolcall.Sorts(), ", ")+", or one of them with - before it")
 	case r.Cursor != "" && r.Sort == "":
-		return nil, bad("a cursor without sort", "send the sort of the first page, or continue with after")
+		return nil, bad("cursor needs a sort", "send the sort of the first page, or continue with after")
 	case r.After != 0 && r.Sort != "" && r.Sort != toolcall.SortChanged:
-		return nil, bad("after in a list with sort", "continue with the cursor of the page before")
+		return nil, bad("after cannot be combined with sort", "continue with the cursor of the previous page")
 	case r.Cursor != "":
 		p, ok := readCursor(r.Cursor)
 		if !ok || p.Sort != r.Sort {
-			return nil, bad("the cursor is not of this list", "send the cursor of the page before with the same sort, or begin again without one")
+			return nil, bad("the cursor belongs to another list", "send the cursor of the previous page with the same sort, or start again without one")
 		}
 		l.after = &p
 	case r.Sort == toolcall.SortChanged:
@@ -82,7 +81,7 @@ func NewList(by toolcall.Principal, r toolcall.ListRequest, help Help) (*List, e
 	return l, nil
 }
 
-// Add takes a call. Calls can come in any order.
+// Add adds a call. Calls may come in any order.
 func (l *List) Add(c *toolcall.Call) {
 	c = l.help.Mark(c)
 	if !l.meetsRequest(c) {
@@ -91,15 +90,15 @@ func (l *List) Add(c *toolcall.Call) {
 	l.takeCall(c)
 }
 
-// takeCall takes a call that meets the conditions but that of the phase.
+// takeCall adds a call that meets all conditions except possibly the phase.
 func (l *List) takeCall(c *toolcall.Call) {
 	if l.count(c.Phase(), 1); l.hasPhase(c.Phase()) {
 		l.rankCall(l.placeOf(c))
 	}
 }
 
-// AddNext takes the next call in the order of proposal, and reports whether the page can
-// take another.
+// AddNext adds the next call in the order of proposal, and reports whether the page has
+// room for another.
 func (l *List) AddNext(c *toolcall.Call) bool {
 	c = l.help.Mark(c)
 	return !l.Has(c) || l.page.Add(c)
@@ -112,7 +111,7 @@ func (l *List) count(p toolcall.Phase, n int) {
 	}
 }
 
-// WithoutCounts gives up counting, because not all calls will come.
+// WithoutCounts turns off counting, because not all calls will be added.
 func (l *List) WithoutCounts() { l.counts = nil }
 
 // Has reports whether a call meets the conditions.
@@ -122,7 +121,7 @@ func (l *List) hasPhase(p toolcall.Phase) bool {
 	return len(l.r.Phases) == 0 || slices.Contains(l.r.Phases, p)
 }
 
-// Reply is the page.
+// Reply returns the page.
 func (l *List) Reply() toolcall.ListReply {
 	l.cutTo(len(l.top))
 	for _, p := range l.top {
@@ -143,18 +142,18 @@ func (l *List) Reply() toolcall.ListReply {
 	return out
 }
 
-// meetsRequest reports whether a call meets every condition but that of the phase.
+// meetsRequest reports whether a call meets every condition except the phase.
 func (l *List) meetsRequest(c *toolcall.Call) bool {
 	k := kindOf(c)
 	return k.meetsRequest(l.by, &l.any) && l.meetsEach(c, c.First)
 }
 
-// meetsEach tests the conditions for which each call has to be looked at.
+// meetsEach tests the conditions that must be tested for each call.
 func (l *List) meetsEach(c *toolcall.Call, first uint64) bool {
 	return meetsCall(c, &l.r) && (len(l.words) == 0 || l.hasWords(c, first)) && (!l.r.Mine || c.State == message.ToolCallAsking && l.help.Mine(c))
 }
 
-// meetsRequest tests what a group of calls has in common.
+// meetsRequest tests the conditions that are the same for a whole group of calls.
 func (k *kind) meetsRequest(by toolcall.Principal, r *toolcall.ListRequest) bool {
 	switch {
 	case by.Role == toolcall.RoleRuntime && k.runtime != by.Name,
@@ -178,7 +177,7 @@ func (l *List) looksAtCalls() bool {
 		r.By != "" || len(r.Results) > 0 || len(r.Outcomes) > 0
 }
 
-// meetsCall tests the conditions of looksAtCalls but that of words.
+// meetsCall tests the conditions of looksAtCalls except the words.
 func meetsCall(c *toolcall.Call, r *toolcall.ListRequest) bool {
 	switch {
 	case r.Session != "" && c.Session != r.Session,
@@ -200,7 +199,7 @@ func WantsFinished(r toolcall.ListRequest) bool {
 	return r.All || slices.Contains(r.States, message.ToolCallFinished) || slices.Contains(r.Phases, toolcall.PhaseFinished)
 }
 
-// ruleOf is the rule that decided about a call; "": none did.
+// ruleOf returns the rule that decided about a call, or "".
 func ruleOf(c *toolcall.Call) string {
 	if c.Decision == nil {
 		return ""
@@ -208,7 +207,7 @@ func ruleOf(c *toolcall.Call) string {
 	return c.Decision.Rule
 }
 
-// hasWords looks for every word in what the reader may see of a call.
+// hasWords reports whether every word occurs in what the reader may see of a call.
 func (l *List) hasWords(c *toolcall.Call, first uint64) bool {
 	var x text
 	if l.texts == nil {
@@ -226,13 +225,13 @@ func (l *List) findWords(text string) bool {
 	return !slices.ContainsFunc(l.words, func(w string) bool { return !strings.Contains(text, w) })
 }
 
-// place is where a call stands in a list. A cursor is the place of the last call of a
-// page, as it was then: what changes afterwards moves no other call.
+// place is the position of a call in a list. A cursor is the place of a page's last call
+// at that time: later changes move no other call.
 type place struct {
 	Sort  string `json:"sort"`
-	None  bool   `json:"none,omitzero"` // it has no such value
+	None  bool   `json:"none,omitzero"` // the call has no such value
 	Text  []byte `json:"text,omitempty"`
-	Value int64  `json:"value,omitzero"` // in nanoseconds, or a sequence
+	Value int64  `json:"value,omitzero"` // nanoseconds, or a sequence
 	First uint64 `json:"first"`
 	call  *toolcall.Call
 }
@@ -253,7 +252,7 @@ func (l *List) placeOf(c *toolcall.Call) place {
 	return p
 }
 
-// headOf is the part of a place that the calls of a group share.
+// headOf returns the part of a place that all calls of a group share.
 func (l *List) headOf(g *group) place {
 	p := l.placeOf(g.proposed.blocks[0][0].call)
 	p.Value, p.First, p.call = 0, 0, nil
@@ -268,7 +267,7 @@ func (l *List) compare(a, b place) int {
 	return l.inDirection(cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.First, b.First)))
 }
 
-// compareHeads orders what headOf gives: what has no value comes last in any direction.
+// compareHeads compares what headOf returns. No value comes last in either direction.
 func (l *List) compareHeads(a, b place) int {
 	switch {
 	case a.None && !b.None:
@@ -297,14 +296,14 @@ func (l *List) rankCall(p place) {
 	}
 }
 
-// cutTo sorts what is kept and leaves the best.
+// cutTo sorts the places and keeps the first ones.
 func (l *List) cutTo(most int) {
 	slices.SortFunc(l.top, l.compare)
 	l.top = l.top[:min(most, len(l.top))]
 }
 
 func (p place) encodeCursor() string {
-	b, _ := strictjson.Marshal(p) // numbers, switches and base64: it never fails
+	b, _ := strictjson.Marshal(p) // never fails for these types
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 

@@ -8,13 +8,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// blockSize bounds what an insertion moves.
+// blockSize bounds how much an insertion moves.
 const blockSize = 256
 
 // entry is a call in an order.
 type entry struct {
 	value int64  // what the order sorts by
-	first uint64 // of the call: the order of equal values
+	first uint64 // first of the call: orders equal values
 	call  *toolcall.Call
 }
 
@@ -28,14 +28,14 @@ func (a entry) compare(b entry) int {
 	return compareKeys(a.call.Key, b.call.Key)
 }
 
-// order keeps calls sorted, in blocks, so that a page costs what it returns and a change
-// moves little. The view's lock guards it.
+// order keeps calls sorted, in blocks, so the cost of a page depends only on its size and
+// a change moves little. The view's lock guards it.
 type order struct {
-	blocks [][]entry // none is empty
+	blocks [][]entry // no block is empty
 	n      int
 }
 
-// find is the place of the first entry that is not before e.
+// find returns the position of the first entry that is not before e.
 func (o *order) find(e entry) (block, i int, found bool) {
 	last := len(o.blocks) - 1
 	if last < 0 || o.blocks[last][len(o.blocks[last])-1].compare(e) < 0 {
@@ -46,7 +46,7 @@ func (o *order) find(e entry) (block, i int, found bool) {
 	return block, i, found
 }
 
-// put adds a call, or replaces what was known of it.
+// put adds a call, or replaces its entry.
 func (o *order) put(e entry) {
 	b, i, found := o.find(e)
 	if found {
@@ -54,7 +54,7 @@ func (o *order) put(e entry) {
 		return
 	}
 	o.n++
-	if b == len(o.blocks) { // behind all others, as most come
+	if b == len(o.blocks) { // at the end, as usual
 		if b == 0 || len(o.blocks[b-1]) == blockSize {
 			o.blocks = append(o.blocks, []entry{e})
 			return
@@ -90,7 +90,7 @@ func (o *order) remove(e entry) {
 	}
 }
 
-// countBefore is how many entries come before e.
+// countBefore returns how many entries come before e.
 func (o *order) countBefore(e entry) int {
 	block, n, _ := o.find(e)
 	for _, b := range o.blocks[:block] {
@@ -109,14 +109,14 @@ func (o *order) appendTo(calls []*toolcall.Call) []*toolcall.Call {
 	return calls
 }
 
-// cursor is a place in an order, which must not change meanwhile.
+// cursor is a position in an order, which must not change while the cursor is used.
 type cursor struct {
 	of       *order
 	block, i int
 	down     bool
 }
 
-// firstCursor is the first place of an order in a direction.
+// firstCursor returns the first position of an order in a direction.
 func (o *order) firstCursor(down bool) cursor {
 	c := cursor{of: o, down: down}
 	if down {
@@ -126,7 +126,7 @@ func (o *order) firstCursor(down bool) cursor {
 	return c
 }
 
-// cursorBehind is the first place behind a value in a direction.
+// cursorBehind returns the first position after an entry in a direction.
 func (o *order) cursorBehind(e entry, down bool) cursor {
 	c := cursor{of: o, down: down}
 	c.block, c.i, _ = o.find(e)
@@ -140,7 +140,7 @@ func (o *order) cursorBehind(e entry, down bool) cursor {
 	return c
 }
 
-// currentEntry is what stands at the cursor; false: the order ends.
+// currentEntry returns the entry at the cursor, or false at the end.
 func (c *cursor) currentEntry() (entry, bool) {
 	if c.block < 0 || c.block >= len(c.of.blocks) {
 		return entry{}, false
@@ -148,7 +148,7 @@ func (c *cursor) currentEntry() (entry, bool) {
 	return c.of.blocks[c.block][c.i], true
 }
 
-// next moves the cursor on.
+// next advances the cursor.
 func (c *cursor) next() {
 	switch {
 	case !c.down && c.i+1 < len(c.of.blocks[c.block]):

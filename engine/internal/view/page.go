@@ -5,7 +5,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxListBytes bounds a page of calls with large arguments and results, about.
+// maxListBytes is roughly the limit for a page of calls with large arguments and results.
 const maxListBytes = 2 << 20
 
 // Page is a page of a list.
@@ -16,7 +16,7 @@ type Page struct {
 	more  bool
 }
 
-// Add adds the next call and reports whether the page may take another.
+// Add adds the next call and reports whether the page has room for another.
 func (p *Page) Add(c *toolcall.Call) bool {
 	n := listBytes(c)
 	if len(p.calls) == p.Limit || len(p.calls) > 0 && p.bytes+n > maxListBytes {
@@ -28,7 +28,7 @@ func (p *Page) Add(c *toolcall.Call) bool {
 	return true
 }
 
-// Reply is the page as a reply.
+// Reply returns the page as a reply.
 func (p *Page) Reply() toolcall.ListReply {
 	out := toolcall.ListReply{Calls: p.calls}
 	if p.more {
@@ -40,7 +40,7 @@ func (p *Page) Reply() toolcall.ListReply {
 	return out
 }
 
-// Newest is the page of a list with the last finished call first; next is its cursor.
+// Newest returns the page of a list with the latest finished call first; next is its cursor.
 func (p *Page) Newest(next uint64) toolcall.ListReply {
 	out := p.Reply()
 	out.Next = next
@@ -66,7 +66,7 @@ func listBytes(c *toolcall.Call) int {
 				if s, ok := b.Source.(*message.Base64Source); ok {
 					n += len(s.Data)
 				}
-			default: // small, or not in a result
+			default: // small, or never in a result
 			}
 		}
 	}

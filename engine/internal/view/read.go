@@ -8,14 +8,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Call gives the view's copy of a call, or nil. It must not be changed.
+// Call returns the view's copy of a call, or nil. The caller must not change it.
 func (v *View) Call(key toolcall.Key) *toolcall.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.calls[key]
 }
 
-// Session is a session's own entity and its sequence; zero if it is not known here.
+// Session returns a session's own entity and its sequence, or zero if it is unknown here.
 func (v *View) Session(session toolcall.Key) (toolcall.SessionState, uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -25,14 +25,14 @@ func (v *View) Session(session toolcall.Key) (toolcall.SessionState, uint64) {
 	return toolcall.SessionState{}, 0
 }
 
-// Tool is the definition of a tool that has this hash; nil: not known here.
+// Tool returns the tool definition with this hash, or nil if it is unknown here.
 func (v *View) Tool(hash string) *toolcall.DeclaredTool {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.tools[hash]
 }
 
-// ReplyState is the last known event record of a reply's own entity and its sequence.
+// ReplyState returns the last known event record of a reply's own entity and its sequence.
 func (v *View) ReplyState(key toolcall.Key) (*toolcall.ReplyState, uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -42,7 +42,7 @@ func (v *View) ReplyState(key toolcall.Key) (*toolcall.ReplyState, uint64) {
 	return nil, 0
 }
 
-// ReplyPhase is that of a reply, or empty if it may have been forgotten.
+// ReplyPhase returns the phase of a reply, or "" if it may have been forgotten.
 func (v *View) ReplyPhase(reply toolcall.Key) toolcall.ReplyPhase {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -55,8 +55,8 @@ func (v *View) ReplyPhase(reply toolcall.Key) toolcall.ReplyPhase {
 	return toolcall.ReplyOpen
 }
 
-// CallsOf gives the calls of a reply that are in memory, in the order in which
-// they were proposed.
+// CallsOf returns the calls of a reply that are in memory, in the order in which they
+// were proposed.
 func (v *View) CallsOf(key toolcall.Key) []*toolcall.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -71,7 +71,7 @@ func (v *View) CallsOf(key toolcall.Key) []*toolcall.Call {
 	return out
 }
 
-// HasAllOf reports whether CallsOf has every call of the reply that the view has
+// HasAllOf reports whether CallsOf returns every call of the reply that the view has
 // seen.
 func (v *View) HasAllOf(key toolcall.Key) bool {
 	v.mu.RLock()
@@ -80,7 +80,7 @@ func (v *View) HasAllOf(key toolcall.Key) bool {
 	return r != nil && !r.gaps && len(r.calls) > 0
 }
 
-// OpenCalls gives the open calls in these phases, or every open call, in no order.
+// OpenCalls returns the open calls in these phases, or all of them, in no particular order.
 func (v *View) OpenCalls(phases ...toolcall.Phase) []*toolcall.Call {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -100,7 +100,7 @@ func isOpen(c *toolcall.Call) int {
 	return 0
 }
 
-// isBlocked counts an open call that waits for an operator.
+// isBlocked is 1 for an open call that waits for an operator, otherwise 0.
 func isBlocked(c *toolcall.Call) int {
 	if c != nil && c.Phase() == toolcall.PhaseBlocked {
 		return 1
@@ -108,7 +108,7 @@ func isBlocked(c *toolcall.Call) int {
 	return 0
 }
 
-// isReturned counts an open call that does not run because workers returned its task.
+// isReturned is 1 for an open call that is not running because workers returned its task.
 func isReturned(c *toolcall.Call) int {
 	if c != nil && c.ReturnText() != "" {
 		return 1
@@ -116,17 +116,17 @@ func isReturned(c *toolcall.Call) int {
 	return 0
 }
 
-// Counts are the open calls, those of them that wait for an operator, and those whose
-// tasks workers returned.
+// Counts returns the number of open calls, of those that wait for an operator, and of
+// those whose tasks workers returned.
 func (v *View) Counts() (open, blocked, returned int) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.orders.open, v.blocked, v.returned
 }
 
-// EndedBefore gives the calls that ended below a sequence, the last one first, and the
-// sequence up to which some can be missing. last is the highest sequence at which a call
-// ended; what ended beyond the watch is left out.
+// EndedBefore returns the calls that ended below a sequence, latest first, and the sequence
+// up to which some may be missing. last is the highest sequence at which a call ended. It
+// leaves out calls that ended at records which the watch has not delivered yet.
 func (v *View) EndedBefore(seq uint64) (calls []Ended, floor, last uint64) {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -139,8 +139,8 @@ func (v *View) EndedBefore(seq uint64) (calls []Ended, floor, last uint64) {
 	return calls, v.floor, v.lastEnd
 }
 
-// InterruptedReplies gives the replies whose interrupt has not been carried out to the
-// end: those that have not ended, or have an open call all the same.
+// InterruptedReplies returns the replies whose interrupt has not been completed: those
+// that have not ended, or still have an open call.
 func (v *View) InterruptedReplies() []toolcall.Key {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -160,15 +160,15 @@ func (v *View) HasForgotten() bool {
 	return v.dropped
 }
 
-// SessionRule is a suggested rule that a response accepted as it is, and the
-// standing approval by which it can be revoked.
+// SessionRule is a suggested rule that a response accepted unchanged, and the standing
+// approval through which it can be revoked.
 type SessionRule struct {
 	message.PermissionRule
 	Standing toolcall.StandingID
 }
 
-// rememberRules takes over the rules of a call, once: a call that was forgotten can
-// come back.
+// rememberRules adds the rules of a call, once: a call that was forgotten may be read
+// again.
 func (s *sessionView) rememberRules(c *toolcall.Call, standing toolcall.StandingID, seq uint64) {
 	if _, have := s.from[c.Key]; have {
 		return
@@ -182,8 +182,8 @@ func (s *sessionView) rememberRules(c *toolcall.Call, standing toolcall.Standing
 	}
 }
 
-// SessionRules are the standing approvals of a call's session that are not known to be
-// revoked. Those of the call's tool under another definition are left out.
+// SessionRules returns the remembered rules of a call's session that are not known to be
+// revoked. It leaves out rules for the call's tool under another definition.
 func (v *View) SessionRules(c *toolcall.Call) []SessionRule {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -197,12 +197,12 @@ func (v *View) SessionRules(c *toolcall.Call) []SessionRule {
 	})
 }
 
-// Rules are SessionRules as the policy is asked with them.
+// Rules returns SessionRules in the form that the policy takes.
 func (v *View) Rules(c *toolcall.Call) []message.PermissionRule {
 	return WithoutStandingApprovals(v.SessionRules(c))
 }
 
-// WithoutStandingApprovals are the rules alone, as the policy is asked with them.
+// WithoutStandingApprovals returns only the rules, in the form that the policy takes.
 func WithoutStandingApprovals(rules []SessionRule) []message.PermissionRule {
 	out := make([]message.PermissionRule, len(rules))
 	for i, r := range rules {

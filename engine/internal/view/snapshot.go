@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Snapshot says by which event records of the journal a view can be made again. It has
-// sequences and nothing that those records say: who makes a view of it reads them.
+// Snapshot names the event records from which a view can be rebuilt. It contains their
+// sequences but not their contents: Restore is given the records.
 type Snapshot struct {
 	Seq      uint64      `json:"seq"`   // the watch had delivered everything up to here
 	Calls    []uint64    `json:"calls"` // the last event record of each open call
@@ -19,8 +19,8 @@ type Snapshot struct {
 	Dropped  bool        `json:"dropped"`
 	Replies  []ReplyAt   `json:"replies"`
 	Sessions []SessionAt `json:"sessions"`
-	// Standing are those with event records of their own, and those that only the
-	// records of calls have, which Granted names.
+	// Standing are the records of standing approvals; Granted are the approvals that have no
+	// record of their own, only the record of the call that granted them.
 	Standing []uint64    `json:"standing"`
 	Granted  []GrantedAt `json:"granted"`
 	Gone     goneReplies `json:"gone"` // oldest first
@@ -28,28 +28,28 @@ type Snapshot struct {
 }
 
 // EndedAt is the last event record of a finished call, or of a reply that ended without
-// calls, and where it ended.
+// calls, and the sequence at which it ended.
 type EndedAt struct {
 	Seq uint64 `json:"seq"`
 	At  uint64 `json:"at,omitzero"`
 }
 
-// ReplyAt is a reply that has an event record of its own, or whose calls were forgotten.
+// ReplyAt is a reply that has an event record of its own, or some of whose calls were forgotten.
 type ReplyAt struct {
 	Session message.SessionID `json:"session_id"`
 	Reply   message.ReplyID   `json:"reply_id"`
-	Seq     uint64            `json:"seq,omitzero"` // 0: none of its own
+	Seq     uint64            `json:"seq,omitzero"` // 0 if it has no record of its own
 	Gaps    bool              `json:"gaps,omitzero"`
 
-	// Counted calls were first recorded up to CountedTo; 0: with gaps, their number is not known.
+	// Counted calls were first recorded up to CountedTo; 0 with gaps means that the number is unknown.
 	Counted   int    `json:"counted,omitzero"`
 	CountedTo uint64 `json:"counted_to,omitzero"`
 }
 
-// SessionAt is a session. Rules are the event records of the calls that gave its rules.
+// SessionAt is a session. Rules are the event records of the calls that contributed its rules.
 type SessionAt struct {
 	Session message.SessionID `json:"session_id"`
-	Seq     uint64            `json:"seq,omitzero"` // 0: it is not bound as far as the view knows
+	Seq     uint64            `json:"seq,omitzero"` // 0 if the view has no binding
 	Begin   uint64            `json:"begin,omitzero"`
 	Used    uint64            `json:"used,omitzero"`
 	Rules   []uint64          `json:"rules,omitzero"`
@@ -61,7 +61,7 @@ type GrantedAt struct {
 	Seq uint64              `json:"seq"`
 }
 
-// TakeSnapshot says by which event records the view can be made again. also is called
+// TakeSnapshot returns the event records from which the view can be rebuilt. It calls also
 // while nothing changes the view.
 func TakeSnapshot(v *View, also func()) *Snapshot {
 	v.mu.RLock()
@@ -115,7 +115,7 @@ func (b *Book) addTo(s *Snapshot) {
 	}
 }
 
-// Sequences are the event records that Restore needs, each once and in order.
+// Sequences returns the event records that Restore needs, without duplicates and in order.
 func (s *Snapshot) Sequences() []uint64 {
 	out := slices.Concat(s.Calls, s.Standing)
 	for _, e := range s.Ended {
@@ -138,7 +138,7 @@ func (s *Snapshot) Sequences() []uint64 {
 	return out
 }
 
-// Forget drops what is in archives: it is over, and the journal refuses its ids.
+// Forget drops records that are in archives: they are over, and the journal refuses their ids.
 func (s *Snapshot) Forget(archived map[uint64]bool) {
 	s.Ended = slices.DeleteFunc(s.Ended, func(e EndedAt) bool { return archived[e.Seq] })
 	s.Replies = slices.DeleteFunc(s.Replies, func(r ReplyAt) bool { return archived[r.Seq] })
@@ -148,8 +148,8 @@ func (s *Snapshot) Forget(archived map[uint64]bool) {
 	}
 }
 
-// Restore makes an empty view, which nothing else uses yet, as it was when a snapshot
-// was taken. records has what the journal has at Sequences.
+// Restore fills an empty view, which nothing else uses yet, from a snapshot. records holds
+// the journal's records at Sequences.
 func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*toolcall.EventRecord) error {
 	r := restoring{View: v, space: space, records: records}
 	for _, step := range []func(*Snapshot) error{r.restoreReplies, r.restoreCalls, r.restoreSessions, r.restoreBook} {
@@ -163,12 +163,12 @@ func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*t
 	v.gone.upTo = max(v.gone.upTo, s.GoneUpTo)
 	v.seq, v.lastEnd, v.floor, v.dropped = s.Seq, s.LastEnd, s.Floor, s.Dropped
 	trimSessions(v)
-	v.forgetOldest() // what another engine kept beyond this one's bound
+	v.forgetOldest() // another engine may have kept more than this one does
 	return nil
 }
 
-// Adopt takes over what a restored view has, which must not be used any more. v must be
-// empty. Reviewers are not taken over.
+// Adopt takes over the contents of a restored view, which must not be used afterwards. v must
+// be empty. Reviewers are not taken over.
 func Adopt(v, from *View) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -177,14 +177,14 @@ func Adopt(v, from *View) {
 	v.replies, v.sessions, v.trimAt, v.tools, v.gone, v.Book = from.replies, from.sessions, from.trimAt, from.tools, from.gone, from.Book
 }
 
-// restoring is a view that is being made.
+// restoring is a view that is being restored.
 type restoring struct {
 	*View
 	space   toolcall.SpaceID
 	records map[uint64]*toolcall.EventRecord
 }
 
-// find gives an event record of the space that has what is wanted.
+// find returns a record of the space that satisfies has; what names it in errors.
 func (r *restoring) find(seq uint64, what string, has func(*toolcall.EventRecord) bool) (*toolcall.EventRecord, error) {
 	f := r.records[seq]
 	if f == nil || !has(f) || f.Key().Space != r.space {
@@ -225,7 +225,7 @@ func (r *restoring) restoreCalls(s *Snapshot) error {
 		r.replyOf(f.Call.ReplyKey()).open++
 	}
 	for _, e := range s.Ended {
-		f, err := r.find(e.Seq, "of what ended", func(f *toolcall.EventRecord) bool {
+		f, err := r.find(e.Seq, "of a finished call or reply", func(f *toolcall.EventRecord) bool {
 			return isOfCall(f) && !f.Call.Open() || f.Reply != nil && r.View.replies[f.Reply.Key] != nil
 		})
 		if err != nil {

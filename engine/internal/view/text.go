@@ -7,24 +7,24 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// longestText bounds the input of a call whose text is kept.
+// longestText is the longest input of a call whose text is kept.
 const longestText = 4 << 10
 
-// texts keeps what searches look at, from the first search on: to make it again for each
-// call takes much longer than to search it. The zero value is empty.
+// texts keeps the texts that searches read, starting with the first search: to build a text
+// takes much longer than to search it. The zero value is empty.
 type texts struct {
 	mu    sync.Mutex // held by one search at a time
 	known map[uint64]text
 }
 
-// text is what words are looked for in, in lower case; call is the call as it was then.
+// text is the lower-case text of a call in which words are searched.
 type text struct {
 	call  *toolcall.Call
 	whole string
-	shown string // to those who may not see what rules redact
+	shown string // for readers who may not see redacted values
 }
 
-// textOfCall gives the text of a call that is in the view. t.mu is held.
+// textOfCall returns the text of a call that is in the view. t.mu is held.
 func (t *texts) textOfCall(c *toolcall.Call, first uint64, line func(c, shown *toolcall.Call) string) text {
 	if known := t.known[first]; known.call == c {
 		return known
@@ -36,7 +36,7 @@ func (t *texts) textOfCall(c *toolcall.Call, first uint64, line func(c, shown *t
 	return x
 }
 
-// limitTo forgets all texts once they are much more than the calls. t can be nil.
+// limitTo drops all texts if there are many more texts than calls. t may be nil.
 func (t *texts) limitTo(calls int) {
 	if t != nil && (t.known == nil || len(t.known) > 2*calls+1024) {
 		t.known = make(map[uint64]text, calls)
@@ -52,7 +52,7 @@ func textOf(c *toolcall.Call, line func(c, shown *toolcall.Call) string) text {
 	return x
 }
 
-// joinText has a line end between the parts, which no word has.
+// joinText separates the parts by newlines, which no search word contains.
 func joinText(c *toolcall.Call, line string) string {
 	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), line}, "\n"))
 }

@@ -1,10 +1,10 @@
-// Package view is what an engine knows of the journal: a projection in memory of
-// calls, replies, sessions and standing approvals.
+// Package view is an engine's projection of the journal in memory: calls, replies,
+// sessions and standing approvals.
 //
-// [View] may lag, and is never the ground of a decision: every write is checked
-// by compare-and-swap against the journal. What is read from it without a write
-// is monotonic. A finished call stays finished, a bound session stays bound, an
-// interrupted reply stays interrupted. A View guards itself; its values are
+// A [View] may lag, and no decision is based on it alone: every write is checked by
+// compare-and-swap against the journal. What is read from it without a write is
+// monotonic. A finished call stays finished, a bound session stays bound, an
+// interrupted reply stays interrupted. A View does its own locking; its values are
 // shared and must not be changed.
 package view
 
@@ -17,37 +17,37 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// View is what an engine knows of the journal. The package comment says what may be
-// read from it.
+// View is an engine's projection of the journal. The package comment says how far it can
+// be relied on.
 type View struct {
 	mu                sync.RWMutex // guards all below; never held across I/O
-	seq               uint64       // everything up to here has been seen by the watch
+	seq               uint64       // the watch has delivered everything up to here
 	calls             map[toolcall.Key]*toolcall.Call
 	orders            orders           // of calls
 	blocked, returned int              // calls that wait for an operator
-	Reviewers         reviewers.Ledger // fed with what is news; has a lock of its own
+	Reviewers         reviewers.Ledger // updated with new records; has its own lock
 	replies           map[toolcall.Key]*replyView
 	sessions          map[toolcall.Key]*sessionView
-	trimAt            int                               // how many sessions are too many
+	trimAt            int                               // number of sessions above which some are dropped
 	tools             map[string]*toolcall.DeclaredTool // by hash
 	recent            []ended                           // finished calls still in calls, and ended replies without calls, oldest first
 	lastEnd           uint64                            // the highest sequence at which a call ended
 	floor             uint64                            // recent may lack calls that ended up to here
 	changed           map[toolcall.Key]*watched
-	waiting           []waiter // for the watch
+	waiting           []waiter // waiting for the watch
 	keep              int      // finished calls kept in memory
 
 	gone  gone
 	texts texts // guards itself
-	// dropped: calls were forgotten.
+	// dropped is set once calls were forgotten.
 	dropped   bool
-	forgotten uint64 // the highest first record of them, since the view was made
+	forgotten uint64 // highest First of a call forgotten since the view was made
 
 	Book *Book // guards itself
 }
 
-// ended is where a call ended; 0: in a record that the view has not seen, or it is a
-// reply that ended without calls.
+// ended is where a call ended. seq is 0 if it ended in a record that the view has not seen,
+// or if this is a reply that ended without calls.
 type ended struct {
 	key toolcall.Key
 	seq uint64
@@ -59,34 +59,34 @@ type Ended struct {
 	Seq  uint64
 }
 
-// waiter waits until the watch has come to seq.
+// waiter waits until the watch has reached seq.
 type waiter struct {
 	seq  uint64
 	come chan struct{}
 }
 
 type replyView struct {
-	state *toolcall.ReplyState // nil: no event record of its own
+	state *toolcall.ReplyState // nil if it has no event record of its own
 	seq   uint64
 	open  int            // calls
 	calls []toolcall.Key // in the order of their first event records; finished ones until forgotten
 	gaps  bool           // some finished calls were forgotten
 
-	counted   int    // calls of the reply that were first recorded up to countedTo; -1: not known
-	countedTo uint64 // 0: none is counted, calls has them all
+	counted   int    // calls of the reply first recorded up to countedTo; -1 if unknown
+	countedTo uint64 // 0 if none is counted because calls has them all
 }
 
 type sessionView struct {
-	state toolcall.SessionState     // zero: not bound
+	state toolcall.SessionState     // zero if not bound
 	seq   uint64                    // of the state
-	begin uint64                    // of the session's first event record; 0: not known
+	begin uint64                    // of the session's first event record; 0 if unknown
 	used  uint64                    // of the last event record of one of its calls
 	rules []SessionRule             // remembered from answers, in journal order
-	from  map[toolcall.Key]struct{} // the calls whose rules are among them
-	gave  []uint64                  // the event records that gave the rules, in their order
+	from  map[toolcall.Key]struct{} // the calls that contributed rules
+	gave  []uint64                  // the event records that contributed the rules, in order
 }
 
-// New makes an empty view that keeps so many finished calls.
+// New returns an empty view that keeps at most keep finished calls.
 func New(keep int) *View {
 	return &View{
 		calls: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*replyView{},
@@ -95,8 +95,8 @@ func New(keep int) *View {
 	}
 }
 
-// Apply takes an event record into the view and reports whether it was news. The same
-// event record may arrive twice: from its writer and from the watch.
+// Apply applies an event record to the view and reports whether it was new. The same event
+// record may arrive twice: from its writer and from the watch.
 func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -112,9 +112,9 @@ func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 		switch {
 		case len(r.calls) > 0:
 		case f.Reply.Completed:
-			delete(v.replies, f.Reply.Key) // a reply without calls is of no more interest
+			delete(v.replies, f.Reply.Key) // a reply without calls is no longer needed
 		case r.gaps && seq <= v.seq && f.Reply.Phase != toolcall.ReplyInterrupted:
-			forgetReply(v, f.Reply.Key, seq) // a request has read it again
+			forgetReply(v, f.Reply.Key, seq) // a request had read it again
 		case f.Reply.Phase == toolcall.ReplyEnded:
 			v.recent = append(v.recent, ended{key: f.Reply.Key})
 			v.forgetOldest()
@@ -142,7 +142,7 @@ func applySession(v *View, f *toolcall.EventRecord, seq uint64) bool {
 	return true
 }
 
-// shareTools lets sessions that declare the same tools share the memory for them.
+// shareTools makes sessions that declare the same tools share their memory.
 func (v *View) shareTools(s toolcall.SessionState) toolcall.SessionState {
 	s.Tools = slices.Clone(s.Tools)
 	for i, t := range s.Tools {
@@ -160,7 +160,7 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	c.At(seq)
 	old := v.calls[c.Key]
 	if old != nil && seq <= old.Seq || old == nil && f.Note != nil {
-		return false // known already, or a remark on a call that is long finished
+		return false // already known, or a note about a call that finished long ago
 	}
 	v.Reviewers.Record(f)
 	r := v.replyOf(c.ReplyKey())
@@ -193,18 +193,18 @@ func (v *View) applyCall(f *toolcall.EventRecord, seq uint64) bool {
 	return true
 }
 
-// wasAllowed reports whether an event record shows that its call was allowed, with it or
-// before: only then do the rules of its answer count. A later event record has to
-// serve as well, because it can become known before the earlier one.
+// wasAllowed reports whether an event record shows that its call was allowed, in this record
+// or before: only then do the rules of its approval apply. A later record counts too,
+// because it may become known before the earlier one.
 func wasAllowed(path []toolcall.Step) bool {
 	return slices.ContainsFunc(path, func(s toolcall.Step) bool {
 		return s.To == message.ToolCallAllowed || s.From == message.ToolCallAllowed || s.From == message.ToolCallSubmitted
 	})
 }
 
-// insert puts a call into its reply where its first event record says. A call can
-// become known before an earlier one: a request about it reads it from the
-// journal while the watch lags behind.
+// insert puts a call into its reply, ordered by first event record. A call may become
+// known before an earlier one, if a request reads it from the journal while the watch
+// lags behind.
 func (v *View) insert(r *replyView, c *toolcall.Call) {
 	i := len(r.calls)
 	for i > 0 && v.calls[r.calls[i-1]].First > c.First {
@@ -213,8 +213,8 @@ func (v *View) insert(r *replyView, c *toolcall.Call) {
 	r.calls = slices.Insert(r.calls, i, c.Key)
 }
 
-// forgetOldest drops the oldest finished calls and ended replies beyond keep, and a reply with
-// its last call.
+// forgetOldest drops the oldest finished calls and ended replies beyond keep, and each reply
+// with its last call.
 func (v *View) forgetOldest() {
 	for len(v.recent) > v.keep {
 		key, last := v.recent[0].key, v.recent[0].seq
@@ -269,7 +269,7 @@ func (v *View) sessionOf(key toolcall.Key) *sessionView {
 	return s
 }
 
-// wakeWaiters tells those who wait for a reply or its session that something moved.
+// wakeWaiters wakes everyone who waits for a change of a reply or its session.
 func (v *View) wakeWaiters(reply toolcall.Key) {
 	for _, key := range [...]toolcall.Key{reply, reply.SessionKey()} {
 		if w := v.changed[key]; w != nil {
@@ -279,14 +279,14 @@ func (v *View) wakeWaiters(reply toolcall.Key) {
 	}
 }
 
-// NoteEvent notes that a runtime streamed something into a session.
+// NoteEvent wakes waiters after a runtime streamed an event into a session.
 func (v *View) NoteEvent(reply toolcall.Key) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.wakeWaiters(reply)
 }
 
-// ReachSequence notes that the watch has delivered everything up to seq.
+// ReachSequence records that the watch has delivered everything up to seq.
 func (v *View) ReachSequence(seq uint64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -307,8 +307,8 @@ func (v *View) Sequence() uint64 {
 	return v.seq
 }
 
-// WaitFor returns nil if the watch has come to seq, else a channel that is closed
-// when it has.
+// WaitFor returns nil if the watch has reached seq, or else a channel that is closed
+// when it does.
 func (v *View) WaitFor(seq uint64) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -320,15 +320,15 @@ func (v *View) WaitFor(seq uint64) <-chan struct{} {
 	return w.come
 }
 
-// watched is what a request waits on.
+// watched is what requests wait on.
 type watched struct {
 	moved chan struct{} // closed at the next change
 	n     int           // how many wait
 }
 
-// Watch returns a channel that is closed at the next change of a reply (or,
-// with a session's key, of any of its replies). A caller that does not wait for that
-// any more calls leave: names without records must not pile up.
+// Watch returns a channel that is closed at the next change of a reply or, with a session's
+// key, of any of its replies. A caller that stops waiting earlier must call leave, so that
+// names without records do not pile up.
 func (v *View) Watch(key toolcall.Key) (moved <-chan struct{}, leave func()) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

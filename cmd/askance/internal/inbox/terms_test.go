@@ -163,7 +163,7 @@ func TestStandingApprovals(t *testing.T) {
 	golden(t, "standing_approval", x.Press(enter, "granted  bob", `args.shop = "acme"`, "from     ticket-7/reply-call_1/call_1", "used     ticket-7/reply-call_2/call_2"))
 	x.Press("d", "Reason, for the journal")
 	x.Press("a mistake"+enter, "y revoke it now")
-	x.Press("y", "Not revoked: ann has not given this standing approval (ask bob or an operator)")
+	x.Press("y", "Not revoked: ann did not grant this standing approval (ask bob or an operator)")
 	x.Press(esc, "Standing approvals: 1 in force")
 
 	mine := w.ask("call_3", "sell", `{}`) // still asks

@@ -67,7 +67,7 @@ func TestParseFaults(t *testing.T) {
 		{"command of a remote tool", "version: 1\ntools:\n  - name: a\n    placement: remote\n    command: [x]", "askance worker --tool a -- x"},
 		{"summary", "version: 1\ntools:\n  - name: a\n    summary: Refund {amount}\n    input_schema: {properties: {cents: {type: integer}}}", "t.yaml:4:14: tool a: summary: {amount}: input_schema declares no argument amount; use one of cents"},
 		{"schema", "version: 1\ntools:\n  - name: a\n    input_schema: {type: 7}", "input_schema"},
-		{"lease", "version: 1\ntools:\n  - name: a\n    lease: 499ms", "the lease 499ms is too short for heartbeats to keep it; use 500ms or more"},
+		{"lease", "version: 1\ntools:\n  - name: a\n    lease: 499ms", "the lease 499ms is too short for heartbeats; use 500ms or more"},
 		{"duration", "version: 1\ntools:\n  - name: a\n    lease: soon", `lease: "soon" is not a time`},
 		{"negative", "version: 1\ntools:\n  - name: a\n    backoff: -1s", "backoff: \"-1s\" is not a time"},
 		{"kind", "version: 1\ntools:\n  - name: a\n    kind: bsh", `unknown kind of tool "bsh", use one of bash`},
