@@ -104,6 +104,48 @@ func TestPreview(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "start askance serve", "preview", "pay", "--data", s.data)
 }
 
+// A call from the command line is decided, run and answered like that of an agent. The
+// same name is the same call.
+func TestCall(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	call := func(code int, says, tool, input string, more ...string) result {
+		return fails(t, code, says, append([]string{"call", tool, "--args", input, "--data", s.data}, more...)...)
+	}
+	const small = `{"cents":5}`
+	if r := call(cli.ExitOK, "", "ship", small); r.out != small+"\n" {
+		t.Errorf("the result is %q", r.out)
+	}
+	if r := call(cli.ExitForbidden, "not allowed: denied", "ship", `{"cents":9999}`); !strings.Contains(r.out, "rule cap") {
+		t.Errorf("the result of a denied call is %q", r.out)
+	}
+	call(cli.ExitError, "refused; askance show", "ship", `{"cents":"x"}`)
+	call(cli.ExitError, "refused", "nothing", "{}")
+	call(cli.ExitUsage, "one tool", "ship", small, "pay")
+	named := []string{"--session", "s7", "--reply", "r7", "--id", "c7", "--no-wait"}
+	for range 2 {
+		if r := call(cli.ExitOK, "", "ship", `{"cents":500}`, named...); !strings.HasPrefix(r.out, "c7 is asking: ") {
+			t.Errorf("the call that waits is %q", r.out)
+		}
+	}
+	call(cli.ExitConflict, "", "ship", small, named...)
+	approved := make(chan result)
+	go func() {
+		approved <- run(t, "call", "ship", "--args", `{"cents":500}`, "--session", "s7", "--reply", "r7", "--id", "c7", "--data", s.data)
+	}()
+	ok(t, "approve", "s7/r7/c7", "--yes", "--data", s.data)
+	if r := <-approved; r.code != cli.ExitOK || r.out != `{"cents":500}`+"\n" {
+		t.Errorf("the approved call: %+v", r)
+	}
+	if c := decode[toolcall.Call](t, ok(t, "call", "ship", "--args", `{"cents":500}`, "--session", "s7", "--reply", "r7", "--id", "c7", "--json", "--data", s.data)); c.State != message.ToolCallFinished {
+		t.Errorf("the finished call is %s", c.State)
+	}
+	s.stop()
+	if r := call(cli.ExitUnavailable, "start it with askance serve", "ship", small); strings.Contains(r.err, "--offline") {
+		t.Errorf("the command has no such flag: %s", r.err)
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)

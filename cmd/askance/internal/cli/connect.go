@@ -72,7 +72,11 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 		return nil, err
 	}
 	if role != toolcall.RoleAuditor && !env.offline {
-		return nil, noServer(dir, err, "start it with askance serve --data "+string(dir)+", or pass --offline to act on the folder with the policy of its last run")
+		hint := "start it with askance serve --data " + string(dir)
+		if role != toolcall.RoleRuntime {
+			hint += ", or pass --offline to act on the folder with the policy of its last run"
+		}
+		return nil, noServer(dir, err, hint)
 	}
 	// A killed server leaves its endpoint file. If the server still runs, the store
 	// is locked and the first error counts.

@@ -116,7 +116,7 @@ Start with askance demo, or write the files of a project with askance init.`,
 	}{
 		{"start", []*cobra.Command{newDemoCommand(env), newInitCommand(env), newStatusCommand(env), newDoctorCommand(env), newOpenCommand(env)}},
 		{"run", []*cobra.Command{newServeCommand(env), newWorkerCommand(env), newMCPCommand(env), newHookCommand(env), newWebhooksCommand(env), newBenchCommand(env)}},
-		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
+		{"calls", []*cobra.Command{newInboxCommand(env), newListCommand(env), newLoadCommand(env), newShowCommand(env), newPreviewCommand(env), newCallCommand(env), newApproveCommand(env), newEditCommand(env), newRejectCommand(env), newResultCommand(env), newDelegateCommand(env), newResolveCommand(env), newInterruptCommand(env), newRevokeCommand(env), newStandingCommand(env), newEventsCommand(env)}},
 		{"proof", []*cobra.Command{newAuditCommand(env), newJournalCommand(env)}},
 		{"policy", []*cobra.Command{newPolicyCommand(env), newToolsCommand(env)}},
 		{"trust", []*cobra.Command{newCredsCommand(env), newTokenCommand(env), newKeysCommand(env)}},

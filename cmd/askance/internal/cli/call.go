@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func newCallCommand(env *environment) *cobra.Command {
+	var r toolcall.ProposeRequest
+	var input, id string
+	var noWait bool
+	c := &cobra.Command{
+		Use:        "call TOOL",
+		SuggestFor: []string{"propose", "run", "request", "try"},
+		Short:      "Propose a call as an agent does, and wait for its result",
+		Long: `Proposes one call of a tool: the policy decides, people approve it if the policy asks,
+and the engine or a worker runs it. The result goes to standard output, and what the
+call waits for to standard error. Try a policy, a tool or a worker with it.
+
+Ctrl-C ends the waiting, not the call: askance interrupt ends the call. --reply and
+--id name the call, so that repeating the command does not run it again.
+
+Ends with exit code 6 if the call was not allowed, and 1 if the tool failed.`,
+		Example: `  askance call refund --args '{"order": "A-1", "cents": 900}'
+  askance call refund --args @call.json --no-wait --json
+  askance call refund --args @call.json --reply job-17 --id refund`,
+		Args: func(c *cobra.Command, args []string) error {
+			if err := wantArgs(1, "one tool")(c, args); err != nil {
+				return err
+			}
+			r.Calls = []message.ToolCallBlock{{Name: args[0]}}
+			return nil
+		},
+		ValidArgsFunction: completeTools(env),
+		PreRunE: func(*cobra.Command, []string) error {
+			text, err := env.readText("--args", input, toolcall.MaxInputBytes)
+			r.V, r.Calls[0].Input = 1, strings.TrimSpace(text)
+			return err
+		},
+	}
+	env.cfg.bindClient(c)
+	f := c.Flags()
+	f.StringVar(&input, "args", "{}", "arguments of the call: a JSON object, @FILE, or - for standard input")
+	f.StringVar((*string)(&r.Session), "session", "", "session of the call (default cli-NAME, with the name of --as)")
+	f.StringVar((*string)(&r.Reply), "reply", "", "reply of the call (default a new one)")
+	f.StringVar(&id, "id", "", "id of the call (default a new one)")
+	f.StringVar(&r.Agent, "agent", "", "agent that proposes the call")
+	f.BoolVar(&noWait, "no-wait", false, "do not wait for the result")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		l, err := env.connect(c.Context(), toolcall.RoleRuntime)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		if r.Session == "" {
+			r.Session = message.SessionID("cli-" + env.cfg.As)
+		}
+		if r.Reply == "" {
+			r.Reply = message.ReplyID(uuid.NewString())
+		}
+		if id == "" {
+			id = "call_" + uuid.NewString()[:8]
+		}
+		r.Calls[0].ID = message.CallID(id)
+		reply, err := l.Propose(c.Context(), r)
+		if err != nil {
+			return err
+		}
+		call := reply.Calls[0]
+		if !noWait {
+			if call, err = env.waitForCall(c.Context(), l, call); err != nil {
+				return err
+			}
+		}
+		if err := env.print(call, resultOrPhase(env.out, call)); err != nil {
+			return err
+		}
+		return callError(call)
+	}
+	return c
+}
+
+// phaseLook is how long the engine holds one request of a wait: a new phase is noted as late
+// as that.
+const phaseLook = time.Second
+
+// waitForCall waits until a call is finished, and notes each phase on standard error.
+func (env *environment) waitForCall(ctx context.Context, l *link, call *toolcall.Call) (*toolcall.Call, error) {
+	var noted toolcall.Phase
+	for call.Open() {
+		if phase := call.Phase(); phase != noted && !env.json {
+			noted = phase
+			env.notef("%s\n", env.err.Dim(string(phase)+": "+waitsFor(call)))
+			if phase == toolcall.PhaseAsking {
+				env.notef("%s\n", env.err.Dim("decide with askance approve "+term.SafeLine(keyPath(call.Key))))
+			}
+		}
+		out, err := l.Wait(ctx, toolcall.WaitRequest{V: 1, Session: call.Session, Reply: call.Reply, Calls: []message.CallID{call.Call}, TimeoutMS: phaseLook.Milliseconds()})
+		if err != nil {
+			return nil, err
+		}
+		call = out.Calls[0]
+	}
+	return call, nil
+}
+
+// resultOrPhase is the tool's result, or what an open call waits for.
+func resultOrPhase(out *term.Out, call *toolcall.Call) string {
+	if call.Open() || call.Result == nil {
+		return outcomeText(out, call) + "\n"
+	}
+	text := term.Safe(call.Result.Output.String())
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text
+}
+
+// callError is how the command ends: nil for an open call and for a success.
+func callError(call *toolcall.Call) error {
+	word, good := asked.Ended(call)
+	switch {
+	case call.Open() || good:
+		return nil
+	case call.Result != nil && call.Result.State == message.ToolResultDenied:
+		return &message.Error{Code: message.CodeForbidden, Op: "call", What: "the call was not allowed: " + strings.ToLower(word), Hint: "askance show " + keyPath(call.Key) + " --explain tells why"}
+	}
+	return fmt.Errorf("the call did not succeed: %s; askance show %s shows its history", strings.ToLower(word), keyPath(call.Key))
+}
