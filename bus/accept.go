@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// caller is the sender of a request, as NATS vouches for it.
+// caller is the sender of a request, whose name NATS has checked.
 type caller struct {
 	principal toolcall.Principal
 	queue     toolcall.Queue // of a worker
@@ -68,7 +68,7 @@ func (s *Service) acceptMessage(c conversation, m *nats.Msg) {
 	s.queueRequest(guessClass(m.Data), c, who, m)
 }
 
-// run decodes and executes a request. class is that of its place.
+// run decodes and executes a request. class is the class whose capacity place belongs to.
 func (s *Service) run(class api.Class, c conversation, who caller, m *nats.Msg, place *capacity.Place) {
 	r, err := decodeRequest(m.Data)
 	op, known := c.ops[r.Op]
@@ -101,7 +101,8 @@ func (s *Service) handleRequest(op *api.Operation, who caller, body []byte, m *n
 	}
 }
 
-// executeRequest answers a request, except for an error that it returns.
+// executeRequest executes a request and sends the reply. It returns errors without sending
+// them.
 func (s *Service) executeRequest(ctx context.Context, op *api.Operation, who caller, body []byte, m *nats.Msg) error {
 	request, err := decodeBody(op, body)
 	if err == nil {
@@ -131,7 +132,7 @@ func (s *Service) executeRequest(ctx context.Context, op *api.Operation, who cal
 	}
 }
 
-// maxReply is how large a reply may be.
+// maxReply returns the largest size of a reply.
 func (s *Service) maxReply() int { return int(s.nc.MaxPayload()) }
 
 // sendReply encodes and sends the reply to a request.
@@ -150,7 +151,7 @@ func (s *Service) sendBytes(m *nats.Msg, b []byte) {
 }
 
 // observeHeartbeat passes on heartbeats, including those that other replicas answer. It
-// drops what one worker sends beyond its share.
+// drops those that a worker sends beyond its share.
 func (s *Service) observeHeartbeat(m *nats.Msg) {
 	who, ok := s.identifyCaller(toolcall.RoleWorker, m)
 	if !ok || m.Reply != "" && !isOwnInbox(who.principal.Name, m.Reply) || len(m.Data) > toolcall.MaxRequestBytes {
@@ -187,12 +188,12 @@ const (
 	// maxPendingBytes limits what the client library queues for one subscription.
 	// Beyond it the library drops messages of all senders.
 	maxPendingBytes = 256 << 20
-	// opHintBytes is how far into a request its op is searched.
+	// opHintBytes is how much of a request is searched for its op.
 	opHintBytes = 64
 )
 
-// observed limits the heartbeats that this engine hears for another; one is read
-// after the other.
+// observed limits the heartbeats that this engine observes while another one answers them;
+// they are read one after the other.
 var observed = capacity.Limit{Run: 1, Running: 1 << 20, Stay: 8192, Bytes: 32 << 20}
 
 // capacityPools creates the capacity of each class.
@@ -228,7 +229,7 @@ func guessClass(data []byte) api.Class {
 	return classOf(string(op))
 }
 
-// queueRequest queues a request, or refuses it now.
+// queueRequest queues a request, or refuses it at once.
 func (s *Service) queueRequest(class api.Class, c conversation, who caller, m *nats.Msg) {
 	if !s.beginRequest() {
 		s.refuseLoad(m, capacity.ErrClosed)
@@ -263,7 +264,7 @@ func (s *Service) beginRequest() bool {
 func (s *Service) refuseLoad(m *nats.Msg, why error) {
 	e := &message.Error{Code: message.CodeUnavailable, Op: "request", What: "the engine is stopping", Hint: "try again; another engine answers"}
 	if !errors.Is(why, capacity.ErrClosed) {
-		e.Code, e.What, e.Hint = message.CodeOverloaded, "the engine has too much to do: "+why.Error(), "try again in a moment, and send fewer requests at once"
+		e.Code, e.What, e.Hint = message.CodeOverloaded, "the engine is overloaded: "+why.Error(), "try again in a moment, and send fewer requests at once"
 	}
 	s.sendBytes(m, encodeError("request", e, s.maxReply()))
 }

@@ -23,17 +23,17 @@ import (
 )
 
 // Anchor is a small file outside the store with the last checkpoint and the
-// highest record that this engine knows. It shows a loss of journal and
-// checkpoints together, and a loss of unsigned records.
+// highest record that this engine knows. It reveals the loss of journal and
+// checkpoints together, and the loss of unsigned records.
 //
-// The file has two blocks, each authenticated by the engine keys. One system call
-// writes a block, so a killed process leaves a valid file.
+// The file has two blocks, each authenticated with the engine keys. A single system
+// call writes a block, so a killed process leaves a valid file.
 type Anchor struct {
 	path string
 	key  [sha256.Size]byte
 
 	mu    sync.Mutex // guards all below
-	file  *os.File   // nil until the anchor is made
+	file  *os.File   // nil until the anchor is created
 	state anchorState
 	head  anchorHead
 	high  highMark
@@ -44,12 +44,12 @@ type Anchor struct {
 type anchorState int
 
 const (
-	anchorAbsent anchorState = iota // nothing
-	anchorBlank                     // a new folder: no journal was made yet
+	anchorAbsent anchorState = iota // no file
+	anchorBlank                     // a new folder: no journal was created yet
 	anchorMade                      // an anchor
 )
 
-// anchorHead is the block that each checkpoint changes.
+// anchorHead is the block that is written for each checkpoint.
 type anchorHead struct {
 	V      int              `json:"v"` // 1
 	Space  toolcall.SpaceID `json:"space"`
@@ -61,26 +61,25 @@ type anchorHead struct {
 	MAC    string           `json:"mac,omitzero"`
 }
 
-// highMark is the highest record that was acknowledged or delivered here.
+// highMark is the highest record that was acknowledged or delivered to this engine.
 type highMark struct {
 	seq  uint64
-	leaf proof.Hash // zero: not known
+	leaf proof.Hash // zero: unknown
 	at   int64      // Unix nanoseconds
 }
 
 func (m highMark) storedAt() time.Time { return time.Unix(0, m.at).UTC() }
 
 const (
-	// anchorBlock is one disk sector, which the disk writes completely or not at
-	// all.
+	// anchorBlock is one disk sector, which the disk writes completely or not at all.
 	anchorBlock = 512
 	anchorText  = "askance anchor of a journal that was not made yet\n"
 	markFormat  = "mark %020d %x %020d "
 	markBody    = 5 + 20 + 1 + 64 + 1 + 20 + 1
 )
 
-// CreateAnchor notes at path that no journal exists yet, unless a file is there.
-// See [LoadOrCreateSpaceKeys].
+// CreateAnchor writes a file at path that says that no journal exists yet, unless path
+// exists. See [LoadOrCreateSpaceKeys].
 func CreateAnchor(path string) error {
 	if err := secretfile.WriteOnce(path, []byte(anchorText), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return secretfile.Error("create anchor", path, err)
@@ -88,8 +87,8 @@ func CreateAnchor(path string) error {
 	return nil
 }
 
-// OpenAnchor opens the anchor of a space. Without a file, [OpenJournal] decides
-// whether one may be created. Close it after the journal.
+// OpenAnchor opens the anchor of a space. If there is no file, [OpenJournal] decides
+// whether to create one. Close the anchor after the journal.
 func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Anchor, error) {
 	a := NewAnchor(path, space, keys)
 	b, _, err := plainfile.Read(path, 2*anchorBlock)
@@ -105,9 +104,9 @@ func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Ancho
 	why, foreign := a.read(b, keys)
 	switch {
 	case foreign:
-		return nil, &message.Error{Code: message.CodeForeignStream, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "use the key file and the space that the journal was made with"}
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "use the key file and the space with which the journal was created"}
 	case why != "":
-		return nil, &message.Error{Code: message.CodeDamaged, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "restore it and the journal from one backup, or look with askance journal check and decide with askance journal accept-loss"}
+		return nil, &message.Error{Code: message.CodeDamaged, Op: "open anchor", What: "the anchor file " + path + " " + why, Hint: "restore it and the journal from one backup, or inspect the journal with askance journal check and then use askance journal accept-loss"}
 	}
 	if a.file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
 		return nil, secretfile.Error("open anchor", path, err)
@@ -116,14 +115,14 @@ func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Ancho
 	return a, nil
 }
 
-// NewAnchor is an anchor that knows nothing and replaces the file at path: for a
-// [Recovery] of a journal whose anchor is damaged.
+// NewAnchor returns an empty anchor that replaces the file at path, for a [Recovery]
+// of a journal whose anchor is damaged.
 func NewAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) *Anchor {
 	return &Anchor{path: path, key: keys.Derive("anchor of " + string(space)), head: anchorHead{V: 1, Space: space, KeyID: keys.ID()}}
 }
 
-// LoadOrCreateSpaceKeys is [keyfile.LoadOrCreate] for a space with an anchor. Keys
-// without an anchor were used before, so a missing journal is then a lost one.
+// LoadOrCreateSpaceKeys is [keyfile.LoadOrCreate] for a space with an anchor. It creates
+// the anchor before the keys: if keys have no anchor, a missing journal was lost.
 func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*keyfile.Keys, error) {
 	if _, err := os.Stat(keyPath); errors.Is(err, fs.ErrNotExist) {
 		if err := CreateAnchor(anchorPath); err != nil {
@@ -133,8 +132,8 @@ func LoadOrCreateSpaceKeys(keyPath, anchorPath string) (*keyfile.Keys, error) {
 	return keyfile.LoadOrCreate(keyPath)
 }
 
-// read decodes the two blocks, or says why it cannot. foreign: the anchor belongs
-// to another journal.
+// read decodes the two blocks, or returns why it cannot. foreign means that the anchor
+// belongs to another journal.
 func (a *Anchor) read(b []byte, keys *keyfile.Keys) (why string, foreign bool) {
 	if len(b) != 2*anchorBlock {
 		return fmt.Sprintf("has %d bytes instead of %d", len(b), 2*anchorBlock), false
@@ -163,14 +162,14 @@ func (a *Anchor) headMAC(h anchorHead) string {
 	h.MAC = ""
 	b, err := strictjson.Marshal(h)
 	if err != nil {
-		return "" // equals no MAC that was written
+		return "" // equals no MAC in a file
 	}
 	m := hmac.New(sha256.New, a.key[:])
 	m.Write(b)
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// markMAC is a MAC because the length of body is fixed.
+// markMAC hashes key and body; this is a safe MAC because the length of body is fixed.
 func (a *Anchor) markMAC(body []byte) [sha256.Size]byte {
 	var b [sha256.Size + markBody]byte
 	copy(b[:], a.key[:])
@@ -220,7 +219,7 @@ func (a *Anchor) foundState() anchorState {
 	return a.state
 }
 
-// create replaces the file by a new anchor.
+// create replaces the file with a new anchor.
 func (a *Anchor) create(c *proof.Checkpoint, high highMark) error {
 	if a == nil {
 		return nil
@@ -270,7 +269,7 @@ func (a *Anchor) headBlock() ([]byte, error) {
 		err = fmt.Errorf("the head has %d bytes", len(b))
 	}
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInternal, Op: "write anchor", What: "it has no form that fits", Err: err}
+		return nil, &message.Error{Code: message.CodeInternal, Op: "write anchor", What: "it does not fit into its block", Err: err}
 	}
 	b = append(b, bytes.Repeat([]byte(" "), anchorBlock-len(b))...)
 	b[anchorBlock-1] = '\n'
@@ -319,7 +318,7 @@ func (a *Anchor) noteCheckpoint(c *proof.Checkpoint) error {
 	return err
 }
 
-// writeFailure is why the anchor cannot be written any more, nil while it can.
+// writeFailure returns why the anchor can no longer be written, or nil while it can.
 func (a *Anchor) writeFailure() error {
 	if a == nil {
 		return nil
@@ -329,7 +328,7 @@ func (a *Anchor) writeFailure() error {
 	if a.err == nil {
 		return nil
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: "write anchor", What: a.path + " cannot be written", Hint: "make it writable, then start the engine again", Err: a.err}
+	return &message.Error{Code: message.CodeUnavailable, Op: "write anchor", What: a.path + " cannot be written", Hint: "make it writable, then restart the engine", Err: a.err}
 }
 
 // Close makes the anchor durable and closes its file. It may be called again.

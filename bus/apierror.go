@@ -18,25 +18,25 @@ const (
 	codeStorageExceeded    = 10047
 	codeMemoryExceeded     = 10028
 	codeSubjectOverlap     = 10065
-	codeWrongLastSequence  = 10071 // compare-and-swap lost; names the present sequence
+	codeWrongLastSequence  = 10071 // compare-and-swap failed; names the current sequence
 	codeStoreFailed        = 10077 // with Discard New: the stream is full, or the message too large
 	codeMessageTooLarge    = 10054
 	codeDuplicateInProcess = 10158 // the same message id is being stored right now
 	codeOutOfStep          = 10063 // the leader cannot store what followers may have stored
-	codeWrongLastConstant  = 10164 // compare-and-swap lost inside the replication pipeline
+	codeWrongLastConstant  = 10164 // compare-and-swap failed inside the replication pipeline
 	codeNotLeader          = 10009
 	codeClusterUnavailable = 10008
 	codeNotClustered       = 10074 // replicas without a cluster
-	codeRestoreFailed      = 10062 // has the code of the cause in its text
+	codeRestoreFailed      = 10062 // its text has the code of the cause
 	codeNoPeers            = 10005 // a cluster with fewer servers than replicas
 )
 
-// isConflict reports whether a compare-and-swap lost.
+// isConflict reports whether a compare-and-swap failed.
 func isConflict(code int) bool {
 	return code == codeWrongLastSequence || code == codeWrongLastConstant
 }
 
-// isInPipeline reports whether a compare-and-swap lost against a message that is
+// isInPipeline reports whether a compare-and-swap failed because of a message that is
 // about to be stored.
 func isInPipeline(err error) bool {
 	api, ok := errors.AsType[*jetstream.APIError](err)
@@ -53,7 +53,7 @@ func isFull(code int, description string) bool {
 	return false
 }
 
-// isDiskError reports whether the server could not write what it had room for.
+// isDiskError reports whether the server could not write a message for which it had room.
 func isDiskError(code int, description string) bool {
 	return code == codeStoreFailed && !strings.Contains(description, "maximum") && !isTooLarge(code, description)
 }
@@ -63,8 +63,7 @@ func isTooLarge(code int, description string) bool {
 	return code == codeMessageTooLarge || code == codeStoreFailed && strings.Contains(description, "too large")
 }
 
-// isTransient reports whether the same request, which was not carried out, may
-// succeed soon.
+// isTransient reports whether the request was not executed and may succeed soon.
 func isTransient(code int) bool {
 	return code == codeDuplicateInProcess || code == codeNotLeader || code == codeClusterUnavailable
 }
@@ -75,7 +74,7 @@ func apiError(op, what string, err error) *message.Error {
 	var api *jetstream.APIError
 	switch {
 	case errors.As(err, &api) && isFull(int(api.ErrorCode), api.Description):
-		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete what is not needed"
+		e.Code, e.Hint = message.CodeFull, "give the server more room, or delete data that is not needed"
 	case errors.As(err, &api) && api.ErrorCode == jetstream.JSErrCodeStreamNotFound:
 		e.Code, e.Hint = message.CodeUnavailable, "check whether the stream was deleted"
 	case errors.As(err, &api) && api.Code == 503,
@@ -88,8 +87,8 @@ func apiError(op, what string, err error) *message.Error {
 	return e
 }
 
-// isDisconnected reports whether the client has no usable connection. A failed
-// request was not sent, except with ErrDisconnected.
+// isDisconnected reports whether the client has no usable connection. Except after
+// ErrDisconnected, the failed request was not sent.
 func isDisconnected(err error) bool {
 	lost := []error{nats.ErrConnectionClosed, nats.ErrDisconnected, nats.ErrReconnectBufExceeded, nats.ErrConnectionDraining, nats.ErrConnectionReconnecting}
 	return slices.ContainsFunc(lost, func(e error) bool { return errors.Is(err, e) })

@@ -17,33 +17,32 @@ import (
 )
 
 const (
-	// attemptTimeout limits one request to the server; the same request follows
-	// it.
+	// attemptTimeout limits one request to the server, which is then sent again.
 	attemptTimeout = 2 * time.Second
 	// giveUpAfter limits an operation whose context has no deadline.
 	giveUpAfter = 10 * time.Second
 	// firstPause doubles up to maxPause between attempts.
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second
-	// electionPause limits it while a stream may have no leader: clients wait for what it
-	// adds to an election.
+	// electionPause limits the pause while a stream may have no leader: clients wait for
+	// the election and for what is left of the pause.
 	electionPause = 250 * time.Millisecond
-	// readAgain is after how long a reading is sent again while the first one waits: until
-	// they elect another one, servers leave the answer to a leader that is dead.
+	// readAgain is how long a read waits before it is sent again: until they elect a new
+	// leader, servers leave the answer to one that is dead.
 	readAgain = 500 * time.Millisecond
 	// headerRoom is more than the headers of an event record need.
 	headerRoom = 4 << 10
-	// wholeFactor is more than how many times as large as its record and its input a call
-	// can be: it has the input twice, with quotes escaped, and what earlier records have.
+	// wholeFactor is an upper bound of a call's size divided by that of its record and
+	// input: a call has the input twice, with quotes escaped, and what earlier records have.
 	wholeFactor = 8
 )
 
-// Append implements engine.Journal. Without an acknowledgement it repeats the
-// publish under the same id until ctx ends, ten seconds without a deadline.
+// Append implements engine.Journal. Until it gets an acknowledgement, it repeats the
+// publish under the same id, until ctx ends, or for ten seconds if ctx has no deadline.
 //
 // A sequence and ErrConflict are certain. After ErrFull, ErrTooLarge and
-// ErrUnavailable nothing was written. ErrUnknownOutcome, also after a cancelled
-// ctx, means that the event record may be stored.
+// ErrUnavailable nothing was written. ErrUnknownOutcome, which can also follow a
+// cancelled ctx, means that the event record may be stored.
 func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	if err := j.guard.checkWritable(); err != nil {
 		return 0, err
@@ -78,7 +77,7 @@ func (a *appending) checkArchived(ctx context.Context) error {
 	}
 	g := a.j.guard
 	if err := g.learnArchives(ctx); err != nil {
-		return a.newError(message.AsError("", err).Code, "it is not known whether the call was archived, nothing was written", "check that NATS runs with JetStream", err)
+		return a.newError(message.AsError("", err).Code, "nothing was written: it is not known whether the call was archived", "check that NATS runs with JetStream", err)
 	}
 	return g.archives.check(a.opName(), a.key)
 }
@@ -90,7 +89,7 @@ func isForNewCalls(f *toolcall.EventRecord, prev uint64) bool {
 
 const (
 	growHint    = "free disk space, or raise the stream's max_bytes or the server's store limit"
-	restartHint = "free disk space; an embedded server then restarts, restart any other yourself"
+	restartHint = "free disk space; an embedded server then restarts, restart any other server yourself"
 )
 
 // appending is one event record on its way to the stream.
@@ -98,12 +97,12 @@ type appending struct {
 	j      *Journal
 	record *toolcall.EventRecord
 	key    toolcall.Key
-	prev   uint64 // what the caller takes for the entity's last event record
+	prev   uint64 // the entity's last event record, as the caller believes
 	entity Entity
-	base   *toolcall.RecordBase  // on which it builds; nil: it has the whole call
-	read   *toolcall.EventRecord // what readers get of it
+	base   *toolcall.RecordBase  // that the record builds on; nil: it has the whole call
+	read   *toolcall.EventRecord // what readers decode it to
 	msg    *recordMsg
-	// unsure: no answer came to a publish. staged: nor to the batch that had it.
+	// unsure: a publish got no answer. staged: neither did the batch that had it.
 	unsure, staged bool
 }
 
@@ -111,7 +110,7 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	a := &appending{j: j, record: f, key: f.Key(), prev: prev}
 	subject, err := recordSubject(a.key, f.WorkQueue())
 	if err == nil && a.key.Space != j.space {
-		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + errtext.Quote(string(a.key.Space)) + ", this is the journal of " + string(j.space)}
+		err = &message.Error{Code: message.CodeInvalid, What: "it belongs to the space " + errtext.Quote(string(a.key.Space)) + ", but this is the journal of " + string(j.space)}
 	}
 	if err == nil && !isPlain(f.ID) {
 		err = &message.Error{Code: message.CodeInvalid, What: "its id " + errtext.Quote(f.ID) + " is not 1 to 64 of A-Z a-z 0-9 _ -"}
@@ -122,13 +121,13 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	if f.Call != nil && prev > 0 {
 		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, subject.entity(), prev))
 	}
-	body, read, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would end the entity
+	body, read, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would block its entity
 	if err != nil {
 		e := message.AsError("", err)
 		return nil, a.newError(e.Code, e.What, e.Hint, e.Err)
 	}
 	if most := j.store.nc.MaxPayload(); int64(len(body)+headerRoom) > most {
-		return nil, a.newError(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server takes %d less headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
+		return nil, a.newError(message.CodeTooLarge, fmt.Sprintf("the event record has %d bytes, the server accepts %d with headers", len(body), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
 	if err := a.checkShownWhole(len(body)); err != nil {
 		return nil, err
@@ -140,8 +139,8 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	return a, nil
 }
 
-// checkShownWhole refuses a call that cannot be sent whole: to the approver, or as a task.
-// stored is the size of its record.
+// checkShownWhole refuses a call that is too large to be sent whole to an approver or as a
+// task. stored is the size of its record.
 func (a *appending) checkShownWhole(stored int) error {
 	most := a.j.store.nc.MaxPayload()
 	c := a.record.Call
@@ -153,13 +152,13 @@ func (a *appending) checkShownWhole(stored int) error {
 		return a.newError(message.CodeInvalid, "the event record has no JSON form", "use valid UTF-8 and finite numbers", err)
 	}
 	if int64(len(whole)+headerRoom) > most {
-		return a.newError(message.CodeTooLarge, fmt.Sprintf("the whole call has %d bytes, the server takes %d less headers", len(whole), most), "use a smaller input or result, or raise the server's max_payload", nil)
+		return a.newError(message.CodeTooLarge, fmt.Sprintf("the whole call has %d bytes, the server accepts %d with headers", len(whole), most), "use a smaller input or result, or raise the server's max_payload", nil)
 	}
 	return nil
 }
 
-// baseBefore is the record before as a base; nil if it cannot be read: the new one then
-// has the whole call.
+// baseBefore returns the record at prev as a base, or nil if it cannot be read: the new
+// record then has the whole call.
 func (j *Journal) baseBefore(ctx context.Context, entity Entity, prev uint64) *toolcall.RecordBase {
 	base, err := j.codec.baseAt(ctx, entity, prev, prev, -1)
 	if err != nil {
@@ -231,8 +230,8 @@ func (a *appending) attemptOnce(caller context.Context) (uint64, error) {
 	return ack.Seq, nil
 }
 
-// storing knows whether the server stores what it takes. One whose disk fails goes on
-// answering about the stream, and no answer tells what is wrong.
+// storing tracks whether the server stores what it accepts. A server whose disk fails keeps
+// answering requests about the stream, and no answer reveals the failure.
 type storing struct {
 	failed atomic.Pointer[storeFailure] // nil: the last record was stored
 	last   atomic.Uint64                // the highest sequence that it acknowledged
@@ -248,11 +247,11 @@ type storeFailure struct {
 	err error
 }
 
-// failureCounts is how long a failure counts: only the next write can tell whether the
-// server stores again, so that some must be let in.
+// failureCounts is how long a failure counts: only the next write can show whether the
+// server stores again, so some writes must be let through.
 const failureCounts = 10 * time.Second
 
-// noteResult takes the result of an attempt that was not given up.
+// noteResult notes the result of an attempt that the caller did not cancel.
 func (s *storing) noteResult(err error) {
 	var api *jetstream.APIError
 	switch {
@@ -264,13 +263,13 @@ func (s *storing) noteResult(err error) {
 	}
 }
 
-// check is why the server probably stores nothing now.
+// check returns why the server probably stores nothing now.
 func (s *storing) check() error {
 	f := s.failed.Load()
 	if f == nil || time.Since(f.at) > failureCounts {
 		return nil
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "NATS answers, and did not store the last record", Hint: "check the disks of the servers that hold the journal, and restart one whose disk was full", Err: f.err}
+	return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "NATS answers but did not store the last record", Hint: "check the disks of the servers that hold the journal, and restart one whose disk was full", Err: f.err}
 }
 
 var (
@@ -280,9 +279,9 @@ var (
 	errUnsynced    = toolcall.ErrUnsynced
 )
 
-// settleRecord ensures that a record of a batch without an answer is on the disk. The server
-// shows a batch before it syncs it, and stores nothing more if that fails: so a later
-// record that is stored proves it.
+// settleRecord makes sure that a record of a batch without an answer is on disk. The server
+// shows a batch before it syncs it, and stores nothing more if the sync fails: a later
+// stored record therefore proves the sync.
 func (a *appending) settleRecord(ctx context.Context, seq uint64) error {
 	switch {
 	case !a.staged, a.j.storing.last.Load() > seq:
@@ -300,8 +299,8 @@ func (a *appending) settleRecord(ctx context.Context, seq uint64) error {
 	return nil
 }
 
-// verifyDuplicate finds where this event record is stored, whose id the server has. The server
-// looks at the id before it compares, so that the record may be void.
+// verifyDuplicate finds where this event record, whose id the server has, is stored. The
+// server checks the id before it compares sequences, so the record may be void.
 func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) (uint64, error) {
 	t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID)
 	switch {
@@ -314,8 +313,8 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) (uint64, er
 	if err == nil {
 		m, err = a.j.store.getSeq(ctx, seq)
 	}
-	if err != nil { // no error of the publish, whose outcome stays unknown
-		return 0, errors.New("the record with this id was not read: " + err.Error())
+	if err != nil { // not wrapped: this is no error of the publish, whose outcome stays unknown
+		return 0, errors.New("the record with this id could not be read: " + err.Error())
 	}
 	if r := a.j.codec.decode(ctx, m); m.seq > a.prev && (isBaseUnread(r) || r.Record != nil && r.Record.ID == a.record.ID && r.Key == a.key) {
 		return 0, errForgets(m)
@@ -344,7 +343,7 @@ func withDefault(ctx context.Context, d time.Duration) (context.Context, context
 	return context.WithTimeout(ctx, d)
 }
 
-// sleepFor reports whether ctx is still alive after d.
+// sleepFor waits for d and reports whether ctx is still alive.
 func sleepFor(ctx context.Context, d time.Duration) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -356,7 +355,7 @@ func sleepFor(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// verdict says what follows a failed attempt.
+// verdict is what to do after a failed attempt.
 type verdict struct {
 	final bool
 	seq   uint64
@@ -389,7 +388,7 @@ func (a *appending) judgeError(ctx context.Context, err error) verdict {
 		}
 		return final(message.CodeUnavailable, "nothing was written: the stream refused the event record", "check the stream and the server's log")
 	case errors.Is(err, nats.ErrMaxPayload):
-		return final(message.CodeTooLarge, "the event record is larger than the server's max_payload", "use a smaller input or result, or raise it")
+		return final(message.CodeTooLarge, "the event record is larger than the server's max_payload", "use a smaller input or result, or raise max_payload")
 	case errors.Is(err, errOtherStream):
 		return verdict{final: true, err: a.newError(message.CodeForeignStream, "another stream receives this space's subjects", "remove those subjects from it", err)}
 	case errors.Is(err, errIDTaken):
@@ -397,7 +396,7 @@ func (a *appending) judgeError(ctx context.Context, err error) verdict {
 	case errors.Is(err, message.ErrDamaged):
 		return verdict{final: true, err: err}
 	case errors.Is(err, errUnsynced):
-		return verdict{final: true, err: a.newError(message.CodeUnknownOutcome, "a power loss can still undo it", "read the entity's last event record and compare its id", err)}
+		return verdict{final: true, err: a.newError(message.CodeUnknownOutcome, "a power loss can still undo the write", "read the entity's last event record and compare its id", err)}
 	case errors.Is(err, errNotSent):
 		return final(message.CodeUnavailable, "nothing was written: the connection is closed or the deadline passed", "try again")
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrReconnectBufExceeded), errors.Is(err, errWaited):
@@ -408,15 +407,15 @@ func (a *appending) judgeError(ctx context.Context, err error) verdict {
 }
 
 // judgeSilence judges a publish without an answer. A store that stopped writing
-// never answers, and what is not in it now is never written, except for a batch,
-// which it may complete when it restarts, and a record that it wrote and did not sync.
+// never answers and never writes anything more, except for a batch, which it may
+// complete when it restarts, and a record that it wrote but did not sync.
 func (a *appending) judgeSilence(ctx context.Context) verdict {
 	broken := a.j.guard.whyBroken()
 	if broken == nil {
 		return verdict{wait: true}
 	}
 	if a.staged || a.j.guard.isUnsynced() {
-		return verdict{final: true, err: a.newError(message.CodeUnknownOutcome, "the store cannot write any more", restartHint, broken)}
+		return verdict{final: true, err: a.newError(message.CodeUnknownOutcome, "the store can no longer write", restartHint, broken)}
 	}
 	switch t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID); {
 	case err != nil:
@@ -424,13 +423,13 @@ func (a *appending) judgeSilence(ctx context.Context) verdict {
 	case t.own != 0:
 		return verdict{final: true, seq: t.own}
 	}
-	return verdict{final: true, err: a.newError(message.CodeFull, "nothing was written: the store cannot write any more", restartHint, broken)}
+	return verdict{final: true, err: a.newError(message.CodeFull, "nothing was written: the store can no longer write", restartHint, broken)}
 }
 
-// resolveConflict reads, after a lost compare-and-swap, what follows the predecessor: this
-// event record (its acknowledgement was lost), another one (a conflict), or
-// messages that no engine wrote. It writes behind those, so that they cannot block
-// a call.
+// resolveConflict reads, after a failed compare-and-swap, what follows the predecessor: this
+// event record (its acknowledgement was lost), another one (a conflict), or only
+// messages that no engine wrote. The next attempt writes after those, so they cannot
+// block a call.
 func (a *appending) resolveConflict(ctx context.Context, cause error) verdict {
 	t, err := a.j.readTail(ctx, a.entity, a.prev, a.record.ID)
 	switch {
@@ -442,7 +441,7 @@ func (a *appending) resolveConflict(ctx context.Context, cause error) verdict {
 		}
 		return verdict{final: true, seq: t.own}
 	case t.other == 0 && isInPipeline(cause):
-		return verdict{wait: true} // a write on its way, which may never be stored: the server may lead no quorum
+		return verdict{wait: true} // a write is in flight that may never be stored: the server may have no quorum
 	case t.other == 0 && t.foreign != 0:
 		a.msg.setPredecessor(a.j.codec.keys, t.foreign)
 		return verdict{}
@@ -459,12 +458,12 @@ func (a *appending) resolveConflict(ctx context.Context, cause error) verdict {
 // Write is one event record on its way to the stream.
 type Write struct {
 	// Entity is the entity of the event record. A batch must not have two writes
-	// of one entity: the server's compare-and-swap ignores the rest of the batch.
+	// to one entity: the server's compare-and-swap ignores the rest of the batch.
 	Entity Entity
-	// Msg carries the compare-and-swap and the message id in its headers. The
+	// Msg has the compare-and-swap and the message id in its headers. The
 	// caller owns it again when Publish returns.
 	Msg *nats.Msg
-	// Again: an earlier attempt may have stored it, so a batch would be refused.
+	// Again means that an earlier attempt may have stored it, so a batch would be refused.
 	Again bool
 }
 
@@ -475,17 +474,17 @@ type Ack struct {
 	Duplicate bool // a message with this id was stored before, at Seq
 }
 
-// Publisher stores writes, one by one or in batches. Publish may be called from
-// many goroutines and returns when the write is stored. After a
-// *jetstream.APIError nothing was stored; any other error leaves that open.
+// Publisher stores writes, one by one or in batches. Publish is safe for concurrent
+// use and returns when the write is stored. After a *jetstream.APIError nothing was
+// stored; after any other error the write may be stored.
 type Publisher interface {
 	Publish(ctx context.Context, w Write) (Ack, error)
 }
 
-// Direct is the Publisher that sends each write in its own request.
+// Direct is a Publisher that sends each write in its own request.
 type Direct struct{ nc *nats.Conn }
 
-// NewDirect publishes on nc.
+// NewDirect returns a Direct that publishes on nc.
 func NewDirect(nc *nats.Conn) Direct { return Direct{nc} }
 
 // Publish implements Publisher.

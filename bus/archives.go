@@ -20,8 +20,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// archives are what the ledger announced as archived. They refuse the ids of archived
-// calls and read their records.
+// archives has the archives that the ledger announced. It refuses the ids of archived
+// calls and reads their records.
 //
 // Invariant: an archive is in list before the first of its records is deleted.
 type archives struct {
@@ -32,9 +32,9 @@ type archives struct {
 	mu      sync.RWMutex // guards all below
 	list    []*archived
 	missing ranges // sequences of archives and losses
-	losses  int    // that are in missing
-	within  int    // archives that are in missing
-	settled int    // the journal has no record of so many archives
+	losses  int    // how many losses missing includes
+	within  int    // how many archives missing includes
+	settled int    // how many archives have no record left in the journal
 }
 
 // archived is one announced archive.
@@ -44,14 +44,14 @@ type archived struct {
 	unread error
 
 	mu     sync.Mutex // guards all below
-	proved bool       // the file has the signed hash
+	proved bool       // the file was found to have the signed hash
 	chunk  archive.Chunk
 	last   []proof.Record // of chunk
 }
 
 var errNoStore = errors.New("no folder for archives is configured")
 
-// update learns of new archives, and reads the indexes that it could not read before.
+// update adds new archives, and reads indexes that could not be read before.
 func (a *archives) update(ctx context.Context, k checkpoints, last newest) error {
 	a.loading.Lock()
 	defer a.loading.Unlock()
@@ -70,7 +70,7 @@ func (a *archives) update(ctx context.Context, k checkpoints, last newest) error
 		if x.index != nil || a.store == nil {
 			continue
 		}
-		if i < len(known) { // others may read it now
+		if i < len(known) { // others may be reading the old one
 			x = &archived{Archive: x.Archive}
 			list[i] = x
 		}
@@ -82,7 +82,7 @@ func (a *archives) update(ctx context.Context, k checkpoints, last newest) error
 	return nil
 }
 
-// hasAny reports whether an archive was announced, or whether the store has files.
+// hasAny reports whether an archive was announced, or the store has files.
 func (a *archives) hasAny(ctx context.Context) (bool, error) {
 	if len(a.allArchives()) > 0 || a.store == nil {
 		return len(a.allArchives()) > 0, nil
@@ -97,7 +97,7 @@ func (a *archives) allArchives() []*archived {
 	return slices.Clone(a.list)
 }
 
-// withLosses are the sequences that may have no record.
+// withLosses returns the sequences that may have no record, because of archives or losses.
 func (a *archives) withLosses(losses []proof.Loss) ranges {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -141,7 +141,7 @@ func (a *archives) readIndex(ctx context.Context, x *archived) (*archive.Index, 
 	return archive.ReadIndex(b, a.space)
 }
 
-var errChanged = errors.New("it is not the signed file")
+var errChanged = errors.New("it differs from the signed file")
 
 func (a *archives) readAll(ctx context.Context, name string, want proof.Sum) ([]byte, error) {
 	f, err := a.store.Open(ctx, name)
@@ -156,7 +156,7 @@ func (a *archives) readAll(ctx context.Context, name string, want proof.Sum) ([]
 	return b, err
 }
 
-// check refuses the ids of an archived call or reply: nil for all others.
+// check returns an error if the call or reply was archived.
 func (a *archives) check(op string, key toolcall.Key) error {
 	if key.Reply == "" {
 		return nil
@@ -188,7 +188,7 @@ func (a *archives) check(op string, key toolcall.Key) error {
 }
 
 func (a *archives) unreadError(op string, x *archived) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: fmt.Sprintf("the index of archive %d is not readable, so that it is not known whether the call was archived", x.Number),
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: fmt.Sprintf("the index of archive %d is not readable, so it is not known whether the call was archived", x.Number),
 		Hint: "put the file " + x.Name + archive.IndexSuffix + " back into the folder of archives", Err: x.unread}
 }
 
@@ -225,7 +225,7 @@ func storedRecord(r proof.Record) stored {
 	return stored{subject: r.Subject, seq: r.Seq, time: r.Time, header: nats.Header(r.Header), data: r.Body()}
 }
 
-// get reads one archived record; errNone: no archive that can be read has it.
+// get reads one archived record. It returns errNone if no readable archive has the record.
 func (a *archives) get(ctx context.Context, seq uint64) (stored, error) {
 	found, err := a.recordsBetween(ctx, seq-1, seq, 1)
 	if err == nil && len(found) == 0 {
@@ -237,8 +237,8 @@ func (a *archives) get(ctx context.Context, seq uint64) (stored, error) {
 	return found[0], nil
 }
 
-// recordsBetween reads up to limit archived records after a sequence, in order. It leaves out
-// archives whose files are missing.
+// recordsBetween reads up to limit archived records after a sequence and up to another, in
+// order. It skips archives whose files are missing.
 func (a *archives) recordsBetween(ctx context.Context, after, through uint64, limit int) ([]stored, error) {
 	var out []stored
 	for _, x := range a.allArchives() {
@@ -269,11 +269,11 @@ func (a *archives) recordsBetween(ctx context.Context, after, through uint64, li
 	return out[:min(len(out), limit)], nil
 }
 
-// isAbsent reports whether an archive cannot be read because its file is elsewhere.
+// isAbsent reports whether an archive cannot be read because its file is stored elsewhere.
 func isAbsent(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoStore) }
 
-// readChunk reads some records of an archive, whose file is compared with the signed hash
-// first.
+// readChunk reads some records of an archive. It first compares the file with the signed
+// hash.
 func (a *archives) readChunk(ctx context.Context, x *archived, c archive.Chunk) ([]proof.Record, error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -287,7 +287,7 @@ func (a *archives) readChunk(ctx context.Context, x *archived, c archive.Chunk) 
 	defer func() { _ = f.Close() }() // it was only read
 	if !x.proved {
 		if err := checkSum(f, x.File); err != nil {
-			return nil, &message.Error{Code: message.CodeDamaged, Op: "read archive", What: "the file " + x.Name + archive.FileSuffix + " differs from what was signed", Hint: "put a copy of the true file back; without the file, its records are still proved, and not shown", Err: err}
+			return nil, &message.Error{Code: message.CodeDamaged, Op: "read archive", What: "the file " + x.Name + archive.FileSuffix + " differs from what was signed", Hint: "put the original file back; without it, its records can still be proved but not shown", Err: err}
 		}
 		x.proved = true
 	}
@@ -308,8 +308,8 @@ func checkSum(f io.ReaderAt, want proof.Sum) error {
 	return err
 }
 
-// merge adds archived records to those that the journal has after a sequence, in order;
-// both lists are complete up to through.
+// merge adds archived records to the records that the journal has after a sequence, in order.
+// Both are complete up to through.
 func (a *archives) merge(ctx context.Context, entity Entity, found []stored, after, through uint64, limit int) ([]stored, uint64, error) {
 	var more []stored
 	var err error
@@ -329,7 +329,7 @@ func (a *archives) merge(ctx context.Context, entity Entity, found []stored, aft
 	}
 	all := append(slices.Clone(found), more...)
 	slices.SortStableFunc(all, bySeq)
-	all = slices.CompactFunc(all, func(a, b stored) bool { return a.seq == b.seq }) // the journal's own comes first
+	all = slices.CompactFunc(all, func(a, b stored) bool { return a.seq == b.seq }) // keeps the journal's own record
 	all = slices.DeleteFunc(all, func(m stored) bool { return m.seq > through })
 	if len(all) > limit {
 		all = all[:limit]
@@ -343,9 +343,9 @@ func (a *archives) has(seq uint64) bool {
 	return slices.ContainsFunc(a.allArchives(), func(x *archived) bool { return ranges(x.Gone).has(seq, seq) })
 }
 
-// isLeftOver reports whether an archive has a record that the journal still has.
+// isLeftOver reports whether the record at seq was archived but is still in the journal.
 //
-// Invariant: no such record says where its entity stands: those behind it may be deleted.
+// Invariant: such a record never counts as its entity's state: later ones may be deleted.
 func (a *archives) isLeftOver(seq uint64) bool {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
@@ -355,12 +355,12 @@ func (a *archives) isLeftOver(seq uint64) bool {
 	return slices.ContainsFunc(a.list, func(x *archived) bool { return ranges(x.Gone).has(seq, seq) })
 }
 
-// hasMore reports whether records of an entity may be archived besides those found.
+// hasMore reports whether an entity may have archived records in addition to those found.
 func (a *archives) hasMore(found []stored) bool {
 	return len(found) == 0 || onlyHeader(found[0].header, headerPrev) != "0" || a.isLeftOver(found[0].seq)
 }
 
-// firstSequence is the first archived sequence; 0: there is none.
+// firstSequence returns the first archived sequence, or 0.
 func (a *archives) firstSequence() uint64 {
 	a.mu.RLock()
 	defer a.mu.RUnlock()

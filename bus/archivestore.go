@@ -22,13 +22,13 @@ import (
 
 // ArchiveStore keeps the files of archives.
 type ArchiveStore interface {
-	// Put stores what write writes under a new name. It is durable when Put returns.
+	// Put stores the output of write under a new name. It is durable when Put returns.
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
-	// Files are the names of all files that it keeps, unfinished ones included.
+	// Files returns the names of all stored files, including unfinished ones.
 	Files(ctx context.Context) ([]string, error)
 	// Remove removes a file.
 	Remove(ctx context.Context, name string) error
-	// Open opens a file; fs.ErrNotExist: it is not there.
+	// Open opens a file. It returns fs.ErrNotExist if there is none.
 	Open(ctx context.Context, name string) (ArchiveFile, error)
 }
 
@@ -38,7 +38,7 @@ type ArchiveFile interface {
 	io.Closer
 }
 
-// ArchiveFolder keeps archives in a folder, which is made when it is needed.
+// ArchiveFolder keeps archives in a folder, which it creates when needed.
 type ArchiveFolder string
 
 // Put implements ArchiveStore.
@@ -77,7 +77,7 @@ func (d ArchiveFolder) Open(_ context.Context, name string) (ArchiveFile, error)
 	return f, nil
 }
 
-// summed writes on and adds up what was written.
+// summed is a writer that also computes the hash and the size of its input.
 type summed struct {
 	w   io.Writer
 	sum hash.Hash
@@ -147,7 +147,7 @@ func hashesOf(space toolcall.SpaceID, subject string) []uint64 {
 	return out
 }
 
-// eachOf reads exactly the records of some ranges, in order.
+// eachOf visits exactly the records of some ranges, in order.
 func (l *Ledger) eachOf(ctx context.Context, gone []proof.Range, visit func(stored) error) error {
 	next := gone[0].From
 	for len(gone) > 0 {

@@ -17,10 +17,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// AuditOf says which stream an auditor reads.
+// AuditOf is the stream that an auditor reads.
 type AuditOf string
 
-// What can be read.
+// The streams that can be read.
 const (
 	AuditJournal     AuditOf = "journal"     // event records and events
 	AuditCheckpoints AuditOf = "checkpoints" // the ledger
@@ -31,19 +31,19 @@ type RecordsRequest struct {
 	V     int     `json:"v,omitzero"`
 	Of    AuditOf `json:"of,omitzero"`    // default: journal
 	After uint64  `json:"after,omitzero"` // only records after this sequence
-	// Of the journal, with all three set: only the event records of this call.
+	// With all three set, only the event records of this call; only of the journal.
 	Session message.SessionID `json:"session_id,omitzero"`
 	Reply   message.ReplyID   `json:"reply_id,omitzero"`
 	Call    message.CallID    `json:"tool_call_id,omitzero"`
 	Limit   int               `json:"limit,omitzero"` // default and maximum 1000; fewer come if they are large
 }
 
-// RecordsReply has records in their order.
+// RecordsReply has records in order.
 type RecordsReply struct {
 	First   uint64         `json:"first_seq"` // the first sequence that is still there
-	Last    uint64         `json:"last_seq"`  // the last that was given out
+	Last    uint64         `json:"last_seq"`  // the last sequence of the stream
 	Records []proof.Record `json:"records"`
-	Next    uint64         `json:"next"` // go on after this sequence; nothing more is there when it has reached last_seq
+	Next    uint64         `json:"next"` // continue after this sequence, unless it has reached last_seq
 }
 
 // CheckpointRequest asks an engine to sign everything that is not signed.
@@ -51,18 +51,18 @@ type CheckpointRequest struct {
 	V int `json:"v,omitzero"`
 }
 
-// CheckpointReply has the last checkpoint; none in an empty journal.
+// CheckpointReply has the last checkpoint, unless the journal is empty.
 type CheckpointReply struct {
 	Checkpoint *proof.Checkpoint `json:"checkpoint,omitzero"`
 }
 
-// Records returns stored messages whole; see [RedactRecord]. Each record of the
+// Records returns stored messages unredacted; see [RedactRecord]. Each record of the
 // journal says whether this space's engines accept it.
 func (l *Ledger) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	return l.recordsWithin(ctx, r, math.MaxInt)
 }
 
-// recordsWithin limits the bodies to room bytes, or one record.
+// recordsWithin is Records with bodies of at most room bytes, but at least one record.
 func (l *Ledger) recordsWithin(ctx context.Context, r RecordsRequest, room int) (RecordsReply, error) {
 	from := l.j.store
 	switch r.Of {
@@ -116,7 +116,7 @@ func (l *Ledger) recordsWithin(ctx context.Context, r RecordsRequest, room int) 
 	}
 	out.Records = make([]proof.Record, len(found))
 	workers := 1
-	if l.o.Existing { // no engine needs the other processors
+	if l.o.Existing { // this process runs no engine that needs the other processors
 		workers = runtime.GOMAXPROCS(0)
 	}
 	part := (len(found) + workers - 1) / workers
@@ -136,7 +136,7 @@ func (l *Ledger) recordsWithin(ctx context.Context, r RecordsRequest, room int) 
 	return out, nil
 }
 
-// toProofRecord fails if what the record builds on could not be read: nothing could be shown.
+// toProofRecord fails if the record's base could not be read: then nothing could be shown.
 func (c codec) toProofRecord(ctx context.Context, m stored) (proof.Record, error) {
 	r := proof.Record{Seq: m.seq, Time: m.time, Subject: m.subject, Header: provedHeader(m.header)}
 	r.SetBody(m.data)
@@ -147,7 +147,7 @@ func (c codec) toProofRecord(ctx context.Context, m stored) (proof.Record, error
 		switch {
 		case errors.Is(err, errBaseUnread):
 			return r, err
-		case errors.Is(err, errUnreadable): // a newer engine's
+		case errors.Is(err, errUnreadable): // a newer engine wrote it
 			err = nil
 		}
 	}
@@ -158,7 +158,7 @@ func (c codec) toProofRecord(ctx context.Context, m stored) (proof.Record, error
 }
 
 // checkStored verifies that an engine wrote an event record. It expands the record only if
-// something of it has to be redacted.
+// some of it has to be redacted.
 func (c codec) checkStored(ctx context.Context, s Subject, m stored, r *proof.Record) error {
 	if err := c.checkMAC(s, m); err != nil {
 		return err
@@ -183,14 +183,14 @@ func (s *Service) ownLedger() (*Ledger, error) {
 	return s.o.Ledger, nil
 }
 
-// auditRecords sends stored records without what rules redact; the hash of the
-// whole body stands for it.
+// auditRecords sends stored records without the values that rules redact, and with the
+// hash of the whole body.
 func (s *Service) auditRecords(ctx context.Context, _ caller, r RecordsRequest, m *nats.Msg) error {
 	l, err := s.ownLedger()
 	if err != nil {
 		return err
 	}
-	for room := s.maxReply() / 2; ; room /= 2 { // JSON in JSON takes more room than it has
+	for room := s.maxReply() / 2; ; room /= 2 { // JSON inside a JSON string grows
 		rep, err := l.recordsWithin(ctx, r, room)
 		if err != nil {
 			return err
@@ -217,7 +217,7 @@ func (s *Service) auditCheckpoint(ctx context.Context, _ caller, _ CheckpointReq
 }
 
 // Records reads stored messages through an engine, which redacts them. Only an
-// auditor can.
+// auditor can call it.
 func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, error) {
 	rep, err := opRecords.Call(ctx, c, r)
 	for i := range rep.Records {
@@ -227,7 +227,7 @@ func (c *Client) Records(ctx context.Context, r RecordsRequest) (RecordsReply, e
 }
 
 // Checkpoint asks an engine to sign what is not signed yet: see
-// [Ledger.Checkpoint]. Only an auditor can.
+// [Ledger.Checkpoint]. Only an auditor can call it.
 func (c *Client) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
 	rep, err := opCheckpoint.Call(ctx, c, CheckpointRequest{V: 1})
 	return rep.Checkpoint, err
@@ -238,13 +238,13 @@ func (c *Client) checkpoint(ctx context.Context, r CheckpointRequest) (Checkpoin
 	return rep, err
 }
 
-// Auditing reads stored records: a [Ledger], or a [Client] of an auditor.
+// Auditing reads stored records. A [Ledger] and an auditor's [Client] implement it.
 type Auditing interface {
 	Records(ctx context.Context, r RecordsRequest) (RecordsReply, error)
 }
 
-// Walk yields the records after one sequence and up to another in order, reading a page at
-// a time. It ends with the first error.
+// Walk yields, in order, the records after one sequence and up to another. It reads a page
+// at a time and ends at the first error.
 func Walk(ctx context.Context, a Auditing, of AuditOf, after, through uint64) iter.Seq2[proof.Record, error] {
 	return func(yield func(proof.Record, error) bool) {
 		for after := after; after < through; {
@@ -268,7 +268,7 @@ func Walk(ctx context.Context, a Auditing, of AuditOf, after, through uint64) it
 	}
 }
 
-// Bodies yields the bodies of records, which verify checkpoints.
+// Bodies yields the bodies of records, such as checkpoints to verify.
 func Bodies(records iter.Seq2[proof.Record, error]) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		for r, err := range records {
@@ -279,8 +279,8 @@ func Bodies(records iter.Seq2[proof.Record, error]) iter.Seq2[[]byte, error] {
 	}
 }
 
-// CallRecords reads the stored event records of one call, oldest first, and skips
-// what no engine wrote and void records.
+// CallRecords reads the stored event records of one call, oldest first. It skips void
+// records and messages that no engine wrote.
 func CallRecords(ctx context.Context, a Auditing, key toolcall.Key) ([]proof.Record, error) {
 	var out []proof.Record
 	var so succession
@@ -310,8 +310,8 @@ func CallRecords(ctx context.Context, a Auditing, key toolcall.Key) ([]proof.Rec
 	return out, nil
 }
 
-// Covering reads the checkpoints that cover these sequences, in order, and skips
-// uncovered sequences.
+// Covering reads the checkpoints that cover these sequences, in order. It skips sequences
+// that no checkpoint covers.
 func Covering(ctx context.Context, a Auditing, seqs []uint64) ([]proof.Sealed, error) {
 	var out []proof.Sealed
 	end, err := a.Records(ctx, RecordsRequest{V: 1, Of: AuditCheckpoints, Limit: 1})
@@ -333,7 +333,7 @@ func Covering(ctx context.Context, a Auditing, seqs []uint64) ([]proof.Sealed, e
 	return out, nil
 }
 
-// coveringOne finds the checkpoint that covers seq by halving: later checkpoints
+// coveringOne finds the checkpoint that covers seq by binary search: later checkpoints
 // cover later sequences.
 func coveringOne(ctx context.Context, a Auditing, seq, first, last uint64) (*proof.Sealed, error) {
 	for low, high := max(1, first), last; low <= high; {
@@ -342,7 +342,7 @@ func coveringOne(ctx context.Context, a Auditing, seq, first, last uint64) (*pro
 		switch {
 		case err != nil:
 			return nil, err
-		case s == nil, s.Checkpoint.From > seq: // s nil: only rubbish from there on
+		case s == nil, s.Checkpoint.From > seq: // s nil: no checkpoint from there on
 			high = middle - 1
 		case s.Checkpoint.To < seq:
 			low = at + 1
@@ -368,7 +368,7 @@ func checkpointFrom(ctx context.Context, a Auditing, from, through uint64) (uint
 	return 0, nil, nil
 }
 
-// RedactRecord removes from a record what the engine that wrote it marked as
+// RedactRecord removes from a record the values that the engine that wrote it marked as
 // hidden: see [proof.Record.Redact].
 func RedactRecord(r *proof.Record) {
 	r.Entity = EntityIn(r.Subject)

@@ -29,46 +29,46 @@ import (
 
 const (
 	backupChunk = 128 << 10
-	// backupSilence is how long a server may pause within a copy.
+	// backupSilence is how long a server may pause while it sends a copy.
 	backupSilence = time.Minute
 )
 
-// A copy of a stream has the description and the content in two files of the same name.
+// A copy of a stream consists of two files with the same base name.
 const (
 	descriptionSuffix = ".json"
 	contentSuffix     = ".snapshot"
 )
 
-// copied describes a copied stream: what the server said of it, word for word.
+// copied describes a copied stream in the server's own words.
 type copied struct {
 	Config message.RawJSON     `json:"config"`
 	State  message.RawJSON     `json:"state"`
 	Error  *jetstream.APIError `json:"error,omitzero"`
-	// SHA256 of the content; "": the copy was made before there was one.
+	// SHA256 of the content; "" in a copy that an older release made.
 	SHA256 string `json:"sha256,omitzero"`
 }
 
-// extent is what the state of a stream says of its messages.
+// extent is the part of a stream's state that counts its messages.
 type extent struct {
 	Messages uint64 `json:"messages"`
 	First    uint64 `json:"first_seq"`
 	Last     uint64 `json:"last_seq"`
 }
 
-// Copied is what a backup has.
+// Copied lists the content of a backup.
 type Copied struct {
 	Streams  []string `json:"streams"`
 	Archives []string `json:"archives,omitzero"`
-	// Missing are files of archives that are elsewhere: the copy proves their records, and
-	// does not have them.
+	// Missing are files of archives that are stored elsewhere: the copy can prove their
+	// records but does not contain them.
 	Missing []string `json:"missing,omitzero"`
 }
 
-// BackUp copies every stream of a space, and what is announced of its archives, into a
-// folder, which must be empty or absent. Engines can run meanwhile: checkpoints are copied
-// before the journal, so that the copy has every record that they sign, and buckets after
-// it, so that the copy has every dead letter of a delivery that the journal counts as
-// settled. The keys are those that signed the checkpoints.
+// BackUp copies every stream of a space, and the archives that its checkpoints announce,
+// into a folder, which must be empty or absent. Engines can run meanwhile: checkpoints are
+// copied before the journal, so that the copy has every record that they sign, and buckets
+// after it, so that the copy has the dead letter of every delivery that the journal counts
+// as settled. keys are the keys that signed the checkpoints.
 func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, folder string, archives ArchiveStore) (Copied, error) {
 	const op = "back up"
 	var out Copied
@@ -91,14 +91,14 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 	for _, info := range infos {
 		name := info.Config.Name
 		if err := backUpStream(ctx, nc, name, filepath.Join(folder, name)); err != nil {
-			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is not complete", Hint: "remove the folder, and try again", Err: err}
+			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
 		}
 		out.Streams = append(out.Streams, name)
 	}
 	return out, nil
 }
 
-// copyRank orders the streams of a copy.
+// copyRank returns a stream's place in the order of copying.
 func copyRank(space toolcall.SpaceID, name string) int {
 	return slices.Index([]string{LedgerName(space), StreamName(space), name}, name)
 }
@@ -131,10 +131,10 @@ func backUpStream(ctx context.Context, nc *nats.Conn, name, path string) (err er
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path+descriptionSuffix, text, 0o600) // its presence says that the content is whole
+	return os.WriteFile(path+descriptionSuffix, text, 0o600) // written last: its presence means that the content is complete
 }
 
-// receiveChunks writes what comes until the empty message that ends a copy.
+// receiveChunks writes the received chunks, up to the empty message that ends a copy.
 func receiveChunks(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, w io.Writer) error {
 	for index := 1; ; index++ {
 		one, cancel := context.WithTimeout(ctx, backupSilence)
@@ -163,8 +163,8 @@ func receiveChunks(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, w
 	}
 }
 
-// checkChunk compares a chunk with the size and the number in its reply subject, which
-// only the last one can lack: it is smaller than the others.
+// checkChunk compares a chunk with the size and the number in its reply subject. Only the
+// last chunk, which is smaller than the others, can have no reply subject.
 func checkChunk(m *nats.Msg, index int) error {
 	if m.Reply == "" && len(m.Data) < backupChunk {
 		return nil
@@ -184,7 +184,7 @@ func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (
 		return about, "", err
 	}
 	if len(m.Data) == 0 {
-		return about, "", nil // a chunk was taken
+		return about, "", nil // a chunk was accepted
 	}
 	var reply struct {
 		copied
@@ -199,10 +199,10 @@ func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (
 	return reply.copied, reply.Deliver, nil
 }
 
-// Restore makes the streams of a space from a folder that BackUp wrote, on servers that
-// have none of them, after the files of archives. They get three replicas on a cluster, else
-// one. What came after the backup is not known, so that engines refuse the journal until
-// an operator has accepted that loss.
+// Restore creates the streams of a space from a folder that BackUp wrote, on servers that
+// have none of them. It restores the files of archives first. The streams get three replicas
+// on a cluster, else one. Records written after the backup are missing, so engines refuse
+// the journal until an operator has accepted that loss.
 func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives ArchiveStore) (Copied, error) {
 	const op = "restore"
 	var out Copied
@@ -222,10 +222,10 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 			continue
 		}
 		if err != nil {
-			return out, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder has no whole copy of the stream " + name, Hint: "check the folder and the space", Err: err}
+			return out, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder has no complete copy of the stream " + name, Hint: "check the folder and the space", Err: err}
 		}
 		if err := checkContent(path+contentSuffix, about); err != nil {
-			return out, &message.Error{Code: message.CodeDamaged, Op: op, What: "the copy of the stream " + name + " is not the one that was made", Hint: "use another backup", Err: err}
+			return out, &message.Error{Code: message.CodeDamaged, Op: op, What: "the copy of the stream " + name + " was changed after the backup", Hint: "use another backup", Err: err}
 		}
 		meta := map[string]any{}
 		if name == StreamName(space) {
@@ -258,12 +258,12 @@ func checkContent(path string, about []byte) error {
 		return err
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); d.SHA256 != "" && got != d.SHA256 {
-		return fmt.Errorf("its SHA-256 is %s, and the description says %s", got, d.SHA256)
+		return fmt.Errorf("its SHA-256 is %s, but the description says %s", got, d.SHA256)
 	}
 	return nil
 }
 
-// checkNothingThere refuses servers that have any stream of a space, before one is made.
+// checkNothingThere refuses servers that already have a stream of the space.
 func checkNothingThere(ctx context.Context, nc *nats.Conn, op string, space toolcall.SpaceID) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -272,7 +272,7 @@ func checkNothingThere(ctx context.Context, nc *nats.Conn, op string, space tool
 	for _, name := range spaceStreams(space) {
 		switch _, err := js.Stream(ctx, name); {
 		case err == nil:
-			return &message.Error{Code: message.CodeConflict, Op: op, What: "the servers have the stream " + name, Hint: "restore onto servers that have no streams of this space"}
+			return &message.Error{Code: message.CodeConflict, Op: op, What: "the servers already have the stream " + name, Hint: "restore onto servers that have no streams of this space"}
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return apiError(op, "stream "+name, err)
 		}
@@ -313,7 +313,7 @@ func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about 
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 			return err
 		}
-		made, _, err := askStream(ctx, nc, deliver, chunk[:n]) // the empty one ends it
+		made, _, err := askStream(ctx, nc, deliver, chunk[:n]) // an empty chunk ends the copy
 		if err != nil {
 			return err
 		}
@@ -323,30 +323,30 @@ func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about 
 	}
 }
 
-// checkWhole ensures that a restored stream has every message that the copy was said to
-// have. It can have some that came while it was copied.
+// checkWhole makes sure that a restored stream has every message that the description
+// counts. The stream can have more, which arrived while it was copied.
 func checkWhole(said, made message.RawJSON) error {
 	var want, got extent
 	if err := errors.Join(strictjson.UnmarshalOpen(said, &want), strictjson.UnmarshalOpen(made, &got)); err != nil {
 		return err
 	}
 	if got.First > max(want.First, 1) || got.Last < want.Last || got.Messages < want.Messages {
-		return fmt.Errorf("%d messages from %d to %d were restored, and the copy had %d from %d to %d", got.Messages, got.First, got.Last, want.Messages, want.First, want.Last)
+		return fmt.Errorf("%d messages from %d to %d were restored, but the copy had %d from %d to %d", got.Messages, got.First, got.Last, want.Messages, want.First, want.Last)
 	}
 	return nil
 }
 
-// The archives of a copy are files in a folder, and the list of them.
+// The archives of a copy are files in a folder, next to a list of them.
 const (
 	archivesFolder = "archive"
 	archivesList   = "archives.json"
 )
 
-// copiedArchive is an archive as the checkpoint says that announces it.
+// copiedArchive is an archive as its checkpoint announces it.
 type copiedArchive struct {
 	Name  string    `json:"name"`
 	Index proof.Sum `json:"index"`
-	File  proof.Sum `json:"file,omitzero"` // zero: it was elsewhere
+	File  proof.Sum `json:"file,omitzero"` // zero: it was stored elsewhere
 }
 
 // announcedArchives reads the archives that verified checkpoints announce.
@@ -377,15 +377,15 @@ func backUpArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 	for _, a := range all {
 		c := copiedArchive{a.Name, a.Index, a.File}
 		if err := copyFile(ctx, a.Name+archive.IndexSuffix, a.Index, from, to); err != nil {
-			return &message.Error{Code: message.CodeNotFound, Op: op, What: "the index of the archive " + a.Name + " cannot be copied, and without it a restored journal refuses all new calls", Hint: "name the data folder that has the archives with --data", Err: err}
+			return &message.Error{Code: message.CodeNotFound, Op: op, What: "cannot copy the index of the archive " + a.Name + ", without which a restored journal refuses all new calls", Hint: "name the data folder that has the archives with --data", Err: err}
 		}
 		switch err := copyFile(ctx, a.Name+archive.FileSuffix, a.File, from, to); {
 		case errors.Is(err, errNotThere):
 			c.File, out.Missing = proof.Sum{}, append(out.Missing, a.Name+archive.FileSuffix)
 		case errors.Is(err, errChanged):
-			return &message.Error{Code: message.CodeDamaged, Op: op, What: "the file " + a.Name + archive.FileSuffix + " differs from what was signed", Hint: "put a copy of the true file back, or move the file away: the backup then proves its records without having them", Err: err}
+			return &message.Error{Code: message.CodeDamaged, Op: op, What: "the file " + a.Name + archive.FileSuffix + " differs from what was signed", Hint: "put the original file back, or move this file away: the backup can then prove its records but does not contain them", Err: err}
 		case err != nil:
-			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the file " + a.Name + archive.FileSuffix + " cannot be copied", Hint: "check its permissions and the room for the backup, remove the folder, and try again", Err: err}
+			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the file " + a.Name + archive.FileSuffix + " cannot be copied", Hint: "check its permissions and the free space for the backup, remove the folder and try again", Err: err}
 		}
 		list, out.Archives = append(list, c), append(out.Archives, a.Name)
 	}
@@ -418,10 +418,10 @@ func restoreArchives(ctx context.Context, folder string, to ArchiveStore, out *C
 			}
 			err := copyFile(ctx, name, sum, from, to)
 			if errors.Is(err, errNoStore) {
-				return &message.Error{Code: message.CodeInvalid, Op: "restore", What: "the copy has archives, and no data folder is known", Hint: "name that of the engines with --data", Err: err}
+				return &message.Error{Code: message.CodeInvalid, Op: "restore", What: "the copy has archives, but no data folder was named", Hint: "name the engines' data folder with --data", Err: err}
 			}
 			if err != nil {
-				return &message.Error{Code: message.CodeDamaged, Op: "restore", What: "the copy of the archive " + a.Name + " is not the one that was made", Hint: "use another backup; nothing but files of archives was restored", Err: err}
+				return &message.Error{Code: message.CodeDamaged, Op: "restore", What: "the copy of the archive " + a.Name + " was changed after the backup", Hint: "use another backup; only files of archives were restored", Err: err}
 			}
 		}
 		out.Archives = append(out.Archives, a.Name)
@@ -431,7 +431,7 @@ func restoreArchives(ctx context.Context, folder string, to ArchiveStore, out *C
 
 var errNotThere = errors.New("it is not in the folder of archives")
 
-// copyFile copies a file of an archive that must be as it was announced.
+// copyFile copies a file of an archive, and fails if the file differs from want.
 func copyFile(ctx context.Context, name string, want proof.Sum, from, to ArchiveStore) error {
 	switch {
 	case from == nil || to == nil:

@@ -13,18 +13,18 @@ import (
 // maxBaseBytes limits the bases in memory.
 const maxBaseBytes = 64 << 20
 
-// errBaseUnread: the server did not answer, so that a record could not be expanded.
+// errBaseUnread: the server did not answer, so a record could not be expanded.
 var errBaseUnread = errors.New("the record on which it builds could not be read now")
 
-// errBaseLost: the journal has no genuine record there any more. The entity needs an
-// operator, who accepts the loss.
+// errBaseLost: the journal no longer has a genuine record there. An operator has to accept
+// the loss before the entity can change.
 var errBaseLost = errors.New("the record on which it builds is lost")
 
-// bases caches the last records of open calls, on which the next ones build. What it
-// lacks is read from the journal.
+// bases caches the last records of open calls, on which the next ones build. Others are
+// read from the journal.
 type bases struct {
 	store    reader
-	archives *archives // has what the journal lacks; nil: there are none
+	archives *archives // has records that the journal no longer has; nil: there are no archives
 
 	mu   sync.Mutex // guards list
 	list toolcall.BaseCache
@@ -34,7 +34,7 @@ func newBases(store reader) *bases {
 	return &bases{store: store, list: toolcall.BaseCache{MaxBytes: maxBaseBytes}}
 }
 
-// put adds a base with its stored bytes.
+// put adds a base, whose stored record has that many bytes.
 func (b *bases) put(base *toolcall.RecordBase, bytes int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -59,7 +59,7 @@ func (b *bases) find(seq, prev uint64) *toolcall.RecordBase {
 }
 
 // baseAt returns the record at seq of an entity as a base, from memory or the journal.
-// errBaseUnread: ask again; errUnreadable: it is no base for an engine of this version.
+// After errBaseUnread, ask again. errUnreadable means that this engine cannot use the record.
 func (c codec) baseAt(ctx context.Context, entity Entity, seq, prev uint64, deep int) (*toolcall.RecordBase, error) {
 	if found := c.bases.find(seq, prev); found != nil {
 		return found, nil
@@ -74,14 +74,14 @@ func (c codec) baseAt(ctx context.Context, entity Entity, seq, prev uint64, deep
 	case err != nil:
 		return nil, errtext.Because(errBaseUnread, err)
 	case EntityIn(m.subject) != string(entity):
-		return nil, errtext.Because(errUnreadable, fmt.Errorf("the record %d, on which it builds, is of another entity", seq))
+		return nil, errtext.Because(errUnreadable, fmt.Errorf("record %d, on which it builds, belongs to another entity", seq))
 	}
 	s, err := ParseSubject(m.subject)
 	if err == nil {
 		err = c.checkMAC(s, m)
 	}
 	if err != nil {
-		return nil, errtext.Because(errUnreadable, errtext.Because(errBaseLost, fmt.Errorf("no engine of this space wrote the record %d: %w", seq, err)))
+		return nil, errtext.Because(errUnreadable, errtext.Because(errBaseLost, fmt.Errorf("no engine of this space wrote record %d: %w", seq, err)))
 	}
 	f, below, err := c.expand(ctx, entity, m, deep+1)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c codec) baseAt(ctx context.Context, entity Entity, seq, prev uint64, deep
 	return toolcall.NewRecordBase(seq, leafOf(m).String(), f, below), nil
 }
 
-// expand decodes a stored record and what it builds on; below is nil if that is nothing.
+// expand decodes a stored record with its base, below; below is nil if it has none.
 func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
 	s, err := toolcall.DecodeStored(m.data)
 	if err != nil {
@@ -98,7 +98,7 @@ func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (f
 	}
 	seq := s.BaseSeq()
 	if seq >= m.seq || deep > toolcall.MaxBases {
-		return nil, nil, errtext.Because(errUnreadable, errors.New("it builds on a later record, or on too many"))
+		return nil, nil, errtext.Because(errUnreadable, errors.New("it builds on a later record, or on too many records"))
 	}
 	if seq > 0 {
 		if below, err = c.baseAt(ctx, entity, seq, s.Follows(), deep); err != nil {
@@ -111,7 +111,7 @@ func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (f
 	return f, below, nil
 }
 
-// rememberBase keeps a record of a call for those that build on it.
+// rememberBase caches a call's record for the records that build on it.
 func (c codec) rememberBase(m stored, f *toolcall.EventRecord, below *toolcall.RecordBase) {
 	if f.Call == nil {
 		return

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// minMembers is from how many writes on one batch costs the server less than a
-	// request for each.
+	// minMembers is the number of writes from which a batch costs the server less than a
+	// request for each of them.
 	minMembers = 16
-	// maxMembers and maxMemberBytes limit a batch; the server takes at most 1000 messages.
+	// maxMembers and maxMemberBytes limit a batch; the server accepts at most 1000 messages.
 	maxMembers     = 256
 	maxMemberBytes = 4 << 20
 
@@ -29,18 +29,18 @@ const (
 )
 
 var (
-	// errWaited: the write waited behind others until its time was over.
+	// errWaited: the write waited behind others until its context ended.
 	errWaited = errors.New("nothing was sent: other writes were under way")
 	// errBatchLost: the server may still store the batch, even after a restart.
 	errBatchLost = errors.New("the server did not acknowledge the batch")
 	errTooFew    = errors.New("too few writes for a batch")
 )
 
-// Batched is the Publisher for a server that syncs each request on its own: what
-// waits while other writes are under way goes into one atomic batch, which the
-// server syncs once. A few writes go in requests of their own, without waiting. A
+// Batched is a Publisher for a server that syncs each request separately: writes that
+// wait while others are in flight go into one atomic batch, which the server syncs
+// once. If there are few writes, each goes in a request of its own, without waiting. A
 // batch that the server refuses is sent again as single writes, because the refusal
-// does not name its member.
+// does not name the member at fault.
 type Batched struct {
 	nc     *nats.Conn
 	single Publisher
@@ -49,8 +49,8 @@ type Batched struct {
 
 	mu      sync.Mutex // guards all below
 	waiting []*member  // the oldest first
-	singles int        // single writes under way
-	batch   bool       // a batch is under way
+	singles int        // single writes in flight
+	batch   bool       // a batch is in flight
 	limit   int        // of a batch's writes; smaller after a refusal
 	number  uint64     // of the last batch
 }
@@ -58,9 +58,9 @@ type Batched struct {
 // member is a write that waits for a batch, or is in one.
 type member struct {
 	Write
-	batch *batch    // that has it; Batched.mu guards it and left
-	left  bool      // no one waits for its turn
-	turn  chan turn // has room for the only one
+	batch *batch    // that has the write; Batched.mu guards batch and left
+	left  bool      // its caller no longer waits
+	turn  chan turn // buffered: it gets exactly one turn
 }
 
 // turn is how the wait of a member ends.
@@ -73,10 +73,10 @@ type turn struct {
 type batch struct {
 	id      string
 	members []*member
-	sent    chan struct{} // closed when the messages of the members are not used any more
+	sent    chan struct{} // closed when the messages of the members are no longer used
 }
 
-// NewBatched publishes on nc. It uses batches while pays returns true.
+// NewBatched returns a Batched that publishes on nc. It uses batches while pays returns true.
 func NewBatched(nc *nats.Conn, pays func() bool) *Batched {
 	return &Batched{nc: nc, single: NewDirect(nc), pays: pays, prefix: rand.Text()[:10], limit: maxMembers}
 }
@@ -95,7 +95,7 @@ func (b *Batched) Publish(ctx context.Context, w Write) (Ack, error) {
 	return b.single.Publish(ctx, w)
 }
 
-// admitWrite counts a single write, or returns the member that waits.
+// admitWrite counts a single write and returns nil, or returns a member that has to wait.
 func (b *Batched) admitWrite(w Write) *member {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -126,7 +126,7 @@ func (b *Batched) giveTurns() {
 	}
 }
 
-// takeBatch makes a batch of the oldest waiting writes, one of each entity. b.mu is held.
+// takeBatch makes a batch of the oldest waiting writes, one per entity. b.mu is held.
 func (b *Batched) takeBatch() *batch {
 	b.number++
 	out := &batch{id: b.prefix + strconv.FormatUint(b.number, 36), sent: make(chan struct{})}
@@ -157,8 +157,8 @@ func (b *Batched) awaitTurn(ctx context.Context, m *member) turn {
 	return <-m.turn
 }
 
-// stopWaiting ends a wait early. It returns the batch that has the member; without one
-// the member's turn is there.
+// stopWaiting ends a wait early. It returns the batch that has the member, or nil if
+// the member's turn is already there.
 func (b *Batched) stopWaiting(m *member) *batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,8 +207,8 @@ func (b *Batched) commit(in *batch) {
 	b.giveTurns()
 }
 
-// send stores the batch and returns the acknowledgement of its last write. Without
-// errBatchLost an error means that nothing is stored.
+// send stores the batch and returns the acknowledgement of its last write. Any error
+// other than errBatchLost means that nothing is stored.
 func (b *Batched) send(in *batch) (ackReply, error) {
 	end, err := b.stageWrites(in)
 	if err != nil {
@@ -237,7 +237,7 @@ func (b *Batched) send(in *batch) (ackReply, error) {
 	return ack, nil
 }
 
-// stageWrites sends all writes except the last, which it returns: its arrival commits.
+// stageWrites sends all writes except the last, which it returns: the last one commits.
 func (b *Batched) stageWrites(in *batch) (end *nats.Msg, err error) {
 	defer close(in.sent)
 	n := len(in.members)

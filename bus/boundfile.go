@@ -21,9 +21,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// boundFile is a file about a journal up to one of its records. It has a MAC by the engine
-// keys and names the signed checkpoint that covers that record: a reader believes it only
-// if ledger and journal still have both.
+// boundFile is a file about a journal up to one of its records. It has a MAC made with the
+// engine keys, and names the signed checkpoint that covers that record. A reader trusts the
+// file only if the ledger still has the checkpoint and the journal the record.
 type boundFile struct {
 	ledger *Ledger
 	path   string
@@ -41,7 +41,7 @@ type boundHead struct {
 	Space   toolcall.SpaceID `json:"space"`
 	KeyID   string           `json:"key_id"`  // of the engine keys
 	Created time.Time        `json:"created"` // of the journal's stream
-	Seq     uint64           `json:"seq"`     // the last record that the file is about
+	Seq     uint64           `json:"seq"`     // the last record that the file covers
 	Leaf    proof.Hash       `json:"leaf"`    // of that record
 	// The checkpoint that covers that record, and its place in the ledger.
 	Checkpoint uint64     `json:"checkpoint"`
@@ -69,8 +69,8 @@ func hashHex(b []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// load returns the body, and the checkpoint that the file names; nil: there is no file. An
-// error means that it is not to be believed.
+// load returns the body and the checkpoint that the file names, or nil if there is no file.
+// After an error the file must not be trusted.
 func (f boundFile) load(ctx context.Context) (body []byte, at *bound, err error) {
 	b, _, err := plainfile.Read(f.path, maxBoundFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,7 +85,7 @@ func (f boundFile) load(ctx context.Context) (body []byte, at *bound, err error)
 	line, body, ok := bytes.Cut(b, []byte("\n"))
 	var h boundHead
 	if !ok || strictjson.Unmarshal(line, &h) != nil || h.V != 1 {
-		return refuse(errors.New("the file is cut off, or of another version"))
+		return refuse(errors.New("the file is truncated, or has another version"))
 	}
 	mac, err := h.computeMAC(f.key)
 	if err != nil || !hmac.Equal([]byte(mac), []byte(h.MAC)) || h.Body != hashHex(body) {
@@ -104,12 +104,12 @@ type bound struct {
 	place, seq uint64
 }
 
-// check ensures that the file is about this journal: the signed checkpoint that it names is
-// in the ledger and covers the record at its end, which is still there.
+// check makes sure that the file is about this journal: the ledger has the signed checkpoint
+// that the file names, which covers the file's last record, which the journal still has.
 func (f boundFile) check(ctx context.Context, h boundHead) (*proof.Checkpoint, error) {
 	j := f.ledger.j
 	if h.Space != j.space || h.KeyID != j.codec.keys.ID() || !h.Created.Equal(j.created) {
-		return nil, errors.New("it is of another journal")
+		return nil, errors.New("it belongs to another journal")
 	}
 	m, err := f.ledger.kept.store.getSeq(ctx, h.Place)
 	if err != nil {
@@ -161,7 +161,7 @@ func (f boundFile) save(ctx context.Context, seq uint64, body []byte) error {
 		return err
 	}
 	if err := j.room.checkBeside(len(line) + len(body)); err != nil {
-		_ = os.Remove(f.path + secretfile.Unfinished) // of a process that was killed: the room may be needed
+		_ = os.Remove(f.path + secretfile.Unfinished) // a killed process may have left it: free its space
 		return secretfile.Error("save "+f.what, f.path, err)
 	}
 	return secretfile.Write("save "+f.what, f.path, func(w io.Writer) error {
@@ -170,7 +170,7 @@ func (f boundFile) save(ctx context.Context, seq uint64, body []byte) error {
 	})
 }
 
-// findCheckpoint names the checkpoint that covers the last record.
+// findCheckpoint sets the checkpoint that covers the file's last record.
 func (f boundFile) findCheckpoint(ctx context.Context, h *boundHead) error {
 	newest, err := f.ledger.kept.readNewest(ctx)
 	if err != nil {

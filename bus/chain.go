@@ -14,11 +14,11 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// chainSize limits the leaves in memory to some megabytes.
+// chainSize limits the leaves in memory to a few megabytes.
 const chainSize = 1 << 16
 
 // chain caches the leaves of event records, so that the next event record of a
-// call can name the one before without reading it.
+// call can name its predecessor without reading it.
 type chain struct {
 	store  reader
 	isVoid func(context.Context, stored) (bool, error)
@@ -27,8 +27,8 @@ type chain struct {
 	leaves map[uint64]proof.Hash
 }
 
-// put adds the leaf of the event record at seq and drops its predecessor's, which
-// nothing else follows.
+// put adds the leaf of the event record at seq and drops that of its predecessor, which
+// no other record can follow.
 func (c *chain) put(seq uint64, leaf proof.Hash, before uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +52,8 @@ func (c *chain) get(seq uint64) (proof.Hash, bool) {
 	return leaf, ok
 }
 
-// linkRecord names in the event record the leaf of the one at prev. A missing
-// predecessor is a conflict: the caller's view is wrong.
+// linkRecord sets the record's link to the one at prev. A missing predecessor is a
+// conflict: the caller's view is wrong.
 func (c *chain) linkRecord(ctx context.Context, f *toolcall.EventRecord, prev uint64) error {
 	if prev == 0 {
 		f.Prev = &toolcall.Link{}
@@ -89,7 +89,7 @@ func (c *chain) leafAt(ctx context.Context, key toolcall.Key, seq uint64) (proof
 	case errors.Is(err, errNone), errors.Is(err, errVoid):
 		return fail(message.CodeConflict, "the entity has no event record at the sequence that the new one should follow", "read the last event record and decide again", err)
 	case err != nil:
-		return fail(message.CodeUnavailable, "the event record before could not be read, nothing was written", "check that NATS runs with JetStream", err)
+		return fail(message.CodeUnavailable, "nothing was written: the previous event record could not be read", "check that NATS runs with JetStream", err)
 	}
 	return leafOf(m), nil
 }
@@ -98,8 +98,8 @@ func leafOf(m stored) proof.Hash {
 	return proof.Leaf(m.subject, proof.Content(provedHeader(m.header), m.data))
 }
 
-// provedHeader returns the headers that a reader checks. The server adds others,
-// which differ with the way of reading.
+// provedHeader returns the headers that a reader checks. The server adds others, which
+// depend on how the record is read.
 func provedHeader(h nats.Header) map[string][]string {
 	out := make(map[string][]string, len(h))
 	for name, values := range h {
@@ -111,11 +111,11 @@ func provedHeader(h nats.Header) map[string][]string {
 	return out
 }
 
-// unsealed has what this engine wrote lately, so that its ledger need not read it
-// again. Each acknowledged sequence has one entry, which never changes.
+// unsealed has the records that this engine wrote recently, so that its ledger need not
+// read them. Each acknowledged sequence has one entry, which never changes.
 type unsealed struct {
 	mu   sync.Mutex // guards ring
-	ring []sealable // by the sequence modulo its length; nil: there is no ledger
+	ring []sealable // indexed by sequence modulo length; nil: there is no ledger
 }
 
 type sealable struct {
@@ -123,7 +123,7 @@ type sealable struct {
 	entry proof.Entry
 }
 
-// unsealedSize is what a busy engine writes between two looks of its ledger.
+// unsealedSize is more than a busy engine writes before its ledger signs again.
 const unsealedSize = 1 << 15
 
 func (u *unsealed) startKeeping() {
@@ -142,7 +142,6 @@ func (u *unsealed) put(seq uint64, e proof.Entry) {
 	}
 }
 
-// dropAll drops everything.
 func (u *unsealed) dropAll() {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -18,18 +18,18 @@ type checkpoints struct {
 	store    reader // of the ledger's stream
 	space    toolcall.SpaceID
 	signing  func() *keyfile.Keys
-	optional bool // a missing stream has no checkpoints
+	optional bool // a missing stream counts as one without checkpoints
 }
 
 // newest is the last checkpoint of the ledger.
 type newest struct {
 	checkpoint *proof.Checkpoint // nil: there is none
 	sealed     *proof.Sealed     // the checkpoint with its entries
-	place      uint64            // of the checkpoint in the stream
-	seq        uint64            // of the last message in the stream
+	place      uint64            // sequence of the checkpoint in the ledger's stream
+	seq        uint64            // sequence of the last message in that stream
 }
 
-// lastArchive is where the ledger has the last announced archive; 0: there is none.
+// lastArchive returns the place of the last announced archive in the ledger, or 0.
 func (n newest) lastArchive() uint64 {
 	if n.checkpoint == nil {
 		return 0
@@ -37,7 +37,7 @@ func (n newest) lastArchive() uint64 {
 	return n.checkpoint.LastArchive(n.place)
 }
 
-// archiveCount is how many archives were announced.
+// archiveCount returns how many archives were announced.
 func (n newest) archiveCount() uint64 {
 	if n.checkpoint == nil {
 		return 0
@@ -52,7 +52,7 @@ func (n newest) lastSequence() uint64 {
 	return n.checkpoint.To
 }
 
-// lastLeaf is the leaf of the last signed record.
+// lastLeaf returns the leaf of the last signed record.
 func (n newest) lastLeaf() proof.Hash {
 	if n.sealed == nil {
 		return proof.Hash{}
@@ -91,7 +91,7 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 		case c == nil || retired.Check(*c, nil) != nil:
 		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
 			out.checkpoint, out.sealed, out.place = c, s, m.seq
-			_, doubt = retired[c.KeyID] // what stands before it says whether its key was retired by then
+			_, doubt = retired[c.KeyID] // an earlier checkpoint shows whether its key was retired by then
 		case c.Number < best.Number:
 			doubt = false
 		}
@@ -104,8 +104,8 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 	}
 }
 
-// verify returns the checkpoint in a message, nil if there is none. An unknown
-// key is an error: signing behind its checkpoints would begin a second history.
+// verify returns the checkpoint in a message, or nil if there is none. An unknown key is
+// an error: signing after its checkpoints would begin a second history.
 func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
 	s, err := proof.DecodeSealed(m.data)
 	if err != nil {
@@ -114,7 +114,7 @@ func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
 	c := s.Checkpoint
 	keys := k.signing().VerificationKeys()
 	if _, known := keys[c.KeyID]; !known {
-		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the engine key %s, which is unknown here, signed the last checkpoints", errtext.Quote(c.KeyID)), Hint: "add it to the engine's former keys"}
+		return nil, &message.Error{Code: message.CodeForeignStream, Op: "read ledger", What: fmt.Sprintf("the last checkpoints are signed by the engine key %s, which is unknown here", errtext.Quote(c.KeyID)), Hint: "add it to the engine's former keys"}
 	}
 	if c.Space == k.space && c.Verify(keys) == nil {
 		return &s, nil

@@ -21,30 +21,30 @@ const (
 	// perhaps to another engine. The pause doubles up to maxAskAgain.
 	askAgain    = time.Second
 	maxAskAgain = 5 * time.Second
-	// holdFor is how long an engine may hold a request; for so long a hung engine
-	// looks like a waiting one.
+	// holdFor is how long an engine may hold a request: until then, a hung engine looks
+	// like a waiting one.
 	holdFor = 5 * time.Second
 	// patience limits a call whose context has no deadline.
 	patience = 15 * time.Second
 )
 
-// Client is an engine over NATS for one principal; it implements engine.Client. It
-// works before an engine runs, and with any number of engines.
+// Client calls engines over NATS for one principal; it implements engine.Client. It can
+// be used before an engine runs, and with any number of engines.
 //
 // # Repeated requests
 //
 // A request without a reply is sent again after one second, then after two, four,
-// five, five …, until ctx ends, or for fifteen seconds without a deadline. The
-// first reply counts. The error is then ErrUnavailable if no engine received the
-// request, ErrUnknownOutcome if one may have.
+// five, five …, until ctx ends, or for fifteen seconds if ctx has no deadline. The
+// first reply counts. Without any reply, the error is ErrUnavailable if no engine
+// received the request, ErrUnknownOutcome if one may have.
 //
 // A repeated request does no harm:
 //
-//   - Propose, Report and Interrupt return the present state.
+//   - Propose, Report and Interrupt return the current state.
 //   - Emit stores nothing twice within two minutes: it gives each event an id.
-//   - SubmitResponse gives the response an id. Sent again, it returns the present call, also after an edit that opened a new approval request.
-//   - Resolve and Revoke, sent again after success, can return ErrState, ErrSuperseded or ErrFinished with the present call. Only an earlier ErrUnknownOutcome leaves anything open.
-//   - RevokeStandingApproval returns what is revoked.
+//   - SubmitResponse gives the response an id. Sent again, it returns the current call, even after an edit that opened a new approval request.
+//   - Resolve and Revoke, sent again after success, can return ErrState, ErrSuperseded or ErrFinished with the current call. Only an earlier ErrUnknownOutcome leaves the outcome open.
+//   - RevokeStandingApproval returns the revoked standing approval.
 //   - All other operations change nothing.
 //
 // After a restart a runtime finds its calls with List by session, and continues
@@ -56,10 +56,10 @@ type Client struct {
 	by    toolcall.Principal
 }
 
-// NewClient creates a client of a principal. nc must come from [Connect] or
-// Connect of an embedded server with the same name. The role decides which
-// subjects the client uses; the engine refuses what a role may not do, or NATS
-// does seconds later with [PermissionsFor].
+// NewClient creates a client for a principal. nc must come from [Connect], or from
+// Connect of an embedded server, with the same principal. The role decides which
+// subjects the client uses. The engine refuses what a role may not do; with
+// [PermissionsFor], NATS refuses it, a few seconds later.
 func NewClient(nc *nats.Conn, space toolcall.SpaceID, by toolcall.Principal) (*Client, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
@@ -73,10 +73,10 @@ func NewClient(nc *nats.Conn, space toolcall.SpaceID, by toolcall.Principal) (*C
 		c.Methods.Caller = c
 		return c, nil
 	}
-	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "the role " + errtext.Quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker NewWorker"}
+	return nil, &message.Error{Code: message.CodeInvalid, Op: "make client", What: "the role " + errtext.Quote(string(by.Role)) + " has no client", Hint: "use runtime, approver, operator or auditor; for a worker, use NewWorker"}
 }
 
-// checkConn ensures that replies can arrive.
+// checkConn makes sure that replies can arrive.
 func checkConn(nc *nats.Conn, name string) error {
 	if err := CheckName("principal", name); err != nil {
 		return err
@@ -87,8 +87,8 @@ func checkConn(nc *nats.Conn, name string) error {
 	return nil
 }
 
-// send sends a request on the subject of this role. unsure: it was sent several
-// times, and an engine may have executed an earlier one.
+// send sends a request on the subject of this role. unsure means that the request was sent
+// several times, and an engine may have executed an earlier one.
 func (c *Client) send(ctx context.Context, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
 	kind, err := kindFor(op, c.by.Role)
 	if err != nil {
@@ -103,7 +103,7 @@ func sendTyped[Req, Rep any](ctx context.Context, c *Client, op api.Op[Req, Rep]
 	return rep, unsure, err
 }
 
-// askEngine sends a request until a reply comes.
+// askEngine sends a request until a reply arrives.
 func askEngine(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
 	data, err := encodeRequest(op.Name, request)
 	if err != nil {
@@ -128,14 +128,14 @@ func askEngine(ctx context.Context, nc *nats.Conn, subject string, op *api.Opera
 
 var errUnanswered = errors.New("no answer")
 
-// askOnce sends a request, and again while no reply comes, because a hung engine
-// gets requests too. hold is how long an engine may hold the request.
+// askOnce sends a request, repeatedly until a reply arrives, because a hung engine also
+// receives requests. hold is how long an engine may hold the request.
 func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, data []byte, hold time.Duration) (reply any, sent int, err error) {
 	if ctx.Err() != nil {
 		return nil, 0, errNotSent
 	}
 	before := nc.LastError()
-	// A reply that is on its way when the connection breaks never comes.
+	// A reply that is in flight when the connection breaks never arrives.
 	broken := nc.StatusChanged(nats.RECONNECTING, nats.CLOSED)
 	defer nc.RemoveStatusListener(broken)
 	type answer struct {
@@ -183,7 +183,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 	}
 }
 
-// tracedMessage is a request with the trace of its context, if it has one.
+// tracedMessage returns a request with the trace of ctx, if it has one.
 func tracedMessage(ctx context.Context, subject string, data []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if t := toolcall.TraceOf(ctx); t != "" {
@@ -192,11 +192,11 @@ func tracedMessage(ctx context.Context, subject string, data []byte) *nats.Msg {
 	return m
 }
 
-// askError classifies the failure of the last of so many sendings.
+// askError classifies the failure of a request that was sent this many times.
 func askError(op string, sent int, err error) error {
 	switch {
 	case errors.Is(err, nats.ErrMaxPayload):
-		return &message.Error{Code: message.CodeTooLarge, Op: op, What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise it", Err: err}
+		return &message.Error{Code: message.CodeTooLarge, Op: op, What: "the request is larger than the server's max_payload", Hint: "send less at once, or raise max_payload", Err: err}
 	case sent == 1 && (errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrReconnectBufExceeded)):
 		return errtext.Because(errNotSent, err)
 	}
@@ -204,15 +204,15 @@ func askError(op string, sent int, err error) error {
 }
 
 func noReplyError(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
-	err = errtext.Because(err, newViolation(nc, nil, nc.Opts.InboxPrefix+".")) // then no answer can ever come
+	err = errtext.Because(err, newViolation(nc, nil, nc.Opts.InboxPrefix+".")) // if refused, no answer can ever arrive
 	var e *message.Error
 	switch {
 	case unsure && op.Changes:
 		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine replied; the request may have been executed", Hint: "send it again: the same request does no harm", Err: errtext.Because(err, context.Cause(ctx))}
-	case errors.As(err, &e): // an engine's own "not now"
+	case errors.As(err, &e): // an engine said "not now"
 		return e
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // it was not connected
-		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the connection to the server was lost, and nothing was sent", Hint: "check that it runs, then try again"}
+		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "nothing was sent: the connection to the server was lost", Hint: "check that the server runs, then try again"}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied", Hint: "check that an engine of this space runs and that this user can publish the request", Err: errtext.Because(err, context.Cause(ctx))}
 }
@@ -226,7 +226,7 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 	return reply, err
 }
 
-// added has the operations to which the client adds something.
+// added has the operations that need more than one plain request.
 var added = map[string]func(ctx context.Context, c *Client, request any) (any, error){
 	api.Propose.Name:        withTypes(api.Propose, (*Client).propose),
 	api.Wait.Name:           withTypes(api.Wait, (*Client).wait),
@@ -246,7 +246,7 @@ func withTypes[Req, Rep any](op api.Op[Req, Rep], do func(*Client, context.Conte
 	}
 }
 
-// propose reads the calls one by one if they do not fit one reply.
+// propose reads the calls one by one if they do not fit into one reply.
 func (c *Client) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
 	rep, _, err := sendTyped(ctx, c, api.Propose, r, 0)
 	if isTooLargeReply(err) {
@@ -255,8 +255,8 @@ func (c *Client) propose(ctx context.Context, r toolcall.ProposeRequest) (toolca
 	return rep, err
 }
 
-// isTooLargeReply reports whether the engine executed the request and only its
-// reply did not fit.
+// isTooLargeReply reports whether the engine executed the request, but its reply did not
+// fit.
 func isTooLargeReply(err error) bool {
 	var e *message.Error
 	return errors.As(err, &e) && e.Code == message.CodeTooLarge && e.Op == opReply
@@ -270,7 +270,7 @@ func callIDs(calls []message.ToolCallBlock) []message.CallID {
 	return out
 }
 
-// listOneByOne reads calls that do not fit one reply together.
+// listOneByOne reads calls that do not fit into one reply.
 func (c *Client) listOneByOne(ctx context.Context, session message.SessionID, reply message.ReplyID, ids []message.CallID) ([]*toolcall.Call, error) {
 	out := make([]*toolcall.Call, 0, len(ids))
 	for _, id := range ids {
@@ -279,15 +279,15 @@ func (c *Client) listOneByOne(ctx context.Context, session message.SessionID, re
 			return nil, err
 		}
 		if len(rep.Calls) != 1 {
-			return nil, &message.Error{Code: message.CodeInternal, Op: "list", What: "the call " + errtext.Quote(string(id)) + " exists and is not listed"}
+			return nil, &message.Error{Code: message.CodeInternal, Op: "list", What: "the call " + errtext.Quote(string(id)) + " exists but is not listed"}
 		}
 		out = append(out, rep.Calls[0])
 	}
 	return out, nil
 }
 
-// wait repeats the request every five seconds until the wait is over, 25 seconds
-// without TimeoutMS.
+// wait repeats the request every five seconds until the wait is over, after 25 seconds
+// if TimeoutMS is not set.
 func (c *Client) wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error) {
 	if r.TimeoutMS <= 0 {
 		r.TimeoutMS = maxHeld.Milliseconds()
@@ -322,8 +322,8 @@ func (c *Client) emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.Emi
 	return rep, err
 }
 
-// addIDs adds missing ids, so that the server recognises repeated events. The
-// engine refuses unreadable events.
+// addIDs adds missing ids, so that the server recognises repeated events. It leaves
+// unreadable events for the engine to refuse.
 func addIDs(events []message.RawJSON) []message.RawJSON {
 	out := make([]message.RawJSON, len(events))
 	for i, raw := range events {
@@ -339,8 +339,8 @@ func addIDs(events []message.RawJSON) []message.RawJSON {
 	return out
 }
 
-// events repeats the request every five seconds, with WaitMS, until there is
-// something or the time is over.
+// events repeats a request with WaitMS every five seconds, until there are events or the
+// time is over.
 func (c *Client) events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	end := time.Now().Add(time.Duration(r.WaitMS) * time.Millisecond)
 	waits := r.WaitMS > 0
@@ -360,11 +360,11 @@ func (c *Client) events(ctx context.Context, r toolcall.EventsRequest) (toolcall
 // submitResponse gives the response an id before it is sent.
 func (c *Client) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
 	if a.ID == "" {
-		a.ID = nuid.Next() // what is sent again is known by it
+		a.ID = nuid.Next() // identifies the response when it is sent again
 	}
 	call, unsure, err := sendTyped(ctx, c, api.SubmitResponse, a, 0)
 	if known := toolcall.CallOf(err); unsure && known.HasResponse(c.by.Name, a) {
-		return known, nil // the first sending won; only its reply was lost
+		return known, nil // an earlier send succeeded; only its reply was lost
 	}
 	return call, err
 }

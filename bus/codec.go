@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// maxStoredBytes limits what is decoded of a stored record.
+// maxStoredBytes limits the size of a stored record that is decoded.
 const maxStoredBytes = 64 << 20
 
 type stored struct {
@@ -46,8 +46,8 @@ type codec struct {
 	bases *bases
 }
 
-// decode decodes a stored message. Invalid says why no engine with our keys wrote
-// it, or why it is unreadable; Key is then only its place.
+// decode decodes a stored message. If no engine with our keys wrote it, or if it is
+// unreadable, Invalid says why and Key is only what its subject says.
 func (c codec) decode(ctx context.Context, m stored) toolcall.JournalEntry {
 	r := toolcall.JournalEntry{Seq: m.seq, Time: m.time}
 	s, err := ParseSubject(m.subject)
@@ -66,7 +66,7 @@ func (c codec) decode(ctx context.Context, m stored) toolcall.JournalEntry {
 		return r
 	}
 	if errors.Is(err, errUnreadable) {
-		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read the record", Hint: "use an engine of the version that wrote it; until then nothing changes its call", Err: err}
+		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read the record", Hint: "use an engine of the version that wrote it; until then its call stays unchanged", Err: err}
 		return r
 	}
 	if err != nil {
@@ -78,7 +78,7 @@ func (c codec) decode(ctx context.Context, m stored) toolcall.JournalEntry {
 	return r
 }
 
-// placeOf is the key in a subject, without ids that are hashes there.
+// placeOf returns the key in a subject, without the ids that are only hashes there.
 func placeOf(s Subject) toolcall.Key {
 	session, _ := s.Session.ID()
 	reply, _ := s.Reply.ID()
@@ -99,7 +99,7 @@ func (c codec) decodeEventRecord(ctx context.Context, s Subject, m stored) (f *t
 	return c.decodeGenuine(ctx, s, m)
 }
 
-// decodeGenuine is decodeEventRecord of a message whose MAC was checked.
+// decodeGenuine is decodeEventRecord for a message whose MAC was checked.
 func (c codec) decodeGenuine(ctx context.Context, s Subject, m stored) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
 	if f, below, err = c.expand(ctx, s.entity(), m, 0); err != nil {
 		return nil, nil, err
@@ -111,14 +111,14 @@ func (c codec) decodeGenuine(ctx context.Context, s Subject, m stored) (f *toolc
 	case !s.belongsTo(f.Key(), f.WorkQueue()):
 		return nil, nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
 	case len(m.header[HeaderKind]) > 0 && onlyHeader(m.header, HeaderKind) != f.Kind():
-		return nil, nil, fmt.Errorf("its kind header is not its kind")
+		return nil, nil, fmt.Errorf("its kind header differs from its kind")
 	}
 	return f, below, nil
 }
 
 func checkID(m stored, id string) error {
 	if onlyHeader(m.header, headerID) != id {
-		return fmt.Errorf("its message id is not its event record id")
+		return fmt.Errorf("its message id differs from its event record id")
 	}
 	return nil
 }
@@ -131,7 +131,8 @@ func versionOf(body []byte) (version int, ok bool) {
 	return f.V, err == nil
 }
 
-// checkMAC checks who wrote a record. A codec without keys leaves that to workers.
+// checkMAC checks that an engine wrote a record. A codec without keys leaves that to workers,
+// which verify the grant.
 func (c codec) checkMAC(s Subject, m stored) error {
 	if c.keys == nil {
 		return nil
@@ -148,7 +149,7 @@ func (c codec) checkMAC(s Subject, m stored) error {
 	if err != nil {
 		return fmt.Errorf("its MAC is not base64url")
 	}
-	// Without these two headers the server did not check what the record follows.
+	// Without these two headers the server did not compare the record's predecessor.
 	prev, err := strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
 	if err != nil || onlyHeader(m.header, headerFilter) != string(s.entity()) {
 		return fmt.Errorf("it was stored without the compare-and-swap of its entity")
@@ -187,7 +188,7 @@ func (c codec) decodeEvent(r *toolcall.JournalEntry, s Subject, m stored) {
 	r.Event = m.data
 }
 
-// eventID is the id of a token, or of the header if the token is a hash.
+// eventID returns the id in a token, or the one in the header if the token is a hash.
 func eventID(t Token, header string) (string, bool) {
 	if id, ok := t.ID(); ok {
 		return id, true
@@ -199,7 +200,7 @@ func eventID(t Token, header string) (string, bool) {
 	return string(b), true
 }
 
-// onlyHeader is the only value of a header, "" if it has several.
+// onlyHeader returns the value of a header, or "" if it has none or several.
 func onlyHeader(h nats.Header, name string) string {
 	if v := h[name]; len(v) == 1 {
 		return v[0]
@@ -209,10 +210,10 @@ func onlyHeader(h nats.Header, name string) string {
 
 // The headers of a stored message: NATS checks its own, readers check ours.
 const (
-	HeaderKind = "Askance-Kind" // of a checkpoint; of an event record of version 2, its kind
+	HeaderKind = "Askance-Kind" // of a checkpoint, or the kind of an event record of version 2
 	HeaderMAC  = "Askance-MAC"  // "<key id> <base64url HMAC-SHA256>" of an event record
-	// HeaderShown has the SHA-256 of the redacted body of a record with hidden values in it.
-	// Events have it always.
+	// HeaderShown has the SHA-256 of the redacted body of a record with hidden values.
+	// Events always have this header.
 	HeaderShown = proof.HeaderShown
 
 	headerID     = "Nats-Msg-Id"                                 // the event record's id
@@ -244,7 +245,7 @@ func (m *recordMsg) fillRecord(f *toolcall.EventRecord, subject string, entity E
 	m.id[0], m.filter[0] = f.ID, string(entity)
 	delete(m.Header, HeaderShown)
 	delete(m.Header, HeaderKind)
-	if f.Call == nil { // an engine of the release before ignores, and writes over, a record without these
+	if f.Call == nil { // an engine of the previous release ignores a record without these, and writes over it
 		m.kind[0] = f.Kind()
 		m.Header[HeaderKind] = m.kind
 	}

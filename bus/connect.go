@@ -25,27 +25,26 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ConnectOptions say who connects. Principal is required.
+// ConnectOptions configure a connection. Principal is required.
 type ConnectOptions struct {
-	// Principal is the name of this connection and decides its inbox prefix,
-	// without which engines drop requests.
+	// Principal is the name of this connection. It decides the inbox prefix; engines drop
+	// requests from any other inbox.
 	Principal string
 	// Name is shown in the server's list of connections. Default: the principal.
 	Name string
-	// CredsFile is a NATS credentials file that only this user can read. Empty:
-	// none.
+	// CredsFile is a NATS credentials file that only this user can read, or empty.
 	CredsFile string
-	// User and Password log in with a password. Empty: none.
+	// User and Password log in with a password, unless User is empty.
 	User, Password string
-	// CAFile has PEM certificates that can sign the server's. Empty: those of the
-	// system. ServerCert is instead the server's own, accepted under any name.
-	// Either one requires encryption.
+	// CAFile has the PEM certificates of accepted signers of the server's certificate;
+	// empty means those of the system. ServerCert is instead the server's own
+	// certificate, accepted under any name. Either one requires encryption.
 	CAFile, ServerCert string
 	// PlainText permits an unencrypted login beyond this machine.
 	PlainText bool
-	// Logger gets the events of the connection. Nil: no log.
+	// Logger logs the events of the connection. Nil means no log.
 	Logger *slog.Logger
-	// Extra options for the client, applied last.
+	// Extra has more options for the client, applied last.
 	Extra []nats.Option
 }
 
@@ -53,11 +52,11 @@ const (
 	dialTimeout    = 5 * time.Second
 	minReconnect   = 50 * time.Millisecond
 	maxReconnect   = 2 * time.Second
-	pingEvery      = 3 * time.Second // a silent peer is given up after two of these
+	pingEvery      = 3 * time.Second // a peer that misses two pings is given up
 	maxOutstanding = 2
 )
 
-// AuthOf says how a server elsewhere authenticates names: [AuthJWT] if it required
+// AuthOf returns how an external server authenticates names: [AuthJWT] if it required
 // the credentials file of this connection, else [AuthSubject].
 func AuthOf(nc *nats.Conn) string {
 	if nc.AuthRequired() && nc.Opts.UserJWT != nil {
@@ -68,8 +67,8 @@ func AuthOf(nc *nats.Conn) string {
 
 // Connect opens a connection to the servers in rawURL ("nats://host:4222", or
 // several with commas). It fails with CodeUnavailable if none can be reached
-// within five seconds or before ctx ends. Then it reconnects for ever, with
-// growing, jittered pauses.
+// within five seconds or before ctx ends. A lost connection is restored without limit,
+// with growing, jittered pauses.
 //
 // While it is disconnected, publishing fails at once, so that no write happens
 // later than its caller thinks. Errors and logs omit user, password and token of
@@ -119,9 +118,9 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	case errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked):
 		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" refuses these credentials", "check the user, password or credentials file"
 	case errors.Is(err, nats.ErrSecureConnWanted):
-		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" has no TLS, so the login and the calls would cross the network in plain text", "give the server a certificate, or permit plain text (--nats-insecure)"
+		e.Code, e.What, e.Hint = message.CodeForbidden, RedactURL(rawURL)+" has no TLS, so the login and the calls would cross the network in plain text", "give the server a certificate, or permit plain text with --nats-insecure"
 	case isCertificateError(err):
-		e.Code, e.What, e.Hint = message.CodeForbidden, "the certificate of "+RedactURL(rawURL)+" is not trusted", "name the certificate of its signer (--nats-ca)"
+		e.Code, e.What, e.Hint = message.CodeForbidden, "the certificate of "+RedactURL(rawURL)+" is not trusted", "name the certificate of its signer with --nats-ca"
 	}
 	return nil, e
 }
@@ -158,7 +157,7 @@ func randomPause(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// noLog is the logger of those that have none.
+// noLog discards everything.
 var noLog = slog.New(slog.DiscardHandler)
 
 func logOptions(log *slog.Logger) []nats.Option {
@@ -187,15 +186,15 @@ func timeoutFor(ctx context.Context) time.Duration {
 	return dialTimeout
 }
 
-// firstDial dials under the caller's context until the connection stands. The NATS
-// client itself would wait for a silent server without limit.
+// firstDial dials under the caller's context until the first connection is established.
+// The NATS client itself would wait for a silent server without limit.
 type firstDial struct {
 	ctx   context.Context //nolint:containedctx // of the one call of connect that it serves
 	done  atomic.Bool
-	spare []func() bool // calls off the cutting
+	spare []func() bool // each keeps one connection open when ctx ends
 }
 
-// Dial implements nats.CustomDialer. Until finish it is called from one goroutine.
+// Dial implements nats.CustomDialer. Until keepConnections, only one goroutine calls it.
 func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	if d.done.Load() {
@@ -215,7 +214,7 @@ func (d *firstDial) keepConnections() {
 	}
 }
 
-// parseURLs reads the server URLs; an unreadable one is nil.
+// parseURLs parses the server URLs; an unreadable one is nil.
 func parseURLs(raw string) []*url.URL {
 	var out []*url.URL
 	for u := range strings.SplitSeq(raw, ",") {
@@ -259,8 +258,8 @@ func RedactURL(raw string) string {
 	return strings.Join(out, ",")
 }
 
-// OnLoopback reports whether only this machine reaches a host. A name other than
-// localhost can stand for any address.
+// OnLoopback reports whether only this machine can reach a host. A name other than
+// localhost can mean any address.
 func OnLoopback(host string) bool {
 	if host == "localhost" {
 		return true
@@ -306,7 +305,7 @@ func (o ConnectOptions) tlsOptions(rawURL string) ([]nats.Option, error) {
 
 const opTLS = "use TLS"
 
-// isCertificateError reports whether a connection failed for the server's
+// isCertificateError reports whether a connection failed because of the server's
 // certificate.
 func isCertificateError(err error) bool {
 	_, is := errors.AsType[*tls.CertificateVerificationError](err)
@@ -348,5 +347,5 @@ func pinCertificate(config *tls.Config, path string) error {
 }
 
 func badPEM(path string) error {
-	return &message.Error{Code: message.CodeInvalid, Op: opTLS, What: path + " has no PEM certificate", Hint: "name a file with -----BEGIN CERTIFICATE-----"}
+	return &message.Error{Code: message.CodeInvalid, Op: opTLS, What: path + " has no PEM certificate", Hint: "name a file that contains -----BEGIN CERTIFICATE-----"}
 }

@@ -14,32 +14,33 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Durability says what the acknowledgement of a record means.
+// Durability is what the acknowledgement of a record means.
 type Durability string
 
 // The durabilities, weakest first.
 const (
 	DurabilityCached  Durability = "cached"  // in the operating system's cache: survives the process, not a power loss
-	DurabilityFsynced Durability = "fsynced" // on the disk
-	DurabilityQuorum  Durability = "quorum"  // with most of at least three servers
+	DurabilityFsynced Durability = "fsynced" // on disk
+	DurabilityQuorum  Durability = "quorum"  // on a majority of at least three servers
 )
 
 // quorumReplicas is how many servers must hold a stream so that one may be lost.
 const quorumReplicas = 3
 
-// DurabilityClaim is what a journal says of its acknowledgements, and why.
+// DurabilityClaim is what a journal's acknowledgements mean, and why.
 type DurabilityClaim struct {
 	Durability Durability
-	// Why names the source of the claim for people.
+	// Why names the source of the claim, for people to read.
 	Why string
-	// Assumed: neither server nor operator said more, so the least is claimed.
+	// Assumed means that neither server nor operator stated anything, so the weakest
+	// durability is claimed.
 	Assumed bool
 }
 
 type claims struct {
 	stated Durability
-	syncs  map[string]bool // of the servers that answered: whether they sync before they acknowledge
-	server string          // that the journal opened on; holds a stream without a cluster
+	syncs  map[string]bool // whether each server that answered syncs before it acknowledges
+	server string          // the server on which the journal was opened; without a cluster it holds the stream
 	now    atomic.Pointer[DurabilityClaim]
 }
 
@@ -48,7 +49,7 @@ func (c *claims) computeFirst(ctx context.Context, info *jetstream.StreamInfo, a
 	switch c.stated {
 	case "", DurabilityCached, DurabilityFsynced, DurabilityQuorum:
 	default:
-		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: "there is no durability " + errtext.Quote(string(c.stated)), Hint: "state cached, fsynced or quorum"}
+		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: "unknown durability " + errtext.Quote(string(c.stated)), Hint: "state cached, fsynced or quorum"}
 	}
 	var unasked error
 	c.syncs = map[string]bool{}
@@ -74,13 +75,13 @@ func (c *claims) computeFirst(ctx context.Context, info *jetstream.StreamInfo, a
 	return nil
 }
 
-// observeInfo computes the claim of a fresh reading: a stream may have lost replicas.
+// observeInfo computes the claim again from new stream info: a stream may have lost replicas.
 func (c *claims) observeInfo(info *jetstream.StreamInfo) {
 	claim, _ := c.computeClaim(info) // an error comes with the least claim
 	c.now.Store(&claim)
 }
 
-// computeClaim says what an acknowledgement of the stream means. It fails if the stream
+// computeClaim returns what an acknowledgement of the stream means. It fails if the stream
 // contradicts what the operator stated.
 func (c *claims) computeClaim(info *jetstream.StreamInfo) (DurabilityClaim, error) {
 	holders := c.holdersOf(info)
@@ -97,7 +98,7 @@ func (c *claims) computeClaim(info *jetstream.StreamInfo) (DurabilityClaim, erro
 			late = append(late, name)
 		}
 	}
-	least := DurabilityClaim{Durability: DurabilityCached, Why: "NATS does not tell clients when it syncs, and nothing is stated", Assumed: true}
+	least := DurabilityClaim{Durability: DurabilityCached, Why: "NATS does not tell clients when it syncs, and no durability is stated", Assumed: true}
 	switch {
 	case replicas >= quorumReplicas:
 		why := fmt.Sprintf("%d servers hold the stream", replicas)
@@ -150,7 +151,7 @@ func SyncsBeforeAck(ctx context.Context, nc *nats.Conn, server string) (bool, er
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, "$SYS.REQ.SERVER.PING.JSZ", body)
 	if err != nil {
-		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server " + errtext.Quote(server) + " does not answer in the system account", Hint: "check that the login is one of the system account, and that the server runs", Err: err}
+		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the server " + errtext.Quote(server) + " does not answer in the system account", Hint: "check that the login belongs to the system account, and that the server runs", Err: err}
 	}
 	var reply struct {
 		Server struct {
@@ -164,19 +165,19 @@ func SyncsBeforeAck(ctx context.Context, nc *nats.Conn, server string) (bool, er
 		} `json:"data"`
 	}
 	if err := strictjson.UnmarshalOpen(m.Data, &reply); err != nil || reply.Server.Name != server || reply.Data.Config.StoreDir == "" {
-		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the reply of the server " + errtext.Quote(server) + " does not say when it syncs", Hint: "check that JetStream is on there; or state the durability", Err: err}
+		return false, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the reply of the server " + errtext.Quote(server) + " does not say when it syncs", Hint: "enable JetStream on that server, or state the durability", Err: err}
 	}
 	return reply.Data.Config.SyncAlways, nil
 }
 
-// HealthError says what is wrong with a server.
+// HealthError describes what is wrong with a server.
 type HealthError struct {
 	Problems []string
 	// Broken are the streams whose files could not be written. They accept nothing
 	// until the server restarts.
 	Broken []string
-	// Unsynced are those of them whose last message is perhaps in the file: it was written,
-	// and not synced.
+	// Unsynced are the broken streams whose last message may be in the file: it was written
+	// but not synced.
 	Unsynced []string
 }
 

@@ -67,8 +67,8 @@ func TestDurabilityOfAServerElsewhere(t *testing.T) {
 		want   bus.Durability
 		why    string // of the claim, or of the refusal
 	}{
-		{"not stated, not asked", late, "", false, bus.DurabilityCached, "nothing is stated"},
-		{"a server that syncs, not asked", always, "", false, bus.DurabilityCached, "nothing is stated"},
+		{"not stated, not asked", late, "", false, bus.DurabilityCached, "no durability is stated"},
+		{"a server that syncs, not asked", always, "", false, bus.DurabilityCached, "no durability is stated"},
 		{"stated", always, bus.DurabilityFsynced, false, bus.DurabilityFsynced, "as stated"},
 		{"stated cached", always, bus.DurabilityCached, false, bus.DurabilityCached, "as stated"},
 		{"asked: it syncs", always, "", true, bus.DurabilityFsynced, "server elsewhere syncs before"},

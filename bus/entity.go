@@ -9,8 +9,8 @@ import (
 )
 
 // Entity is the filter over all event records of one call, reply, session, standing
-// approval or budget. Every compare-and-swap on it uses these bytes: with two
-// filters two writers could win.
+// approval or budget. Every compare-and-swap on it must use exactly this text: with
+// two filters, two writers could win.
 type Entity string
 
 // EntityOf returns the filter of a key's entity.
@@ -22,7 +22,7 @@ func EntityOf(k toolcall.Key) (Entity, error) {
 	return s.entity(), nil
 }
 
-// recordSubject is the subject of an event record; only tasks have a queue.
+// recordSubject returns the subject of an event record; only tasks have a queue.
 func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	if k.Entity != "" {
 		return namedSubject(k, queue)
@@ -42,7 +42,7 @@ func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
-// namedSubject is that of a standing approval or of a budget.
+// namedSubject returns the subject of the records of a standing approval or a budget.
 func namedSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindNamedRecord, Name: Encode(string(k.Entity))}
 	if queue != (toolcall.Queue{}) || k != (toolcall.Key{Space: k.Space, Entity: k.Entity}) {
@@ -74,7 +74,7 @@ func (s Subject) isRecord() bool {
 }
 
 // belongsTo reports whether the subject belongs to this key and queue: a body must
-// agree with where it is stored.
+// agree with the subject that it is stored on.
 func (s Subject) belongsTo(k toolcall.Key, queue toolcall.Queue) bool {
 	want, err := recordSubject(k, queue)
 	return err == nil && want == s
@@ -97,14 +97,14 @@ func workFilter(space toolcall.SpaceID, queue toolcall.Queue) string {
 	return Subject{Space: space, Kind: KindWork, Tool: EncodeQueue(queue)}.String()
 }
 
-// StreamName is the name of a space's stream.
+// StreamName returns the name of a space's stream.
 func StreamName(space toolcall.SpaceID) string { return "ASKANCE_" + string(space) }
 
-// InboxPrefix is the inbox prefix that every connection of a principal must use.
-// Engines drop requests with another reply subject.
+// InboxPrefix returns the inbox prefix that every connection of a principal must use.
+// Engines drop requests with any other reply subject.
 func InboxPrefix(principal string) string { return "_INBOX_" + string(Encode(principal)) }
 
-// EntityIn is the entity in the subject of an event record, "" for any other
+// EntityIn returns the entity in the subject of an event record, or "" for any other
 // subject.
 func EntityIn(subject string) string {
 	s, err := ParseSubject(subject)
@@ -114,8 +114,8 @@ func EntityIn(subject string) string {
 	return string(s.entity())
 }
 
-// NameOf returns session, reply and call of a subject for people. Long names stay
-// hashes.
+// NameOf returns session, reply and call of a subject, for people to read. Long names
+// stay hashes.
 func NameOf(subject string) string {
 	s, err := ParseSubject(subject)
 	if err != nil {

@@ -31,8 +31,7 @@ const opReply = "reply"
 
 var version = strconv.Itoa(ProtocolVersion)
 
-// wrapBody appends a body that is JSON to the members before it, without encoding
-// it again.
+// wrapBody appends a body that is already JSON to the members before it.
 func wrapBody(before string, body []byte) []byte {
 	out := make([]byte, 0, len(before)+len(body)+1)
 	out = append(out, before...)
@@ -53,10 +52,10 @@ func encodeRequest(op string, body any) ([]byte, error) {
 }
 
 func tooLargeRequest(op string, n int) error {
-	return &message.Error{Code: message.CodeTooLarge, Op: op, What: fmt.Sprintf("the request has %d bytes, the limit is %d", n, toolcall.MaxRequestBytes), Hint: "send less at once; keep large data elsewhere and pass a reference"}
+	return &message.Error{Code: message.CodeTooLarge, Op: op, What: fmt.Sprintf("the request has %d bytes, the limit is %d", n, toolcall.MaxRequestBytes), Hint: "send less at once, or keep large data elsewhere and pass a reference"}
 }
 
-// decodeRequest decodes the envelope. Its errors can be sent back.
+// decodeRequest decodes the envelope. Its errors can be sent to the client.
 func decodeRequest(data []byte) (requestEnvelope, error) {
 	var r requestEnvelope
 	if len(data) > toolcall.MaxRequestBytes {
@@ -83,7 +82,7 @@ func decodeBody(op *api.Operation, body []byte) (any, error) {
 	return r, nil
 }
 
-// encodeReply encodes a reply of at most most bytes.
+// encodeReply encodes a reply and fails if it has more than most bytes.
 func encodeReply(op string, body any, most int) ([]byte, error) {
 	b, err := strictjson.Marshal(body)
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 )
 
 // AppendEvent implements engine.Journal. The events are sent without waiting and
-// are stored in order. After an error some may be stored: append them all again;
-// events with an id are not stored twice within two minutes.
+// are stored in order. After an error some of them may be stored: append all of them
+// again; an event with an id is not stored twice within two minutes.
 func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcall.Key, events []message.RawJSON) (uint64, error) {
 	op := "append events of " + errtext.Quote(reply.String())
 	subject, err := j.codec.eventSubject(runtime, reply)
@@ -25,7 +25,7 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcal
 		return 0, err
 	}
 	if len(events) == 0 {
-		return 0, &message.Error{Code: message.CodeInvalid, Op: op, What: "there are none"}
+		return 0, &message.Error{Code: message.CodeInvalid, Op: op, What: "the list of events is empty"}
 	}
 	msgs := make([]*nats.Msg, len(events))
 	for i, ev := range events {
@@ -44,7 +44,7 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcal
 		return seq, err
 	}
 	if broken := j.guard.whyBroken(); broken != nil {
-		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "the store does not write any more", Hint: restartHint, Err: broken}
+		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "the store no longer writes", Hint: restartHint, Err: broken}
 	}
 	return 0, eventError(op, err)
 }
@@ -64,7 +64,7 @@ func (c codec) eventSubject(runtime string, reply toolcall.Key) (Subject, error)
 
 func eventMsg(s Subject, reply toolcall.Key, ev message.RawJSON, maxPayload int64) (*nats.Msg, error) {
 	if int64(len(ev)+headerRoom) > maxPayload {
-		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("it has %d bytes, the server takes %d less headers", len(ev), maxPayload), Hint: "split it"}
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("it has %d bytes, the server accepts %d with headers", len(ev), maxPayload), Hint: "split it"}
 	}
 	var e struct {
 		ID string `json:"id"`
@@ -88,8 +88,8 @@ func eventMsg(s Subject, reply toolcall.Key, ev message.RawJSON, maxPayload int6
 	return m, nil
 }
 
-// sendEvents publishes all and then waits for all. A later event is stored without
-// an earlier one only if the stream filled up in between.
+// sendEvents publishes all events, then waits for all replies. A later event is stored
+// without an earlier one only if the stream filled up in between.
 func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
@@ -136,7 +136,7 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 func eventError(op string, err error) *message.Error {
 	e := apiError(op, "some events may be stored", err)
 	if e.Hint == "" {
-		e.Hint = "append them all again"
+		e.Hint = "append all of them again"
 	}
 	return e
 }

@@ -18,14 +18,14 @@ type FlawKind string
 
 // The kinds of flaw.
 const (
-	FlawJournalGone FlawKind = "journal_gone" // the stream is not there, or was made again
+	FlawJournalGone FlawKind = "journal_gone" // the stream is missing, or was created again
 	FlawTail        FlawKind = "tail_missing" // the journal ends before what is known
 	FlawHole        FlawKind = "hole"         // records inside the journal are gone
-	FlawChanged     FlawKind = "changed"      // another record stands where a known one stood
-	FlawUnreadable  FlawKind = "unreadable"   // the server counts a record and cannot read it
+	FlawChanged     FlawKind = "changed"      // another record is where a known one was
+	FlawUnreadable  FlawKind = "unreadable"   // the server counts a record but cannot read it
 	FlawProof       FlawKind = "proof_damaged"
-	FlawAnchor      FlawKind = "anchor_missing" // used keys, and neither anchor nor journal
-	FlawBadAnchor   FlawKind = "anchor_damaged" // the anchor file cannot be believed
+	FlawAnchor      FlawKind = "anchor_missing" // keys that were used, but neither anchor nor journal
+	FlawBadAnchor   FlawKind = "anchor_damaged" // the anchor file cannot be trusted
 )
 
 // Flaw is one difference between a journal and what is known of it.
@@ -58,7 +58,7 @@ type Exam struct {
 	Signed     uint64 `json:"signed_seq,omitzero"`
 	// LastAt is when the last remaining record was stored.
 	LastAt time.Time `json:"last_at,omitzero"`
-	// Losses are those that operators accepted.
+	// Losses are the losses that operators accepted.
 	Losses []proof.Loss `json:"losses,omitzero"`
 	Flaws  []Flaw       `json:"flaws"`
 	// Lost has the subjects of missing signed records.
@@ -71,11 +71,11 @@ type Exam struct {
 	last           newest
 	missing        ranges // accepted before, or archived
 	archives       int    // how many are known
-	moved          bool   // the anchor knows less than an operator has accepted since
-	restored       bool   // from a backup, and no operator has accepted what came after it
+	moved          bool   // since the anchor was written, an operator accepted a loss that explains it
+	restored       bool   // from a backup, and no operator has accepted the loss of what came after it
 }
 
-// Error is the refusal to continue the journal, nil if it has no flaw.
+// Error returns why the journal must not be continued, or nil if it has no flaw.
 func (x *Exam) Error() error {
 	if len(x.Flaws) == 0 {
 		return nil
@@ -90,17 +90,17 @@ func (x *Exam) Error() error {
 	}
 	if names := x.LostNames(); len(names) > 0 {
 		const most = 5
-		text := "signed records are missing of " + strings.Join(names[:min(most, len(names))], ", ")
+		text := "signed records are missing for " + strings.Join(names[:min(most, len(names))], ", ")
 		if more := len(names) - most; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
 		parts = append(parts, text)
 	}
 	return &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the journal of the space " + string(x.Space) + " is damaged: " + strings.Join(parts, "; "),
-		Hint: "nothing runs on it: restore a backup of the journal, or look with askance journal check and decide with askance journal accept-loss"}
+		Hint: "nothing runs on it: restore a backup of the journal, or inspect it with askance journal check and then use askance journal accept-loss"}
 }
 
-// LostNames are the calls, replies and sessions of the lost subjects.
+// LostNames returns the calls, replies and sessions of the lost subjects.
 func (x *Exam) LostNames() []string {
 	var names []string
 	for _, s := range x.Lost {
@@ -125,7 +125,7 @@ func (x *Exam) isExplained(high highMark) bool {
 }
 
 // findRestored adds the flaw of a journal that was restored from a backup: calls that began
-// after it would begin again.
+// after the backup would begin again.
 func (x *Exam) findRestored() {
 	text := x.stream.Config.Metadata[metaRestored]
 	if text == "" {
@@ -136,7 +136,7 @@ func (x *Exam) findRestored() {
 		return
 	}
 	x.restored = true
-	x.addFlaw(FlawTail, 0, 0, "it was restored from a backup at %s, and what was recorded after that backup is not known", text)
+	x.addFlaw(FlawTail, 0, 0, "it was restored from a backup at %s, so records written after that backup are missing", text)
 }
 
 // addMissingStream adds the flaw of a journal without a stream.
@@ -146,13 +146,13 @@ func (x *Exam) addMissingStream(found anchorState, anchored bool) {
 	case x.proofs != nil:
 		x.addFlaw(FlawJournalGone, min(1, known), known, "its stream is gone, the checkpoints are still there (records 1 to %d were signed)", x.Signed)
 	case found == anchorAbsent && anchored:
-		x.addFlaw(FlawAnchor, 0, 0, "these engine keys were used before, and there is neither a journal nor an anchor at %s; for a new space with old keys, askance journal accept-loss begins the journal", x.Anchor)
+		x.addFlaw(FlawAnchor, 0, 0, "these engine keys were used before, but there is neither a journal nor an anchor at %s; for a new space with old keys, askance journal accept-loss starts the journal", x.Anchor)
 	case found == anchorMade:
-		x.addFlaw(FlawJournalGone, min(1, known), known, "its stream and its checkpoints are gone, and the anchor knows of records up to %d", known)
+		x.addFlaw(FlawJournalGone, min(1, known), known, "its stream and its checkpoints are gone, but the anchor knows of records up to %d", known)
 	}
 }
 
-// compareCounts compares the stream's own count with what is known.
+// compareCounts compares the stream's own count with the known records.
 func (x *Exam) compareCounts(known uint64) {
 	if x.Last < known {
 		signed := ""
@@ -161,7 +161,7 @@ func (x *Exam) compareCounts(known uint64) {
 		}
 		when := ""
 		if !x.KnownAt.IsZero() {
-			when = ", the last one of " + x.KnownAt.Format(time.RFC3339)
+			when = ", the last one from " + x.KnownAt.Format(time.RFC3339)
 		}
 		x.addFlaw(FlawTail, x.Last+1, known, "%s at the end (%d in all%s%s)", missingText(proof.Range{From: x.Last + 1, Through: known}), known-x.Last, signed, when)
 	}
@@ -177,8 +177,8 @@ func missingText(r proof.Range) string {
 	return "records " + r.String() + " are missing"
 }
 
-// hasHoles reports whether sequences are missing that no operator accepted, or whether
-// archived ones are still there.
+// hasHoles reports whether sequences are missing whose loss no operator accepted, or
+// archived records are still there.
 func (x *Exam) hasHoles() bool { return x.Records+x.missing.count() != x.Last }
 
 // isInHole reports whether a flaw covers seq.
@@ -200,14 +200,14 @@ func (x *Exam) electionPatience() time.Duration {
 	return 0
 }
 
-// AddFlaw adds what was found elsewhere, such as an unreadable anchor.
+// AddFlaw adds a flaw that was found elsewhere, such as an unreadable anchor.
 func (x *Exam) AddFlaw(kind FlawKind, what string) {
 	x.OK = false
 	x.addFlaw(kind, 0, 0, "%s", what)
 }
 
-// ranges are sorted, separate runs of sequences without records, accepted by an
-// operator.
+// ranges are sorted, separate runs of sequences without records: of accepted losses or of
+// archives.
 type ranges []proof.Range
 
 func (r ranges) count() uint64 {
@@ -218,7 +218,7 @@ func (r ranges) count() uint64 {
 	return n
 }
 
-// has reports whether it covers every sequence from … through.
+// has reports whether r covers every sequence from … through.
 func (r ranges) has(from, through uint64) bool {
 	i, found := slices.BinarySearchFunc(r, from, func(x proof.Range, seq uint64) int {
 		switch {
@@ -229,10 +229,10 @@ func (r ranges) has(from, through uint64) bool {
 		}
 		return 1
 	})
-	return found && through <= r[i].Through // separate runs do not touch each other
+	return found && through <= r[i].Through // runs never touch each other
 }
 
-// endOfRun returns the last sequence of the run behind seq, or seq.
+// endOfRun returns the last sequence of the run that begins right after seq, or seq.
 func (r ranges) endOfRun(seq uint64) uint64 {
 	for _, x := range r {
 		if x.Has(seq + 1) {
@@ -279,8 +279,8 @@ func (r ranges) missingFrom(list ...proof.Range) ranges {
 	return out
 }
 
-// coversWith reports whether the found records and r have every sequence behind after, up to
-// the last found one.
+// coversWith reports whether the found records and r together have every sequence after
+// after, up to the last found one.
 func (r ranges) coversWith(after uint64, found []stored) bool {
 	for _, m := range found {
 		if m.seq != after+1 && !r.has(after+1, m.seq-1) {

@@ -14,7 +14,7 @@ import (
 )
 
 // examineJournal compares the journal, which may be missing, with its checkpoints and its
-// anchor. An error means that the comparison failed. It looks again if an archive was
+// anchor. An error means that the comparison failed. It compares again if an archive was
 // announced meanwhile.
 func (g *guard) examineJournal(ctx context.Context) (*Exam, error) {
 	for {
@@ -32,7 +32,7 @@ func (g *guard) examineJournal(ctx context.Context) (*Exam, error) {
 func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	reconnects := g.store.nc.Stats().Reconnects
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
-	// The known end is read first: a record written meanwhile is no flaw.
+	// The known end is read first, so that a record written meanwhile is no flaw.
 	head, high := g.anchor.currentMarks()
 	if seen := g.high.Load(); seen > high.seq {
 		high = highMark{seq: seen}
@@ -92,14 +92,14 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	x.Signed = head.To
 	if x.proofs == nil {
 		if head.Number > 0 {
-			x.addFlaw(FlawProof, 0, 0, "the stream of checkpoints is gone, and the anchor knows of %d", head.Number)
+			x.addFlaw(FlawProof, 0, 0, "the stream of checkpoints is gone, but the anchor knows of %d", head.Number)
 		}
 		return nil
 	}
 	st := x.proofs.State
 	unsigned := g.anchor == nil || g.anchor.foundState() != anchorAbsent // a missing anchor explains nothing
 	if unsigned && st.Msgs == 0 && st.LastSeq == 1 && head.Number == 0 {
-		return nil // a full disk stopped the server after it counted its first record
+		return nil // a full disk stopped the server after it had counted its first record
 	}
 	if st.Msgs != st.LastSeq {
 		x.addFlaw(FlawProof, 0, 0, "%d of %d stored checkpoints are gone", st.LastSeq-st.Msgs, st.LastSeq)
@@ -136,18 +136,18 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	case restarted:
 		x.Signed, x.moved = 0, true
 	case c == nil && head.Number > 0:
-		x.addFlaw(FlawProof, 0, 0, "there is no checkpoint, and the anchor knows of %d", head.Number)
+		x.addFlaw(FlawProof, 0, 0, "there is no checkpoint, but the anchor knows of %d", head.Number)
 	case c != nil && c.Number < head.Number:
-		x.addFlaw(FlawProof, 0, 0, "the last checkpoint is %d, and the anchor knows of %d", c.Number, head.Number)
+		x.addFlaw(FlawProof, 0, 0, "the last checkpoint is %d, but the anchor knows of %d", c.Number, head.Number)
 	case c != nil && c.Number == head.Number:
 		if hash, err := c.Hash(); err != nil || hash != head.Hash {
-			x.addFlaw(FlawProof, 0, 0, "checkpoint %d differs from the one that the anchor knows", c.Number)
+			x.addFlaw(FlawProof, 0, 0, "checkpoint %d differs from the one that the anchor names", c.Number)
 		}
 	}
 	return nil
 }
 
-// acceptedLosses reads the losses again only when there is one more.
+// acceptedLosses returns the n accepted losses. It reads them again only if n has changed.
 func (g *guard) acceptedLosses(ctx context.Context, n, through uint64) ([]proof.Loss, error) {
 	g.lossMu.Lock()
 	defer g.lossMu.Unlock()
@@ -166,7 +166,7 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 	known := max(high.seq, x.Signed)
 	x.compareCounts(known)
 	name := x.hasHoles()
-	if !name && g.archives.isPending() { // equal counts: as many are missing as are there against expectation
+	if !name && g.archives.isPending() { // equal counts can hide a missing record behind an archived one that is still there
 		var err error
 		if name, err = g.hasRecordsIn(ctx, x.missing); err != nil {
 			return err
@@ -209,7 +209,8 @@ func (g *guard) examineRecords(ctx context.Context, x *Exam, high highMark) erro
 	return nil
 }
 
-// maxProbes is how many requests cost less than the list of all deleted sequences.
+// maxProbes is the number of requests up to which they cost less than the list of all
+// deleted sequences.
 const maxProbes = 1000
 
 // hasRecordsIn reports whether the stream may have a record in some ranges.
@@ -219,7 +220,7 @@ func (g *guard) hasRecordsIn(ctx context.Context, all ranges) (bool, error) {
 	}
 	for _, r := range all {
 		switch m, err := g.store.next(ctx, ">", r.From-1); {
-		case errors.Is(err, errNone): // nor behind it
+		case errors.Is(err, errNone): // nor in a later range
 			return false, nil
 		case err != nil:
 			return false, apiError("check journal", fmt.Sprintf("records from %d", r.From), err)
@@ -230,7 +231,7 @@ func (g *guard) hasRecordsIn(ctx context.Context, all ranges) (bool, error) {
 	return false, nil
 }
 
-// nameHoles replaces the count of missing records by their sequences.
+// nameHoles replaces the count of missing records with their sequences.
 func (g *guard) nameHoles(ctx context.Context, x *Exam) error {
 	gone, err := g.findHoles(ctx, x)
 	if err != nil || len(gone) == 0 {

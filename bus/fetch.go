@@ -10,16 +10,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// fetcher asks for the tasks of all free slots of a worker, with one request at a
-// time. Slots that become free meanwhile are in the next one: until the last task
-// of a request is here, the next task finds a free slot.
+// fetcher requests tasks for all free slots of a worker, one request at a time. Slots
+// that become free meanwhile are counted in the next request: until the last task of a
+// request has arrived, the next task finds a free slot.
 type fetcher struct {
 	w *Worker
 
 	mu      sync.Mutex     // guards all below
 	waiting []chan fetched // free slots, the oldest first
 	running bool
-	alone   chan struct{} // closed when no slot waits any more; nil: not running
+	alone   chan struct{} // closed when no slot waits; nil: not running
 }
 
 // fetched is what a slot gets.
@@ -28,7 +28,7 @@ type fetched struct {
 	err   error
 }
 
-// next waits for a task until ctx ends. A task may come with the end of ctx.
+// next waits for a task until ctx ends. It may return a task even if ctx has ended.
 func (f *fetcher) next(ctx context.Context) (NextReply, error) {
 	slot := make(chan fetched, 1)
 	f.mu.Lock()
@@ -50,7 +50,7 @@ func (f *fetcher) next(ctx context.Context) (NextReply, error) {
 	return got.reply, got.err
 }
 
-// removeSlot reports whether the slot had got nothing.
+// removeSlot removes a waiting slot. It returns false if the slot already got something.
 func (f *fetcher) removeSlot(slot chan fetched) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *fetcher) removeSlot(slot chan fetched) bool {
 	return true
 }
 
-// run asks while slots wait.
+// run requests tasks while slots wait.
 func (f *fetcher) run() {
 	for {
 		f.mu.Lock()
@@ -85,7 +85,7 @@ func (f *fetcher) run() {
 	}
 }
 
-// giveToSlot reports whether a slot took it.
+// giveToSlot gives got to the oldest waiting slot. It returns false if no slot waits.
 func (f *fetcher) giveToSlot(got fetched) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -97,14 +97,14 @@ func (f *fetcher) giveToSlot(got fetched) bool {
 	return true
 }
 
-// failSlots tells all slots why there is nothing. Each asks again when it sees fit.
+// failSlots gives the error to all waiting slots. Each decides when to ask again.
 func (f *fetcher) failSlots(err error) {
 	for f.giveToSlot(fetched{err: err}) {
 	}
 }
 
-// requestTasks makes one request for tasks. When it gives up its inbox, the engine gets no
-// responders and releases what is on its way.
+// requestTasks makes one request for tasks. When it unsubscribes from its inbox, the engine
+// is told "no responders" and releases the tasks that it has just sent.
 func (f *fetcher) requestTasks(tasks int, alone <-chan struct{}) error {
 	w := f.w
 	data, err := encodeRequest(opNext.Name, NextRequest{V: ProtocolVersion, WaitMS: holdFor.Milliseconds(), Batch: tasks})
@@ -117,7 +117,7 @@ func (f *fetcher) requestTasks(tasks int, alone <-chan struct{}) error {
 		return err
 	}
 	defer p.endRequest(w.releaseTask)
-	silence := time.NewTimer(hearGone) // a refusal by NATS arrives within it
+	silence := time.NewTimer(hearGone) // a refusal by NATS arrives earlier
 	heard := time.Now()
 	defer silence.Stop()
 	for tasks > 0 {

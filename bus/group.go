@@ -27,26 +27,26 @@ const (
 	// silentAfter is how long a member may be silent before the others leave it
 	// behind.
 	silentAfter = 3 * time.Second
-	// joinTimeout limits the query for the present generation.
+	// joinTimeout limits the query for the current generation.
 	joinTimeout = time.Second
 	// maxGeneration keeps the numbers exact in every JSON reader.
 	maxGeneration = 1 << 53
 )
 
-// group is a service's place in the queue group of its space. NATS sends requests
-// to a hung member while its connection stands, and no member can remove another.
-// The running members therefore move to a group of the next generation.
+// group is a service's membership in the queue group of its space. NATS sends requests
+// to a hung member while its connection is open, and no member can remove another.
+// The running members therefore move to the group of the next generation.
 //
-// One goroutine owns all fields but deadline.
+// One goroutine owns all fields except deadline.
 type group struct {
 	s          *Service
-	subject    string               // where this engine tells of itself
+	subject    string               // of this engine's presence
 	id         string               // of this service
 	generation uint64               // of the queue group
-	moved      time.Time            // when this engine took the generation; zero: at the start
+	moved      time.Time            // when this engine moved to the generation; zero: at the start
 	subs       []*nats.Subscription // in the queue group
-	peers      map[string]time.Time // engines, and when each was last heard of
-	heard      chan *nats.Msg       // what they said
+	peers      map[string]time.Time // other engines, and when each was last heard of
+	heard      chan *nats.Msg       // their presence messages
 	deadline   atomic.Int64         // see isLate
 	wg         sync.WaitGroup
 }
@@ -64,7 +64,7 @@ func newGroup(s *Service) *group {
 	}
 }
 
-// start joins the present group.
+// start joins the current group.
 func (g *group) start(ctx context.Context) error {
 	g.joinGeneration(ctx)
 	sub, err := g.s.nc.Subscribe(Subject{Space: g.s.space, Kind: KindPresence}.String(), func(m *nats.Msg) {
@@ -80,7 +80,7 @@ func (g *group) start(ctx context.Context) error {
 	return g.subscribe()
 }
 
-// run keeps the place until ctx ends.
+// run keeps the membership until ctx ends.
 func (g *group) run(ctx context.Context) {
 	connected := g.s.nc.StatusChanged(nats.CONNECTED)
 	defer g.s.nc.RemoveStatusListener(connected)
@@ -96,7 +96,7 @@ func (g *group) run(ctx context.Context) {
 			}
 			continue
 		case <-connected:
-			g.restartSilence() // nothing was heard meanwhile
+			g.restartSilence() // nothing could be heard while disconnected
 		case <-tick.C:
 			g.findAway(ctx)
 		}
@@ -129,7 +129,7 @@ func (g *group) isLate() bool {
 	return d != 0 && time.Since(epoch).Nanoseconds() > d
 }
 
-// findAway finds out which engine was away: this one, or another one.
+// findAway finds out whether this engine or another one was away.
 func (g *group) findAway(ctx context.Context) {
 	if g.isLate() {
 		g.s.log.Warn("this engine was paused for some seconds: it drops its waiting requests, which other engines answered")
@@ -158,7 +158,7 @@ func (g *group) findAway(ctx context.Context) {
 		// An engine that ran when this generation began may have joined it
 		// silently.
 		if g.moved.Sub(at) < 2*beatEvery {
-			g.s.log.Warn("another engine is silent: it hangs or was killed; requests go to the running engines", "engine", errtext.Quote(id))
+			g.s.log.Warn("another engine is silent: it hangs or was killed; requests now go to the other engines", "engine", errtext.Quote(id))
 			next = g.generation + 1
 		}
 	}
@@ -172,7 +172,7 @@ func (g *group) restartSilence() {
 	}
 }
 
-// joinGeneration reads the present generation from a running engine. If no engine of several
+// joinGeneration asks running engines for the current generation. If there are some but none
 // answers, it begins a generation without them.
 func (g *group) joinGeneration(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
@@ -199,7 +199,7 @@ func decodePresence(m *nats.Msg) (Presence, bool) {
 	return p, err == nil && p.Engine != "" && p.Generation < maxGeneration
 }
 
-// hearEngine notes another engine. It reports whether that is the first one.
+// hearEngine notes another engine. It reports whether that is the only other one.
 func (g *group) hearEngine(ctx context.Context, m *nats.Msg) (first bool) {
 	who, ok := g.s.identifyCaller(toolcall.RoleEngine, m)
 	p, valid := decodePresence(m)
@@ -224,8 +224,8 @@ func (g *group) hearEngine(ctx context.Context, m *nats.Msg) (first bool) {
 	return !known && len(g.peers) == 1
 }
 
-// moveTo takes the service to the queue group of another generation. It still
-// answers requests of the old one.
+// moveTo moves the service to the queue group of another generation. The service still
+// answers the requests that it received in the old group.
 func (g *group) moveTo(ctx context.Context, to uint64) {
 	if to == g.generation {
 		return
@@ -241,7 +241,7 @@ func (g *group) moveTo(ctx context.Context, to uint64) {
 	g.s.finishSubscriptions(ctx, old)
 }
 
-// subscribe takes a share of the requests of the present generation.
+// subscribe joins the queue groups of the current generation.
 func (g *group) subscribe() error {
 	g.subs = nil
 	name := serviceQueue
@@ -265,7 +265,7 @@ func (g *group) subscribe() error {
 	return nil
 }
 
-// announcePresence reports to all engines that this one runs.
+// announcePresence tells all engines that this one runs.
 func (g *group) announcePresence(p Presence) { g.publish(g.subject, p) }
 
 func (g *group) publish(to string, p Presence) {

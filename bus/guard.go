@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// guard keeps a journal from being continued after it lost records: it compares
-// the stream with its checkpoints and its anchor, and ends a damaged journal.
+// guard prevents a journal that lost records from being continued: it compares the
+// stream with its checkpoints and its anchor, and ends a damaged journal.
 type guard struct {
 	store       reader
 	codec       codec
@@ -24,16 +24,16 @@ type guard struct {
 	anchor      *Anchor
 	inspect     bool
 	health      func() error
-	asks        bool // health is that of the server; else it is not known
+	asks        bool // health asks the server; otherwise its health is unknown
 
 	high    atomic.Uint64           // the highest sequence that was acknowledged or delivered
-	missing atomic.Uint64           // sequences without a record that operators accepted, or that were archived
+	missing atomic.Uint64           // how many sequences have no record because of accepted losses or archives
 	ended   context.Context         //nolint:containedctx // the life of the journal: it ends when records are lost
-	finish  context.CancelCauseFunc // ends the journal for good
+	finish  context.CancelCauseFunc // ends the journal
 
 	archives *archives
-	pending  atomic.Bool   // records of archives may still be there: a count tells nothing
-	learned  atomic.Uint64 // reconnections before the last examination
+	pending  atomic.Bool   // archived records may still be there: a count proves nothing
+	learned  atomic.Uint64 // number of reconnects before the last examination
 
 	lossMu sync.Mutex // guards losses
 	losses []proof.Loss
@@ -57,12 +57,12 @@ func (g *guard) settleAnchor(x *Exam, log *slog.Logger) error {
 		return g.anchor.noteCheckpoint(x.last.checkpoint)
 	}
 	if x.Last > 0 && log != nil {
-		log.Warn("an anchor was made for a journal that has records: a loss before now can only be seen by its checkpoints", "anchor", g.anchor.path, "records", x.Records, "signed", x.Signed)
+		log.Warn("an anchor was created for a journal that already has records: only its checkpoints can show an earlier loss", "anchor", g.anchor.path, "records", x.Records, "signed", x.Signed)
 	}
 	return g.anchor.create(x.last.checkpoint, highMark{seq: x.Last, at: time.Now().UnixNano()})
 }
 
-// endCause is why the journal ended, nil while it is open.
+// endCause returns why the journal ended, or nil while it is open.
 func (g *guard) endCause() error {
 	if g.ended.Err() == nil {
 		return nil
@@ -73,14 +73,14 @@ func (g *guard) endCause() error {
 // endAt ends the journal because of an acknowledgement that only a damaged journal
 // can give. before is the highest sequence known when the write began.
 func (g *guard) endAt(seq, before uint64) error {
-	err := &message.Error{Code: message.CodeDamaged, Op: "check journal", What: fmt.Sprintf("the journal of the space %s lost records: %d was written last, and the next record became %d", g.codec.space, before, seq),
-		Hint: "nothing runs on it: restore a backup of the journal, or look with askance journal check and decide with askance journal accept-loss"}
+	err := &message.Error{Code: message.CodeDamaged, Op: "check journal", What: fmt.Sprintf("the journal of the space %s lost records: the last known record was %d, but the next one became %d", g.codec.space, before, seq),
+		Hint: "nothing runs on it: restore a backup of the journal, or inspect it with askance journal check and then use askance journal accept-loss"}
 	g.finish(err)
 	return err
 }
 
-// noteStored notes an acknowledged sequence, which must be behind every sequence
-// known before.
+// noteStored notes an acknowledged sequence. It ends the journal unless seq is higher than
+// before, the highest sequence known when the write began.
 func (g *guard) noteStored(seq, before uint64, leaf proof.Hash) error {
 	if seq <= before {
 		return g.endAt(seq, before)
@@ -103,14 +103,14 @@ func (g *guard) raiseMark(seq uint64, leaf proof.Hash) {
 	}
 }
 
-// check examines the journal of a running engine, and ends it if it is damaged and
-// no election explains that.
+// check examines the journal of a running engine, and ends a damaged journal unless an
+// election can explain the damage.
 func (g *guard) check(ctx context.Context) (*Exam, error) {
 	if err := g.anchor.writeFailure(); err != nil {
 		g.finish(err)
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, watchLook) // several requests, to a server that may be busy
+	ctx, cancel := context.WithTimeout(ctx, watchLook) // for several requests to a server that may be busy
 	defer cancel()
 	x, err := g.examineJournal(ctx)
 	if err == nil && !x.OK {
@@ -137,12 +137,12 @@ func (g *guard) ignoreBroken(x *Exam) error {
 		x.OK = len(x.Flaws) == 0
 	}
 	if !x.OK && slices.Contains(h.Broken, g.store.stream) {
-		return &message.Error{Code: message.CodeUnavailable, Op: "check journal", What: "the server cannot write the journal and cannot tell what it has", Hint: restartHint, Err: h}
+		return &message.Error{Code: message.CodeUnavailable, Op: "check journal", What: "the server cannot write the journal, so its records cannot be counted", Hint: restartHint, Err: h}
 	}
 	return nil
 }
 
-// checkCount ensures that the journal still has every record, because only then is
+// checkCount makes sure that the journal still has every record, because only then is
 // a missing entity a new one. It usually costs one request.
 func (g *guard) checkCount(ctx context.Context) error {
 	if err := g.endCause(); err != nil || g.inspect {
@@ -156,8 +156,8 @@ func (g *guard) checkCount(ctx context.Context) error {
 	return g.compareCount(ctx, info, high)
 }
 
-// checkReachable is checkCount that also asks whether a write could be acknowledged,
-// and whether a new call could be told from an archived one.
+// checkReachable is checkCount that also checks whether a write could be acknowledged,
+// and a new call could be told from an archived one.
 func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.StreamInfo)) error {
 	high := g.high.Load()
 	info, err := g.store.streamInfo(ctx)
@@ -169,7 +169,7 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 	case errors.Is(err, message.ErrDamaged):
 		return err
 	case err != nil:
-		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "NATS does not serve the journal: its stream " + g.store.stream + " has no leader or no quorum", Hint: "start the NATS servers that hold it; the engine continues by itself", Err: err}
+		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "NATS does not serve the journal: its stream " + g.store.stream + " has no leader or no quorum", Hint: "start the NATS servers that hold it; the engine then continues automatically", Err: err}
 	}
 	if err := g.compareCount(ctx, info, high); err != nil {
 		return err
@@ -177,8 +177,8 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 	return g.learnArchives(ctx)
 }
 
-// learnArchives examines the journal again if the connection has broken since: an
-// archive may have been missed. An embedded server archives alone.
+// learnArchives examines the journal again if the connection was lost since the last
+// examination: an archive may have been missed. On an embedded server, no engine runs then.
 func (g *guard) learnArchives(ctx context.Context) error {
 	if g.store.nc.Stats().Reconnects == g.learned.Load() {
 		return nil
@@ -187,7 +187,7 @@ func (g *guard) learnArchives(ctx context.Context) error {
 	return err
 }
 
-// compareCount ensures that the stream still has every record up to high.
+// compareCount makes sure that the stream still has every record up to high.
 func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, high uint64) error {
 	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq && !g.pending.Load() {
 		return nil
@@ -198,20 +198,20 @@ func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, hi
 
 func (g *guard) checkWritable() error {
 	if g.inspect {
-		return &message.Error{Code: message.CodeForbidden, Op: "write to journal", What: "the journal was opened to be inspected", Hint: "start an engine"}
+		return &message.Error{Code: message.CodeForbidden, Op: "write to journal", What: "the journal was opened only to inspect it", Hint: "start an engine"}
 	}
 	return g.endCause()
 }
 
-// isUnsynced reports whether a message without an answer is perhaps in the file of the
-// stream, which the server does not write any more.
+// isUnsynced reports whether a message without an answer may be in the file of the stream,
+// which the server no longer writes.
 func (g *guard) isUnsynced() bool {
 	h, ok := errors.AsType[*HealthError](g.health())
 	return ok && slices.Contains(h.Unsynced, g.store.stream)
 }
 
-// whyBroken is why the server does not write the stream any more, nil if that is not
-// known.
+// whyBroken returns why the server no longer writes the stream, or nil if nothing is known
+// to be wrong.
 func (g *guard) whyBroken() error {
 	err := g.health()
 	if h, ok := errors.AsType[*HealthError](err); ok && slices.Contains(h.Broken, g.store.stream) {

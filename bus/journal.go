@@ -16,53 +16,53 @@ import (
 type JournalOptions struct {
 	// Stream shapes a new stream.
 	Stream StreamOptions
-	// Durability is what the operator states of the servers' acknowledgements, or
-	// Durability of an embedded server. Quorum needs a stream with three replicas.
-	// Empty: nothing is stated.
+	// Durability is what an acknowledgement means, as the operator states it or as the
+	// embedded server's Durability method returns it. Quorum needs a stream with three
+	// replicas. Empty means not stated.
 	Durability Durability
 	// Syncs asks a server by name whether it syncs before it acknowledges: see
-	// [SyncsBeforeAck]. A server with an error counts as not asked. Nil: none can
-	// be asked.
+	// [SyncsBeforeAck]. A server whose answer is an error counts as not asked. If Syncs
+	// is nil, no server can be asked.
 	Syncs func(ctx context.Context, server string) (bool, error)
 	// HeadRoom is how many bytes of a bounded store are reserved for open calls: new
-	// calls and events are refused with CodeFull before it is used. The tightest bound
-	// of stream, account and embedded server counts. 0: a tenth of it, at most 64 MiB.
+	// calls and events are refused with CodeFull rather than use it. The tightest bound
+	// of stream, account and embedded server counts. 0 means a tenth of it, at most 64 MiB.
 	HeadRoom int64
-	// Room is what the limits of the whole store leave: Room of an embedded
-	// server. Nil: only the limits of stream and account are known.
+	// Room returns what the limits of the whole store leave: the embedded server's
+	// Room method. If nil, only the limits of stream and account are known.
 	Room func() Room
-	// Health is Health of an embedded server. Only a *HealthError that names the
-	// space's stream counts. Nil: unknown.
+	// Health is the embedded server's Health method. Only a *HealthError that names
+	// the space's stream counts. Nil means unknown.
 	Health func() error
 	// Keys returns the space's current keys if they can be rotated while the
-	// journal is open: see [keyfile.Live]. Nil: the keys it was opened with.
+	// journal is open: see [keyfile.Live]. Nil means the keys it was opened with.
 	Keys func() *keyfile.Keys
-	// Publisher stores event records. Nil: one request each.
+	// Publisher stores event records. Nil means a Batched.
 	Publisher  Publisher
 	asksHealth bool // Health was set
-	// Anchor remembers outside the store how far the journal was, so that a loss
-	// of journal and checkpoints together is noticed. Nil: only checkpoints.
+	// Anchor records outside the store how far the journal had got, to detect the loss
+	// of journal and checkpoints together. If nil, only checkpoints are compared.
 	Anchor *Anchor
-	// Archives has the archived records of the journal. Nil: new calls are refused if
-	// anything was archived.
+	// Archives has the archived records of the journal. If it is nil and anything was
+	// archived, new calls are refused.
 	Archives ArchiveStore
 	// Inspect also opens a damaged journal, which then refuses writes.
 	Inspect bool
-	// Logger gets notes about the opening. Nil: no log.
+	// Logger logs what happens while the journal is opened. Nil means no log.
 	Logger *slog.Logger
 }
 
 // Journal is a space's journal on JetStream; it implements engine.Journal.
 // It authenticates the event records that it writes and checks those that it
-// reads. A message that no engine with these keys wrote is a Record with Invalid
-// set, and never counts as the state of anything.
+// reads. A message that no engine with these keys wrote becomes an entry with
+// Invalid set, and never counts as the state of anything.
 //
-// All methods may be called from many goroutines at once. Closing the
-// connection ends it; the journal itself holds nothing to close.
+// All methods are safe for concurrent use. Closing the connection ends the journal,
+// which itself holds nothing to close.
 type Journal struct {
 	space    toolcall.SpaceID
 	replicas int       // of the stream when it was opened, and of what the space stores later
-	created  time.Time // of the stream: another stream of that name is another journal
+	created  time.Time // of the stream: a stream created at another time is another journal
 	store    reader
 	codec    codec
 	guard    *guard
@@ -78,15 +78,15 @@ type Journal struct {
 }
 
 // OpenJournal opens the journal of a space and creates its stream if there is
-// none. CodeForeignStream: something else made the stream, it belongs to other
-// engine keys, or it was weakened. CodeDamaged: it lacks records that its
-// checkpoints or its anchor know.
+// none. CodeForeignStream means that another program made the stream, that it belongs
+// to other engine keys, or that its guarantees were weakened. CodeDamaged means that
+// it lacks records that its checkpoints or its anchor name.
 func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o JournalOptions) (*Journal, error) {
 	if err := CheckReplicas(o.Stream.Replicas); err != nil {
 		return nil, err
 	}
 	if o.Durability == DurabilityQuorum && o.Stream.Replicas == 0 {
-		o.Stream.Replicas = quorumReplicas // of a stream that has to be made
+		o.Stream.Replicas = quorumReplicas // for a stream that has to be created
 	}
 	j, err := newJournal(nc, space, keys, o)
 	if err != nil {
@@ -147,33 +147,33 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	return j, nil
 }
 
-// Space is the space whose journal it is.
+// Space returns the space of the journal.
 func (j *Journal) Space() toolcall.SpaceID { return j.space }
 
-// Durability names what Append's return means: cached, fsynced or quorum.
+// Durability returns what Append guarantees when it returns: cached, fsynced or quorum.
 func (j *Journal) Durability() string { return string(j.Claim().Durability) }
 
 // syncsEach reports whether the server syncs each request before it acknowledges it.
-// With a quorum it syncs what arrived together.
+// With a quorum, the server syncs together what arrives together.
 func (j *Journal) syncsEach() bool {
 	c := j.claims.now.Load()
 	return c != nil && c.Durability == DurabilityFsynced
 }
 
-// Claim is Durability with the reason.
+// Claim returns the durability with the reason for it.
 func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }
 
-// Ready is why the journal takes no new calls now: it lost records, NATS or a quorum of
-// its servers does not answer or cannot write, or the store is full. nil: it takes them.
+// Ready returns why the journal accepts no new calls now: it lost records, NATS or a quorum
+// of its servers does not answer or cannot write, or the store is full.
 func (j *Journal) Ready(ctx context.Context) error {
 	if err := j.guard.checkWritable(); err != nil {
 		return err
 	}
 	if !j.store.nc.IsConnected() {
-		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine has no connection to NATS", Hint: "check that a NATS server runs; the engine connects again by itself"}
+		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine has no connection to NATS", Hint: "check that a NATS server runs; the engine reconnects automatically"}
 	}
 	if err := j.guard.whyBroken(); err != nil {
-		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store does not write any more", Hint: restartHint, Err: err}
+		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store no longer writes", Hint: restartHint, Err: err}
 	}
 	if err := j.guard.checkReachable(ctx, j.claims.observeInfo); err != nil {
 		return err
@@ -187,6 +187,6 @@ func (j *Journal) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Reserve sets the function that tells how many bytes the open calls still need.
+// Reserve sets the function that returns how many bytes the open calls still need.
 // The journal keeps them free in addition to the head-room.
 func (j *Journal) Reserve(owed func() int64) { j.room.reserveOwed(owed) }

@@ -17,12 +17,11 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Ledger keeps the signed checkpoints of a space's journal in a stream of its own,
-// so that the proof outlives a purge of the journal. Compare-and-swap on one
-// subject lets one engine write the next checkpoint, and no engine a second
-// history.
+// Ledger keeps the signed checkpoints of a space's journal in a separate stream, so
+// that the proof survives a purge of the journal. Because of the compare-and-swap on one
+// subject, only one engine writes the next checkpoint, and none can begin a second history.
 //
-// All methods may be called from many goroutines at once.
+// All methods are safe for concurrent use.
 type Ledger struct {
 	j    *Journal
 	kept checkpoints
@@ -36,26 +35,26 @@ type Ledger struct {
 
 // LedgerOptions may be left zero.
 type LedgerOptions struct {
-	// Stream shapes a new stream.
+	// Stream configures a new stream.
 	Stream StreamOptions
-	// Existing: no stream is created before the first checkpoint, for readers.
+	// Existing is for readers: no stream is created before the first checkpoint.
 	Existing bool
 	// Engine is the replica's name in the checkpoints that it writes.
 	Engine string
-	// Logger gets the errors of Run. Nil: no log.
+	// Logger logs the errors of Run. Nil means no log.
 	Logger *slog.Logger
 }
 
 const kindLedger = "ledger"
 
-// LedgerName is the name of the stream with a space's checkpoints.
+// LedgerName returns the name of the stream with a space's checkpoints.
 func LedgerName(space toolcall.SpaceID) string { return "ASKANCE_PROOF_" + string(space) }
 
 func checkpointSubject(space toolcall.SpaceID) string {
 	return Subject{Space: space, Kind: KindCheckpoint}.String()
 }
 
-// ledgerConfig is the ledger's stream, which refuses deletions over the network.
+// ledgerConfig configures the ledger's stream, which refuses deletions over the network.
 func ledgerConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstream.StreamConfig {
 	c := streamConfig(space, keyID, o)
 	c.Name, c.Description = LedgerName(space), "askance checkpoints of the space "+string(space)
@@ -88,9 +87,9 @@ func (l *Ledger) createStream(ctx context.Context) error {
 	return err
 }
 
-// Checkpoint signs everything in the journal that is not signed yet and returns
-// the last checkpoint, nil for an empty journal. After an interruption the next
-// call continues.
+// Checkpoint signs everything in the journal that is not signed yet and returns the
+// last checkpoint, or nil for an empty journal. If it is interrupted, the next call
+// continues.
 func (l *Ledger) Checkpoint(ctx context.Context) (*proof.Checkpoint, error) {
 	return l.signAll(ctx, 0)
 }
@@ -103,7 +102,7 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 			return nil, err
 		}
 	}
-	if err := l.j.guard.endCause(); err != nil { // what it remembers may not be what the journal has
+	if err := l.j.guard.endCause(); err != nil { // the remembered records may not be those of the journal
 		return nil, err
 	}
 	state, err := l.j.streamState(ctx)
@@ -139,7 +138,7 @@ func (l *Ledger) refreshCheckpoint(ctx context.Context) (err error) {
 	return l.j.guard.anchor.noteCheckpoint(l.last.checkpoint)
 }
 
-// sealRange signs the next range, as much as fits a checkpoint. l.mu is held.
+// sealRange signs the next range, as much as fits into a checkpoint. l.mu is held.
 func (l *Ledger) sealRange(ctx context.Context, state jetstream.StreamState) (proof.Sealed, error) {
 	c := proof.Checkpoint{Space: l.j.space, Number: 1, From: max(1, min(state.FirstSeq, state.LastSeq)), At: time.Now().UTC().Round(0), Engine: l.o.Engine}
 	if last := l.last.checkpoint; last != nil {
@@ -161,8 +160,8 @@ func (l *Ledger) sealRange(ctx context.Context, state jetstream.StreamState) (pr
 	return proof.Seal(c, entries, l.kept.signing().Signer())
 }
 
-// readEntries collects the entries of one checkpoint. It reads from the journal what
-// this engine did not write, or not lately.
+// readEntries collects the entries of one checkpoint. It reads from the journal the records
+// that this engine did not write recently.
 func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof.Entry, error) {
 	room := int(l.j.store.nc.MaxPayload()) / 2
 	through = min(through, from+proof.MaxRecords-1)
@@ -196,15 +195,15 @@ func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof
 			out = append(out, proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)})
 			next++
 		}
-		for seen = min(seen, through); next <= seen; next++ { // nothing is there
+		for seen = min(seen, through); next <= seen; next++ { // no record there
 			out = append(out, proof.Entry{})
 		}
 	}
 	return out, nil
 }
 
-// confirmRemembered forgets what this engine wrote if the journal has another record at
-// the last place: a server that lost records uses their sequences again.
+// confirmRemembered forgets all remembered records if the journal has another one in place
+// of the last of them: a server that lost records uses their sequences again.
 func (l *Ledger) confirmRemembered(ctx context.Context, from, through uint64) error {
 	for seq := through; seq >= from; seq-- {
 		e, ok := l.j.unsealed.get(seq)
@@ -223,8 +222,8 @@ func (l *Ledger) confirmRemembered(ctx context.Context, from, through uint64) er
 	return nil
 }
 
-// put stores a checkpoint unless another engine was first: the caller reads the
-// last one again in either case. l.mu is held.
+// put stores a checkpoint unless another engine was first. In either case the caller
+// reads the last one again. l.mu is held.
 func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
 	const op = "checkpoint"
 	body, err := s.Encode()
@@ -262,11 +261,11 @@ func (j *Journal) streamState(ctx context.Context) (jetstream.StreamState, error
 	return info.State, nil
 }
 
-// Pace says how often Ledger.Run signs.
+// Pace is how often Ledger.Run signs.
 type Pace struct {
-	// Every is the greatest age of an unsigned record. Default: a minute.
+	// Every is the maximum age of an unsigned record. Default: a minute.
 	Every time.Duration
-	// Records is how many unsigned records are signed earlier. Default: 1024.
+	// Records is how many unsigned records are signed before Every. Default: 1024.
 	Records int
 }
 
@@ -281,9 +280,9 @@ func (p Pace) withDefaults() Pace {
 	return Pace{Every: cmp.Or(max(0, p.Every), time.Minute), Records: cmp.Or(max(0, p.Records), 1024)}
 }
 
-// Run signs the journal as it grows until ctx ends, and returns the cause. No call
-// waits for it; it logs errors and tries again. Several engines can run it: the
-// first one writes.
+// Run signs the journal as it grows, until ctx ends, and returns the cause. No call
+// waits for it. It logs errors and retries. Several engines can call Run: the first
+// one writes.
 func (l *Ledger) Run(ctx context.Context, p Pace) error {
 	p = p.withDefaults()
 	look := min(lookEvery, p.Every)
@@ -293,7 +292,7 @@ func (l *Ledger) Run(ctx context.Context, p Pace) error {
 			_, err = l.signAll(ctx, sealPause)
 		}
 		if err != nil && ctx.Err() == nil {
-			l.log.Warn("cannot sign a checkpoint of the journal, will try again", "err", err)
+			l.log.Warn("cannot sign a checkpoint of the journal, will retry", "err", err)
 		}
 		if !sleepFor(ctx, randomPause(look)) {
 			return context.Cause(ctx)
@@ -301,8 +300,8 @@ func (l *Ledger) Run(ctx context.Context, p Pace) error {
 	}
 }
 
-// isDue reports whether it is time to sign. It reads the ledger only if its last
-// state says so.
+// isDue reports whether it is time to sign. It reads the ledger only if signing is due by
+// the last known checkpoint.
 func (l *Ledger) isDue(ctx context.Context, p Pace) (bool, error) {
 	state, err := l.j.streamState(ctx)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Observer gets every worker's heartbeat, also those that another replica answers:
-// only then can this replica declare a lease lost.
+// Observer receives the heartbeats of all workers, including those that another replica
+// answers: otherwise this replica could not declare a lease lost.
 type Observer interface {
-	// ObserveHeartbeat must not block. worker is authenticated.
+	// ObserveHeartbeat must not block. The name of the worker is authenticated.
 	ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest)
-	// ObserveWorker must not block. worker asks for a task of the queue.
+	// ObserveWorker must not block. The worker asks for a task of the queue.
 	ObserveWorker(worker string, queue toolcall.Queue)
 }
 
-// The operations that the service executes and the engine does not know.
+// The operations that the service executes itself, without the engine.
 var (
 	opNext       = api.Define[NextRequest, NextReply](ofWorkers("next", "next", api.ClassOffer))
 	opKeys       = api.Define[KeysRequest, KeysReply](ofWorkers("keys", "next", api.ClassWork))
@@ -39,7 +39,7 @@ func ofAuditors(name string, changes bool) api.Operation {
 	return api.Operation{Name: name, Class: api.ClassRead, Changes: changes, Roles: []toolcall.Role{toolcall.RoleAuditor}, NATS: map[toolcall.Role]string{toolcall.RoleAuditor: "audit"}}
 }
 
-// direct executes an operation in the service and answers, except for an error.
+// direct executes an operation in the service and sends the reply, but not an error.
 type direct func(ctx context.Context, s *Service, who caller, request any, m *nats.Msg) error
 
 var directs = map[string]direct{
@@ -64,7 +64,7 @@ func wrongType(op *api.Operation, request any) error {
 	return &message.Error{Code: message.CodeInternal, Op: op.Name, What: fmt.Sprintf("the request is a %T", request)}
 }
 
-// operations are all that exist over NATS, by name.
+// operations has all operations that exist over NATS, by name.
 var operations = func() map[string]*api.Operation {
 	out := map[string]*api.Operation{}
 	for _, op := range append(api.Table(), opNext.Operation, opKeys.Operation, opAck.Operation, opRecords.Operation, opCheckpoint.Operation) {
@@ -75,7 +75,7 @@ var operations = func() map[string]*api.Operation {
 	return out
 }()
 
-// classOf is the class of an operation. An unknown one counts as a read, which
+// classOf returns the class of an operation. An unknown one counts as a read, which
 // cannot displace a decision.
 func classOf(name string) api.Class {
 	if op, ok := operations[name]; ok {
@@ -84,7 +84,7 @@ func classOf(name string) api.Class {
 	return api.ClassRead
 }
 
-// conversation is what one kind of subject accepts.
+// conversation is one kind of request subject with the operations that it accepts.
 type conversation struct {
 	Row
 	ops map[string]*api.Operation
@@ -111,7 +111,7 @@ var conversations = func() []conversation {
 	return out
 }()
 
-// name is the word by which operations name a kind of request subject.
+// name returns the word by which operations name a kind of request subject.
 func (r Row) name() string {
 	if i := strings.LastIndexByte(r.Layout, '.'); strings.HasPrefix(r.Layout, "work.") {
 		return r.Layout[i+1:]
@@ -120,7 +120,7 @@ func (r Row) name() string {
 	return word
 }
 
-// kindFor is the kind of subject on which a role sends an operation.
+// kindFor returns the kind of subject on which a role sends an operation.
 func kindFor(op *api.Operation, role toolcall.Role) (Kind, error) {
 	if name, ok := op.NATS[role]; ok {
 		for _, c := range conversations {
@@ -132,7 +132,7 @@ func kindFor(op *api.Operation, role toolcall.Role) (Kind, error) {
 	return KindInvalid, &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the role " + string(role) + " cannot do this", Hint: "use a login with another role"}
 }
 
-// kindsFor are the kinds of subject on which a role sends anything.
+// kindsFor returns the kinds of subject on which a role sends anything.
 func kindsFor(role toolcall.Role) []Kind {
 	var out []Kind
 	for _, c := range conversations {
@@ -146,8 +146,8 @@ func kindsFor(role toolcall.Role) []Kind {
 	return out
 }
 
-// Operations lists the operations of a kind of subject in alphabetical order, and
-// the role in which they are executed.
+// Operations returns the role for which requests on a kind of subject are executed, and
+// their operations in alphabetical order.
 func Operations(k Kind) (toolcall.Role, []string) {
 	for _, c := range conversations {
 		if c.Kind == k {

@@ -20,13 +20,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Outbox hands the journal's event records to destinations outside. Each
-// destination has a durable consumer, so every event record since its first day is
-// delivered until it is acknowledged. Several processes can serve one destination;
-// each event record goes to one at a time.
+// Outbox delivers the journal's event records to external destinations. Each destination
+// has a durable consumer, so every event record written since the destination was first
+// followed is delivered until it is acknowledged. Several processes can serve one
+// destination; each event record goes to one process at a time.
 //
-// Failed deliveries are kept as dead letters in the space's outbox bucket. All
-// methods may be called from several goroutines at once.
+// Failed deliveries are kept as dead letters in the space's outbox bucket. All methods
+// are safe for concurrent use.
 type Outbox struct {
 	j    *Journal
 	kv   jetstream.KeyValue
@@ -38,17 +38,17 @@ const (
 	// outboxWait is how long a delivery may take before it is repeated.
 	outboxWait = 2 * time.Minute
 	// outboxPending limits the unacknowledged event records of one destination,
-	// including those that pause.
+	// including those that wait to be repeated.
 	outboxPending = 10_000
-	// outboxAtOnce limits the deliveries at once in one process.
+	// outboxAtOnce limits the simultaneous deliveries in one process.
 	outboxAtOnce = 64
 	// outboxForgotten is when NATS forgets a destination that no process serves.
 	outboxForgotten = 30 * 24 * time.Hour
-	// MaxOutboxName is the length of a destination's name.
+	// MaxOutboxName is the maximum length of a destination's name.
 	MaxOutboxName = 64
 )
 
-// OutboxBucketName is the name of a space's bucket of dead letters and used
+// OutboxBucketName returns the name of a space's bucket of dead letters and used
 // one-time tokens.
 func OutboxBucketName(space toolcall.SpaceID) string { return "ASKANCE_OUTBOX_" + string(space) }
 
@@ -59,7 +59,7 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	name := OutboxBucketName(j.space)
 	kv, err := j.store.js.KeyValue(ctx, name)
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		replicas := j.replicas // they can have been changed since
+		replicas := j.replicas // may have changed since the journal was opened
 		if info, err := j.store.streamInfo(ctx); err == nil && info != nil {
 			replicas = max(1, info.Config.Replicas)
 		}
@@ -77,29 +77,29 @@ func OpenOutbox(ctx context.Context, j *Journal) (*Outbox, error) {
 	return &Outbox{j: j, kv: kv, name: name}, nil
 }
 
-// newDelivery is the nth delivery of an event record.
+// newDelivery returns the nth delivery of an event record.
 func newDelivery(r toolcall.JournalEntry, n uint64, m jetstream.Msg) toolcall.Delivery {
 	return toolcall.Delivery{
 		Record: r, Attempt: int(min(n, 1<<30)),
 		Done: func(ctx context.Context) error {
 			if err := m.DoubleAck(ctx); err != nil {
-				return apiError("resolve a delivery", "the event record comes again", err)
+				return apiError("acknowledge a delivery", "the event record will be delivered again", err)
 			}
 			return nil
 		},
 		Again: func(pause time.Duration) error {
 			if err := m.NakWithDelay(pause); err != nil {
-				return apiError("put a delivery back", "the event record comes again in any case", err)
+				return apiError("return a delivery", "the event record will be delivered again anyway", err)
 			}
 			return nil
 		},
 	}
 }
 
-// CheckOutboxName says why a text is not the name of a destination.
+// CheckOutboxName returns why a text cannot be the name of a destination.
 func CheckOutboxName(name string) error {
 	if name == "" || len(name) > MaxOutboxName || strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" {
-		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: errtext.Quote(name) + " is not a valid name", Hint: fmt.Sprintf("use letters, digits, _ and -, at most %d", MaxOutboxName)}
+		return &message.Error{Code: message.CodeInvalid, Op: "name a destination", What: errtext.Quote(name) + " is not a valid name", Hint: fmt.Sprintf("use at most %d letters, digits, _ and -", MaxOutboxName)}
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func CheckOutboxName(name string) error {
 // Follow delivers the event records written since the destination was first
 // followed, in order except for repeated ones, until ctx ends and every f has
 // returned; it returns the cause. f runs in up to 64 goroutines and must call Done
-// or Again of each delivery. NATS forgets a destination that no process serves for
+// or Again for each delivery. NATS forgets a destination that no process has served for
 // thirty days.
 func (o *Outbox) Follow(ctx context.Context, name string, f func(context.Context, toolcall.Delivery)) error {
 	const op = "follow the journal for a destination"
@@ -166,7 +166,7 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 		r, err := o.j.voids.decode(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
 		if err != nil {
 			<-room
-			_ = m.NakWithDelay(maxPause) // a lost one comes again after outboxWait
+			_ = m.NakWithDelay(maxPause) // if lost, the message returns after outboxWait
 			continue
 		}
 		d := newDelivery(r, meta.NumDelivered, m)
@@ -174,8 +174,8 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 	}
 }
 
-// giveBack ends the reading and returns undelivered messages to the queue; lost
-// ones return after outboxWait.
+// giveBack stops reading and returns undelivered messages to the queue. If a message of it
+// is lost, the record returns after outboxWait.
 func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
 	defer cancel()
@@ -185,7 +185,7 @@ func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 		if err != nil {
 			break
 		}
-		_ = m.Nak() // else it comes again later
+		_ = m.Nak() // if lost, it returns later
 	}
 	_ = o.j.store.nc.FlushWithContext(ctx) // fails only if the connection is lost
 }
@@ -225,9 +225,9 @@ func (o *Outbox) AddDeadLetter(ctx context.Context, l toolcall.DeadLetter) error
 	return nil
 }
 
-// RemoveDeadLetter deletes a failed delivery. ErrNotFound if it is not there.
+// RemoveDeadLetter deletes a failed delivery. It returns ErrNotFound if there is none.
 func (o *Outbox) RemoveDeadLetter(ctx context.Context, destination string, seq uint64) error {
-	const op = "take out a failed delivery"
+	const op = "remove a failed delivery"
 	key := deadLetterKey(destination, seq)
 	if err := CheckOutboxName(destination); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 	err := readBucket(ctx, op, o.kv, "dead.>", func(e jetstream.KeyValueEntry) error {
 		var l toolcall.DeadLetter
 		if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
-			return &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes there", Err: err}
+			return &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes to the bucket", Err: err}
 		}
 		out = append(out, l)
 		return nil
@@ -264,8 +264,8 @@ func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 	return out, nil
 }
 
-// UseOnce reports whether a one-time token is used for the first time in any
-// process of the space. It remembers the token for ttl, at least a second.
+// UseOnce reports whether this is the first use of a one-time token in any process of the
+// space. It remembers the token for ttl, but at least a second.
 func (o *Outbox) UseOnce(ctx context.Context, token string, ttl time.Duration) (first bool, err error) {
 	sum := sha256.Sum256([]byte(token))
 	_, err = o.kv.Create(ctx, "used."+hex.EncodeToString(sum[:]), nil, jetstream.KeyTTL(max(ttl, time.Second)))

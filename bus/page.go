@@ -19,7 +19,7 @@ import (
 // maxPage is the most records that one call of Read returns.
 const maxPage = 1000
 
-// batchRequest asks any replica for many messages; readPage adds what a follower
+// batchRequest asks any replica for many messages; readPage adds those that a follower
 // lacks.
 type batchRequest struct {
 	Seq     uint64 `json:"seq"`
@@ -27,8 +27,8 @@ type batchRequest struct {
 	Batch   int    `json:"batch"`
 }
 
-// readPage reads up to limit messages of a filter after a sequence. through is the
-// last sequence that it covers: MaxUint64 at the leader's end.
+// readPage reads up to limit messages that match a filter, after a sequence. through is
+// the last sequence that it covers: MaxUint64 at the end of the leader's stream.
 func (rd reader) readPage(ctx context.Context, filter string, after uint64, limit int) (found []stored, through uint64, err error) {
 	head, err := rd.next(ctx, filter, after)
 	if errors.Is(err, errNone) {
@@ -100,7 +100,7 @@ func (rd reader) readBatchOnce(ctx context.Context, ask []byte, n int) ([]stored
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		if lastHeader(m.Header, "Nats-Sequence") == "" { // the server's own word: a stored message may have a Status header, too
+		if lastHeader(m.Header, "Nats-Sequence") == "" { // the server's own status: a stored message may also have a Status header
 			if status := onlyHeader(m.Header, "Status"); status != "204" && status != "404" {
 				return nil, fmt.Errorf("direct get: status %s %s", status, onlyHeader(m.Header, "Description"))
 			}
@@ -124,7 +124,7 @@ func lastSeq(s []stored) uint64 {
 	return s[len(s)-1].seq
 }
 
-// storedOf decodes one answer of a direct get.
+// storedOf decodes one answer to a direct get.
 func storedOf(m *nats.Msg) (stored, error) {
 	seq, err := strconv.ParseUint(lastHeader(m.Header, "Nats-Sequence"), 10, 64)
 	if err != nil {
@@ -137,8 +137,8 @@ func storedOf(m *nats.Msg) (stored, error) {
 	return stored{subject: lastHeader(m.Header, "Nats-Subject"), seq: seq, time: at, header: m.Header, data: m.Data}, nil
 }
 
-// lastHeader is the last value of a header: the server adds its own after those of the
-// stored message, which any client can choose.
+// lastHeader returns the last value of a header: the server appends its own after those of
+// the stored message, which any client can choose.
 func lastHeader(h nats.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
 		return v[len(v)-1]
@@ -157,11 +157,11 @@ func (j *Journal) History(ctx context.Context, key toolcall.Key) ([]toolcall.Jou
 }
 
 // Read implements engine.Journal; limit is at most 1000. Fewer records than the
-// limit mean the journal's end. It uses no consumer: one small request without
-// news, three without news for this session.
+// limit mean the journal's end. It uses no consumer: it costs one small request if there
+// is nothing new, three if there is nothing new for this session.
 //
-// Records and events stand under two filters, read at the same time. The stream's
-// end is read first, so that nothing comes in between.
+// Records and events have different filters, which are read at the same time. The end of
+// the stream is read first, so that the two results match.
 func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, limit int) ([]toolcall.JournalEntry, uint64, error) {
 	const op = "read session"
 	if _, err := j.codec.entityOf(session.SessionKey()); err != nil {
@@ -204,7 +204,8 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 	return out, after, nil
 }
 
-// readPages reads and merges records and events. Both are complete up to through.
+// readPages reads and merges records and events. Both are complete up to the returned
+// sequence.
 func (j *Journal) readPages(ctx context.Context, session Token, after uint64, limit int) ([]stored, uint64, error) {
 	filters := [2]string{sessionRecordsFilter(j.space, session), sessionEventsFilter(j.space, session)}
 	var found [2][]stored

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// MaxPolicyBytes is the size of the largest rule file, which must fit one message
+// MaxPolicyBytes is the maximum size of a rule file, which must fit into one message
 // of a NATS server with default limits.
 const MaxPolicyBytes = 1<<20 - 4<<10
 
@@ -31,21 +31,21 @@ type PolicyFile struct {
 	Revision uint64
 }
 
-// PolicyBucketOptions shape a new bucket.
+// PolicyBucketOptions configure a new bucket.
 type PolicyBucketOptions struct {
 	Replicas int // on a cluster: 1, 3 or 5; 0 means 3 on a cluster, else 1
 }
 
 // PolicyBucket keeps the rule files of a space in a NATS key-value bucket, one key
-// per file, for all engines of the space. Write access to $KV.<bucket>.> decides
-// what may run: only give it to those responsible for the policy.
+// per file, for all engines of the space. Everyone who can write to $KV.<bucket>.> decides
+// what may run: give write access only to the people responsible for the policy.
 //
-// All methods may be called from several goroutines at once.
+// All methods are safe for concurrent use.
 type PolicyBucket struct {
 	js   jetstream.JetStream
 	kv   jetstream.KeyValue
 	name string
-	what string // what a file in it is called
+	what string // what to call one of its files in errors
 
 	mu    sync.Mutex // guards what follows
 	state bucketState
@@ -58,20 +58,20 @@ type bucketState struct {
 	first, last, msgs uint64
 }
 
-// PolicyBucketName is the name of a space's bucket.
+// PolicyBucketName returns the name of a space's bucket of rule files.
 func PolicyBucketName(space toolcall.SpaceID) string { return "ASKANCE_POLICY_" + string(space) }
 
-// OpenPolicyBucket opens a space's bucket and creates it if there is none. It
-// refuses a bucket that could lose rules: one with a TTL, or in memory.
+// OpenPolicyBucket opens a space's bucket and creates it if there is none. It refuses a
+// bucket that could lose rules, such as one with a TTL or one in memory.
 func OpenPolicyBucket(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
 	return openFiles(ctx, nc, space, PolicyBucketName(space), "rule file", o)
 }
 
-// DirectoryBucketName is the name of a space's bucket of directory files.
+// DirectoryBucketName returns the name of a space's bucket of directory files.
 func DirectoryBucketName(space toolcall.SpaceID) string { return "ASKANCE_DIRECTORY_" + string(space) }
 
-// OpenDirectoryBucket opens the bucket that says which groups people are in, like
-// OpenPolicyBucket. Write access decides who can approve.
+// OpenDirectoryBucket is OpenPolicyBucket for the bucket that says which groups people
+// are in. Write access to it decides who can approve.
 func OpenDirectoryBucket(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, o PolicyBucketOptions) (*PolicyBucket, error) {
 	return openFiles(ctx, nc, space, DirectoryBucketName(space), "directory file", o)
 }
@@ -123,7 +123,7 @@ func (b *PolicyBucket) check(ctx context.Context, op string) error {
 	return nil
 }
 
-// Name is the bucket's name, for the nats command and for messages.
+// Name returns the bucket's name, for the nats command and for messages.
 func (b *PolicyBucket) Name() string { return b.name }
 
 // Put stores or replaces a rule file, such as main.yaml, and returns its revision.
@@ -139,7 +139,7 @@ func (b *PolicyBucket) Put(ctx context.Context, name string, data []byte) (uint6
 	return rev, nil
 }
 
-// Check says why Put would refuse a file, without asking the server.
+// Check returns why Put would refuse a file, without asking the server.
 func (b *PolicyBucket) Check(name string, data []byte) error {
 	op := "put " + b.what
 	if err := b.checkName(op, name); err != nil {
@@ -151,8 +151,8 @@ func (b *PolicyBucket) Check(name string, data []byte) error {
 	return nil
 }
 
-// Delete removes a rule file. Without any file there is no policy, which engines
-// refuse.
+// Delete removes a rule file. Without any file there is no policy, and engines refuse
+// that.
 func (b *PolicyBucket) Delete(ctx context.Context, name string) error {
 	op := "delete " + b.what
 	if err := b.checkName(op, name); err != nil {
@@ -175,7 +175,7 @@ func (b *PolicyBucket) checkName(op, name string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: errtext.Quote(name) + " is not the name of a " + b.what, Hint: "use letters, digits, _, - and dots, and end it in .yaml"}
 }
 
-// Read returns all rule files sorted by name. Without changes it costs one short
+// Read returns all rule files sorted by name. If nothing changed, it costs one short
 // request. A key that is not a file name is an error, because its rules would be
 // missed.
 func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
@@ -238,16 +238,16 @@ func readBucket(ctx context.Context, op string, kv jetstream.KeyValue, filter st
 	}
 }
 
-// Follow calls changed after changes in the bucket until ctx ends, and returns the
-// cause. It calls changed on this goroutine, once for several changes, also after
-// a reconnect.
+// Follow calls changed after changes in the bucket, including those during a lost
+// connection, until ctx ends, and returns the cause. It calls changed on this goroutine,
+// and may call it once for several changes.
 func (b *PolicyBucket) Follow(ctx context.Context, changed func()) error {
 	const op = "follow a bucket"
 	w, err := b.kv.WatchAll(ctx, jetstream.UpdatesOnly(), jetstream.MetaOnly())
 	if err != nil {
 		return apiError(op, "bucket "+b.name, err)
 	}
-	defer func() { _ = w.Stop() }() // nothing more is wanted from it
+	defer func() { _ = w.Stop() }() // its result no longer matters
 	for {
 		select {
 		case <-ctx.Done():

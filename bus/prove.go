@@ -15,25 +15,26 @@ import (
 
 const (
 	longestVerification = 30 * time.Minute
-	mostFindings        = 100 // of a reply
+	mostFindings        = 100 // in a reply
 )
 
-// verification is the one of a ledger that runs, or ran last.
+// verification is the running verification of a ledger, or the last one.
 type verification struct {
 	mu  sync.Mutex // guards now
 	now *api.Verification
 }
 
-// Proofs serves the operations that prove what the ledger's journal has.
+// Proofs implements the operations that prove the content of the ledger's journal.
 type Proofs struct {
 	l    *Ledger
 	last verification
 }
 
-// NewProofs makes the operations of a ledger.
+// NewProofs returns the proof operations of a ledger.
 func NewProofs(l *Ledger) *Proofs { return &Proofs{l: l} }
 
-// ProofStatus says how far the journal is signed and, with verify, begins to verify it.
+// ProofStatus returns how far the journal is signed. If verify is true, it starts a
+// verification unless one is running.
 func (p *Proofs) ProofStatus(ctx context.Context, verify bool) (api.ProofStatusReply, error) {
 	out := api.ProofStatusReply{Damage: []string{}, Losses: []string{}}
 	x, err := p.l.j.guard.examineJournal(ctx)
@@ -72,7 +73,7 @@ func (p *Proofs) ProofStatus(ctx context.Context, verify bool) (api.ProofStatusR
 	return out, nil
 }
 
-// verify compares the journal with its checkpoints. It ends with the journal.
+// verify compares the journal with its checkpoints, until the journal ends.
 func (p *Proofs) verify(first, last uint64) {
 	ctx, cancel := context.WithTimeout(p.l.j.guard.ended, longestVerification)
 	defer cancel()
@@ -115,8 +116,8 @@ func (p *Proofs) compare(ctx context.Context, first, last uint64) (*proof.Report
 	return proof.Verify(Bodies(Walk(ctx, p.l, AuditCheckpoints, 0, signed.Last)), Walk(ctx, p.l, AuditJournal, 0, last), o)
 }
 
-// MakeReceipt makes the receipt of a call, without what rules redact. Records that are
-// not signed are signed first.
+// MakeReceipt makes the receipt of a call, without the values that rules redact. It first
+// signs records that are not signed yet.
 func (p *Proofs) MakeReceipt(ctx context.Context, key toolcall.Key) ([]byte, error) {
 	r, err := MakeReceipt(ctx, p.l, key)
 	if err != nil {
@@ -144,13 +145,13 @@ func (p *Proofs) CheckReceipt(b []byte) (api.CheckReceiptReply, error) {
 	}, nil
 }
 
-// Auditor reads stored records, and has them signed.
+// Auditor reads stored records, and can have them signed.
 type Auditor interface {
 	Auditing
 	Checkpoint(ctx context.Context) (*proof.Checkpoint, error)
 }
 
-// MakeReceipt makes the receipt of a call, after everything was signed.
+// MakeReceipt makes the receipt of a call after it has had all records signed.
 func MakeReceipt(ctx context.Context, a Auditor, key toolcall.Key) (*proof.Receipt, error) {
 	records, err := CallRecords(ctx, a, key)
 	if err != nil {
@@ -158,7 +159,7 @@ func MakeReceipt(ctx context.Context, a Auditor, key toolcall.Key) (*proof.Recei
 	}
 	seqs := make([]uint64, len(records))
 	for i := range records {
-		RedactRecord(&records[i]) // a ledger has it unredacted
+		RedactRecord(&records[i]) // a Ledger returns records unredacted
 		seqs[i] = records[i].Seq
 	}
 	if last, err := a.Checkpoint(ctx); err != nil || last == nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// queueSign joins the tokens of a tool and a route; no name's token has it.
+// queueSign joins the tokens of a tool and a route; no token of a name contains it.
 const queueSign = "="
 
 // maxConsumerName is the server's limit.
 const maxConsumerName = 255
 
-// EncodeQueue returns the one token of a queue, "" without a tool.
+// EncodeQueue returns the token of a queue, or "" if it has no tool.
 func EncodeQueue(l toolcall.Queue) Token {
 	t := Encode(l.Tool)
 	if l.Route == "" || t == "" {
@@ -30,7 +30,7 @@ func EncodeQueue(l toolcall.Queue) Token {
 	return t + queueSign + encodeRoute(l.Route)
 }
 
-// encodeRoute is Encode without its limit: a route is always readable in a
+// encodeRoute is Encode without the size limit: a route can always be decoded from a
 // subject.
 func encodeRoute(route string) Token {
 	if isPlain(route) {
@@ -39,8 +39,8 @@ func encodeRoute(route string) Token {
 	return Token(textPrefix + strictBase64.EncodeToString([]byte(route)))
 }
 
-// Queue decodes a queue. It returns false for a hashed tool and for any other
-// token.
+// Queue decodes a queue. It returns false for a hashed tool, and for a token that is not
+// a queue.
 func (t Token) Queue() (l toolcall.Queue, ok bool) {
 	tool, route, routed := strings.Cut(string(t), queueSign)
 	if l.Tool, ok = Token(tool).ID(); !ok || !routed {
@@ -77,7 +77,7 @@ func parseQueue(s string) (Token, error) {
 	return Token(s), nil
 }
 
-// checkQueue says why workers cannot serve a queue.
+// checkQueue returns why workers cannot serve a queue.
 func checkQueue(l toolcall.Queue) error {
 	if err := CheckName("tool", l.Tool); err != nil {
 		return err
@@ -88,8 +88,8 @@ func checkQueue(l toolcall.Queue) error {
 	return nil
 }
 
-// ConsumerName is the name of the durable consumer that a queue's workers share:
-// "w_" and the queue's token, or its hash if that is too long.
+// ConsumerName returns the name of the durable consumer that a queue's workers share:
+// "w_" and the queue's token, or the hash of the token if that is too long.
 func ConsumerName(l toolcall.Queue) string {
 	token := string(EncodeQueue(l))
 	if name := "w_" + token; len(name) <= maxConsumerName {
@@ -101,11 +101,11 @@ func ConsumerName(l toolcall.Queue) string {
 
 const (
 	// ackWait is how long a worker may keep a task before its start is answered;
-	// then the engine's lease decides.
+	// after that, the engine's lease counts.
 	ackWait = 10 * time.Second
-	// maxWaiting is how many free worker slots may wait on one tool.
+	// maxWaiting limits how many free worker slots can wait for tasks of one tool.
 	maxWaiting = 4096
-	// ensureEvery is how long an existing consumer is not checked again.
+	// ensureEvery is how long an existing consumer is trusted before it is checked again.
 	ensureEvery = 30 * time.Second
 )
 
@@ -162,8 +162,8 @@ func (s *queueSet) noteSeen(queue toolcall.Queue, now time.Time) {
 	s.seen[queue] = now
 }
 
-// EnsureQueue creates the durable consumer from which the queue's workers pull,
-// and looks for it again every half minute. A tool name over 180 bytes is refused
+// EnsureQueue creates the durable consumer from which the queue's workers pull, and
+// checks it again at most every half minute. A tool name over 180 bytes is refused
 // with CodeTooLarge, a consumer with other settings with CodeForeignStream.
 func (j *Journal) EnsureQueue(ctx context.Context, queue toolcall.Queue) error {
 	return j.queues.ensureQueue(ctx, queue)

@@ -24,8 +24,8 @@ type reader struct {
 
 var errNone = errors.New("no message found")
 
-// getRequest asks the stream's leader for one message. A follower, which answers
-// direct gets, may be behind.
+// getRequest asks the stream's leader for one message. A direct get may be answered by a
+// follower, which can be behind.
 type getRequest struct {
 	Seq     uint64 `json:"seq,omitzero"`
 	LastFor string `json:"last_by_subj,omitzero"`
@@ -43,8 +43,7 @@ type getReply struct {
 	} `json:"message"`
 }
 
-// get reads one message from the leader and repeats the request while no answer
-// comes.
+// get reads one message from the leader, and repeats the request until it is answered.
 func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	ask, err := strictjson.Marshal(r)
 	if err != nil {
@@ -91,14 +90,14 @@ func (rd reader) getOnce(ctx context.Context, ask []byte) (stored, error) {
 	m := stored{subject: r.Message.Subject, seq: r.Message.Seq, time: r.Message.Time, data: r.Message.Data}
 	if len(r.Message.Header) > 0 {
 		if m.header, err = nats.DecodeHeadersMsg(r.Message.Header); err != nil {
-			m.header = nil // a message without readable headers is not one of ours
+			m.header = nil // no engine wrote a message without readable headers
 		}
 	}
 	return m, nil
 }
 
-// requestUntilAnswered sends a request that changes nothing, and again while no answer comes. The first
-// answer to any of them counts.
+// requestUntilAnswered sends a read-only request, again and again until one of them is
+// answered.
 func (rd reader) requestUntilAnswered(ctx context.Context, subject string, body []byte) (*nats.Msg, error) {
 	first, cancel := context.WithTimeout(ctx, readAgain)
 	reply, err := rd.nc.RequestWithContext(first, subject, body)
@@ -134,23 +133,23 @@ func (rd reader) requestUntilAnswered(ctx context.Context, subject string, body 
 	}
 }
 
-// streamInfo is the stream's state, nil if there is no such stream.
+// streamInfo returns the stream's state, or nil if there is no such stream.
 func (rd reader) streamInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
 	st, err := rd.lookUpStream(ctx)
 	switch {
 	case errors.Is(err, jetstream.ErrStreamNotFound):
 		return nil, nil
 	case isOffline(err):
-		return nil, &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the server does not serve the stream " + rd.stream + ", whose files it cannot read",
-			Hint: "nothing runs on it: look with askance journal check, have its files repaired with askance journal accept-loss, or restore a backup", Err: err}
+		return nil, &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the server does not serve the stream " + rd.stream + " because it cannot read its files",
+			Hint: "nothing runs on it: inspect it with askance journal check, repair its files with askance journal accept-loss, or restore a backup", Err: err}
 	case err != nil:
 		return nil, apiError("check journal", "stream "+rd.stream, err)
 	}
 	return st.CachedInfo(), nil
 }
 
-// lookUpStream asks for the stream's info, again while no server answers: during an election no
-// server does.
+// lookUpStream asks for the stream's info until a server answers: during an election, none
+// does.
 func (rd reader) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
@@ -171,11 +170,11 @@ func isOffline(err error) bool {
 	return ok && api.ErrorCode == streamOffline
 }
 
-// streamOffline is the server's error code of such a stream.
+// streamOffline is the server's error code for such a stream.
 const streamOffline = 10194
 
-// leaderInfo is the stream's info from its leader; unlike info, it fails for a missing
-// stream.
+// leaderInfo returns the stream's info from its leader. Unlike streamInfo, it fails if
+// the stream is missing.
 func (rd reader) leaderInfo(ctx context.Context) (*jetstream.StreamInfo, error) {
 	st, err := rd.lookUpStream(ctx)
 	if err != nil {
@@ -188,12 +187,12 @@ func (rd reader) getSeq(ctx context.Context, seq uint64) (stored, error) {
 	return rd.get(ctx, getRequest{Seq: seq})
 }
 
-// next is the first message after a sequence that matches the filter.
+// next returns the first message after a sequence that matches the filter.
 func (rd reader) next(ctx context.Context, filter string, after uint64) (stored, error) {
 	return rd.get(ctx, getRequest{Seq: after + 1, NextFor: filter})
 }
 
-// Head is the sequence of the journal's last record, 0 if it has none.
+// Head returns the sequence of the journal's last record, or 0 if it has none.
 func (j *Journal) Head(ctx context.Context) (uint64, error) {
 	seq, err := j.store.readEnd(ctx)
 	if err != nil {
@@ -202,7 +201,7 @@ func (j *Journal) Head(ctx context.Context) (uint64, error) {
 	return seq, nil
 }
 
-// readEnd is the sequence of the stream's last message, 0 if it has none.
+// readEnd returns the sequence of the stream's last message, or 0 if it has none.
 func (rd reader) readEnd(ctx context.Context) (uint64, error) {
 	m, err := rd.get(ctx, getRequest{LastFor: ">"})
 	if !errors.Is(err, errNone) {
@@ -215,11 +214,11 @@ func (rd reader) readEnd(ctx context.Context) (uint64, error) {
 	return st.CachedInfo().State.LastSeq, nil
 }
 
-// tailState is what follows a sequence in an entity.
+// tailState describes what follows a sequence in an entity.
 type tailState struct {
 	own     uint64 // the event record with the given id
-	other   uint64 // the first event record that is not it
-	foreign uint64 // the last message that no engine wrote, or void record
+	other   uint64 // the first other event record
+	foreign uint64 // the last message that is void or that no engine wrote
 }
 
 // readTail reads what follows prev in the entity, up to the first event record: only
@@ -253,8 +252,8 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 }
 
 // Last implements engine.Journal by asking the stream's leader. It skips messages
-// that no engine wrote and void records. ErrUnavailable means that another version wrote the last
-// event record.
+// that no engine wrote, and void records. ErrUnavailable means that an engine of another
+// version wrote the last event record.
 func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	const op = "read last event record"
 	entity, err := j.codec.entityOf(key)
@@ -278,7 +277,7 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 		return j.lastValid(ctx, key)
 	}
 	if errors.Is(err, errNone) {
-		err := j.guard.checkCount(ctx) // it learns of every archive from which records are gone
+		err := j.guard.checkCount(ctx) // also learns of every archive whose records were deleted
 		if err == nil {
 			err = j.guard.archives.check(op, key)
 		}
@@ -291,7 +290,7 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 }
 
 // CountCalls implements engine.Journal by asking the server for the subjects of the
-// reply. Ids of an archived reply are refused, so that none of its calls is missing.
+// reply. A reply is archived as a whole and its id refused, so no call is missed.
 func (j *Journal) CountCalls(ctx context.Context, reply toolcall.Key) (calls int, through uint64, err error) {
 	const op = "count calls"
 	if _, err := j.codec.entityOf(reply.ReplyKey()); err != nil {
@@ -313,14 +312,14 @@ func (j *Journal) CountCalls(ctx context.Context, reply toolcall.Key) (calls int
 	return len(seen), through, nil
 }
 
-// subjectsOf asks the server for the subjects of calls that have records, and maybe more
-// than those up to through.
+// subjectsOf asks the server for the subjects of calls that have records. It returns at
+// least those with records up to through.
 func (rd reader) subjectsOf(ctx context.Context, of Subject) (found []Subject, through uint64, err error) {
 	st, err := rd.lookUpStream(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
-	through = st.CachedInfo().State.LastSeq // before the subjects: what comes between counts
+	through = st.CachedInfo().State.LastSeq // read first, so that no subject up to it is missed
 	info, err := st.Info(ctx, jetstream.WithSubjectFilter(strings.TrimSuffix(of.String(), "f")+">"))
 	if err != nil {
 		return nil, 0, err
@@ -333,8 +332,8 @@ func (rd reader) subjectsOf(ctx context.Context, of Subject) (found []Subject, t
 	return found, through, nil
 }
 
-// KeysOf are the calls of an id that a journal has, archived ones left out. It reads one
-// record of each.
+// KeysOf returns the calls of a journal that have this id, without archived ones. It reads
+// one record of each call.
 func KeysOf(ctx context.Context, j *Journal, id message.CallID) ([]toolcall.Key, error) {
 	subjects, _, err := j.store.subjectsOf(ctx, Subject{Space: j.space, Kind: KindRecord, Call: Encode(string(id))})
 	if err != nil {
@@ -364,7 +363,8 @@ func KeysOf(ctx context.Context, j *Journal, id message.CallID) ([]toolcall.Key,
 	return out, nil
 }
 
-// lastValid reads the whole history.
+// lastValid is Last for an entity whose newest message is not a valid event record. It reads
+// the whole history.
 func (j *Journal) lastValid(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
 	all, err := j.History(ctx, key)
 	if err != nil {

@@ -31,8 +31,8 @@ func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 	return x, j.guard.readAll(ctx, x)
 }
 
-// CompareJournal is ExamineJournal without reading the records that nothing names. A
-// verification reads them.
+// CompareJournal is ExamineJournal, but it reads only the records that checkpoints or the
+// anchor name. A verification reads the rest.
 func CompareJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor) (*Exam, error) {
 	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor})
 	if err != nil {
@@ -52,7 +52,7 @@ func (g *guard) readAll(ctx context.Context, x *Exam) error {
 }
 
 // findUnreadable reads the records up to through, with a pause after each page, and
-// returns those that the server counts and does not deliver.
+// returns those that the server counts but does not deliver.
 func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pause time.Duration) (bad ranges, err error) {
 	single := 0 // records to read one by one, because an unreadable record fails its page
 	for at := uint64(0); at < through; {
@@ -100,7 +100,7 @@ func (x *Exam) addUnreadable(bad ranges) bool {
 }
 
 // Recovery makes a damaged journal usable again after an operator accepted its
-// losses: Begin, Prepare, close open calls with Journal and CloseLost, then
+// losses: BeginRecovery, Prepare, close open calls with Journal and CloseLost, then
 // Finish. An interrupted recovery starts again from the beginning.
 type Recovery struct {
 	Exam   *Exam
@@ -109,13 +109,13 @@ type Recovery struct {
 	cutOff map[Entity]cutOff
 }
 
-// cutOff is the last record of an entity, if what it builds on is lost.
+// cutOff is the last record of an entity whose base is lost.
 type cutOff struct {
 	subject string
 	link    *toolcall.Link
 }
 
-// BeginRecovery examines the journal, whose archives files has. Nothing else may use the
+// BeginRecovery examines the journal. files has its archives. Nothing else may use the
 // journal until Finish returns.
 func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, anchor *Anchor, files ArchiveStore) (*Recovery, error) {
 	j, err := newJournal(nc, space, keys, JournalOptions{Anchor: anchor, Archives: files})
@@ -139,7 +139,7 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, k
 
 var errUnreadableRecord = errors.New("the server counts a record that it cannot read")
 
-// Prepare creates missing streams and moves the journal's end behind every known
+// Prepare creates missing streams and moves the journal's end past every known
 // sequence, so that no sequence is used twice.
 func (r *Recovery) Prepare(ctx context.Context) error {
 	x := r.Exam
@@ -177,7 +177,7 @@ func (r *Recovery) Prepare(ctx context.Context) error {
 	return nil
 }
 
-// findMissing returns the sequences without a record that no loss names.
+// findMissing returns the sequences without a record that no accepted loss names.
 func (r *Recovery) findMissing(ctx context.Context) ([]proof.Range, error) {
 	st, err := r.j.store.streamInfo(ctx)
 	if err != nil {
@@ -185,14 +185,14 @@ func (r *Recovery) findMissing(ctx context.Context) ([]proof.Range, error) {
 	}
 	fresh := &Exam{missing: r.Exam.missing}
 	gone, err := r.j.guard.findHoles(ctx, fresh)
-	if st != nil && st.State.Msgs == 0 && err == nil { // an empty stream names no deleted ones
+	if st != nil && st.State.Msgs == 0 && err == nil { // an empty stream does not list deleted sequences
 		gone = fresh.missing.missingFrom(proof.Range{From: 1, Through: st.State.LastSeq})
 	}
 	return gone, err
 }
 
-// prepareProof creates the stream of checkpoints. One with holes cannot be
-// repaired: it is created again, and Finish signs the remaining journal as it is.
+// prepareProof creates the stream of checkpoints. A stream with holes cannot be repaired:
+// it is created again, and Finish signs the remaining journal as it is.
 func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 	x := r.Exam
 	broken := slices.ContainsFunc(x.Flaws, func(f Flaw) bool { return f.Kind == FlawProof })
@@ -202,9 +202,9 @@ func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 	if p := x.proofs; p == nil || p.State.Msgs != p.State.LastSeq || x.last.checkpoint == nil {
 		if some, err := r.j.guard.archives.hasAny(ctx); err != nil {
 			return err
-		} else if some { // what is signed then would not refuse the ids of archived calls
-			return &message.Error{Code: message.CodeDamaged, Op: "accept loss", What: "the stream of checkpoints is damaged, and only it says which records were archived",
-				Hint: "restore a backup of the journal with its checkpoints; without one, move the folder of archives away: after that, ids of archived calls can run again"}
+		} else if some { // new checkpoints would not refuse the ids of archived calls
+			return &message.Error{Code: message.CodeDamaged, Op: "accept loss", What: "the stream of checkpoints is damaged, but only it says which records were archived",
+				Hint: "restore a backup of the journal with its checkpoints; if you have none, move the folder of archives away: after that, calls with the ids of archived ones can run again"}
 		}
 	}
 	if p := x.proofs; broken && p != nil && (p.State.Msgs != p.State.LastSeq || x.last.checkpoint == nil) {
@@ -212,7 +212,7 @@ func (r *Recovery) prepareProof(ctx context.Context, head anchorHead) error {
 		if err := r.j.store.js.DeleteStream(ctx, LedgerName(r.j.space)); err != nil {
 			return apiError("accept loss", "stream "+LedgerName(r.j.space), err)
 		}
-		x.Losses, x.missing = nil, nil // the stream held them
+		x.Losses, x.missing = nil, nil // only that stream had them
 	}
 	_, err := createOrCheck(ctx, r.j.store.js, "accept loss", ledgerConfig(r.j.space, r.j.codec.keys.ID(), StreamOptions{}))
 	return err
@@ -262,11 +262,10 @@ func (r *Recovery) fillGaps(ctx context.Context, last, to uint64) error {
 	return r.purgeFillers(ctx)
 }
 
-// Journal is the remaining journal, for reading and for closing what is open in
-// it.
+// Journal returns the remaining journal, for reading it and for closing its open calls.
 func (r *Recovery) Journal() *Journal { return r.j }
 
-// Survivors visits every remaining record in order, and finds the calls that are cut off.
+// Survivors visits every remaining record in order, and notes the calls for CutOff.
 func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEntry) error) error {
 	r.cutOff = map[Entity]cutOff{}
 	in := r.j.voids.newOrder(0)
@@ -283,7 +282,7 @@ func (r *Recovery) Survivors(ctx context.Context, visit func(toolcall.JournalEnt
 	})
 }
 
-// noteEntity keeps the entities whose last record cannot be read any more.
+// noteEntity notes an entity whose last record can no longer be read.
 func (r *Recovery) noteEntity(m stored, entry toolcall.JournalEntry) {
 	entity := Entity(EntityIn(m.subject))
 	switch {
@@ -305,8 +304,8 @@ func (r *Recovery) CutOff() []string {
 	return out
 }
 
-// IsCutOff reports whether the last record of an entity builds on a lost one: an
-// earlier one that can be read says nothing about it.
+// IsCutOff reports whether the last record of an entity builds on a lost one. The state
+// in an earlier, readable record is then out of date.
 func (r *Recovery) IsCutOff(key toolcall.Key) bool {
 	s, err := recordSubject(key, toolcall.Queue{})
 	if err != nil {
@@ -316,14 +315,14 @@ func (r *Recovery) IsCutOff(key toolcall.Key) bool {
 	return is
 }
 
-// CloseLost stores an event record in an entity whose signed records are all gone, or
-// that is cut off, so that nothing can begin there again. It returns false for an entity
-// with records that can be read. build gets hashes for names that are stored as hashes.
+// CloseLost stores an event record in an entity that is cut off or whose signed records
+// are all lost, so that nothing can begin there again. It returns false for an entity with
+// readable records. build receives hashes in place of names that are stored as hashes.
 func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(toolcall.Key) *toolcall.EventRecord) (bool, error) {
 	s, err := ParseSubject(subject)
 	name := toolcall.EntityName(s.Name.text())
 	if err != nil || !s.isRecord() || name != "" && !name.IsBudget() {
-		return false, nil // a standing approval is revoked where its call is read
+		return false, nil // a standing approval is revoked when its call is read
 	}
 	if s.Kind == KindWork {
 		s.Kind, s.Tool = KindRecord, ""
@@ -356,8 +355,8 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 	return true, nil
 }
 
-// Finish signs the loss and the remaining journal into the checkpoints and writes
-// a new anchor. Then engines can serve the journal.
+// Finish signs the loss and the remaining journal in new checkpoints, and writes a new
+// anchor. After that, engines can use the journal.
 func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed uint64) (*proof.Checkpoint, error) {
 	loss := r.loss
 	loss.By, loss.Reason, loss.Closed, loss.At = by, reason, closed, time.Now().UTC().Round(0)
@@ -380,5 +379,5 @@ func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed
 	return c, anchor.create(c, highMark{seq: state.LastSeq, at: time.Now().UnixNano()})
 }
 
-// Loss is what Finish signs, as far as it is known.
+// Loss returns the loss that Finish signs, as far as it is known.
 func (r *Recovery) Loss() proof.Loss { return r.loss }

@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Engines pull tasks for workers. A worker that pulls for itself could choose
-// where NATS replies, and let NATS purge or delete the journal: permissions do not
+// Engines pull tasks for workers. A worker that pulled for itself could choose where
+// NATS replies, and so make NATS purge or delete the journal: permissions do not
 // cover reply subjects.
 
 const (
@@ -25,12 +25,12 @@ const (
 	// waiting request; it counts as lost after maxSilence.
 	pullHeartbeat = 2 * time.Second
 	maxSilence    = pullHeartbeat * 3 / 2
-	// hearGone is how long the engine waits for the news that the worker has gone.
+	// hearGone is how long the engine waits to be told that the worker has gone.
 	hearGone = 500 * time.Millisecond
 )
 
 type pullRequest struct {
-	Expires   int64 `json:"expires"` // nanoseconds, as the others
+	Expires   int64 `json:"expires"` // nanoseconds, like the heartbeat
 	Batch     int   `json:"batch"`
 	NoWait    bool  `json:"no_wait,omitzero"`
 	Heartbeat int64 `json:"idle_heartbeat,omitzero"`
@@ -46,7 +46,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 		wait = maxHeld
 	}
 	ask := pullRequest{Expires: wait.Nanoseconds(), Batch: min(max(r.Batch, 1), maxBatch)}
-	if wait > 2*pullHeartbeat { // the server refuses shorter ones
+	if wait > 2*pullHeartbeat { // the server refuses a heartbeat on shorter waits
 		ask.Heartbeat = pullHeartbeat.Nanoseconds()
 	}
 	body, err := strictjson.Marshal(ask)
@@ -116,8 +116,8 @@ func notNow(err error) error {
 	return &message.Error{Code: message.CodeUnavailable, Op: "next", What: "cannot fetch a task now", Hint: "try again", Err: err}
 }
 
-// stateOf classifies a reply of the server. A task has an acknowledgement
-// subject, with any headers.
+// stateOf classifies a reply of the server. Any reply with an acknowledgement subject
+// is a task, with any headers.
 func stateOf(m *nats.Msg) TaskState {
 	if strings.HasPrefix(m.Reply, ackPrefix) {
 		return TaskHere
@@ -135,7 +135,7 @@ func stateOf(m *nats.Msg) TaskState {
 
 const taskRefused TaskState = ""
 
-// sendState sends one of several replies. Without a listener the server reports that to
+// sendState sends one of several replies. If no one listens, the server reports that to
 // inbox.
 func (s *Service) sendState(m *nats.Msg, inbox string, r NextReply) {
 	b, err := encodeReply("next", r, s.maxReply())
@@ -153,7 +153,7 @@ type handing struct {
 	queue toolcall.Queue
 	p     *pulling
 	m     *nats.Msg
-	left  int // that the server still owes
+	left  int // how many tasks the server still owes
 	given []handed
 }
 
@@ -201,8 +201,8 @@ func encodeTask(r NextReply, record []byte, most int) ([]byte, error) {
 	return encodeBody(body, most)
 }
 
-// takeBack returns to the queue what the worker can hardly have: it has gone. It
-// reports whether there was anything.
+// takeBack returns to the queue the tasks that were sent so recently that the worker, which
+// has gone, cannot have received them. It reports whether there were any.
 func (h *handing) takeBack() bool {
 	took := false
 	for _, g := range h.given {
@@ -214,7 +214,7 @@ func (h *handing) takeBack() bool {
 	return took
 }
 
-// waitUntilGone waits for the news that the worker has gone.
+// waitUntilGone waits until the last sent task is old, or the worker has gone.
 func (h *handing) waitUntilGone(ctx context.Context) {
 	if len(h.given) == 0 {
 		return
@@ -236,7 +236,7 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 	}
 }
 
-// checkTask ensures that a task can be handed over. The worker checks whether it
+// checkTask makes sure that a task can be handed over. The worker checks whether it
 // may run.
 func checkTask(space toolcall.SpaceID, queue toolcall.Queue, task *nats.Msg) error {
 	subject, err := ParseSubject(task.Subject)
@@ -249,8 +249,8 @@ func checkTask(space toolcall.SpaceID, queue toolcall.Queue, task *nats.Msg) err
 	return strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes))
 }
 
-// sendFate sends the queue the fate of a task without waiting; if that is lost,
-// the task returns after ackWait.
+// sendFate acknowledges, releases or drops a task without waiting. If the message is
+// lost, the task returns to the queue after ackWait.
 func (s *Service) sendFate(task string, verb AckVerb, delay time.Duration) {
 	if err := s.nc.Publish(task, ackBody(verb, delay)); err != nil {
 		s.log.Warn("cannot "+string(verb)+" a task", "err", err)
@@ -267,7 +267,7 @@ func ackBody(verb AckVerb, delay time.Duration) []byte {
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, max(0, delay.Nanoseconds()))
 }
 
-// ackTask sends the queue, for a worker, the fate of a task of its tool.
+// ackTask acknowledges, releases or drops a task for a worker of its queue.
 func (s *Service) ackTask(ctx context.Context, who caller, r AckRequest, m *nats.Msg) error {
 	const op = "ack"
 	if !isTask(r.Task, StreamName(s.space), ConsumerName(who.queue)) {
@@ -287,12 +287,12 @@ func (s *Service) ackTask(ctx context.Context, who caller, r AckRequest, m *nats
 	return s.sendReply(m, op, struct{}{})
 }
 
-// maxDelay is the longest pause of a task.
+// maxDelay is the longest delay before a task is offered again.
 const maxDelay = time.Hour
 
-// forWorker returns the task as workers get it: the whole event record, without how the
-// policy decided. It does not verify the task: the worker verifies its grant. A record
-// that this engine cannot read goes to the worker as it is.
+// forWorker returns the task as workers get it: the whole event record, without the
+// explanation of the decision. It does not verify the task: the worker verifies its grant.
+// A record that this engine cannot read goes to the worker unchanged.
 func (c codec) forWorker(ctx context.Context, task *nats.Msg) (message.RawJSON, error) {
 	seq := sequenceOfTask(task.Reply)
 	if known := c.bases.get(seq); known != nil {

@@ -15,18 +15,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// CheckReplicas says why n cannot be the number of replicas. 0 is the default: three
+// CheckReplicas returns why n cannot be the number of replicas. 0 is the default: three
 // on a cluster, else one.
 func CheckReplicas(n int) error {
 	if n == 0 || n == 1 || n == 3 || n == 5 {
 		return nil
 	}
-	return &message.Error{Code: message.CodeInvalid, Op: "set replicas", What: fmt.Sprintf("%d replicas tolerate no more lost servers than one fewer", n), Hint: "use 1, 3 or 5"}
+	return &message.Error{Code: message.CodeInvalid, Op: "set replicas", What: fmt.Sprintf("%d is not a useful number of replicas", n), Hint: "use 1, 3 or 5"}
 }
 
-// createReplicated creates something with the wanted replicas. With 0 it tries three,
-// and one on a server without a cluster. A cluster with too few running servers is an
-// error, because one replica would stay when the others are back.
+// createReplicated calls create with the wanted number of replicas. If want is 0, it tries
+// three, and one on a server without a cluster. Too few running servers in a cluster are an
+// error, because a single replica would stay single after the others are back.
 func createReplicated(want int, create func(replicas int) error) error {
 	if want > 0 {
 		return create(want)
@@ -43,10 +43,10 @@ func isNotClustered(err error) bool {
 	return ok && (api.ErrorCode == codeNotClustered || api.ErrorCode == codeRestoreFailed && strings.Contains(api.Description, strconv.Itoa(codeNotClustered)))
 }
 
-// checkStated refuses an existing journal with fewer replicas than are stated.
+// checkStated refuses an existing journal with fewer replicas than stated.
 func checkStated(want int, info *jetstream.StreamInfo, stated Durability) error {
 	if have := max(1, info.Config.Replicas); want > have && stated != DurabilityQuorum { // the claim refuses quorum
-		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: fmt.Sprintf("%d replicas are stated, and stream %s has %d", want, info.Config.Name, have), Hint: raiseHint(want)}
+		return &message.Error{Code: message.CodeInvalid, Op: "open journal", What: fmt.Sprintf("%d replicas are stated, but stream %s has %d", want, info.Config.Name, have), Hint: raiseHint(want)}
 	}
 	return nil
 }
@@ -57,17 +57,17 @@ func raiseHint(n int) string { return fmt.Sprintf("run askance journal replicas 
 type Replicated struct {
 	Stream   string `json:"stream"`
 	Replicas int    `json:"replicas"` // as configured
-	// Leader is the server that answers for the stream; "" means that there is none.
+	// Leader is the server that answers for the stream; "" if there is none.
 	Leader string `json:"leader,omitzero"`
-	// Current are all servers with every message, the leader among them.
+	// Current lists all servers that have every message, including the leader.
 	Current []string `json:"current"`
 }
 
-// Complete reports whether all its servers have every message.
+// Complete reports whether all replicas have every message.
 func (r Replicated) Complete() bool { return len(r.Current) >= r.Replicas }
 
-// spaceStreams are all streams that a space can have, the journal first. Those of
-// buckets and checkpoints may be missing.
+// spaceStreams returns the names of all streams that a space can have, the journal first.
+// Those of buckets and checkpoints may be missing.
 func spaceStreams(space toolcall.SpaceID) []string {
 	return []string{StreamName(space), LedgerName(space), "KV_" + PolicyBucketName(space), "KV_" + DirectoryBucketName(space), "KV_" + OutboxBucketName(space)}
 }
@@ -128,9 +128,9 @@ func replicatedOf(info *jetstream.StreamInfo) Replicated {
 	return r
 }
 
-// SetReplicas changes the replicas of every stream of a space and returns when all
-// servers have every message, or with ctx. Engines can run meanwhile. report hears of
-// each stream before and after its change.
+// SetReplicas changes the replicas of every stream of a space. It returns when all
+// servers have every message, or when ctx ends. Engines can run meanwhile. It calls report
+// for each stream before and after its change.
 func SetReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, n int, report func(Replicated)) error {
 	if err := CheckReplicas(n); err != nil {
 		return err
@@ -143,7 +143,7 @@ func SetReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, n i
 	if err != nil {
 		return apiError("set replicas", "JetStream of this connection", err)
 	}
-	slices.Reverse(infos) // the journal last: it then claims no more than all of them hold
+	slices.Reverse(infos) // the journal last: it then never claims more than the others have
 	for _, info := range infos {
 		report(replicatedOf(info))
 		if err := setReplicas(ctx, reader{nc: nc, js: js, stream: info.Config.Name}, info.Config, n, report); err != nil {
@@ -154,7 +154,7 @@ func SetReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, n i
 }
 
 // LevelReplicas gives each stream of a space at least as many replicas as its journal has,
-// and returns the names of those that had fewer. It does not wait for the new replicas.
+// and returns the names of the streams that had fewer. It does not wait for the new replicas.
 func LevelReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) ([]string, error) {
 	infos, err := spaceInfos(ctx, nc, space)
 	if err != nil {
@@ -178,7 +178,7 @@ func LevelReplicas(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) (
 	return raised, nil
 }
 
-// replicasLook is the pause between two looks at a stream that gets replicas.
+// replicasLook is how often a stream that gets replicas is checked.
 const replicasLook = 200 * time.Millisecond
 
 func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int, report func(Replicated)) error {
@@ -198,17 +198,17 @@ func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int
 			}
 		}
 		if !sleepFor(ctx, replicasLook) {
-			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "stream " + c.Name + " does not have " + strconv.Itoa(n) + " complete replicas yet", Hint: "check that all servers run, and try again: the command continues", Err: err}
+			return &message.Error{Code: message.CodeUnavailable, Op: op, What: "stream " + c.Name + " does not have " + strconv.Itoa(n) + " complete replicas yet", Hint: "check that all servers run, then run the command again: it continues", Err: err}
 		}
 	}
 }
 
-// peerSilence is after how long without a sign of life a server counts as lost for
-// readiness. Raft servers exchange one each second.
+// peerSilence is how long a server may be silent before it counts as lost for readiness.
+// Raft servers exchange heartbeats every second.
 const peerSilence = 4 * time.Second
 
-// checkQuorum says why nothing can be written to a stream now: an isolated leader goes
-// on answering for ten seconds.
+// checkQuorum returns why nothing can be written to a stream now. An isolated leader keeps
+// answering for ten seconds.
 func checkQuorum(info *jetstream.StreamInfo) error {
 	c := info.Cluster
 	if c == nil || len(c.Replicas) == 0 {

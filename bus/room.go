@@ -12,17 +12,17 @@ import (
 
 const (
 	maxHeadRoom  = 64 << 20
-	roomMaxAge   = 2 * time.Second // other engines write, too
-	roomFraction = 16              // of the head-room may be written between two looks
+	roomMaxAge   = 2 * time.Second // other engines also write
+	roomFraction = 16              // 1/16 of the head-room may be written between two readings
 )
 
 var errHeadRoom = errors.New("the journal is nearly full, and the rest is reserved for open calls")
 
-// Room is how much one limit of the store leaves. Bound 0: there is no limit. Disk is what
-// the disk of the store has free; 0: not known.
+// Room is the free part of one limit of the store. If Bound is 0, there is no limit. Disk is
+// the free space on the store's disk, 0 if unknown.
 type Room struct{ Free, Bound, Disk int64 }
 
-// HeadRoom is how much of the limit is reserved for calls that have begun.
+// HeadRoom returns how much of the limit is reserved for calls that have begun.
 func (r Room) HeadRoom(want int64) int64 {
 	if want > 0 {
 		return min(want, r.Bound)
@@ -35,15 +35,15 @@ func (r Room) HeadRoom(want int64) int64 {
 // what they write in between.
 type room struct {
 	store   reader
-	server  func() Room // what an embedded server leaves; nil: not known
+	server  func() Room // of an embedded server; nil: unknown
 	observe func(*jetstream.StreamInfo)
 
 	mu    sync.Mutex   // guards all below
 	want  int64        // as configured; 0: the default
-	owed  func() int64 // what the open calls still need; nil: not known
+	owed  func() int64 // bytes that the open calls still need; nil: unknown
 	keep  int64        // bytes to keep free; 0: nothing is bounded
-	slack int64        // what new calls may take, as it was read
-	since int64        // written by us since slack was read
+	slack int64        // bytes that new calls could use when it was read
+	since int64        // bytes written by this engine since slack was read
 	read  time.Time
 }
 
@@ -115,10 +115,10 @@ func (r *room) check(ctx context.Context) error {
 	return nil
 }
 
-// checkBeside refuses a file next to an embedded store that would take what is reserved.
+// checkBeside refuses a file next to an embedded store that would use reserved space.
 func (r *room) checkBeside(size int) error {
 	if r.server == nil {
-		return nil // the disk of the servers is another one
+		return nil // the servers have other disks
 	}
 	now := r.server()
 	r.mu.Lock()
@@ -133,7 +133,7 @@ func (r *room) checkBeside(size int) error {
 	return nil
 }
 
-// readLimits are those of the stream, and of the embedded server or the account.
+// readLimits returns the limits of the stream, and of the embedded server or the account.
 func (r *room) readLimits(ctx context.Context, info *jetstream.StreamInfo) []Room {
 	out := []Room{{Free: info.Config.MaxBytes - int64(info.State.Bytes), Bound: info.Config.MaxBytes}}
 	if r.server != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrServiceClosed is why Close ends the requests that wait.
+// ErrServiceClosed is the cause with which Close ends waiting requests.
 var ErrServiceClosed = errors.New("the service is closing")
 
 const (
@@ -32,32 +32,31 @@ const (
 
 // ServiceOptions may be left zero.
 type ServiceOptions struct {
-	// Observer gets all heartbeats. Nil: no observer.
+	// Observer receives all heartbeats. Nil means no observer.
 	Observer Observer
-	// Auth says how the server authenticates names in subjects, for the record of
-	// each vote. Default: AuthSubject, the least.
+	// Auth is how the server authenticates names in subjects, for the record of each
+	// vote. Default: AuthSubject, the weakest.
 	Auth string
-	// Ledger lets auditors read what proves the journal. Nil: they cannot.
+	// Ledger lets auditors read records and proofs. If nil, they cannot.
 	Ledger *Ledger
-	// Keys returns the engines' signing keys for workers. Nil: none.
+	// Keys returns the engines' signing keys for workers. Nil means no keys.
 	Keys func() toolcall.KeyRing
-	// Logger gets what is dropped. Nil: no log.
+	// Logger logs dropped requests. Nil means no log.
 	Logger *slog.Logger
 	// MaxActs, MaxReads and MaxWork limit the proposals and the decisions (default
 	// 64 each), reads (default 1 per processor, at least 2) and requests of workers
-	// (default 256) that run at once; some more wait, and others are refused with
+	// (default 256) that run at once; a few more wait, and the rest are refused with
 	// CodeOverloaded. MaxProposals limits the proposals that run or wait, MaxHeld
 	// requests that wait for news, MaxNext worker slots that wait for a task (default
-	// 4096 each). One principal can use half of each.
+	// 4096 each). One principal can use at most half of each.
 	MaxActs, MaxReads, MaxProposals, MaxHeld, MaxWork, MaxNext int
 }
 
-// How a name in a subject was authenticated, see [toolcall.Principal]. In both
-// cases the server lets only its owner publish there; an engine sees only the
-// subject.
+// How a name in a subject was authenticated, see [toolcall.Principal]. An engine sees
+// only the subject; who may publish on it is up to the server.
 const (
-	// AuthSubject: the server may let any client use any name, or ask for
-	// passwords; the engine does not know.
+	// AuthSubject: the server may let any client use any name, or may require
+	// passwords; the engine cannot tell.
 	AuthSubject = "nats-subject"
 	// AuthJWT: the server requires a signed login whose permissions name the
 	// subject.
@@ -78,26 +77,26 @@ type Service struct {
 	group   *group
 	tasks   codec // expands tasks for workers
 
-	foreign     atomic.Int64 // requests with a foreign reply subject since the last line about them
-	foreignTold atomic.Int64 // when that line was, in Unix nanoseconds
+	foreign     atomic.Int64 // requests with a foreign reply subject since they were last logged
+	foreignTold atomic.Int64 // when they were last logged, in Unix nanoseconds
 
 	// Contexts of requests that act and of requests that wait. They live as long
 	// as the service.
 	acting, held      context.Context //nolint:containedctx // see above
 	stopAct, stopHeld context.CancelCauseFunc
-	wg                sync.WaitGroup // requests that run, or wait for their turn
+	wg                sync.WaitGroup // requests that run or wait for their turn
 	mu                sync.Mutex     // guards closed, and wg.Add against Wait
 	closed            bool
 	once              sync.Once
 }
 
 // Serve answers requests until Close. surface returns the engine for a principal,
-// whose name NATS permissions guard; queue is that of a worker's subject, and the
-// surface must refuse to act for another one.
+// whose name NATS permissions guard. For a worker, queue is the queue in its subject,
+// and the surface must refuse to act for any other queue.
 //
-// A request must have its reply subject in the inbox of its principal. All others
-// are dropped: NATS does not check reply subjects, so a reply elsewhere would be a
-// message that the sender itself cannot publish.
+// Requests whose reply subject is not in the inbox of their principal are dropped: NATS
+// does not check reply subjects, so such a reply could be a message that the sender is not
+// allowed to publish.
 func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface func(p toolcall.Principal, queue toolcall.Queue) api.Caller, o ServiceOptions) (*Service, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
@@ -153,8 +152,8 @@ func (s *Service) servedSubjects() []string {
 	return out
 }
 
-// Close refuses new requests, ends those that wait, gives the others five seconds
-// and waits for all. Refused clients ask another engine. It may be called again.
+// Close refuses new requests, ends waiting ones, gives the others five seconds and
+// waits for all. Refused clients ask another engine. Close may be called again.
 func (s *Service) Close() {
 	s.once.Do(func() {
 		s.mu.Lock()
@@ -176,7 +175,7 @@ func (s *Service) Close() {
 	s.wg.Wait()
 }
 
-// finishSubscriptions ends subscriptions and handles the requests that the server sent before.
+// finishSubscriptions ends subscriptions after the requests that the server already sent.
 // (The timers of Subscription.Drain fail on fake time.)
 func (s *Service) finishSubscriptions(ctx context.Context, subs []*nats.Subscription) {
 	if s.nc.IsConnected() {

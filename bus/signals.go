@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Hint says that the approval request of a call opened, changed or closed. Read
+// Hint says that the approval request of a call was opened, changed or closed. Read
 // the call with list or show before acting on it.
 type Hint struct {
 	V int `json:"v"` // 1
@@ -31,7 +31,7 @@ type Presence struct {
 	V          int    `json:"v,omitzero"`
 	Engine     string `json:"engine"`              // a random id of this service
 	Generation uint64 `json:"generation,omitzero"` // of the queue group in which it takes requests
-	Leaving    bool   `json:"leaving,omitzero"`    // it takes no more requests
+	Leaving    bool   `json:"leaving,omitzero"`    // it no longer takes requests
 }
 
 type cancelNote struct {
@@ -40,14 +40,14 @@ type cancelNote struct {
 }
 
 // Signals sends best-effort messages outside the journal; it implements
-// engine.Signals. All methods may be called from many goroutines and do not wait.
+// engine.Signals. All methods are safe for concurrent use and do not wait.
 type Signals struct {
 	nc    *nats.Conn
 	space toolcall.SpaceID
 	log   *slog.Logger
 }
 
-// NewSignals sends on nc. A nil logger logs nothing.
+// NewSignals returns Signals that send on nc. A nil logger logs nothing.
 func NewSignals(nc *nats.Conn, space toolcall.SpaceID, log *slog.Logger) *Signals {
 	return &Signals{nc: nc, space: space, log: cmp.Or(log, noLog)}
 }
@@ -66,7 +66,7 @@ func (s *Signals) Cancel(queue toolcall.Queue, worker string, r toolcall.Heartbe
 	s.send(Subject{Space: s.space, Kind: KindCancel, Tool: EncodeQueue(queue), Who: Encode(worker)}, cancelNote{r, reason})
 }
 
-// Beat implements engine.Signals: a heartbeat without a reply.
+// Beat implements engine.Signals. It sends a heartbeat that gets no reply.
 func (s *Signals) Beat(tool, engine string, r toolcall.HeartbeatRequest) {
 	body, err := strictjson.Marshal(r)
 	if err != nil {
@@ -76,8 +76,8 @@ func (s *Signals) Beat(tool, engine string, r toolcall.HeartbeatRequest) {
 	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: Encode(tool), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: api.Heartbeat.Name, Body: body})
 }
 
-// Progress implements engine.Signals. It omits the claim, which would let a reader
-// speak for the attempt.
+// Progress implements engine.Signals. It omits the claim, with which a reader could
+// impersonate the attempt.
 func (s *Signals) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	p.Claim = ""
 	s.send(s.ofCall(KindProgress, c.Key), p)
@@ -100,9 +100,9 @@ func (s *Signals) send(to Subject, v any) {
 	}
 }
 
-// OnHint calls f from one goroutine for every approval request of the space that
-// opens or closes, until stop is called. Hints are best effort: also read the list
-// after subscribing, and now and then.
+// OnHint calls f from one goroutine for every approval request of the space that is
+// opened or closed, until stop is called. Hints are best effort: also read the list
+// after subscribing, and from time to time.
 func (c *Client) OnHint(ctx context.Context, f func(Hint)) (stop func(), err error) {
 	return subscribe(ctx, c.nc, Subject{Space: c.space, Kind: KindAsk}, func(s Subject, data []byte) {
 		var h Hint
@@ -113,7 +113,7 @@ func (c *Client) OnHint(ctx context.Context, f func(Hint)) (stop func(), err err
 }
 
 // OnProgress calls f from one goroutine for every progress line of running calls,
-// until stop is called. Empty parts of key match all. Lines come in order; some
+// until stop is called. Empty parts of key match all. Lines arrive in order; some
 // may be missing.
 func (c *Client) OnProgress(ctx context.Context, key toolcall.Key, f func(toolcall.ProgressRequest)) (stop func(), err error) {
 	filter := Subject{Space: c.space, Kind: KindProgress, Session: Encode(string(key.Session)), Reply: Encode(string(key.Reply)), Call: Encode(string(key.Call))}
@@ -125,7 +125,7 @@ func (c *Client) OnProgress(ctx context.Context, key toolcall.Key, f func(toolca
 	})
 }
 
-// isOfCall reports whether a message's body belongs to its subject.
+// isOfCall reports whether a message's subject and key name the same call.
 func isOfCall(s Subject, k toolcall.Key) bool {
 	return s.Space == k.Space && s.Session.Is(string(k.Session)) && s.Reply.Is(string(k.Reply)) && s.Call.Is(string(k.Call))
 }
@@ -158,11 +158,11 @@ func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subj
 // NATS refuses a publish or a subscription later: the call succeeds, and the
 // refusal arrives as the connection's last error.
 
-// newViolation is a new refusal of one of the subjects. A subject that ends with a
-// dot is a prefix.
+// newViolation returns the last error if it is a new refusal of one of the subjects. A
+// subject that ends with a dot is a prefix.
 func newViolation(nc *nats.Conn, before error, subjects ...string) error {
 	err := nc.LastError()
-	if !errors.Is(err, nats.ErrPermissionViolation) || err == before { //nolint:errorlint // the very same value: it was there before
+	if !errors.Is(err, nats.ErrPermissionViolation) || err == before { //nolint:errorlint // the same value as before is no new refusal
 		return nil
 	}
 	for _, s := range subjects {
@@ -177,7 +177,7 @@ func newViolation(nc *nats.Conn, before error, subjects ...string) error {
 	return nil
 }
 
-// forbiddenError is the error for a refusal by NATS.
+// forbiddenError returns the error for a refusal by NATS.
 func forbiddenError(op string, err error) *message.Error {
-	return &message.Error{Code: message.CodeForbidden, Op: op, What: "NATS does not permit this user to", Hint: "grant what bus/PROTOCOL.md lists for the role, or use another login", Err: err}
+	return &message.Error{Code: message.CodeForbidden, Op: op, What: "NATS does not permit this user to do that", Hint: "grant what bus/PROTOCOL.md lists for the role, or use another login", Err: err}
 }

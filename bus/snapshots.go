@@ -17,26 +17,26 @@ import (
 )
 
 // Snapshots keeps an engine's snapshot of a journal in a file; it implements
-// engine.Snapshots. A snapshot of another journal, or of one that was rolled back, is not
-// used.
+// engine.Snapshots. A snapshot of another journal, or of one that was rolled back, is
+// refused.
 type Snapshots struct{ file boundFile }
 
-// NewSnapshots keeps the snapshot of a ledger's journal at path. Nothing is read or
-// written yet.
+// NewSnapshots keeps the snapshot of a ledger's journal in the file at path, which it does
+// not read or write yet.
 func NewSnapshots(l *Ledger, path string) *Snapshots {
 	return &Snapshots{newBoundFile(l, path, "snapshot")}
 }
 
 const (
-	// snapshotReaders is how many requests of one reading are under way.
+	// snapshotReaders is how many requests are in flight at the same time.
 	snapshotReaders = 32
-	// snapshotPart is how many records are in memory as they are stored.
+	// snapshotPart is how many undecoded records are in memory at once.
 	snapshotPart = 4096
-	// runGap is how many unwanted records between two wanted ones cost less than a request,
-	// and maxRun how many records one request reads.
+	// runGap is how many unwanted records between two wanted ones cost less than another
+	// request. maxRun is how many records one request reads.
 	runGap = 8
 	maxRun = 256
-	// olderPause limits Check to about 10,000 records a second.
+	// olderPause limits Check to about 10,000 records per second.
 	olderPause = 50 * time.Millisecond
 )
 
@@ -46,8 +46,8 @@ func (s *Snapshots) Load(ctx context.Context) ([]byte, error) {
 	return body, err
 }
 
-// Save implements engine.Snapshots. It signs the journal up to the snapshot first. The
-// file is replaced whole, or not at all.
+// Save implements engine.Snapshots. It first signs the journal up to the snapshot. The
+// file is replaced atomically.
 func (s *Snapshots) Save(ctx context.Context, seq uint64, snapshot []byte) error {
 	if _, err := s.file.ledger.Checkpoint(ctx); err != nil {
 		return err
@@ -55,8 +55,8 @@ func (s *Snapshots) Save(ctx context.Context, seq uint64, snapshot []byte) error
 	return s.file.save(ctx, seq, snapshot)
 }
 
-// ReadRecords implements engine.Snapshots. It reads from any replica: what stands at a
-// sequence never changes. Void records are invalid, but not those that follow one.
+// ReadRecords implements engine.Snapshots. It reads from any replica: the record at a
+// sequence never changes. Void records get Invalid set, but records that link to one do not.
 func (s *Snapshots) ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.JournalEntry, error) {
 	out := make([]toolcall.JournalEntry, len(seqs))
 	for at := 0; at < len(seqs); at += snapshotPart {
@@ -68,7 +68,7 @@ func (s *Snapshots) ReadRecords(ctx context.Context, seqs []uint64) ([]toolcall.
 	return out, nil
 }
 
-// readPart reads some records, after those on which they build.
+// readPart reads some records, after the records on which they build.
 func (s *Snapshots) readPart(ctx context.Context, seqs []uint64, out []toolcall.JournalEntry) error {
 	j := s.file.ledger.j
 	found, err := j.store.readSeqs(ctx, seqs)
@@ -90,9 +90,9 @@ func (s *Snapshots) readPart(ctx context.Context, seqs []uint64, out []toolcall.
 		return err
 	}
 	for _, seq := range slices.Sorted(maps.Keys(bases)) {
-		_ = j.codec.decode(ctx, bases[seq]) // remembers it; the record that builds on it tells what is wrong
+		_ = j.codec.decode(ctx, bases[seq]) // caches the base; decoding the record on it reports errors
 	}
-	// The embedded server, which has no replicas, compares as it stores: no record is void.
+	// An embedded server without replicas compares when it stores: no record is void.
 	compares := j.guard.asks && j.replicas == 1
 	return eachAtOnce(ctx, runtime.GOMAXPROCS(0), len(seqs), func(ctx context.Context, i int) error {
 		m, ok := found[seqs[i]]
@@ -136,8 +136,8 @@ func eachAtOnce(ctx context.Context, goroutines, n int, f func(ctx context.Conte
 	return context.Cause(ctx)
 }
 
-// readSeqs reads the messages at these sequences, which are in order, from any replica, and
-// leaves out what the stream lacks. Neighbours share a request.
+// readSeqs reads the messages at these sorted sequences from any replica, without those that
+// the stream lacks. Neighbours share a request.
 func (rd reader) readSeqs(ctx context.Context, seqs []uint64) (map[uint64]stored, error) {
 	runs := runsOf(seqs)
 	out := make(map[uint64]stored, len(seqs))
@@ -160,7 +160,7 @@ func (rd reader) readSeqs(ctx context.Context, seqs []uint64) (map[uint64]stored
 				}
 			}
 		}
-		for _, seq := range run { // what the batch lacks: the replica was behind, or its answer was long
+		for _, seq := range run { // read what the batch lacks: the replica was behind, or its answer was too long
 			mu.Lock()
 			_, have := out[seq]
 			mu.Unlock()
@@ -190,7 +190,7 @@ func runsOf(seqs []uint64) (runs [][]uint64) {
 	return runs
 }
 
-// Check implements engine.Snapshots. A record that the server counts and does not deliver
+// Check implements engine.Snapshots. A record that the server counts but does not deliver
 // ends the journal.
 func (s *Snapshots) Check(ctx context.Context, through uint64) error {
 	g := s.file.ledger.j.guard
@@ -211,7 +211,7 @@ func (s *Snapshots) Check(ctx context.Context, through uint64) error {
 	return x.Error()
 }
 
-// getAny reads one message from any replica, or from the leader if that one lacks it.
+// getAny reads one message from any replica, or from the leader if that replica lacks it.
 func (rd reader) getAny(ctx context.Context, seq uint64) (stored, error) {
 	if err := ctx.Err(); err != nil {
 		return stored{}, err
@@ -222,7 +222,8 @@ func (rd reader) getAny(ctx context.Context, seq uint64) (stored, error) {
 	return rd.getSeq(ctx, seq)
 }
 
-// askAny asks any replica, which may be behind, for one message; 0 is the sequence of none.
+// askAny asks any replica, which may be behind, for one message. The result has sequence 0
+// if there is none.
 func (rd reader) askAny(ctx context.Context, r getRequest) stored {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()

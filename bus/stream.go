@@ -17,18 +17,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// StreamOptions shape a new stream. An existing stream keeps its replicas and
+// StreamOptions configure a new stream. An existing stream keeps its replicas and
 // size.
 type StreamOptions struct {
-	// Replicas on a cluster: 1, 3 or 5; 0 means 3 on a cluster, else 1. From 3 on an
-	// acknowledgement means quorum. An existing journal with fewer is refused.
+	// Replicas on a cluster: 1, 3 or 5; 0 means 3 on a cluster, else 1. With 3 or more,
+	// an acknowledgement means quorum. An existing journal with fewer is refused.
 	Replicas int
-	// MaxBytes limits the stream, 0 leaves it to the server. A full stream refuses
-	// writes; nothing is evicted.
+	// MaxBytes limits the size of the stream; 0 leaves that to the server. A full stream
+	// refuses writes; nothing is evicted.
 	MaxBytes int64
 }
 
-// The metadata that marks a stream as ours.
+// The metadata that identifies a stream as one of askance.
 const (
 	metaKind     = "askance.stream"
 	metaRestored = "askance.restored" // when a journal was restored from a backup
@@ -39,7 +39,7 @@ const (
 
 	kindJournal = "journal"
 
-	// duplicateWindow is how long the server knows message ids. It makes repeated
+	// duplicateWindow is how long the server remembers message ids. It makes repeated
 	// events harmless; event records have compare-and-swap.
 	duplicateWindow = 2 * time.Minute
 )
@@ -68,7 +68,7 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 }
 
 // ensureStream creates the space's stream or checks the existing one. Several
-// engines can do so at once.
+// engines can do this at the same time.
 func ensureStream(ctx context.Context, js jetstream.JetStream, space toolcall.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
 	return createOrCheck(ctx, js, "open journal", streamConfig(space, keyID, o))
 }

@@ -52,43 +52,42 @@ type Row struct {
 	Layout string
 	Writer string // who may publish
 	Reader string // who may subscribe
-	// Payload is the body: a type of package message or toolcall, or "request" for what
-	// [Operations] lists. Only requests get replies.
+	// Payload is the body: a type of package message or toolcall, or "request" for an
+	// operation of [Operations]. Only requests get replies.
 	Payload string
 	What    string
-	// As is the role in which requests on the subject are executed.
+	// As is the role for which requests on the subject are executed.
 	As toolcall.Role
 }
 
 const request = "request"
 
 // table has every subject of the protocol. Permissions and filters depend on the
-// order of tokens. Rows with a literal in the place of a token precede those
-// without.
+// order of tokens. Rows with a literal come before rows with a token in its place.
 var table = []Row{
-	{KindNamedRecord, "record.-.-.<name>.f", "engines", "engines", "EventRecord", "the own event records of a standing approval (its uses, and that it was revoked) or of a budget (what calls have taken from it)", ""},
-	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "EventRecord", "the session's own event records: which runtime it is bound to", ""},
-	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "EventRecord", "the reply's own event records: interrupted, ended, completed", ""},
-	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "EventRecord", "the journal of a call: every event record but tasks", ""},
+	{KindNamedRecord, "record.-.-.<name>.f", "engines", "engines", "EventRecord", "event records of a standing approval (its uses, its revocation) or of a budget (what calls have taken from it)", ""},
+	{KindSessionRecord, "record.<session>.-.-.f", "engines", "engines", "EventRecord", "event records of the session itself: which runtime it is bound to", ""},
+	{KindReplyRecord, "record.<session>.<reply>.-.f", "engines", "engines", "EventRecord", "event records of the reply itself: interrupted, ended, completed", ""},
+	{KindRecord, "record.<session>.<reply>.<call>.f", "engines", "engines", "EventRecord", "event records of a call, except tasks", ""},
 	{KindWork, "record.<session>.<reply>.<call>.w.<tool>", "engines", "engines, which hand it to a worker", "EventRecord", "the submitted event record of a remote attempt: the task; `<tool>` is the queue", ""},
 	{KindEvent, "event.<runtime>.<session>.<reply>", "engines, for the runtime", "engines", "AgentScope event", "streamed events, which are not event records", ""},
-	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "what a runtime does with its own sessions", toolcall.RoleRuntime},
+	{KindPropose, "propose.<runtime>", "that runtime", "engines", request, "requests of a runtime about its own sessions", toolcall.RoleRuntime},
 	{KindInterrupt, "interrupt.<runtime>", "that runtime", "engines", request, "ends the open calls of one of its replies", toolcall.RoleRuntime},
 	{KindQuery, "query.<principal>", "that approver, operator or auditor", "engines", request, "reading the whole space", toolcall.RoleAuditor},
-	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records, and what proves them", toolcall.RoleAuditor},
-	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, one after the other", ""},
+	{KindAudit, "audit.<auditor>", "that auditor", "engines", request, "reading the stored records and their proofs", toolcall.RoleAuditor},
+	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, in order", ""},
 	{KindDecide, "decide.<approver>", "that approver", "engines", request, "responses to approval requests; the token is the identity", toolcall.RoleApprover},
 	{KindOperate, "operate.<operator>", "that operator", "engines", request, "resolving, and other work of operators", toolcall.RoleOperator},
-	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "an approval request opened, changed or closed; best effort", ""},
-	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "an engine runs, and in which queue group it takes requests; `<engine>` is the name that it connects with", ""},
+	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "an approval request was opened, changed or closed; best effort", ""},
+	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "says that an engine runs, and in which queue group it takes requests; `<engine>` is the name with which it connects", ""},
 	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort", ""},
 	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one task of the queue; answered by several messages", toolcall.RoleWorker},
 	{KindAck, "work.<tool>.<worker>.ack", "that worker", "engines", request, "acknowledges a task, or returns it to the queue", toolcall.RoleWorker},
 	{KindStart, "work.<tool>.<worker>.start", "that worker", "engines", request, "claims or refuses an attempt", toolcall.RoleWorker},
-	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "alive; the reply has cancel and stale", toolcall.RoleWorker},
+	{KindHeartbeat, "work.<tool>.<worker>.heartbeat", "that worker; an engine for its local attempts", "engines, each of them", request, "the attempt is still running; the reply has cancel and stale", toolcall.RoleWorker},
 	{KindWorkProgress, "work.<tool>.<worker>.progress", "that worker", "engines", request, "a line of progress; the reply is empty", toolcall.RoleWorker},
 	{KindResult, "work.<tool>.<worker>.result", "that worker", "engines", request, "the result of an attempt", toolcall.RoleWorker},
-	{KindCancel, "work.<tool>.<worker>.cancel", "engines", "that worker", "HeartbeatRequest and reason", "stop this attempt; a shortcut, the heartbeat's reply says the same", ""},
+	{KindCancel, "work.<tool>.<worker>.cancel", "engines", "that worker", "HeartbeatRequest and reason", "stop this attempt; faster than the heartbeat's reply, which says the same", ""},
 }
 
 var layouts = func() map[Kind][]string {
@@ -108,7 +107,7 @@ type Subject struct {
 	Call    Token
 	Tool    Token // of the queue: the tool, or the tool and a route
 	Name    Token // of a standing approval or a budget
-	Who     Token // the runtime, approver, operator, worker or other principal it names
+	Who     Token // the runtime, approver, operator, worker or other principal
 }
 
 func (s *Subject) fieldNamed(name string) *Token {
@@ -129,8 +128,8 @@ func (s *Subject) fieldNamed(name string) *Token {
 	return nil
 }
 
-// String builds the subject. A missing token becomes "*", which makes a filter for
-// subscribing.
+// String returns the subject. A missing token becomes "*", so the result is a filter
+// for a subscription.
 func (s Subject) String() string {
 	var b strings.Builder
 	b.Grow(192)
@@ -151,8 +150,8 @@ func (s Subject) String() string {
 	return b.String()
 }
 
-// isComplete reports whether every token is set, so that String can be published
-// on.
+// isComplete reports whether every token is set: only then can a message be published
+// on String.
 func (s Subject) isComplete() bool {
 	for _, part := range layouts[s.Kind] {
 		if f := s.fieldNamed(part); f != nil && *f == "" {
@@ -184,7 +183,7 @@ func ParseSubject(text string) (Subject, error) {
 	return Subject{}, badSubject(text, "it matches no subject of the protocol")
 }
 
-// splitDots appends the parts of s, at most one more than any layout has.
+// splitDots appends the parts of s, but at most one more than any layout has.
 func splitDots(parts []string, s string) []string {
 	for len(parts) < cap(parts)-1 {
 		part, rest, more := strings.Cut(s, ".")
@@ -197,7 +196,7 @@ func splitDots(parts []string, s string) []string {
 	return append(parts, s)
 }
 
-// match sets the tokens if parts follow the layout.
+// match reports whether parts follow the layout, and sets the tokens.
 func (s *Subject) match(layout, parts []string) bool {
 	if len(parts) != len(layout) {
 		return false
@@ -228,18 +227,18 @@ func badSubject(text, why string) error {
 }
 
 // Permissions are the NATS subjects that a principal can publish and subscribe to.
-// They make the name in a subject an identity.
+// They make the name in a subject trustworthy as an identity.
 type Permissions struct {
 	Publish, Subscribe []string
 }
 
-// PermissionsFor returns the least permissions of a principal. queues are the only
-// ones that a worker can serve.
+// PermissionsFor returns the minimal permissions of a principal. A worker can serve
+// only the given queues.
 //
 // Only engines can use JetStream: a client that chooses where JetStream replies
-// could let it purge a stream. Hints and progress cover every session, so only
-// people read them. An unknown role or an invalid name gets empty lists: nothing
-// for an embedded server, everything in the configuration of another one.
+// could make it purge a stream. Hints and progress cover every session, so only
+// people read them. An unknown role or an invalid name gets empty lists, which the
+// embedded server reads as "nothing", but the configuration of another as "everything".
 func PermissionsFor(space toolcall.SpaceID, p toolcall.Principal, queues ...toolcall.Queue) Permissions {
 	if CheckName("principal", p.Name) != nil || CheckSpace(space) != nil {
 		return Permissions{} // an empty token would be a wildcard
@@ -272,8 +271,8 @@ func PermissionsFor(space toolcall.SpaceID, p toolcall.Principal, queues ...tool
 	return perms
 }
 
-// EnginePermissions cover all subjects, because NATS has no wildcard for the
-// inboxes of principals alone.
+// EnginePermissions cover all subjects, because NATS has no wildcard that matches
+// only the inboxes of principals.
 var EnginePermissions = Permissions{Publish: []string{">"}, Subscribe: []string{">"}}
 
 func (p Permissions) withQueue(space toolcall.SpaceID, who Token, queue toolcall.Queue) Permissions {
@@ -287,8 +286,8 @@ func (p Permissions) withQueue(space toolcall.SpaceID, who Token, queue toolcall
 	return p
 }
 
-// nextSubject is where an engine asks for a queue's next task. No worker can: the
-// server's reply goes where the request says, in the server's name.
+// nextSubject is where an engine asks for a queue's next task. A worker must not: the
+// server's reply goes, in the server's name, to any subject that the request names.
 func nextSubject(space toolcall.SpaceID, queue toolcall.Queue) string {
 	return "$JS.API.CONSUMER.MSG.NEXT." + StreamName(space) + "." + ConsumerName(queue)
 }

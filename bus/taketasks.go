@@ -11,15 +11,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// moreWait is how long the server has to send tasks that are there.
+// moreWait is how long the server has to send tasks that are ready.
 const moreWait = time.Second
 
-// TakeTasks implements engine.TaskQueue. A client that asks again soon gets a task
-// before one that asks later.
+// TakeTasks implements engine.TaskQueue. Waiting clients get tasks in the order in which
+// they asked.
 func (j *Journal) TakeTasks(ctx context.Context, queue toolcall.Queue, limit int, wait time.Duration) ([]toolcall.OfferedTask, error) {
 	out, err := j.pullTasks(ctx, queue, pullRequest{Expires: wait.Nanoseconds(), Batch: 1}, wait+maxSilence)
 	if len(out) > 0 && err == nil && limit > 1 {
-		more, _ := j.pullTasks(ctx, queue, pullRequest{Batch: limit - 1, NoWait: true}, moreWait) // an error: there are no more now
+		more, _ := j.pullTasks(ctx, queue, pullRequest{Batch: limit - 1, NoWait: true}, moreWait) // after an error there are just no more
 		out = append(out, more...)
 	}
 	if ctx.Err() != nil { // the client has gone
@@ -43,7 +43,7 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 	}
 	defer p.endRequest(func(late *nats.Msg) {
 		if stateOf(late) == TaskHere {
-			_ = nc.Publish(late.Reply, ackBody(AckRelease, 0)) // else it comes again after ackWait
+			_ = nc.Publish(late.Reply, ackBody(AckRelease, 0)) // if lost, it returns after ackWait
 		}
 	})
 	over := time.NewTimer(patience)
@@ -55,12 +55,12 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 			case TaskWaiting:
 			case TaskHere:
 				if err := checkTask(j.space, queue, m); err != nil {
-					_ = nc.Publish(m.Reply, ackBody(AckDrop, 0)) // else it comes again
+					_ = nc.Publish(m.Reply, ackBody(AckDrop, 0)) // if lost, it returns
 					return out, nil
 				}
 				record, err := j.codec.forWorker(ctx, m)
 				if err != nil {
-					_ = nc.Publish(m.Reply, ackBody(AckRelease, maxPause)) // else it comes again after ackWait
+					_ = nc.Publish(m.Reply, ackBody(AckRelease, maxPause)) // if lost, it returns after ackWait
 					return out, nil
 				}
 				out = append(out, toolcall.OfferedTask{Task: m.Reply, Delivered: countDeliveries(m.Reply), Record: record})
@@ -83,11 +83,11 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 
 func (j *Journal) returnTasks(tasks []toolcall.OfferedTask) {
 	for _, t := range tasks {
-		_ = j.queues.js.Conn().Publish(t.Task, ackBody(AckRelease, 0)) // else it comes again after ackWait
+		_ = j.queues.js.Conn().Publish(t.Task, ackBody(AckRelease, 0)) // if lost, it returns after ackWait
 	}
 }
 
-// listeningFor is how long the count of waiting requests is kept.
+// listeningFor is how long a count of waiting requests is reused.
 const listeningFor = 2 * time.Second
 
 // CountListening implements engine.TaskListeners. All consumers of the stream are read at
@@ -118,8 +118,8 @@ func (j *Journal) CountListening(ctx context.Context, queues []toolcall.Queue) (
 	return out, nil
 }
 
-// DropTask implements engine.TaskQueue. If the message is lost, the task comes
-// again after ackWait.
+// DropTask implements engine.TaskQueue. If the message is lost, the task returns
+// after ackWait.
 func (j *Journal) DropTask(queue toolcall.Queue, task string) {
 	if isTask(task, StreamName(j.space), ConsumerName(queue)) {
 		_ = j.queues.js.Conn().Publish(task, ackBody(AckDone, 0))

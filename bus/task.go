@@ -9,35 +9,35 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// NextRequest asks for tasks, each in a reply of its own. Replies with the state
-// waiting come in between; the request is over with any other state but task, and
-// with the last task that it asks for.
+// NextRequest asks for tasks, each of which is sent in a separate reply. Replies with the
+// state waiting arrive in between. The request ends with the last task that it asked for,
+// or with any state other than waiting and task.
 type NextRequest struct {
 	V      int   `json:"v,omitzero"`
-	WaitMS int64 `json:"wait_ms,omitzero"` // how long to wait for them; default and maximum 25 s
+	WaitMS int64 `json:"wait_ms,omitzero"` // how long to wait for tasks; default and maximum 25 s
 	Batch  int   `json:"batch,omitzero"`   // how many; default 1, maximum 256: ask only for what can start at once
 }
 
 // maxBatch is how many tasks one request can get.
 const maxBatch = 256
 
-// TaskState says what a NextReply has.
+// TaskState is what a NextReply reports.
 type TaskState string
 
 // The states of a request for a task.
 const (
-	TaskWaiting TaskState = "waiting"  // none yet, the engine still waits; every two seconds
-	TaskNone    TaskState = "none"     // none came: ask again
+	TaskWaiting TaskState = "waiting"  // no task yet, the engine still waits; sent every two seconds
+	TaskNone    TaskState = "none"     // no task arrived in time: ask again
 	TaskNoQueue TaskState = "no_queue" // no engine has offered the tool so far: ask again later
-	TaskHere    TaskState = "task"     // here it is
+	TaskHere    TaskState = "task"     // the reply has a task
 )
 
 // NextReply is one reply to a request for a task.
 type NextReply struct {
 	State     TaskState       `json:"state"`
-	Subject   string          `json:"subject,omitzero"`   // where the task stands in the journal
-	Task      string          `json:"task,omitzero"`      // names it in an AckRequest
-	Delivered int             `json:"delivered,omitzero"` // how often it was handed out, this time included
+	Subject   string          `json:"subject,omitzero"`   // of the task in the journal
+	Task      string          `json:"task,omitzero"`      // names the task in an AckRequest
+	Delivered int             `json:"delivered,omitzero"` // how often it was delivered, including this time
 	Record    message.RawJSON `json:"record,omitzero"`    // the submitted event record
 }
 
@@ -46,29 +46,29 @@ type KeysRequest struct {
 	V int `json:"v,omitzero"`
 }
 
-// KeysReply has them, oldest first. A worker accepts only keys that a trusted key
+// KeysReply has the keys, oldest first. A worker accepts only keys that a trusted key
 // vouches for: see toolcall.KeyRing.
 type KeysReply struct {
 	Keys toolcall.KeyRing `json:"keys,omitzero"`
 }
 
-// AckVerb is the fate of a task.
+// AckVerb is what happens to a task in the queue.
 type AckVerb string
 
 // The verbs.
 const (
-	AckDone    AckVerb = "ack"  // take it off the queue
-	AckRelease AckVerb = "nak"  // give it back
-	AckDrop    AckVerb = "term" // take it off: it is no task
+	AckDone    AckVerb = "ack"  // remove it from the queue
+	AckRelease AckVerb = "nak"  // return it to the queue
+	AckDrop    AckVerb = "term" // remove it: it is not a task
 )
 
-// AckRequest sets the fate of a task. The reply comes when the queue has confirmed
-// it.
+// AckRequest acknowledges, returns or drops a task. The reply is sent when the queue has
+// confirmed it.
 type AckRequest struct {
 	V       int     `json:"v,omitzero"`
 	Task    string  `json:"task"`
 	Verb    AckVerb `json:"verb"`
-	DelayMS int64   `json:"delay_ms,omitzero"` // with nak: not again before
+	DelayMS int64   `json:"delay_ms,omitzero"` // with nak: how long not to deliver it again
 }
 
 // pulling is one request for a task and the subscription to its replies.
@@ -111,7 +111,7 @@ func (p *pulling) endRequest(release func(*nats.Msg)) {
 // ackPrefix begins the acknowledgement subjects of JetStream, which name tasks.
 const ackPrefix = "$JS.ACK."
 
-// isTask reports whether text is the acknowledgement subject of a task of that
+// isTask reports whether text is the acknowledgement subject of a task of the
 // consumer: $JS.ACK.<stream>.<consumer>.<delivered>.<stream seq>.<consumer
 // seq>.<time>.<pending>, or with domain and account before the stream and a random
 // token at the end.
@@ -142,10 +142,10 @@ func countDeliveries(task string) int {
 	return max(1, int(taskNumber(task, 0)))
 }
 
-// sequenceOfTask is the sequence of a task's event record, 0 if the subject has none.
+// sequenceOfTask returns the sequence of a task's event record, or 0 if the subject has none.
 func sequenceOfTask(task string) uint64 { return taskNumber(task, 1) }
 
-// taskNumber is the number at a place behind the consumer's name.
+// taskNumber returns the number at a place after the consumer's name.
 func taskNumber(task string, place int) uint64 {
 	parts := strings.Split(task, ".")
 	at := 4

@@ -19,7 +19,7 @@ import (
 //
 //	abc_1-X     the id itself: 1 to 64 of A-Z a-z 0-9 _ -, not beginning with -
 //	~cmVhZA     "~" and unpadded base64url of any other id up to 180 bytes
-//	~~5c3e…     "~~" and the hex SHA-256 of a longer one, which cannot be decoded
+//	~~5c3e…     "~~" and the hex SHA-256 of a longer id, which cannot be decoded
 type Token string
 
 const (
@@ -29,15 +29,15 @@ const (
 	textPrefix      = "~"
 )
 
-// strictBase64 refuses stray bits after the last character, which would be a
-// second spelling of the same id.
+// strictBase64 refuses stray bits in the last character, which would be a second
+// spelling of the same id.
 var strictBase64 = base64.RawURLEncoding.Strict()
 
 // MaxNameBytes limits the names of principals and tools, which must be readable in
 // a subject.
 const MaxNameBytes = maxEncodedBytes
 
-// Encode returns the one token of an id, "" for an empty id.
+// Encode returns the token of an id, or "" for an empty id.
 func Encode(id string) Token {
 	switch {
 	case id == "":
@@ -69,8 +69,8 @@ func plainByte(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
 }
 
-// ID decodes the id. It returns false for a hashed token: then check the id of the
-// message with Is.
+// ID decodes the id. It returns false for a hashed token: in that case, check the id in
+// the message with Is.
 func (t Token) ID() (id string, ok bool) {
 	s := string(t)
 	switch {
@@ -86,7 +86,7 @@ func (t Token) ID() (id string, ok bool) {
 	return string(b), true
 }
 
-// text is the id, or the token itself if it is a hash.
+// text returns the id, or the token itself if it is a hash.
 func (t Token) text() string {
 	if id, ok := t.ID(); ok {
 		return id
@@ -123,8 +123,8 @@ func isHashed(s string) bool {
 	return true
 }
 
-// CheckName says why a principal or tool cannot be named in a subject. what is
-// "runtime", "tool" and so on.
+// CheckName returns why a principal or tool cannot be named in a subject. what is
+// "runtime", "tool" and so on, for the error.
 func CheckName(what, name string) error {
 	switch {
 	case name == "":
@@ -135,8 +135,7 @@ func CheckName(what, name string) error {
 	return nil
 }
 
-// CheckSpace says why a space cannot have this name: it needs 1 to 32 of a-z 0-9 _
-// -.
+// CheckSpace returns why a space cannot have this name: it needs 1 to 32 of a-z 0-9 _ -.
 func CheckSpace(space toolcall.SpaceID) error {
 	ok := len(space) >= 1 && len(space) <= 32
 	for i := range len(space) {

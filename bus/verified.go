@@ -13,24 +13,24 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// Verified remembers in a file up to where an auditor verified a journal, so that the next
+// Verified stores in a file how far an auditor has verified a journal, so that the next
 // verification can begin there. Only a holder of the engine keys can write the file.
 type Verified struct{ file boundFile }
 
-// NewVerified keeps the file at path. Nothing is read or written yet.
+// NewVerified uses the file at path, which it does not read or write yet.
 func NewVerified(l *Ledger, path string) *Verified {
 	return &Verified{newBoundFile(l, path, "remembered verification")}
 }
 
-// verifiedBody says when the journal was verified, and with what.
+// verifiedBody is when the journal was verified, and with which keys.
 type verifiedBody struct {
 	At    time.Time  `json:"at"`
-	Read  time.Time  `json:"read_at"`   // when everything was read
+	Read  time.Time  `json:"read_at"`   // when every record was read
 	First uint64     `json:"first_seq"` // of the journal
 	Keys  proof.Hash `json:"keys"`
 }
 
-// digestKeys is the hash of the keys that an auditor trusts, and of their retirements.
+// digestKeys returns the hash of the keys that an auditor trusts, and of their retirements.
 func digestKeys(o proof.Options) (proof.Hash, error) {
 	b, err := strictjson.Marshal(struct {
 		Keys    any `json:"keys"`
@@ -39,8 +39,8 @@ func digestKeys(o proof.Options) (proof.Hash, error) {
 	return proof.BodyHash(b), err
 }
 
-// Load returns the verification that one with these options can continue; nil: none was
-// remembered. An error says why the remembered one is not used.
+// Load returns the stored verification for one with these options to continue, or nil if
+// none is stored. An error says why the stored one cannot be used.
 func (v *Verified) Load(ctx context.Context, o proof.Options) (*proof.Earlier, error) {
 	b, at, err := v.file.load(ctx)
 	if err != nil || at == nil {
@@ -73,8 +73,8 @@ func (v *Verified) Load(ctx context.Context, o proof.Options) (*proof.Earlier, e
 	return &proof.Earlier{At: body.At, ReadAt: body.Read, First: body.First, Checkpoint: c, Place: at.place}, nil
 }
 
-// Save remembers a verification without findings, up to its last checkpoint. One with
-// findings is forgotten with all before it.
+// Save stores a verification without findings, up to its last checkpoint. After one with
+// findings, it removes the file.
 func (v *Verified) Save(ctx context.Context, r *proof.Report, o proof.Options, at time.Time) error {
 	if !r.OK {
 		if err := os.Remove(v.file.path); err != nil && !errors.Is(err, fs.ErrNotExist) {

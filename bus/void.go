@@ -15,43 +15,42 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A stream with replicas can store two records of an entity behind the same one. Its leader
-// compares and swaps before it proposes a record, and followers do not compare. A leader
-// whose disk is full loses the first record, which it may have acknowledged, and proposes
-// the second.
+// A replicated stream can store two records of an entity that follow the same record. Only
+// the leader compares, before it proposes a record; followers do not. A leader whose disk is
+// full loses the first record, which it may have acknowledged, and proposes the second.
 //
-// Invariant: a record whose compare-and-swap names a sequence before the last believed
-// record of its entity is void, and so is one that follows a void record. It has no effect,
-// and the next record is written behind it.
+// Invariant: a record whose compare-and-swap names a sequence before the last valid record
+// of its entity is void, and so is one that follows a void record. A void record has no
+// effect, and the next record is written after it.
 
 // errVoid: the compare-and-swap of this genuine record, or of one that it follows, should
 // have failed.
 var errVoid = errors.New("an earlier record follows the same one")
 
 const (
-	// voidSpan is how many records of others a reader in the middle expects between two
-	// that follow the same one. Append and Last compare at any distance.
+	// voidSpan is how many other records a reader that starts in the middle expects between
+	// two that follow the same one. Append and Last compare at any distance.
 	voidSpan = 1 << 12
-	// maxAsked is how many of those records one reader compares at most.
+	// maxAsked limits how many of those records one reader compares.
 	maxAsked = 1 << 8
-	// firmSize is how many records are known to be not void.
+	// firmSize is how many records that are not void are remembered.
 	firmSize = 1 << 14
-	// ancestors is how many records that a record builds on are compared as well.
+	// ancestors limits how many of the records that a record builds on are compared.
 	ancestors = 32
-	// maxForked is how many entities with void records are known.
+	// maxForked limits how many entities with void records are remembered.
 	maxForked = 1 << 12
 )
 
-// basisOf is the entity of a record, and the sequence that its compare-and-swap names. The
-// MAC covers both.
+// basisOf returns the entity of a record and the sequence that its compare-and-swap names.
+// The MAC covers both.
 func basisOf(m stored) (entity Entity, prev uint64, ok bool) {
 	entity = Entity(EntityIn(m.subject))
 	prev, err := strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
 	return entity, prev, entity != "" && err == nil
 }
 
-// linkedTo is the sequence of the record on which an engine decided to write this one; 0: it
-// names none.
+// linkedTo returns the sequence of the record that this one links to as its predecessor, or
+// 0 if it names none.
 func (m stored) linkedTo() uint64 {
 	link, err := proof.LinkOf(m.data)
 	if err != nil || link == nil {
@@ -60,8 +59,8 @@ func (m stored) linkedTo() uint64 {
 	return link.Seq
 }
 
-// succession is the rule: it is asked of the genuine records of one entity, in order, behind
-// a last one that is believed.
+// succession applies the invariant to the genuine records of one entity, in order. last is
+// the last valid record.
 type succession struct {
 	last uint64
 	void []uint64
@@ -84,10 +83,10 @@ func (s *succession) check(m stored, r *toolcall.JournalEntry) {
 }
 
 func voidEntry(m stored) toolcall.JournalEntry {
-	s, _ := ParseSubject(m.subject) // followed has parsed it
+	s, _ := ParseSubject(m.subject) // basisOf has parsed it
 	return toolcall.JournalEntry{Seq: m.seq, Time: m.time, Key: placeOf(s), Invalid: &message.Error{
 		Code: message.CodeInvalid, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "the record is void: it has no effect",
-		Hint: "nothing has to be done; a NATS server stored it while its disk was full", Err: errVoid,
+		Hint: "no action is needed; a NATS server stored it while its disk was full", Err: errVoid,
 	}}
 }
 
@@ -101,8 +100,8 @@ type voids struct {
 }
 
 // isVoid reports whether a record is void. Unless the record is known, it reads the message
-// that follows the record's predecessor, and compares the records on which it builds. All
-// servers store records in the same order: one that has the record has what is before it.
+// that follows the record's predecessor, and checks the records on which it builds. All
+// servers store records in the same order: one that has the record has all earlier ones.
 func (v *voids) isVoid(ctx context.Context, m stored) (bool, error) {
 	return v.isVoidUpTo(ctx, m, ancestors)
 }
@@ -147,8 +146,8 @@ func (v *voids) followsVoid(ctx context.Context, seq uint64, more int) (bool, er
 	return v.isVoidUpTo(ctx, m, more-1)
 }
 
-// compare is isVoid of a record whose entity has another message, which is perhaps believed,
-// between the record's predecessor and itself, or has void records.
+// compare is isVoid for a record whose entity has void records, or has another message,
+// perhaps a valid record, between the record and its predecessor.
 func (v *voids) compare(ctx context.Context, entity Entity, m stored, between uint64) (bool, error) {
 	all, err := v.readHistory(ctx, entity)
 	if err != nil {
@@ -169,13 +168,13 @@ func (v *voids) compare(ctx context.Context, entity Entity, m stored, between ui
 }
 
 // errForgets: the server that leads the stream lacks a record that another server has, as
-// one whose disk is full. What it says of the records before proves nothing.
+// when its disk is full. Its answers about earlier records prove nothing.
 func errForgets(m stored) error {
 	return &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d", m.seq), What: "the server that leads the journal does not have it", Hint: "another server takes over within seconds; check the disks of the NATS servers"}
 }
 
-// decode is that of the codec for a record that is read alone. It fails if the server did
-// not answer.
+// decode is codec.decode for a record that is read alone, and finds out whether it is void.
+// It fails if the server does not answer.
 func (v *voids) decode(ctx context.Context, m stored) (toolcall.JournalEntry, error) {
 	return v.decodeUpTo(ctx, m, ancestors)
 }
@@ -244,15 +243,15 @@ func (v *voids) archivedHistory(ctx context.Context, entity Entity, so *successi
 	return out, nil
 }
 
-// order finds the void records among messages of all entities, which come in order.
+// order finds the void records among messages of all entities that are read in order.
 type order struct {
 	*voids
-	from  uint64            // the first message comes behind it
-	floor uint64            // last has all behind it
+	from  uint64            // the first message comes after it
+	floor uint64            // last has every message after it
 	last  map[Entity]uint64 // the last message of each entity
-	ring  []place           // what is in last, at most voidSpan
-	next  int               // of ring, once it is full
-	asked int               // records that were compared with the server's
+	ring  []place           // the entries of last, at most voidSpan
+	next  int               // the oldest in ring, once it is full
+	asked int               // how many records were compared with the server's
 }
 
 type place struct {
@@ -264,8 +263,8 @@ func (v *voids) newOrder(from uint64) *order {
 	return &order{voids: v, from: from, floor: from, last: map[Entity]uint64{}}
 }
 
-// isVoid reports whether the next message is a void record. After an error the same message
-// can come again.
+// isVoid reports whether the next message is a void record. After an error it can be called
+// again with the same message.
 func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
 	entity, prev, ok := basisOf(m)
 	if entity == "" {
@@ -305,7 +304,7 @@ func (o *order) noteRecord(p place) {
 	o.ring[o.next], o.next = p, (o.next+1)%voidSpan
 }
 
-// decode is that of the codec for the next message.
+// decode is codec.decode for the next message, and finds out whether it is void.
 func (o *order) decode(ctx context.Context, m stored) (toolcall.JournalEntry, error) {
 	if void, err := o.isVoid(ctx, m); void || err != nil {
 		return voidEntry(m), err
@@ -317,14 +316,14 @@ func (o *order) decode(ctx context.Context, m stored) (toolcall.JournalEntry, er
 	return r, nil
 }
 
-// firm knows records that are not void: own ones that were acknowledged, and those that
+// firm remembers records that are not void: those that this engine wrote, and those that
 // were compared.
 type firm [firmSize]atomic.Uint64
 
 func (f *firm) put(seq uint64)      { f[seq%firmSize].Store(seq) }
 func (f *firm) has(seq uint64) bool { return f[seq%firmSize].Load() == seq }
 
-// forked knows entities with void records.
+// forked remembers entities with void records.
 type forked struct {
 	any atomic.Bool
 	mu  sync.Mutex // guards of

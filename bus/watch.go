@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	watchBatch     = 64 // with a limit of bytes, the server's own messages would fill the client's queue, too
+	watchBatch     = 64 // with a byte limit instead, the server's status messages could fill the client's queue
 	watchExpiry    = 30 * time.Second
 	watchHeartbeat = 2 * time.Second  // a silent server is noticed after two of these
-	watchLook      = 5 * time.Second  // how often the journal is examined meanwhile
-	watchInactive  = time.Minute      // then the server forgets the consumer of a dead process
+	watchLook      = 5 * time.Second  // how often the journal is examined while it is watched
+	watchInactive  = time.Minute      // after which the server forgets the consumer of a dead process
 	goneAfter      = 30 * time.Second // a stream that is missing for longer is gone
 )
 
-// WatchNew delivers to sink what is written from now on; see Watch.
+// WatchNew delivers to sink the records that are written from now on; see Watch.
 func (j *Journal) WatchNew(ctx context.Context, sink toolcall.Sink) error {
 	head, err := j.Head(ctx)
 	if err != nil {
@@ -32,9 +32,9 @@ func (j *Journal) WatchNew(ctx context.Context, sink toolcall.Sink) error {
 }
 
 // Watch implements engine.Journal. It reads through a consumer in the server's
-// memory; after any problem it creates a new one behind the last delivered record.
+// memory; after any problem it creates a new one after the last delivered record.
 // It fails with CodeForeignStream, CodeDamaged or CodeUnavailable if the stream
-// was replaced, lost records or stays away.
+// was replaced, lost records or stays unavailable.
 func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -69,10 +69,10 @@ type watcher struct {
 	at       uint64
 	started  bool
 	caughtUp bool
-	target   uint64 // the stream's end as Watch began
+	target   uint64 // the stream's end when Watch began
 	order    *order
 	missing  ranges    // sequences without a record that an operator accepted
-	badSince time.Time // when the stream first was not as it must be; zero: it is
+	badSince time.Time // when the stream was first found wrong; zero: it is right
 }
 
 var errGap = errors.New("the consumer lost a message")
@@ -127,7 +127,7 @@ func (w *watcher) deliverTurn(ctx context.Context, iter jetstream.MessagesContex
 	return expect, context.Cause(ctx)
 }
 
-// checkFollows ensures that no record is between the last delivered one and seq.
+// checkFollows makes sure that no record lies between the last delivered one and seq.
 func (w *watcher) checkFollows(ctx context.Context, seq uint64) error {
 	if seq == w.at+1 || w.j.guard.inspect || w.missing.has(w.at+1, seq-1) {
 		return nil
@@ -139,8 +139,8 @@ func (w *watcher) checkFollows(ctx context.Context, seq uint64) error {
 	return err
 }
 
-// probeNext reads the next record, which the consumer does not deliver. errGap:
-// another consumer may deliver it. nil: it was archived meanwhile.
+// probeNext reads the next record, which the consumer did not deliver. It returns errGap
+// if another consumer may deliver the record, nil if the record was archived meanwhile.
 func (w *watcher) probeNext(ctx context.Context) error {
 	next := w.missing.endOfRun(w.at) + 1
 	m, err := w.j.store.getSeq(ctx, next)
@@ -169,8 +169,8 @@ func (w *watcher) probeNext(ctx context.Context) error {
 	return x.Error()
 }
 
-// checkJournal checks the journal and the consumer, because the server skips an unreadable
-// record or stops before it.
+// checkJournal checks the journal and the consumer, because the server may skip an
+// unreadable record or stop before it.
 func (w *watcher) checkJournal(ctx context.Context, moved bool) error {
 	x, err := w.j.guard.check(ctx)
 	if err != nil {
@@ -183,8 +183,8 @@ func (w *watcher) checkJournal(ctx context.Context, moved bool) error {
 	return w.probeNext(ctx)
 }
 
-// readOne reads one record without the consumer: the client holds back a stored
-// message that looks like a server's status.
+// readOne reads one record without the consumer: the client library does not deliver a
+// stored message that looks like a status message of the server.
 func (w *watcher) readOne(ctx context.Context) bool {
 	if !w.started || !w.j.store.nc.IsConnected() {
 		return false
@@ -226,7 +226,7 @@ func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
 	return nil
 }
 
-// catchUp tells the sink once that it has all older records.
+// catchUp tells the sink, once, that it has received all older records.
 func (w *watcher) catchUp(over bool) {
 	if over && !w.caughtUp {
 		w.caughtUp = true
@@ -235,7 +235,7 @@ func (w *watcher) catchUp(over bool) {
 	}
 }
 
-// open creates a consumer behind w.at. The iterator ends with the connection,
+// open creates a consumer that starts after w.at. The iterator ends with the connection,
 // because the server counts lost messages as delivered.
 func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), error) {
 	j := w.j
@@ -295,8 +295,8 @@ func (w *watcher) remove(name string) {
 	_ = w.j.store.js.DeleteConsumer(ctx, w.j.store.stream, name)
 }
 
-// inspectStream ensures that the stream is the opened one and still has what was
-// delivered.
+// inspectStream makes sure that the stream is the one that was opened, and still has
+// every delivered record.
 func (w *watcher) inspectStream(ctx context.Context) error {
 	const op = "watch journal"
 	st, err := w.j.store.js.Stream(ctx, w.j.store.stream)
@@ -305,7 +305,7 @@ func (w *watcher) inspectStream(ctx context.Context) error {
 	}
 	info := st.CachedInfo()
 	if !info.Created.Equal(w.j.created) {
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "stream " + w.j.store.stream + " was replaced by another one", Hint: "start the engine again"}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "stream " + w.j.store.stream + " was replaced by another one", Hint: "restart the engine"}
 	}
 	if !w.started {
 		w.started, w.target = true, info.State.LastSeq

@@ -18,8 +18,8 @@ import (
 )
 
 // Worker connects a worker of one tool to the engines; it implements
-// executor.Transport. It needs only the permissions of [PermissionsFor] and
-// nothing of JetStream. All methods may be called from several goroutines.
+// executor.Transport. It needs only the permissions of [PermissionsFor], and no
+// JetStream. All methods are safe for concurrent use.
 type Worker struct {
 	api.WorkerMethods
 	nc    *nats.Conn
@@ -27,18 +27,17 @@ type Worker struct {
 	queue toolcall.Queue
 	name  string
 	log   *slog.Logger
-	quiet sync.Once // the missing queue is reported once
+	quiet sync.Once // reports a missing queue only once
 	fetch fetcher
 }
 
-// NewWorker creates the transport of a worker. nc must come from [Connect] or
-// Connect of an embedded server with the same name. A nil logger logs nothing.
+// NewWorker creates the transport of a worker. nc must come from [Connect], or from
+// Connect of an embedded server, with the same name. A nil logger logs nothing.
 func NewWorker(nc *nats.Conn, space toolcall.SpaceID, tool, name string, log *slog.Logger) (*Worker, error) {
 	return NewQueueWorker(nc, space, toolcall.Queue{Tool: tool}, name, log)
 }
 
-// NewQueueWorker is NewWorker for the calls of a tool that rules route to a
-// subject.
+// NewQueueWorker is NewWorker for one queue: the calls of a tool that rules send to a route.
 func NewQueueWorker(nc *nats.Conn, space toolcall.SpaceID, queue toolcall.Queue, name string, log *slog.Logger) (*Worker, error) {
 	if err := CheckSpace(space); err != nil {
 		return nil, err
@@ -69,7 +68,7 @@ func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any,
 		return nil, err
 	}
 	reply, _, err := askEngine(ctx, w.nc, w.subjectOf(kind), op, request, 0)
-	if errors.Is(err, message.ErrUnknownOutcome) { // the caller sends it again
+	if errors.Is(err, message.ErrUnknownOutcome) { // the caller sends the request again
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied; the request may have arrived", Hint: "send it again: the same request does no harm", Err: err}
 	}
 	return reply, err
@@ -85,7 +84,7 @@ func (w *Worker) sendOnly(op *api.Operation, request any) error {
 	if err != nil {
 		return err
 	}
-	// Without a reply subject in our own inbox the engine drops the request.
+	// The engine drops a request without a reply subject in our own inbox.
 	if err := w.nc.PublishRequest(w.subjectOf(kind), InboxPrefix(w.name)+".none", data); err != nil {
 		return apiError(op.Name, "a message to the engine", err)
 	}
@@ -107,29 +106,29 @@ func (w *Worker) Cancels(f func(r toolcall.HeartbeatRequest, reason string)) (st
 			f(n.HeartbeatRequest, n.Reason)
 		}
 	})
-	if err != nil { // only a shortcut is lost: heartbeats say the same
-		w.log.Warn("no cancel shortcuts", "err", err)
+	if err != nil { // heartbeats say the same, only later
+		w.log.Warn("cannot subscribe to cancellations, heartbeats will deliver them", "err", err)
 		return func() {}
 	}
 	return func() { _ = sub.Unsubscribe() } // fails only on a dead connection
 }
 
-// Why a request for a task returned without one.
+// Reasons why a request for a task returned without one.
 var (
 	errNoTask  = errors.New("no task yet")
 	errNoQueue = errors.New("the tool has no queue")
 )
 
-// errNewerTask: a newer engine wrote it, and newer workers can read it.
-var errNewerTask = errors.New("it is of a later version")
+// errNewerTask: a newer engine wrote the task, and newer workers can read it.
+var errNewerTask = errors.New("it has a newer version")
 
-// newerDelay is how long such a task rests before another worker gets it.
+// newerDelay is how long such a task waits before another worker gets it.
 const newerDelay = 10 * time.Second
 
 // Next implements executor.Transport. It waits for one task until ctx ends, across
 // reconnects and restarts, also before the tool's queue exists. It drops and logs
-// messages that are not tasks of this tool, and releases a task that arrives as
-// ctx ends. ErrForbidden: NATS does not let this user ask.
+// messages that are not tasks of this tool, and releases a task that arrives when
+// ctx has ended. ErrForbidden means that NATS does not let this user ask for tasks.
 func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 	for pause := firstPause; ; {
 		got, err := w.fetch.next(ctx)
@@ -170,11 +169,11 @@ func (w *Worker) refuseTask(got NextReply, why error) {
 		w.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(got.Subject), "err", why)
 	}
 	if err := w.sendOnly(opAck.Operation, r); err != nil {
-		w.log.Warn("cannot return a task, it is delivered again", "err", err)
+		w.log.Warn("cannot return a task, it will be delivered again", "err", err)
 	}
 }
 
-// decodeNextReply decodes one reply; waiting is not an error.
+// decodeNextReply decodes one reply; the state waiting is not an error.
 func decodeNextReply(m *nats.Msg) (NextReply, error) {
 	if len(m.Data) == 0 && onlyHeader(m.Header, "Status") == "503" {
 		return NextReply{}, errNoQueue // or no engine
@@ -205,8 +204,8 @@ func decodeNextReply(m *nats.Msg) (NextReply, error) {
 	return r, fmt.Errorf("the engine answered %s", errtext.Quote(string(r.State)))
 }
 
-// releaseTask returns a task that came too late. A lost release returns it after
-// ackWait.
+// releaseTask returns a task that arrived too late to the queue. If the release is lost,
+// the task returns after ackWait.
 func (w *Worker) releaseTask(m *nats.Msg) {
 	if got, err := decodeNextReply(m); err == nil && got.State == TaskHere {
 		_ = w.sendOnly(opAck.Operation, AckRequest{V: ProtocolVersion, Task: got.Task, Verb: AckRelease})
@@ -248,7 +247,7 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 	}, nil
 }
 
-// checkNewer is errNewerTask if the body has a later version, else nil.
+// checkNewer returns errNewerTask if the body has a newer version.
 func checkNewer(body []byte) error {
 	if v, _ := versionOf(body); v > toolcall.RecordVersion {
 		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, v, toolcall.RecordVersion)

@@ -14,22 +14,21 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// attempt is one task in a slot, from its check to the answer to its
-// result. Its own goroutine drives it; cancel and cancelled may be called from
-// any.
+// attempt is one task in a slot, from its check until its result is answered. The slot's
+// goroutine drives it; cancel and cancelFor may be called from any goroutine.
 type attempt struct {
 	w    *Worker
 	log  *slog.Logger
 	task toolcall.Task
 	call *toolcall.Call
-	id   toolcall.HeartbeatRequest // who we are to the engine: call, attempt, claim
+	id   toolcall.HeartbeatRequest // identifies us to the engine: call, attempt, claim
 
 	cancel context.CancelCauseFunc // ends the handler's context
 	lease  atomic.Pointer[lease]   // once the start is granted; heartbeats renew it after the begin
 	began  atomic.Bool             // the handler was called
 }
 
-// newAttempt gives the handler's context as well, which lacks only the deadline.
+// newAttempt also returns the handler's context, which still lacks the deadline.
 func newAttempt(handlers context.Context, w *Worker, task toolcall.Task) (*attempt, context.Context) {
 	c := task.Record.Call
 	a := &attempt{
@@ -42,14 +41,14 @@ func newAttempt(handlers context.Context, w *Worker, task toolcall.Task) (*attem
 	return a, ctx
 }
 
-// newID is a fresh random id of 128 bits.
+// newID returns a random id of 128 bits.
 func newID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails, see its documentation
 	return hex.EncodeToString(b[:])
 }
 
-// cancelFor ends the handler's context for the engine.
+// cancelFor ends the handler's context because the engine asked for it.
 func (a *attempt) cancelFor(reason string) {
 	cause := ErrCancelled
 	if reason != "" {
@@ -58,9 +57,9 @@ func (a *attempt) cancelFor(reason string) {
 	a.cancel(cause)
 }
 
-// run runs the handler with ctx under the engine's lease and delivers its
-// result. It is called at most once, after the engine said that our start is
-// durable. handlers ends when a stopping worker waits no longer.
+// run runs the handler with ctx under the engine's lease and delivers its result. It is
+// called at most once, after the engine confirmed that our start is durable. handlers ends
+// when a stopping worker no longer waits.
 func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) {
 	if !leave.Deadline.IsZero() {
 		var stop context.CancelFunc
@@ -95,23 +94,23 @@ func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) 
 	stopping := res.State == message.ToolResultInterrupted && errors.Is(context.Cause(ctx), ErrStopping)
 	switch {
 	case !began && stopping, (!began || a.w.command) && errors.Is(err, errNotBegun), errors.Is(err, ErrNotBegun):
-		a.log.Warn("the attempt is given back", "err", err)
+		a.log.Warn("returning the attempt: nothing ran", "err", err)
 		a.giveBack(handlers, line(err.Error()))
 		return
 	case stopping:
-		// We broke it off, no one asked for that: without a result the record stays true. The lease
-		// runs out, and the engine retries or asks a person as for a dead worker.
+		// We stopped it, no one else asked for that: only without a result does the record stay true.
+		// The lease expires, and the engine retries or asks a person, as for a dead worker.
 		a.w.noteUndelivered(a)
 		return
-	case errors.Is(err, ErrUnknownOutcome): // no result is true, and the lease runs out
+	case errors.Is(err, ErrUnknownOutcome): // no result would be true, so let the lease expire
 		a.log.Error("the outcome of the attempt is unknown", "err", err)
 		return
 	}
 	a.deliver(handlers, toolcall.ResultRequest{Result: res})
 }
 
-// giveBack tells the engine that this worker never began the attempt and never
-// will, so that the call can be offered again.
+// giveBack returns the attempt: it tells the engine that this worker has not begun it and
+// never will, so that the call can be offered again.
 func (a *attempt) giveBack(handlers context.Context, why string) {
 	a.deliver(handlers, toolcall.ResultRequest{NotBegun: why})
 }
@@ -123,8 +122,8 @@ func (a *attempt) logRun(res message.ToolResultBlock, err error) {
 	}
 }
 
-// deliver sends the outcome until the engine has answered, with heartbeats still
-// going so that the lease holds. Only a worker that has to stop gives up.
+// deliver sends the outcome until the engine has answered. Heartbeats continue meanwhile, so
+// the lease holds. Only a worker that has to stop gives up.
 func (a *attempt) deliver(handlers context.Context, req toolcall.ResultRequest) {
 	ctx, release := withDelayedEnd(handlers, resultGrace, ErrStopping)
 	defer release()
@@ -136,7 +135,7 @@ func (a *attempt) deliver(handlers context.Context, req toolcall.ResultRequest) 
 		switch judgeResult(err) {
 		case taken:
 			if err != nil || !reply.Stored {
-				a.log.Warn("the result came too late and does not count", "state", reply.State, "err", err)
+				a.log.Warn("the result arrived too late and does not count", "state", reply.State, "err", err)
 			}
 			return
 		case unfit:
@@ -145,14 +144,14 @@ func (a *attempt) deliver(handlers context.Context, req toolcall.ResultRequest) 
 				a.w.noteUndelivered(a)
 				return
 			}
-			// Without any result the call would look like one of a dead worker.
+			// Without any result, this worker would look dead to the engine.
 			replaced = true
 			req.Result = result(Task{Call: a.id.Key, Tool: a.w.tool}, Output{}, fmt.Errorf("the tool ran and ended with state %s, but the engine refused its result: %w", state, err))
 			continue
 		}
-		a.log.Warn("the result is not answered yet, sending it again", "err", err)
+		a.log.Warn("no engine has answered the result yet, sending it again", "err", err)
 		if !b.wait(ctx) {
-			a.log.Error("the result was given up", "state", state, "err", err)
+			a.log.Error("the result could not be delivered", "state", state, "err", err)
 			a.w.noteUndelivered(a)
 			return
 		}
@@ -170,19 +169,18 @@ func (a *attempt) report(ctx context.Context, n int, text string) error {
 	return err
 }
 
-// request makes one try with a time limit.
+// request makes one attempt at a request, with a time limit.
 func request[Q, R any](ctx context.Context, limit time.Duration, do func(context.Context, Q) (R, error), q Q) (R, error) {
 	ctx, stop := context.WithTimeout(ctx, limit)
 	defer stop()
 	return do(ctx, q)
 }
 
-// fallbackHeartbeat is used when the engine named neither an interval nor a
-// lease.
+// fallbackHeartbeat is used if the engine gave neither an interval nor a lease.
 const fallbackHeartbeat = 5 * time.Second
 
-// beatInterval is how often to beat: as the engine asked, and three times in a
-// lease at least.
+// beatInterval returns how often to send heartbeats: as the engine asked, but at least
+// three times per lease.
 func beatInterval(leave toolcall.StartReply) time.Duration {
 	every := time.Duration(0)
 	for _, d := range []time.Duration{time.Duration(leave.HeartbeatMS) * time.Millisecond, time.Duration(leave.LeaseMS) * time.Millisecond / 3} {
@@ -196,15 +194,15 @@ func beatInterval(leave toolcall.StartReply) time.Duration {
 	return every
 }
 
-// beat keeps the lease until ctx ends or the attempt is stale, and passes the
-// engine's cancel and stale on to the handler. No answer changes nothing: the
-// run goes on through an outage of the engine, which decides when it is back.
+// beat sends heartbeats until ctx ends or the attempt is stale, and ends the handler's
+// context if the engine answers with cancel or stale. Without an answer, the handler keeps
+// running: the engine decides when it is back.
 func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
 	every := beatInterval(leave)
-	// One lost beat must not cost the next one its turn: the engine hears a beat
-	// when it arrives, whether or not its answer comes in time.
+	// A lost heartbeat must not delay the next one: a heartbeat counts when it arrives,
+	// whether or not its answer returns in time.
 	limit := min(every, a.w.requestTimeout)
-	// The start is the first sign of life: after a late answer the next is due.
+	// The start counts as the first heartbeat: after a late answer the next one is due.
 	due := time.NewTimer(max(0, every-elapsed(a.lease.Load().since)))
 	defer due.Stop()
 	select {
@@ -220,7 +218,7 @@ func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
 		if a.hearReply(reply, err) {
 			return
 		}
-		if err == nil && a.began.Load() && !a.w.command { // before that only the signed start counts
+		if err == nil && a.began.Load() && !a.w.command { // before the begin, only the signed start counts
 			a.lease.Store(&lease{since: sent, length: a.lease.Load().length})
 		}
 		select {
@@ -231,7 +229,7 @@ func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
 	}
 }
 
-// sendBeat sends one heartbeat, and measures this worker's clock by the answer.
+// sendBeat sends one heartbeat, and compares this worker's clock with the reply.
 func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (toolcall.HeartbeatReply, error) {
 	sent := time.Now()
 	reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.w.clock.on(a.id))
@@ -241,10 +239,10 @@ func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (toolcall.H
 	return reply, err
 }
 
-// reportClock measures this worker's clock and tells the engines, so that people
+// reportClock measures this worker's clock and reports it to the engines, so that people
 // see why a grant that is valid there starts nothing here.
 func (a *attempt) reportClock(ctx context.Context) {
-	for range 2 { // the first measures, the second tells
+	for range 2 { // the first heartbeat measures, the second reports
 		if _, err := a.sendBeat(ctx, a.w.requestTimeout); err != nil {
 			a.log.Debug("the clock could not be compared with the engine's", "err", err)
 			return
@@ -252,7 +250,7 @@ func (a *attempt) reportClock(ctx context.Context) {
 	}
 }
 
-// hearReply acts on the answer to a heartbeat and reports whether it was the last.
+// hearReply acts on the reply to a heartbeat, and reports whether that was the last one.
 func (a *attempt) hearReply(reply toolcall.HeartbeatReply, err error) (last bool) {
 	switch code(err) {
 	case message.CodeSuperseded, message.CodeFinished, message.CodeArchived, message.CodeNotFound:

@@ -18,69 +18,66 @@ import (
 // DefaultGrace is how long a cancelled command has between SIGTERM and SIGKILL.
 const DefaultGrace = 5 * time.Second
 
-// Command runs a program as a tool: the call's input on standard input, byte
-// for byte and without a newline after it, standard output as the text of the
-// result, each line of standard error as progress. An exit status other than
-// zero is an error whose text has the last lines of standard error. No shell
-// is involved; the arguments are fixed.
+// Command runs a program as a tool. The program gets the call's input on standard input,
+// byte for byte and without a trailing newline. Its standard output becomes the text of the
+// result, each line of standard error a line of progress. An exit status other than zero is
+// an error whose text has the last lines of standard error. No shell is involved; the
+// arguments are fixed.
 //
-// Standard input is a file that is complete before the program starts, at its
-// beginning, and never changes: on Linux sealed memory, elsewhere an unlinked
-// temporary file. So the program reads the whole input or nothing, however the
-// worker ends, and may seek in it. If the file cannot be made, the program does
-// not start and the call ends with an error. An attempt after this one gets a
-// file of its own. Only pipes inside the program can still be cut, when a signal
-// ends one side: a program that has some should compare what it read with
-// ASKANCE_INPUT_BYTES before it acts.
+// Standard input is a file that is complete before the program starts, and never
+// changes: on Linux sealed memory, elsewhere an unlinked temporary file. So the program
+// reads the whole input, however the worker ends, and can seek in it. If the file cannot be
+// created, the program does not start and the call ends with an error. Each attempt gets a
+// new file. Only pipes inside the program can still be cut off, when a signal ends one side:
+// a program with such pipes should compare what it read with ASKANCE_INPUT_BYTES before it
+// acts.
 //
-// The program sees only a short list of the worker's environment (the names
-// in Inherited), what Env and PassEnv add, and about its call:
+// The program sees only a few variables of the worker's environment (those in
+// Inherited), those of Env and PassEnv, and these about its call:
 //
-//	ASKANCE_IDEMPOTENCY_KEY  pass it to the system that has the effect
+//	ASKANCE_IDEMPOTENCY_KEY  to pass to the system that has the effect
 //	ASKANCE_INPUT_BYTES      length of the input, for programs with pipes inside
 //	ASKANCE_TOOL  ASKANCE_ATTEMPT
 //	ASKANCE_SPACE  ASKANCE_SESSION_ID  ASKANCE_REPLY_ID  ASKANCE_CALL_ID
 //	TRACEPARENT              position in a distributed trace, if the call has one
 //
-// The program starts only while the attempt's lease lasts: the Command looks at
-// it right before the start. Answered heartbeats renew the lease of a Handler
-// that runs the Command later. See WithCommand.
+// The program starts only while the attempt's lease lasts: the Command checks the lease
+// right before the start. Answered heartbeats renew the lease for a Handler that runs the
+// Command later. See WithCommand.
 //
-// On Unix it leads a process group of its own. When the context ends the group
-// gets SIGTERM, and SIGKILL after the grace; when the program has ended,
-// the rest of its group gets SIGKILL, so that nothing runs on after
-// the result. A process that leaves the group (setsid) escapes both. On Linux
-// the program is killed when the worker dies, however it dies, but not what it
-// started itself; and the rest of a cancelled group keeps its grace after the
-// program has ended, which it does not elsewhere. Where there are no groups
-// the program alone is killed, at once.
+// On Unix the program leads a separate process group. When the context ends, the group gets
+// SIGTERM, and SIGKILL after the grace. When the program has ended, the rest of its group
+// gets SIGKILL, so that nothing keeps running after the result. A process that leaves the
+// group (setsid) escapes both. On Linux the program, but not the processes that it started,
+// is killed when the worker dies in any way; and the rest of a cancelled group has its full
+// grace even if the program ends earlier. On systems without process groups, only the
+// program is killed, at once.
 type Command struct {
-	// Argv is the program, looked up in PATH when it has no slash, and its
-	// arguments.
+	// Argv is the program, looked up in PATH if it has no slash, and its arguments.
 	Argv []string
-	// Dir is the working directory; "" is the worker's.
+	// Dir is the working directory; "" means the worker's.
 	Dir string
 	// Env has NAME=VALUE pairs for the program.
 	Env []string
-	// PassEnv names variables of the worker that the program gets as well.
+	// PassEnv names further variables of the worker that the program gets.
 	PassEnv []string
 	// Grace is the time between SIGTERM and SIGKILL; 0 means DefaultGrace.
 	Grace time.Duration
 }
 
-// Inherited are the variables of the worker that every command gets. Nothing
-// else of the worker's environment reaches it: tokens and keys live there.
-// LC_* stands for all names that begin so. The last line is for Windows.
+// Inherited lists the variables of the worker that every command gets. The rest of the
+// worker's environment, which can have tokens and keys, is not passed on.
+// LC_* stands for all names with this prefix. The last line is for Windows.
 var Inherited = []string{
 	"PATH", "HOME", "USER", "LOGNAME", "TMPDIR", "TZ", "LANG", "LANGUAGE", "LC_*",
 	"SYSTEMROOT", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERPROFILE",
 }
 
-// Handler checks the command and gives the Handler that runs it. The program
-// is looked up once, now.
+// Handler checks the command and returns the Handler that runs it. It looks up the program
+// once, now.
 func (c Command) Handler() (Handler, error) {
 	if len(c.Argv) == 0 || c.Argv[0] == "" {
-		return nil, errors.New("command: no program is named")
+		return nil, errors.New("command: name a program")
 	}
 	path, err := exec.LookPath(c.Argv[0])
 	if err != nil {
@@ -105,7 +102,7 @@ func (c Command) Handler() (Handler, error) {
 	return func(ctx context.Context, t Task) (Output, error) {
 		cmd := exec.CommandContext(context.WithoutCancel(ctx), path) // runCommand ends it, with its group
 		cmd.Args, cmd.Dir = argv, dir
-		cmd.Env = slices.Concat(env, taskEnv(t)) // of equal names the last one counts
+		cmd.Env = slices.Concat(env, taskEnv(t)) // the last of equal names counts
 		in, release, err := sealInput(t.Input)
 		if err != nil {
 			return Output{}, fmt.Errorf("start %s: %w", argv[0], err)
@@ -116,11 +113,11 @@ func (c Command) Handler() (Handler, error) {
 	}, nil
 }
 
-// PassEnvironment is the part of this process's environment that a program gets: the
+// PassEnvironment returns the part of this process's environment that a program gets: the
 // names in Inherited, and those in pass.
 func PassEnvironment(pass []string) []string { return pickEnvironment(os.Environ(), pass) }
 
-// pickEnvironment picks what a program may see of environ.
+// pickEnvironment returns the part of environ that a program may see.
 func pickEnvironment(environ, pass []string) []string {
 	var kept []string
 	for _, pair := range environ {
@@ -156,14 +153,14 @@ func taskEnv(t Task) []string {
 	return env
 }
 
-// errNotStarted is the error of a program that got no input and never began.
+// errNotStarted is the error of a program that was not started because it had no input.
 var errNotStarted = errors.New("the program was not started")
 
-// sealInput gives a file with all of b, at offset 0, for a program that has not
+// sealInput returns a file with all of b, at offset 0, for a program that has not
 // started yet. The caller calls release when the program has ended.
 //
 // Invariant: the file is complete and never changes, so the end of this process
-// cannot cut it. No pipe has that property.
+// cannot truncate it, as it could truncate a pipe.
 func sealInput(b []byte) (in *os.File, release func(), err error) {
 	if len(b) == 0 {
 		return nil, nil, fmt.Errorf("%w: the call has no arguments, not even {}. Propose the call again with arguments", errNotStarted)
@@ -178,8 +175,8 @@ func sealInput(b []byte) (in *os.File, release func(), err error) {
 	return in, release, nil
 }
 
-// fileInput keeps b in a temporary file. Only the returned descriptor reaches
-// it, except where the system refuses to remove the name of an open file.
+// fileInput stores b in a temporary file. Only the returned descriptor refers to it, except
+// on systems that refuse to remove the name of an open file.
 func fileInput(b []byte) (in *os.File, release func(), err error) {
 	w, err := os.CreateTemp("", "askance-input-") // mode 0600
 	if err != nil {

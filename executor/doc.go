@@ -1,10 +1,10 @@
-// Package executor runs tools: Go functions in the process of the engine, and workers that
-// take calls from the queue and run them anywhere else.
+// Package executor runs tools: Go functions in the engine's process, and workers that
+// take calls from a queue and run them anywhere else.
 //
 // # A worker in 20 lines
 //
 // A tool is a [Handler]. A [Worker] takes the calls of one tool from a
-// [Transport] and runs them with it:
+// [Transport] and runs its Handler for each:
 //
 //	func refund(ctx context.Context, t executor.Task) (executor.Output, error) {
 //		var in struct{ Order string; Cents int64 }
@@ -27,79 +27,80 @@
 //		return w.Run(ctx) // until ctx ends, then drains
 //	}
 //
-// The transport over NATS is in package bus, the one over HTTP in executor/httpwork. [Command] makes a Handler of any
-// program. [Registry] runs the same handlers inside the engine's process.
+// The transport over NATS is in package bus, the one over HTTP in executor/httpwork.
+// [Command] turns any program into a Handler. [Registry] runs the same handlers inside the
+// engine's process.
 //
 // # What a worker does with a task
 //
-//  1. It takes a task only for a free slot.
+//  1. It takes a task only when it has a free slot.
 //  2. It checks the engine's signature on the grant, the digest recomputed from
-//     the bytes that it will run, the tool, the call and the attempt. It refuses
-//     a task that fails, also for a key that it does not know, and tells the engine
-//     why: the engine offers the call again later. The worker then rests before the
+//     the bytes that it will run, the tool, the call and the attempt. It refuses a
+//     task that fails these checks, or whose key it does not know, and tells the engine
+//     why: the engine offers the call again later. The worker then pauses before the
 //     next task. It drops a task whose grant has expired.
-//  3. It asks the engine to start, with a claim id of its own, until an engine
-//     signed the answer to this very request. It calls the handler only after
-//     that, and once for each claim and grant.
-//  4. It acknowledges the task while the handler runs. The engine counts the
-//     lease from when the start was sent.
-//  5. Right before the handler it compares its clocks with the lease. After three
-//     quarters it gives the attempt back, and the engine offers the call again.
-//     A [Command] compares once more right before it starts the program.
-//  6. It sends heartbeats. Their answers, and cancel shortcuts, end the handler's
-//     context, as the deadline does. The run goes on while no engine answers.
-//  7. It sends the result, with the same claim, until an engine answers. Its slot
-//     stays taken meanwhile.
+//  3. It asks the engine to start, with a random claim id, until it gets an answer to
+//     this very request that an engine signed. Only then it calls the handler, once for
+//     each claim and grant.
+//  4. It acknowledges the task while the handler runs. It counts the lease from
+//     before it sent the start.
+//  5. Right before it calls the handler, it compares its clocks with the lease. After
+//     three quarters of the lease it returns the attempt, and the engine offers the call
+//     again. A [Command] compares once more right before it starts the program.
+//  6. It sends heartbeats. Their replies and cancel messages can end the handler's
+//     context, as the deadline does. The handler keeps running while no engine answers.
+//  7. It sends the result, with the same claim, until an engine answers. Until then, the
+//     slot stays occupied.
 //
 // # Guarantees
 //
 //   - Nothing runs without a grant for exactly these bytes and a durable start.
 //   - A handler gets the whole input, or the worker does not call it. A Command's
-//     program gets it as a file that is complete before the program starts.
+//     program gets the input as a file that is complete before the program starts.
 //   - One start runs the handler at most once. The engine decides about further
 //     attempts, which have the same idempotency key.
 //   - No attempt begins that the engine may have given up, unless the process is
 //     frozen between the last comparison with the lease and the effect.
-//   - An engine's NATS login without its signing key makes no worker run anything.
+//   - An engine's NATS login without its signing key cannot make a worker run anything.
 //   - A result fits the engine's limit, is valid UTF-8 and has a final state.
-//     A panic is a result too.
-//   - A worker that stops takes nothing more and waits for its handlers, at most
-//     for the drain timeout ([WithDrainTimeout]). A handler that gives up then
+//     A panic also becomes a result.
+//   - A worker that stops takes no more tasks and waits for its handlers, at most
+//     for the drain timeout ([WithDrainTimeout]). A handler that gives up after that
 //     leaves no result: the engine treats the attempt as lost. Run returns when
 //     every goroutine has ended.
 //
 // # What it does not do
 //
-// It decides nothing, keeps nothing on disk and knows no network. A result that
-// no engine took before the worker had to stop is lost, see
+// It decides nothing, keeps nothing on disk and depends on no network. A result that
+// no engine accepted before the worker had to stop is lost, see
 // [UndeliveredError]. Progress is best effort. The handler is trusted: nothing
-// confines it, and a Command's program only as its documentation says.
+// confines it, and a Command's program only as far as its documentation says.
 //
 // # Decisions
 //
-//   - Workers have no right in JetStream. The client chooses the reply subject of a
+//   - Workers have no permissions in JetStream. The client chooses the reply subject of a
 //     pull, which is enough to purge a stream.
-//   - A route is a queue of its own, one token in subjects, consumers and permissions,
+//   - A route has a separate queue, one token in subjects, consumers and permissions,
 //     so NATS separates the workers.
 //   - A start is signed over call, attempt, claim, grant, lease and deadline, so a
 //     stolen NATS login of an engine starts nothing. It costs 34 µs in the engine and
 //     61 µs in the worker.
-//   - A start names the grant that the worker checked, so a hung engine does not bind
-//     an old one.
+//   - A start names the grant that the worker checked, so a hung engine cannot start an
+//     old one.
 //   - A worker begins only within the lease, by its own clocks: the larger of
-//     monotonic and wall clock, because a suspended machine stops the first. A process
-//     frozen after that look cannot be excluded: the tool's idempotency key closes
-//     this gap.
+//     monotonic and wall clock, because the monotonic clock stops while a machine is
+//     suspended. A process can still be frozen after this check: the tool's idempotency
+//     key closes the gap.
 //   - An attempt that never began is returned and offered again, because its owner
-//     reports it. A lease under 500 ms is an error at start: an engine notices its own
-//     pauses from 200 ms on.
+//     reports it. A lease under 500 ms is an error at the start: an engine notices its
+//     own pauses only from 200 ms.
 //   - A worker that gave up a claim does not resume it. An operator may be resolving
 //     the call.
-//   - A late result of the owner resolves a call that is blocked as unknown. After a
-//     newer attempt it is noted and ignored.
-//   - A worker's refusal returns the task. A worker cannot tell a forged task from its
-//     own mistake. After 8 returns in a row the call waits for an operator, so a
-//     forged task is not hidden.
+//   - A late result from the owner resolves a call that is blocked because its outcome is
+//     unknown. After a newer attempt it is noted and ignored.
+//   - A worker's refusal returns the task, because a worker cannot tell a forged task
+//     from its own mistake. After 8 returns in a row the call waits for an operator, so a
+//     forged task does not stay hidden.
 //   - A difference between clocks is shown, not stored: another worker may have the
 //     right time.
 package executor

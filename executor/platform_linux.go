@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup makes the program lead a process group, and die with the worker.
+// ownGroup makes the program lead a process group and die with the worker.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
@@ -18,8 +18,8 @@ func ownGroup(cmd *exec.Cmd) {
 // pPID is waitid's P_PID, which package syscall does not have.
 const pPID = 1
 
-// awaitEnd waits for the program's end without reaping it. It reports false
-// where the kernel cannot do that.
+// awaitEnd waits for the program's end without reaping it. It returns false if the kernel
+// cannot do that.
 func awaitEnd(pid int) bool {
 	for {
 		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, pPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
@@ -29,10 +29,10 @@ func awaitEnd(pid int) bool {
 	}
 }
 
-// inputSeals let neither this process nor the program change the input.
+// inputSeals prevent this process and the program from changing the input.
 const inputSeals = unix.F_SEAL_WRITE | unix.F_SEAL_SHRINK | unix.F_SEAL_GROW | unix.F_SEAL_SEAL
 
-// memoryInput keeps b in sealed memory.
+// memoryInput stores b in sealed memory.
 func memoryInput(b []byte) (in *os.File, release func(), err error) {
 	w, err := newMemory()
 	if err != nil {
@@ -62,8 +62,8 @@ func newMemory() (*os.File, error) {
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// readOnly opens w again for reading only. Without /proc it gives w: the seals
-// refuse every write anyway.
+// readOnly opens w again for reading only. Without /proc it returns w: the seals refuse
+// every write anyway.
 func readOnly(w *os.File) *os.File {
 	r, err := os.Open(fmt.Sprintf("/proc/self/fd/%d", w.Fd()))
 	if err != nil {

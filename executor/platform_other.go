@@ -9,13 +9,13 @@ import (
 	"os/exec"
 )
 
-// There are no process groups here: the program alone is killed, at once.
+// These systems have no process groups: only the program is killed, at once.
 func ownGroup(*exec.Cmd)           {}
 func awaitEnd(int) bool            { return false }
 func terminateGroup(p *os.Process) { _ = p.Kill() }
 func killGroup(p *os.Process)      { _ = p.Kill() }
 
-// readRest has no way here to read a pipe without waiting.
+// readRest does nothing: here, a pipe cannot be read without waiting.
 func readRest(*os.File, io.Writer) func() { return func() {} }
 
 // memoryInput: these systems have no memory that can be sealed.

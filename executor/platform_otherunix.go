@@ -13,8 +13,8 @@ import (
 // to end it with the worker.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// awaitEnd: waiting without reaping is not portable here. The group is killed
-// in the instant after the program was reaped.
+// awaitEnd returns false: waiting without reaping is not portable. The group is killed
+// right after the program was reaped.
 func awaitEnd(int) bool { return false }
 
 // memoryInput: these systems have no memory that can be sealed.

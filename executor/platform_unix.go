@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminateGroup asks the program and what it started to end.
+// terminateGroup asks the program and the processes of its group to end.
 func terminateGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
 
-// killGroup ends them. A group without members is no error.
+// killGroup kills the group. A group without members is not an error.
 func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
-// maxUnread is the largest pipe that Linux lets a user make.
+// maxUnread is the largest pipe that Linux lets a user create.
 const maxUnread = 1 << 20
 
-// readRest gives a function that copies to w what the pipe holds when it is
-// called, without waiting for more. The pipe itself may be closed before.
+// readRest returns a function that copies the current content of the pipe to w, without
+// waiting for more. r may be closed before that function is called.
 func readRest(r *os.File, w io.Writer) func() {
 	fd := -1
 	if c, err := r.SyscallConn(); err == nil {

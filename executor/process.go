@@ -16,13 +16,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// pipeGrace is how long the pipes of a program that has ended are still
-// served: a process that escaped its group may hold them open for ever.
+// pipeGrace is how long the pipes of a program that has ended are still read: a process
+// that left its group can keep them open without limit.
 const pipeGrace = time.Second
 
-// runCommand starts cmd, sees it to its end and reads what it wrote.
+// runCommand runs cmd to its end and returns its output.
 func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task) (Output, error) {
-	// The kernel ties a child to the thread that made it: without this lock, the
+	// The kernel ties a child to the thread that started it: without this lock, the
 	// end of an idle thread would kill the program (see ownGroup).
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -64,7 +64,7 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 	return out.output(), err
 }
 
-// notStartedError says that the program did not start, so that nothing ran.
+// notStartedError says that the program did not start: nothing ran.
 type notStartedError struct{ error }
 
 func (e notStartedError) Unwrap() error { return e.error }
@@ -76,12 +76,12 @@ func (e notStartedError) Is(target error) bool { return target == errNotBegun }
 type process struct {
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when it has ended; guards what follows
-	reaped bool          // another process may have its number by now
+	reaped bool          // another process may already have its PID
 	err    error         // of the wait that reaped it
 }
 
-// supervise returns when the program or ctx has ended,
-// and nothing is left of its group. It reports whether ctx broke it off.
+// supervise waits until the program or ctx has ended, then kills the program's group. It
+// reports whether ctx ended first.
 func (p *process) supervise(ctx context.Context, grace time.Duration, eof <-chan struct{}) (broken bool) {
 	go func() {
 		defer close(p.ended)
@@ -96,15 +96,14 @@ func (p *process) supervise(ctx context.Context, grace time.Duration, eof <-chan
 		terminateGroup(p.cmd.Process)
 		p.awaitGroup(grace, eof)
 	}
-	// Now, while the number of the unreaped program keeps the group's from being
-	// given to a stranger.
+	// Now: as long as the program is not reaped, no other group can get its number.
 	killGroup(p.cmd.Process)
 	<-p.ended
 	return broken
 }
 
-// awaitGroup waits at most grace for the end of the program and, as far as can
-// be seen from here, of its group: no process holds its output any more.
+// awaitGroup waits at most grace for the end of the program and, as far as can be
+// observed, of its group: until no process holds its output open.
 func (p *process) awaitGroup(grace time.Duration, eof <-chan struct{}) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -130,9 +129,9 @@ func (p *process) wait() error {
 	return p.cmd.Wait()
 }
 
-// pipes are a program's outputs, each copied by a goroutine. The program gets
-// the files themselves, so that waiting for it is not waiting for everything
-// that inherited them.
+// pipes are a program's outputs, each copied by a goroutine. The program gets the files
+// themselves, so that waiting for the program does not wait for every process that
+// inherited them.
 type pipes struct {
 	ours, theirs []*os.File
 	to           []io.Writer // of ours
@@ -142,7 +141,7 @@ type pipes struct {
 
 func newPipes() *pipes { return &pipes{eof: make(chan struct{})} }
 
-// into makes a pipe that is copied to w.
+// into creates a pipe that is copied to w.
 func (p *pipes) into(w io.Writer) (*os.File, error) {
 	r, theirs, err := os.Pipe()
 	if err != nil {
@@ -153,14 +152,14 @@ func (p *pipes) into(w io.Writer) (*os.File, error) {
 	return theirs, nil
 }
 
-// closeTheirs is called when the program has its ends.
+// closeTheirs closes the ends that the started program now has.
 func (p *pipes) closeTheirs() {
 	closeAll(p.theirs)
 	go func() { p.copies.Wait(); close(p.eof) }() // finish waits for it
 }
 
-// finish waits at most grace for the end of the pipes and ends every goroutine.
-// What a pipe holds then is read, too: under load a copy may not have been woken.
+// finish waits at most grace for the end of the pipes and ends every goroutine. It also
+// reads what a pipe holds then: under load a copying goroutine may not have run.
 func (p *pipes) finish(grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -192,8 +191,8 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// capture keeps the beginning of what is written and counts the rest, so that
-// an endless program costs no memory and is not blocked.
+// capture keeps the beginning of an output and counts the rest, so that endless output
+// needs no memory and does not block the program.
 type capture struct {
 	buf     bytes.Buffer
 	dropped int
@@ -213,15 +212,15 @@ func (c *capture) output() Output {
 	return out
 }
 
-// Bounds of standard error.
+// Limits of standard error.
 const (
 	lineBytes = 1 << 10 // longer lines are cut
 	tailLines = 20      // last lines that an error text repeats
-	tailBytes = 4 << 10 // and about their length together; above what one line can have
+	tailBytes = 4 << 10 // about their total length; more than one line can have
 )
 
-// lineWriter passes on what is written line by line. A carriage return ends a
-// line too: programs redraw their progress with it.
+// lineWriter emits its input line by line. A carriage return also ends a line: programs
+// redraw their progress with it.
 type lineWriter struct {
 	emit func(string)
 	line []byte
@@ -254,7 +253,7 @@ func (l *lineWriter) flush() {
 	}
 }
 
-// tail is the last lines, as many whole ones as the bounds permit.
+// tail returns the last whole lines within the limits.
 func (l *lineWriter) tail() string {
 	first, size := len(l.last), 0
 	for first > 0 && size+len(l.last[first-1]) < tailBytes {

@@ -12,16 +12,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Registry holds the Go functions that run in the process of the engine, by tool name. It
-// is an engine.Executor. The zero value is ready; all methods may be called
-// from several goroutines at once.
+// Registry holds the Go functions that run in the engine's process, by tool name. It
+// implements engine.Executor. The zero value is ready to use; all methods are safe for
+// concurrent use.
 type Registry struct {
 	mu       sync.RWMutex // guards handlers
 	handlers map[string]Handler
 }
 
 // Register makes h the handler of tool. A tool has one handler; registering
-// another is an error, so that none is replaced by accident.
+// another is an error, so that no handler is replaced by accident.
 func (r *Registry) Register(tool string, h Handler) error {
 	if tool == "" || h == nil {
 		return fmt.Errorf("register tool %q: it needs a name and a handler", tool)
@@ -29,7 +29,7 @@ func (r *Registry) Register(tool string, h Handler) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, ok := r.handlers[tool]; ok {
-		return fmt.Errorf("register tool %q: it has a handler already", tool)
+		return fmt.Errorf("register tool %q: it already has a handler", tool)
 	}
 	if r.handlers == nil {
 		r.handlers = make(map[string]Handler)
@@ -61,10 +61,10 @@ func (r *Registry) handler(tool string) Handler {
 
 // Run runs one attempt of the invocation's call and returns its result, which
 // is never "running" and always within the documented limits. It refuses an
-// invocation whose input is not the call's own. progress, if not nil, gets
-// lines of at most toolcall.MaxTextBytes until Run returns, one at a time but
-// from any goroutine. Run returns when the handler does; see Handler
-// for what an ended ctx means.
+// invocation whose input differs from the call's. progress, if not nil, is called
+// with lines of at most toolcall.MaxTextBytes until Run returns, one at a time but
+// from any goroutine. Run returns when the handler does; Handler describes what
+// happens when ctx ends.
 func (r *Registry) Run(ctx context.Context, inv toolcall.Invocation, progress func(text string)) message.ToolResultBlock {
 	if inv.Call == nil {
 		return result(Task{}, Output{}, fmt.Errorf("the invocation names no call"))
@@ -84,11 +84,10 @@ func (r *Registry) Run(ctx context.Context, inv toolcall.Invocation, progress fu
 	return res
 }
 
-// invoke runs h once and turns every outcome into a result: this is the
-// only place where a Handler is called. A context that has ended already keeps
-// it from being called at all. err is what the handler failed with, for logs.
+// invoke runs h once and turns every outcome into a result: no other code calls a
+// Handler. If ctx has already ended, h is not called. err is the handler's error, for logs.
 func invoke(ctx context.Context, h Handler, t Task) (res message.ToolResultBlock, err error) {
-	defer func() { // of an error or metadata whose own methods panic
+	defer func() { // methods of the handler's error or metadata can panic
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: debug.Stack()}
 			res = result(t, Output{}, err)
@@ -104,9 +103,9 @@ func invoke(ctx context.Context, h Handler, t Task) (res message.ToolResultBlock
 	return result(t, out, err), err
 }
 
-// call runs h in a goroutine of its own, so that a handler which ends its
-// goroutine (runtime.Goexit) does not take the caller's along, and waits for
-// it. Lines of progress reported after h returned are dropped.
+// call runs h in a new goroutine and waits for it, so that a handler that ends its
+// goroutine (runtime.Goexit) does not end the caller's. Lines of progress reported after h
+// returned are dropped.
 func call(ctx context.Context, h Handler, t Task) (out Output, err error) {
 	var gate gate
 	report := t.progress
@@ -140,8 +139,8 @@ func call(ctx context.Context, h Handler, t Task) (out Output, err error) {
 	return out, err
 }
 
-// interruptedOutput is the outcome of a handler that gave up because its context ended.
-// A deadline is the tool's failure; everything else is an interruption.
+// interruptedOutput returns the outcome of a handler that gave up because its context
+// ended. A deadline counts as the tool's failure, everything else as an interruption.
 func interruptedOutput(ctx context.Context, out Output, err error) (Output, error) {
 	cause := context.Cause(ctx)
 	if !errors.Is(err, cause) && !errors.Is(err, ctx.Err()) {
@@ -155,7 +154,7 @@ func interruptedOutput(ctx context.Context, out Output, err error) (Output, erro
 }
 
 // gate lets calls pass, one at a time, until it is closed; close waits for the
-// one inside.
+// current one.
 type gate struct {
 	mu     sync.Mutex // held while a call passes; guards closed
 	closed bool

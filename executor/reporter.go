@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Bounds of progress: at most one line per progressEvery on the wire, the
-// newest progressKept wait for their turn, one line gets progressTimeout, and a
-// finished run gives the last of them progressFlush.
+// Limits of progress: at most one line per progressEvery is sent, the newest
+// progressKept lines wait for their turn, sending one line can take progressTimeout, and
+// sending the last lines of a finished run progressFlush.
 const (
 	progressEvery   = 50 * time.Millisecond
 	progressKept    = 32
@@ -16,16 +16,16 @@ const (
 	progressTimeout = time.Second
 )
 
-// reporter numbers lines of progress and sends them from a goroutine of its
-// own, so that a handler never waits for the network. Lines are numbered as
-// they are reported: a gap shows that lines were dropped, always the oldest.
+// reporter numbers lines of progress and sends them from a separate goroutine, so that a
+// handler never waits for the network. Lines are numbered when they are reported: a gap
+// shows that lines were dropped, always the oldest.
 type reporter struct {
 	send func(ctx context.Context, n int, text string) error
 	wake chan struct{} // one token: there are lines, or closed changed
 
 	mu     sync.Mutex // guards what follows
 	n      int        // lines reported so far
-	lines  []string   // the last of them, not yet sent
+	lines  []string   // the last reported lines, not yet sent
 	closed bool
 }
 
@@ -47,7 +47,7 @@ func (r *reporter) add(text string) {
 	r.signal()
 }
 
-// close ends run after what is left was sent, or could not be.
+// close makes run return after the remaining lines were sent, or could not be sent.
 func (r *reporter) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *reporter) close() {
 func (r *reporter) signal() {
 	select {
 	case r.wake <- struct{}{}:
-	default: // the token is there already
+	default: // the token is already there
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *reporter) run(ctx context.Context) {
 	}
 }
 
-// flush sends what is left without pause, until one fails or time is up.
+// flush sends the remaining lines without pauses, until one fails or the time is over.
 func (r *reporter) flush(ctx context.Context, n int, text string, ok bool) {
 	ctx, stop := context.WithTimeout(ctx, progressFlush)
 	defer stop()

@@ -12,21 +12,21 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// result turns what a handler returned into the block that ends the call. It
-// always gives one that can be written, within the limits and with a final
-// state: a result that the engine had to refuse would strand the call.
+// result turns what a handler returned into the block that ends the call. The block can
+// always be stored, is within the limits and has a final state: if the engine had to refuse
+// a result, the call would be stuck.
 func result(t Task, out Output, err error) message.ToolResultBlock {
 	return resultWithin(maxOutput, t, out, err)
 }
 
-// resultWithin is result with a limit of its own, above what the faults take.
+// resultWithin is result with another limit, which must leave room for the faults.
 func resultWithin(limit int, t Task, out Output, err error) message.ToolResultBlock {
 	now := timestamp()
 	res := message.ToolResultBlock{
 		ID: t.Call.Call, Name: t.Tool, State: out.State, Metadata: map[string]any{},
 		CreatedAt: now, FinishedAt: &now,
 	}
-	var faults []error // each makes a success an error and is told in the text
+	var faults []error // each turns a success into an error and is added to the text
 	switch out.State {
 	case "":
 		res.State = message.ToolResultSuccess
@@ -53,20 +53,20 @@ func resultWithin(limit int, t Task, out Output, err error) message.ToolResultBl
 	return res
 }
 
-// maxOutput is what a result may hold. The engine's limit is on output, state
-// and metadata as one JSON object; the difference is for what surrounds them.
+// maxOutput limits the content of a result. The engine's limit is for output, state and
+// metadata as one JSON object; the difference is for the members around them.
 const maxOutput = toolcall.MaxOutputBytes - 128
 
-// noteLen is at least what the note takes as JSON, as a line or a block.
+// noteLen returns an upper bound for the size of a note as JSON, as a line or a block.
 func noteLen(note string) int {
-	const block = 256 // more than a text block takes besides its text
+	const block = 256 // more than a text block needs in addition to its text
 	if note == "" {
 		return 0
 	}
 	return jsonLen(note) + block
 }
 
-// faultText puts the faults into one text, one a line, each of bounded length.
+// faultText joins the faults, one per line, each of limited length.
 func faultText(faults []error) string {
 	var lines []string
 	for _, err := range faults {
@@ -82,7 +82,7 @@ func faultText(faults []error) string {
 	return strings.Join(lines, "\n")
 }
 
-// appendNote puts note after the content, as a line or a block of its own.
+// appendNote adds note after the content, as a separate line or block.
 func appendNote(c message.Content, note string) message.Content {
 	switch {
 	case note == "":
@@ -96,9 +96,9 @@ func appendNote(c message.Content, note string) message.Content {
 	return c
 }
 
-// cleanMetadata copies m through its JSON form, so that it can be written and
-// the handler has no hand in it any more, and gives the length of that form. An
-// unfit or oversized one is dropped.
+// cleanMetadata copies m through its JSON form, so that it can be stored and the handler
+// can no longer change it, and returns the size of that form. Metadata that is too large or
+// has no JSON form is dropped.
 func cleanMetadata(m map[string]any) (clean map[string]any, size int, err error) {
 	none := map[string]any{}
 	if len(m) == 0 {
@@ -117,12 +117,12 @@ func cleanMetadata(m map[string]any) (clean map[string]any, size int, err error)
 	return clean, len(b), nil
 }
 
-// timestamp is now as AgentScope spells it, in UTC.
+// timestamp returns the current time in UTC, in AgentScope's format.
 func timestamp() string { return message.Timestamp(time.Now().UTC()) }
 
-// clean copies a content so that it can be written: text repaired, ids and
-// times that a block lacks filled in, and blocks that no output may hold left
-// out and named in the error.
+// clean copies a content so that it can be stored. It repairs text, fills in missing ids
+// and times of blocks, and leaves out blocks that no output may have; the error names the
+// first of them.
 func clean(c message.Content) (message.Content, error) {
 	if !c.IsList() {
 		return message.Content{Text: repair(c.Text)}, nil
@@ -169,7 +169,7 @@ func cleanBlock(b message.Block) (message.Block, error) {
 	return nil, fmt.Errorf("%T is empty", b)
 }
 
-// fillIn fills in what a handler may leave out of a block.
+// fillIn sets the members of a block that a handler may leave out.
 func fillIn(id, created *string, finished **string) {
 	now := timestamp()
 	if *id == "" {
@@ -189,8 +189,8 @@ func newText(text string) *message.TextBlock {
 	return b
 }
 
-// contentLen is how many bytes the content takes as JSON, without the quotes or
-// brackets around it.
+// contentLen returns the size of the content as JSON, without the quotes or brackets
+// around it.
 func contentLen(c message.Content) int {
 	if !c.IsList() {
 		return jsonLen(c.Text)
@@ -202,16 +202,16 @@ func contentLen(c message.Content) int {
 	return n
 }
 
-// blockLen is the length of a clean block's JSON form and the comma after it.
+// blockLen returns the size of a clean block as JSON, with the comma after it.
 func blockLen(b message.Block) int {
 	j, err := strictjson.Marshal(message.List(b))
 	if err != nil {
-		return 0 // cannot be: clean left such blocks out
+		return 0 // cannot happen: clean left such blocks out
 	}
 	return len(j)
 }
 
-// shortenContent keeps the beginning of a content within limit bytes of JSON: whole
+// shortenContent returns the beginning of a content, at most limit bytes of JSON: whole
 // blocks, then the beginning of a text block.
 func shortenContent(c message.Content, limit int) message.Content {
 	if contentLen(c) <= limit {
@@ -239,15 +239,15 @@ func shortenContent(c message.Content, limit int) message.Content {
 	return kept
 }
 
-// line makes a text fit to be a line of progress.
+// line turns a text into a valid line of progress.
 func line(text string) string {
 	return clip(repair(strings.TrimRight(text, "\r\n")), toolcall.MaxTextBytes)
 }
 
-// repair replaces what is not UTF-8 by U+FFFD.
+// repair replaces invalid UTF-8 with U+FFFD.
 func repair(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-// clip keeps the beginning of s, which is valid UTF-8, within limit bytes as
+// clip returns the beginning of s, which is valid UTF-8, with at most limit bytes as
 // jsonLen counts them. It cuts between characters.
 func clip(s string, limit int) string {
 	n := 0
@@ -259,8 +259,7 @@ func clip(s string, limit int) string {
 	return s
 }
 
-// jsonLen is how many bytes s, which is valid UTF-8, takes as a JSON string,
-// without the quotes.
+// jsonLen returns the size of s, which is valid UTF-8, as a JSON string without the quotes.
 func jsonLen(s string) int {
 	n := 0
 	for _, r := range s {

@@ -10,15 +10,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// notOursDelay is how long a task rests that this worker may not start, or not
-// yet, so that another one gets to it first.
+// notOursDelay is how long to delay a task that this worker may not start, or not yet, so
+// that another worker gets it first.
 const notOursDelay = 10 * time.Second
 
-// check says why the task must not be run, or nil; after errExpired and errEarly the
-// task is not rejected. The grant's signature
-// covers the digest of the approval request, so after it the approval request's key, tool and
-// input are what was decided; the call is blocked to the same, because it is what
-// people see.
+// check returns why the task must not be run, or nil. After errExpired and errEarly the
+// task is not rejected. The grant's signature covers the digest of the approval request, so
+// the request's key, tool and input are what was decided. The call must have the same
+// values, because people see the call.
 func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, now time.Time) error {
 	c := f.Call
 	refuse := func(what string) error {
@@ -28,14 +27,14 @@ func check(f *toolcall.EventRecord, queue toolcall.Queue, keys toolcall.KeySet, 
 		return refuse(fmt.Sprintf("it is not an unstarted remote attempt of the tool %s", queue))
 	}
 	if g := c.Attempt.Grant; g != nil && keys[g.KeyID] == nil {
-		if !now.Before(g.Expires) { // else it would come again for ever; nothing is lost if that is a lie
+		if !now.Before(g.Expires) { // else it would return again and again; if the time is forged, nothing is lost
 			return fmt.Errorf("check task of %s: the grant has expired, %w", c.Key, errExpired)
 		}
-		return refuse(fmt.Sprintf("the grant is signed by an engine key that this worker does not know, %.64q; give the worker that engine's public key if it is to trust it", g.KeyID))
+		return refuse(fmt.Sprintf("the grant is signed by an engine key that this worker does not know, %.64q; if the worker should trust it, give the worker that engine's public key", g.KeyID))
 	}
 	switch q := c.Request; {
 	case q == nil:
-		return refuse("it has no approval request that a grant could stand for")
+		return refuse("it has no approval request for its grant to cover")
 	case c.Key != q.Key:
 		return refuse("the approval request is about the call " + q.Key.String())
 	case c.Tool != q.Tool:
@@ -60,8 +59,8 @@ var (
 	errEarly   = errors.New("it may run later")
 )
 
-// markUntimely marks err, with which g was found wanting at now, if time is all
-// that is wrong with g.
+// markUntimely marks err, the reason why g is invalid at now, if g would be valid at
+// another time.
 func markUntimely(g *toolcall.Grant, f *toolcall.EventRecord, keys toolcall.KeySet, queue toolcall.Queue, now time.Time, err error) error {
 	if g == nil || !g.NotBefore.Before(g.Expires) || g.VerifyQueue(keys, *f.Call.Request, queue, f.Call.Attempt.Number, g.NotBefore) != nil {
 		return err
@@ -72,20 +71,20 @@ func markUntimely(g *toolcall.Grant, f *toolcall.EventRecord, keys toolcall.KeyS
 	return fmt.Errorf("%w: %w", err, errExpired)
 }
 
-// unprovenLimit is how long a worker asks again when what answers its start is
-// not proved to be an engine. It then gives the attempt back.
+// unprovenLimit is how long a worker asks again while the replies to its start are not
+// signed by an engine. After that it returns the attempt.
 const unprovenLimit = 10 * time.Second
 
-// start claims the attempt, or refuses it if refusal is set, and sees to the
-// task. It reports whether the attempt is ours to run: only after the engine's
-// signed word. An unanswered request is sent again with the same claim, as the
-// engine may have stored the first one.
+// start claims the attempt, or refuses it if refusal is set, and acknowledges or
+// releases the task. It reports whether the attempt is ours to run, which needs a reply
+// that an engine signed. An unanswered request is sent again with the same claim, because
+// the engine may have stored the first one.
 func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply, bool) {
 	if errors.Is(refusal, errEarly) || errors.Is(refusal, errExpired) {
 		a.reportClock(ctx)
 	}
 	switch {
-	case errors.Is(refusal, errExpired): // its next offer is a task of its own
+	case errors.Is(refusal, errExpired): // the next offer is another task
 		a.w.ack(ctx, a.task)
 		return toolcall.StartReply{}, false
 	case errors.Is(refusal, errEarly):
@@ -123,9 +122,9 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 			a.lease.Store(&l)
 			return reply, refusal == nil
 		case gone:
-			a.log.Debug("nothing to start any more", "err", err)
+			a.log.Debug("the attempt is already over", "err", err)
 			a.w.ack(ctx, a.task)
-			if refusal == nil && code(err) == message.CodeSuperseded && elapsed(first) >= toolcall.MinLease { // perhaps ours, and given up
+			if refusal == nil && code(err) == message.CodeSuperseded && elapsed(first) >= toolcall.MinLease { // the engine may have given up our own start
 				a.giveBack(ctx, "an earlier start was never answered")
 			}
 			return reply, false
@@ -134,7 +133,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 			a.w.release(a.task, notOursDelay)
 			return reply, false
 		case unproven:
-			a.log.Error("a start reply is not signed by an engine and does not count; asking again", "err", err)
+			a.log.Error("ignored a start reply that no trusted engine signed; asking again", "err", err)
 			if doubted.IsZero() {
 				doubted = sent
 			}
@@ -144,7 +143,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 				return reply, false
 			}
 		default:
-			a.log.Warn("the start is not answered yet, asking again", "err", err)
+			a.log.Warn("no engine has answered the start yet, asking again", "err", err)
 		}
 		if !b.wait(ctx) {
 			a.w.release(a.task, 0)
@@ -153,8 +152,8 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 	}
 }
 
-// prove checks that an engine whose key is trusted now gave this permission, for
-// this very request.
+// prove checks that an engine whose key is trusted now signed this reply, to this very
+// request.
 func (a *attempt) prove(ctx context.Context, reply toolcall.StartReply, req toolcall.StartRequest) error {
 	keys, err := a.w.keys.forKey(ctx, reply.KeyID)
 	if err != nil {
@@ -163,12 +162,12 @@ func (a *attempt) prove(ctx context.Context, reply toolcall.StartReply, req tool
 	return reply.Verify(keys, req, a.call.Attempt.Grant)
 }
 
-// verdict is what an answer to a request means.
+// verdict is what a reply to a request means.
 type verdict int
 
 const (
 	unanswered verdict = iota // no final answer: ask again
-	unproven                  // what answered is not proved to be an engine: ask again
+	unproven                  // no trusted engine signed the reply: ask again
 	granted                   // the start is durable and ours
 	gone                      // the attempt is over
 	notOurs                   // the engine will not let this worker start it
@@ -202,7 +201,7 @@ func judgeResult(err error) verdict {
 	return unanswered
 }
 
-// code is the engine's code, or "" when no engine answered.
+// code returns the engine's code, or "" if no engine answered.
 func code(err error) message.Code {
 	if e, ok := errors.AsType[*message.Error](err); ok {
 		return e.Code
@@ -210,8 +209,8 @@ func code(err error) message.Code {
 	return ""
 }
 
-// ack takes the task off the queue in a goroutine that Run waits for at its end.
-// If it fails, the task is delivered again and its start is superseded.
+// ack removes the task from the queue, in a goroutine that Run waits for at its end.
+// If that fails, the task is delivered again and its start is superseded.
 func (w *Worker) ack(ctx context.Context, task toolcall.Task) {
 	if task.Ack == nil {
 		return
@@ -220,17 +219,17 @@ func (w *Worker) ack(ctx context.Context, task toolcall.Task) {
 		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), w.requestTimeout)
 		defer stop()
 		if err := task.Ack(ctx); err != nil {
-			w.log.Warn("a task could not be acknowledged and will come again", "err", err)
+			w.log.Warn("a task could not be acknowledged and will be delivered again", "err", err)
 		}
 	})
 }
 
-// release gives the task back. If that fails, the queue delivers it again later.
+// release returns the task to the queue. If that fails, the queue delivers it again later.
 func (w *Worker) release(task toolcall.Task, delay time.Duration) {
 	if task.Release == nil {
 		return
 	}
 	if err := task.Release(delay); err != nil {
-		w.log.Warn("a task could not be given back and will come again later", "err", err)
+		w.log.Warn("a task could not be returned and will be delivered again later", "err", err)
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// lease is the time that the engine grants before it counts a silent owner as
-// dead, as this worker's own clocks measure it.
+// lease is the time after which the engine counts a silent owner as dead, measured by
+// this worker's clocks.
 type lease struct {
-	since  time.Time // before the sending that was stored: the engine began to count no earlier
+	since  time.Time // before the stored request was sent: the engine began to count no earlier
 	length time.Duration
 }
 
-// errNotBegun says that nothing of the attempt ran here, and nothing will.
+// errNotBegun says that nothing of the attempt ran here, and nothing of it will.
 var errNotBegun = errors.New("the attempt was not begun")
 
-// mayBegin refuses to begin what the engine may have given up, or may give up
-// before it hears a first heartbeat.
+// mayBegin refuses an attempt that the engine may have given up, or may give up before the
+// first heartbeat arrives.
 func (l lease) mayBegin() error {
 	if l.length < toolcall.MinLease {
 		return fmt.Errorf("%w: the engine's lease of %s is shorter than the %s that a worker can keep; give the tool a longer lease", errNotBegun, l.length, toolcall.MinLease)
@@ -36,7 +36,7 @@ func (l lease) mayBegin() error {
 
 func elapsed(t time.Time) time.Duration { return toolcall.Elapsed(t, time.Now()) }
 
-// maxBegun bounds how many grants a worker remembers.
+// maxBegun limits how many grants a worker remembers.
 const maxBegun = 1 << 16
 
 // begunGrants remembers the grants whose attempts have begun in this process,
@@ -47,7 +47,7 @@ type begunGrants struct {
 	order []string // oldest first
 }
 
-// add notes a grant and reports whether it is the first time.
+// add notes a grant and reports whether this is the first time.
 func (b *begunGrants) add(g *toolcall.Grant, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,20 +66,20 @@ func (b *begunGrants) add(g *toolcall.Grant, now time.Time) bool {
 	return true
 }
 
-// clockTolerance is how far a worker's clock may differ before it is told.
+// clockTolerance is how much a worker's clock may differ before that is logged.
 const clockTolerance = time.Second
 
-// clock is what a worker knows of its clock against the engines'. It is measured
-// by the time in an engine's reply, which lies between sending and receiving.
+// clock is how a worker's clock differs from the engines'. It is measured by the time in
+// an engine's reply, which lies between sending and receiving.
 type clock struct {
 	mu            sync.Mutex // guards all below
 	ahead, within time.Duration
 	off           bool
 }
 
-// measure takes over a reply and logs once per change.
+// measure takes the time of a reply into account, and logs once per change.
 func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
-	if engine.IsZero() { // of an engine that does not tell
+	if engine.IsZero() { // the engine does not send its time
 		return
 	}
 	within := received.Sub(sent) / 2
@@ -89,12 +89,12 @@ func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
 	defer k.mu.Unlock()
 	was := k.off
 	if was && !off && within > clockTolerance {
-		return // on its way for too long to tell that the clocks agree
+		return // the reply took too long to prove that the clocks agree
 	}
 	k.ahead, k.within, k.off = ahead, within, off
 	switch {
 	case off && !was:
-		log.Warn("this machine's clock differs from the engine's: correct it, or grants are not valid here when they should be", "ahead", ahead.Round(time.Millisecond).String(), "within", within.String())
+		log.Warn("this machine's clock differs from the engine's: correct it, or valid grants will be refused here", "ahead", ahead.Round(time.Millisecond).String(), "within", within.String())
 	case was && !off:
 		log.Info("this machine's clock agrees with the engine's again")
 	}
@@ -122,7 +122,7 @@ const (
 // use.
 type backoff struct{ last time.Duration }
 
-// next is how long to wait now.
+// next returns how long to wait now.
 func (b *backoff) next() time.Duration {
 	b.last = min(max(2*b.last, backoffFirst), backoffLast)
 	return b.last/2 + rand.N(b.last/2+1)
@@ -140,8 +140,8 @@ func (b *backoff) wait(ctx context.Context) bool {
 	}
 }
 
-// withDelayedEnd makes a context that ends d after parent did, with the cause given.
-// release frees it and waits for its goroutine.
+// withDelayedEnd returns a context that ends d after parent, with the given cause. release
+// frees it and waits for its goroutine.
 func withDelayedEnd(parent context.Context, d time.Duration, cause error) (ctx context.Context, release func()) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(parent))
 	ended := make(chan struct{})

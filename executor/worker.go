@@ -11,10 +11,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Worker takes the tasks of one tool, proves that each was decided as it
-// stands, and runs it with a Handler. The package comment has the protocol.
+// Worker takes the tasks of one tool, verifies that each was decided exactly as it is,
+// and runs it with a Handler. The package comment describes the protocol.
 //
-// A Worker is run once. Its methods may be called from any goroutine.
+// A Worker can be run only once. Its methods may be called from any goroutine.
 type Worker struct {
 	config
 	transport Transport
@@ -22,7 +22,7 @@ type Worker struct {
 	handler   Handler
 	keys      *trust
 
-	closing chan struct{} // closed by Close: take nothing more
+	closing chan struct{} // closed by Close: take no more tasks
 	done    chan struct{} // closed when Run returns
 
 	begun begunGrants
@@ -32,14 +32,14 @@ type Worker struct {
 	running  bool                                   // Run was called
 	closed   bool                                   // closing is closed
 	err      error                                  // what Run returned
-	attempts map[toolcall.HeartbeatRequest]*attempt // in hand, for cancels
+	attempts map[toolcall.HeartbeatRequest]*attempt // in progress, for cancels
 	clock    clock
-	owed     []toolcall.HeartbeatRequest // outcomes given up
+	owed     []toolcall.HeartbeatRequest // attempts whose outcome could not be delivered
 	fail     func(error)                 // ends Run with an error
 }
 
-// NewWorker makes a worker for tool. keys are the public keys of the engines
-// whose grants it accepts; without one it could run nothing.
+// NewWorker creates a worker for tool. keys are the public keys of the engines whose
+// grants it accepts; it needs at least one.
 func NewWorker(t Transport, tool string, h Handler, keys toolcall.KeySet, opts ...WorkerOption) (*Worker, error) {
 	c, err := newConfig(opts)
 	switch {
@@ -53,7 +53,7 @@ func NewWorker(t Transport, tool string, h Handler, keys toolcall.KeySet, opts .
 	case h == nil:
 		err = errors.New("it has no handler")
 	case len(keys) == 0:
-		err = errors.New("it has no engine key to check grants with; give it the public key of the engine")
+		err = errors.New("it has no engine key with which to check grants; give it the public key of the engine")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("new worker for tool %q: %w", tool, err)
@@ -66,14 +66,13 @@ func NewWorker(t Transport, tool string, h Handler, keys toolcall.KeySet, opts .
 	}, nil
 }
 
-// Run works until ctx ends or Close is called, then drains: it takes nothing
-// more, waits for what is running and for its results to be answered, at most
-// for the drain timeout, and returns when every goroutine of it has ended.
+// Run works until ctx ends or Close is called, then drains: it takes no more tasks,
+// waits until running handlers have returned and their results are answered, at most
+// for the drain timeout, and returns when all its goroutines have ended.
 //
-// The error is nil after a clean drain, an *UndeliveredError when outcomes were
-// given up, and a *message.Error with CodeForbidden when it may not take this
-// tool's tasks at all. An engine that cannot be reached is
-// no error: Run waits for it.
+// The error is nil after a clean drain, an *UndeliveredError if outcomes could not be
+// delivered, and a *message.Error with CodeForbidden if the worker may not take this
+// tool's tasks. An engine that cannot be reached is not an error: Run waits for it.
 func (w *Worker) Run(ctx context.Context) error {
 	fetch, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -102,8 +101,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	return w.end(context.Cause(fetch))
 }
 
-// Close makes Run drain and return, waits for it and returns its error. A
-// worker that was closed before Run never runs.
+// Close makes Run drain, waits until Run returns, and returns its error. A worker that was
+// closed before Run never runs.
 func (w *Worker) Close() error {
 	w.mu.Lock()
 	running := w.running
@@ -131,7 +130,7 @@ func (w *Worker) begin(fail func(error)) bool {
 	return true
 }
 
-// end resolves what Run returns, given why it ended.
+// end sets and returns the error of Run, given why it ended.
 func (w *Worker) end(cause error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,13 +138,13 @@ func (w *Worker) end(cause error) error {
 		w.err = &UndeliveredError{Attempts: w.owed}
 	}
 	if isPermanent(cause) {
-		w.err = errors.Join(fmt.Errorf("executor: take work of tool %s: %w", w.tool, cause), w.err)
+		w.err = errors.Join(fmt.Errorf("executor: take tasks of tool %s: %w", w.tool, cause), w.err)
 	}
 	return w.err
 }
 
-// slot takes one task at a time and sees it through, so that no task waits in
-// a worker that has no room for it.
+// slot takes and handles one task at a time, so that no task waits in a worker without a
+// free slot.
 func (w *Worker) slot(fetch, handlers context.Context) {
 	var b backoff
 	for fetch.Err() == nil {
@@ -155,32 +154,32 @@ func (w *Worker) slot(fetch, handlers context.Context) {
 			if w.handle(fetch, handlers, task) {
 				b = backoff{}
 			} else {
-				b.wait(fetch) // what is wrong here is not wrong at other workers
+				b.wait(fetch) // other workers may be able to run it
 			}
 		case fetch.Err() != nil:
 		case isPermanent(err):
 			w.fail(err)
 		default:
-			w.log.Warn("cannot take work, trying again", "err", err)
+			w.log.Warn("cannot take tasks, trying again", "err", err)
 			b.wait(fetch)
 		}
 	}
 }
 
-// isPermanent reports whether asking for work again is pointless.
+// isPermanent reports whether asking for tasks again is pointless.
 func isPermanent(err error) bool {
 	return errors.Is(err, message.ErrForbidden)
 }
 
-// handle sees one task through: checked, claimed, run, answered for. It returns false
-// for a task that this worker rejects.
+// handle checks, claims and runs one task, and delivers its result. It returns false for a
+// task that this worker rejects.
 func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) bool {
 	if fetch.Err() != nil {
 		w.release(task, 0)
 		return true
 	}
 	if task.Record == nil || task.Record.Call == nil {
-		// If it was a real one the engine offers it again.
+		// If it was a real task, the engine offers the call again.
 		w.log.Error("dropped a task that names no call")
 		w.ack(handlers, task)
 		return true
@@ -192,7 +191,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) boo
 
 	keys, err := w.keys.forGrant(handlers, task.Record.Call.Attempt.Grant)
 	if err != nil {
-		a.log.Error("the engines' keys cannot be looked up, going on with those before", "err", err)
+		a.log.Error("cannot look up the engines' keys, using the previous ones", "err", err)
 	}
 	now := time.Now()
 	refusal := check(task.Record, toolcall.Queue{Tool: w.tool, Route: w.route}, keys, now)
@@ -206,7 +205,7 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) boo
 	switch {
 	case !ok:
 	case !w.begun.add(task.Record.Call.Attempt.Grant, time.Now()):
-		a.log.Error("an engine granted the start of an attempt again that has begun here; it does not run twice")
+		a.log.Error("an engine granted another start of an attempt that has already begun here; it does not run twice")
 	default:
 		a.run(ctx, handlers, reply)
 	}
@@ -225,7 +224,7 @@ func (w *Worker) untrack(a *attempt) {
 	delete(w.attempts, a.id)
 }
 
-// cancel takes the engine's shortcut. One for another claim is not ours.
+// cancel handles a cancel message of the engine. It ignores one for another claim.
 func (w *Worker) cancel(r toolcall.HeartbeatRequest, reason string) {
 	r.V = 1
 	w.mu.Lock()
@@ -236,36 +235,35 @@ func (w *Worker) cancel(r toolcall.HeartbeatRequest, reason string) {
 	}
 }
 
-// noteUndelivered notes an outcome that the engine will not hear of.
+// noteUndelivered notes an attempt whose outcome the engine will not learn.
 func (w *Worker) noteUndelivered(a *attempt) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.owed = append(w.owed, a.id)
 }
 
-// Transport is how a Worker reaches the engine, under the name and tool that
-// it was made for. bus has the one over NATS, executor/httpwork the one over HTTP,
-// executortest one in memory. All methods may be called from several goroutines at once.
+// Transport is how a Worker reaches the engine. It belongs to one tool and one worker
+// name. bus has a transport over NATS, executor/httpwork one over HTTP, executortest one in
+// memory. All methods are safe for concurrent use.
 //
-// The requests return a *message.Error when the engine answered with one. Any
+// The requests return a *message.Error if the engine answered with one. Any
 // other error, and CodeUnavailable, means that no engine answered and that the
 // request may or may not have arrived: the Worker sends it again.
 type Transport interface {
-	// Next waits for a task of the tool, one per call, until ctx ends. The
-	// task stays in the caller's hands until it is acknowledged or released; the
-	// journal may deliver it again meanwhile.
+	// Next waits for one task of the tool until ctx ends. The caller has to acknowledge
+	// or release the task. Until then, the queue may deliver it again.
 	Next(ctx context.Context) (toolcall.Task, error)
 	// Start claims an attempt, or refuses it. The same claim sent again gets the
 	// same permission. The Worker checks the engine's signature on the reply.
 	Start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error)
-	// Heartbeat says that the attempt is alive and brings back cancel and stale.
+	// Heartbeat reports that the attempt is running. The reply has cancel and stale.
 	Heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error)
-	// Progress passes a line on, best effort.
+	// Progress sends a line of progress, best effort.
 	Progress(ctx context.Context, r toolcall.ProgressRequest) error
-	// Result returns once the engine has stored the result, or that nothing ran, or noted that it came
-	// too late. The same result sent again gets the same answer.
+	// Result returns once the engine has stored the result, or the report that nothing
+	// ran, or has noted that it arrived too late. Sending it again gets the same answer.
 	Result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error)
-	// Cancels delivers the engine's cancel shortcuts to f, which does not block,
-	// until stop is called. Losing one costs at most a heartbeat.
+	// Cancels passes the engine's cancel messages to f, which must not block, until
+	// stop is called. If one is lost, the next heartbeat brings the cancel.
 	Cancels(f func(r toolcall.HeartbeatRequest, reason string)) (stop func())
 }

@@ -1,9 +1,9 @@
-// Package creds makes NATS logins with the least rights of each role.
+// Package creds makes NATS logins with the minimal permissions of each role.
 //
 // A [Folder] holds a NATS operator, one account and the list of its users; it
-// adds and revokes logins. [Trust] is the public part, by which an embedded
-// server or any other NATS server lets in the users of the folder and no one
-// else. CREDENTIALS.md in package bus describes the folder.
+// adds and revokes logins. [Trust] is its public part, with which an embedded or
+// external NATS server admits the users of the folder and no one else.
+// CREDENTIALS.md in package bus describes the folder.
 //
 // Several processes can change a folder at the same time: each change holds a
 // lock. The package does not connect to a server.
@@ -28,8 +28,8 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// The files of a credentials folder. Servers need no secrets; those that make
-// logins are in a folder of their own, which can be kept elsewhere.
+// The files of a credentials folder. Servers need no secrets; the secrets that make
+// logins are in a separate folder, which can be kept elsewhere.
 const (
 	operatorJWT  = "operator.jwt"
 	accountJWT   = "account.jwt"
@@ -50,7 +50,7 @@ const (
 
 // Folder issues logins: it has a NATS operator with one account and the list of
 // its users. Every change locks the folder, so several processes can make changes.
-// It holds no secrets in memory.
+// A Folder holds no secrets in memory.
 type Folder struct{ dir string }
 
 type ledger struct {
@@ -58,8 +58,8 @@ type ledger struct {
 	Users []User `json:"users"`
 }
 
-// Init creates a folder with a new operator and account and a login for the
-// engines. It refuses an existing one with CodeConflict.
+// Init creates a folder with a new operator and account, and a login for the engines. It
+// refuses an existing folder with CodeConflict.
 func Init(ctx context.Context, dir string) (*Folder, error) {
 	c := &Folder{dir: dir}
 	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed)), 0o700); err != nil {
@@ -77,14 +77,14 @@ func Init(ctx context.Context, dir string) (*Folder, error) {
 	})
 }
 
-// Open opens a folder of Init.
+// Open opens a folder that Init created.
 func Open(dir string) (*Folder, error) {
 	c := &Folder{dir: dir}
 	_, err := c.Users()
 	return c, err
 }
 
-// Users lists everyone who ever got a login, in that order.
+// Users lists all logins that were ever issued, oldest first.
 func (c *Folder) Users() ([]User, error) {
 	b, err := secretfile.Read(opReadFolder, c.pathOf(ledgerFile), true)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,9 +100,9 @@ func (c *Folder) Users() ([]User, error) {
 	return l.Users, nil
 }
 
-// Add creates a login with the least rights of its role and returns the path of
-// its file. It refuses a user with a login in force with CodeConflict, unless
-// replace is set, which revokes that login.
+// Add creates a login with the minimal permissions of its role and returns the path of
+// its file. If the user already has a login in force, Add fails with CodeConflict, or
+// revokes that login if replace is set.
 func (c *Folder) Add(ctx context.Context, u User, replace bool) (path string, err error) {
 	err = c.runLocked(ctx, opNewLogin, func() error {
 		now := time.Now()
@@ -127,8 +127,8 @@ func (c *Folder) Add(ctx context.Context, u User, replace bool) (path string, er
 	return path, err
 }
 
-// Revoke revokes every login of a principal. A server that gets the new account
-// refuses them and ends their connections. CodeNotFound if none is in force.
+// Revoke revokes every login of a principal. A server that gets the new account refuses
+// them and ends their connections. Revoke fails with CodeNotFound if none is in force.
 func (c *Folder) Revoke(ctx context.Context, u User) error {
 	return c.runLocked(ctx, opEndLogin, func() error { return c.revokeUser(u, time.Now()) })
 }
@@ -148,7 +148,7 @@ func (c *Folder) missingError(op string) error {
 	return &message.Error{Code: message.CodeNotFound, Op: op, What: c.dir + " has no credentials", Hint: "create them with askance creds init", Err: fs.ErrNotExist}
 }
 
-// add writes the list before the login: an unlisted login could not be revoked.
+// add writes the list before the login, because an unlisted login could not be revoked.
 func (c *Folder) add(u User, now time.Time) (string, error) {
 	account, err := c.readSeed(accountSeed)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *Folder) add(u User, now time.Time) (string, error) {
 	return path, nil
 }
 
-// revokeUser changes the account before the list: what is listed as revoked is
+// revokeUser changes the account before the list, so that a login listed as revoked is
 // revoked.
 func (c *Folder) revokeUser(u User, now time.Time) error {
 	all, err := c.Users()
@@ -193,7 +193,7 @@ func (c *Folder) revokeUser(u User, now time.Time) error {
 	}
 	if err := c.changeAccount(func(a *jwt.AccountClaims) {
 		for _, key := range keys {
-			a.RevokeAt(key, now.Add(time.Second)) // the login's own time has no fractions
+			a.RevokeAt(key, now.Add(time.Second)) // a login's time of issue has whole seconds
 		}
 	}); err != nil {
 		return err
@@ -277,7 +277,7 @@ func (c *Folder) makeAccount() error {
 	for _, f := range []struct {
 		name   string
 		claims jwt.Claims
-	}{{accountJWT, account}, {systemJWT, system}, {operatorJWT, operator}} { // the operator's file completes the folder
+	}{{accountJWT, account}, {systemJWT, system}, {operatorJWT, operator}} { // the operator last: its file marks a complete folder
 		if err := c.writeJWT(f.name, f.claims, pairs[0]); err != nil {
 			return err
 		}
@@ -293,7 +293,7 @@ func (c *Folder) writeJWT(name string, claims jwt.Claims, by nkeys.KeyPair) erro
 	return secretfile.Replace(c.pathOf(name), []byte(token+"\n"), 0o644)
 }
 
-// changeAccount signs the changed account.
+// changeAccount changes the account and signs it again.
 func (c *Folder) changeAccount(change func(*jwt.AccountClaims)) error {
 	operator, err := c.readSeed(operatorSeed)
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 // Trust lets the users of a credentials folder, and no one else, log in to a
 // server. It holds no secrets.
 type Trust struct {
-	operator, account, system string // the tokens as they stand in the folder
+	operator, account, system string // the tokens as stored in the folder
 	op                        *jwt.OperatorClaims
 	acc, sys                  *jwt.AccountClaims
 }
 
 const opTrust = "load credentials"
 
-// LoadTrust reads it from a credentials folder.
+// LoadTrust reads the public part of a credentials folder.
 func LoadTrust(dir string) (*Trust, error) {
 	c := &Folder{dir: dir}
 	t := &Trust{}
@@ -51,19 +51,19 @@ func LoadTrust(dir string) (*Trust, error) {
 	return t, nil
 }
 
-// EngineLogin is the credentials file of the engines in a credentials folder.
+// EngineLogin returns the path of the engines' credentials file in a credentials folder.
 func EngineLogin(dir string) string { return filepath.Join(dir, engineCreds) }
 
-// Account is the public key that names the account of all spaces.
+// Account returns the public key that names the account of all spaces.
 func (t *Trust) Account() string { return t.acc.Subject }
 
-// AccountToken is the signed token of that account.
+// AccountToken returns the signed token of that account.
 func (t *Trust) AccountToken() string { return t.account }
 
-// AccountClaims are what the token says.
+// AccountClaims returns the decoded token.
 func (t *Trust) AccountClaims() *jwt.AccountClaims { return t.acc }
 
-// Revoked is the number of revoked logins.
+// Revoked returns the number of revoked logins.
 func (t *Trust) Revoked() int { return len(t.acc.Revocations) }
 
 // Same reports whether both have the same content.
@@ -71,8 +71,8 @@ func (t *Trust) Same(other *Trust) bool {
 	return other != nil && t.operator == other.operator && t.account == other.account && t.system == other.system
 }
 
-// ServerConfig is the part of a nats-server configuration that lets these users,
-// and no one else, log in. It holds no secrets.
+// ServerConfig returns the part of a nats-server configuration that lets these users, and
+// no one else, log in. It holds no secrets.
 func (t *Trust) ServerConfig() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", t.operator, t.sys.Subject)
@@ -80,7 +80,7 @@ func (t *Trust) ServerConfig() string {
 	return b.String()
 }
 
-// Configure lets these users log in to a server.
+// Configure changes the options of a server so that only these users can log in.
 func (t *Trust) Configure(o *server.Options) error {
 	resolver := &server.MemAccResolver{}
 	for key, token := range map[string]string{t.acc.Subject: t.account, t.sys.Subject: t.system} {

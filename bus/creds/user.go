@@ -16,14 +16,14 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// User is an owner of a login of a credentials folder.
+// User is the owner of a login in a credentials folder.
 type User struct {
 	Space toolcall.SpaceID `json:"space,omitzero"` // empty for engines: they serve every space of the account
 	Role  toolcall.Role    `json:"role"`
 	Name  string           `json:"name"`
 	Tools []string         `json:"tools,omitzero"` // of a worker
-	// Routes are the subjects to which rules route the calls of a worker's tools.
-	// Empty: calls without a route.
+	// Routes limit a worker to calls that rules send to these routes. Empty means calls
+	// without a route.
 	Routes []string `json:"routes,omitzero"`
 	// Key is the public nkey of the login.
 	Key     string    `json:"key"`
@@ -32,7 +32,7 @@ type User struct {
 	Revoked time.Time `json:"revoked,omitzero"` // zero: in force
 }
 
-// Principal is who the login acts as.
+// Principal returns the principal for whom the login acts.
 func (u User) Principal() toolcall.Principal {
 	return toolcall.Principal{Role: u.Role, Name: u.Name}
 }
@@ -42,17 +42,17 @@ func (u User) InForce(at time.Time) bool {
 	return u.Revoked.IsZero() && (u.Expires.IsZero() || at.Before(u.Expires))
 }
 
-// EngineName is the name under which engines log in. No other user can have it,
-// because users with one name share an inbox.
+// EngineName is the name under which engines log in. No other user can have it, because
+// users with the same name share an inbox.
 const EngineName = "askance-engine"
 
-// claimName is the name in a login's claims, by which ReadLogin knows its owner.
+// claimName returns the name in a login's claims, from which ReadLogin reads the owner.
 func (u User) claimName() string {
 	return string(u.Space) + "/" + string(u.Role) + "/" + u.Name
 }
 
-// ReadLogin reads from a credentials file whose it is, without checking the file
-// with a server. A file of another program is an error with CodeInvalid.
+// ReadLogin reads the owner of a credentials file, without asking a server. It fails
+// with CodeInvalid for a file of another program.
 func ReadLogin(path string) (User, error) {
 	const op = "read credentials"
 	b, err := secretfile.Read(op, path, true)
@@ -79,7 +79,7 @@ func ReadLogin(path string) (User, error) {
 	return u, nil
 }
 
-// check refuses users whose rights would differ from what they seem to be.
+// check refuses users whose permissions would differ from what they appear to be.
 func (u User) check(all []User, now time.Time) error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: opNewLogin, What: what, Hint: hint}
@@ -114,20 +114,20 @@ func (u User) check(all []User, now time.Time) error {
 	case u.Role != toolcall.RoleWorker && len(u.Tools) > 0:
 		return bad("only workers have tools", "omit --tool")
 	case (u.Name == EngineName) != (u.Role == toolcall.RoleEngine):
-		return bad("the name "+EngineName+" is reserved for engines, which have no other", "choose another name")
+		return bad("the name "+EngineName+" is for engines only, and engines have no other name", "choose another name")
 	case !u.Expires.IsZero() && !now.Before(u.Expires):
 		return bad("the login would already be expired", "give a time in the future")
 	}
 	for _, other := range all {
 		if other.Name == u.Name && other.InForce(now) && other.personRole() != u.personRole() {
-			return bad(errtext.Quote(u.Name)+" is "+string(other.Role)+" already, and users with one name share an inbox", "choose another name; one person can only combine the roles approver, operator and auditor")
+			return bad(errtext.Quote(u.Name)+" already has the role "+string(other.Role)+", and users with the same name share an inbox", "choose another name; one person can only combine the roles approver, operator and auditor")
 		}
 	}
 	return nil
 }
 
-// personRole is what may share a name: all roles of a person, or one role of a
-// program.
+// personRole returns the same value for roles that may share a name: all roles of a
+// person, but only one role of a program.
 func (u User) personRole() toolcall.Role {
 	switch u.Role {
 	case toolcall.RoleOperator, toolcall.RoleAuditor:
@@ -144,11 +144,11 @@ func (u User) fileIn(dir string) string {
 	return filepath.Join(dir, "users", string(u.Space), string(u.Role)+"-"+string(bus.Encode(u.Name))+".creds")
 }
 
-// LoginFile is where a credentials folder keeps a principal's login until it moves
-// to its owner.
+// LoginFile returns the path where a credentials folder stores a user's login until it is
+// moved to its owner.
 func LoginFile(dir string, u User) string { return u.fileIn(dir) }
 
-// isSame reports whether both are the login of one principal.
+// isSame reports whether both are logins of the same principal.
 func (u User) isSame(other User) bool {
 	return u.Space == other.Space && u.Role == other.Role && u.Name == other.Name
 }
@@ -185,7 +185,7 @@ func (u *User) newLogin(account nkeys.KeyPair) ([]byte, error) {
 	return jwt.FormatUserConfig(token, seed)
 }
 
-// allowSubjects allows these subjects. (To NATS an empty list means all.)
+// allowSubjects allows only these subjects. (NATS reads an empty list as all subjects.)
 func allowSubjects(subjects []string) jwt.Permission {
 	if len(subjects) == 0 {
 		return jwt.Permission{Deny: jwt.StringList{">"}}

@@ -15,15 +15,15 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Cluster is some NATS servers in this process that form a cluster, to measure or try
-// out what replicas cost. A cluster in one process protects from nothing: real ones are
-// processes on machines of their own. Its methods may be called from several goroutines.
+// Cluster is a cluster of NATS servers in this process, to measure or try out what replicas
+// cost. A cluster in one process protects against nothing: a real one has each server on its
+// own machine. Its methods are safe for concurrent use.
 type Cluster struct {
 	servers []*server.Server
 }
 
-// StartCluster starts n servers on free ports of this machine, each with a store of its
-// own in dir, and returns when they have elected a leader. Its errors are *message.Error.
+// StartCluster starts n servers on free ports of this machine, each with its own store in
+// dir, and returns when they have elected a leader. Its errors are *message.Error.
 func StartCluster(ctx context.Context, dir string, n int) (*Cluster, error) {
 	fail := func(what string, err error) error {
 		return &message.Error{Code: message.CodeUnavailable, Op: "start a cluster of NATS servers", What: what, Hint: "check that ports of 127.0.0.1 are free and " + dir + " can be written", Err: err}
@@ -31,7 +31,7 @@ func StartCluster(ctx context.Context, dir string, n int) (*Cluster, error) {
 	c := new(Cluster)
 	ports, err := freePorts(ctx, 2*n)
 	if err != nil {
-		return nil, fail("no free port is found", err)
+		return nil, fail("cannot find a free port", err)
 	}
 	var routes []*url.URL
 	for _, port := range ports[n:] {
@@ -52,18 +52,18 @@ func StartCluster(ctx context.Context, dir string, n int) (*Cluster, error) {
 	}
 	if err := c.waitForLeader(ctx); err != nil {
 		c.Close()
-		return nil, fail("the servers elect no leader", err)
+		return nil, fail("the servers did not elect a leader", err)
 	}
 	return c, nil
 }
 
-// freePorts are ports of this machine that were free a moment ago.
+// freePorts returns ports of this machine that were free a moment ago.
 func freePorts(ctx context.Context, n int) ([]int, error) {
 	var ports []int
-	var open []net.Listener // all at once, so that no two are the same
+	var open []net.Listener // all open at the same time, so that all ports differ
 	defer func() {
 		for _, l := range open {
-			_ = l.Close() // it took no connection
+			_ = l.Close() // it accepted no connection
 		}
 	}()
 	for range n {
@@ -77,11 +77,11 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 	return ports, nil
 }
 
-// waitForLeader waits until one server leads all.
+// waitForLeader waits until one server leads and knows all others.
 func (c *Cluster) waitForLeader(ctx context.Context) error {
 	ctx, stop := context.WithTimeoutCause(ctx, readyTimeout, errors.New("they had "+readyTimeout.String()))
 	defer stop()
-	look := time.NewTicker(20 * time.Millisecond) // servers tell no one
+	look := time.NewTicker(20 * time.Millisecond) // servers do not announce an election
 	defer look.Stop()
 	for {
 		for _, s := range c.servers {
@@ -97,7 +97,7 @@ func (c *Cluster) waitForLeader(ctx context.Context) error {
 	}
 }
 
-// URL has the addresses of all servers.
+// URL returns the addresses of all servers.
 func (c *Cluster) URL() string {
 	var all []string
 	for _, s := range c.servers {
@@ -106,8 +106,8 @@ func (c *Cluster) URL() string {
 	return strings.Join(all, ",")
 }
 
-// Messages counts what all servers took and sent since they started, with what they say
-// to each other.
+// Messages returns how many messages all servers received and sent since they started,
+// including those between servers.
 func (c *Cluster) Messages() (in, out int64, err error) {
 	for _, s := range c.servers {
 		v, err := s.Varz(nil)
@@ -119,7 +119,7 @@ func (c *Cluster) Messages() (in, out int64, err error) {
 	return in, out, nil
 }
 
-// Close stops all servers and waits for them.
+// Close stops all servers and waits until they have stopped.
 func (c *Cluster) Close() {
 	for _, s := range c.servers {
 		s.Shutdown()

@@ -2,5 +2,5 @@
 
 package embed
 
-// FreeDisk is unknown on this system: only the store's own limit counts.
+// FreeDisk returns false on this system: only the store's own limit counts.
 func FreeDisk(string) (int64, bool) { return 0, false }

@@ -4,7 +4,7 @@ package embed
 
 import "syscall"
 
-// FreeDisk is how many bytes this user can still write to the disk of a folder.
+// FreeDisk returns how many bytes this user can still write to the disk of a folder.
 func FreeDisk(dir string) (int64, bool) {
 	var st syscall.Statfs_t
 	if err := syscall.Statfs(dir, &st); err != nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Recover restarts the server if its store stopped writing and the disk has room
-// again; it reports whether it did. NATS writes nothing after a write error until
-// a restart. Acknowledged records survive and connections come back. After an
-// error the server is down: end the process.
+// Recover restarts the server if its store stopped writing and the disk has room again. It
+// reports whether it did so. After a write error, NATS writes nothing until a restart.
+// Acknowledged records survive and clients reconnect. After an error the server is down:
+// end the process.
 func (s *Server) Recover(ctx context.Context) (bool, error) {
 	h, ok := errors.AsType[*bus.HealthError](s.Health())
 	if !ok || len(h.Broken) == 0 || !s.hasRoom() {
@@ -34,8 +34,8 @@ func (s *Server) Recover(ctx context.Context) (bool, error) {
 	return true, s.start(ctx, s.opts.Clone())
 }
 
-// stop ends the server and removes the indexes of broken streams, which count a
-// record that was not written.
+// stop stops the server and removes the indexes of broken streams, which count a record
+// that was not written.
 func (s *Server) stop() error {
 	broken, _ := errors.AsType[*bus.HealthError](s.Health())
 	s.runningServer().Shutdown()
@@ -50,8 +50,8 @@ func (s *Server) stop() error {
 	return removeInStore(s.opts.StoreDir, indexes...)
 }
 
-// hasRoom reports whether the reserved part can be written. It really writes it,
-// because free space does not show quotas.
+// hasRoom reports whether the reserved space can be written. It really writes that much,
+// because the free space does not reveal quotas.
 func (s *Server) hasRoom() bool {
 	need := s.Room().HeadRoom(0)
 	if free, known := FreeDisk(s.opts.StoreDir); known && free < need {
@@ -61,7 +61,7 @@ func (s *Server) hasRoom() bool {
 	if err != nil {
 		return false
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // the next start removes it otherwise
+	defer func() { _ = os.Remove(f.Name()) }() // if this fails, the next start removes it
 	block := make([]byte, 1<<20)
 	_, _ = rand.Read(block) // incompressible
 	for left := need; left > 0 && err == nil; left -= int64(len(block)) {
@@ -75,14 +75,14 @@ func (s *Server) hasRoom() bool {
 
 func probeFile(dir string) string { return filepath.Join(dir, ".askance-probe") }
 
-// runningServer is the running server, which a restart replaces.
+// runningServer returns the running server, which a restart replaces.
 func (s *Server) runningServer() *server.Server { return s.running.Load() }
 
 // InProcessConn implements nats.InProcessConnProvider across restarts.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.runningServer().InProcessConn() }
 
-// Messages counts what the server took from clients and delivered to them since
-// it started, with the requests of JetStream and their replies.
+// Messages returns how many messages the server received from clients and delivered to
+// them since it started, including JetStream requests and replies.
 func (s *Server) Messages() (in, out int64, err error) {
 	v, err := s.runningServer().Varz(nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (s *Server) Messages() (in, out int64, err error) {
 	return v.InMsgs, v.OutMsgs, nil
 }
 
-// Health is nil or a *HealthError. Only it shows that a disk filled up under a
+// Health returns nil or a *HealthError. Nothing else reveals that a disk filled up under a
 // stream, whose writes then stay unanswered: see [Server.Recover].
 func (s *Server) Health() error {
 	h := s.runningServer().Healthz(&server.HealthzOptions{Details: true})
@@ -103,7 +103,7 @@ func (s *Server) Health() error {
 		e.Problems = append(e.Problems, p.Error)
 		if p.Type == server.HealthzErrorStream && strings.Contains(p.Error, "write error") {
 			e.Broken = append(e.Broken, p.Stream)
-			if strings.Contains(p.Error, "write error: sync ") { // the failed call of the operating system
+			if strings.Contains(p.Error, "write error: sync ") { // the system call that failed
 				e.Unsynced = append(e.Unsynced, p.Stream)
 			}
 		}

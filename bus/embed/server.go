@@ -3,9 +3,9 @@
 // [Start] returns a [Server] that keeps its streams in one folder; a lock
 // ensures that only one server uses the folder. The server survives a full disk:
 // [Server.Recover] restarts it when there is room again. [Server.Health],
-// [Server.Room] and [Server.Durability] are what [bus.JournalOptions] asks for.
+// [Server.Room] and [Server.Durability] fit into [bus.JournalOptions].
 //
-// The package knows nothing about calls and journals beyond their folders.
+// The package knows nothing about calls, and only the folders of journals.
 package embed
 
 import (
@@ -34,42 +34,42 @@ import (
 
 // Options configure an embedded NATS server.
 type Options struct {
-	// StoreDir has the journal. Required; created if it is missing. One server at
-	// a time can use it.
+	// StoreDir is the folder of the journal. It is required, and created if it is
+	// missing. Only one server at a time can use it.
 	StoreDir string
-	// Listen is the TCP address for other processes, such as "127.0.0.1:4222";
-	// port 0 takes a free one, an empty host means loopback. Empty: no socket,
-	// only Connect.
+	// Listen is the TCP address for other processes, such as "127.0.0.1:4222"; port 0
+	// means a free port, an empty host means loopback. If Listen is empty, the server
+	// opens no socket and only Connect reaches it.
 	Listen string
-	// Durability is fsynced (the default, also when empty) or cached.
+	// Durability is fsynced (the default) or cached.
 	Durability bus.Durability
-	// MaxStore limits the disk space of all streams, in bytes. 0: their size at
+	// MaxStore limits the disk space of all streams, in bytes. 0 means their size at
 	// the start plus three quarters of the free disk space.
 	MaxStore int64
-	// MaxPayload limits one message. 0: 8 MiB, so that a list of calls with large
-	// arguments fits one reply.
+	// MaxPayload limits one message. 0 means 8 MiB, so that a list of calls with large
+	// arguments fits into one reply.
 	MaxPayload int32
-	// Users can log in over Listen. Without Users and Trust, any client that
-	// reaches the address can act under any name, so keep it on loopback.
+	// Users can log in over Listen. Without Users and Trust, any client that can reach
+	// the address can act under any name, so keep it on loopback.
 	Users []User
-	// Trust lets the users of a credentials folder, and no one else, log in; not
-	// together with Users. Login is then the credentials file of Connect, normally
+	// Trust lets only the users of a credentials folder log in. It cannot be combined
+	// with Users. Login is then the credentials file for Connect, normally
 	// [creds.EngineLogin].
 	Trust *creds.Trust
 	Login string
 	// TLSCert and TLSKey are PEM files: the certificate chain and the private key
-	// that encrypt connections over Listen. Empty: no encryption.
+	// that encrypt connections over Listen. Empty means no encryption.
 	TLSCert, TLSKey string
-	// PlainText permits logins over an unencrypted network. Without it a server
-	// without a certificate listens on loopback only if it has logins.
+	// PlainText permits logins over an unencrypted network. Otherwise a server with
+	// logins but no certificate can only listen on loopback.
 	PlainText bool
-	// Reopen permits clients without a login on a store that was served with
-	// Trust. Without it such a store needs Trust, or no client can connect.
+	// Reopen permits clients without a login on a store that was served with Trust.
+	// Otherwise such a store needs Trust or Users, or must not listen.
 	Reopen bool
-	// Rebuild lets the server count its records again and cut off what it cannot
+	// Rebuild makes the server count its records again and cut off what it cannot
 	// read. Damaged descriptions of streams are renamed.
 	Rebuild bool
-	// Logger gets the messages of the server. Nil: no log.
+	// Logger logs the messages of the server. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -81,7 +81,7 @@ type User struct {
 
 const (
 	defaultMaxPayload = 8 << 20
-	clientPing        = 5 * time.Second // the server disconnects a hung client after two of these
+	clientPing        = 5 * time.Second // a client that misses two pings is disconnected
 	maxPingsOut       = 2
 	readyTimeout      = 30 * time.Second // reading millions of event records takes long
 )
@@ -89,21 +89,21 @@ const (
 // Server is a NATS server with JetStream inside this process.
 type Server struct {
 	running    atomic.Pointer[server.Server] // nil before the start
-	opts       *server.Options               // that it starts with, at the port that it has
+	opts       *server.Options               // for a restart, with the port in use
 	log        *slog.Logger
 	lock       *flock.Flock
 	durability bus.Durability
 	password   string // of the in-process user; "" if there are no users
-	account    string // that has the journals
+	account    string // the NATS account of the journals
 	login      string // credentials file of Connect; "" without Trust
 	leaf       []byte // the certificate of Listen; nil without TLS
 	url        string
-	changing   sync.Mutex // held while the server, or whom it lets in, is replaced
+	changing   sync.Mutex // held while the server or its accounts are replaced
 	closed     bool       // guarded by changing
 }
 
-// Start returns when the server accepts connections. Its errors are
-// *message.Error; errors.Is finds [ErrStoreLocked] and [ErrStoreUnwritable].
+// Start starts a server and returns when it accepts connections. Its errors are
+// *message.Error and can wrap [ErrStoreLocked] or [ErrStoreUnwritable].
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{durability: o.Durability, log: o.Logger}
 	if s.durability == "" {
@@ -116,7 +116,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	if s.lock, err = lockStore(o.StoreDir); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(probeFile(o.StoreDir)) // of a killed process
+	_ = os.Remove(probeFile(o.StoreDir)) // a killed process may have left it
 	if err := s.claimStore(o); err != nil {
 		s.Close()
 		return nil, err
@@ -143,7 +143,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 	return s, nil
 }
 
-// Check reports why [Start] would refuse the options, and starts nothing.
+// Check returns why [Start] would refuse the options, and starts nothing.
 func (o Options) Check() error {
 	s := &Server{durability: o.Durability}
 	if s.durability == "" {
@@ -186,9 +186,9 @@ func (s *Server) serverOptions(o Options) (*server.Options, error) {
 	}
 	switch {
 	case o.StoreDir == "":
-		return nil, invalid("there is no store folder", "name one")
+		return nil, invalid("the store folder is not set", "name one")
 	case s.durability != bus.DurabilityFsynced && s.durability != bus.DurabilityCached:
-		return nil, invalid("an embedded server cannot be "+errtext.Quote(string(s.durability)), "use fsynced or cached")
+		return nil, invalid("an embedded server cannot have the durability "+errtext.Quote(string(s.durability)), "use fsynced or cached")
 	case o.MaxStore < 0 || o.MaxPayload < 0:
 		return nil, invalid("a limit is negative", "use 0 for the default")
 	}
@@ -256,7 +256,7 @@ func (s *Server) setLogins(opts *server.Options, o Options) error {
 	return nil
 }
 
-// inProcessUser is who Connect logs in as if there are Users.
+// inProcessUser is the user for Connect if there are Users.
 const inProcessUser = "askance-in-process"
 
 func serverUsers(users []User, password string) []*server.User {
@@ -269,7 +269,7 @@ func serverUsers(users []User, password string) []*server.User {
 	return out
 }
 
-// allowOnly allows these subjects. (To NATS an empty list means all.)
+// allowOnly allows only these subjects. (NATS reads an empty list as all subjects.)
 func allowOnly(subjects []string) *server.SubjectPermission {
 	if len(subjects) == 0 {
 		return &server.SubjectPermission{Deny: []string{">"}}
@@ -277,8 +277,8 @@ func allowOnly(subjects []string) *server.SubjectPermission {
 	return &server.SubjectPermission{Allow: subjects}
 }
 
-// Connect opens a connection within the process with every right, or with those of
-// a credentials file if there is Trust.
+// Connect opens a connection within the process, with all permissions, or with those of
+// a credentials file if the server has Trust.
 func (s *Server) Connect(ctx context.Context, o bus.ConnectOptions) (*nats.Conn, error) {
 	switch {
 	case s.password != "":
@@ -289,10 +289,10 @@ func (s *Server) Connect(ctx context.Context, o bus.ConnectOptions) (*nats.Conn,
 	return bus.ConnectInProcess(ctx, s, o)
 }
 
-// URL is where other processes connect, "" without Listen.
+// URL returns the URL for other processes, or "" without Listen.
 func (s *Server) URL() string { return s.url }
 
-// Certificate is the server's certificate in PEM, nil without TLS.
+// Certificate returns the server's certificate in PEM, or nil without TLS.
 func (s *Server) Certificate() []byte {
 	if s.leaf == nil {
 		return nil
@@ -300,11 +300,11 @@ func (s *Server) Certificate() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.leaf})
 }
 
-// Durability is what an acknowledgement of this server means.
+// Durability returns what an acknowledgement of this server means.
 func (s *Server) Durability() bus.Durability { return s.durability }
 
-// Close stops the server and waits for its end. It may be called again, and from
-// several goroutines.
+// Close stops the server and waits until it has stopped. It may be called again, and is
+// safe for concurrent use.
 func (s *Server) Close() {
 	s.changing.Lock()
 	defer s.changing.Unlock()
@@ -314,23 +314,23 @@ func (s *Server) Close() {
 	s.closed = true
 	if s.runningServer() != nil {
 		if err := s.stop(); err != nil && s.log != nil {
-			s.log.Error("the next start may report a damaged journal", "err", err)
+			s.log.Error("cannot remove the indexes of broken streams: the next start may report a damaged journal", "err", err)
 		}
 	}
 	if s.lock != nil {
-		_ = s.lock.Close() // the end of the process unlocks as well
+		_ = s.lock.Close() // the end of the process also unlocks
 	}
 }
 
 const opUseTrust = "load credentials"
 
-// UseTrust updates the account of a running server and disconnects revoked users
-// at once.
+// UseTrust updates the account of a running server and immediately disconnects revoked
+// users.
 func (s *Server) UseTrust(t *creds.Trust) error {
 	if s.account != t.Account() {
 		return &message.Error{Code: message.CodeInvalid, Op: opUseTrust, What: "these credentials belong to another account", Hint: "restart the server"}
 	}
-	s.changing.Lock() // a restart begins with the accounts of the resolver
+	s.changing.Lock() // a restart reads the resolver's accounts
 	defer s.changing.Unlock()
 	account, err := s.runningServer().LookupAccount(s.account)
 	if err == nil {

@@ -15,7 +15,7 @@ const opUseTLS = "use TLS"
 // without encryption.
 func (o Options) readTLS() (*tls.Config, error) {
 	if (o.TLSCert == "") != (o.TLSKey == "") {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: "the certificate or its key is missing", Hint: "name both"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: opUseTLS, What: "the certificate or its key is missing", Hint: "name both files"}
 	}
 	if o.TLSCert == "" {
 		host, _, err := net.SplitHostPort(o.Listen)

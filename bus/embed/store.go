@@ -17,18 +17,18 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Why an embedded server cannot use its folder, for errors.Is.
+// Reasons why an embedded server cannot use its folder, for errors.Is.
 var (
 	ErrStoreLocked     = errors.New("store folder is in use")
 	ErrStoreUnwritable = errors.New("store folder cannot be written")
 )
 
-// lockName is the file that a running server locks; the operating system unlocks
-// it when the process dies. Two servers on one folder would destroy it, and NATS
-// does not prevent that.
+// lockName is the file that a running server locks; the operating system unlocks it
+// when the process dies. Two servers on one folder would destroy the store, and NATS does
+// not prevent that.
 const lockName = "askance.lock"
 
-// lockPatience is how long a folder may stay locked before it counts as used.
+// lockPatience is how long a folder may stay locked before it counts as in use.
 const lockPatience = time.Second
 
 func lockStore(dir string) (*flock.Flock, error) {
@@ -39,7 +39,7 @@ func lockStore(dir string) (*flock.Flock, error) {
 		return nil, unwritableError(dir, err)
 	}
 	l := flock.New(filepath.Join(dir, lockName), flock.SetPermissions(0o600))
-	// A process that the killed owner was starting holds the lock until exec.
+	// A child process that a killed owner was just starting holds the lock until exec.
 	ctx, cancel := context.WithTimeout(context.Background(), lockPatience)
 	defer cancel()
 	ok, err := l.TryLockContext(ctx, lockPatience/100)
@@ -73,7 +73,7 @@ func unwritableError(dir string, err error) error {
 	return &message.Error{Code: code, Op: opStore, What: dir + " cannot be written", Hint: hint, Err: errtext.Because(ErrStoreUnwritable, err)}
 }
 
-// ErrStoreTrust says that a store that was served with credentials needs them.
+// ErrStoreTrust means that a store that was served with credentials needs them.
 var ErrStoreTrust = errors.New("the store was served with credentials")
 
 const (
@@ -83,9 +83,9 @@ const (
 	trustMark = "askance.trust"
 )
 
-// moveJournals moves the journals of a store to an account. NATS keeps streams in
-// a folder per account; a store of askance has one account at a time, so that no
-// change of credentials loses a journal.
+// moveJournals moves the journals of a store to an account. NATS keeps streams in a folder
+// per account; a store of askance has one account at a time, and a change of credentials
+// must not lose its journals.
 func moveJournals(store, account string) error {
 	root := filepath.Join(store, "jetstream")
 	others, err := otherAccounts(root, account)
@@ -95,10 +95,10 @@ func moveJournals(store, account string) error {
 	case len(others) == 0:
 		return nil
 	case len(others) > 1:
-		return &message.Error{Code: message.CodeInvalid, Op: opStore, What: root + " has journals of several accounts", Hint: "leave one of " + strings.Join(others, ", ") + " there"}
+		return &message.Error{Code: message.CodeInvalid, Op: opStore, What: root + " has journals of several accounts", Hint: "leave only one of " + strings.Join(others, ", ") + " there"}
 	}
 	to := filepath.Join(root, account)
-	err = os.RemoveAll(to) // it has no journals
+	err = os.RemoveAll(to) // has no journals
 	if err == nil {
 		err = os.Rename(filepath.Join(root, others[0]), to)
 	}
@@ -113,7 +113,7 @@ func moveJournals(store, account string) error {
 
 const opStore = "open store folder"
 
-// otherAccounts are the accounts with journals if this one has none.
+// otherAccounts returns the accounts with journals if this one has none.
 func otherAccounts(root, account string) ([]string, error) {
 	found, err := os.ReadDir(root)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -136,8 +136,8 @@ func otherAccounts(root, account string) ([]string, error) {
 	return others, err
 }
 
-// checkTrust refuses to open to clients without a login a store that was served
-// with credentials. reachable: other processes can connect.
+// checkTrust makes sure that a store that was served with credentials is not opened to
+// clients without a login. reachable means that such clients can connect.
 func checkTrust(store string, trusted, reachable, reopen bool) error {
 	mark := filepath.Join(store, trustMark)
 	_, err := os.Stat(mark)
@@ -146,7 +146,7 @@ func checkTrust(store string, trusted, reachable, reopen bool) error {
 	case trusted && !marked:
 		err = secretfile.Replace(mark, []byte("served with credentials\n"), 0o600)
 	case marked && !trusted && reachable && !reopen:
-		return &message.Error{Code: message.CodeForbidden, Op: opStore, What: store + " was served with credentials; without them any client could act under any name", Hint: "name the credentials folder", Err: ErrStoreTrust}
+		return &message.Error{Code: message.CodeForbidden, Op: opStore, What: store + " was served with credentials, without which any client could act under any name", Hint: "name the credentials folder", Err: ErrStoreTrust}
 	case marked && !trusted && reachable:
 		err = os.Remove(mark)
 	case errors.Is(err, fs.ErrNotExist):
@@ -165,7 +165,8 @@ func dropIndexes(store string) error {
 	return removeInStore(store, filepath.Join(stream, "msgs", "index.db"), filepath.Join(stream, "obs"))
 }
 
-// removeInStore removes what matches the patterns below the streams' folder.
+// removeInStore removes all files and folders that match the patterns below the folder of
+// JetStream.
 func removeInStore(store string, patterns ...string) error {
 	var err error
 	for _, pattern := range patterns {
@@ -181,8 +182,8 @@ func removeInStore(store string, patterns ...string) error {
 	return nil
 }
 
-// setAsideMeta renames the description of every stream that the server refused, so
-// that a new stream there can have its own.
+// setAsideMeta renames the description of every stream that the server refused to load, so
+// that a new stream in its place can have its own.
 func (s *Server) setAsideMeta(store string) error {
 	z, err := s.runningServer().Jsz(&server.JSzOptions{Accounts: true, Streams: true})
 	if err != nil {
@@ -207,7 +208,7 @@ func (s *Server) setAsideMeta(store string) error {
 	return nil
 }
 
-// storeLimit is how large a store may become. It includes the used space, so that
+// storeLimit returns how large a store may become. It includes the used space, so that
 // a restart at the limit does not lower it.
 func storeLimit(o Options) (int64, error) {
 	free, known := FreeDisk(o.StoreDir)
@@ -221,7 +222,7 @@ func storeLimit(o Options) (int64, error) {
 	return max(1, used+free/4*3), nil
 }
 
-// bytesIn is the size of the files in a folder, 0 if it is missing.
+// bytesIn returns the size of the files in a folder, or 0 if it is missing.
 func bytesIn(dir string) (sum int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -239,11 +240,11 @@ func bytesIn(dir string) (sum int64, err error) {
 	return sum, err
 }
 
-// Room is how much can be stored within the limit and the free disk space.
+// Room returns how much can be stored within the limit and the free disk space.
 func (s *Server) Room() bus.Room {
 	info, err := s.runningServer().Jsz(&server.JSzOptions{})
 	if err != nil || info.Disabled {
-		return bus.Room{} // not known
+		return bus.Room{} // unknown
 	}
 	r := bus.Room{Free: info.Config.MaxStore - int64(info.Store), Bound: info.Config.MaxStore}
 	if free, known := FreeDisk(s.opts.StoreDir); known {

@@ -19,8 +19,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// keyFile is the file with an engine's secrets. Version 1 has one signing key,
-// which was never rotated; version 2 has all of them.
+// keyFile is the file with an engine's secrets. Version 1 has one signing key, which was
+// never rotated; version 2 has all signing keys.
 type keyFile struct {
 	V    int         `json:"v"`
 	ID   string      `json:"id"`
@@ -65,8 +65,8 @@ func Load(path string) (*Keys, error) {
 	return k, nil
 }
 
-// LoadOrCreate reads the key file, or creates one with mode 0600. Several
-// processes that do so at once get the same keys.
+// LoadOrCreate reads the key file, or creates it with mode 0600. Several processes that
+// call it at the same time get the same keys.
 func LoadOrCreate(path string) (*Keys, error) {
 	k, err := Load(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -82,11 +82,11 @@ func LoadOrCreate(path string) (*Keys, error) {
 	if err := secretfile.WriteOnce(path, b, 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, secretfile.Error("create engine keys", path, err)
 	}
-	return Load(path) // the file of the fastest process
+	return Load(path) // another process may have been faster
 }
 
-// WritePublic writes or replaces the file with which workers check grants and
-// auditors check the past.
+// WritePublic writes or replaces the public key file, with which workers check grants
+// and auditors check old signatures.
 func (k *Keys) WritePublic(path string) error {
 	f := publicKeyFile{V: 1}
 	for _, e := range k.ring {
@@ -102,12 +102,12 @@ func (k *Keys) WritePublic(path string) error {
 	return nil
 }
 
-// LoadPublic reads files of WritePublic and returns the keys whose grants are
-// valid. In a folder it reads every file that ends in .pub.
+// LoadPublic reads files that WritePublic wrote and returns the keys whose grants are
+// valid. In a folder it reads every file whose name ends in .pub.
 func LoadPublic(paths ...string) (toolcall.KeySet, error) { return loadPublic(nil, paths) }
 
-// LoadPublicEver also returns retired keys, and when they were retired: for
-// checking the past, never for grants.
+// LoadPublicEver also returns retired keys, and when they were retired: for checking old
+// signatures, never for grants.
 func LoadPublicEver(paths ...string) (toolcall.KeySet, proof.Retired, error) {
 	retired := proof.Retired{}
 	keys, err := loadPublic(retired, paths)
@@ -148,7 +148,7 @@ func loadPublic(retired proof.Retired, paths []string) (toolcall.KeySet, error) 
 	return toolcall.NewKeySet(all...), nil
 }
 
-// expandFolders replaces folders by their files.
+// expandFolders replaces folders with their files.
 func expandFolders(paths []string) ([]string, error) {
 	const op = "load public key"
 	var out []string
@@ -190,7 +190,7 @@ type approverKeyFile struct {
 // CreateApproverKey creates a signing key for an approver in a new file with mode
 // 0600 and returns its public part. It refuses an existing file with CodeConflict.
 func CreateApproverKey(path string) (ed25519.PublicKey, error) {
-	const op = "make approver key"
+	const op = "create approver key"
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, message.Errorf(message.CodeInternal, op, "make a key: %w", err)
@@ -208,7 +208,7 @@ func CreateApproverKey(path string) (ed25519.PublicKey, error) {
 	return pub, nil
 }
 
-// LoadApproverKey reads a file of CreateApproverKey and refuses one that other
+// LoadApproverKey reads a file that CreateApproverKey wrote. It refuses a file that other
 // users can read.
 func LoadApproverKey(path string) (ed25519.PrivateKey, error) {
 	const op = "load approver key"

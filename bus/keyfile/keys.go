@@ -12,7 +12,7 @@
 //
 // engine.key, mode 0600, is {"v":1,"id":…,"mac_key":…,"signing_seed":…} with keys of 32
 // bytes in base64url; after a rotation of the signing key {"v":2,"id":…,"mac_key":…,
-// "signing_keys":[…]}, oldest first, the last one signs. id and mac_key never change.
+// "signing_keys":[…]}, oldest first; the last one signs. id and mac_key never change.
 // All engines of a space share it; without it none can continue the journal.
 // anchors/<space> has the last checkpoint and the highest record that was acknowledged
 // or delivered, each with a MAC by these keys. nats/askance.lock is locked while an
@@ -73,15 +73,15 @@ func keysOf(mac, seed [32]byte) *Keys {
 	return k
 }
 
-// ID names the keys in the stream's metadata and in every event record: the KeyID
-// of the first signing key. It survives rotations.
+// ID returns the name of the keys in the stream's metadata and in every event record: the
+// KeyID of the first signing key. It survives rotations.
 func (k *Keys) ID() string { return k.id }
 
-// SigningID is the KeyID of the current signing key.
+// SigningID returns the KeyID of the current signing key.
 func (k *Keys) SigningID() string { return toolcall.KeyID(k.Public()) }
 
-// Ring has every signing key, oldest first, for workers to follow from the one
-// they know.
+// Ring returns every signing key, oldest first, for workers to follow from one that they
+// trust.
 func (k *Keys) Ring() toolcall.KeyRing { return slices.Clone(k.ring) }
 
 // InForce reports whether grants of a signing key are valid.
@@ -89,13 +89,13 @@ func (k *Keys) InForce(id string) bool {
 	return slices.ContainsFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id && e.Retired.IsZero() })
 }
 
-// Signer is the private key that signs grants.
+// Signer returns the private key that signs grants.
 func (k *Keys) Signer() ed25519.PrivateKey { return k.sign }
 
-// Public is the key with which workers check new grants.
+// Public returns the key with which workers check new grants.
 func (k *Keys) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.PublicKey) }
 
-// recordDomain separates MACs of event records from all others.
+// recordDomain separates MACs of event records from all other MACs.
 const recordDomain = "askance-record-v1\x00"
 
 // RecordMAC authenticates an event record's body, its subject and its predecessor.
@@ -141,7 +141,7 @@ func (k *Keys) LogValue() slog.Value { return slog.StringValue(k.id) }
 // MarshalJSON returns only the id; file.go has the file format.
 func (k *Keys) MarshalJSON() ([]byte, error) { return fmt.Appendf(nil, "%q", k.String()), nil }
 
-// RetirementTimes says when keys of the ring were retired.
+// RetirementTimes returns when keys of the ring were retired.
 func (k *Keys) RetirementTimes() proof.Retired {
 	out := proof.Retired{}
 	for _, e := range k.ring {
@@ -152,7 +152,7 @@ func (k *Keys) RetirementTimes() proof.Retired {
 	return out
 }
 
-// VerificationKeys are all keys that ever signed, because the past stays provable.
+// VerificationKeys returns all keys that ever signed, so that old signatures can be verified.
 func (k *Keys) VerificationKeys() toolcall.KeySet {
 	out := toolcall.KeySet{}
 	for _, e := range k.ring {
@@ -163,7 +163,7 @@ func (k *Keys) VerificationKeys() toolcall.KeySet {
 	return out
 }
 
-// decodeKeys decodes a key file, or says why it cannot.
+// decodeKeys decodes a key file, or returns why it cannot.
 func (f keyFile) decodeKeys() (k *Keys, why string) {
 	var mac, seed [32]byte
 	const notKeys = "its keys are not 32 bytes in base64url"
@@ -175,7 +175,7 @@ func (f keyFile) decodeKeys() (k *Keys, why string) {
 			return nil, notKeys
 		}
 		if k = keysOf(mac, seed); k.id != f.ID {
-			return nil, "its id is not that of its keys"
+			return nil, "its id does not match its keys"
 		}
 		return k, ""
 	}
@@ -199,7 +199,7 @@ func (f keyFile) decodeKeys() (k *Keys, why string) {
 		k.secrets[s.ID], k.sign = key, key
 	}
 	if len(k.ring) == 0 || k.ring[0].ID != f.ID || f.Seed != "" {
-		return nil, "its id is not that of its first signing key"
+		return nil, "its id does not match its first signing key"
 	}
 	if last := k.ring[len(k.ring)-1]; !last.Retired.IsZero() || k.secrets[last.ID] == nil {
 		return nil, "its last signing key is retired"
@@ -230,7 +230,7 @@ func (k *Keys) clone() *Keys {
 	return &c
 }
 
-// Rotated returns keys with a new signing key, which the previous one vouches for.
+// Rotated returns keys with a new signing key, for which the previous one vouches.
 // Grants of the previous key stay valid until it is retired.
 func (k *Keys) Rotated(now time.Time) (*Keys, error) {
 	pub, key, err := ed25519.GenerateKey(rand.Reader)
@@ -246,18 +246,18 @@ func (k *Keys) Rotated(now time.Time) (*Keys, error) {
 	return out, nil
 }
 
-// Retired returns keys in which the grants of the signing key id are invalid and
-// its secret is deleted. The current signing key cannot be retired.
+// Retired returns keys in which the grants of the signing key id are invalid and its
+// secret is removed. The current signing key cannot be retired.
 func (k *Keys) Retired(id string, now time.Time) (*Keys, error) {
 	const op = "retire key"
 	i := slices.IndexFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id })
 	switch {
 	case i < 0:
-		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no signing key " + errtext.Quote(id), Hint: "askance keys list shows them"}
+		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "there is no signing key " + errtext.Quote(id), Hint: "list the keys with askance keys list"}
 	case id == k.SigningID():
-		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is the current signing key", Hint: "rotate first"}
+		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is the current signing key", Hint: "rotate the keys first"}
 	case !k.ring[i].Retired.IsZero():
-		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is already retired", Hint: "there is nothing to do"}
+		return nil, &message.Error{Code: message.CodeConflict, Op: op, What: id + " is already retired", Hint: "no action is needed"}
 	}
 	out := k.clone()
 	if err := out.ring[i].Retire(now.UTC().Truncate(time.Second), k.sign); err != nil {
@@ -267,7 +267,7 @@ func (k *Keys) Retired(id string, now time.Time) (*Keys, error) {
 	return out, nil
 }
 
-// Change changes a key file while no other process does.
+// Change changes a key file while it holds a lock against other processes.
 func Change(ctx context.Context, path string, change func(*Keys) (*Keys, error)) (changed *Keys, err error) {
 	const op = "change engine keys"
 	if _, err := Load(path); err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Live has the keys of a file that can be rotated while an engine runs. It is an
-// engine.Signer. Its methods may be called from several goroutines.
+// Live has the keys of a file that can be rotated while an engine runs. It implements
+// engine.Signer. Its methods are safe for concurrent use.
 type Live struct {
 	path string
 	now  atomic.Pointer[Keys]
 }
 
-// NewLive begins with keys that were read from a file.
+// NewLive returns a Live for the file at path, from which k was read.
 func NewLive(path string, k *Keys) *Live {
 	l := &Live{path: path}
 	l.now.Store(k)
@@ -29,18 +29,18 @@ func NewLive(path string, k *Keys) *Live {
 // Now returns the current keys.
 func (l *Live) Now() *Keys { return l.now.Load() }
 
-// SigningKey is the key that signs grants now.
+// SigningKey returns the key that currently signs grants.
 func (l *Live) SigningKey() ed25519.PrivateKey { return l.Now().Signer() }
 
 // InForce reports whether grants of a signing key are valid.
 func (l *Live) InForce(id string) bool { return l.Now().InForce(id) }
 
-// Ring has every signing key, for workers to follow.
+// Ring returns every signing key, for workers to follow.
 func (l *Live) Ring() toolcall.KeyRing { return l.Now().Ring() }
 
-// Reload reads the file again and calls before with changed keys before they sign
-// anything. It refuses keys of another space. After an error the current keys
-// stay.
+// Reload reads the file again. If the keys changed, it calls before with the new keys
+// before they sign anything. It refuses keys of another space. After an error the current
+// keys stay in use.
 func (l *Live) Reload(before func(*Keys) error) (changed bool, err error) {
 	k, err := Load(l.path)
 	if err != nil {
@@ -66,26 +66,26 @@ func (k *Keys) sameRing(other *Keys) bool {
 	})
 }
 
-// Follower knows which engine keys a worker trusts: those in files, and successors
-// that a trusted key vouches for over NATS. It is an executor.KeySource. Its
-// methods may be called from several goroutines.
+// Follower returns the engine keys that a worker trusts: those in files, and their
+// successors, announced over NATS, that a trusted key vouches for. It implements
+// executor.KeySource. Its methods are safe for concurrent use.
 type Follower struct {
 	paths []string
 	ring  func(context.Context) (toolcall.KeyRing, error)
 
 	mu      sync.Mutex      // guards what follows
-	learned toolcall.KeySet // beyond those in files
+	learned toolcall.KeySet // in addition to those in files
 	retired map[string]bool
 }
 
-// NewFollower reads files (see [LoadPublic]) and asks ring, if not nil, for the
-// keys that engines announce: normally [bus.Worker.Keys].
+// NewFollower returns a Follower that reads files (see [LoadPublic]) and, if ring is not
+// nil, calls it for the keys that engines announce: normally [bus.Worker.Keys].
 func NewFollower(paths []string, ring func(context.Context) (toolcall.KeyRing, error)) *Follower {
 	return &Follower{paths: paths, ring: ring}
 }
 
-// Keys returns the keys that are trusted now. Without a reply from engines,
-// earlier keys stay. A retired key never returns.
+// Keys returns the keys that are trusted now. Without a reply from engines, the earlier
+// keys stay trusted. A retired key is never trusted again.
 func (f *Follower) Keys(ctx context.Context) (toolcall.KeySet, error) {
 	known, err := LoadPublic(f.paths...)
 	if err != nil {
@@ -93,7 +93,7 @@ func (f *Follower) Keys(ctx context.Context) (toolcall.KeySet, error) {
 	}
 	var ring toolcall.KeyRing
 	if f.ring != nil {
-		ring, _ = f.ring(ctx) // nothing new then
+		ring, _ = f.ring(ctx) // after an error there is just nothing new
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

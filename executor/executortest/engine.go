@@ -14,14 +14,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Engine is the engine's side of the worker protocol for one tool, in memory:
-// a queue of tasks and the answers to a worker's requests. It decides
-// nothing and times nothing; the test says what is offered, cancelled and
-// taken away. It implements executor.Transport. All methods may be called from
-// several goroutines at once.
+// Engine is the engine's side of the worker protocol for one tool, in memory: a queue of
+// tasks and the answers to a worker's requests. It decides nothing and has no timers; the
+// test offers, cancels and supersedes attempts. It implements executor.Transport. All
+// methods are safe for concurrent use.
 //
-// It works on fake time, inside a testing/synctest bubble, as well as on real
-// time.
+// It works both on fake time, inside a testing/synctest bubble, and on real time.
 type Engine struct {
 	tool string
 	key  ed25519.PrivateKey
@@ -41,7 +39,7 @@ type Engine struct {
 	changed   chan struct{} // closed and replaced whenever something changes
 }
 
-// state is what the engine knows of one call.
+// state is the engine's state of one call.
 type state struct {
 	attempt   int
 	claim     string
@@ -57,8 +55,8 @@ type state struct {
 	releases  []time.Duration
 }
 
-// NewEngine makes an engine with a key of its own, a lease of 15 s, heartbeats
-// every 5 s and no deadline.
+// NewEngine returns an engine with a new key, a lease of 15 s, heartbeats every 5 s and no
+// deadline.
 func NewEngine(tool string) *Engine {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -73,36 +71,35 @@ func NewEngine(tool string) *Engine {
 	}
 }
 
-// Keys has the engine's public key.
+// Keys returns the engine's public key.
 func (e *Engine) Keys() toolcall.KeySet {
 	return toolcall.NewKeySet(e.key.Public().(ed25519.PublicKey))
 }
 
-// SignRepliesAs has start replies signed with the key of another engine from now
-// on, as after a rotation.
+// SignRepliesAs signs start replies with the key of another engine from now on, as after a
+// rotation.
 func (e *Engine) SignRepliesAs(other *Engine) { e.update(func() { e.replyKey = other.key }) }
 
-// SignReply signs a start reply again, after a test has changed it. It panics when
-// the reply has no canonical form.
+// SignReply signs a start reply again after a test has changed it. It panics if the reply
+// has no canonical form.
 func (e *Engine) SignReply(r *toolcall.StartReply) {
 	if err := r.Sign(e.key); err != nil {
 		panic("executortest: sign start reply: " + err.Error())
 	}
 }
 
-// Forge changes signed start replies from now on; nil ends that. f is called
+// Forge makes f change signed start replies from now on; nil ends that. f is called
 // with the engine locked and must not call it.
 func (e *Engine) Forge(f func(*toolcall.StartReply)) { e.update(func() { e.forge = f }) }
 
-// Terms changes the lease, heartbeat and deadline that starts are answered with
-// from now on.
+// Terms changes the lease, heartbeat and deadline in replies to starts from now on.
 func (e *Engine) Terms(r toolcall.StartReply) { e.update(func() { e.terms = r }) }
 
 // Ahead sets the engine's clock ahead of the worker's.
 func (e *Engine) Ahead(d time.Duration) { e.update(func() { e.ahead = d }) }
 
-// Offer puts a task on the queue and makes its attempt the present one.
-// Offering one again is a redelivery.
+// Offer puts a task on the queue and makes its attempt the current one.
+// Offering a task again is a redelivery.
 func (e *Engine) Offer(f *toolcall.EventRecord) {
 	e.update(func() {
 		e.queue = append(e.queue, f)
@@ -118,13 +115,13 @@ func (e *Engine) Offer(f *toolcall.EventRecord) {
 	})
 }
 
-// Forget makes the present attempt look unstarted, as no honest engine does.
+// Forget makes the current attempt look unstarted, which an honest engine never does.
 func (e *Engine) Forget(k toolcall.Key) {
 	e.update(func() { s := e.state(k); s.claim, s.result = "", nil })
 }
 
-// Cancel asks the owner of the call's attempt to stop, with the next heartbeat
-// and, if shortcut is set, at once as well.
+// Cancel asks the owner of the call's attempt to stop, with the reply to the next heartbeat
+// and, if shortcut is set, also at once.
 func (e *Engine) Cancel(k toolcall.Key, reason string, shortcut bool) {
 	var r toolcall.HeartbeatRequest
 	e.update(func() {
@@ -137,8 +134,8 @@ func (e *Engine) Cancel(k toolcall.Key, reason string, shortcut bool) {
 	}
 }
 
-// Shortcut sends a cancel outside the heartbeats, as it is: the worker has to
-// know its own.
+// Shortcut sends a cancel message without checking it: the worker has to recognize its own
+// attempts.
 func (e *Engine) Shortcut(r toolcall.HeartbeatRequest, reason string) {
 	e.mu.Lock()
 	tell := slices.Collect(maps.Values(e.listeners))
@@ -148,7 +145,7 @@ func (e *Engine) Shortcut(r toolcall.HeartbeatRequest, reason string) {
 	}
 }
 
-// Supersede makes the present attempt stale: the worker that runs it is too late.
+// Supersede makes the current attempt stale: the worker that runs it is too late.
 func (e *Engine) Supersede(k toolcall.Key) {
 	e.update(func() {
 		s := e.state(k)
@@ -156,8 +153,8 @@ func (e *Engine) Supersede(k toolcall.Key) {
 	})
 }
 
-// Wait waits for the call's result, or for its refusal by the worker, which
-// is the error.
+// Wait waits for the call's result, or for the worker's refusal, which it returns as an
+// error.
 func (e *Engine) Wait(ctx context.Context, k toolcall.Key) (message.ToolResultBlock, error) {
 	var res message.ToolResultBlock
 	var refused string
@@ -175,8 +172,8 @@ func (e *Engine) Wait(ctx context.Context, k toolcall.Key) (message.ToolResultBl
 	return res, err
 }
 
-// until waits until cond holds. cond is called with the engine locked and must
-// only look.
+// until waits until cond returns true. cond is called with the engine locked and must
+// change nothing.
 func (e *Engine) until(ctx context.Context, cond func() bool) error {
 	for {
 		e.mu.Lock()
@@ -193,19 +190,19 @@ func (e *Engine) until(ctx context.Context, cond func() bool) error {
 	}
 }
 
-// Call is what became of a call, for a test to look at.
+// Call is the state of a call, for a test to inspect.
 type Call struct {
-	Claim     string   // of the present attempt; "" before a worker started it
+	Claim     string   // of the current attempt; "" before a worker started it
 	Refused   string   // why the worker refused it
-	NotBegun  []string // why attempts were given back, one text each
+	NotBegun  []string // why attempts were returned, one text each
 	Result    *message.ToolResultBlock
 	Late      []message.ToolResultBlock // results that did not count
-	Delivered int                       // how often a task of it was handed out
+	Delivered int                       // how often one of its tasks was delivered
 	Acks      int
 	Releases  []time.Duration
 }
 
-// Call looks at one call.
+// Call returns the state of a call.
 func (e *Engine) Call(k toolcall.Key) Call {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,7 +213,7 @@ func (e *Engine) Call(k toolcall.Key) Call {
 	}
 }
 
-// update changes something under the lock and wakes who waits for it.
+// update runs f with the engine locked and wakes all waiters.
 func (e *Engine) update(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -225,7 +222,7 @@ func (e *Engine) update(f func()) {
 	e.changed = make(chan struct{})
 }
 
-// state is the call's, made at first sight. The caller holds the lock.
+// state returns the state of a call, and creates it if needed. The caller holds the lock.
 func (e *Engine) state(k toolcall.Key) *state {
 	s := e.calls[k]
 	if s == nil {

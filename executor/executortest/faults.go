@@ -22,7 +22,7 @@ const (
 	OpResult    Op = "result"
 )
 
-// Request is one request as the engine's network sees it, lost ones included.
+// Request is one request as the engine's network sees it, even if it is lost.
 type Request struct {
 	Op      Op
 	N       int // 1, 2, … within the Op
@@ -34,15 +34,15 @@ type Request struct {
 	Line    int    // OpProgress
 	Text    string // OpProgress
 	ClockMS int64  // OpHeartbeat
-	Fault   Fault  // what went wrong with it; not yet known to Faults
+	Fault   Fault  // what went wrong with it; not yet set in the function passed to Faults
 }
 
 // Fault is what goes wrong with one request.
 type Fault int
 
-// The faults. None answers; Down: no engine is there and the worker is told so at
-// once; Silent: the request is lost and the worker waits in vain; ReplyLost:
-// the engine did it, but the worker waits in vain.
+// The faults. None: the request is answered. Down: no engine is running, and the worker
+// learns that at once. Silent: the request is lost, and the worker waits in vain.
+// ReplyLost: the engine executes the request, but the worker waits in vain.
 const (
 	None Fault = iota
 	Down
@@ -50,23 +50,23 @@ const (
 	ReplyLost
 )
 
-// Faults makes f say what goes wrong with each request from now on; nil heals
-// everything. f is called with the engine locked and must not call it.
+// Faults makes f decide what goes wrong with each request from now on; nil ends that. f is
+// called with the engine locked and must not call it.
 func (e *Engine) Faults(f func(Request) Fault) { e.update(func() { e.faults = f }) }
 
-// Errors makes f answer requests from now on where it returns an error: the
-// engine's own word, unlike Faults. nil ends that. f is called with the engine
-// locked and must not call it.
+// Errors makes the engine answer a request with f's error, if it returns one, from now on;
+// nil ends that. Unlike with Faults, the worker gets an engine's answer. f is called with
+// the engine locked and must not call it.
 func (e *Engine) Errors(f func(Request) *message.Error) { e.update(func() { e.errors = f }) }
 
-// Requests lists what the worker sent so far, of one Op.
+// Requests returns the requests of one Op that the worker has sent so far.
 func (e *Engine) Requests(op Op) []Request {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(e.requests), func(r Request) bool { return r.Op != op })
 }
 
-// Lines lists the lines of progress that arrived for a call, in the order of arrival.
+// Lines returns the lines of progress that arrived for a call, in the order of arrival.
 func (e *Engine) Lines(k toolcall.Key) []string {
 	lines := []string{}
 	for _, r := range e.Requests(OpProgress) {

@@ -8,18 +8,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Key is the key that Event record gives to a call.
+// Key returns the key that Record gives to a call.
 func Key(id message.CallID) toolcall.Key {
 	return toolcall.Key{Space: "test", Session: "session-1", Reply: "reply-1", Call: id}
 }
 
-// Record makes the submitted event record of a call's first attempt: decided by a rule,
-// granted for an hour from now, signed. It is not offered yet.
+// Record returns the submitted event record of a call's first attempt: decided by a rule,
+// granted for an hour from now, and signed. It is not offered yet.
 func (e *Engine) Record(id message.CallID, input string) *toolcall.EventRecord {
 	return e.Attempt(id, input, 1)
 }
 
-// Attempt is Event record for the attempt with number n.
+// Attempt is Record for the attempt with number n.
 func (e *Engine) Attempt(id message.CallID, input string, n int) *toolcall.EventRecord {
 	now := time.Now().UTC()
 	k := Key(id)
@@ -49,9 +49,9 @@ func (e *Engine) Attempt(id message.CallID, input string, n int) *toolcall.Event
 	return f
 }
 
-// Sign computes the digest of the event record's approval request again and signs its grant,
-// for a test that has changed either and wants an honest engine to stand for
-// it. It panics when the approval request has no digest, which is a fault of the test.
+// Sign computes the digest of the event record's approval request again and signs its
+// grant, for a test that has changed either of them. It panics if the approval request has
+// no digest, which is a fault of the test.
 func (e *Engine) Sign(f *toolcall.EventRecord) {
 	c := f.Call
 	digest, err := c.Request.Digest()

@@ -13,26 +13,25 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// New starts something that runs tool with h, two calls at once at least, and
+// New starts something that runs tool with h, at least two calls at once, and
 // stops it when the test ends.
 type New func(t *testing.T, tool string, h executor.Handler) Runner
 
-// Runner runs calls of the tool it was made for. Call may be used from several
-// goroutines at once.
+// Runner runs calls of one tool. Call is safe for concurrent use.
 type Runner interface {
-	// Call has a new call run with the input and returns how it ended. When ctx
-	// ends it asks for the call to be cancelled, and goes on waiting.
+	// Call runs a new call with the input and returns how it ended. When ctx ends, Call
+	// cancels the call and keeps waiting.
 	Call(ctx context.Context, input string) Outcome
 }
 
-// Outcome is what became of a call.
+// Outcome is how a call ended.
 type Outcome struct {
 	Key      toolcall.Key
 	Result   message.ToolResultBlock
 	Progress []string // the lines that arrived, in the order of their numbers
 }
 
-// Local runs tools through a Registry, as an engine does in its process.
+// Local runs tools in a Registry, as an engine does in its process.
 func Local(t *testing.T, tool string, h executor.Handler) Runner {
 	r := &local{tool: tool}
 	if err := r.registry.Register(tool, h); err != nil {
@@ -64,7 +63,7 @@ func (l *local) Call(ctx context.Context, input string) Outcome {
 	return out
 }
 
-// Remote runs tools through a Worker over an Engine in memory.
+// Remote runs tools in a Worker that is connected to an Engine in memory.
 func Remote(t *testing.T, tool string, h executor.Handler) Runner {
 	r := &remote{engine: NewEngine(tool)}
 	w, err := executor.NewWorker(r.engine, tool, h, r.engine.Keys(),
@@ -75,7 +74,7 @@ func Remote(t *testing.T, tool string, h executor.Handler) Runner {
 	ran := make(chan error, 1)
 	go func() { ran <- w.Run(context.Background()) }()
 	t.Cleanup(func() {
-		_ = w.Close() // Run has the same error, and has returned only when it has
+		_ = w.Close() // Run returns the same error
 		if err := <-ran; err != nil && !errors.Is(err, executor.ErrClosed) {
 			t.Errorf("Worker.Run: %v", err)
 		}

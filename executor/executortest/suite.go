@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Run holds what runs tools to what Handler promises.
+// Run tests that something that runs tools keeps the promises of executor.Handler.
 func Run(t *testing.T, start New) {
 	cases := []struct {
 		name string
@@ -35,13 +35,13 @@ func Run(t *testing.T, start New) {
 // tool is the name of the tool in every case.
 const tool = "probe"
 
-// once runs one call of h.
+// once runs a single call with h.
 func once(t *testing.T, start New, h executor.Handler, input string) Outcome {
 	t.Helper()
 	return start(t, tool, h).Call(t.Context(), input)
 }
 
-// check compares what every result has to say.
+// check compares the parts that every result must have.
 func check(t *testing.T, got Outcome, state message.ToolResultState, text string) {
 	t.Helper()
 	r := got.Result

@@ -109,14 +109,14 @@ func (e *Engine) Heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (to
 	})
 }
 
-// Progress takes a line.
+// Progress accepts a line of progress.
 func (e *Engine) Progress(ctx context.Context, r toolcall.ProgressRequest) error {
 	req := Request{Op: OpProgress, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim, Line: r.N, Text: r.Text}
 	_, err := network(ctx, e, req, func() (struct{}, error) { return struct{}{}, nil })
 	return err
 }
 
-// Result stores the result of the present attempt and notes any other.
+// Result stores the result of the current attempt and notes any other.
 func (e *Engine) Result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	req := Request{Op: OpResult, Key: r.Key, Attempt: r.Attempt, Claim: r.Claim}
 	return network(ctx, e, req, func() (toolcall.ResultReply, error) {
@@ -137,7 +137,7 @@ func (e *Engine) Result(ctx context.Context, r toolcall.ResultRequest) (toolcall
 	})
 }
 
-// Cancels registers f for the cancel shortcut.
+// Cancels registers f for cancel messages.
 func (e *Engine) Cancels(f func(toolcall.HeartbeatRequest, string)) (stop func()) {
 	var id int
 	e.update(func() {

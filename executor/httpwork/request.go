@@ -18,13 +18,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxReply bounds a reply: the record of a call has its arguments twice, as JSON text.
+// maxReply limits a reply: the record of a call has its arguments twice, as JSON text.
 const maxReply = 16 << 20
 
-// maxWait bounds what a server can say about when to ask again.
+// maxWait limits how long a server can ask a client to wait before the next request.
 const maxWait = time.Minute
 
-// newClient makes a client that keeps a connection for each waiting request.
+// newClient returns a client that can keep a connection for each waiting request.
 func newClient() *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
@@ -35,7 +35,7 @@ func newClient() *http.Client {
 	}
 }
 
-// unansweredError says that no engine answered, and when to ask again.
+// unansweredError means that no engine answered, and has the time until the next request.
 type unansweredError struct {
 	error
 	after time.Duration
@@ -67,9 +67,9 @@ func (t *Transport) Call(ctx context.Context, op *api.Operation, request any) (a
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: the reply broke off: %w", op.Name, err)
+		return nil, fmt.Errorf("%s: the reply was cut off: %w", op.Name, err)
 	case len(body) > maxReply:
-		return nil, fmt.Errorf("%s: the reply is over %d bytes", op.Name, maxReply)
+		return nil, fmt.Errorf("%s: the reply is larger than %d bytes", op.Name, maxReply)
 	case res.StatusCode != http.StatusOK:
 		return nil, refusal(op, res, body)
 	}
@@ -78,7 +78,7 @@ func (t *Transport) Call(ctx context.Context, op *api.Operation, request any) (a
 		err = checkReply(reply)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: the reply is not one of askance: %w", op.Name, err)
+		return nil, fmt.Errorf("%s: the reply is not from askance: %w", op.Name, err)
 	}
 	return reply, nil
 }
@@ -128,7 +128,7 @@ func encodeBody(request any) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// checkReply refuses what an engine never answers, such as the {} of a proxy.
+// checkReply refuses a reply that an engine never sends, such as the {} of a proxy.
 func checkReply(reply any) error {
 	switch r := reply.(type) {
 	case toolcall.ResultReply:
@@ -151,16 +151,17 @@ type problem struct {
 	Call   message.RawJSON `json:"call"`
 }
 
-// refusal is the error of a reply with another status than 200. Invariant: only
-// problem details with a code are an engine's word, and a refused token is none, except
-// for a request that belongs to no attempt.
+// refusal returns the error for a reply with a status other than 200.
+//
+// Invariant: only problem details with a code count as an engine's answer, and a refused
+// token does not, except for a request that belongs to no attempt.
 func refusal(op *api.Operation, res *http.Response, body []byte) error {
 	after, _ := strconv.Atoi(res.Header.Get("Retry-After")) // 0: the server does not say
 	wait := min(time.Duration(max(0, after))*time.Second, maxWait)
 	var p problem
 	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	if media != "application/problem+json" || strictjson.UnmarshalOpen(body, &p, strictjson.MaxBytes(maxReply)) != nil || p.Code == "" {
-		return &unansweredError{fmt.Errorf("%s: the server replied with status %d and not as askance does: check its URL, and the proxy in front of it", op.Name, res.StatusCode), wait}
+		return &unansweredError{fmt.Errorf("%s: the server replied with status %d, but not in askance's format: check the URL, and any proxy in front of the server", op.Name, res.StatusCode), wait}
 	}
 	e := &message.Error{Code: p.Code, Op: op.Name, What: p.Detail, Hint: p.Hint, Call: p.Call}
 	switch {

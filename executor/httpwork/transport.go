@@ -7,8 +7,8 @@
 //
 // # Guarantees
 //
-//   - Only a reply that an engine can have made is final. A status page of a proxy, a
-//     redirect, a broken body and a refused token say nothing about an attempt: the
+//   - Only a reply that can come from an engine is final. A proxy's status page, a
+//     redirect, a broken body or a refused token says nothing about an attempt: the
 //     Worker sends the request again.
 //   - The token is read again for each request, and goes only to the configured server.
 //   - A Next whose context ends closes its connection, so that the server returns the
@@ -17,7 +17,7 @@
 // # What it does not do
 //
 // It verifies nothing: the Worker checks the signatures of grants and start replies.
-// It has no cancel shortcuts: heartbeats bring a cancel.
+// It has no cancel messages: a cancel arrives with the next heartbeat's reply.
 package httpwork
 
 import (
@@ -36,7 +36,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Config says which server, and for which queue. URL, Queue and Token are required.
+// Config names a server and a queue. URL, Queue and Token are required.
 type Config struct {
 	// URL of the server, with the path under which a proxy serves it, if any.
 	URL   string
@@ -44,25 +44,24 @@ type Config struct {
 	// Token returns the bearer token. It is called for each request, from several
 	// goroutines.
 	Token func() (string, error)
-	// Client sends the requests; nil: one of its own. It must not follow redirects.
+	// Client sends the requests; nil means a new client. It must not follow redirects.
 	Client *http.Client
 	Log    *slog.Logger
 }
 
-// Transport implements executor.Transport. All methods may be called from several
-// goroutines.
+// Transport implements executor.Transport. All methods are safe for concurrent use.
 type Transport struct {
 	api.WorkerMethods
 	cfg  Config
 	base *url.URL
 }
 
-// New checks the configuration. It sends nothing.
+// New checks the configuration and returns a Transport. It sends nothing.
 func New(cfg Config) (*Transport, error) {
 	base, err := url.Parse(cfg.URL)
 	switch {
 	case err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" || base.User != nil || base.RawQuery != "" || base.Fragment != "":
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "connect to the server", What: "the URL of the server is not of the form https://HOST[/PATH]", Hint: "pass the URL that askance serve prints, without a password and a query"}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "connect to the server", What: "the URL of the server is not of the form https://HOST[/PATH]", Hint: "pass the URL that askance serve prints, without a password or a query"}
 	case cfg.Queue.Tool == "":
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "connect to the server", What: "no tool is named", Hint: "name the tool whose calls to take"}
 	case cfg.Token == nil:
@@ -83,14 +82,14 @@ func (t *Transport) Keys(ctx context.Context) (toolcall.KeyRing, error) {
 	return rep.Keys, err
 }
 
-// Cancels implements executor.Transport: there are no shortcuts.
+// Cancels implements executor.Transport. It does nothing: HTTP has no cancel messages.
 func (t *Transport) Cancels(func(toolcall.HeartbeatRequest, string)) (stop func()) { return func() {} }
 
 const (
 	holdFor    = 30 * time.Second // how long the server can hold a request for a task
-	holdMargin = 15 * time.Second // after which it counts as silent
-	shortest   = time.Second      // between two requests without a task
-	newerDelay = 10 * time.Second // how long a task of a later version rests
+	holdMargin = 15 * time.Second // how much later the server counts as silent
+	shortest   = time.Second      // minimum time between two requests without a task
+	newerDelay = 10 * time.Second // how long a task with a newer version is delayed
 	ackTimeout = 5 * time.Second
 )
 
@@ -103,7 +102,7 @@ func (t *Transport) Next(ctx context.Context) (toolcall.Task, error) {
 			pause(ctx, retryAfter(err))
 			return toolcall.Task{}, err
 		}
-		for _, o := range offered { // one: no more were asked for
+		for _, o := range offered { // at most one, as requested
 			task, err := t.decodeTask(o)
 			if err == nil {
 				return task, nil
@@ -138,8 +137,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// errNewerTask: a newer engine wrote it, and newer workers can read it.
-var errNewerTask = errors.New("it is of a later version")
+// errNewerTask: a newer engine wrote the task, and newer workers can read it.
+var errNewerTask = errors.New("it has a newer version")
 
 // decodeTask decodes a task. The grant decides whether it may run.
 func (t *Transport) decodeTask(o toolcall.OfferedTask) (toolcall.Task, error) {
@@ -187,6 +186,6 @@ func (t *Transport) reject(ctx context.Context, o toolcall.OfferedTask, why erro
 	ctx, stop := context.WithTimeout(ctx, ackTimeout)
 	defer stop()
 	if err := t.ack(ctx, o, newer, newerDelay); err != nil {
-		t.cfg.Log.Warn("cannot return a task, it is delivered again", "err", err)
+		t.cfg.Log.Warn("cannot return a task, it will be delivered again", "err", err)
 	}
 }

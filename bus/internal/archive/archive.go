@@ -1,10 +1,10 @@
-// Package archive has the files of archived records. An archive has two:
+// Package archive reads and writes the files of archived records. An archive has two:
 //
-//   - NAME.jsonl.zst: the records in their order, one [proof.Record] in JSON on each
-//     line, with its exact headers and body. It is a series of zstd frames, each with
-//     at most [ChunkRecords] records: zstd -dc shows all of them.
-//   - NAME.index: a line of JSON with the place of each frame, and then, for each call
-//     and reply, the frames that have records of it. [HashOf] says what they are found by.
+//   - NAME.jsonl.zst: the records in order, one [proof.Record] in JSON per line, with
+//     its exact headers and body. The file is a series of zstd frames, each with at
+//     most [ChunkRecords] records: zstd -dc shows all of them.
+//   - NAME.index: a line of JSON with the place of each frame, followed by the frames
+//     that have records of each call and reply, found by its [HashOf].
 //
 // The index is small enough to be kept in memory: 12 bytes for each call and reply.
 package archive
@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// ChunkRecords is the most records of a frame.
+	// ChunkRecords is the maximum number of records in a frame.
 	ChunkRecords = 512
 	chunkBytes   = 1 << 20
 	maxChunk     = 512 << 20
@@ -36,13 +36,13 @@ const (
 	entryBytes   = 12
 )
 
-// What the names of the files of an archive end with.
+// The suffixes of the files of an archive.
 const (
 	FileSuffix  = ".jsonl.zst"
 	IndexSuffix = ".index"
 )
 
-// HashOf is what the records of an entity are found by.
+// HashOf returns the hash by which the records of an entity are found.
 func HashOf(entity string) uint64 {
 	sum := sha256.Sum256([]byte("askance-archive-v1\n" + entity))
 	return binary.BigEndian.Uint64(sum[:])
@@ -81,18 +81,18 @@ type Writer struct {
 	packed  []byte
 	now     Chunk
 	records int
-	found   map[entry]struct{} // of the present chunk
+	found   map[entry]struct{} // of the current chunk
 	head    head
 	entries []entry
 }
 
-// NewWriter writes an archive of a space to w.
+// NewWriter returns a Writer of an archive of a space to w.
 func NewWriter(w io.Writer, space toolcall.SpaceID) (*Writer, error) {
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithEncoderConcurrency(1))
 	return &Writer{w: w, packer: packer, found: map[entry]struct{}{}, head: head{V: 1, Space: space}}, err
 }
 
-// Add adds the next record, which is of some entities.
+// Add adds the next record, which belongs to the entities with these hashes.
 func (w *Writer) Add(r *proof.Record, entities ...uint64) error {
 	line, err := strictjson.Marshal(r)
 	if err != nil {
@@ -130,7 +130,7 @@ func (w *Writer) flush() error {
 	return nil
 }
 
-// Close writes what is left. The caller closes the file.
+// Close writes the last records. The caller closes the file.
 func (w *Writer) Close() error {
 	return errors.Join(w.flush(), w.packer.Close())
 }
@@ -156,16 +156,16 @@ func (w *Writer) WriteIndex(out io.Writer) error {
 	return errors.Join(err, b.Flush())
 }
 
-// Index says where an archive keeps the records of each entity.
+// Index finds the records of each entity in an archive.
 type Index struct {
 	Chunks []Chunk
-	hashes []uint64 // in order
-	chunks []uint32 // of each
+	hashes []uint64 // sorted
+	chunks []uint32 // position in Chunks for each of hashes
 }
 
 var errIndex = errors.New("it is not the index of an archive")
 
-// ReadIndex reads an index whose hash is known to be right.
+// ReadIndex reads an index whose hash was already verified.
 func ReadIndex(b []byte, space toolcall.SpaceID) (*Index, error) {
 	line, rest, ok := bytes.Cut(b, []byte("\n"))
 	var h head
@@ -194,7 +194,7 @@ func (x *Index) Has(hash uint64) bool {
 	return found
 }
 
-// Of returns the chunks with records of an entity, in their order.
+// Of returns the chunks with records of an entity, in order.
 func (x *Index) Of(hash uint64) []Chunk {
 	var out []Chunk
 	for i, _ := slices.BinarySearch(x.hashes, hash); i < len(x.hashes) && x.hashes[i] == hash; i++ {
@@ -203,7 +203,7 @@ func (x *Index) Of(hash uint64) []Chunk {
 	return out
 }
 
-// From returns the position of the first chunk that ends at or behind a sequence.
+// From returns the position of the first chunk that ends at or after a sequence.
 func (x *Index) From(seq uint64) int {
 	i, _ := slices.BinarySearchFunc(x.Chunks, seq, func(c Chunk, seq uint64) int { return cmp.Compare(c.Last, seq) })
 	return i
@@ -213,7 +213,7 @@ func (x *Index) From(seq uint64) int {
 func (c Chunk) Read(f io.ReaderAt) ([]proof.Record, error) {
 	packed := make([]byte, c.Bytes)
 	if _, err := f.ReadAt(packed, c.Offset); err != nil {
-		return nil, fmt.Errorf("read the records from %d on: %w", c.First, err)
+		return nil, fmt.Errorf("read the records starting at %d: %w", c.First, err)
 	}
 	reader, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxChunk))
 	if err != nil {
@@ -222,20 +222,20 @@ func (c Chunk) Read(f io.ReaderAt) ([]proof.Record, error) {
 	defer reader.Close()
 	text, err := reader.DecodeAll(packed, nil)
 	if err != nil {
-		return nil, fmt.Errorf("unpack the records from %d on: %w", c.First, err)
+		return nil, fmt.Errorf("decompress the records starting at %d: %w", c.First, err)
 	}
 	var out []proof.Record
 	for line := range bytes.Lines(text) {
 		var r proof.Record
 		if err := strictjson.Unmarshal(line, &r, strictjson.MaxBytes(maxChunk)); err != nil {
-			return nil, fmt.Errorf("read a record after %d: %w", c.First, err)
+			return nil, fmt.Errorf("read a record at or after %d: %w", c.First, err)
 		}
 		out = append(out, r)
 	}
 	return out, nil
 }
 
-// ReadAll visits every record of a file whose index is not known.
+// ReadAll visits every record of a file, without its index.
 func ReadAll(f io.Reader, visit func(*proof.Record) error) error {
 	reader, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxChunk))
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package errtext has the texts that errors of the packages of bus share.
+// Package errtext formats error texts for the packages in bus.
 package errtext
 
 import (
@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Quote repeats outside text in an error, cut to a bearable length.
+// Quote quotes outside text for an error, and shortens it.
 func Quote(s string) string {
 	const most = 80
 	if len(s) > most {
@@ -15,7 +15,7 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Because joins two errors in one line; either one may be nil.
+// Because joins two errors in one line; either may be nil.
 func Because(err, cause error) error {
 	switch {
 	case err == nil:

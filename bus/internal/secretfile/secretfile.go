@@ -1,4 +1,4 @@
-// Package secretfile reads and replaces small files with or without secrets.
+// Package secretfile reads and replaces small files, which may hold secrets.
 //
 // A secret file that other users can read is refused. A file is written
 // completely or not at all, and survives a power loss.
@@ -21,11 +21,10 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// MaxBytes is the size of the largest file that Read accepts.
+// MaxBytes is the maximum size of a file that Read accepts.
 const MaxBytes = 4 << 20
 
-// Read reads a file whole. With secret, it refuses a file that other users can
-// read.
+// Read reads a whole file. If secret is set, it refuses a file that other users can read.
 func Read(op, path string, secret bool) ([]byte, error) {
 	b, info, err := plainfile.Read(path, MaxBytes)
 	if err != nil {
@@ -40,13 +39,13 @@ func Read(op, path string, secret bool) ([]byte, error) {
 	return b, nil
 }
 
-// WriteOnce writes a new file and fails with fs.ErrExist if one is there: a
-// link, unlike a rename, does not replace.
+// WriteOnce writes a new file and fails with fs.ErrExist if path exists: a link, unlike
+// a rename, does not replace.
 func WriteOnce(path string, b []byte, mode os.FileMode) error {
 	return writeThroughTemp(path, b, mode, os.Link)
 }
 
-// Replace writes a file in place of the one that is there, if any.
+// Replace writes a file and replaces an existing one.
 func Replace(path string, b []byte, mode os.FileMode) error {
 	return writeThroughTemp(path, b, mode, os.Rename)
 }
@@ -72,11 +71,11 @@ func writeThroughTemp(path string, b []byte, mode os.FileMode, publish func(from
 	return err
 }
 
-// Unfinished ends the name of a file that Write has not finished.
+// Unfinished is the suffix of a file that Write has not finished.
 const Unfinished = ".new"
 
-// Write replaces a file that can be large. It always writes to the same other name first,
-// so that a killed process leaves at most one.
+// Write replaces a file that can be large. It first writes to the same temporary name each
+// time, so that killed processes leave at most one such file.
 func Write(op, path string, write func(io.Writer) error) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)
@@ -97,14 +96,14 @@ func Write(op, path string, write func(io.Writer) error) error {
 		err = SyncFolder(dir)
 	}
 	if err != nil {
-		_ = os.Remove(f.Name()) // the room may be needed
+		_ = os.Remove(f.Name()) // free its space
 		return Error(op, path, err)
 	}
 	return nil
 }
 
-// SyncFolder makes a new name in the folder durable: no one can continue a
-// journal whose keys a power loss removed.
+// SyncFolder makes a new name in the folder durable: a journal whose keys a power loss
+// removed cannot be continued.
 func SyncFolder(dir string) error {
 	if runtime.GOOS == "windows" { // cannot sync a folder
 		return nil
@@ -125,11 +124,11 @@ func Lock(ctx context.Context, op, lock string, f func() error) error {
 	if err != nil || !ok {
 		return Error(op, lock, errors.Join(errors.New("another process holds the lock"), err))
 	}
-	defer func() { _ = l.Unlock() }() // the end of the process unlocks as well
+	defer func() { _ = l.Unlock() }() // the end of the process also unlocks
 	return f()
 }
 
-// Error describes a failed file operation; errors.Is finds the cause in it.
+// Error describes a failed file operation and wraps its cause.
 func Error(op, path string, err error) error {
 	code, hint := message.CodeInvalid, ""
 	switch {

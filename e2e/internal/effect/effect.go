@@ -1,23 +1,20 @@
-// Package effect is the tool that the workers and engines of the crash tests
-// run, and its traces. It has one effect, a line in a file, and tells afterwards
-// what was run and with what:
+// Package effect is the tool that the workers and engines of the crash tests run. It has
+// one effect, a line in a file, which shows afterwards what was run and with what input:
 //
 //	tool DIR idempotent|once  <input
 //
 // It appends a line to DIR/runs.log when it begins and one to DIR/effects.log
-// as its effect. An idempotent one looks for its key first, under a lock. Both
-// take as long before and after the effect as the input says, so that kills
-// hit all of it. As long as it runs it shares a lock, so that a process that wants to
-// know what it has done can wait until it does nothing any more: see [Idle].
+// as its effect. An idempotent tool looks for its key first, under a lock. Both
+// wait before and after the effect as long as the input says, so that kills hit every
+// stage. While it runs it holds a shared lock, so that another process can wait
+// until all tools have ended: see [Idle].
 //
-// It records what it read also when that is empty, cut or no JSON, and has its
-// effect then as well, as a tool would that does not look: [Mark.Received] finds
-// such lines.
+// It also records an input that is empty, cut off or not JSON, and then still has its
+// effect, as a careless tool would: [Mark.Received] finds such lines.
 //
-// A line is one write, so that a kill cannot halve it, and is synced. Effects are
-// written under a lock: a reader may see half of a
-// line that crosses a page. Nothing keeps one that is not idempotent from having its effect twice: to show that is
-// what it is for.
+// A line is a single write, so that a kill cannot split it, and is synced. Effects are
+// written under a lock, because a reader could see half of a line that crosses a page. A
+// tool that is not idempotent can have its effect twice: that is what it is there to show.
 package effect
 
 import (
@@ -52,8 +49,8 @@ const (
 	Once       = "once"
 )
 
-// Input is what calls of all tools carry. N makes inputs differ; Ask and Forbid
-// are for the policy alone; Pad makes them large.
+// Input is the input of every call. N makes inputs differ, Ask and Forbid are only for the
+// policy, and Pad makes inputs large.
 type Input struct {
 	N      int    `json:"n"`
 	Ask    bool   `json:"ask"`
@@ -63,18 +60,17 @@ type Input struct {
 	Pad    string `json:"pad,omitzero"`
 }
 
-// Mark is one line of the tool's files: the call and its attempt, when, and
-// what it was run with.
+// Mark is one line of the tool's files: the call, its attempt, the time and the input.
 type Mark struct {
 	Key     string // the idempotency key
-	Attempt int    // 0: it was not told
+	Attempt int    // 0: unknown to the tool
 	At      time.Time
-	Input   string // the [Digest] of the very bytes that were read
-	Bytes   int    // how many were read
-	Told    int    // how many it was told to expect; -1: it was not told
+	Input   string // the [Digest] of exactly the bytes that were read
+	Bytes   int    // how many bytes were read
+	Told    int    // how many bytes the tool was told to expect; -1: it was not told
 }
 
-// Received reports an error unless the tool read exactly input.
+// Received returns an error unless the tool read exactly input.
 func (m Mark) Received(input string) error {
 	switch {
 	case m.Bytes != len(input):
@@ -87,7 +83,7 @@ func (m Mark) Received(input string) error {
 	return nil
 }
 
-// Main is the program; args are those after its name. It gives the exit code.
+// Main is the program; args are its arguments without the name. It returns the exit code.
 func Main(args []string, in io.Reader, out, errs io.Writer) int {
 	if len(args) != 2 || args[1] != Idempotent && args[1] != Once {
 		_, _ = fmt.Fprintln(errs, "usage: tool DIR idempotent|once")
@@ -119,8 +115,7 @@ func run(dir string, idempotent bool, in io.Reader) error {
 	return fault
 }
 
-// read reads everything. A fault changes nothing about the mark: it is what
-// there was.
+// read reads the whole input. Even after a fault, the mark says what was read.
 func read(in io.Reader) (m Mark, input Input, fault error) {
 	raw, unread := io.ReadAll(in)
 	m = Mark{Key: os.Getenv("ASKANCE_IDEMPOTENCY_KEY"), Input: Digest(raw), Bytes: len(raw), Told: -1}
@@ -138,8 +133,7 @@ func read(in io.Reader) (m Mark, input Input, fault error) {
 	return m, input, errors.Join(unread, unnumbered, undecoded, m.Received(string(raw)))
 }
 
-// effect is the effect: one line; of an idempotent tool, unless the key has one
-// already.
+// effect is the effect: one line. An idempotent tool writes it only if its key has none.
 func (m Mark) effect(dir string, idempotent bool) error {
 	path := filepath.Join(dir, EffectsFile)
 	lock := flock.New(path + ".lock")
@@ -162,8 +156,7 @@ func (m Mark) effect(dir string, idempotent bool) error {
 	return m.append(path)
 }
 
-// append writes the line in one write, so that a kill cannot halve it, and
-// sees it to the disk.
+// append writes the line in a single write, so that a kill cannot split it, and syncs it.
 func (m Mark) append(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -173,8 +166,8 @@ func (m Mark) append(path string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Read gives the lines of one of the files in the order in which they were
-// written, none if the file does not exist.
+// Read returns the lines of one of the files in the order in which they were
+// written, or none if the file does not exist.
 func Read(path string) ([]Mark, error) {
 	data, err := os.ReadFile(path)
 	if os.IsNotExist(err) {
@@ -205,14 +198,14 @@ func parse(f []string) (Mark, error) {
 	return Mark{f[0], attempt, time.Unix(0, nanos), f[3], size, told}, errors.Join(err1, err2, err3, err4)
 }
 
-// Digest names the bytes that a tool was run with.
+// Digest returns a short hash of the bytes with which a tool was run.
 func Digest(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return hex.EncodeToString(sum[:8])
 }
 
-// Idle waits until no tool runs in dir, and keeps others from beginning until
-// release is called.
+// Idle waits until no tool runs in dir, and prevents new ones from running until release
+// is called.
 func Idle(ctx context.Context, dir string) (release func() error, err error) {
 	lock := flock.New(filepath.Join(dir, runningLock))
 	if _, err := lock.TryLockContext(ctx, 5*time.Millisecond); err != nil {

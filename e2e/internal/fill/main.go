@@ -1,10 +1,10 @@
-// Command fill writes a journal with many finished and open calls, through package bus
-// alone, to measure how starts, readers and audits grow with it:
+// Command fill writes a journal with many finished and open calls, using only package bus,
+// to measure how starts, readers and audits scale:
 //
 //	go run ./e2e/internal/fill -data DIR -finished 1000000 -open 10000
 //
-// It adds to a folder that has a journal. A finished call has two event records, as an
-// allowed local call has them, and an open one waits for approval.
+// It adds to an existing journal. A finished call has two event records, like an allowed
+// local call. An open call waits for approval.
 package main
 
 import (
@@ -33,9 +33,9 @@ func main() {
 	dir := flag.String("data", "", "data folder")
 	finished := flag.Int("finished", 10_000, "finished calls to write")
 	open := flag.Int("open", 0, "open calls to write, after the finished ones")
-	input := flag.Int("input", 10, "bytes of each call's input, about")
-	prefix := flag.String("prefix", "fill", "what the ids of sessions begin with")
-	sign := flag.Bool("sign", true, "sign checkpoints over what was written")
+	input := flag.Int("input", 10, "approximate size of each call's input, in bytes")
+	prefix := flag.String("prefix", "fill", "prefix of session ids")
+	sign := flag.Bool("sign", true, "sign checkpoints of the written records")
 	flag.Parse()
 	if err := fill(context.Background(), *dir, *finished, *open, *input, *prefix, *sign); err != nil {
 		log.Fatal(err)
@@ -103,7 +103,7 @@ type writer struct {
 	written atomic.Int64
 }
 
-// writeAll writes so many calls, several sessions at a time.
+// writeAll writes the given number of calls, several sessions at a time.
 func (w *writer) writeAll(ctx context.Context, name string, calls int, open bool) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -1,5 +1,5 @@
-// Package link is a TCP proxy that stands for a network cable in tests: it can be cut, held
-// and slowed down while connections go through it.
+// Package link is a TCP proxy that simulates a network cable in tests: it can cut, hold and
+// slow down the connections that go through it.
 package link
 
 import (
@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Fault is what a cable does. The zero value passes everything on at once.
+// Fault is what is wrong with the cable. The zero value passes everything on at once.
 type Fault struct {
 	Cut   bool          // connections break, and new ones end at once
-	Held  bool          // connections stand, and nothing passes
+	Held  bool          // connections stay open, but no data passes
 	Delay time.Duration // of each piece of data
-	Rate  int           // bytes a second; 0: no limit
+	Rate  int           // bytes per second; 0: no limit
 }
 
-// piece is how much is passed on at a time.
+// piece is how many bytes are passed on at a time.
 const piece = 32 << 10
 
-// Link passes connections on to a target.
+// Link forwards connections to a target.
 type Link struct {
 	listener net.Listener
 	target   string
@@ -33,7 +33,7 @@ type Link struct {
 	closed  bool
 }
 
-// New listens on an address for connections to another one.
+// New returns a Link that listens on one address and forwards to another.
 func New(listen, target string) (*Link, error) {
 	l, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -44,10 +44,10 @@ func New(listen, target string) (*Link, error) {
 	return out, nil
 }
 
-// Addr is where the link listens.
+// Addr returns the address on which the link listens.
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
-// Set changes what the cable does.
+// Set changes the fault of the cable.
 func (l *Link) Set(f Fault) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -68,7 +68,7 @@ func (l *Link) cut() {
 	}
 }
 
-// Close ends everything.
+// Close ends all connections and stops listening.
 func (l *Link) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -91,7 +91,7 @@ func (l *Link) accept() {
 	}
 }
 
-// connect joins a connection with the target until either of them ends.
+// connect forwards a connection to the target until either side ends.
 func (l *Link) connect(c net.Conn) {
 	gone := l.enter(c)
 	if gone == nil {
@@ -111,7 +111,8 @@ func (l *Link) connect(c net.Conn) {
 	back.Wait()
 }
 
-// enter gives a channel that is closed when the connection is cut; nil: there is none now.
+// enter returns a channel that is closed when the connection is cut, or nil if the link is
+// cut or closed.
 func (l *Link) enter(c net.Conn) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -152,7 +153,7 @@ func (l *Link) pump(to, from net.Conn, gone <-chan struct{}) {
 	}
 }
 
-// pass waits as long as n bytes take, and reports whether they arrive.
+// pass waits as long as n bytes need, and reports whether they arrive.
 func (l *Link) pass(n int, gone <-chan struct{}) bool {
 	for {
 		l.mu.Lock()
@@ -169,14 +170,14 @@ func (l *Link) pass(n int, gone <-chan struct{}) bool {
 		select {
 		case <-late:
 			return true
-		case <-changed: // the new fault counts
+		case <-changed: // start again with the new fault
 		case <-gone:
 			return false
 		}
 	}
 }
 
-// travel is how long n bytes take at the rate of the link.
+// travel returns how long n bytes need at the rate of the link.
 func (f Fault) travel(n int) time.Duration {
 	if f.Rate <= 0 {
 		return 0

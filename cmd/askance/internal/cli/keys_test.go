@@ -37,7 +37,7 @@ func TestKeys(t *testing.T) {
 	if grant("c1") != first {
 		t.Error("the first key did not sign")
 	}
-	fails(t, cli.ExitConflict, "rotate first", "keys", "retire", first, "--data", s.data)
+	fails(t, cli.ExitConflict, "rotate the keys first", "keys", "retire", first, "--data", s.data)
 	fails(t, cli.ExitNotFound, "no signing key", "keys", "retire", "0000000000000000", "--data", s.data)
 	fails(t, cli.ExitUsage, "expected one key id", "keys", "retire", "--data", s.data)
 	second := decode[keyList](t, ok(t, "keys", "rotate", "--json", "--data", s.data)).Signing

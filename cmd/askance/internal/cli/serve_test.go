@@ -139,7 +139,7 @@ func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 		args      []string
 		want, why string
 	}{
-		{nil, "cached", "nothing is stated"},
+		{nil, "cached", "no durability is stated"},
 		{[]string{"--durability", "fsynced"}, "fsynced", "as stated"},
 		{[]string{"--durability", "cached"}, "cached", "as stated"},
 	} {

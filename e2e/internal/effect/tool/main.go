@@ -1,4 +1,4 @@
-// Command tool is package effect as a program.
+// Command tool runs package effect as a program.
 package main
 
 import (
