@@ -264,7 +264,7 @@ func (w *world) accepted(p *process) (repaired bool) {
 	if code == 0 {
 		w.t.Errorf("journal check finds nothing wrong\n%s", out)
 	}
-	if out, code = w.journalCommand("accept-loss", "--by", operatorName, "--reason", "the disk failed", "--yes"); code == 3 && strings.Contains(out, "lacks nothing") {
+	if out, code = w.journalCommand("accept-loss", "--by", operatorName, "--reason", "the disk failed", "--yes"); code == 3 && strings.Contains(out, "has no loss") {
 		repaired = true
 	} else if code != 0 {
 		w.t.Fatalf("journal accept-loss: exit code %d\n%s", code, out)

@@ -1,5 +1,5 @@
-// Package argtree lays JSON out as a tree that a person can read and decide on:
-// a member on a line, its name on the left, its value on the right.
+// Package argtree renders JSON as a tree that a person can read and decide on: one
+// member on each line, its name on the left, its value on the right.
 //
 //	order_id      "A-1042"
 //	amount_cents  19900
@@ -13,10 +13,10 @@
 //	              │ second
 //	              │ third
 //
-// Members keep the order of the input, numbers their digits, and text that is
-// not what it seems becomes visible (package reveal). Long values go on in the
-// column of values, never in that of names, so that no value can pretend to be
-// a member. What is no JSON is shown as it came.
+// Members keep the order of the input, numbers keep their digits, and deceptive text
+// becomes visible (package reveal). Long values continue in the column of values, never
+// in that of names, so that no value can pretend to be a member. Text that is not JSON
+// is shown unchanged.
 package argtree
 
 import (
@@ -28,8 +28,8 @@ import (
 	"github.com/askance-dev/askance/internal/reveal"
 )
 
-// Render lays a JSON text out in lines of at most width characters. name, if it
-// is not nil, paints names.
+// Render renders a JSON text in lines of at most width characters. name, if it is not
+// nil, paints names.
 func Render(json string, width int, name func(string) string) []string {
 	if name == nil {
 		name = func(s string) string { return s }
@@ -43,7 +43,7 @@ func Render(json string, width int, name func(string) string) []string {
 	return r.lines
 }
 
-// Raw lays text out as it came, cut into lines of at most width characters.
+// Raw renders text unchanged, cut into lines of at most width characters.
 func Raw(text string, width int) []string {
 	var out []string
 	for line := range strings.SplitSeq(reveal.Text(text), "\n") {
@@ -52,8 +52,8 @@ func Raw(text string, width int) []string {
 	return out
 }
 
-// Cut cuts a line into pieces of at most width columns of the terminal. It
-// cuts anywhere, not between words: every space stays where it is.
+// Cut cuts a line into pieces of at most width columns of the terminal. It cuts
+// anywhere, not only between words, and keeps every space.
 func Cut(line string, width int) []string {
 	if ansi.StringWidth(line) <= width {
 		return []string{line}

@@ -15,13 +15,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Exporting says what to write. What rules redact is in no export.
+// Exporting says what to write. No export contains what rules redact.
 type Exporting struct {
 	Filter   Filter
 	CSV      bool // for people; JSON Lines otherwise
 	Progress func(seq uint64)
 
-	read proof.Expander // has seen every record of the source
+	read proof.Expander // reads every record of the source
 }
 
 // line is one line of an export. Each type has its own members and no others.
@@ -38,7 +38,7 @@ type line struct {
 	Checkpoints uint64           `json:"checkpoints,omitzero"`
 }
 
-// Export writes a source to w and says how many records it wrote.
+// Export writes a source to w and returns how many records it wrote.
 func Export(w io.Writer, s *Source, e Exporting) (uint64, error) {
 	buffered := bufio.NewWriterSize(w, 1<<16)
 	e.read.Load = s.load
@@ -54,7 +54,7 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 		return e.table(w, s)
 	}
 	head := line{Type: "export", V: 1, Space: s.Space, First: s.First, Last: s.Last}
-	if !e.Filter.isEmpty() { // where a selection begins and ends, nothing proves
+	if !e.Filter.isEmpty() { // nothing proves where a selection begins and ends
 		head.Filter, head.First, head.Last = &e.Filter, 0, 0
 	}
 	end := line{Type: "end"}
@@ -79,7 +79,7 @@ func (e *Exporting) write(w *bufio.Writer, s *Source) (uint64, error) {
 		if ok {
 			end.Records++
 			copied := r.Record
-			if _, err := reader.Expand(&copied); err != nil && row.isDecoded() { // writes what a reader of the file lacks
+			if _, err := reader.Expand(&copied); err != nil && row.isDecoded() { // writes the bases that a reader of the file lacks
 				return 0, err
 			}
 			err = put(w, &line{Type: "record", Record: &r.Record, EventRecord: &row})
@@ -156,7 +156,7 @@ type stored struct {
 	checkpoint bool
 }
 
-// lastOf is the last sequence that a checkpoint covers; 0 for what is none.
+// lastOf returns the last sequence that a checkpoint covers; 0 if c is not a checkpoint.
 func lastOf(c *proof.Record) uint64 {
 	s, err := proof.DecodeSealed(c.Body())
 	if err != nil {
@@ -165,7 +165,7 @@ func lastOf(c *proof.Record) uint64 {
 	return s.Checkpoint.To
 }
 
-// mergeRecords gives each checkpoint behind the records that it covers.
+// mergeRecords yields each checkpoint after the records that it covers.
 func mergeRecords(s *Source) iter.Seq2[stored, error] {
 	return func(yield func(stored, error) bool) {
 		next, stop := iter.Pull2(s.Checkpoints(0))
@@ -196,8 +196,8 @@ func mergeRecords(s *Source) iter.Seq2[stored, error] {
 	}
 }
 
-// Filter selects records. What is empty selects all. Events have a session, a
-// reply and a time only: any other condition leaves them out.
+// Filter selects records. An empty condition selects all. Events have only a session,
+// a reply and a time: any other condition excludes them.
 type Filter struct {
 	Session  string    `json:"session_id,omitzero"`
 	Reply    string    `json:"reply_id,omitzero"`

@@ -17,8 +17,8 @@ import (
 
 const maxLine = 3 * maxBody / 2
 
-// OpenFile looks at an export in JSON Lines. The file is read when the source
-// is, line by line.
+// OpenFile opens an export in JSON Lines as a source, which reads the file line by
+// line.
 func OpenFile(path string) (*Source, error) {
 	f, _, err := plainfile.Open(path)
 	if err != nil {
@@ -41,8 +41,8 @@ func OpenFile(path string) (*Source, error) {
 
 var errEnd = errors.New("the file ended")
 
-// lines gives the records of a type. The records check every line; what is wrong with
-// the end of the file is kept for Verify.
+// lines yields the records of a type. Reading records checks every line, and keeps what
+// is wrong with the end of the file for Verify.
 func (s *Source) lines(path, kind string) iter.Seq2[proof.Record, error] {
 	return func(yield func(proof.Record, error) bool) {
 		f, _, err := plainfile.Open(path)
@@ -106,7 +106,7 @@ func copyBase(bases map[uint64]*proof.Record, seq uint64) *proof.Record {
 	return &copied
 }
 
-// orCut says that a file which ends without its last line was cut short.
+// orCut returns the error of a file that ends without its last line.
 func orCut(err error) error {
 	if errors.Is(err, errEnd) {
 		return &message.Error{Code: message.CodeInvalid, Op: "read export", What: "the file is cut short", Hint: "export it again"}
@@ -118,10 +118,10 @@ func badLine(n int, what string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("read line %d of an export", n), What: what}
 }
 
-// checkEnd makes sure that nothing is behind the last line.
+// checkEnd makes sure that nothing follows the last line.
 func checkEnd(in *bufio.Reader, n int) error {
 	if _, err := in.ReadByte(); !errors.Is(err, io.EOF) {
-		return badLine(n+1, "something stands behind the end of the export")
+		return badLine(n+1, "something follows the end of the export")
 	}
 	return nil
 }
@@ -134,15 +134,15 @@ func (l *line) head() error {
 	case bus.CheckSpace(l.Space) != nil:
 		return badLine(1, "it names no space")
 	case l.Filter != nil && (l.Filter.isEmpty() || l.First != 0 || l.Last != 0):
-		return badLine(1, "it is the head of a selection, and says nothing about what was selected, or too much")
+		return badLine(1, "it is the head of a selection with a missing or wrong filter or range")
 	case *l != line{Type: l.Type, V: l.V, Space: l.Space, First: l.First, Last: l.Last, Filter: l.Filter}:
-		return badLine(1, "it has members that the head has not")
+		return badLine(1, "it has members that a head does not have")
 	}
 	return nil
 }
 
-// check makes sure that a line is one of ours. A record about which it does not
-// say in short what the record says is marked as changed.
+// check makes sure that a line has the right form. A record whose summary does not match
+// it is marked as changed.
 func (s *Source) check(l *line, n int, read *proof.Expander) error {
 	own := line{Type: l.Type, Record: l.Record}
 	switch l.Type {
@@ -161,7 +161,7 @@ func (s *Source) check(l *line, n int, read *proof.Expander) error {
 	}
 	switch {
 	case *l != own:
-		return badLine(n, "it has members that a line of its type has not")
+		return badLine(n, "it has members that a line of its type does not have")
 	case l.Type == "end":
 		return nil
 	case l.Record == nil:
@@ -175,7 +175,7 @@ func (s *Source) check(l *line, n int, read *proof.Expander) error {
 	return s.record(l, n, read)
 }
 
-// record compares a record with what the export says of it.
+// record compares a record with its summary and with the head of the export.
 func (s *Source) record(l *line, n int, read *proof.Expander) error {
 	r := l.Record
 	r.Entity = bus.EntityIn(r.Subject)
@@ -184,7 +184,7 @@ func (s *Source) record(l *line, n int, read *proof.Expander) error {
 		return err
 	}
 	if l.EventRecord == nil {
-		return badLine(n, "it does not say in short what the record says")
+		return badLine(n, "it has no summary of the record")
 	}
 	want, err := strictjson.Marshal(&row)
 	if err != nil {
@@ -193,20 +193,20 @@ func (s *Source) record(l *line, n int, read *proof.Expander) error {
 	have, err := strictjson.Marshal(l.EventRecord)
 	switch {
 	case err != nil || !bytes.Equal(want, have):
-		r.Invalid, r.Altered = "what the export says of it in short is not what it says", true
+		r.Invalid, r.Altered = "its summary in the export does not match it", true
 	case s.filter == nil && (r.Seq < s.First || r.Seq > s.Last):
-		r.Invalid, r.Altered = "the head of the export does not count it in", true
+		r.Invalid, r.Altered = "it is outside the range in the head of the export", true
 	case s.filter != nil && !s.filter.match(&row):
-		r.Invalid, r.Altered = "it is not among what the head of the export says was selected", true
+		r.Invalid, r.Altered = "it does not match the filter in the head of the export", true
 	}
 	return nil
 }
 
-// checkBare makes sure that of a checkpoint there is nothing but what it signs.
+// checkBare makes sure that a checkpoint has nothing except what it signs.
 func checkBare(r *proof.Record, n int) error {
 	if r.Text != "" && r.Binary != nil || r.Header != nil || r.Redacted != nil ||
 		r.Seq != 0 || !r.Time.IsZero() || r.Subject != "" || !r.BodyHash.IsZero() || r.Invalid != "" || r.Altered {
-		return badLine(n, "it has members that a checkpoint has not")
+		return badLine(n, "it has members that a checkpoint does not have")
 	}
 	return nil
 }
@@ -226,7 +226,7 @@ func readLine(in *bufio.Reader, n int) (*line, error) {
 	return &l, nil
 }
 
-// readBytes reads a line of at most maxLine bytes; nil: it is longer.
+// readBytes reads a line of at most maxLine bytes; nil if it is longer.
 func readBytes(in *bufio.Reader) ([]byte, error) {
 	var out []byte
 	for {

@@ -13,10 +13,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxBody bounds what is decoded of a record.
+// maxBody bounds the decoded body of a record.
 const maxBody = 64 << 20
 
-// Row says in short what a record says: a line of CSV.
+// Row is the summary of a record: a line of CSV.
 type Row struct {
 	Seq          uint64    `json:"seq"`
 	StoredAt     time.Time `json:"stored_at,omitzero"` // by the server
@@ -48,8 +48,8 @@ type Row struct {
 	approvers []string
 }
 
-// RowOf reads a record. in has what it builds on: it has seen the records before. An error
-// means that what it builds on could not be read.
+// RowOf reads a record. in has read the records before it, on which it builds. An error
+// means that those could not be read.
 func RowOf(r *proof.Record, in *proof.Expander) (Row, error) {
 	row := Row{Seq: r.Seq, StoredAt: r.Time, Kind: "unreadable", Leaf: r.Leaf().String(), Redacted: r.Redacted, Invalid: r.Invalid}
 	s, err := bus.ParseSubject(r.Subject)
@@ -84,7 +84,7 @@ func RowOf(r *proof.Record, in *proof.Expander) (Row, error) {
 	return row, nil
 }
 
-// isDecoded reports whether the row says what an event record says.
+// isDecoded reports whether the row has the content of an event record.
 func (row *Row) isDecoded() bool { return row.Kind != "event" && row.Kind != "unreadable" }
 
 func (row *Row) call(c *toolcall.Call) {
@@ -103,7 +103,7 @@ func (row *Row) call(c *toolcall.Call) {
 	row.ResultDigest = c.ResultDigest
 }
 
-// idOf is a name as it was given, or its hash.
+// idOf returns a name, or its hash if the subject has only that.
 func idOf(t bus.Token) string {
 	if id, ok := t.ID(); ok {
 		return id

@@ -1,9 +1,9 @@
 // Package audit reads journals for auditors: a live one, one in a folder, or one
 // that was exported to a file; and it writes exports.
 //
-// A [Source] gives stored records and checkpoints in their order. [Source.Verify]
-// compares the two for any source. [Export] writes a source as
-// JSON Lines, which are a source again ([OpenFile]), or as CSV for people:
+// A [Source] yields stored records and checkpoints in order. [Source.Verify] compares
+// the two for any source. [Export] writes a source as JSON Lines, which can be a source
+// again ([OpenFile]), or as CSV for people:
 //
 //	{"type":"export","v":1,"space":"default","first_seq":1,"last_seq":42}
 //	{"type":"base","record":{…}}
@@ -11,11 +11,11 @@
 //	{"type":"checkpoint","record":{…}}
 //	{"type":"end","records":42,"checkpoints":1}
 //
-// A record's body is its exact text; event record repeats in short what it says, for
-// those who read the file with other tools. A base is a record on which the next one
-// builds and that the file does not have nearby. A selection ([Filter]) leaves
-// records out and keeps all checkpoints: each record can still be proved, only
-// not that none is missing. Memory is constant for any size.
+// A record's body is its exact text; event_record is a summary for people who read the
+// file with other tools. A base is a record on which the next one builds and that the
+// file does not have nearby. A selection ([Filter]) omits records and keeps all
+// checkpoints: each record can still be proved, but not that none is missing. Memory
+// use is constant.
 package audit
 
 import (
@@ -29,31 +29,31 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Source is a journal to look at. Records and Checkpoints may be called again
-// and start again. They yield what follows a sequence; that of a file begins with 0.
+// Source is a journal to read. Records and Checkpoints can be called several times.
+// They yield what follows a sequence; for a file they always start at the beginning.
 type Source struct {
 	Space       toolcall.SpaceID
-	First, Last uint64 // as the store says; see proof.Options
+	First, Last uint64 // as the store reports; see proof.Options
 	Partial     bool   // a selection
 	Records     func(after uint64) iter.Seq2[proof.Record, error]
 	Checkpoints func(after uint64) iter.Seq2[proof.Record, error]
 
-	// Flaws are what the journal lacks by an anchor that the auditor can read.
+	// Flaws are what the journal lacks according to an anchor that the auditor can read.
 	Flaws []bus.Flaw
-	// Verified remembers verifications; nil: nothing does.
+	// Verified records verifications; nil: they are not recorded.
 	Verified *bus.Verified
 
-	// load reads one record again; nil without an error: there is none, or it is not near
-	// the last record of the file.
+	// load reads one record again. It returns nil without an error if there is none, or if it
+	// is not near the last record of the file.
 	load   func(seq uint64) (*proof.Record, error)
 	bases  map[uint64]*proof.Record // of a file: since its last record
 	filter *Filter                  // of a selection in a file
 	damage string                   // what is wrong with the end of a file, once it was read
 }
 
-// Open looks at a journal through an engine, or in a folder. What is stored
-// after Open is not seen: the checkpoints are counted before the records, so
-// that what they cover is there.
+// Open opens a journal through an engine, or in a folder. It does not see what is
+// stored after Open. It counts the checkpoints before the records, so that the records
+// that they cover exist.
 func Open(ctx context.Context, a bus.Auditing, space toolcall.SpaceID) (*Source, error) {
 	signed, err := a.Records(ctx, bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints, Limit: 1})
 	if err != nil {
@@ -82,8 +82,8 @@ func loadRecord(ctx context.Context, a bus.Auditing, seq uint64) (*proof.Record,
 	return &rep.Records[0], nil
 }
 
-// Continue lets Verify begin where the last verification ended. An error says why it
-// reads everything, although one was remembered.
+// Continue makes Verify begin where the last verification ended. An error says why Verify
+// reads everything, although an earlier verification is recorded.
 func (s *Source) Continue(ctx context.Context, o *proof.Options) error {
 	if s.Verified == nil {
 		return nil
@@ -97,8 +97,8 @@ func (s *Source) Continue(ctx context.Context, o *proof.Options) error {
 	return err
 }
 
-// Remember lets later verifications begin where this one ended, or forgets all if it has
-// findings.
+// Remember makes later verifications begin where this one ended, or forgets earlier ones if
+// it has findings.
 func (s *Source) Remember(ctx context.Context, r *proof.Report, o proof.Options) error {
 	if s.Verified == nil {
 		return nil
@@ -106,8 +106,8 @@ func (s *Source) Remember(ctx context.Context, r *proof.Report, o proof.Options)
 	return s.Verified.Save(ctx, r, o, time.Now().UTC().Round(0))
 }
 
-// Verify holds the records against the checkpoints. o needs the keys; what the
-// source knows itself is filled in.
+// Verify compares the records with the checkpoints. o needs the keys; Verify fills in
+// what the source has.
 func (s *Source) Verify(o proof.Options) (*proof.Report, error) {
 	o.Space, o.First, o.Last, o.Partial, o.Name = s.Space, s.First, s.Last, s.Partial, bus.NameOf
 	var after, place, lossesAfter, archivesAfter uint64
@@ -138,8 +138,8 @@ func (s *Source) Verify(o proof.Options) (*proof.Report, error) {
 	return r, err
 }
 
-// addFlaws reports what only the anchor knows: records that were lost before a
-// checkpoint signed them, and checkpoints that are gone.
+// addFlaws reports what only the anchor can show: records that were lost before a
+// checkpoint signed them, and lost checkpoints.
 func (s *Source) addFlaws(r *proof.Report) {
 	for _, f := range s.Flaws {
 		kind := proof.RolledBack
@@ -148,10 +148,10 @@ func (s *Source) addFlaws(r *proof.Report) {
 		case bus.FlawProof, bus.FlawBadAnchor:
 			kind = proof.LostCheckpoint
 		default:
-			continue // the records themselves tell
+			continue // the records themselves show it
 		}
 		r.OK = false
 		r.Found++
-		r.Findings = append(r.Findings, proof.Finding{Kind: kind, Seq: f.From, Through: f.Through, What: f.What + ", by the anchor file"})
+		r.Findings = append(r.Findings, proof.Finding{Kind: kind, Seq: f.From, Through: f.Through, What: f.What + ", according to the anchor file"})
 	}
 }

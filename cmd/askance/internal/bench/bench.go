@@ -1,14 +1,14 @@
-// Package bench measures what an engine costs over the bare journal: the
-// allowed local path and the whole path of ask, approval, remote run and
-// result, against compare-and-swap publishes of the same NATS server on the
-// same connection, in the same run.
+// Package bench measures what an engine costs over the bare journal: it compares
+// the allowed local path, and the whole path of request, approval, remote run and
+// result, with compare-and-swap publishes to the same NATS server on the same
+// connection, in the same run.
 //
-// Durability, concurrency and the size of the bare records are part of every
-// report: a figure without them says nothing. Records, bytes and messages are
-// counted in the server, not assumed. The bare publishes run before and after
-// the calls, and the faster of the two runs counts, so that a noisy neighbour
-// makes the engine look worse, never better. On a noisy machine the figures per
-// call are what to compare, not the rates.
+// Every report has the durability, the concurrency and the size of the bare
+// records: figures mean nothing without them. Records, bytes and messages are
+// counted in the server, not assumed. The bare publishes run before and after the
+// calls, and the faster run counts, so that a noisy neighbour makes the engine look
+// worse, never better. On a noisy machine, compare the figures per call, not the
+// rates.
 package bench
 
 import (
@@ -36,7 +36,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// space keeps a bench away from everything else.
+// space keeps a bench separate from everything else.
 const space = toolcall.SpaceID("bench")
 
 // bench is a running engine with a worker, under load.
@@ -50,7 +50,7 @@ type bench struct {
 	raw      *rawJournal
 	serial   atomic.Uint64 // numbers calls
 
-	closers []func() error // last first
+	closers []func() error // called in reverse order
 }
 
 // Run measures. It leaves the journal in Config.Dir.
@@ -129,12 +129,12 @@ func (b *bench) replicas() int {
 	return 1
 }
 
-// echo is the tool: it does nothing, so that only the engine is measured.
+// echo is the tool. It does nothing, so only the engine is measured.
 func echo(_ context.Context, t executor.Task) (executor.Output, error) {
 	return executor.Text(string(t.Input)), nil
 }
 
-// startWorker runs the remote tool behind a connection of its own.
+// startWorker runs the remote tool over its own connection.
 func (b *bench) startWorker(ctx context.Context) error {
 	const name = "bench-worker"
 	nc, err := b.node.Connect(ctx, name)
@@ -152,7 +152,7 @@ func (b *bench) startWorker(ctx context.Context) error {
 		return err
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = w.Run(context.WithoutCancel(ctx)) }) // Close has the error, too
+	wg.Go(func() { _ = w.Run(context.WithoutCancel(ctx)) }) // Close also returns the error
 	b.closers = append(b.closers, func() error { err := w.Close(); wg.Wait(); return err })
 	return nil
 }
@@ -232,7 +232,7 @@ func (b *bench) load(ctx context.Context, w workload) (Outcome, error) {
 	}
 	o.Calls, o.Seconds, o.Records = times.count(), took.Seconds(), after.records-before.records
 	if o.Calls == 0 {
-		return o, errors.New("not one call ended in the given time")
+		return o, errors.New("no call ended in the given time")
 	}
 	o.CallsPerSecond = float64(o.Calls) / o.Seconds
 	o.P50, o.P99 = times.percentile(50), times.percentile(99)
@@ -244,7 +244,7 @@ func (b *bench) load(ctx context.Context, w workload) (Outcome, error) {
 	return o, nil
 }
 
-// profile takes a profile until stop is called, if one is wanted.
+// profile takes a profile until stop is called, if the configuration asks for one.
 func (b *bench) profile(o *Outcome) (stop func() error, err error) {
 	if !b.cfg.Profile {
 		return func() error { return nil }, nil
@@ -259,8 +259,8 @@ func (b *bench) profile(o *Outcome) (stop func() error, err error) {
 	}, nil
 }
 
-// warm makes one call per caller, so that sessions are bound and queues are
-// there when the clock starts.
+// warm makes one call per caller, so that sessions are bound and queues exist when
+// the clock starts.
 func (b *bench) warm(ctx context.Context, w workload, callers int) error {
 	return each(ctx, callers, func(ctx context.Context, i int) error { return w.call(ctx, b, b.key(i)) })
 }
@@ -293,15 +293,15 @@ func (b *bench) callers(ctx context.Context, w workload, callers int, began time
 	return times, err
 }
 
-// key names the next call of a caller: each has a session of its own, and each
-// call a reply of its own.
+// key names the next call of a caller: each caller has its own session, and each call
+// its own reply.
 func (b *bench) key(caller int) toolcall.Key {
 	n := strconv.FormatUint(b.serial.Add(1), 10)
 	return toolcall.Key{Session: message.SessionID("s" + strconv.Itoa(caller)), Reply: message.ReplyID("r" + n), Call: "c"}
 }
 
-// each runs f for 0 to n-1 at once and gives the first error; the context that
-// f gets ends with it.
+// each runs f for 0 to n-1 concurrently and returns the first error, which also ends
+// the context of the others.
 func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -336,7 +336,7 @@ func (l *latencies) count() int {
 	return len(l.all)
 }
 
-// percentile gives the duration, in microseconds, that p of 100 do not exceed.
+// percentile returns the duration, in microseconds, that p of 100 do not exceed.
 func (l *latencies) percentile(p int) float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()

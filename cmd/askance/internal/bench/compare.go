@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Comparison sets a report next to an earlier one. It judges nothing: rates and
-// times also change with the load of the machine.
+// Comparison compares a report with an earlier one. It draws no conclusion, because
+// rates and times also change with the load of the machine.
 type Comparison struct {
-	Notes   []string `json:"notes"` // what makes the two differ besides the code
+	Notes   []string `json:"notes"` // differences other than the code
 	Figures []Change `json:"figures"`
 }
 
@@ -45,8 +45,8 @@ var figures = []figure{
 	{"messages out", func(o Outcome) float64 { return o.PerCall.MessagesOut }},
 }
 
-// Compare sets r next to an earlier report. Workloads that only one of them has
-// are left out, with a note.
+// Compare compares r with an earlier report. Workloads that only r has are left out,
+// with a note.
 func (r *Report) Compare(old *Report) *Comparison {
 	c := &Comparison{Notes: []string{}, Figures: []Change{}}
 	c.note("durability", old.Durability, r.Durability)

@@ -9,16 +9,16 @@ import (
 	"github.com/askance-dev/askance/bus"
 )
 
-// Cost is what one call uses of the machine. When other processes share the
-// machine it changes less than a rate. It includes the callers, the worker,
-// the embedded server, and the checkpoints that sign the records of the calls.
+// Cost has the resources that one call uses. If other processes share the machine,
+// they change less than a rate. They include the callers, the worker, the embedded
+// server, and the checkpoints that sign the records of the calls.
 type Cost struct {
-	CPU            float64 `json:"cpu_us"` // processor time, user and system; 0: this system does not tell
+	CPU            float64 `json:"cpu_us"` // processor time, user and system; 0: unknown on this system
 	SystemCPU      float64 `json:"system_cpu_us"`
 	Allocations    float64 `json:"allocations"`
 	AllocatedBytes float64 `json:"allocated_bytes"`
 	JournalBytes   float64 `json:"journal_bytes"`
-	StoredBytes    float64 `json:"stored_bytes"` // of all streams, so with checkpoints and open tasks
+	StoredBytes    float64 `json:"stored_bytes"` // in all streams, including checkpoints and open tasks
 	MessagesIn     float64 `json:"messages_in"`  // to NATS servers: from clients, and from each other
 	MessagesOut    float64 `json:"messages_out"` // from NATS servers
 }
@@ -32,8 +32,8 @@ type reading struct {
 	messagesIn, messagesOut int64
 }
 
-// read signs what is not signed yet, so that each workload pays for its own
-// checkpoints, and reads every meter.
+// read reads every meter. It signs new records first, so that each workload pays for
+// its own checkpoints.
 func (b *bench) read(ctx context.Context) (reading, error) {
 	if _, err := b.node.Ledger().Checkpoint(ctx); err != nil {
 		return reading{}, fmt.Errorf("sign the journal: %w", err)
@@ -68,7 +68,7 @@ func readProcess() reading {
 	return r
 }
 
-// costSince divides what was used since before by the number of calls.
+// costSince divides what was used since the reading before by the number of calls.
 func (r reading) costSince(before reading, calls int) Cost {
 	per := func(used float64) float64 { return used / float64(calls) }
 	micros := func(d time.Duration) float64 { return per(float64(d.Nanoseconds()) / 1e3) }

@@ -4,5 +4,5 @@ package bench
 
 import "time"
 
-// processTime is unknown on this system.
+// processTime returns 0: it is unknown on this system.
 func processTime() (user, system time.Duration) { return 0, 0 }

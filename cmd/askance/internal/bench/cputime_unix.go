@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processTime is the processor time of this process; 0 if it cannot be read.
+// processTime returns the processor time of this process; 0 if it cannot be read.
 func processTime() (user, system time.Duration) {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

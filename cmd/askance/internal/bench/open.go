@@ -13,12 +13,12 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Open is what open requests for approval keep in memory: in the engine and in
-// the embedded server, which share the process.
+// Open has the memory use of open requests for approval, in the engine and in the
+// embedded server, which share the process.
 type Open struct {
 	Requests int `json:"requests"`
-	// HeapBytes and ResidentBytes are bytes per request; ResidentBytes is 0 where
-	// the system does not tell.
+	// HeapBytes and ResidentBytes are bytes per request; ResidentBytes is 0 if it is
+	// unknown on this system.
 	HeapBytes     float64 `json:"heap_bytes"`
 	ResidentBytes float64 `json:"resident_bytes"`
 }
@@ -63,8 +63,8 @@ func (b *bench) leaveOpen(ctx context.Context) (*Open, error) {
 	return o, nil
 }
 
-// readMemory collects garbage, returns it to the system, and gives the bytes of
-// live objects and of the resident set; the latter is 0 if it is not known.
+// readMemory collects garbage, and returns the bytes of live objects and of the resident
+// set; the latter is 0 if it is unknown.
 func readMemory() (heap, resident float64) {
 	debug.FreeOSMemory()
 	live := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}

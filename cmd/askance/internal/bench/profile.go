@@ -14,7 +14,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// StageCost is the part of a call's processor time that a stage takes.
+// StageCost is the share of a stage in a call's processor time.
 type StageCost struct {
 	Name  string  `json:"name"`
 	What  string  `json:"what"`
@@ -38,7 +38,7 @@ func startProfile() (*profiler, error) {
 func (p *profiler) stop(file string) ([]StageCost, error) {
 	pprof.StopCPUProfile()
 	if err := os.WriteFile(file, p.data.Bytes(), 0o600); err != nil {
-		return nil, fmt.Errorf("keep the profile: %w", err)
+		return nil, fmt.Errorf("write the profile: %w", err)
 	}
 	read, err := profile.Parse(&p.data)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *profiler) stop(file string) ([]StageCost, error) {
 	return attribute(read)
 }
 
-// attribute gives each sample to one stage.
+// attribute assigns each sample to one stage.
 func attribute(p *profile.Profile) ([]StageCost, error) {
 	var total int64
 	taken := map[string]int64{}
@@ -60,14 +60,14 @@ func attribute(p *profile.Profile) ([]StageCost, error) {
 		return nil, errors.New("the profile has no samples: measure for longer")
 	}
 	var out []StageCost
-	for _, s := range append(slices.Clone(stages), stage{name: otherStage, what: "what no stage names"}) {
+	for _, s := range append(slices.Clone(stages), stage{name: otherStage, what: "everything else"}) {
 		out = append(out, StageCost{Name: s.name, What: s.what, Share: float64(taken[s.name]) / float64(total)})
 	}
 	slices.SortStableFunc(out, func(a, b StageCost) int { return cmp.Compare(b.Share, a.Share) })
 	return out, nil
 }
 
-// functionsOf names the functions of a sample, the innermost first.
+// functionsOf returns the functions of a sample, the innermost first.
 func functionsOf(s *profile.Sample) []string {
 	var out []string
 	for _, l := range s.Location {

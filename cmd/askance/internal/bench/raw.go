@@ -15,10 +15,10 @@ import (
 const (
 	rawStream = "ASKANCE_BENCH_RAW"
 	rawPrefix = "askance-bench.raw."
-	// pipeline is how many bare publishes are under way at once.
+	// pipeline is how many bare publishes are in flight.
 	pipeline = 1024
-	// stall is how long a publish waits for a place in the pipeline: a slow disk
-	// is no error.
+	// stall is how long a publish waits for a place in the pipeline: a slow disk is not
+	// an error.
 	stall = 30 * time.Second
 )
 
@@ -46,13 +46,13 @@ func newRaw(ctx context.Context, nc *nats.Conn, size, replicas int) (*rawJournal
 		Discard: jetstream.DiscardNew, AllowDirect: true, AllowAtomicPublish: true,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the stream for bare records: %w", err)
+		return nil, fmt.Errorf("create the stream for bare records: %w", err)
 	}
 	return r, nil
 }
 
-// isInPipeline reports whether a cluster has not yet counted the record before: its
-// leader acknowledges a record a moment before that.
+// isInPipeline reports whether a cluster has not yet counted the previous record: its
+// leader acknowledges a record a moment before it counts the record.
 func isInPipeline(err error) bool {
 	var api *jetstream.APIError
 	return errors.As(err, &api) && api.ErrorCode == 10164
@@ -60,8 +60,8 @@ func isInPipeline(err error) bool {
 
 func (r *rawJournal) subject() string { return rawPrefix + strconv.FormatUint(r.next.Add(1), 10) }
 
-// pipelined publishes for d with many under way and returns publishes/s and
-// their number.
+// pipelined publishes for d with many in flight and returns publishes/s and their
+// number.
 func (r *rawJournal) pipelined(ctx context.Context, d time.Duration, progress func(float64)) (rate float64, n int, err error) {
 	began := time.Now()
 	for time.Since(began) < d && ctx.Err() == nil {
@@ -85,8 +85,8 @@ func (r *rawJournal) pipelined(ctx context.Context, d time.Duration, progress fu
 	return float64(n) / took.Seconds(), n, nil
 }
 
-// sequential publishes to one subject for d, each against the sequence of the
-// one before, and returns publishes/s and the times of each.
+// sequential publishes to one subject for d, each with the sequence of the previous
+// one as expected, and returns publishes/s and the times of each.
 func (r *rawJournal) sequential(ctx context.Context, d time.Duration, progress func(float64)) (float64, *latencies, error) {
 	began := time.Now()
 	subject := r.subject()
@@ -108,7 +108,7 @@ func (r *rawJournal) sequential(ctx context.Context, d time.Duration, progress f
 		}
 	}
 	if times.count() == 0 {
-		return 0, nil, errors.New("bare publish: not one in the given time")
+		return 0, nil, errors.New("bare publish: none in the given time")
 	}
 	return float64(times.count()) / time.Since(began).Seconds(), times, nil
 }
@@ -133,7 +133,7 @@ func (r *rawJournal) measure(ctx context.Context, best *Raw, d time.Duration, pr
 	return nil
 }
 
-// least is the smaller of two figures; the first may not be known yet.
+// least returns the smaller of two figures; the first is 0 if it is not known yet.
 func least(known, next float64) float64 {
 	if known == 0 {
 		return next

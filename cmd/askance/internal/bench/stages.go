@@ -13,11 +13,11 @@ const (
 // stage is a part of the work on a call, recognized by functions on the stack.
 type stage struct {
 	name, what string
-	anywhere   []string // begin a function of the stage, wherever it stands on the stack
-	innermost  []string // begin a function of the stage, unless a call within it has a stage
+	anywhere   []string // prefixes of functions of the stage, anywhere on the stack
+	innermost  []string // prefixes of functions of the stage, unless an inner function has a stage
 }
 
-// The order decides where two stages name the same function.
+// The order decides if two stages name the same function.
 var stages = []stage{
 	{name: "collect", what: "garbage collection", anywhere: []string{
 		"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcStart", "runtime.bgsweep", "runtime.bgscavenge", "runtime._GC",
@@ -28,7 +28,7 @@ var stages = []stage{
 	}},
 	{name: "server", what: "the NATS server: routing, streams, files", anywhere: []string{"github.com/nats-io/nats-server/"}},
 	{name: "prove", what: "checkpoints that sign the journal", anywhere: []string{"bus.(*Ledger)"}},
-	{name: "sign", what: "Ed25519 signatures, of grants above all", innermost: []string{"crypto/ed25519.Sign", "crypto/ed25519.sign", "crypto/ed25519.PrivateKey"}},
+	{name: "sign", what: "Ed25519 signatures, mostly of grants", innermost: []string{"crypto/ed25519.Sign", "crypto/ed25519.sign", "crypto/ed25519.PrivateKey"}},
 	{name: "verify", what: "checks of signatures", innermost: []string{"crypto/ed25519.Verify"}},
 	{name: "hash", what: "SHA-256 and HMAC", innermost: []string{"crypto/sha256.", "crypto/hmac.", "crypto/internal/fips140/sha256.", "crypto/internal/fips140/hmac."}},
 	{name: "encode", what: "values to JSON", innermost: []string{
@@ -55,7 +55,7 @@ var stages = []stage{
 	{name: "client", what: "connections to the NATS server", innermost: []string{"github.com/nats-io/"}},
 }
 
-// stageOf is the stage of a stack, whose innermost function comes first.
+// stageOf returns the stage of a stack, whose innermost function comes first.
 func stageOf(functions []string) string {
 	has := func(prefixes []string, f string) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(f, p) })

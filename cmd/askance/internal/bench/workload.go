@@ -13,7 +13,7 @@ import (
 
 type workload struct {
 	name, what  string
-	concurrency int // 0: the configured
+	concurrency int // 0: that of the configuration
 	call        func(ctx context.Context, b *bench, key toolcall.Key) error
 }
 
@@ -23,7 +23,7 @@ var workloads = []workload{
 	{"full", "asked, approved, run by a worker over NATS, result stored", 0, runFull},
 }
 
-// Workloads are the names of all workloads.
+// Workloads returns the names of all workloads.
 func Workloads() []string {
 	var out []string
 	for _, w := range workloads {
@@ -46,7 +46,7 @@ const (
 	remoteTool = "bench_remote"
 )
 
-// rules allow the one and ask about the other.
+// rules allows one tool and asks about the other.
 const rules = `
 version: 1
 name: bench

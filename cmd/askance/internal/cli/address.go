@@ -21,7 +21,7 @@ const addressHelp = `Name a call by its id:
   askance approve call_42
 
 Models choose call ids, so ids can repeat. If several open calls have the same id,
-name session and reply as well, in one word or with flags:
+also name the session and the reply, in one argument or with flags:
 
   askance approve ticket-7/reply-1/call_42
   askance approve call_42 --session ticket-7 --reply reply-1
@@ -34,15 +34,15 @@ askance never guesses: if several calls match, it lists them and does nothing. A
 id wins over the beginning of another one, and an open call over a finished one.
 askance list --all shows finished calls.
 
-With --yes you see no call before it is decided, so only a whole id counts, and only if
-it can mean no other call: no open id begins with it, and no recent call of another
-session or reply has it. With --session and --reply, a whole id always names one call.
+With --yes you do not see the call before it is decided, so the id must be complete and
+unambiguous: no other open id begins with it, and no recent call of another session or
+reply has it. With --session and --reply, a complete id always names one call.
 `
 
 type address struct {
 	arg            string
 	session, reply string
-	whole          bool // only a name that can mean no other call: it needs no confirmation
+	whole          bool // only a complete, unambiguous id is accepted, because no one confirms the call
 }
 
 func (ad *address) flags(c *cobra.Command) {
@@ -53,14 +53,14 @@ func (ad *address) flags(c *cobra.Command) {
 // AmbiguousError says that several calls have the given address.
 type AmbiguousError struct {
 	Address    string
-	Prefix     bool // their ids begin with it
-	Unseen     bool // it must be whole, because no one confirms the call
+	Prefix     bool // their ids begin with Address
+	Unseen     bool // Address must be complete, because no one confirms the call
 	Candidates []*toolcall.Call
 }
 
 const maxCandidates = 10
 
-// Error lists the candidates in the form in which they can be given.
+// Error lists the candidates in a form that commands accept.
 func (e *AmbiguousError) Error() string {
 	var b strings.Builder
 	have := "have the id"
@@ -69,9 +69,9 @@ func (e *AmbiguousError) Error() string {
 	}
 	switch n := len(e.Candidates); {
 	case e.Unseen && n == 1:
-		fmt.Fprintf(&b, "%s is only the beginning of an id; without a confirmation, name the whole call", e.Address)
+		fmt.Fprintf(&b, "%s is only the beginning of an id; without a confirmation, give the complete id", e.Address)
 	case e.Unseen:
-		fmt.Fprintf(&b, "%s can mean %d calls; without a confirmation, pass --session and --reply, or name one of", e.Address, n)
+		fmt.Fprintf(&b, "%s could mean %d calls; without a confirmation, pass --session and --reply, or name one of", e.Address, n)
 	default:
 		fmt.Fprintf(&b, "%d calls %s %s; name one of", n, have, e.Address)
 	}
@@ -91,11 +91,11 @@ func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
 
-// minPrefix is the shortest beginning of an id that names a call.
+// minPrefix is the length of the shortest prefix of an id that can name a call.
 const minPrefix = 4
 
-// find gives the call with the id: an open one if there is one, else a finished one.
-// If no call has it, the id can be the beginning of another one.
+// find returns the call with the id: an open one if there is one, else a finished one.
+// If no call has this id, it can be the prefix of another one.
 func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, error) {
 	if ad.whole {
 		if call, err := ad.findWhole(ctx, c); call != nil || err != nil {
@@ -129,8 +129,8 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls"}
 }
 
-// findWhole gives the open call that the address names, unless the person can have meant
-// another one: agents choose the ids. Nil: no open call has the id.
+// findWhole returns the open call with exactly this id, or nil if there is none. It fails
+// if the person could have meant another call, because agents choose the ids.
 func (ad *address) findWhole(ctx context.Context, c engine.Client) (*toolcall.Call, error) {
 	var named, others []*toolcall.Call
 	for _, r := range ad.requests() {
@@ -140,13 +140,13 @@ func (ad *address) findWhole(ctx context.Context, c engine.Client) (*toolcall.Ca
 		}
 		named = append(named, calls...)
 		if r.Call != message.CallID(ad.arg) || len(calls) == 0 || ad.session != "" && ad.reply != "" {
-			continue // with session and reply it means no other call
+			continue // session and reply make it unambiguous
 		}
 		longer, err := listNamed(ctx, c, r, true)
 		if err != nil {
 			return nil, err
 		}
-		r.All, r.Sort = true, toolcall.SortChanged // those that an engine remembers
+		r.All, r.Sort = true, toolcall.SortChanged // with the finished calls that an engine remembers
 		recent, err := listNamed(ctx, c, r, false)
 		if err != nil {
 			return nil, err
@@ -167,7 +167,7 @@ func (ad *address) findWhole(ctx context.Context, c engine.Client) (*toolcall.Ca
 	return named[0], nil
 }
 
-// listNamed lists the calls of r whose id is that of r, or begins with it.
+// listNamed lists the calls of r whose id equals the id of r or, with prefix, begins with it.
 func listNamed(ctx context.Context, c engine.Client, r toolcall.ListRequest, prefix bool) ([]*toolcall.Call, error) {
 	if !prefix {
 		return engine.ListAll(ctx, c, r, 0)
@@ -180,13 +180,13 @@ func listNamed(ctx context.Context, c engine.Client, r toolcall.ListRequest, pre
 	return slices.DeleteFunc(calls, func(c *toolcall.Call) bool { return !strings.HasPrefix(string(c.Call), start) }), err
 }
 
-// requests are the ways to read the address: as session/reply/call, or as an id, which is
-// looked for in the whole space. Any part may have slashes in it, so all cuts are tried.
+// requests returns the ways to read the address: as session/reply/call, or as an id in the
+// whole space. Any part may contain slashes, so all splits are tried.
 func (ad *address) requests() []toolcall.ListRequest {
 	id := toolcall.ListRequest{Session: message.SessionID(ad.session), Reply: message.ReplyID(ad.reply), Call: message.CallID(ad.arg)}
 	var out []toolcall.ListRequest
 	parts := strings.Split(ad.arg, "/")
-	if ad.session != "" || ad.reply != "" || len(parts) > maxCandidates { // the last: no id of ours
+	if ad.session != "" || ad.reply != "" || len(parts) > maxCandidates { // too many slashes to try
 		return []toolcall.ListRequest{id}
 	}
 	for i := 1; i < len(parts)-1; i++ {
@@ -223,7 +223,7 @@ func completeCallFlags(env *environment, c *cobra.Command, flags ...string) {
 	}
 }
 
-// completions gives one word, and perhaps a description, of each call of a list. It
+// completions returns a word, and perhaps a description, for each call of a list. It
 // asks only a running server, because a completion must not open a data folder.
 func completions(env *environment, c *cobra.Command, r toolcall.ListRequest, word, about func(*toolcall.Call) string) []string {
 	var calls []*toolcall.Call
@@ -235,7 +235,7 @@ func completions(env *environment, c *cobra.Command, r toolcall.ListRequest, wor
 	for _, call := range calls {
 		text := word(call)
 		if text == "" || term.SafeLine(text) != text {
-			continue // a shell would show it as it is, and take a newline for the next word
+			continue // a shell would print it unescaped, and split it at a newline
 		}
 		if about != nil {
 			text += "\t" + term.SafeLine(about(call))
@@ -299,7 +299,7 @@ func completeSessions(env *environment) cobra.CompletionFunc {
 	}
 }
 
-// completeCalls completes the ids of open calls in some states; all, if none
+// completeCalls completes the ids of open calls in the given states, or of all if none
 // is given.
 func (env *environment) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -319,7 +319,7 @@ func (env *environment) completeCalls(states ...message.ToolCallState) cobra.Com
 	}
 }
 
-// withCall connects, finds the call that is meant, and hands both to f.
+// withCall connects, finds the call that ad names, and passes both to f.
 func (env *environment) withCall(ctx context.Context, role toolcall.Role, ad *address, f func(*link, *toolcall.Call) error) error {
 	l, err := env.connect(ctx, role)
 	if err != nil {

@@ -52,15 +52,15 @@ func (k *keyFiles) flag(c *cobra.Command) {
 	_ = c.MarkFlagFilename("key", "pub")
 }
 
-// load reads the keys, retired ones too, because the records are old. Without --key
-// it reads those of the data folder.
+// load reads the keys, including retired ones, because records can be old. Without --key
+// it reads the keys of the data folder.
 func (k keyFiles) load(dir node.Dir) (toolcall.KeySet, proof.Retired, error) {
 	if len(k) > 0 {
 		return keyfile.LoadPublicEver(k...)
 	}
 	keys, retired, err := keyfile.LoadPublicEver(dir.PublicKeys())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, usagef("the data folder has no engine.pub, so that no signature can be verified: name the engine's public key with --key")
+		return nil, nil, usagef("the data folder has no engine.pub, so no signature can be verified: pass the engine's public key with --key")
 	}
 	return keys, retired, err
 }
@@ -150,10 +150,10 @@ only the summaries, one line for each record, for spreadsheets: an apostrophe pr
 text that a spreadsheet could read as a formula.
 
 With a filter, each record can still be verified, but not that none is missing. A
-record must match all filters; of several --state or --cause it must match one.
+record must match all filters; of several --state or --cause, one is enough.
 Streamed events have only a session, a reply and a time.
 
-The memory use is constant. The output file appears when it is complete.`,
+Memory use is constant. The output file appears when it is complete.`,
 		Example: `  askance audit export --output journal.jsonl
   askance audit export --session ticket-7 --approver ann
   askance audit export --format csv --tool pay --cause approve --since 2026-03-01T00:00:00Z > approved.csv`,

@@ -28,8 +28,8 @@ authenticated, the grants, the attempts, and the digest of the result. Records w
 a signature are signed first. askance audit check verifies the file with only the
 engine's public key.
 
-A receipt has no text that rules redact. The engine signs what a redacted record
-shows, so the receipt proves that, too.`,
+A receipt does not contain text that rules redact. The engine signs what a redacted
+record shows, so the receipt proves that as well.`,
 		Example: `  askance audit receipt call_42 --output call_42.receipt
   askance audit receipt ticket-7/reply-1/call_42 > call_42.receipt`,
 		Args:              oneCall(&ad),

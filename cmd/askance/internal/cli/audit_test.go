@@ -99,7 +99,7 @@ func TestAuditVerify(t *testing.T) {
 		t.Errorf("with another anchor: %v", r.Findings)
 	}
 	ok(t, "audit", "verify", file, "--key", other, "--key", key)
-	fails(t, cli.ExitUsage, "name the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
+	fails(t, cli.ExitUsage, "pass the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "no such file", "audit", "verify", "nowhere.jsonl", "--key", key)
 	fails(t, cli.ExitUsage, "use NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
 }
@@ -113,13 +113,13 @@ func TestAuditVerifyContinues(t *testing.T) {
 		t.Errorf("the first: %+v", r)
 	}
 	again := run(t, "audit", "verify", "--data", s.data)
-	for _, want := range []string{"not read now", "--full reads all records again", "There is nothing to verify since then."} {
+	for _, want := range []string{"not read again", "--full reads all records again", "There is nothing new to verify."} {
 		if again.code != cli.ExitOK || !strings.Contains(again.out, want) {
 			t.Errorf("exit %d, want %q in\n%s%s", again.code, want, again.out, again.err)
 		}
 	}
 	whole := ok(t, "audit", "verify", "--full", "--data", s.data)
-	if strings.Contains(whole, "not read now") || !strings.Contains(whole, "Nothing was changed, removed, inserted or reordered.") {
+	if strings.Contains(whole, "not read again") || !strings.Contains(whole, "Nothing was changed, removed, inserted or reordered.") {
 		t.Errorf("--full printed\n%s", whole)
 	}
 	remembered := filepath.Join(s.data, "verified", "default")
@@ -128,7 +128,7 @@ func TestAuditVerifyContinues(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, remembered, strings.Replace(string(good), `"seq":`, `"seq":9`, 1))
-	if r := run(t, "audit", "verify", "--data", s.data); r.code != cli.ExitOK || !strings.Contains(r.err, "All records are read: ") || strings.Contains(r.out, "not read now") {
+	if r := run(t, "audit", "verify", "--data", s.data); r.code != cli.ExitOK || !strings.Contains(r.err, "Reading all records: ") || strings.Contains(r.out, "not read again") {
 		t.Errorf("with a damaged file: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	if r := report(t, cli.ExitOK, "--data", s.data); r.Earlier == nil {

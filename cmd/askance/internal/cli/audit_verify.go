@@ -21,24 +21,24 @@ func newAuditVerifyCommand(env *environment) *cobra.Command {
 		Use:   "verify [FILE]",
 		Short: "Find changed, removed, inserted or reordered records",
 		Long: `Compares every record with the signed checkpoints and with the chain of its call, and
-lists each mismatch with its sequence and call. The journal is that of a running
-engine, of a data folder, or an export (FILE). The journal is not changed.
+lists each mismatch with its sequence and call. It reads the journal of a running
+engine or of a data folder, or an export (FILE), and changes nothing.
 
-Without a server, the command remembers in the data folder up to which checkpoint it found
+Without a server, the command records in the data folder up to which checkpoint it found
 nothing, and the next verification begins there. The output says which records were
-verified now and which earlier. Only --full finds records that were changed since they
-were verified: pass it from time to time, and after any doubt.
+verified now and which earlier. Only --full finds records that were changed after they
+were verified: use it from time to time, and whenever you are in doubt.
 
 Findings: changed, removed, inserted and reordered records; a journal that was
 rolled_back or truncated; purged records (--purged-through accepts an intended purge,
 because the proof of purged records remains); a bad_checkpoint or lost_checkpoint; a
-journal with no_checkpoint. Only the chains of their calls protect records after the
-last checkpoint; askance audit checkpoint signs them.
+journal with no_checkpoint. Records after the last checkpoint are protected only by the
+chains of their calls; askance audit checkpoint signs them.
 
 The owner of the engine's private key can write another journal. Store the printed
-anchor in a place of your own and pass it to the next verification with --anchor.
+anchor where only you can change it, and pass it to the next verification with --anchor.
 
-Ends with exit code 7 if there are findings.`,
+Exits with code 7 if there are findings.`,
 		Example: `  askance audit verify
   askance audit verify --full
   askance audit verify --nats nats://nats.internal:4222 --creds auditor.creds --key engine.pub
@@ -65,7 +65,7 @@ Ends with exit code 7 if there are findings.`,
 			o.Progress = progress
 			if !full {
 				if err := s.Continue(c.Context(), &o); err != nil {
-					env.notef("All records are read: %s.\n", term.SafeLine(err.Error()))
+					env.notef("Reading all records: %s.\n", term.SafeLine(err.Error()))
 				}
 			}
 			r, err := s.Verify(o)
@@ -74,7 +74,7 @@ Ends with exit code 7 if there are findings.`,
 				return err
 			}
 			if err := s.Remember(c.Context(), r, o); err != nil {
-				env.notef("The next verification does not continue this one: %s.\n", term.SafeLine(err.Error()))
+				env.notef("The next verification cannot continue from this one: %s.\n", term.SafeLine(err.Error()))
 			}
 			return printVerification(env, r)
 		},
@@ -82,7 +82,7 @@ Ends with exit code 7 if there are findings.`,
 	env.cfg.bindClient(c)
 	keys.flag(c)
 	c.Flags().Uint64Var(&o.PurgedThrough, "purged-through", 0, "accept that the records up to this sequence were purged")
-	c.Flags().BoolVar(&full, "full", false, "read all records, also those that were verified before")
+	c.Flags().BoolVar(&full, "full", false, "read all records, including those that were verified before")
 	c.Flags().StringVar(&anchor, "anchor", "", "checkpoint that must exist, as NUMBER:HASH")
 	return c
 }
@@ -112,7 +112,7 @@ func printVerification(env *environment, r *proof.Report) error {
 func verificationText(out *term.Out, r *proof.Report) string {
 	s := newSheet(out, 9, out.Bold("Journal of the space "+term.SafeLine(string(r.Space))))
 	if e := r.Earlier; e != nil {
-		s.rowf("earlier", "%d to %d verified on %s, and not read now", e.First, e.Checkpoint.To, e.At.Local().Format(time.DateTime))
+		s.rowf("earlier", "%d to %d verified on %s, not read again", e.First, e.Checkpoint.To, e.At.Local().Format(time.DateTime))
 		s.rowf("full", "last on %s; --full reads all records again", e.ReadAt.Local().Format(time.DateTime))
 	}
 	switch {
@@ -149,13 +149,13 @@ func verificationText(out *term.Out, r *proof.Report) string {
 		s.rowf("archived", "%s in %s", count(r.Archived, "record", "records"), count(r.Archives, "archive", "archives"))
 	}
 	if r.NotShown > 0 {
-		s.rowf("", "%s proved and not shown: the files of their archives are missing here", count(r.NotShown, "record is", "records are"))
+		s.rowf("", "%s proved but not shown: their archive files are missing here", count(r.NotShown, "record is", "records are"))
 	}
 	if r.Uncovered > 0 {
 		s.rowf("unsigned", "%s not covered by a checkpoint: the last record of a call could be missing unnoticed", count(r.Uncovered, "record is", "records are"))
 	}
 	if r.Void > 0 {
-		s.rowf("void", "%s: a NATS server stored each behind the same record as an earlier one, or behind such a record", count(r.Void, "record has no effect", "records have no effect"))
+		s.rowf("void", "%s: a NATS server stored each after the same record as an earlier one, or after such a record", count(r.Void, "record has no effect", "records have no effect"))
 	}
 	for _, v := range r.Voids {
 		s.rowf("", "record %d of %s", v.Seq, out.Name(term.SafeLine(v.Call)))
@@ -189,7 +189,7 @@ func noFindings(r *proof.Report) string {
 	case r.Earlier == nil:
 		return nothing + " was changed, removed, inserted or reordered."
 	case r.Records == 0:
-		return "There is nothing to verify since then."
+		return "There is nothing new to verify."
 	}
 	return fmt.Sprintf("%s was changed, removed, inserted or reordered from %d on.", nothing, r.First)
 }

@@ -63,9 +63,9 @@ callers, engine, worker and server together. Judge a change by these figures.`,
 	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk), cached, or quorum: with most of three servers in this process (default cached)")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "size of a bare record")
 	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these workloads: "+strings.Join(bench.Workloads(), ", "))
-	f.IntVar(&cfg.Open, "open", 0, "leave so many requests open at the end, and measure their memory")
+	f.IntVar(&cfg.Open, "open", 0, "leave this many requests open at the end, and measure their memory")
 	f.StringVar(&earlier, "compare", "", "print the figures next to those of an earlier report, a file that --json wrote")
-	f.BoolVar(&cfg.Profile, "profile", false, "divide the processor time of a call into stages; with --data it leaves a .pprof file of each workload")
+	f.BoolVar(&cfg.Profile, "profile", false, "divide the processor time of a call into stages; with --data it also keeps a .pprof file for each workload")
 	env.cfg.bindAs(c, &env.cfg.Data, "folder for the journal, kept afterwards (default a temporary one, which is removed)")
 	_ = c.RegisterFlagCompletionFunc("workload", cobra.FixedCompletions(bench.Workloads(), cobra.ShellCompDirectiveNoFileComp))
 	return c

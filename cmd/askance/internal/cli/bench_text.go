@@ -64,7 +64,7 @@ func writeComparison(b *strings.Builder, out *term.Out, c *bench.Comparison) {
 	}
 }
 
-// quantity writes a figure of any size; small ones with their decimals.
+// quantity formats a figure of any size, with decimals if it is small.
 func quantity(f float64) string {
 	if f < 100 {
 		return fmt.Sprintf("%.2f", f)
@@ -72,7 +72,7 @@ func quantity(f float64) string {
 	return number(f)
 }
 
-// number writes a rate with thin groups, without digits that mean nothing.
+// number formats a rate without decimals, in groups of three digits.
 func number(f float64) string {
 	s := fmt.Sprintf("%.0f", f)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -286,8 +286,8 @@ func TestUnavailable(t *testing.T) {
 	if r := fails(t, cli.ExitUnavailable, "error: another process listens on "+taken+"\nhint: stop it, or choose another address with --listen", "serve", "--data", t.TempDir(), "--listen", taken); strings.Contains(r.err, "ERROR") {
 		t.Errorf("a taken port is reported twice:\n%s", r.err)
 	}
-	fails(t, cli.ExitNotFound, "has no journal of askance", "list", "--data", t.TempDir())
-	fails(t, cli.ExitNotFound, "has no journal of askance", "approve", "c", "--yes", "--data", t.TempDir())
+	fails(t, cli.ExitNotFound, "has no askance journal", "list", "--data", t.TempDir())
+	fails(t, cli.ExitNotFound, "has no askance journal", "approve", "c", "--yes", "--data", t.TempDir())
 	fails(t, cli.ExitUnavailable, "no server runs on", "worker", "--tool", "x", "--engine-key", s.data+"/engine.pub", "--data", t.TempDir(), "--", "cat")
 	fails(t, cli.ExitNotFound, "engine.pub", "worker", "--tool", "x", "--data", t.TempDir(), "--", "cat")
 	fails(t, cli.ExitUsage, "no-such-program", "worker", "--tool", "x", "--data", s.data, "--", "no-such-program")

@@ -30,7 +30,7 @@ func newGroup(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// wantArgs takes n arguments that are not empty.
+// wantArgs requires n arguments that are not empty.
 func wantArgs(n int, want string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		if len(args) != n || slices.Contains(args, "") {
@@ -56,13 +56,13 @@ func completeWords(words ...string) cobra.CompletionFunc {
 	}
 }
 
-// operation says how a command carries out an operation of the engine: the body of
-// a command is to connect, to make the request, and to print the reply.
+// operation describes how a command performs an operation of the engine: it connects,
+// makes the request, and prints the reply.
 type operation[Req, Rep any] struct {
 	role toolcall.Role
-	// call carries it out: the Call method of a row of package api, or a loop over pages.
+	// call performs it: the Call method of a row of package api, or a loop over pages.
 	call func(context.Context, api.Caller, Req) (Rep, error)
-	// request makes the request; args are those of the command line.
+	// request makes the request from the arguments of the command.
 	request func(ctx context.Context, l *link, args []string) (Req, error)
 	text    func(*term.Out, Req, Rep) string
 }
@@ -98,7 +98,7 @@ func onCall[Req any](ad *address, request func(*toolcall.Call) (Req, error)) fun
 	}
 }
 
-// always is the request of a command whose flags fill it in.
+// always returns the request that the flags of a command filled in.
 func always[Req any](r *Req) func(context.Context, *link, []string) (Req, error) {
 	return func(context.Context, *link, []string) (Req, error) { return *r, nil }
 }
@@ -106,7 +106,7 @@ func always[Req any](r *Req) func(context.Context, *link, []string) (Req, error)
 // durationFlag is a duration that can be in days, as in rule files.
 type durationFlag time.Duration
 
-// String is empty for none, so that the help names no default.
+// String returns "" for zero, so the help shows no default.
 func (d *durationFlag) String() string {
 	if *d == 0 {
 		return ""
@@ -123,7 +123,7 @@ func (d *durationFlag) Set(text string) error {
 	return nil
 }
 
-// Type is what the help calls the value.
+// Type returns the name of the value in the help.
 func (d *durationFlag) Type() string { return "duration" }
 
 // durationVar adds a flag for a duration.

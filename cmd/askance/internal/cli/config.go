@@ -20,69 +20,69 @@ import (
 )
 
 // config holds every setting of the command. The tags of a field are the only
-// place where its setting is written down:
+// place that defines its setting:
 //
 //	flag     name of the flag; ASKANCE_ with the name in capitals is the variable,
 //	         the name with underscores is the key in the settings file
 //	help     what the setting is, for --help and for the reference
 //	default  value without a flag, a variable or a key
 //	absent   what a command does without a value
-//	path     the value names a file, or rule files that may have a layer before them
+//	path     the value is a file, or rule files that LAYER= may precede
 //	choices  every value that the setting takes
 //
-// A command names the fields that it takes with bind.
+// A command selects its settings with bind.
 type config struct {
 	Data          string        `flag:"data" path:"file" absent:"{data}" help:"data folder: keys, and the journal of an embedded server"`
-	Context       string        `flag:"context" absent:"the current context, if there is one" help:"context that says where the server is and as whom you act: see askance context"`
+	Context       string        `flag:"context" absent:"the current context, if there is one" help:"context to use, a server with your login: see askance context"`
 	NATS          string        `flag:"nats" help:"URL of an existing NATS server or cluster, instead of the data folder's own"`
 	Server        string        `flag:"server" help:"URL of askance serve, to reach it over HTTP with a token instead of NATS"`
 	TokenFile     string        `flag:"token-file" path:"file" absent:"the variable ASKANCE_TOKEN has the token" help:"file with the token for --server"`
 	Creds         string        `flag:"creds" path:"file" help:"NATS credentials file"`
-	SystemCreds   string        `flag:"nats-system-creds" path:"file" help:"NATS credentials file of the system account: the engine asks the server of --nats when it syncs"`
-	CA            string        `flag:"nats-ca" path:"file" absent:"those that the system trusts" help:"file with the certificates, in PEM, of the authorities that can vouch for the NATS server"`
-	Cert          string        `flag:"nats-cert" path:"file" help:"file with the certificate chain, in PEM, of the embedded NATS server: connections to it are encrypted"`
+	SystemCreds   string        `flag:"nats-system-creds" path:"file" help:"NATS credentials file of the system account, so that the engine can ask the server of --nats when it syncs to disk"`
+	CA            string        `flag:"nats-ca" path:"file" absent:"the authorities that the system trusts" help:"PEM file with the certificates of the authorities trusted for the NATS server"`
+	Cert          string        `flag:"nats-cert" path:"file" help:"PEM file with the certificate chain of the embedded NATS server, which then encrypts its connections"`
 	CertKey       string        `flag:"nats-key" path:"file" help:"file with the private key of --nats-cert"`
-	PlainText     bool          `flag:"nats-insecure" help:"let logins and calls cross the network in plain text"`
+	PlainText     bool          `flag:"nats-insecure" help:"allow logins and calls to cross the network in plain text"`
 	CredsDir      string        `flag:"creds-dir" path:"file" absent:"creds in the data folder, if it exists" help:"credentials folder: who can log in to the embedded server"`
 	Space         string        `flag:"space" default:"default" help:"space: one journal, one set of keys and people"`
-	Spaces        string        `flag:"spaces" path:"file" help:"file with further spaces that this process serves, each with its own journal, keys, policy, tools and people; --space and the other flags are about the first"`
+	Spaces        string        `flag:"spaces" path:"file" help:"file with more spaces that this process serves, each with its own journal, keys, policy, tools and people; --space and the other flags apply to the first one"`
 	As            string        `flag:"as" default:"{user}" help:"your name, under which responses are recorded"`
-	Listen        string        `flag:"listen" default:"127.0.0.1:4222" help:"address of the embedded server; port 0 takes a free one"`
-	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats what the server says, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats what you state about that server: fsynced, cached or quorum"`
+	Listen        string        `flag:"listen" default:"127.0.0.1:4222" help:"address of the embedded server; port 0 picks a free port"`
+	Durability    string        `flag:"durability" choices:"fsynced,cached,quorum" absent:"fsynced; with --nats, what the server reports, else cached" help:"what an acknowledgement means: fsynced (on the disk) or cached; with --nats, what you state about that server: fsynced, cached or quorum"`
 	Replicas      int           `flag:"replicas" absent:"3 on a cluster, else 1" help:"servers of the cluster of --nats that hold the journal, the checkpoints and the buckets: 1, 3 or 5; an existing journal with fewer is refused"`
 	Keys          string        `flag:"keys" path:"file" absent:"engine.key in the data folder" help:"key file of the engines of the space; askance serve creates it if it does not exist"`
-	Anchor        string        `flag:"anchor-file" path:"file" absent:"anchors/SPACE in the data folder" help:"file that records how far the journal was, to notice lost records; put it on another disk"`
-	LogFormat     string        `flag:"log-format" default:"text" choices:"text,json" help:"form of log lines on standard error: text or json"`
-	LogLevel      string        `flag:"log-level" default:"warn" choices:"debug,info,warn,error" help:"least severe message that is logged on standard error: debug, info, warn or error"`
-	Metrics       string        `flag:"metrics" absent:"none" help:"address at which Prometheus can scrape /metrics; :9464 is on loopback"`
+	Anchor        string        `flag:"anchor-file" path:"file" absent:"anchors/SPACE in the data folder" help:"file that records the last sequence of the journal, to detect lost records; put it on another disk"`
+	LogFormat     string        `flag:"log-format" default:"text" choices:"text,json" help:"format of log lines on standard error: text or json"`
+	LogLevel      string        `flag:"log-level" default:"warn" choices:"debug,info,warn,error" help:"lowest level that is logged on standard error: debug, info, warn or error"`
+	Metrics       string        `flag:"metrics" absent:"none" help:"address at which Prometheus can scrape /metrics; :9464 listens on loopback"`
 	MetricsWindow time.Duration `flag:"metrics-window" default:"1h" help:"how far back the metrics askance_reviewer_recent_* reach"`
-	MetricsPeople bool          `flag:"metrics-people" help:"show the metrics askance_reviewer_* of single people, with their names as labels; without it only those of groups"`
+	MetricsPeople bool          `flag:"metrics-people" help:"export the metrics askance_reviewer_* for each person, with names as labels; without it, only for groups"`
 
-	Policy            []string      `flag:"policy" path:"rules" help:"rule file, or folder of rule files, with its LAYER= before it if the layer is not project"`
-	PolicyBucket      bool          `flag:"policy-bucket" help:"take rule files from the NATS key-value bucket ASKANCE_POLICY_<space> too, which is created if it does not exist"`
-	Shadow            []string      `flag:"shadow" path:"rules" help:"rule file, or folder of rule files, of a policy that decides nothing: the engine logs where it would decide otherwise"`
+	Policy            []string      `flag:"policy" path:"rules" help:"rule file, or folder of rule files, prefixed with LAYER= if the layer is not project"`
+	PolicyBucket      bool          `flag:"policy-bucket" help:"also read rule files from the NATS key-value bucket ASKANCE_POLICY_<space>, which is created if it does not exist"`
+	Shadow            []string      `flag:"shadow" path:"rules" help:"rule file, or folder of rule files, of a policy that decides nothing: the engine logs where it would decide differently"`
 	Directory         []string      `flag:"directory" path:"file" help:"file that says which groups people are in"`
-	DirectoryBucket   bool          `flag:"directory-bucket" help:"take directory files from the NATS key-value bucket ASKANCE_DIRECTORY_<space> too, which is created if it does not exist"`
+	DirectoryBucket   bool          `flag:"directory-bucket" help:"also read directory files from the NATS key-value bucket ASKANCE_DIRECTORY_<space>, which is created if it does not exist"`
 	Tools             string        `flag:"tools" path:"file" help:"file that declares the tools"`
-	Mode              string        `flag:"mode" choices:"default,accept_edits,explore,bypass,dont_ask" help:"permission mode, over that of the policy: default, accept_edits, explore, bypass or dont_ask"`
-	Cwd               string        `flag:"cwd" path:"file" absent:"the current one" help:"folder in which the tools run, for rules about paths"`
-	WorkingDirs       []string      `flag:"working-dir" path:"file" help:"further folder in which tools can edit where the mode lets them"`
-	Remind            time.Duration `flag:"remind" help:"tell inboxes again of an open approval request after this time without news of it; 0 never does"`
+	Mode              string        `flag:"mode" choices:"default,accept_edits,explore,bypass,dont_ask" help:"permission mode, which overrides that of the policy: default, accept_edits, explore, bypass or dont_ask"`
+	Cwd               string        `flag:"cwd" path:"file" absent:"the current folder" help:"folder in which the tools run, for rules about paths"`
+	WorkingDirs       []string      `flag:"working-dir" path:"file" help:"another folder in which tools can edit files if the mode permits it"`
+	Remind            time.Duration `flag:"remind" help:"remind inboxes of an open approval request after this time without a change; 0: never"`
 	ReviewerPerMinute int           `flag:"reviewer-per-minute" help:"most responses that one reviewer can give within a minute; 0: no limit"`
 	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most responses that one reviewer can give within an hour; 0: no limit"`
-	MaxOpen           int           `flag:"max-open" default:"250000" help:"most open calls in the space; further ones are refused as overloaded, 0: no limit; several engines together can exceed it by the calls that they are recording"`
+	MaxOpen           int           `flag:"max-open" default:"250000" help:"most open calls in the space: above it new ones are refused as overloaded; 0: no limit; several engines together can exceed it by the calls that they are recording"`
 	MaxRunning        int           `flag:"max-running" default:"4096" help:"most local calls that run in this process: above it new ones are refused as overloaded; 0: no limit"`
 	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open approval requests of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
 
 	HTTP            string        `flag:"http" absent:"{http}, or a free port if that is taken" help:"address of the web inbox and the HTTP interfaces; off opens no port"`
-	HTTPSocket      string        `flag:"http-socket" path:"file" help:"Unix socket of the web inbox and the HTTP interfaces: the kernel names the user who connects, and only you can open it; --http then needs tokens or a provider"`
-	HTTPSocketGroup string        `flag:"http-socket-group" help:"group that can open the Unix socket too"`
+	HTTPSocket      string        `flag:"http-socket" path:"file" help:"Unix socket of the web inbox and the HTTP interfaces: the kernel identifies the user who connects, and only you can open it; --http then needs tokens or a provider"`
+	HTTPSocketGroup string        `flag:"http-socket-group" help:"group that can also open the Unix socket"`
 	HTTPSocketRoles []string      `flag:"http-socket-role" help:"role of another user at the Unix socket, as USER=ROLE with a name or a uid; * is every user who can open it"`
 	HTTPCert        string        `flag:"http-cert" path:"file" help:"file with the certificate chain for TLS over HTTP"`
 	HTTPKey         string        `flag:"http-key" path:"file" help:"file with the private key of --http-cert"`
-	HTTPInsecure    bool          `flag:"http-insecure" help:"let --http listen beyond loopback without TLS: for a proxy in front that has it"`
+	HTTPInsecure    bool          `flag:"http-insecure" help:"allow --http to listen beyond loopback without TLS, behind a proxy that has it"`
 	HTTPTokens      string        `flag:"http-tokens" path:"file" login:"true" absent:"tokens.json in the data folder, if it exists" help:"token file: who can use HTTP"`
-	HTTPURL         string        `flag:"http-url" help:"URL by which browsers reach the gateway, if a proxy is in front"`
+	HTTPURL         string        `flag:"http-url" help:"URL at which browsers reach the gateway, if it is behind a proxy"`
 	HTTPOrigins     []string      `flag:"http-origin" help:"origin of pages of another site that can use the gateway, as https://app.example; needs tokens or a provider"`
 	HTTPSession     time.Duration `flag:"http-session" default:"12h" help:"how long a browser stays logged in"`
 
@@ -96,8 +96,8 @@ type config struct {
 
 	EngineKeys       []string `flag:"engine-key" path:"file" absent:"engine.pub in the data folder" help:"public key file of the engines, or folder of such files, with which a worker checks grants"`
 	ApproverKeys     []string `flag:"approver-keys" path:"file" help:"directory file with the keys of the approvers that a worker trusts, and groups if it has any"`
-	RequireSignature bool     `flag:"require-approver-signature" help:"run only calls that everyone who must agree, and at least one person, signed with keys of --approver-keys"`
-	SignKey          string   `flag:"sign-key" path:"file" help:"sign approvals with this key of yours (askance keys approver creates one)"`
+	RequireSignature bool     `flag:"require-approver-signature" help:"run only calls that everyone who must agree, and at least one person, signed with a key of --approver-keys"`
+	SignKey          string   `flag:"sign-key" path:"file" help:"file with your key, to sign approvals (askance keys approver creates one)"`
 	Slots            int      `flag:"slots" default:"1" help:"calls of each tool that a worker runs at the same time"`
 }
 
@@ -128,12 +128,12 @@ func readTags() []setting {
 	return out
 }
 
-// expand fills in what this machine says about a default.
+// expand replaces the placeholders of a default with the values of this machine.
 func expand(text string) string {
 	return strings.NewReplacer("{data}", defaultData("$HOME"), "{user}", userName(), "{http}", web.DefaultAddress).Replace(text)
 }
 
-// usage is the help of the flag, without a default that the flag has itself.
+// usage returns the help of the flag; pflag adds a default of the tag itself.
 func (s setting) usage() string {
 	text := s.help
 	if s.list {
@@ -164,7 +164,7 @@ func (cfg *config) bind(c *cobra.Command, fields ...any) {
 	}
 }
 
-// bindAs is bind for one setting that means something else to this command.
+// bindAs is bind for one setting that means something different in this command.
 func (cfg *config) bindAs(c *cobra.Command, field any, help string) {
 	cfg.bindFlag(c, c.Flags(), field, help)
 }
@@ -183,12 +183,12 @@ func (cfg *config) bindService(c *cobra.Command) {
 	cfg.bind(c, &cfg.As)
 }
 
-// bindJournal adds the flags that say where the journal is.
+// bindJournal adds the flags that locate the journal.
 func (cfg *config) bindJournal(c *cobra.Command) {
 	cfg.bind(c, &cfg.Data, &cfg.NATS, &cfg.Creds, &cfg.CA, &cfg.PlainText, &cfg.Space)
 }
 
-// ofSpace are the settings of one space of a server.
+// ofSpace returns the settings that each space of a server has.
 func (cfg *config) ofSpace() []any {
 	return []any{
 		&cfg.Policy, &cfg.PolicyBucket, &cfg.Shadow, &cfg.Directory, &cfg.DirectoryBucket, &cfg.Tools, &cfg.Mode, &cfg.Cwd, &cfg.WorkingDirs,
@@ -219,7 +219,7 @@ func (cfg *config) settingAt(field any) setting {
 	panic(fmt.Sprintf("cli: %T is not the address of a setting", field))
 }
 
-// define adds the flag. A default that the tag misspells is a fault of this file.
+// define adds the flag. An invalid default in a tag is a programming error.
 func (s setting) define(f *pflag.FlagSet, field any, help string) {
 	var err error
 	switch p := field.(type) {

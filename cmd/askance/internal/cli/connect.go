@@ -33,21 +33,21 @@ const greetTimeout = 2 * time.Second
 // link is one principal's access to the calls.
 type link struct {
 	engine.Client
-	conn  *nats.Conn                               // nil of a folder
+	conn  *nats.Conn                               // nil for a folder
 	roles []toolcall.Role                          // of the token over HTTP
-	live  bool                                     // an engine runs, so that more events can come
-	audit auditor                                  // of auditors
-	exam  func(context.Context) (*bus.Exam, error) // of a folder that an auditor reads
-	// verified remembers what was verified of that folder.
+	live  bool                                     // an engine runs, so more events can come
+	audit auditor                                  // for auditors
+	exam  func(context.Context) (*bus.Exam, error) // for a folder that an auditor reads
+	// verified records what was verified in that folder.
 	verified *bus.Verified
 	close    func() error
 }
 
-// Close ends the link. Its error loses nothing: what the engine acknowledged is
+// Close ends the link. Its error can be ignored: what the engine acknowledged is
 // durable.
 func (l *link) Close() { _ = l.close() }
 
-// connect finds the calls: at the server of --server, --nats or of the data folder. Without a
+// connect connects to the server of --server, of --nats or of the data folder. Without a
 // server, auditors read the folder, and others act on it only with --offline.
 func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link, error) {
 	by := toolcall.Principal{Role: role, Name: env.cfg.As}
@@ -85,12 +85,12 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 		return nil, err
 	}
 	if ferr == nil && !env.json {
-		env.notef("%s\n", env.err.Dim("No server runs on "+term.SafeLine(string(dir))+": the command works on its journal as it is."))
+		env.notef("%s\n", env.err.Dim("No server runs on "+term.SafeLine(string(dir))+": the command uses its journal directly."))
 	}
 	return l, ferr
 }
 
-// isRemote reports whether the command talks to another server than that of the data
+// isRemote reports whether the command talks to a server other than that of the data
 // folder.
 func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Server != "" }
 
@@ -112,7 +112,7 @@ func dialHTTP(ctx context.Context, env *environment) (*link, error) {
 	return &link{Client: client, roles: who.Roles, live: true, audit: noAudit{}, close: func() error { return nil }}, nil
 }
 
-// noAudit is the journal of a server over HTTP, which gives no stored records.
+// noAudit is the journal of a server over HTTP, which does not serve stored records.
 type noAudit struct{}
 
 var errNoAudit = &message.Error{Code: message.CodeInvalid, Op: "audit", What: "the stored records of the journal cannot be read over HTTP", Hint: "use --nats with the login of an auditor, or --data on the machine of the server"}
@@ -125,7 +125,7 @@ func (noAudit) Records(context.Context, bus.RecordsRequest) (bus.RecordsReply, e
 // Checkpoint implements auditor.
 func (noAudit) Checkpoint(context.Context) (*proof.Checkpoint, error) { return nil, errNoAudit }
 
-// noServer says that nothing serves a data folder, and what to do.
+// noServer returns the error for a data folder that no server serves.
 func noServer(dir node.Dir, cause error, hint string) error {
 	if me, ok := errors.AsType[*message.Error](cause); ok {
 		cause = errors.New(me.What) // one piece of advice is enough
@@ -139,8 +139,8 @@ func bindDeciding(env *environment, c *cobra.Command) {
 	c.Flags().BoolVar(&env.offline, "offline", false, "without a server: act on the data folder, with the policy and tools of its last run")
 }
 
-// connectOptions says who connects to a server, and how. The server of a data folder is known
-// by the certificate that it left there.
+// connectOptions says who connects to a server, and how. The server of a data folder is
+// recognized by the certificate that it left there.
 func (env *environment) connectOptions(principal, name, url, login string) bus.ConnectOptions {
 	o := bus.ConnectOptions{Principal: principal, Name: name, CredsFile: login, CAFile: env.cfg.CA, PlainText: env.cfg.PlainText, Logger: env.log}
 	if env.cfg.NATS == "" && env.cfg.CA == "" && strings.HasPrefix(url, "tls://") {
@@ -203,8 +203,8 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcal
 	return &link{Client: n.Engine().As(by), close: n.Close}, nil
 }
 
-// lastRunConfig is an engine like the one that last ran on the folder. Without
-// its policy and tools nothing can be decided here.
+// lastRunConfig returns the configuration of the engine that last ran on the folder. Without
+// its policy and tools nothing can be decided.
 func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, error) {
 	cfg := node.Config{Dir: dir, Space: env.cfg.spaceID(), Offline: true, Version: buildInfo().Version, Log: env.log}
 	if last == nil {
@@ -222,7 +222,7 @@ func lastRunConfig(env *environment, dir node.Dir, last *config) (node.Config, e
 	return cfg, err
 }
 
-// adviseLogin says how to get a login where a server refuses a command without one.
+// adviseLogin explains how to get a login, if a server refused a command without one.
 func adviseLogin(env *environment, err error, login string, by toolcall.Principal) error {
 	me, ok := errors.AsType[*message.Error](err)
 	if !ok || me.Code != message.CodeForbidden || login != "" {
@@ -235,7 +235,7 @@ func adviseLogin(env *environment, err error, login string, by toolcall.Principa
 	advised := *me
 	advised.Hint = fmt.Sprintf("pass your login with --creds FILE; the owner of the server creates it with askance creds add %s %s", role, by.Name)
 	if dir := env.cfg.dir(); env.cfg.NATS == "" && dir != "" {
-		advised.Hint = fmt.Sprintf("the server requires a login, and %s has none of %s: create it with askance creds add %s %[2]s --data %[1]s, or pass another one with --creds FILE", dir, by.Name, role)
+		advised.Hint = fmt.Sprintf("the server requires a login, and %s has none for %s: create it with askance creds add %s %[2]s --data %[1]s, or pass another one with --creds FILE", dir, by.Name, role)
 	}
 	return &advised
 }
@@ -247,8 +247,8 @@ func inUse(err error) error {
 	return fmt.Errorf("%w. If an askance server holds it, that server did not respond; if another askance command holds it, try again", err)
 }
 
-// applyLogin takes name and space from a credentials file, which is valid for no
-// other. A file of another tool names neither.
+// applyLogin takes name and space from a credentials file, which is valid only for
+// these. A file written by another tool names neither.
 func (env *environment) applyLogin(c *cobra.Command) error {
 	as, space := c.Flags().Lookup("as"), c.Flags().Lookup("space")
 	if env.cfg.Creds == "" || c.Flags().Lookup("creds") == nil {
@@ -276,8 +276,8 @@ func (env *environment) applyLogin(c *cobra.Command) error {
 	return nil
 }
 
-// loginFor is the credentials file with which to act in a role: that of --creds, or
-// one in the data folder. An auditor can use any login of the same person.
+// loginFor returns the credentials file for acting in a role: that of --creds, or one
+// in the data folder. An auditor can use any login of the same person.
 func (env *environment) loginFor(by toolcall.Principal) string {
 	if env.cfg.Creds != "" || env.cfg.NATS != "" {
 		return env.cfg.Creds

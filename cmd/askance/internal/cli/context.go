@@ -18,15 +18,14 @@ func newContextCommand(env *environment) *cobra.Command {
 		Use:     "context",
 		Aliases: []string{"ctx"},
 		Short:   "Manage the servers that you work with",
-		Long: `A context is a server with your login, under a name. The commands that talk to a server
-use the current context, or the one of --context. The contexts are in
-askance/contexts.yaml in $XDG_CONFIG_HOME or ~/.config, which has paths of login files
-and no secrets.
+		Long: `A context is a named server with your login. The commands that talk to a server use the
+		current context, or the one of --context. The contexts are in askance/contexts.yaml in
+		$XDG_CONFIG_HOME or ~/.config. The file has the paths of login files, but no secrets.
 
-The better source wins: flags, then ASKANCE_… variables, then askance.yaml, then the
-current context. If --data, --nats or --server says where the server is, as a flag, a
-variable or in askance.yaml, the current context is not used at all. --context wins over
-variables and askance.yaml; --context "" uses none.`,
+The first source that has a setting wins: flags, then ASKANCE_… variables, then
+askance.yaml, then the current context. If --data, --nats or --server is set by a flag, a
+variable or askance.yaml, the current context is not used at all. --context takes
+precedence over variables and askance.yaml; --context "" uses none.`,
 		Example: `  askance context add prod --server https://askance.example --token-file ~/ann.token --use
   askance context add staging --nats tls://nats.internal:4222 --creds ~/ann.creds
   askance context list
@@ -168,7 +167,7 @@ ones. Variables and askance.yaml are not stored.`,
 				return err
 			}
 			if all.Named[args[0]] != nil && !replace {
-				return &message.Error{Code: message.CodeConflict, Op: "add context", What: "there is a context " + args[0] + " already", Hint: "pass --replace to change it"}
+				return &message.Error{Code: message.CodeConflict, Op: "add context", What: "the context " + args[0] + " already exists", Hint: "pass --replace to change it"}
 			}
 			if all.Named == nil {
 				all.Named = map[string]settingsOf{}
@@ -188,7 +187,7 @@ ones. Variables and askance.yaml are not stored.`,
 	}
 	env.cfg.bind(c, &env.cfg.Data, &env.cfg.Server, &env.cfg.TokenFile, &env.cfg.NATS, &env.cfg.Creds, &env.cfg.CA, &env.cfg.PlainText, &env.cfg.Space, &env.cfg.As, &env.cfg.SignKey, &env.cfg.HTTPURL)
 	c.Flags().BoolVar(&use, "use", false, "make it the current context")
-	c.Flags().BoolVar(&replace, "replace", false, "change a context that exists")
+	c.Flags().BoolVar(&replace, "replace", false, "replace an existing context")
 	return c
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// contexts are the servers that a person works with, each under a name. The file is in
-// the configuration folder of the user and has no secrets, only paths of files.
+// contexts are the named servers that a person works with. The file is in the
+// configuration folder of the user and has no secrets, only paths of files.
 type contexts struct {
 	Current string                `yaml:"current,omitempty"`
 	Named   map[string]settingsOf `yaml:"contexts"`
@@ -33,8 +33,8 @@ type settingsOf map[string]any
 
 const maxContexts = 256 << 10
 
-// contextKeys are the settings that a context can have. Those that say where and as
-// whom come from one source: a context replaces them together.
+// contextKeys are the settings that a context can have. A context replaces placeKeys,
+// which say where the server is and who acts, together.
 var (
 	placeKeys   = []string{"data", "server", "token_file", "nats", "nats_ca", "nats_insecure", "creds", "space", "as", "http_url"}
 	contextKeys = append(slices.Clip(placeKeys), "sign_key")
@@ -58,7 +58,7 @@ func contextsFile() string {
 	return filepath.Join(dir, "askance", "contexts.yaml")
 }
 
-// readContexts reads the file of the user; without one there are no contexts.
+// readContexts reads the user's file. If it does not exist, there are no contexts.
 func readContexts() (contexts, error) {
 	var all contexts
 	path := contextsFile()
@@ -86,7 +86,7 @@ func readContexts() (contexts, error) {
 	return all, nil
 }
 
-// values gives the settings as texts, and refuses those that a context cannot have.
+// values returns the settings as texts, and refuses those that a context cannot have.
 func (of settingsOf) values(name string) (map[string][]string, error) {
 	out := map[string][]string{}
 	for key, v := range of {
@@ -118,14 +118,14 @@ func (all contexts) find(name string) (settingsOf, error) {
 func (all contexts) write() error {
 	path := contextsFile()
 	if path == "" {
-		return usagef("there is no home folder for the contexts: set XDG_CONFIG_HOME")
+		return usagef("cannot find a home folder for the contexts: set XDG_CONFIG_HOME")
 	}
 	data, err := yaml.Marshal(all)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o700)
 	}
 	if err == nil {
-		head := "# Written by askance context. It has paths of files and no secrets.\n"
+		head := "# Written by askance context. It has paths of files, but no secrets.\n"
 		err = replaceFile(path, append([]byte(head), data...), 0o600)
 	}
 	if err != nil {
@@ -159,11 +159,11 @@ func (f found) source(key string) source {
 	return byNone
 }
 
-// found are the settings that some source gives to a command, by key.
+// found holds the settings of a command that have a source, by key.
 type found map[string]given
 
-// addContext adds the settings of the context that is named, or of the current one. A
-// context is used only if no better source says where the server is.
+// addContext adds the settings of the named context, or of the current one. A context
+// is used only if no source before it says where the server is.
 func (f found) addContext(env *environment, c *cobra.Command) error {
 	if c.Flags().Lookup("context") == nil {
 		return nil
@@ -172,7 +172,7 @@ func (f found) addContext(env *environment, c *cobra.Command) error {
 	if from < byNone {
 		named = f["context"].values[0]
 		if named == "" {
-			return nil // --context "" is none
+			return nil // --context "" means none
 		}
 	}
 	elsewhere := min(f.source("data"), f.source("nats"), f.source("server"))
@@ -221,7 +221,7 @@ func checkContext(of settingsOf) error {
 	for _, key := range []string{"nats", "server", "http_url"} {
 		for one := range strings.SplitSeq(fmt.Sprint(of[key]), ",") {
 			if u, err := url.Parse(strings.TrimSpace(one)); of[key] != nil && (err != nil || u.User != nil) {
-				return usagef("the URL of a context has no user and no password: log in with a file, --creds FILE or --token-file FILE")
+				return usagef("the URL of a context cannot have a user or a password: log in with a file, --creds FILE or --token-file FILE")
 			}
 		}
 	}

@@ -36,8 +36,8 @@ The credentials folder is creds in the data folder, or --creds-dir. The embedded
 of askance serve reads it; for another NATS server, print the configuration with
 askance creds config.
 
-Its folder secrets can create logins. Only this command needs it, so you can store it
-in a safe place between logins.`,
+The keys in its subfolder secrets can create logins. Only this command needs them, so
+you can keep that folder in a safe place and bring it back to create a login.`,
 		Example: `  askance creds init
   askance creds add approver ann
   askance creds add worker wk-1 --tool refund
@@ -151,8 +151,8 @@ func newCredsRevokeCommand(env *environment, g *giving) *cobra.Command {
 		Short: "Revoke a login",
 		Long: `Revokes every login of ROLE and NAME in a space. An embedded server closes its
 connections within a second; another NATS server needs the new configuration of askance
-creds config. Calls that were approved or proposed with the login stay: see askance
-revoke and askance interrupt.`,
+creds config. Calls that were approved or proposed with the login are not affected: see
+askance revoke and askance interrupt.`,
 		Example:           "  askance creds revoke approver ann",
 		Args:              roleAndName,
 		ValidArgsFunction: completeRoles,

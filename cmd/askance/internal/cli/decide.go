@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// responding is common to approve, edit, reject, respond and delegate: they find calls,
+// responding is shared by approve, edit, reject, respond and delegate, which find calls,
 // show them, and send responses that name the digests of what they showed.
 type responding struct {
 	env    *environment
@@ -36,7 +36,7 @@ type responding struct {
 type responseKind struct {
 	verb  string            // begins the question for confirmation
 	many  bool              // takes several calls
-	sends toolcall.Response // its kind; an edit has an input
+	sends toolcall.Response // only its kind; an edit also has an input
 	flags func(*responding, *pflag.FlagSet)
 	// check reads and checks the values of flags before anything is shown or sent.
 	check func(*responding) error
@@ -91,8 +91,8 @@ func (d *responding) checkFlags() error {
 	return d.kind.check(d)
 }
 
-// mustConfirm refuses a script that does not confirm. If the one call is finished, that
-// is the error: a confirmation would not help.
+// mustConfirm returns the error for a script that does not confirm. If its only call is
+// finished, the error says that instead, because a confirmation would not help.
 func (d *responding) mustConfirm(ctx context.Context, args []string) error {
 	missing := usagef("not a terminal: pass --yes, or --digest to respond to exactly what you reviewed")
 	if len(args) != 1 {
@@ -110,11 +110,11 @@ func (d *responding) mustConfirm(ctx context.Context, args []string) error {
 	return missing
 }
 
-// isConfirmed reports whether the command line is the confirmation.
+// isConfirmed reports whether a flag confirms the response.
 func (d *responding) isConfirmed() bool { return d.digest != "" || d.yes }
 
-// respond finds the call, asks for confirmation unless the command line has it, and
-// sends the response.
+// respond finds the call, asks for confirmation unless a flag confirms, and sends the
+// response.
 func (d *responding) respond(ctx context.Context, l *link) error {
 	env := d.env
 	call, err := d.ad.find(ctx, l)
@@ -149,7 +149,7 @@ func (d *responding) respond(ctx context.Context, l *link) error {
 	return env.print(after, outcomeText(env.out, after)+"\n")
 }
 
-// response makes the response to what the call asks now.
+// response makes the response to the present request of the call.
 func (d *responding) response(ctx context.Context, call *toolcall.Call) (toolcall.Response, error) {
 	r, err := d.kind.build(d, ctx, call)
 	r.V, r.Key, r.Digest = 1, call.Key, call.Digest
@@ -177,7 +177,7 @@ func (d *responding) mustAsk(c *toolcall.Call) error {
 		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: toolcall.ErrorCall(c), What: bad}
 	}
 	if v, voted := c.VoteOf(d.env.cfg.As); voted && v.Kind == d.kind.sends.Kind {
-		return nil // sent again: the engine tells a repetition from a change
+		return nil // sent again: the engine distinguishes a repetition from a change
 	}
 	bad := asked.Obstacle(c, d.env.cfg.As, d.kind.sends)
 	if bad == "" {
@@ -218,15 +218,15 @@ func newApproveCommand(env *environment) *cobra.Command {
 		SuggestFor: []string{"accept", "allow", "ok", "yes", "confirm", "grant"},
 		Short:      "Approve calls with exactly these arguments",
 		Long: `Approves calls as they are. The response names the digest of the approval request, so
-that exactly what you reviewed runs: if the call was edited or requested again
-meanwhile, the engine refuses the response with exit code 3.
+		exactly what you reviewed runs: if the call was edited or requested again in the
+		meantime, the engine refuses the response with exit code 3.
 
 --remember creates a standing approval: later calls that match the offered rules run
-without a request, in the same session. More flags limit it: --rule narrows the
-rules, --uses and --budget count later calls, --until ends it. A policy rule with
+without a request, in the same session. Other flags limit it: --rule narrows the rules,
+--uses and --budget limit later calls, and --until sets when it ends. A policy rule with
 remember permits a wider scope; without one, a standing approval is valid only in its
-session. A call with hidden arguments permits none. askance standing lists and revokes
-standing approvals.
+session. A call with hidden arguments cannot get one. askance standing lists and
+revokes standing approvals.
 
 ` + severalHelp,
 		Example: `  askance approve call_42                       # shows the call and asks for confirmation
@@ -272,14 +272,14 @@ match the tool's schema, and the policy decides about it again, so the policy ca
 deny it or require another approval. Without --input your editor ($VISUAL, $EDITOR)
 opens.
 
---remember and its flags are those of askance approve, for the edited call.`,
+--remember and its flags work as in askance approve, for the edited call.`,
 		Example: `  askance edit call_42
   askance edit call_42 --input '{"order_id":"A-1042","amount_cents":4900}' --yes
   askance edit call_42 --input @refund.json --digest sha256:9f2…
   askance edit call_42 --input @refund.json --remember --uses 3`,
 		PreRunE: func(c *cobra.Command, _ []string) error {
 			if input, err := c.Flags().GetString("input"); (err != nil || input == "") && !env.isInteractive() {
-				return usagef("not a terminal, so that no editor can open: pass the new arguments with --input")
+				return usagef("not a terminal, so no editor can open: pass the new arguments with --input")
 			}
 			return nil
 		},

@@ -44,7 +44,7 @@ terminal, a script approves. The web console shows the same calls while the demo
 and you can approve there, too. With --web it stays until Ctrl-C, and the demo opens it
 in your browser if it runs on a terminal outside CI.
 
-The journal stays in the data folder, so that you can try the other commands on it.`,
+The journal stays in the data folder, so you can try the other commands on it.`,
 		Example: `  askance demo
   askance demo --yes
   askance demo --web                       # approve in the browser; Ctrl-C ends it
@@ -141,7 +141,7 @@ func runDemo(ctx context.Context, env *environment, p playing) error {
 	return errors.Join(showDemo(ctx, env, d, cfg, t, p.web), d.Close())
 }
 
-// showDemo plays the demo with a web console, which stays after it if keep says so.
+// showDemo plays the demo with a web console, which stays open afterwards if keep is set.
 func showDemo(ctx context.Context, env *environment, d *demo.Demo, cfg demo.Config, t teller, keep bool) error {
 	console, err := openDemoConsole(ctx, env, d.Node(), cfg)
 	if err != nil {
@@ -193,12 +193,12 @@ func openDemoConsole(ctx context.Context, env *environment, n *node.Node, cfg de
 	})
 }
 
-// wantsBrowser: a browser opens for a person at a terminal, and never in CI.
+// wantsBrowser reports whether to open a browser: for a person at a terminal, never in CI.
 func wantsBrowser(env *environment) bool {
 	return env.isInteractive() && os.Getenv("CI") == "" && browser() != nil
 }
 
-// startBrowser opens the console; the story names its address in any case.
+// startBrowser opens the console; the story prints its address in any case.
 func startBrowser(ctx context.Context, env *environment, console string) {
 	at, err := url.Parse(console)
 	if err == nil {

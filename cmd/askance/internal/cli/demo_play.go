@@ -57,7 +57,7 @@ type asker struct {
 // Name implements demo.Approver.
 func (k *asker) Name() string { return k.env.cfg.As }
 
-// The choices of a person.
+// The choices that are not kinds of a response.
 const (
 	chooseEdit  = "edit"
 	chooseLeave = "leave"
@@ -175,7 +175,7 @@ func commandLine(args, data string) string {
 	return programName() + " " + args + " --data " + data
 }
 
-// programName: after go run, the program file no longer exists.
+// programName returns how to start this program: after go run, its file no longer exists.
 func programName() string {
 	if exe, err := os.Executable(); err == nil && strings.Contains(exe, "go-build") {
 		return "go run ./cmd/askance"

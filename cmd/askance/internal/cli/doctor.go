@@ -60,14 +60,14 @@ func newDoctorCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:        "doctor",
 		SuggestFor: []string{"diagnose", "check", "health"},
-		Short:      "Find out what is wrong, and what to do",
+		Short:      "Find problems, and say how to fix them",
 		Long: `Checks that the server answers and has the version of this command, what its durability
 means, how far the clocks differ, that the journal is signed, what your login permits,
 that the newest policy is in force and passes lint, that queues have workers, when
-logins and tokens expire, and how much room the disk has. It changes nothing. With the
-login of a runtime or a worker it checks what that login can ask for.
+logins and tokens expire, and how much of the disk is free. It changes nothing. With
+the login of a runtime or a worker it checks only what that login permits.
 
-Ends with exit code 1 if there is a problem; a warning is none.`,
+Exits with code 1 if there is a problem, but not for warnings.`,
 		Example: `  askance doctor
   askance doctor --context prod --json`,
 		Args: noArgs,
@@ -113,7 +113,7 @@ func (d *diagnosis) addError(check string, err error, fix string) {
 func (d *diagnosis) run(ctx context.Context, env *environment) {
 	where := serverName(env)
 	if env.context != "" {
-		where += ", by the context " + env.context
+		where += ", from the context " + env.context
 	}
 	role := toolcall.RoleAuditor
 	if u, err := creds.ReadLogin(env.cfg.Creds); env.cfg.Creds != "" && err == nil && (u.Role == toolcall.RoleRuntime || u.Role == toolcall.RoleWorker) {
@@ -131,8 +131,8 @@ func (d *diagnosis) run(ctx context.Context, env *environment) {
 	d.checkDisk(env)
 }
 
-// checkWorkerLogin finds out whether the server takes the login of a worker, which can ask
-// an engine for tasks and nothing else.
+// checkWorkerLogin checks that the server accepts the login of a worker, which can only ask
+// an engine for tasks.
 func (d *diagnosis) checkWorkerLogin(ctx context.Context, env *environment, where string) {
 	by := toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As}
 	url, err := env.findServer()
@@ -147,7 +147,7 @@ func (d *diagnosis) checkWorkerLogin(ctx context.Context, env *environment, wher
 		return
 	}
 	nc.Close()
-	d.add("login", levelOK, where+" accepts the login of worker "+by.Name+"; the other checks need the login of a person", "for all checks: askance doctor with the login of an auditor (askance creds add auditor NAME)")
+	d.add("login", levelOK, where+" accepts the login of worker "+by.Name+"; the other checks need the login of a person", "for all checks, run askance doctor with the login of an auditor (askance creds add auditor NAME)")
 }
 
 func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, role toolcall.Role, where string) {
@@ -166,10 +166,10 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 		d.add("ready", levelProblem, info.NotReady, "see /readyz and the log of askance serve")
 		return // what follows reads the journal
 	}
-	d.add("ready", levelOK, "the journal takes new calls", "")
+	d.add("ready", levelOK, "the journal accepts new calls", "")
 	d.checkDurability(info.Durability)
 	if role == toolcall.RoleRuntime {
-		d.add("login", levelOK, env.cfg.As+" acts as runtime; the other checks need the login of a person", "for all checks: askance doctor with the login of an auditor (askance creds add auditor NAME)")
+		d.add("login", levelOK, env.cfg.As+" acts as runtime; the other checks need the login of a person", "for all checks, run askance doctor with the login of an auditor (askance creds add auditor NAME)")
 		return
 	}
 	d.checkPermissions(ctx, env, l)
@@ -184,7 +184,7 @@ func (d *diagnosis) checkDurability(durability string) {
 	case string(bus.DurabilityFsynced), string(bus.DurabilityQuorum):
 		d.add("durability", levelOK, what, "")
 	case string(bus.DurabilityCached):
-		d.add("durability", levelWarning, what, "start askance serve with --durability fsynced, or state what your NATS cluster gives")
+		d.add("durability", levelWarning, what, "start askance serve with --durability fsynced, or state what your NATS cluster guarantees")
 	default:
 		d.add("durability", levelProblem, what, "keep the journal on a disk: askance serve without --nats, or a NATS server with file storage")
 	}
@@ -210,12 +210,12 @@ func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *l
 		other.Close()
 		can = append(can, string(role))
 	}
-	what := fmt.Sprintf("%s acts as %s", env.cfg.As, strings.Join(can, ", "))
+	what := fmt.Sprintf("%s can act as %s", env.cfg.As, strings.Join(can, ", "))
 	if len(cannot) == 0 {
 		d.add("login", levelOK, what, "")
 		return
 	}
-	d.add("login", levelOK, what+" and not as "+strings.Join(cannot, ", "), "for another role: askance creds add "+cannot[0]+" "+env.cfg.As)
+	d.add("login", levelOK, what+", but not as "+strings.Join(cannot, ", "), "for another role: askance creds add "+cannot[0]+" "+env.cfg.As)
 }
 
 func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) {
@@ -226,7 +226,7 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 	}
 	switch {
 	case p.Alarm != "":
-		d.add("policy", levelProblem, "the newest policy is refused since "+moment(p.AlarmSince)+": "+p.Alarm, "correct the file, and check it with askance policy lint")
+		d.add("policy", levelProblem, "the newest policy has been refused since "+moment(p.AlarmSince)+": "+p.Alarm, "correct the file, and check it with askance policy lint")
 	case p.Rules == 0:
 		d.add("policy", levelWarning, "there are no rules: every call needs an approval", "write rules (askance init), and start askance serve with --policy")
 	default:
@@ -236,7 +236,7 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 		d.add("policy", levelWarning, strings.Join(p.Ignored, "; "), "rename or remove these files")
 	}
 	if p.Failures > 0 {
-		d.add("policy", levelWarning, fmt.Sprintf("%d calls could not be evaluated, and none of them was allowed", p.Failures), "see the log of askance serve; askance show CALL names the rule errors")
+		d.add("policy", levelWarning, fmt.Sprintf("the policy could not be evaluated for %d calls, and none of them was allowed", p.Failures), "see the log of askance serve; askance show CALL names the rule errors")
 	}
 	if p.Shadow != nil && p.Shadow.Alarm != "" {
 		d.add("policy", levelWarning, "the newest shadow policy is refused: "+p.Shadow.Alarm, "correct the file, and check it with askance policy lint")
@@ -257,7 +257,7 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 	defer cancel()
 	s, err := readPolicy(ctx, env, &policyFiles{cfg: last}, last.Policy)
 	if err != nil {
-		return // what the server says of its policy counts
+		return // the server reports on its own policy
 	}
 	command := "askance policy lint " + strings.Join(last.Policy, " ")
 	if last.Tools != "" {
@@ -292,7 +292,7 @@ func (d *diagnosis) checkJournal(ctx context.Context, l *link) {
 	}
 }
 
-// readEnds gives the last sequence of the journal and its last checkpoint.
+// readEnds returns the last sequence of the journal and its last checkpoint.
 func readEnds(ctx context.Context, a bus.Auditing) (last uint64, signed *proof.Checkpoint, err error) {
 	journal, err := a.Records(ctx, bus.RecordsRequest{V: 1, Limit: 1})
 	if err != nil {
@@ -321,7 +321,7 @@ func (d *diagnosis) checkQueues(ctx context.Context, l *link, info toolcall.Info
 	took := time.Since(asking)
 	ahead := r.At.Sub(asking.Add(took / 2))
 	if ahead.Abs() > clockLimit+took/2 {
-		d.add("clock", levelWarning, "the clock of the server differs from yours by "+asked.Span(ahead.Abs()), "synchronize both clocks, for instance with NTP: deadlines are by the clock of the server")
+		d.add("clock", levelWarning, "the clock of the server differs from yours by "+asked.Span(ahead.Abs()), "synchronize both clocks, for instance with NTP: deadlines follow the clock of the server")
 	} else {
 		d.add("clock", levelOK, "the clock of the server agrees with yours", "")
 	}
@@ -389,7 +389,7 @@ func (d *diagnosis) checkLogins(env *environment) {
 		}
 	}
 	if info, err := os.Stat(contextsFile()); err == nil && info.Mode().Perm()&0o022 != 0 {
-		d.add("context", levelProblem, "other users can change "+contextsFile()+", and with it the server at which you approve", "chmod 600 "+contextsFile())
+		d.add("context", levelProblem, "other users can change "+contextsFile()+", and so the server at which you approve", "chmod 600 "+contextsFile())
 	}
 	if isRemote(env) {
 		return
@@ -426,7 +426,7 @@ func (d *diagnosis) checkDisk(env *environment) {
 	}
 	free, known := embed.FreeDisk(dir)
 	what := fmt.Sprintf("%s has %.1f GB free", dir, float64(free)/(1<<30))
-	fix := "make room on the disk: without it the engine decides and starts nothing"
+	fix := "free some of the disk: when it is full, the engine decides and starts nothing"
 	switch {
 	case !known:
 	case free < diskTooLow:
@@ -447,7 +447,7 @@ func (d *diagnosis) text(out *term.Out) string {
 			fmt.Fprintf(&b, "%20s%s %s\n", "", out.Dim("→"), term.SafeLine(f.Fix))
 		}
 	}
-	verdict := out.Good("Nothing is wrong")
+	verdict := out.Good("No problems")
 	if d.Problems > 0 {
 		verdict = out.Bad(asked.Count(d.Problems, "problem"))
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// readInput reads the new arguments that a flag gives.
+// readInput reads the new arguments from the value of a flag.
 func readInput(env *environment, flag string) (string, error) {
 	text, err := env.readText("--input", flag, toolcall.MaxInputBytes)
 	if err != nil {

@@ -30,7 +30,7 @@ type environment struct {
 	found        found  // where the settings come from
 	context      string // the context in use; "": none
 	offline      bool   // act on a data folder without a server
-	command      string // what the user called, for errors
+	command      string // the command that was called, for errors
 
 	log *slog.Logger
 }
@@ -70,18 +70,18 @@ func shownAttr(_ []string, at slog.Attr) slog.Attr {
 	return at
 }
 
-// files is the folder with the files of the space, as in the data folder.
+// files returns the folder in the data folder with the files of the space.
 func (env *environment) files() node.Dir {
 	return node.Dir(env.cfg.dir()).Files(env.cfg.spaceID())
 }
 
-// fileOr is the file or folder of a flag, or else the one of the data folder.
+// fileOr returns the file or folder of a flag, or else the one in the data folder.
 func (env *environment) fileOr(flag, given string, own func(node.Dir) string) (string, error) {
 	switch {
 	case given != "":
 		return given, nil
 	case env.cfg.dir() == "":
-		return "", usagef("there is no home folder for the data folder: pass --data or --%s", flag)
+		return "", usagef("cannot find a home folder for the data folder: pass --data or --%s", flag)
 	}
 	return own(node.Dir(env.cfg.dir())), nil
 }
@@ -90,7 +90,7 @@ func (env *environment) isInteractive() bool {
 	return !env.json && term.IsTerminal(env.in) && env.err.Terminal()
 }
 
-// readText gives the value of a flag that is a text, @FILE, or - for standard
+// readText returns the value of a flag that is a text, @FILE, or - for standard
 // input. It refuses more than limit bytes.
 func (env *environment) readText(flag, value string, limit int) (string, error) {
 	if value == "-" {
@@ -118,7 +118,7 @@ func (env *environment) readStandardInput(flag string, limit int) (string, error
 // errAborted says that a person left a prompt without a response.
 var errAborted = errors.New("canceled: nothing was sent")
 
-// interrupted is errAborted by ctrl+c: the command ends as by a signal.
+// interrupted is errAborted after ctrl+c: the command ends as if stopped by a signal.
 type interrupted struct{ error }
 
 func (i interrupted) Unwrap() []error { return []error{i.error, errSignal} }
@@ -138,7 +138,7 @@ func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error 
 	case err = <-done:
 	case <-ctx.Done():
 		if !plain {
-			<-done //nolint:errcheck // it gives the terminal back
+			<-done //nolint:errcheck // the form restores the terminal before it ends
 		} // a plain form waits for a line that may never come
 	}
 	switch {

@@ -40,7 +40,7 @@ func oneSession(into *message.SessionID) cobra.PositionalArgs {
 	}
 }
 
-// theSession is the one that was named, which must exist, or the only one there is.
+// theSession returns the named session, which must exist, or the only one there is.
 func theSession(ctx context.Context, c engine.Client, named message.SessionID) (message.SessionID, error) {
 	if named != "" {
 		return named, checkSession(ctx, c, named)
@@ -94,7 +94,7 @@ to continue.`,
 		Example: `  askance events tail ticket-7
   askance events tail ticket-7 --reply reply-1 --json
   askance events tail ticket-7 --after 120 --once
-  askance events tail ticket-8 --wait           # also if it does not exist yet`,
+  askance events tail ticket-8 --wait           # even if it does not exist yet`,
 		Args:              oneSession(&r.Session),
 		ValidArgsFunction: completeSessions(env),
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -42,11 +42,11 @@ var exitCodes = []struct {
 	{ExitForbidden, "this principal lacks the permission, or the data belongs to another one"},
 	{ExitFindings, "a check has findings: lint errors, failed tests, changed decisions or unformatted files of a policy; changed or missing records of a journal"},
 	{ExitDamaged, "the journal lost records or was changed, so the engine refuses all requests; askance journal check lists what is missing; a restart does not help"},
-	{ExitPartial, "of several calls some failed, or each for another reason: the output names them"},
+	{ExitPartial, "some of several calls failed, or all for different reasons: the output names them"},
 	{ExitInterrupted, "stopped by a signal"},
 }
 
-// usageError is a fault in how the command was called.
+// usageError is a mistake in how the command was called.
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
@@ -61,10 +61,11 @@ func (e findingsError) Error() string { return e.what }
 
 func findingsf(format string, args ...any) error { return findingsError{fmt.Sprintf(format, args...)} }
 
-// errSignal is the cause with which a signal ends the context.
+// errSignal is the cause of a context that a signal canceled.
 var errSignal = errors.New("stopped by a signal")
 
-// ended is how a command that follows something ends: quietly, if a signal stopped it.
+// ended returns the error of a command that follows something: errSignal, which is not
+// reported, if a signal stopped it.
 func ended(err error) error {
 	if errors.Is(err, errSignal) {
 		return errSignal
@@ -72,7 +73,7 @@ func ended(err error) error {
 	return err
 }
 
-// ExitCode sorts an error into the documented exit codes.
+// ExitCode returns the documented exit code for an error.
 func ExitCode(err error) int {
 	var usage usageError
 	var load *permission.LoadError

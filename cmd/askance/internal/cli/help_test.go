@@ -79,7 +79,7 @@ func TestUsageErrors(t *testing.T) {
 		{"cannot open the inbox: it needs a terminal for input and output; list requests with askance list", "inbox"},
 		{"not a terminal: pass --yes, or --digest", "approve a"},
 		{"not a terminal: pass --yes, or --digest", "reject a --feedback no"},
-		{"not a terminal, so that no editor can open", "edit a --yes"},
+		{"not a terminal, so no editor can open", "edit a --yes"},
 		{"--output is missing", "respond a --yes"},
 		{"--outcome is missing", "resolve a"},
 		{"--tool is missing", "worker -- cat"},

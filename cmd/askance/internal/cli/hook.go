@@ -60,15 +60,14 @@ func newHookRelayCommand(env *environment, d dialect.Dialect) *cobra.Command {
 		Use:   string(d),
 		Short: "Answer one hook event of " + agentNames[d],
 		Long: `Reads one hook event of ` + agentNames[d] + ` from standard input, has the server decide about the
-call, and prints the answer in the agent's format and nothing else. The agent starts this
-command.
+		call, and prints only the answer, in the agent's format. The agent starts this command.
 
-The command waits until the call is decided. 5s before the timeout of the agent it denies the
-call with a link to the request, which stays open: the same call again gets the decision.
-Every failure ends with exit code 2 and a reason, which blocks the call.
+The command waits until the call is decided. 5s before the agent's timeout it denies the call
+with a link to the request, which stays open: when the agent repeats the call, it gets the
+decision. Every failure ends with exit code 2 and a reason, which blocks the call.
 
-It reads no settings file, because the agent can write one. The token is that of a
-runtime.`,
+It reads no settings file, because the agent could write one. The token must be that of
+a runtime.`,
 		Example:     "  askance hook " + string(d) + " --url https://askance.example --token-file agent.token <event.json",
 		Annotations: map[string]string{blockOnFailure: "true"},
 		Args:        noArgs,
@@ -110,7 +109,7 @@ func (h hooking) client(d dialect.Dialect) (hook.Client, error) {
 	return c, nil
 }
 
-// runHook answers one event. Nothing is printed before the answer is whole.
+// runHook answers one event. Nothing is printed before the answer is complete.
 func runHook(env *environment, c *cobra.Command, d dialect.Dialect, h hooking) (err error) {
 	began := time.Now()
 	defer func() {
@@ -190,6 +189,6 @@ do not decide: install the hooks to have all calls decided.`,
 	}
 	addHookFlags(c, &h, 5*time.Minute)
 	c.Flags().Lookup("timeout").Usage = "how long Claude Code waits for the tool (MCP_TOOL_TIMEOUT)"
-	_ = c.Flags().MarkHidden("on-allow") // a prompt has no rules to leave a call to
+	_ = c.Flags().MarkHidden("on-allow") // a permission prompt has no rules of its own that could decide
 	return c
 }

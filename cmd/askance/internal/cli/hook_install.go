@@ -63,7 +63,7 @@ settings.`,
 	}, &i)
 	addHookFlags(c, &i.hooking, 0)
 	c.Flags().Lookup("timeout").Usage = "how long the agent lets the hook run (default 10m, or 1m for gemini)"
-	c.Flags().BoolVar(&i.http, "http-hook", false, "Claude Code only: have it post its events itself, with the token of $ASKANCE_TOKEN")
+	c.Flags().BoolVar(&i.http, "http-hook", false, "Claude Code only: let it post its events itself, with the token in $ASKANCE_TOKEN")
 	c.Flags().BoolVar(&i.yes, "yes", false, "write without asking")
 	return c
 }
@@ -93,7 +93,7 @@ func runHookInstall(env *environment, c *cobra.Command, i *installing, d dialect
 		return usagef("--http-hook is for claude-code: %s has no HTTP hooks", agentNames[d])
 	}
 	if i.http && i.tokenFile != "" {
-		return usagef("--token-file does not go with --http-hook: Claude Code reads the token from $ASKANCE_TOKEN")
+		return usagef("--token-file cannot be used with --http-hook: Claude Code reads the token from $ASKANCE_TOKEN")
 	}
 	client, err := i.client(d)
 	if err != nil {
@@ -141,7 +141,7 @@ func newHookUninstallCommand(env *environment) *cobra.Command {
 	return c
 }
 
-// change edits the settings of an agent after a person saw how.
+// change edits the settings of an agent after a person has seen the diff, or with --yes.
 func (i *installing) change(env *environment, c *cobra.Command, d dialect.Dialect, edit func(string) (string, error)) error {
 	path, err := i.settingsPath(d)
 	if err != nil {
@@ -175,7 +175,7 @@ func (i *installing) change(env *environment, c *cobra.Command, d dialect.Dialec
 	if info, err := os.Stat(path); err == nil {
 		mode = info.Mode().Perm()
 	}
-	if target, err := filepath.EvalSymlinks(path); err == nil { // the link stays
+	if target, err := filepath.EvalSymlinks(path); err == nil { // keep a symbolic link
 		path = target
 	}
 	if err := replaceFile(path, []byte(after), mode); err != nil {
@@ -201,7 +201,7 @@ func newHookCheckCommand(env *environment) *cobra.Command {
 		Use:   "check AGENT",
 		Short: "Prove that the installed hooks decide and block",
 		Long: `Reads the settings of an agent, starts the installed hook as the agent does with an event
-that is not recorded, and starts it once more without a server: it must block then. For
+that is not recorded, and starts it again without a server, where it must block. For
 Codex it also asks codex whether its user trusts the hook.`,
 		Example: "  askance hook check claude-code",
 		RunE: func(c *cobra.Command, args []string) error {

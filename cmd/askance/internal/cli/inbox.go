@@ -31,7 +31,7 @@ call. You can approve, edit in $VISUAL or $EDITOR, reject, supply the result, de
 or skip, and respond to several requests at once. Operators can resolve blocked calls.
 An approval can create a standing approval; R lists and revokes standing approvals.
 Before you send a response, the screen shows what would run. With --sign-key, approvals
-have your own signature.
+carry your own signature.
 
 The inbox needs a running engine and a terminal of at least 40x10. NO_COLOR turns
 colours off. Without a terminal, use askance list, show and approve.`,
@@ -80,8 +80,8 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 	return err
 }
 
-// inboxSigner reads the key of the person; nil without --sign-key. The login has set
-// the name by then.
+// inboxSigner reads the person's key, or returns nil without --sign-key. It must run after
+// the login, which sets the name.
 func inboxSigner(sign *signing) (*inbox.Signer, error) {
 	key, err := sign.load()
 	if err != nil || key == nil {
@@ -90,7 +90,7 @@ func inboxSigner(sign *signing) (*inbox.Signer, error) {
 	return &inbox.Signer{KeyID: key.keyID(), Lasts: key.lasts, Sign: key.sign}, nil
 }
 
-// connectLive is connect for a command that runs long: it needs a running engine,
+// connectLive is connect for a long-running command: it needs a running engine,
 // because it must not lock the data folder.
 func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*link, error) {
 	if env.cfg.Server != "" {
@@ -108,7 +108,7 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 	return l, err
 }
 
-// findServer gives the URL of the NATS server of --nats or of the data folder.
+// findServer returns the URL of the NATS server of --nats or of the data folder.
 func (env *environment) findServer() (string, error) {
 	if env.cfg.NATS != "" {
 		return env.cfg.NATS, nil
@@ -127,8 +127,8 @@ func previewOf(l *link) inbox.Preview {
 	}
 }
 
-// resolver resolves blocked calls in the role of an operator, with a login of its own if the
-// connection has one role; nil for people who are no operators.
+// resolver returns how to resolve blocked calls as an operator, with a separate login if the
+// connection has only one role, or nil if the person is not an operator.
 func resolver(ctx context.Context, env *environment, l *link) inbox.Resolve {
 	if env.cfg.Server != "" {
 		if !slices.Contains(l.roles, toolcall.RoleOperator) {
@@ -136,7 +136,7 @@ func resolver(ctx context.Context, env *environment, l *link) inbox.Resolve {
 		}
 		return l.Resolve
 	}
-	own := *env // dialing notes the name of the login
+	own := *env // dialing sets the name to that of the login
 	dial := func(ctx context.Context) (*link, error) { return own.connectLive(ctx, toolcall.RoleOperator) }
 	o, err := dial(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func resolver(ctx context.Context, env *environment, l *link) inbox.Resolve {
 	}
 }
 
-// hints gives the change hints of an engine over NATS; nil for a data folder.
+// hints returns the change hints of an engine over NATS; nil for a data folder.
 func hints(l *link) inbox.Hints {
 	client, ok := l.Client.(*bus.Client)
 	if !ok {

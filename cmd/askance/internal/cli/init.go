@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// starter are the files of a new project.
+// starter holds the files of a new project.
 //
 //go:embed starter/*.yaml
 var starter embed.FS
@@ -30,7 +30,7 @@ func newInitCommand(env *environment) *cobra.Command {
 the current one. The policy has tests and passes askance policy lint. The settings put
 the data into .askance, which git ignores.
 
-It replaces no file without --force.`,
+It does not replace a file without --force.`,
 		Example: `  askance init
   askance init shop && cd shop && askance serve
   askance init --force`,
@@ -48,7 +48,7 @@ It replaces no file without --force.`,
 			return runInit(env, folder, force)
 		},
 	}
-	c.Flags().BoolVar(&force, "force", false, "replace files that exist")
+	c.Flags().BoolVar(&force, "force", false, "replace existing files")
 	return c
 }
 
@@ -60,7 +60,7 @@ func runInit(env *environment, folder string, force bool) error {
 		}
 	}
 	if len(there) > 0 && !force {
-		return &message.Error{Code: message.CodeConflict, Op: "init", What: "these files exist: " + strings.Join(there, ", "), Hint: "pass --force to replace them, or name another folder"}
+		return &message.Error{Code: message.CodeConflict, Op: "init", What: "these files already exist: " + strings.Join(there, ", "), Hint: "pass --force to replace them, or name another folder"}
 	}
 	data := filepath.Join(folder, ".askance")
 	if err := os.MkdirAll(data, 0o700); err != nil {

@@ -23,27 +23,27 @@ func newJournalCommand(env *environment) *cobra.Command {
 	return newGroup(&cobra.Command{
 		Use:   "journal",
 		Short: "Check, archive, back up and restore a journal, accept a loss, set replicas",
-		Long: `An engine refuses a journal without records that its signed checkpoints or its anchor
-file prove, and ends with exit code 8. These commands list what is missing and let an
-operator accept the loss. They work on a journal that no engine uses; replicas and backup
-work while engines run.`,
+		Long: `If records are missing that the signed checkpoints or the anchor file prove, an engine
+		refuses the journal and exits with code 8. These commands list what is missing and let
+		an operator accept the loss. They need a journal that no engine uses, except replicas and
+		backup, which work while engines run.`,
 		Example: `  askance journal check
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
 	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalArchiveCommand(env), newJournalReplicasCommand(env), newJournalBackupCommand(env), newJournalRestoreCommand(env))
 }
 
-const keysOfSpace = "key file of the space's engines (default that of the last run, or engine.key in the data folder)"
+const keysOfSpace = "key file of the space's engines (default the one of the last run, or engine.key in the data folder)"
 
 func addDamagedFlags(env *environment, c *cobra.Command) {
 	env.cfg.bindJournal(c)
 	env.cfg.bindAs(c, &env.cfg.Keys, keysOfSpace)
-	env.cfg.bindAs(c, &env.cfg.Anchor, "anchor file (default that of the last run, or anchors/SPACE in the data folder)")
+	env.cfg.bindAs(c, &env.cfg.Anchor, "anchor file (default the one of the last run, or anchors/SPACE in the data folder)")
 }
 
 func findDamagedJournal(env *environment) (node.Damaged, error) {
 	d := node.Damaged{Dir: node.Dir(env.cfg.dir()), Space: env.cfg.spaceID()}
 	if d.Dir == "" {
-		return d, usagef("there is no home folder for the data folder: pass --data")
+		return d, usagef("cannot find a home folder for the data folder: pass --data")
 	}
 	last, err := readLastRun(string(d.Dir.Files(d.Space)))
 	if err != nil {
@@ -66,13 +66,13 @@ func newJournalCheckCommand(env *environment) *cobra.Command {
 		Use:   "check",
 		Short: "List lost records",
 		Long: `Compares the journal with its signed checkpoints and with the anchor file, and lists
-what is missing: the sequences, how many of them were signed, and their calls as far as
-the checkpoints name them. The command changes nothing.
+what is missing: the sequences, how many of them were signed, and their calls if the
+checkpoints name them. The command changes nothing.
 
 The embedded NATS server can truncate a damaged file when it starts: copy the data
 folder first if you want to try a repair.
 
-A running engine checks its own journal every five seconds. Ends with exit code 8 if
+A running engine checks its own journal every five seconds. Exits with code 8 if
 records are missing.`,
 		Example: `  askance journal check
   askance journal check --data /var/lib/askance --json`,
@@ -104,7 +104,7 @@ func examText(out *term.Out, x *bus.Exam) string {
 	}
 	s.rowf("signed", "up to %d, the last checkpoint is %d", x.Signed, x.Checkpoint)
 	if x.Known > 0 {
-		s.rowf("known", "up to %d, by the anchor file %s", x.Known, x.Anchor)
+		s.rowf("known", "up to %d, according to the anchor file %s", x.Known, x.Anchor)
 	}
 	for _, l := range x.Losses {
 		s.rowf("accepted", "%s by %s: %s", l.At.Local().Format(time.DateTime), term.SafeLine(l.By), term.SafeLine(l.Reason))
@@ -140,9 +140,9 @@ func newJournalAcceptLossCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "accept-loss --by NAME --reason TEXT",
 		Short: "Accept that records are lost, and close the affected calls",
-		Long: `Use this only if no backup has the records. It signs who accepted the loss, why, and
-which sequences are missing into the chain of checkpoints; askance audit verify shows
-it from then on. The engine can start again afterwards.
+		Long: `Use this only if no backup has the records. It adds a signed statement of who accepted
+		the loss, why, and which sequences are missing to the chain of checkpoints; askance
+		audit verify shows it from then on. The engine can start again afterwards.
 
 No known call runs a second time because of the loss:
 - every open call ends as interrupted, with the advice to check its effect
@@ -150,7 +150,7 @@ No known call runs a second time because of the loss:
 - calls, replies and sessions that lost all signed records cannot be used again
 - every standing approval is revoked
 
-Calls whose records were all lost before a checkpoint signed them are not known. If a
+Calls whose records were all lost before a checkpoint signed them are unknown. If a
 runtime proposes such a call again with the same id, it runs. Ask the runtimes which
 calls they proposed since the last checkpoint.
 
@@ -202,10 +202,10 @@ func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) e
 	return err
 }
 
-// needsAlone says why a folder in use cannot be examined.
+// needsAlone explains why a folder that is in use cannot be examined.
 func needsAlone(err error) error {
 	if !errors.Is(err, embed.ErrStoreLocked) {
 		return err
 	}
-	return fmt.Errorf("%w. End askance serve first: this command needs the journal for itself", err)
+	return fmt.Errorf("%w. Stop askance serve first: this command needs exclusive access to the journal", err)
 }

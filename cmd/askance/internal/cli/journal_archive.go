@@ -18,21 +18,21 @@ func newJournalArchiveCommand(env *environment) *cobra.Command {
 		Use:   "archive --older-than DURATION",
 		Short: "Move finished calls out of the journal into compressed files",
 		Long: `Writes the records of finished replies into files in the folder archive of the data
-folder, compares them with the signed checkpoints, signs what goes, and then deletes it
-from the journal. A reply stays if something was recorded of it within --older-than, if
-a call of it is open, or if it granted a standing approval that is in force.
+		folder, compares them with the signed checkpoints, signs what it moves, and then deletes
+		that from the journal. A reply stays if it has a record newer than --older-than or an open
+		call, or if it granted a standing approval that is in force.
 
-askance audit verify proves journal and files together, askance show reads both, and the
-ids of archived calls and replies stay refused. Keep the files: without its .index file,
-an archive refuses all new calls. A .jsonl.zst file can be kept elsewhere.
+askance audit verify checks journal and files together, askance show reads both, and the
+ids of archived calls and replies cannot be used again. Keep the files: if an .index file
+is missing, the engine refuses all new calls. A .jsonl.zst file can be kept elsewhere.
 
-End askance serve first. After an interruption, run the command again.`,
+Stop askance serve first. After an interruption, run the command again.`,
 		Example: `  askance journal archive --older-than 30d --dry-run
   askance journal archive --older-than 30d --keep 100000`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("older-than") || r.OlderThan < 0 {
-				return usagef("--older-than is missing: it says how long a reply had no record, such as 30d")
+				return usagef("--older-than is missing: pass the time for which a reply had no record, such as 30d")
 			}
 			if len(r.By) > toolcall.MaxIDBytes {
 				return usagef("--by is too long")
@@ -51,15 +51,15 @@ End askance serve first. After an interruption, run the command again.`,
 	}
 	addDamagedFlags(env, c)
 	f := c.Flags()
-	durationVar(f, &r.OlderThan, "older-than", 0, "archive replies without a record in this time")
-	f.IntVar(&r.Keep, "keep", 0, "keep so many of these calls, the newest")
-	f.Uint64Var(&r.MaxBytes, "max-bytes", 0, "stop when the journal has at most so many bytes")
+	durationVar(f, &r.OlderThan, "older-than", 0, "archive replies whose last record is older than this")
+	f.IntVar(&r.Keep, "keep", 0, "keep this many of these calls, the newest")
+	f.Uint64Var(&r.MaxBytes, "max-bytes", 0, "stop when the journal has at most this many bytes")
 	f.StringVar(&r.By, "by", "operator", "name that is signed with the archive")
-	f.BoolVar(&r.DryRun, "dry-run", false, "only say what would be archived")
+	f.BoolVar(&r.DryRun, "dry-run", false, "only print what would be archived")
 	return c
 }
 
-// retentionText is what is signed as the reason.
+// retentionText returns the reason that is signed.
 func retentionText(r bus.Retention) string {
 	text := "older than " + permission.FormatDuration(r.OlderThan)
 	if r.Keep > 0 {
@@ -79,20 +79,20 @@ func archivingText(out *term.Out, a bus.Archiving, dry bool) string {
 	}
 	switch {
 	case a.Records == 0:
-		s.WriteString("Nothing is old enough and over.\n")
+		s.WriteString("No finished reply is old enough.\n")
 	case dry:
 		fmt.Fprintf(&s, "Would archive %s: %s of the journal's %s.\n", what, megabytes(a.Bytes), megabytes(a.LeftOver))
 	default:
-		fmt.Fprintf(&s, "%s %s, %s in the journal, %s in the files.\nThe journal has %s now.\n", out.Good("Archived"), what, megabytes(a.Bytes), megabytes(uint64(a.Stored)), megabytes(a.LeftOver))
+		fmt.Fprintf(&s, "%s %s, %s in the journal, %s in the files.\nThe journal now has %s.\n", out.Good("Archived"), what, megabytes(a.Bytes), megabytes(uint64(a.Stored)), megabytes(a.LeftOver))
 	}
 	for _, name := range a.Archives {
 		fmt.Fprintf(&s, "  %s\n", term.SafeLine(name))
 	}
 	for _, name := range a.Removed {
-		fmt.Fprintf(&s, "Removed %s of an archive that was interrupted.\n", term.SafeLine(name))
+		fmt.Fprintf(&s, "Removed %s, left by an interrupted run.\n", term.SafeLine(name))
 	}
 	for _, name := range a.Unknown {
-		fmt.Fprintf(&s, "%s is of no archive of this journal. Move it away, and keep it if calls may be only there.\n", term.SafeLine(name))
+		fmt.Fprintf(&s, "%s belongs to no archive of this journal. Move it elsewhere, and keep it if it may hold the only copy of calls.\n", term.SafeLine(name))
 	}
 	return s.String()
 }

@@ -42,14 +42,14 @@ func (s *served) finish(n int) {
 func TestJournalArchive(t *testing.T) {
 	s := audited(t)
 	s.finish(3)
-	fails(t, cli.ExitUnavailable, "End askance serve first", "journal", "archive", "--older-than", "0s", "--data", s.data)
+	fails(t, cli.ExitUnavailable, "Stop askance serve first", "journal", "archive", "--older-than", "0s", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUsage, "--older-than is missing", "journal", "archive", "--data", s.data)
 	before := report(t, cli.ExitOK, "--data", s.data)
 	if out := ok(t, "journal", "archive", "--older-than", "0s", "--dry-run", "--data", s.data); !strings.Contains(out, "Would archive 2 replies, 2 calls") {
 		t.Errorf("a dry run printed\n%s", out)
 	}
-	if out := ok(t, "journal", "archive", "--older-than", "1h", "--data", s.data); !strings.Contains(out, "Nothing is old enough") {
+	if out := ok(t, "journal", "archive", "--older-than", "1h", "--data", s.data); !strings.Contains(out, "No finished reply is old enough") {
 		t.Errorf("archive printed\n%s", out)
 	}
 	done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))

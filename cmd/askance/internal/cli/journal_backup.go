@@ -41,12 +41,11 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
 		Long: `Copies all streams of the space from the server of --nats into a new folder. Engines can
-run meanwhile. Files of archives come from the folder archive of the data folder. The copy
-does not have the key file, the policy and tools files, and the credentials: keep them
-with it, because the journal is worthless without engine.key.
+		run meanwhile. Archive files come from the folder archive of the data folder. The copy
+		does not include the key file, the policy and tools files, or the credentials: store them
+		with it, because the journal is worthless without engine.key.
 
-It needs the login (--creds) and the key file of the engines, with which it verifies the
-checkpoints.`,
+It needs the engines' login (--creds), and their key file to verify the checkpoints.`,
 		Example: `  askance journal backup /backup/monday --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 	})
 	env.cfg.bindAs(c, &env.cfg.Keys, keysOfSpace)
@@ -57,12 +56,12 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 	return newCopyCommand(env, bus.Restore, "Restored", &cobra.Command{
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
-		Long: `Makes the streams of the space on servers that have none of them: three replicas on a
-cluster, else one. Files of archives go into the data folder (--data) of the engines.
-Stop all engines first.
+		Long: `Creates the streams of the space on servers that have none of them, with three replicas
+		on a cluster, else one. Archive files go into the data folder (--data) of the engines.
+		Stop all engines first.
 
-An engine whose anchor file knows later records then ends with exit code 8: look with
-askance journal check, and accept the loss with askance journal accept-loss.`,
+An engine whose anchor file proves later records then exits with code 8: see askance
+journal check, and accept the loss with askance journal accept-loss.`,
 		Example: `  askance journal restore /backup/monday --nats nats://nats.internal:4222 --creds engine.creds`,
 	})
 }
@@ -87,7 +86,7 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 		var text strings.Builder
 		fmt.Fprintf(&text, "%s %s.\n", done, strings.Join(slices.Concat(copied.Streams, copied.Archives), ", "))
 		for _, name := range copied.Missing {
-			fmt.Fprintf(&text, "Without %s, which is not in the folder: its records are proved, and not shown.\n", term.SafeLine(name))
+			fmt.Fprintf(&text, "%s is not in the folder: its records are proved but not shown.\n", term.SafeLine(name))
 		}
 		return env.print(copied, text.String())
 	}
@@ -98,7 +97,7 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 // dialCluster connects to the server of --nats as engines do.
 func dialCluster(ctx context.Context, env *environment) (*nats.Conn, error) {
 	if env.cfg.NATS == "" {
-		return nil, usagef("no server or cluster is named: name it with --nats")
+		return nil, usagef("no NATS server: pass its URL with --nats")
 	}
 	return bus.Connect(ctx, env.cfg.NATS, env.connectOptions(creds.EngineName, "askance journal", env.cfg.NATS, env.cfg.Creds))
 }

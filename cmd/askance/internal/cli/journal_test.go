@@ -20,7 +20,7 @@ func TestJournalCommands(t *testing.T) {
 	if out := ok(t, "journal", "check", "--data", s.data); !strings.Contains(out, "Nothing is missing.") {
 		t.Errorf("check printed\n%s", out)
 	}
-	fails(t, cli.ExitConflict, "lacks nothing", "journal", "accept-loss", "--by", "ann", "--reason", "none", "--yes", "--data", s.data)
+	fails(t, cli.ExitConflict, "has no loss", "journal", "accept-loss", "--by", "ann", "--reason", "none", "--yes", "--data", s.data)
 	block := filepath.Join(s.data, "nats", "jetstream", "$G", "streams", "ASKANCE_default", "msgs", "1.blk")
 	info, err := os.Stat(block)
 	if err == nil {

@@ -81,7 +81,7 @@ func newKeysRotateCommand(env *environment) *cobra.Command {
 the same file. Grants of earlier keys stay valid until you retire those keys.
 
 Workers whose --engine-key is the engines' own engine.pub read it again. Other workers
-ask the engines, and trust a new key because the key before signed it.`,
+ask the engines, and trust a new key because the previous key signed it.`,
 		Example: "  askance keys rotate",
 		Args:    noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -124,7 +124,7 @@ func newKeysApproverCommand(env *environment) *cobra.Command {
 		Short: "Create a signing key for an approver",
 		Long: `Creates a key with which you sign approvals (--sign-key FILE of askance approve and
 inbox), so that not even an engine can forge your approval. Only you can read the file;
-keep it. The command prints the public key: add it under your name to the directory
+keep it safe. It prints the public key: add it under your name to the directory
 file, and to the list of the workers (askance worker --approver-keys).`,
 		Example: `  askance keys approver ann.key
   askance approve call_42 --sign-key ann.key

@@ -19,7 +19,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// listing is what askance list is told.
+// listing has the flags of askance list.
 type listing struct {
 	env             *environment
 	cmd             *cobra.Command
@@ -40,13 +40,12 @@ func newListCommand(env *environment) *cobra.Command {
 		Long: `Lists the open calls of a space, the request with the nearest deadline first. The
 status says where a call is: waiting (for earlier calls of its reply), asking (for
 approval), ready, queued (for a worker), running, retrying, blocked (needs an operator),
-or how it ended. An id that is shortened to its first letters names the call in other
-commands.
+or how it ended. Ids are shortened to their first letters, which other commands accept.
 
-A call is listed if it meets every filter; of the values of one filter it must meet one.
---watch follows the changes until you end it. -o wide adds the session, what the call
-waits for, and what is risky about its tool; -o name prints only addresses, for other commands.
-With --json each call also has its state, which is AgentScope's coarser word.`,
+A call is listed if it matches every filter; of several values of a filter, one is enough.
+--watch follows the changes until you press Ctrl-C. -o wide adds the session, what the
+call waits for, and what is risky about its tool; -o name prints only addresses, for other
+commands. With --json each call also has its state, AgentScope's coarser classification.`,
 		Example: `  askance list                                  # all open calls
   askance list --mine --watch                   # requests that wait for you
   askance list --phase blocked                  # calls that an operator must resolve
@@ -69,13 +68,13 @@ With --json each call also has its state, which is AgentScope's coarser word.`,
 	f.StringSliceVarP(&l.sessions, "session", "s", nil, "only calls of these sessions")
 	f.StringVar((*string)(&l.r.Reply), "reply", "", "only calls of this reply")
 	f.StringSliceVar(&l.r.Rules, "rule", nil, "only calls that these rules of the policy decided")
-	f.BoolVarP(&l.r.Mine, "mine", "m", false, "only requests to which you can respond and have not")
+	f.BoolVarP(&l.r.Mine, "mine", "m", false, "only requests that you can respond to and have not responded to")
 	f.StringVar(&l.r.Words, "search", "", "only calls with these words in an id, tool, summary, argument, agent or rule")
 	f.StringVar(&l.since, "since", "", "only calls proposed at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
 	f.StringVar(&l.until, "until", "", "only calls proposed before this time, in the same form")
-	f.StringVar(&l.r.Sort, "sort", "", "order: "+strings.Join(toolcall.Sorts(), ", ")+"; -deadline and so on for the reverse (default deadline, with --all proposed)")
+	f.StringVar(&l.r.Sort, "sort", "", "order: "+strings.Join(toolcall.Sorts(), ", ")+"; -deadline and so on reverse it (default deadline, with --all proposed)")
 	f.IntVarP(&l.limit, "limit", "L", 0, "most calls to list (default all)")
-	f.BoolVarP(&l.r.All, "all", "a", false, "finished calls, too")
+	f.BoolVarP(&l.r.All, "all", "a", false, "include finished calls")
 	f.BoolVarP(&l.follow, "watch", "w", false, "follow the changes until you press Ctrl-C")
 	noFiles := cobra.ShellCompDirectiveNoFileComp
 	for flag, words := range map[string][]string{"phase": phaseWords(), "sort": sortWords(), "state": {"pending", "asking", "allowed", "submitted", "finished"}} {
@@ -181,7 +180,7 @@ func (l *listing) run(ctx context.Context) error {
 	return env.print(reply, l.text(reply.Calls))
 }
 
-// read reads all pages. It adds what each open approval request waits for.
+// read reads all pages, and adds what each open approval request waits for.
 func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply, error) {
 	r := l.r
 	r.Limit = l.limit
@@ -198,8 +197,8 @@ func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply
 	return out, err
 }
 
-// emptyText says why a list is empty: nothing is there, a session is not known, or
-// nothing matches.
+// emptyText says why a list is empty: there are no calls, a session is unknown, or no
+// call matches.
 func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error) {
 	for _, s := range l.sessions {
 		err := checkSession(ctx, c, message.SessionID(s))
@@ -229,7 +228,7 @@ func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error
 	return fmt.Sprintf("No %s match %s.%s\n", which, strings.Join(filters, ", "), more), nil
 }
 
-// text is the list as people read it.
+// text formats the list for people.
 func (l *listing) text(calls []*toolcall.Call) string {
 	if l.env.format != formatName {
 		return callsTable(l.env.out, calls, l.env.format == formatWide, l.limit > 0, time.Now())
@@ -241,19 +240,19 @@ func (l *listing) text(calls []*toolcall.Call) string {
 	return b.String()
 }
 
-// A column of a list: minimum is what it keeps on a narrow screen.
+// The widths of columns.
 const (
 	idWidth      = 16
 	nameWidth    = 18
 	wideWidth    = 48
-	summaryWidth = 24 // the least
+	summaryWidth = 24 // at least
 )
 
-// narrowedBy are the columns that a narrow screen leaves out, first the first.
+// narrowedBy lists the columns that a narrow screen omits, in this order.
 var narrowedBy = []string{"AGENT", "RULE", "AGE", "TOOL"}
 
-// callsTable lays out calls: the summary gets the room that the other columns leave.
-// partial: there may be more, so that no id is shortened.
+// callsTable lays out calls: the summary gets the width that the other columns leave.
+// With partial there may be more calls, so no id is shortened.
 func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now time.Time) string {
 	ids := shortIDs(calls, partial)
 	heads := []string{"ID", "STATUS", "DUE", "AGE", "AGENT", "TOOL", "RULE"}
@@ -299,8 +298,8 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 	return tableText(out, heads, rows)
 }
 
-// shortIDs are the shortest beginnings of the ids that name the calls of a list. Calls
-// that share an id are named with session and reply. whole: no id is shortened.
+// shortIDs returns the shortest prefixes of ids that name the calls of a list. Calls that
+// share an id are named with session and reply. With whole, no id is shortened.
 func shortIDs(calls []*toolcall.Call, whole bool) []string {
 	sorted := make([]string, 0, len(calls))
 	for _, c := range calls {

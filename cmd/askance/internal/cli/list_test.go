@@ -143,7 +143,7 @@ func TestIDsThatPeopleSeeNameOneCall(t *testing.T) {
 	}
 }
 
-// askance status is a screen of what matters; doctor says what is wrong and what to do.
+// askance status is a screen of what matters; doctor finds problems and says how to fix them.
 func TestStatusAndDoctor(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -215,7 +215,7 @@ func TestDoctorLogins(t *testing.T) {
 	foreign := strings.TrimSpace(ok(t, "creds", "add", "worker", "wk-1", "--tool", "refund", "--data", other))
 	fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--creds", foreign, "--data", data)
 	out := ok(t, "doctor", "--as", "ann", "--data", data)
-	for _, want := range []string{"ann acts as approver, auditor and not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d 23h", "the token ", "of bot expires in 2d 23h", "there are no rules"} {
+	for _, want := range []string{"ann can act as approver, auditor, but not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d 23h", "the token ", "of bot expires in 2d 23h", "there are no rules"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("doctor does not say %q:\n%s", want, out)
 		}

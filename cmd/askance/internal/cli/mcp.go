@@ -29,7 +29,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// proxying is what askance mcp is told.
+// proxying has the flags of askance mcp.
 type proxying struct {
 	http, upstreams, session, agent, inbox string
 
@@ -51,17 +51,17 @@ func newMCPCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "mcp [--http ADDR] (--upstreams FILE | -- CMD [ARG…])",
 		Short: "Put askance between an MCP client and MCP servers",
-		Long: `An MCP server that passes everything on to the MCP server CMD, or to those of a file,
-and holds each tool call until askance has decided about it. A person who approves a
+		Long: `An MCP server that forwards everything to the MCP server CMD, or to those in a file, and
+		holds each tool call until askance has decided about it. A person who approves a
 call sees the arguments, and exactly these run, once.
 
-It serves one client on standard input and output, or with --http many. It needs a
+It serves one client on standard input and output, or many with --http. It needs a
 running askance serve, which it reaches as a runtime: on the data folder, at the NATS
 server of --nats, or over HTTP at --server with a token.
 
 A client that can wait is told how: with a task, a link, or progress. Any other gets an
-ordinary result after --hold, which names the tool askance_wait: that tool gives the
-result once the call is decided.
+ordinary result after --hold that names the tool askance_wait, which returns the result
+once the call is decided.
 
 The file of upstreams is YAML:
 
@@ -92,7 +92,7 @@ token file. Without one, only programs on this machine can connect.`,
 	}
 	env.cfg.bindService(c)
 	env.cfg.bind(c, &env.cfg.HTTPTokens, &env.cfg.HTTPCert, &env.cfg.HTTPKey)
-	env.cfg.bindAs(c, &env.cfg.HTTPInsecure, "let --http listen beyond loopback without TLS: for a proxy in front that has it")
+	env.cfg.bindAs(c, &env.cfg.HTTPInsecure, "allow --http to listen beyond loopback without TLS, behind a proxy that has it")
 	env.cfg.bindAs(c, &env.cfg.HTTPOrigins, "origin of pages that can use --http from a browser; may be repeated")
 	f := c.Flags()
 	f.StringVar(&m.http, "http", "", "serve streamable HTTP at this address instead of standard input and output")
@@ -102,11 +102,11 @@ token file. Without one, only programs on this machine can connect.`,
 	f.StringVar(&m.inbox, "inbox", "", "URL of the web inbox, for links to approval requests (default --server)")
 	f.StringVar(&m.door.server, "server", "", "URL of askance serve: reach it over HTTP instead of NATS")
 	f.StringVar(&m.door.tokenFile, "token-file", "", "with --server: file with a runtime's token (default $ASKANCE_TOKEN has the token)")
-	f.BoolVar(&m.door.insecure, "server-insecure", false, "with --server: let the token and calls cross the network in plain text")
+	f.BoolVar(&m.door.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
 	durationVar(f, &m.hold, "hold", mcp.DefaultHold, "how long a request waits for a person, if its client cannot wait longer")
 	f.BoolVar(&m.block, "block", false, "hold each request until it is decided: for clients without a timeout")
 	f.IntVar(&m.legs, "retry-legs", 0, "how often a client of revision 2026-07-28 is told to retry before it gets askance_wait")
-	f.BoolVar(&m.form, "form", false, "let the user of the client approve in a form, in the name of --as: the client could answer it itself")
+	f.BoolVar(&m.form, "form", false, "let the user of the client approve in a form, in the name of --as; the client itself could fill it in")
 	f.BoolVar(&m.noWait, "no-wait-tool", false, "do not add the tool askance_wait")
 	f.BoolVar(&m.noJoin, "no-join", false, "ask again if the same call is repeated while the first is open")
 	f.BoolVar(&m.hideEdits, "hide-edits", false, "do not tell the model that a person changed the arguments")
@@ -230,10 +230,10 @@ func (env *environment) tokenFile() string {
 	return path
 }
 
-// runtimeOf gives the name of a runtime's credentials.
+// runtimeOf returns the name of the runtime that was authenticated.
 func runtimeOf(id *gateway.Identity, err error) (string, error) {
 	if err == nil && !slices.Contains(id.Roles, toolcall.RoleRuntime) {
-		err = errors.New("the token is not of a runtime")
+		err = errors.New("the token is not that of a runtime")
 	}
 	if err != nil {
 		return "", err
@@ -297,8 +297,8 @@ func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 	return out, nil
 }
 
-// stateKey reads the key with which the gateway knows its own call ids and request
-// states again, or makes it.
+// stateKey reads or creates the key with which the gateway recognizes its own call ids
+// and request states.
 func stateKey(dir string) ([]byte, error) {
 	path := filepath.Join(dir, "mcp.key")
 	fault := func(err error) error {
@@ -312,12 +312,12 @@ func stateKey(dir string) ([]byte, error) {
 	if err != nil {
 		return nil, fault(err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // a second name of the key, or none
+	defer func() { _ = os.Remove(tmp.Name()) }() // a second link to the key, or an unused one
 	_, err = tmp.Write(key)
 	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
 		return nil, fault(err)
 	}
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // the first one counts
+	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // another process was first: use its key
 		return nil, fault(err)
 	}
 	key, err = textfile.Read("mcp.key", path, len(key))

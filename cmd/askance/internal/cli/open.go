@@ -30,12 +30,12 @@ func newOpenCommand(env *environment) *cobra.Command {
 		Use:        "open [CALL]",
 		SuggestFor: []string{"web", "browse", "console"},
 		Short:      "Open the web console in a browser",
-		Long: `Starts the browser with the web console of the server, or with the page of a call. The
-address is that of the server of the data folder. For a server of --nats, pass
---http-url or store it in a context (askance context add --http-url).
+		Long: `Starts the browser with the web console of the server, or with the page of a call. By
+		default this is the server of the data folder. For a server of --nats, pass --http-url
+		or store it in a context (askance context add --http-url).
 
-$BROWSER names the browser. On a machine without one the command prints the address
-in its error; --print only prints it.`,
+$BROWSER names the browser. On a machine without one, the command fails and prints the
+address; with --print it only prints the address.`,
 		Example: `  askance open
   askance open call_42
   askance open --print`,
@@ -65,14 +65,14 @@ in its error; --print only prints it.`,
 	env.cfg.bindClient(c)
 	env.cfg.bindAs(c, &env.cfg.HTTPURL, "URL of the web console (default that of the server of the data folder)")
 	ad.flags(c)
-	c.Flags().BoolVar(&onlyPrint, "print", false, "print the address and start no browser")
+	c.Flags().BoolVar(&onlyPrint, "print", false, "print the address, and do not start a browser")
 	return c
 }
 
-// overSocket begins the address of a console that only has a Unix socket.
+// overSocket is the prefix of the address of a console that only has a Unix socket.
 const overSocket = "unix:"
 
-// consoleURL is where the web console of the server is.
+// consoleURL returns the address of the server's web console.
 func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 	dir, text := node.Dir(env.cfg.dir()), cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if text == "" && env.cfg.NATS == "" {
@@ -87,7 +87,7 @@ func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 	}
 	switch {
 	case text != "" && local:
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the server of " + string(dir) + " shows its web console only at the Unix socket " + socket + ", which browsers cannot open", Hint: "start the server with --http 127.0.0.1:8787 too, and log in with a token (askance token create); or put a proxy in front of the socket, and start the server with its address as --http-url"}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the server of " + string(dir) + " shows its web console only at the Unix socket " + socket + ", which browsers cannot open", Hint: "start the server also with --http 127.0.0.1:8787, and log in with a token (askance token create); or put a proxy in front of the socket, and start the server with its address as --http-url"}
 	case text != "":
 	case env.cfg.NATS != "":
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "open console", What: "the address of the web console is not known", Hint: "pass --http-url, or store it with askance context add --http-url"}
@@ -110,7 +110,7 @@ func isListening(ctx context.Context, socket string) bool {
 	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
 }
 
-// localConsole is where the server of the data folder shows the space, or "".
+// localConsole returns where the server of the data folder shows the space, or "".
 func localConsole(env *environment) (string, error) {
 	dir, space := node.Dir(env.cfg.dir()), env.cfg.spaceID()
 	at, err := dir.ConsoleURL()
@@ -142,7 +142,7 @@ func openBrowser(ctx context.Context, at *url.URL) error {
 	}
 	dialer := net.Dialer{Timeout: consoleTimeout}
 	host := at.Hostname()
-	if strings.HasSuffix(host, ".localhost") { // browsers know that these are this machine
+	if strings.HasSuffix(host, ".localhost") { // browsers resolve these to this machine
 		host = "localhost"
 	}
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, cmp.Or(at.Port(), map[string]string{"http": "80", "https": "443"}[at.Scheme])))
@@ -164,7 +164,7 @@ func openBrowser(ctx context.Context, at *url.URL) error {
 	return nil
 }
 
-// browser is the program that opens an address; nil if this machine has none.
+// browser returns the command that opens an address; nil if this machine has none.
 func browser() []string {
 	if argv := strings.Fields(os.Getenv("BROWSER")); len(argv) > 0 {
 		return argv

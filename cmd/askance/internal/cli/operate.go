@@ -101,8 +101,8 @@ func newInterruptCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "interrupt CALL",
 		Short: "Interrupt every open call of a reply",
-		Long: `Interrupts the reply that a call belongs to, with all its open calls. No call of it
-starts afterwards, and workers get the order to stop running calls.`,
+		Long: `Interrupts the reply that a call belongs to, with all its open calls. None of its calls
+		starts afterwards, and workers are told to stop those that run.`,
 		Example: `  askance interrupt call_42 --reason "wrong ticket"
   askance interrupt --session ticket-7 --reply reply-1`,
 		ValidArgsFunction: env.completeCalls(),
@@ -134,7 +134,7 @@ starts afterwards, and workers get the order to stop running calls.`,
 	return c
 }
 
-// findReply finds the reply. A reply without any call is a typing error.
+// findReply finds the reply. A reply without calls is taken for a typing error.
 func findReply(ctx context.Context, c engine.Client, ad *address) (message.SessionID, message.ReplyID, error) {
 	if ad.arg != "" {
 		call, err := ad.find(ctx, c)
@@ -205,7 +205,7 @@ askance policy explain shows the rules of a rule file without an engine.`,
 	f.StringVar((*string)(&r.Reply), "reply", "preview", "reply of the call")
 	f.StringVar(&r.Agent, "agent", "", "agent that proposes the call")
 	f.BoolVar(&external, "external", false, "the runtime runs the tool")
-	f.StringVar(&definition, "define", "", "what the runtime declares of the tool it runs: a JSON object with description, input_schema and annotations, @FILE, or -")
+	f.StringVar(&definition, "define", "", "the runtime's declaration of the tool that it runs: a JSON object with description, input_schema and annotations, @FILE, or -")
 	return c
 }
 

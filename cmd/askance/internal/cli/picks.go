@@ -17,9 +17,9 @@ import (
 )
 
 const severalHelp = `With several calls, or with a filter instead of calls, one confirmation lists what each
-would run. Filters take open requests that you can respond to: --tool, --agent,
---session, --reply, --policy-rule, --mine. Each call gets its own response and its own
-line of output. If some fail, the exit code is 9; if all fail alike, it is theirs.`
+would run. Filters select open requests that you can respond to: --tool, --agent,
+--session, --reply, --policy-rule, --mine. Each call gets its own response and output
+line. If some fail, the exit code is 9; if all fail for one reason, the code of that one.`
 
 // picks are the filters with which a command responds to several requests.
 type picks struct {
@@ -63,7 +63,7 @@ func (p *picks) check(d *responding, args []string) error {
 	return nil
 }
 
-// find gives the calls that are meant, each once.
+// find returns the calls that the arguments or filters name, each once.
 func (p *picks) find(ctx context.Context, c engine.Client, d *responding, args []string) ([]*toolcall.Call, error) {
 	if p.any() {
 		calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{
@@ -92,7 +92,7 @@ func (p *picks) find(ctx context.Context, c engine.Client, d *responding, args [
 	return out, nil
 }
 
-// answered is what became of one response of several.
+// answered is the outcome of one of several responses.
 type answered struct {
 	toolcall.Key
 	Call  *toolcall.Call `json:"call,omitzero"`
@@ -159,7 +159,7 @@ type partialError struct{ failed, of, exit int }
 
 func (e partialError) Error() string { return fmt.Sprintf("%d of %d calls failed", e.failed, e.of) }
 
-// partialFailure sorts the failures of several calls into one error.
+// partialFailure combines the failures of several calls into one error.
 func partialFailure(failed []error, of int) error {
 	if len(failed) == 0 {
 		return nil
@@ -175,7 +175,7 @@ func partialFailure(failed []error, of int) error {
 	return partialError{of, of, ExitCode(failed[0])}
 }
 
-// shortenedText says which lines of a table do not show all.
+// shortenedText warns if a line of the table is shortened.
 func shortenedText(calls []*toolcall.Call) string {
 	if !slices.ContainsFunc(calls, asked.IsShortened) {
 		return ""

@@ -44,7 +44,7 @@ type policyFiles struct {
 }
 
 func (p *policyFiles) flags(c *cobra.Command) {
-	p.cfg.bindAs(c, &p.cfg.Policy, "rule file, or folder of rule files, with its LAYER= before it if the layer is not project; may be repeated; the same as an argument")
+	p.cfg.bindAs(c, &p.cfg.Policy, "rule file, or folder of rule files, prefixed with LAYER= if the layer is not project; may be repeated; the same as an argument")
 	p.toolsFlag(c)
 }
 
@@ -62,12 +62,12 @@ func anyRuleFiles(*cobra.Command, []string) error { return nil }
 
 type policySource struct {
 	files   []permission.File
-	ignored []permission.Notice // what is in the folders, too
+	ignored []permission.Notice // other files in the folders
 	opts    permission.Options
 }
 
-// readPolicy reads the rule files and the tools. Arguments win over --policy and the
-// settings.
+// readPolicy reads the rule files and the tools. Arguments take precedence over --policy
+// and the settings.
 func readPolicy(ctx context.Context, env *environment, p *policyFiles, args []string) (policySource, error) {
 	paths := args
 	if len(paths) == 0 {
@@ -85,8 +85,8 @@ func readPolicy(ctx context.Context, env *environment, p *policyFiles, args []st
 	return s, err
 }
 
-// readRuleFiles reads rule files once: also standard input and process substitution,
-// which an engine could not read again.
+// readRuleFiles reads rule files once, so it accepts standard input and process
+// substitution, which an engine could not read again.
 func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]permission.File, []permission.Notice, error) {
 	var once []permission.File
 	var again []string
@@ -120,7 +120,7 @@ func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]per
 
 const standardInput = "standard input"
 
-// options are those of an engine with these tools, without its time limits.
+// options returns those of an engine with these tools, without its time limits.
 func (p *policyFiles) options() (permission.Options, error) {
 	if p.cfg.Tools != "" && p.declared == nil { // only once: it can be a pipe
 		data, err := textfile.ReadHanded("tools file", p.cfg.Tools, textfile.MaxBytes)

@@ -43,8 +43,8 @@ replay --help), or as the name of a test in the rule files with --test.`,
 	f.StringVar(&x.tool, "tool", "", "name of the tool")
 	f.StringVar(&x.args, "args", "{}", "arguments of the call: a JSON object, @FILE, or - for standard input")
 	f.StringVar(&x.call, "call", "", "the whole call: a JSON object, @FILE, or - for standard input")
-	f.StringVar(&x.test, "test", "", "name of a test in the rule files, for its call")
-	env.cfg.bindAs(c, &env.cfg.Mode, "permission mode, over that of the policy")
+	f.StringVar(&x.test, "test", "", "name of a test in the rule files, whose call to decide")
+	env.cfg.bindAs(c, &env.cfg.Mode, "permission mode, which overrides that of the policy")
 	f.StringVar(&x.now, "now", "", "time of the call, such as 2026-11-21T12:00:00Z (default now)")
 	env.cfg.bindAs(c, &env.cfg.Cwd, "working folder of the call")
 	env.cfg.bindAs(c, &env.cfg.WorkingDirs, "folder in which tools can work; may be repeated")
@@ -77,12 +77,12 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	e := b.Explain(ctx, req)
 	text := explain.Policy(env.out, e)
 	if !s.declares(req.Tool) {
-		text += env.out.Ask("note:") + " the tools file does not declare " + term.SafeLine(req.Tool) + ", so that only rules for any tool apply\n"
+		text += env.out.Ask("note:") + " the tools file does not declare " + term.SafeLine(req.Tool) + ", so only rules for any tool apply\n"
 	}
 	return env.print(explanation{e, e.Duration.Microseconds()}, text)
 }
 
-// declares says whether the tool is declared, or nothing says which tools are.
+// declares reports whether the tool is declared, or whether no tools are.
 func (s policySource) declares(tool string) bool {
 	return len(s.opts.Tools) == 0 || slices.ContainsFunc(s.opts.Tools, func(t permission.Tool) bool { return t.Name == tool })
 }

@@ -29,12 +29,12 @@ func newPolicyFmtCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fmt [FILE...]",
 		Short: "Format rule files and keep their comments",
-		Long: `Puts keys into their usual order, separates rules with empty lines and indents by two
-spaces. Comments keep their place, values do not change. A file that would become
-another policy stays as it is.
+		Long: `Puts keys into their usual order, separates rules with blank lines and indents by two
+		spaces. Comments keep their place, and values do not change. A file whose policy would
+		change is not written.
 
-With - it formats standard input to standard output. --check writes nothing and ends
-with exit code 7 if a file is not formatted.`,
+With - it formats standard input to standard output. --check writes nothing and exits
+with code 7 if a file is not formatted.`,
 		Example: `  askance policy fmt rules.yaml
   askance policy fmt rules/ --check --diff
   askance policy fmt - < rules.yaml`,
@@ -125,7 +125,7 @@ func rewriteFile(env *environment, f permission.File, out []byte, check, diff bo
 	if check {
 		return nil
 	}
-	path, err := filepath.EvalSymlinks(f.Name) // a link stays one
+	path, err := filepath.EvalSymlinks(f.Name) // keep a symbolic link
 	if err != nil {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}

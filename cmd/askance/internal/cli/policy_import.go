@@ -37,11 +37,11 @@ func newPolicyImportCommand(env *environment) *cobra.Command {
 
 The first form has rules written as Tool or Tool(specifier); its other members are
 ignored and listed on standard error. The second form is AgentScope's permission
-context. A rule that cannot be converted exactly refuses the whole file: an allow rule
+context. If a rule cannot be converted exactly, the whole file is refused: an allow rule
 never becomes wider, a deny rule never narrower.
 
 --leave-out drops allow rules that cannot be converted and lists them on standard
-error, so that the result allows less. Deny and ask rules must all be convertible.
+error, so the result allows less. Deny and ask rules must all be convertible.
 
 Without --tools the tool names are those of AgentScope's own tools. - is standard input.`,
 		Example: `  askance policy import settings.json > imported.yaml
@@ -93,7 +93,7 @@ func readImportFile(env *environment, path string) ([]byte, error) {
 	return []byte(text), err
 }
 
-// importOptions know the declared tools, or AgentScope's own.
+// importOptions returns options with the declared tools, or with AgentScope's own.
 func (p importing) importOptions() (permission.Options, error) {
 	opts, err := p.options()
 	if err != nil || p.cfg.Tools != "" {
@@ -113,7 +113,7 @@ func (p importing) importOptions() (permission.Options, error) {
 	return opts, nil
 }
 
-// settingsModes are the permission modes by their names in those settings.
+// settingsModes maps the names of modes in such settings to permission modes.
 var settingsModes = map[string]permission.Mode{
 	"default": permission.ModeDefault, "acceptEdits": permission.ModeAcceptEdits, "plan": permission.ModeExplore,
 	"bypassPermissions": permission.ModeBypass, "dontAsk": permission.ModeDontAsk,
@@ -177,7 +177,7 @@ func importPolicy(env *environment, data []byte, p importing, opts permission.Op
 	return policy, passed, err
 }
 
-// importableRules are the allow rules that can be converted. It reports the others.
+// importableRules returns the allow rules that can be converted, and reports the others.
 func importableRules(env *environment, s permission.Specifiers, opts permission.Options) []string {
 	return slices.DeleteFunc(s.Allow, func(text string) bool {
 		_, err := permission.FromSpecifiers(permission.Specifiers{Source: s.Source, Allow: []string{text}}, opts)

@@ -36,7 +36,7 @@ func newPolicyLintCommand(env *environment) *cobra.Command {
 has a code, a place and a fix. --codes explains every code. The command also runs the
 tests of the rule files to see which rules they cover.
 
-Ends with exit code 7 if there are errors, with --strict also for warnings.`,
+Exits with code 7 if there are errors, with --strict also for warnings.`,
 		Example: `  askance policy lint rules.yaml --tools tools.yaml
   askance policy lint rules/ --tools tools.yaml --directory people.yaml --strict
   askance policy lint --codes`,
@@ -51,7 +51,7 @@ Ends with exit code 7 if there are errors, with --strict also for warnings.`,
 	}
 	l.flags(c)
 	f := c.Flags()
-	env.cfg.bindAs(c, &env.cfg.Directory, "file with people and groups, to count approvers: that of askance serve --directory; may be repeated")
+	env.cfg.bindAs(c, &env.cfg.Directory, "file with people and groups, to count approvers, as for askance serve --directory; may be repeated")
 	f.StringVar(&l.recorded, "recorded", "", "file of askance policy test --record, to find later changes")
 	durationVar(f, &l.runLimit, "run-limit", 0, "longest lifetime of a run, to check expiries")
 	durationVar(f, &l.executorLimit, "executor-limit", 0, "longest execution, to check timeouts")

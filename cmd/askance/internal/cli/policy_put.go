@@ -37,11 +37,11 @@ func newPolicyPutCommand(env *environment) *cobra.Command {
 existing file of that name is replaced.
 
 The command first loads the policy that the bucket would have and runs its tests. It
-stores nothing if the policy does not load or a test fails. It does not know rule files
-that an engine has outside the bucket.
+stores nothing if the policy does not load or a test fails. It does not see rule files
+that an engine reads from elsewhere.
 
 It needs a running server, on the data folder or at --nats, and a login that can write
-the bucket, such as that of the engines. Ends with exit code 7 if a test fails.`,
+to the bucket, such as that of the engines. Exits with code 7 if a test fails.`,
 		Example: `  askance policy put rules.yaml --tools tools.yaml --data ./data
   askance policy put rules/ --tools tools.yaml --dry-run
   askance policy put --delete old.yaml --tools tools.yaml --nats nats://nats.internal:4222 --creds engine.creds`,
@@ -126,7 +126,7 @@ func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
 	return bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance policy put", url, login))
 }
 
-// after are the files that the bucket has afterwards, sorted by name.
+// after returns the files that the bucket will have, sorted by name.
 func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permission.File, error) {
 	next := map[string]permission.File{}
 	for _, f := range there {

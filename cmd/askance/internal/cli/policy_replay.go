@@ -26,7 +26,7 @@ func (q *calling) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&q.file, "calls", "", "file of calls, one JSON object per line; - is standard input")
 	f.StringVar(&q.session, "session", "", "only calls of this session")
-	q.cfg.bindAs(c, &q.cfg.Mode, "permission mode of calls that name none, over that of the policy")
+	q.cfg.bindAs(c, &q.cfg.Mode, "permission mode of calls that name none, which overrides that of the policy")
 	q.cfg.bindAs(c, &q.cfg.Cwd, "working folder of calls that name none")
 	q.cfg.bindAs(c, &q.cfg.WorkingDirs, "folder in which tools can work, for calls that name none; may be repeated")
 	_ = c.MarkFlagFilename("calls", "jsonl", "ndjson", "json")
@@ -52,10 +52,10 @@ Nothing runs, and the command writes nothing to the journal.
 
 ` + callsHelp + `
 
-A journal has neither the mode nor the folders of a call: pass --mode, --cwd and
+A journal records neither the mode nor the folders of a call: pass --mode, --cwd and
 --working-dir if the rules use them.
 
-Ends with exit code 7 if a decision changes.`,
+Exits with code 7 if a decision changes.`,
 		Example: `  askance policy replay candidate.yaml --tools tools.yaml --data ./data
   askance policy replay candidate.yaml --tools tools.yaml --calls calls.jsonl --json
   askance policy replay candidate.yaml --tools tools.yaml --nats nats://nats.internal:4222 --session ticket-7`,
@@ -96,8 +96,8 @@ both, from a file (--calls), or from a journal (--journal).
 
 ` + callsHelp + `
 
-Ends with exit code 7 if a decision changes. Policies without a difference here can
-still differ for other calls.`,
+Exits with code 7 if a decision changes. Policies that agree here can still differ for
+other calls.`,
 		Example: `  askance policy diff rules.yaml candidate.yaml --tools tools.yaml
   askance policy diff rules/ candidate/ --tools tools.yaml --calls calls.jsonl
   askance policy diff rules.yaml candidate.yaml --tools tools.yaml --journal --data ./data`,

@@ -20,12 +20,12 @@ func newPolicyStatusCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show the policy in force in a running engine, and how often each rule decided",
-		Long: `Asks a running engine: the policy in force with its files and their digests, since when
-it is in force, the error of the last reload, the calls that each rule decided, and the
-differences of the shadow policy. A rule that is unchanged by a reload keeps its counts.
+		Long: `Asks a running engine for the policy in force with its files and their digests, the time
+		when it came into force, the error of the last reload, the calls that each rule decided,
+		and the differences of the shadow policy. A rule that a reload does not change keeps its
+		counts.
 
-Each engine counts its own decisions since it started. The first line names the engine
-that answers.`,
+Each engine counts its own decisions since it started. The first line names the engine.`,
 		Example: `  askance policy status
   askance policy status --json
   askance policy status --nats nats://nats.internal:4222 --creds auditor.creds`,
@@ -51,7 +51,7 @@ func policyStatusText(out *term.Out, _ struct{}, r api.PolicyStatusReply) string
 	}
 	s.row("calls", fmt.Sprintf("%d decided, %d could not be evaluated", r.Calls, r.Failures))
 	if r.Alarm != "" {
-		s.row("error", out.Bad("the newest policy is refused since "+r.AlarmSince.Local().Format(time.DateTime)))
+		s.row("error", out.Bad("the newest policy has been refused since "+r.AlarmSince.Local().Format(time.DateTime)))
 		for line := range strings.Lines(r.Alarm) {
 			s.row("", term.SafeLine(strings.TrimRight(line, "\n")))
 		}
@@ -78,7 +78,7 @@ func policyStatusText(out *term.Out, _ struct{}, r api.PolicyStatusReply) string
 
 func shadowText(out *term.Out, s *api.ShadowPolicyStatus) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "Shadow policy %s, %s: another decision about %d of %d calls\n", term.SafeLine(s.Bundle), asked.Count(s.Rules, "rule"), s.Differing, s.Compared)
+	fmt.Fprintf(&b, "Shadow policy %s, %s: a different decision for %d of %d calls\n", term.SafeLine(s.Bundle), asked.Count(s.Rules, "rule"), s.Differing, s.Compared)
 	if s.Alarm != "" {
 		b.WriteString(out.Bad("the newest shadow policy is refused: ") + term.SafeLine(s.Alarm) + "\n")
 	}
@@ -133,7 +133,7 @@ func policyText(out *term.Out, r api.PolicyTextRequest, t api.PolicyTextReply) s
 	for _, f := range t.Files {
 		fmt.Fprintf(&b, "%s\n%s\n", out.Dim(fmt.Sprintf("# %s (layer %s)", term.SafeLine(f.Name), f.Layer)), strings.TrimRight(term.Safe(f.Text), "\n"))
 		if f.Text == "" {
-			b.WriteString(out.Dim("# too large to show whole; name a rule") + "\n")
+			b.WriteString(out.Dim("# too large to show in full; name a rule") + "\n")
 		}
 	}
 	return b.String()

@@ -32,7 +32,7 @@ result and the reason. Then the command lists what no test covers: rules, and th
 of their conditions between &&; each part should be true in one test and false in
 another.
 
-Ends with exit code 7 if a test fails, with --full also if something is not covered. A
+Exits with code 7 if a test fails, with --full also if something is not covered. A
 policy without tests passes.`,
 		Example: `  askance policy test rules.yaml --tools tools.yaml
   askance policy test rules/ --tools tools.yaml --full --record rules.recorded
@@ -43,7 +43,7 @@ policy without tests passes.`,
 	}
 	p.flags(c)
 	f := c.Flags()
-	f.BoolVarP(&p.verbose, "verbose", "v", false, "list passed tests, too")
+	f.BoolVarP(&p.verbose, "verbose", "v", false, "also list passed tests")
 	f.BoolVar(&p.full, "full", false, "fail if a rule or a part of its condition is not covered")
 	f.StringVar(&p.record, "record", "", "if all tests pass, record the tools and the language in this file, for lint --recorded")
 	return c
@@ -79,7 +79,7 @@ func runPolicyTest(ctx context.Context, env *environment, p policyTesting, args 
 func (s policySource) doubtTools(policy permission.Policy, r *suite.Report) {
 	for i, t := range policy.Tests {
 		if r.Results[i].Passed && !s.declares(t.Call.Tool) {
-			r.Results[i].Doubts = append(r.Results[i].Doubts, "the tools file does not declare "+t.Call.Tool+", so that only rules for any tool apply")
+			r.Results[i].Doubts = append(r.Results[i].Doubts, "the tools file does not declare "+t.Call.Tool+", so only rules for any tool apply")
 		}
 	}
 }
@@ -101,7 +101,7 @@ func complete(r *suite.Report) bool {
 	return true
 }
 
-// missingTests lists what the tests do not cover of one rule.
+// missingTests lists what no test of the rule covers.
 func missingTests(r *suite.Report, c *suite.RuleCoverage) []string {
 	switch {
 	case c.Matched == 0 && c.Spared == 0:

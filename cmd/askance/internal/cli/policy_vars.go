@@ -37,8 +37,8 @@ func newPolicyVarsCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vars [TOOL]",
 		Short: "List the arguments, variables and functions for conditions",
-		Long: `Lists what the conditions of rules can use, with types: the arguments of a tool by its
-schema, then the variables and functions for every tool. An argument that is not
+		Long: `Lists what the conditions of rules can use, with types: the arguments of a tool from its
+		schema, then the variables and functions for every tool. An argument that is not
 required may be missing: guard it with has(args.x), or write args.?x.orValue(…).`,
 		Example: `  askance policy vars refund --tools tools.yaml
   askance policy vars --json`,
@@ -73,7 +73,7 @@ required may be missing: guard it with has(args.x), or write args.?x.orValue(…
 	return c
 }
 
-// maxVarDepth bounds schemas that contain themselves.
+// maxVarDepth bounds recursive schemas.
 const maxVarDepth = 6
 
 func argVariables(s *permission.Schema, structType, path string, depth int) []variable {

@@ -32,7 +32,7 @@ func (env *environment) printf(format string, args ...any) error {
 	return err
 }
 
-// notef writes to the standard error what is not part of the result.
+// notef writes a message that is not part of the result to standard error.
 func (env *environment) notef(format string, args ...any) {
 	_, _ = fmt.Fprintf(env.err, format, args...)
 }
@@ -58,7 +58,7 @@ func (f formatFlag) String() string {
 	return string(f.env.format)
 }
 
-// Type is what the help calls the value.
+// Type returns the name of the value in the help.
 func (f formatFlag) Type() string { return "format" }
 
 func (f formatFlag) Set(text string) error {
@@ -138,8 +138,8 @@ func writeJSON(w io.Writer, v any) error {
 	return err
 }
 
-// writeOutput lets write fill a file, which appears when it is complete, or the
-// standard output if path is empty.
+// writeOutput calls write for a file, which appears when it is complete, or for standard
+// output if path is empty.
 func (env *environment) writeOutput(path string, write func(io.Writer) error) error {
 	if path == "" {
 		return write(env.out)
@@ -147,7 +147,7 @@ func (env *environment) writeOutput(path string, write func(io.Writer) error) er
 	return writeFile(path, 0o600, write)
 }
 
-// replaceFile writes a file whole or not at all.
+// replaceFile writes a file completely or not at all.
 func replaceFile(path string, data []byte, mode os.FileMode) error {
 	return writeFile(path, mode, func(w io.Writer) error {
 		_, err := w.Write(data)

@@ -60,8 +60,8 @@ func (m *memory) check(now time.Time) error {
 	return nil
 }
 
-// into completes an approval. Offered rules without terms use the field that every
-// AgentScope client has. Only the engine knows the rules of an edited call.
+// into adds the standing approval to a response. Offered rules without terms use the field
+// that every AgentScope client has. Only the engine has the offered rules of an edited call.
 func (m *memory) into(response *toolcall.Response, call *toolcall.Call) {
 	switch {
 	case !m.remember:
@@ -113,7 +113,7 @@ func (s *signing) load() (*signer, error) {
 func (s *signer) keyID() string { return toolcall.KeyID(s.key.Public().(ed25519.PublicKey)) }
 
 // sign signs the approval of what the person reviewed. It computes the digest itself
-// and trusts no digest of the engine.
+// and does not trust the one that the engine sent.
 func (s *signer) sign(call *toolcall.Call, now time.Time) (*toolcall.ApproverSignature, error) {
 	digest, err := call.Request.Digest()
 	if err != nil {

@@ -3,7 +3,7 @@
 //
 //	code := cli.Main(ctx, cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}, os.Args[1:])
 //
-// Every command keeps these rules:
+// Every command follows these rules:
 //
 //   - results go to Out, everything else to Err;
 //   - --json makes the result one JSON document, or one per line where it is a
@@ -133,7 +133,7 @@ Start with askance demo, or write the files of a project with askance init.`,
 	return c
 }
 
-// refuseUnknownTopics lets askance help fail for a word that is no command.
+// refuseUnknownTopics makes askance help fail for a word that is not a command.
 func refuseUnknownTopics(c *cobra.Command) {
 	c.InitDefaultHelpCmd()
 	i := slices.IndexFunc(c.Commands(), func(sub *cobra.Command) bool { return sub.Name() == "help" })
@@ -207,7 +207,7 @@ func helpTopics() []*cobra.Command {
 	}
 }
 
-// SignalContext gives a context that ends at the first SIGINT or SIGTERM. The
+// SignalContext returns a context that ends at the first SIGINT or SIGTERM. The
 // second ends the process at once, which is safe: what was acknowledged is durable.
 func SignalContext() (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(context.Background())

@@ -45,17 +45,17 @@ login need TLS (--nats-cert and --nats-key here, --nats-ca for clients), unless
 If one of several engines on one server (--nats) hangs, the others take over within
 seconds. An embedded server hangs with its process, and every other process waits.
 
-The engine compares the journal with its signed checkpoints and with the anchor file at
-the start and every five seconds. If records are missing, it ends with exit code 8:
-restore a backup, or see askance journal check.
+The engine compares the journal with its signed checkpoints and with the anchor file when
+it starts and every five seconds. If records are missing, it exits with code 8: restore a
+backup, or see askance journal check.
 
 HTTP requires tokens (askance token create) or a provider (--oidc-issuer) as soon as
 credentials exist, NATS logins included. Without any credentials, every process on the
 machine acts as one local user, who can also approve. With --http-socket, the kernel
-names the user.
+identifies the user.
 
---spaces names a file with further spaces. Each has its own journal, keys, policy, tools
-and people, and takes the settings of askance.yaml that are about one space. Its keys,
+--spaces names a file with more spaces. Each has its own journal, keys, policy, tools and
+people, and can have every setting of askance.yaml that applies to one space. Its keys,
 anchor, archive and snapshots are in spaces/NAME in the data folder:
 
   version: 1
@@ -66,8 +66,8 @@ anchor, archive and snapshots are in spaces/NAME in the data folder:
 
 A token or a login is valid in one space. Without credentials, the host names the space:
 http://team.localhost:8787 is team, any other name of this machine the first space.
-Webhooks, a provider and --http-socket-role are about the first space. If one space
-cannot go on, the process ends and names it.
+Webhooks, a provider and --http-socket-role apply only to the first space. If one space
+cannot continue, the process ends and names it.
 
 SIGINT or SIGTERM stops the engine; running local calls have ten seconds to end. A
 second signal stops it at once. Neither loses acknowledged records.`,
@@ -89,9 +89,9 @@ second signal stops it at once. Neither loses acknowledged records.`,
 	f := c.Flags()
 	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: everyone who reaches it can act under any name")
 	durationVar(f, &s.pace.Every, "checkpoint-every", time.Minute, "sign the journal at least this often, if it has new records")
-	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "sign the journal after this many new records, too")
+	f.IntVar(&s.pace.Records, "checkpoint-records", 1024, "also sign the journal after this many new records")
 	f.BoolVar(&s.demoAgent, "demo-agent", false, "let frontends talk to an agent without a model, named "+web.DemoAgent+", that does what the lines of a message say: \"call TOOL {…}\", \"say TEXT\"; it calls any tool that a message names")
-	f.StringVar(&s.agentID, "agent-id", "", "name of this process in the replies of its agents, so that its successor continues them (default gateway; with --nats the host's name)")
+	f.StringVar(&s.agentID, "agent-id", "", "name of this process in the replies of its agents, so that the next process with this name continues them (default gateway; with --nats the host's name)")
 	f.StringVar(&s.webhooks, "webhooks", "", "file with the destinations that get messages about approval requests and outcomes")
 	return c
 }
@@ -112,7 +112,7 @@ func runServe(ctx context.Context, env *environment, s serving) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tracer.Close() }() // what is not sent is told to the log
+	defer func() { _ = tracer.Close() }() // what could not be sent is logged
 	if tracer != nil {
 		cfg.Observers, cfg.NewTrace = append(cfg.Observers, tracer.Observe), tracer.NewTrace
 	}

@@ -27,7 +27,7 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 		return cfg, err
 	}
 	if cfg.Dir == "" {
-		return cfg, usagef("there is no home folder for the data folder: pass --data")
+		return cfg, usagef("cannot find a home folder for the data folder: pass --data")
 	}
 	if err := checkDurability(&cfg); err != nil {
 		return cfg, err
@@ -36,7 +36,7 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 		return cfg, err
 	}
 	if cfg.CredsDir != "" && cfg.Cert == "" && beyondLoopback(cfg) && !cfg.PlainText {
-		return cfg, usagef("--listen %s is not a loopback address, so that logins and calls would cross the network in plain text: pass --nats-cert and --nats-key, listen on 127.0.0.1, or pass --nats-insecure", cfg.Listen)
+		return cfg, usagef("--listen %s is not a loopback address, so logins and calls would cross the network in plain text: pass --nats-cert and --nats-key, listen on 127.0.0.1, or pass --nats-insecure", cfg.Listen)
 	}
 	if openBeyondLoopback(cfg) && !s.insecure {
 		return cfg, usagef("--listen %s is not a loopback address, and without credentials every connection can act under any name and approve calls: create credentials with askance creds init, listen on 127.0.0.1, use --nats with a server that has accounts, or pass --insecure", cfg.Listen)
@@ -86,7 +86,7 @@ func (cfg *config) addSpace(to *node.Config) error {
 	return nil
 }
 
-// embeddedDurability is the durability of an embedded server that a command starts
+// embeddedDurability returns the durability of an embedded server that a command starts
 // for itself.
 func (cfg *config) embeddedDurability(absent bus.Durability) (bus.Durability, error) {
 	d := cmp.Or(bus.Durability(cfg.Durability), absent)
@@ -104,7 +104,7 @@ func checkDurability(cfg *node.Config) error {
 	}
 	switch d := cfg.Durability; {
 	case cfg.Replicas > 0 && cfg.NATS == "":
-		return usagef("--replicas applies only to the cluster of --nats: an embedded server is one")
+		return usagef("--replicas applies only to the cluster of --nats: an embedded server has one replica")
 	case d == bus.DurabilityQuorum && cfg.Replicas == 1:
 		return usagef("--durability quorum needs 3 replicas: leave out --replicas, or state fsynced or cached")
 	case cfg.SystemCreds != "" && cfg.NATS == "":
@@ -176,7 +176,7 @@ func recordRun(cfg node.Config, policy []string, tools string) error {
 	}
 	files := cfg.Dir.Files(cfg.Space)
 	err := writeLastRun(string(files), run)
-	if err == nil && cfg.First == nil && files != cfg.Dir { // commands without --space are about this one
+	if err == nil && cfg.First == nil && files != cfg.Dir { // commands without --space use this one
 		err = writeLastRun(string(cfg.Dir), run)
 	}
 	return err

@@ -80,7 +80,7 @@ func (cfg *config) provider(o *auth.OIDCConfig) error {
 	return err
 }
 
-// rolesOf reads the pairs of a flag that gives roles.
+// rolesOf parses the NAME=ROLE pairs of a flag.
 func rolesOf(flag, who string, pairs []string) (map[string][]toolcall.Role, error) {
 	all := map[string][]toolcall.Role{}
 	for _, pair := range pairs {
@@ -93,8 +93,8 @@ func rolesOf(flag, who string, pairs []string) (map[string][]toolcall.Role, erro
 	return all, nil
 }
 
-// hasLogins reports whether NATS logins exist for the space: then HTTP requires
-// authentication, too. Logins in an unreadable folder count as existing.
+// hasLogins returns whether NATS logins exist for the space: if so, HTTP also requires
+// authentication. Logins in an unreadable folder count as existing.
 func hasLogins(env *environment, dir node.Dir) func() bool {
 	if env.cfg.CredsDir != "" || env.cfg.Creds != "" {
 		return func() bool { return true }
@@ -159,9 +159,9 @@ func openHTTP(ctx context.Context, env *environment, spaces servedSpaces, s serv
 	return web.Serve(ctx, cfg)
 }
 
-// listeners are the addresses of askance serve besides that of its NATS server. They
-// open after the files are checked and before the journal opens, so that an address
-// in use is reported before anything happens.
+// listeners are those of askance serve, except that of its NATS server. They open after
+// the files are checked and before the journal opens, so that an address in use is
+// reported before anything happens.
 type listeners struct{ http, socket, metrics net.Listener }
 
 func openListeners(ctx context.Context, env *environment, dir node.Dir, s serving, d *listeners) (err error) {
@@ -192,7 +192,7 @@ func openListeners(ctx context.Context, env *environment, dir node.Dir, s servin
 func (d *listeners) close() {
 	for _, l := range []net.Listener{d.http, d.socket, d.metrics} {
 		if l != nil {
-			_ = l.Close() // the second time is harmless
+			_ = l.Close() // closing twice is harmless
 		}
 	}
 }

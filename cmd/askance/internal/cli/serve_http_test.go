@@ -63,7 +63,7 @@ func TestServeHTTPStaysOnLoopback(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:0", "inbox.example:0"} {
 		fails(t, cli.ExitUsage, "could act as you", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", address, "--http-insecure")
 	}
-	fails(t, cli.ExitUsage, "go together", "serve", "--data", data, "--http-cert", "x.pem")
+	fails(t, cli.ExitUsage, "only one of --http-cert and --http-key is set", "serve", "--data", data, "--http-cert", "x.pem")
 }
 
 // chat sends a message to the agent of a server, as an AG-UI frontend does.

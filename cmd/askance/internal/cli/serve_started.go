@@ -37,30 +37,30 @@ type started struct {
 	Auth string `json:"auth"`
 	// HTTP is where the gateway is.
 	HTTP string `json:"http,omitzero"`
-	// HTTPAuth says who can use it; "" is every process on this machine.
+	// HTTPAuth says who can use it; "" means every process on this machine.
 	HTTPAuth string `json:"http_auth,omitzero"`
 	// HTTPSocket is the path of its Unix socket.
 	HTTPSocket string `json:"http_socket,omitzero"`
 	// Metrics is where Prometheus can scrape.
 	Metrics string `json:"metrics,omitzero"`
-	// Spaces are further ones.
+	// Spaces are those of --spaces.
 	Spaces []startedSpace `json:"spaces,omitzero"`
-	// Open: other machines can reach the embedded server under any name.
+	// Open reports whether other machines can reach the embedded server under any name.
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
-// startedSpace is a further space.
+// startedSpace is one space of --spaces.
 type startedSpace struct {
 	Space  string `json:"space"`
 	KeyID  string `json:"key_id"`
 	Engine string `json:"engine"`
 	Policy string `json:"policy"`
 	Rules  int    `json:"rules"`
-	// HTTP is where its gateway is for the local user; a login names the space.
+	// HTTP is the address of its gateway for the local user; a login names its space itself.
 	HTTP string `json:"http,omitzero"`
 }
 
-// httpAt is where the gateway is; "" where it is not.
+// httpAt says where the gateway listens and who can log in; "" means none.
 type httpAt struct{ url, socket, logins string }
 
 func printServing(env *environment, spaces servedSpaces, scrape string, over httpAt) error {
@@ -98,7 +98,7 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 		text.row("console", over.url+"  "+cmp.Or(over.logins, env.out.Ask("no login: every process on this machine can approve as "+term.SafeLine(userName()))))
 	}
 	if over.socket != "" {
-		text.row("socket", over.socket+"  the kernel names the user")
+		text.row("socket", over.socket+"  the kernel identifies the user")
 	}
 	text.row("nats", st.URL+"  "+loginsText(env.out, cfg, st.Auth))
 	text.row("metrics", scrape)
@@ -124,7 +124,7 @@ func (st *started) policyText(out *term.Out) string {
 	return fmt.Sprintf("%s in %s, in force since %s", asked.Count(st.Rules, "rule"), shortList(st.PolicyFiles), st.PolicySince.Local().Format(time.DateTime))
 }
 
-// next is one step: what is missing first, then where people decide.
+// next returns the next step: first what is missing, then where people decide.
 func (st *started) next() string {
 	switch {
 	case st.PolicySince.IsZero():
@@ -144,7 +144,7 @@ func shortList(names []string) string {
 	return term.SafeLine(strings.Join(names, ", "))
 }
 
-// durabilityText says what an acknowledgement means, and how the engine knows it.
+// durabilityText says what an acknowledgement means, and why the engine states that.
 func durabilityText(out *term.Out, cfg node.Config, c bus.DurabilityClaim) string {
 	switch {
 	case cfg.NATS == "":

@@ -99,7 +99,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitNotFound, "none.json", []string{"--http-tokens", "none.json"}},
 		{cli.ExitUsage, "are not a certificate and its key", []string{"--http-cert", cert, "--http-key", other}},
 		{cli.ExitUsage, "are not a certificate and its key", []string{"--nats-cert", "not.pem", "--nats-key", key}},
-		{cli.ExitUsage, "go together", []string{"--http-cert", cert}},
+		{cli.ExitUsage, "only one of --http-cert and --http-key is set", []string{"--http-cert", cert}},
 		{cli.ExitUsage, "--http 8787 is not host:port", []string{"--http", "8787"}},
 		{cli.ExitUsage, "--http-url inbox.example is not a URL", []string{"--http-url", "inbox.example"}},
 		{cli.ExitUsage, "--http-origin", []string{"--http-origin", "app.example/x"}},
@@ -113,7 +113,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-groups-claim", "roles"}},
 		{cli.ExitUsage, "is not host:port", []string{"--metrics", "9464"}},
 		{cli.ExitNotFound, "operator.jwt", []string{"--creds-dir", "empty"}},
-		{cli.ExitUnavailable, "another program listens at " + taken, []string{"--http", taken}},
+		{cli.ExitUnavailable, "another program already listens at " + taken, []string{"--http", taken}},
 		{cli.ExitUnavailable, "cannot listen at " + taken, []string{"--metrics", taken}},
 	} {
 		// With the port of the server taken, too, it would be that what is said of.
@@ -156,7 +156,7 @@ func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 	fails(t, cli.ExitUsage, "use 1, 3 or 5", "serve", "--data", data, "--nats", elsewhere.URL(), "--replicas", "2")
 	fails(t, cli.ExitUsage, "applies only to the cluster of --nats", "serve", "--data", data, "--replicas", "3")
 	fails(t, cli.ExitUsage, "needs 3 replicas", "serve", "--data", data, "--nats", elsewhere.URL(), "--replicas", "1", "--durability", "quorum")
-	fails(t, cli.ExitUsage, "name it with --nats", "journal", "replicas", "3", "--data", data)
+	fails(t, cli.ExitUsage, "pass its URL with --nats", "journal", "replicas", "3", "--data", data)
 	fails(t, cli.ExitUsage, "applies only to the server of --nats", "serve", "--data", data, "--nats-system-creds", "sys.creds")
 }
 

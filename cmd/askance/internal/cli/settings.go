@@ -23,7 +23,7 @@ const (
 	// settingsFile is looked for in the working folder.
 	settingsFile = "askance.yaml"
 	// lastRun, in a data folder, has the settings with which the engine there last
-	// ran: commands with --offline decide by the same policy.
+	// ran: commands with --offline use the same policy.
 	lastRun     = "last-run.yaml"
 	maxSettings = 64 << 10
 )
@@ -49,7 +49,7 @@ func (env *environment) applySettings(c *cobra.Command) error {
 			continue
 		}
 		if f.Changed {
-			if s.login && f.Value.String() == "" { // of a variable that is not set
+			if s.login && f.Value.String() == "" { // from a shell variable that is not set
 				return usagef("--%s is empty: leave it out for a server without logins, or give it a value", s.flag)
 			}
 			env.found[s.key()] = given{byFlag, "--" + s.flag, []string{f.Value.String()}}
@@ -85,7 +85,7 @@ func isSetting(f *pflag.Flag) bool {
 	return is
 }
 
-// applyLastSpace takes the space from the data folder, where an engine ran on it
+// applyLastSpace takes the space from the data folder, if an engine has run on it
 // before.
 func (env *environment) applyLastSpace(c *cobra.Command) error {
 	dir, f := env.cfg.dir(), c.Flags().Lookup("space")
@@ -102,8 +102,8 @@ func (env *environment) applyLastSpace(c *cobra.Command) error {
 	return c.Flags().Set(f.Name, last.Space)
 }
 
-// readLastRun reads what an engine of the data folder last ran with; nil if none
-// has.
+// readLastRun reads the settings of the engine that last ran on the data folder; nil if
+// none has.
 func readLastRun(dir string) (*config, error) {
 	path := filepath.Join(dir, lastRun)
 	values, err := readSettings(path)
@@ -148,7 +148,7 @@ func writeLastRun(dir string, run config) error {
 	if err != nil {
 		return fmt.Errorf("record the settings of this run: %w", err)
 	}
-	head := "# Written by askance at each start: what the engine of this folder ran with.\n# Commands with --offline decide by the same policy and tools.\n"
+	head := "# Written by askance at each start: the settings of the engine that ran on this folder.\n# Commands with --offline use the same policy and tools.\n"
 	if err := replaceFile(filepath.Join(dir, lastRun), append([]byte(head), data...), 0o600); err != nil {
 		return fmt.Errorf("record the settings of this run: %w", err)
 	}
@@ -182,7 +182,7 @@ func valueError(where string, err error) error {
 	return usagef("%s is %q, use %s", where, bad.GetValue(), want)
 }
 
-// split reads a variable: a list has commas in it.
+// split reads the value of a variable, where commas separate the items of a list.
 func (s setting) split(v string) []string {
 	if s.list {
 		return strings.Split(v, ",")
@@ -190,8 +190,8 @@ func (s setting) split(v string) []string {
 	return []string{v}
 }
 
-// resolve makes a path absolute that a settings file of the folder has. Rule files
-// may have their layer before them: managed=rules.yaml.
+// resolve makes a path in a settings file of the folder absolute. LAYER= may precede the
+// path of rule files: managed=rules.yaml.
 func (s setting) resolve(folder, path string) string {
 	layer := ""
 	if s.path == "rules" {
@@ -245,8 +245,8 @@ func parseSettings(path string, data []byte) (map[string][]string, error) {
 	return out, nil
 }
 
-// settingsFolder is where the relative paths of a settings file begin; a file that
-// a shell hands over is in no folder.
+// settingsFolder returns the base of the relative paths in a settings file; a file from
+// process substitution is in no folder.
 func settingsFolder(path string) string {
 	if plainfile.HandedOver(path) {
 		return "."
@@ -275,12 +275,12 @@ func scalars(v any) ([]string, error) {
 
 func settingsHelp() string {
 	var b strings.Builder
-	b.WriteString(`A flag wins over the environment, the environment over the settings file, and the
-settings file over the current context (askance context --help).
+	b.WriteString(`A flag takes precedence over the environment, the environment over the settings file,
+	and the settings file over the current context (askance context --help).
 
 The settings file is askance.yaml in the working folder, or the file that --config
-or ASKANCE_CONFIG names. Relative paths in it begin at its own folder. A setting that
-may be repeated is a YAML list in the file, and has commas in the environment.
+or ASKANCE_CONFIG names. Paths in it are relative to its folder. A setting that may be
+repeated is a YAML list in the file, and separated by commas in the environment.
 
 `)
 	for _, s := range settings {

@@ -100,7 +100,7 @@ func TestPrefixOfAnID(t *testing.T) {
 	fails(t, cli.ExitNotFound, "no call has the id cal", "show", "cal", "--data", s.data)
 }
 
-// Without a confirmation, only an id that can mean no other call is taken: an agent can
+// Without a confirmation, only an id that could mean no other call is taken: an agent can
 // give a call the id that a person shortens, or has just seen.
 func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	cleanEnvironment(t)
@@ -112,18 +112,18 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	}
 	s.propose("r2", "call_x", "pay", `{"cents":600}`) // the agent picks the short form
 	for _, command := range [][]string{{"approve"}, {"reject"}, {"edit", "--input", "{}"}, {"respond", "--output", "x"}, {"delegate"}} {
-		fails(t, cli.ExitUsage, "call_x can mean 2 calls", append(command, "call_x", "--yes", "--data", s.data)...)
+		fails(t, cli.ExitUsage, "call_x could mean 2 calls", append(command, "call_x", "--yes", "--data", s.data)...)
 	}
-	fails(t, cli.ExitUsage, "call_x can mean 2 calls", "approve", "call_x", "call_x1", "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "call_x could mean 2 calls", "approve", "call_x", "call_x1", "--yes", "--data", s.data)
 	s.propose("r3", "s1/r2/call_x", "pay", `{"cents":700}`) // or the whole address
-	fails(t, cli.ExitUsage, "s1/r2/call_x can mean 2 calls", "approve", "s1/r2/call_x", "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "s1/r2/call_x could mean 2 calls", "approve", "s1/r2/call_x", "--yes", "--data", s.data)
 	for id, reply := range map[string]string{"call_x1": "r1", "call_x": "r2", "s1/r2/call_x": "r3"} {
 		ok(t, "reject", id, "--session", "s1", "--reply", reply, "--yes", "--data", s.data)
 		s.propose("again"+reply, id, "pay", `{"cents":500}`) // the same id in another reply
-		fails(t, cli.ExitUsage, id+" can mean ", "approve", id, "--yes", "--data", s.data)
+		fails(t, cli.ExitUsage, id+" could mean ", "approve", id, "--yes", "--data", s.data)
 	}
 	ok(t, "approve", "s1/againr1/call_x1", "--yes", "--data", s.data)
-	fails(t, cli.ExitUsage, "call_x can mean", "resolve", "call_x", "--outcome", "happened", "--data", s.data)
+	fails(t, cli.ExitUsage, "call_x could mean", "resolve", "call_x", "--outcome", "happened", "--data", s.data)
 	// A digest names the call itself.
 	digest := decode[toolcall.ShowReply](t, ok(t, "show", "s1/againr2/call_x", "--json", "--data", s.data)).Call.Digest
 	ok(t, "approve", "call_x", "--reply", "againr2", "--digest", digest, "--yes", "--data", s.data)

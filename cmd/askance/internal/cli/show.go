@@ -169,8 +169,8 @@ type shown struct {
 	Explain *toolcall.ExplainReply `json:"explain,omitzero"`
 }
 
-// explainCall asks for the explanation of a call, if why says so or if standing
-// approvals allowed the call.
+// explainCall asks for the explanation of a call, if why is set or if standing approvals
+// allowed the call.
 func explainCall(ctx context.Context, c engine.Client, call *toolcall.Call, why bool) (*toolcall.ExplainReply, error) {
 	if !why && len(call.Decision.StandingApprovals()) == 0 {
 		return nil, nil
@@ -221,8 +221,8 @@ func waitsFor(c *toolcall.Call) string {
 	}
 }
 
-// waitingRows are the rows of an open approval request: who must agree, who cannot,
-// and what happens at which time.
+// waitingRows adds the rows of an open approval request: who must agree, who cannot,
+// and what happens when.
 func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) {
 	w, open := c.Waiting()
 	if !open {
@@ -241,7 +241,7 @@ func waitingRows(out *term.Out, c *toolcall.Call, row func(label, text string)) 
 		row("not", term.SafeLine("approve: "+strings.Join(r.Editors, ", ")+" (edited the arguments)"))
 	}
 	if !w.NextStep.IsZero() {
-		text := moment(w.NextStep) + ": " + people(w.NextUsers, w.NextGroups) + " can respond, too"
+		text := moment(w.NextStep) + ": " + people(w.NextUsers, w.NextGroups) + " can also respond"
 		if w.NextOnly {
 			text = moment(w.NextStep) + ": only " + people(w.NextUsers, w.NextGroups) + " can respond"
 		}

@@ -20,14 +20,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// servedSpace is one space that a server has.
+// servedSpace is one space of a server.
 type servedSpace struct {
 	cfg  node.Config
 	set  *config
 	node *node.Node // nil before the start
 }
 
-// servedSpaces are all spaces of a server, that of --space first.
+// servedSpaces are all spaces of a server, the one of --space first.
 type servedSpaces []*servedSpace
 
 // spacesFile is the file of --spaces: settings by space.
@@ -76,7 +76,7 @@ func readSpaces(env *environment, first node.Config) (servedSpaces, error) {
 	return all, nil
 }
 
-// read adds the settings of a space. key is the one that is wrong, if one is.
+// read adds the settings of a space. With an error, key is the setting that is wrong, if any.
 func (s *servedSpace) read(folder, name string, values map[string]any) (key string, err error) {
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	var known []string
@@ -108,7 +108,7 @@ func (s *servedSpace) read(folder, name string, values map[string]any) (key stri
 	return "", s.set.addSpace(&s.cfg)
 }
 
-// check reads the files of the further spaces.
+// check checks the files of the other spaces.
 func (all servedSpaces) check(ctx context.Context) error {
 	for _, s := range all[1:] {
 		if err := node.Check(ctx, s.cfg); err != nil {
@@ -135,7 +135,7 @@ func (all servedSpaces) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// close closes the first one last: it has the server.
+// close closes the first one last, because it has the server.
 func (all servedSpaces) close() (err error) {
 	for _, s := range slices.Backward(all) {
 		if s.node != nil {
@@ -145,7 +145,7 @@ func (all servedSpaces) close() (err error) {
 	return err
 }
 
-// nameOthers tells of spaces that were served before, and are not now.
+// nameOthers warns about spaces of the data folder that are not served now.
 func (all servedSpaces) nameOthers(log *slog.Logger) {
 	dir := all[0].cfg.Dir
 	for _, name := range dir.Further() {
@@ -155,7 +155,7 @@ func (all servedSpaces) nameOthers(log *slog.Logger) {
 	}
 }
 
-// loginKey seals the cookies of browsers. The key of one space opens no login of another.
+// loginKey seals the cookies of browsers. The key of one of several spaces cannot open them.
 func (all servedSpaces) loginKey() [32]byte {
 	key := all[0].node.LoginKey()
 	for _, s := range all[1:] {

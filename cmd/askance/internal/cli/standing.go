@@ -39,7 +39,7 @@ func newStandingListCommand(env *environment) *cobra.Command {
 		}.run(env),
 	}
 	env.cfg.bindClient(c)
-	c.Flags().BoolVar(&r.All, "all", false, "standing approvals that have ended, too, as far as the engine still has them")
+	c.Flags().BoolVar(&r.All, "all", false, "include standing approvals that have ended, if the engine still has them")
 	c.Flags().StringVar(&r.Tool, "tool", "", "only standing approvals for this tool")
 	return c
 }
@@ -127,8 +127,8 @@ func newStandingRevokeCommand(env *environment) *cobra.Command {
 		Use:   "revoke ID",
 		Short: "Revoke a standing approval and its calls that have not started",
 		Long: `Revokes a standing approval at once, with the calls that it allowed and that have not
-started. The role is operator; with --approver it is the approver who granted it. To
-revoke it again changes nothing.`,
+		started. You act as an operator, or with --approver as the approver who granted it.
+		Revoking it again changes nothing.`,
 		Example: `  askance standing revoke sta_1f2e3d4c5b6a7988 --reason "wrong customer"
   askance standing revoke sta_1f2e3d4c5b6a7988 --approver --as ann`,
 		Args:              oneStanding,

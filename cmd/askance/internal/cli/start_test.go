@@ -78,7 +78,7 @@ func TestOpenWithASocket(t *testing.T) {
 	s := serveOn(t, data, "--http", "off", "--http-socket", filepath.Base(socket))
 	t.Chdir(t.TempDir()) // commands are run elsewhere
 	fails(t, cli.ExitUnavailable, "only at the Unix socket "+socket, "open", "--print", "--data", data)
-	fails(t, cli.ExitUnavailable, "start the server with --http 127.0.0.1:8787 too", "open", "--data", data)
+	fails(t, cli.ExitUnavailable, "start the server also with --http 127.0.0.1:8787", "open", "--data", data)
 	if out := ok(t, "status", "--data", data); !strings.Contains(out, "unix:"+socket) {
 		t.Errorf("status printed\n%s", out)
 	}
@@ -102,7 +102,7 @@ func TestContexts(t *testing.T) {
 		t.Errorf("context list printed %q", out)
 	}
 	fails(t, cli.ExitUsage, "pass --data, --nats or --server", "context", "add", "prod", "--as", "ann")
-	fails(t, cli.ExitUsage, "no user and no password", "context", "add", "prod", "--nats", "nats://ann:secret@127.0.0.1:4222")
+	fails(t, cli.ExitUsage, "cannot have a user or a password", "context", "add", "prod", "--nats", "nats://ann:secret@127.0.0.1:4222")
 	fails(t, cli.ExitUsage, "not a valid context name", "context", "add", "../prod", "--data", s.data)
 	t.Setenv("ASKANCE_SPACE", "not-stored")
 	ok(t, "context", "add", "here", "--data", s.data, "--as", "ann", "--use")

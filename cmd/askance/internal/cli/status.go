@@ -28,7 +28,7 @@ type status struct {
 	Policy  *policyInForce           `json:"policy"`
 	Phases  map[toolcall.Phase]int   `json:"phases,omitzero"`
 	Queues  []toolcall.ActivityQueue `json:"queues"`
-	Next    []*toolcall.Call         `json:"next"` // the requests that end first
+	Next    []*toolcall.Call         `json:"next"` // the requests with the nearest deadlines
 }
 
 // policyInForce is the policy in short.
@@ -49,8 +49,8 @@ func newStatusCommand(env *environment) *cobra.Command {
 		SuggestFor: []string{"info", "overview"},
 		Short:      "Show what matters now: server, policy, requests, workers",
 		Long: `Asks the server for its version and durability, the policy in force, the calls in each
-phase, the queues with their workers, and the requests that end first. askance doctor
-finds out what is wrong and what to do.`,
+phase, the queues with their workers, and the requests with the nearest deadlines.
+askance doctor finds problems and says how to fix them.`,
 		Example: `  askance status
   askance status --context prod
   askance status -o json`,
@@ -215,7 +215,7 @@ func queueLine(out *term.Out, q toolcall.ActivityQueue, now time.Time) string {
 	}
 	text := fmt.Sprintf("%s: %s, %d queued, %d running", name, workers, q.Depth, q.Running)
 	if q.Depth > 0 && !q.Oldest.IsZero() {
-		text += ", the oldest waits " + asked.Span(now.Sub(q.Oldest))
+		text += ", the oldest has waited " + asked.Span(now.Sub(q.Oldest))
 	}
 	if q.Retrying > 0 {
 		text += fmt.Sprintf(", %d retrying", q.Retrying)
@@ -226,7 +226,7 @@ func queueLine(out *term.Out, q toolcall.ActivityQueue, now time.Time) string {
 	return text
 }
 
-// workersText says how many workers of a queue are connected, and which were.
+// workersText says how many workers of a queue are connected, and how many were.
 func workersText(q toolcall.ActivityQueue, now time.Time) string {
 	n := q.Connected(now)
 	text, more := asked.Count(n, "worker")+" connected", "more "

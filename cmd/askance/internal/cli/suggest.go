@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/internal/spelling"
 )
 
-// unknownCommand refuses a word that is no command of c, and names those that were
-// perhaps meant.
+// unknownCommand refuses a word that is not a command of c, and suggests those that
+// could be meant.
 func unknownCommand(c *cobra.Command, word string) error {
 	var names, words []string
 	for _, sub := range c.Commands() {

@@ -32,7 +32,7 @@ changes within a second, and closes the connections of a revoked token.
 
 Without a token file, a provider (askance serve --oidc-issuer), a Unix socket
 (--http-socket) and NATS logins (askance creds init), the gateway listens only on
-loopback and treats every request as the one local user. The first token ends that.`,
+loopback and treats every request as the one local user. The first token changes that.`,
 		Example: `  askance token create ann --role approver
   askance token create support-bot --role runtime --expires 2160h
   askance token list
@@ -57,7 +57,7 @@ func newTokenCreateCommand(env *environment, t *tokening) *cobra.Command {
 a channel that you trust. Programs send it as Authorization: Bearer TOKEN; people paste
 it into the login page.
 
-A running server accepts the token within a second, also if it had no token file.`,
+A running server accepts the token within a second, even if it had no token file.`,
 		Example: `  askance token create ann --role approver
   askance token create refunds --role worker --tool refund
   askance token create team-app --role runtime --role approver --space team
@@ -144,8 +144,8 @@ func newTokenRevokeCommand(env *environment) *cobra.Command {
 		Use:   "revoke ID|NAME",
 		Short: "Revoke tokens",
 		Long: `Revokes the token with an id, or every token of a name. A running server refuses it
-within a second and closes its streams and login sessions. Responses that were given
-with it stay.`,
+within a second and closes its streams and login sessions. Earlier responses remain
+valid.`,
 		Example: "  askance token revoke ann",
 		Args:    wantArgs(1, "one id or name; askance token list shows both"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -21,7 +21,7 @@ func newToolsCommand(env *environment) *cobra.Command {
 	return newGroup(&cobra.Command{
 		Use:     "tools",
 		Short:   "Manage tools files",
-		Long:    "Writes tools files, which declare the tools of an engine. No engine runs.",
+		Long:    "Writes tools files, which declare the tools of an engine. No engine is needed.",
 		Example: "  askance tools import openapi.yaml -o tools.yaml",
 	}, newToolsImportCommand(env))
 }
@@ -49,17 +49,17 @@ func newToolsImportCommand(env *environment) *cobra.Command {
   --url URL       an MCP server over HTTP
   -- CMD [ARG…]   an MCP server that CMD starts, over its standard input and output
 
-A definition is taken exactly or not at all: one that cannot be converted refuses the
-import. --leave-out leaves such tools out and lists them in the file and on standard
-error. What a tools file has no place for becomes a comment.
+A definition is converted exactly or not at all: if one cannot be converted, the import
+is refused. --leave-out leaves such tools out and lists them in the file and on standard
+error. What a tools file cannot express becomes a comment.
 
 The hints of a source are not proof. Hints that restrict become settings (destructive,
 open_world). Hints that permit more become comments: read_only would allow calls that no
-rule is about, idempotent would run a lost call again. --trust-hints makes all of them
-settings; use it only for a source that you control.
+rule matches, and idempotent would run a lost call again. --trust-hints turns all hints
+into settings; use it only for a source that you control.
 
-Of an OpenAPI document each operation is a tool. Its input has the parameters by their
-names, and the JSON body as body.`,
+Each operation of an OpenAPI document becomes a tool. Its input has the parameters under
+their names, and the JSON body as body.`,
 		Example: `  askance tools import tools.json -o tools.yaml
   askance tools import openapi.yaml --only getOrder --only refundOrder
   askance tools import --url https://mcp.example.com/mcp --token-file token --server shop
@@ -70,11 +70,11 @@ names, and the JSON body as body.`,
 	f := c.Flags()
 	f.StringVar(&t.url, "url", "", "MCP server over HTTP")
 	f.StringVar(&t.tokenFile, "token-file", "", "file with a bearer token for --url")
-	f.StringVar(&t.write.Server, "server", "", "name by which rules know the source (server of each tool)")
+	f.StringVar(&t.write.Server, "server", "", "name of the source in rules (the server of each tool)")
 	f.StringVar(&t.placement, "placement", "remote", "where the tools run: remote (workers), local or external")
 	f.StringArrayVar(&t.only, "only", nil, "import only this tool; may be repeated")
 	f.BoolVar(&t.write.LeaveOut, "leave-out", false, "leave out tools that cannot be converted")
-	f.BoolVar(&t.write.Trust, "trust-hints", false, "make the hints of the source settings: only for a source that you control")
+	f.BoolVar(&t.write.Trust, "trust-hints", false, "turn all hints of the source into settings: only for a source that you control")
 	f.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long an MCP server can take")
 	f.StringVarP(&t.output, "output", "o", "", "write to this file instead of standard output")
 	return c
@@ -107,14 +107,14 @@ func (t *toolsImport) readArgs(dash int, args []string) error {
 		}
 		return nil
 	case len(argv) > 0:
-		t.argv, t.write.Source = argv, filepath.Base(argv[0]) // its arguments can have a secret
+		t.argv, t.write.Source = argv, filepath.Base(argv[0]) // its arguments can contain a secret
 		return nil
 	}
 	u, err := url.Parse(t.url)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return usagef("--url %q is not an http or https URL", t.url)
 	}
-	t.write.Source = u.Scheme + "://" + u.Host + u.Path // a query can have a secret
+	t.write.Source = u.Scheme + "://" + u.Host + u.Path // a query can contain a secret
 	return nil
 }
 

@@ -81,7 +81,7 @@ func TestToolsImportRefuses(t *testing.T) {
 		{cli.ExitUsage, "has no tools", "other.json"},
 		{cli.ExitUsage, "further page", "page.json"},
 		{cli.ExitUsage, "tools[0]: is not a tool", "notool.json"},
-		{cli.ExitUsage, `two tools of the name "a"`, "twice.json"},
+		{cli.ExitUsage, `two tools with the name "a"`, "twice.json"},
 		{cli.ExitUsage, "there is no tool to import", "empty.json"},
 		{cli.ExitUsage, "readOnlyHint: ", "hint.json"},
 		{cli.ExitUsage, `"name"`, "dup.json"},

@@ -43,7 +43,7 @@ func TestSeveralAgree(t *testing.T) {
 	as := func(name string, args ...string) []string {
 		return append(args, "--as", name, "--data", s.data)
 	}
-	has(ok(t, as("ann", "show", "c")...), "2 of ann, bob, cy (rule two), 2 missing", "the requester bot", "max can respond, too", "then the call is denied")
+	has(ok(t, as("ann", "show", "c")...), "2 of ann, bob, cy (rule two), 2 missing", "the requester bot", "max can also respond", "then the call is denied")
 	fails(t, cli.ExitForbidden, "you cannot respond: only ann, bob, cy can", as("max", "approve", "c", "--yes")...)
 	fails(t, cli.ExitForbidden, "the call was requested on your behalf", as("bot", "approve", "c", "--yes")...)
 	has(ok(t, as("ann", "approve", "c", "--yes")...), "1 approved, 1 missing", "waiting for other approvers")

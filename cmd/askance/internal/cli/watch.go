@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// watchEvery is how often a list is read without news.
+	// watchEvery is how often a list is read without hints of changes.
 	watchEvery = 3 * time.Second
 	// watchPause collects the changes of one moment.
 	watchPause = 150 * time.Millisecond
@@ -35,10 +35,10 @@ func (l *listing) watch(ctx context.Context) error {
 		stop, err := client.OnHint(ctx, func(h bus.Hint) {
 			select {
 			case news <- h.Key:
-			default: // so many: the list says it as well
+			default: // too many: the next list shows the change
 			}
 		})
-		if err == nil { // a login that cannot hear of changes still reads them
+		if err == nil { // a login that gets no hints still reads the list
 			defer stop()
 		}
 	}
@@ -85,7 +85,7 @@ func gatherHints(ctx context.Context, news <-chan toolcall.Key, keys []toolcall.
 	}
 }
 
-// screen shows the list in the place of the one before, as far as the screen has room.
+// screen replaces the list on the screen, with as many lines as fit.
 func (l *listing) screen(ctx context.Context, c *link) error {
 	const wipe = "\x1b[H\x1b[2J"
 	out, part := l.env.out, *l
@@ -140,14 +140,14 @@ func (l *listing) countMatches(counts map[toolcall.Phase]int) (n int) {
 	return n
 }
 
-// changes prints the calls of a list at first, and then each one that changed or left it.
+// changes prints the calls of a list, and then each one that changed or left the list.
 type changes struct {
 	l       *listing
 	c       *link
 	seen    map[toolcall.Key]version        // calls of the list
-	ids     map[message.CallID]toolcall.Key // the first call with an id; the zero key: several had it
+	ids     map[message.CallID]toolcall.Key // the first call with an id; the zero key if several had it
 	through uint64                          // every change up to this sequence was seen
-	off     bool                            // the last list counted others than were seen
+	off     bool                            // the last count differed from the calls that were seen
 }
 
 type version struct {
@@ -155,7 +155,7 @@ type version struct {
 	phase   toolcall.Phase
 }
 
-// show prints what changed. hinted are calls that changed, if that can be heard.
+// show prints what changed. hinted are calls that changed according to hints.
 func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 	l := w.l
 	if w.seen == nil || l.limit > 0 || l.r.All || l.wantsFinished() {
@@ -179,7 +179,7 @@ func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 		if page.Next != 0 {
 			continue
 		}
-		if w.through = r.After; len(page.Calls) > 0 { // those were not left
+		if w.through = r.After; len(page.Calls) > 0 { // these did not leave the list
 			hinted = slices.DeleteFunc(hinted, func(k toolcall.Key) bool {
 				return slices.ContainsFunc(page.Calls, func(c *toolcall.Call) bool { return c.Key == k })
 			})
@@ -199,7 +199,7 @@ func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 	}
 }
 
-// note takes in a call of the list, and reports whether it is news.
+// note records a call of the list, and reports whether it is new or changed.
 func (w *changes) note(c *toolcall.Call) bool {
 	v := version{c.Records, c.Phase()}
 	was, known := w.seen[c.Key]
@@ -208,7 +208,7 @@ func (w *changes) note(c *toolcall.Call) bool {
 	return !known || was != v
 }
 
-// showLeft prints a call that was on the list, if it is another one now.
+// showLeft prints a call that was on the list, if it has changed since.
 func (w *changes) showLeft(ctx context.Context, key toolcall.Key, was version) error {
 	r, err := w.c.Show(ctx, toolcall.ShowRequest{V: 1, Key: key})
 	if err != nil || was == (version{r.Call.Records, r.Call.Phase()}) {
@@ -222,7 +222,7 @@ func (w *changes) showLeft(ctx context.Context, key toolcall.Key, was version) e
 func (w *changes) showAll(ctx context.Context) error {
 	r := w.l.r
 	r.Sort, r.Limit = "-"+toolcall.SortChanged, 1
-	if last, err := w.c.List(ctx, r); err == nil && len(last.Calls) > 0 { // what the list has, and what it may get while it is read
+	if last, err := w.c.List(ctx, r); err == nil && len(last.Calls) > 0 { // changes that are stored while the list is read come after this one
 		w.through = last.Calls[0].Seq
 	}
 	reply, err := w.l.read(ctx, w.c)

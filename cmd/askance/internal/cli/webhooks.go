@@ -47,7 +47,7 @@ server.`,
 		newWebhooksActionCommand(env, "retry", "Deliver one dead letter again", `Makes one more attempt to deliver a dead letter. If it fails, the dead letter stays and
 the command prints the reason. A message about an approval request that is no longer
 open is dropped instead.`, http.MethodPost, "/retry"),
-		newWebhooksActionCommand(env, "drop", "Drop one dead letter", "Drops a dead letter. It is not delivered any more.", http.MethodDelete, ""),
+		newWebhooksActionCommand(env, "drop", "Drop one dead letter", "Drops a dead letter, which is then never delivered.", http.MethodDelete, ""),
 		newWebhooksTestCommand(env))
 }
 

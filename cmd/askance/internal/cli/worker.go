@@ -39,8 +39,8 @@ With CMD: CMD gets the arguments as JSON on standard input.
 Its standard output is the result, each line of its standard error is progress, and an
 exit status other than zero is an error.
 
-Standard input is a complete file before CMD starts, so that CMD gets all arguments or
-does not run. A CMD with pipes inside, such as sh -c 'cat | act', should compare the
+Standard input is a complete file before CMD starts, so CMD gets all arguments or does
+not run. A CMD with pipes inside, such as sh -c 'cat | act', should compare the
 number of bytes that it read with ASKANCE_INPUT_BYTES before it acts.
 
 CMD gets only a few variables of this environment (PATH, HOME and similar ones; more
@@ -58,8 +58,8 @@ key with --engine-key, or pass --trust-server-keys.
 
 With --mcp the worker runs the tools of an MCP server: a command line, or the URL of a
 server over HTTP. --tools names the tools file that askance tools import wrote; the worker
-runs its remote tools, or those of --tool, as long as the server's definitions are the
-imported ones. It starts a server that ended again.
+runs its remote tools, or those of --tool, as long as the server's definitions match the
+imported ones. It restarts a server that ended.
 
 With --url the worker sends the arguments to an HTTP endpoint; {tool} in the path stands
 for the tool's name. The endpoint gets Idempotency-Key and, with --sign-secret-file, the
@@ -129,7 +129,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tracer.Close() }() // what is not sent is told to the log
+	defer func() { _ = tracer.Close() }() // what could not be sent is logged
 	w.tracer = tracer
 	workers, err := newWorkers(ctx, env, w)
 	if err != nil {

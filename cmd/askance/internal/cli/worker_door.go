@@ -27,7 +27,7 @@ type door struct {
 	server    string
 	tokenFile string
 	insecure  bool
-	runtime   bool // the token is of a runtime, else of a worker
+	runtime   bool // the token is that of a runtime, else of a worker
 	person    bool // or of a person
 	trust     bool // take the engines' keys from the server
 
@@ -47,11 +47,11 @@ type way struct {
 func (d *door) bind(f *pflag.FlagSet) {
 	f.StringVar(&d.server, "server", "", "URL of askance serve: take calls over HTTP instead of NATS")
 	f.StringVar(&d.tokenFile, "token-file", "", "with --server: file with the worker's token (default $ASKANCE_TOKEN has the token)")
-	f.BoolVar(&d.insecure, "server-insecure", false, "with --server: let the token and calls cross the network in plain text")
+	f.BoolVar(&d.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
 	f.BoolVar(&d.trust, "trust-server-keys", false, "with --server: take the engines' keys from the server instead of --engine-key: anyone who controls the server can then run calls here")
 }
 
-// check finds flags that do not belong together.
+// check refuses flags that cannot be combined.
 func (d *door) check(env *environment) error {
 	if d.server == "" {
 		if d.tokenFile != "" || d.insecure || d.trust {
@@ -121,7 +121,7 @@ func (d *door) readKeys(env *environment) (err error) {
 	return err
 }
 
-// roleFlags are those with which askance token create makes the token.
+// roleFlags returns the role flags with which askance token create makes the token.
 func (d *door) roleFlags() string {
 	switch {
 	case d.runtime:
@@ -132,7 +132,7 @@ func (d *door) roleFlags() string {
 	return "worker --tool TOOL"
 }
 
-// token is the present token: the file may have been replaced.
+// token returns the present token: the file may have been replaced.
 func (d *door) token() (string, error) {
 	text := os.Getenv("ASKANCE_TOKEN")
 	if d.tokenFile != "" {
@@ -148,7 +148,7 @@ func (d *door) token() (string, error) {
 	return text, nil
 }
 
-// tokenIfAny is the token; "" without one: a server on this machine may need none.
+// tokenIfAny returns the token, or "" if none is set: a server on this machine may need none.
 func (d *door) tokenIfAny() (string, error) {
 	if d.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
 		return "", nil
@@ -156,7 +156,7 @@ func (d *door) tokenIfAny() (string, error) {
 	return d.token()
 }
 
-// transport is the way to the tasks of a queue.
+// transport returns the way to the tasks of a queue.
 func (d *door) transport(ctx context.Context, env *environment, queue toolcall.Queue) (way, error) {
 	if d.server == "" {
 		t, err := bus.NewQueueWorker(d.nc, env.cfg.spaceID(), queue, env.cfg.As, env.log)
@@ -177,7 +177,7 @@ func (d *door) transport(ctx context.Context, env *environment, queue toolcall.Q
 	return way{t, keys, source}, err
 }
 
-// serverKeys believes what the server says.
+// serverKeys trusts the keys that the server sends.
 type serverKeys struct{ t *httpwork.Transport }
 
 // Keys implements executor.KeySource.

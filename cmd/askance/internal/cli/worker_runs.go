@@ -52,7 +52,7 @@ func (r *running) bind(c *cobra.Command) {
 	_ = c.RegisterFlagCompletionFunc("method", cobra.FixedCompletions(urlworker.Methods, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// check finds flags that do not belong together.
+// check refuses flags that cannot be combined.
 func (r *running) check(args []string, tools int, file string) error {
 	ways := min(len(args), 1)
 	for _, flag := range []string{r.mcp, r.url} {
@@ -82,7 +82,7 @@ func isURL(text string) bool {
 	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://")
 }
 
-// load makes what runs the calls, and finds the tools of an MCP server.
+// load prepares what runs the calls, and finds the tools of an MCP server.
 func (r *running) load(env *environment, w *working) error {
 	header, err := r.header()
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *running) loadServer(env *environment, w *working, header http.Header) e
 	} else if cfg.Argv, err = splitCommand(r.mcp); err != nil {
 		return usageError{err}
 	} else {
-		r.what = "the MCP server " + term.SafeLine(cfg.Argv[0]) // its arguments can have a secret
+		r.what = "the MCP server " + term.SafeLine(cfg.Argv[0]) // its arguments can contain a secret
 	}
 	r.server = mcpworker.New(cfg)
 	r.handler = r.server.Handler
@@ -184,7 +184,7 @@ func (r *running) header() (http.Header, error) {
 	return out, nil
 }
 
-// gate takes tasks only while the MCP server is there.
+// gate returns a transport that takes tasks only while the MCP server is ready.
 func (r *running) gate(t executor.Transport) executor.Transport {
 	if r.server == nil {
 		return t

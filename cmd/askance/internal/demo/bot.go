@@ -22,7 +22,7 @@ type Bot struct {
 	Name    string
 	Session message.SessionID
 	Reply   message.ReplyID
-	Pace    time.Duration // pause after each chunk, as a model would make
+	Pace    time.Duration // pause after each chunk, like that of a model
 
 	codec message.Codec
 	seq   uint64 // of the last streamed event

@@ -49,7 +49,7 @@ func checkMessage(r *Result) Check {
 	return check
 }
 
-// checkOrder says that nothing began before it was allowed.
+// checkOrder checks that nothing started before it was allowed.
 func checkOrder(ctx context.Context, c engine.Client, calls []*toolcall.Call) (Check, error) {
 	check := Check{What: "nothing started before it was allowed, and nothing that was denied", OK: true}
 	for _, call := range calls {
@@ -93,7 +93,7 @@ func (d *Demo) checkLedger(calls []*toolcall.Call) (Check, error) {
 	return check, nil
 }
 
-// checkLogs says that what a denied command would have deleted is there.
+// checkLogs checks that what a denied command would have deleted still exists.
 func (d *Demo) checkLogs(calls []*toolcall.Call) (Check, error) {
 	check := Check{What: "the denied command did not run: the logs are still there", OK: true}
 	for _, c := range calls {

@@ -1,10 +1,10 @@
 // Package demo plays an incident: a scripted bot whose every tool call goes
 // through a real engine, a real journal and a real worker process.
 //
-// Nothing in it is a mock but the model, whose words come from a recorded
-// stream (package chatstream). The log that is read is a file, the command
-// that counts is run by a shell, the refund is a line in a ledger file, written
-// by a worker in another process that got its leave over NATS.
+// Only the model is simulated: its output comes from a recorded stream (package
+// chatstream). The log that is read is a file, the command that counts is run by
+// a shell, and the refund is a line in a ledger file, written by a worker in
+// another process that got its grant over NATS.
 package demo
 
 import (
@@ -34,17 +34,17 @@ const (
 	workspace  = "workspace"
 )
 
-// Who plays.
+// The names of the demo's agent, worker and session.
 const (
 	BotName    = "incident-bot"
 	WorkerName = "incident-worker"
 	Session    = message.SessionID("incident")
 )
 
-// Approver responds to open approval requests. SubmitResponse is called from one goroutine, for one
-// approval request at a time; its ctx ends when another person has responded. An error
-// ends the demo and leaves the approval request open. refused is why the response before
-// was not accepted, nil the first time.
+// Approver responds to open approval requests. SubmitResponse is called from one goroutine,
+// for one approval request at a time; its ctx ends when another person has responded. An
+// error ends the demo and leaves the approval request open. refused is why the previous
+// response was not accepted, nil the first time.
 type Approver interface {
 	Name() string
 	SubmitResponse(ctx context.Context, c *toolcall.Call, refused error) (toolcall.Response, error)
@@ -59,9 +59,9 @@ type Config struct {
 	Exe        string        // this program, for the worker process
 	Pace       time.Duration // between the chunks of the model stream
 	Approver   Approver
-	// Sink hears every record of the reply that is played, in order.
+	// Sink gets every record of the reply that is played, in order.
 	Sink toolcall.Sink
-	// Progress hears what running calls report.
+	// Progress gets what running calls report.
 	Progress func(*toolcall.Call, toolcall.ProgressRequest)
 	Version  string
 	Log      *slog.Logger
@@ -76,8 +76,8 @@ type Demo struct {
 }
 
 // Open copies the script into the data folder and starts the engine and the
-// worker process. Files that are there already must be those of the script:
-// CodeInvalid names one that differs, and then nothing was written.
+// worker process. Files that already exist must be those of the script: a
+// CodeInvalid error names one that differs, and nothing is written.
 func Open(ctx context.Context, cfg Config) (*Demo, error) {
 	if err := copyScript(cfg.Script, string(cfg.Dir)); err != nil {
 		return nil, fmt.Errorf("demo: copy the script: %w", err)
@@ -107,19 +107,19 @@ func Open(ctx context.Context, cfg Config) (*Demo, error) {
 
 func (d *Demo) path(name string) string { return filepath.Join(string(d.cfg.Dir), name) }
 
-// Node is the running engine.
+// Node returns the running engine.
 func (d *Demo) Node() *node.Node { return d.node }
 
-// Reply is the reply that Play plays.
+// Reply returns the reply that Play plays.
 func (d *Demo) Reply() message.ReplyID { return d.reply }
 
-// WorkerPID is the process id of the worker.
+// WorkerPID returns the process id of the worker.
 func (d *Demo) WorkerPID() int { return d.worker.pid() }
 
-// PolicyPath and ToolsPath are the copies in the data folder.
+// PolicyPath returns the copy of the policy in the data folder.
 func (d *Demo) PolicyPath() string { return d.path(policyFile) }
 
-// ToolsPath is the copy of the tools file in the data folder.
+// ToolsPath returns the copy of the tools file in the data folder.
 func (d *Demo) ToolsPath() string { return d.path(toolsFile) }
 
 // Close stops the worker and the engine. The data folder stays.

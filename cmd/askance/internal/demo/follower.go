@@ -12,15 +12,15 @@ import (
 
 var errClosed = errors.New("the approval request is closed")
 
-// follower is a toolcall.Sink: it passes the records of one reply on and knows
-// which approval requests are open.
+// follower is a toolcall.Sink: it forwards the records of one reply and tracks which
+// approval requests are open.
 type follower struct {
 	reply toolcall.Key
 	sink  toolcall.Sink
 	asked chan *toolcall.Call // approval requests as they open; has room for many
 
-	mu    sync.Mutex // guards what follows
-	told  uint64     // everything up to here was passed on
+	mu    sync.Mutex // guards the fields below
+	told  uint64     // everything up to here was forwarded
 	calls map[toolcall.Key]*toolcall.Call
 	moved chan struct{} // closed and replaced with each record
 }
@@ -58,7 +58,7 @@ func (f *follower) reached(ctx context.Context, seq uint64) error {
 	return f.until(ctx, func() bool { return f.told >= seq })
 }
 
-// whileOpen gives a context that ends with errClosed when the approval request of c
+// whileOpen returns a context that ends with errClosed when the approval request of c
 // is closed. stop ends the watch.
 func (f *follower) whileOpen(ctx context.Context, c *toolcall.Call) (open context.Context, stop func()) {
 	open, end := context.WithCancelCause(ctx)

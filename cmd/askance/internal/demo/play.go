@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Result is what came of a play.
+// Result is the result of a play.
 type Result struct {
 	Session message.SessionID `json:"session_id"`
 	Reply   message.ReplyID   `json:"reply_id"`
@@ -24,7 +24,7 @@ type Result struct {
 	Events  int               `json:"events"`  // from which the message was rebuilt
 	Calls   []*toolcall.Call  `json:"calls"`
 	Checks  []Check           `json:"checks"`
-	Message *message.Msg      `json:"message"` // rebuilt from the events alone
+	Message *message.Msg      `json:"message"` // rebuilt only from the events
 	// Edited has the arguments of calls that the approver edited.
 	Edited map[message.CallID]string `json:"edited,omitzero"`
 }
@@ -39,9 +39,9 @@ func (r *Result) OK() bool {
 	return true
 }
 
-var errPlayed = errors.New("the script is over")
+var errPlayed = errors.New("the script has ended")
 
-// Play plays the script to its end and checks what came of it.
+// Play plays the script to its end and checks the result.
 func (d *Demo) Play(ctx context.Context) (*Result, error) {
 	began := time.Now()
 	playing, over := context.WithCancelCause(ctx)
@@ -50,7 +50,7 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer over(errPlayed)
-	wg.Go(func() { // what happens is told
+	wg.Go(func() { // prints what happens
 		if err := d.node.Journal().Watch(playing, 0, f); playing.Err() == nil {
 			over(fmt.Errorf("follow the journal: %w", err))
 		}

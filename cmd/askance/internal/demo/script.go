@@ -17,9 +17,9 @@ type scriptFile struct {
 	data []byte
 }
 
-// copyScript copies the files of a script that are not in dir yet. The folder
-// may hold other files, so everything is read before anything is written: a
-// file with another content is an error, and never replaced.
+// copyScript copies the files of a script that are not in dir yet. The folder may
+// have other files, so everything is read before anything is written: a file with
+// different content is an error, and is never replaced.
 func copyScript(script fs.FS, dir string) error {
 	files, err := readScript(script, dir)
 	if err != nil {
@@ -35,7 +35,7 @@ func copyScript(script fs.FS, dir string) error {
 			return err
 		case !bytes.Equal(there, f.data):
 			return &message.Error{
-				Code: message.CodeInvalid, Op: "copy the script", What: f.to + " is there already and is not the demo's",
+				Code: message.CodeInvalid, Op: "copy the script", What: f.to + " already exists and is not the demo's",
 				Hint: "name another folder with --data, or move the file away",
 			}
 		}
@@ -67,7 +67,7 @@ func readScript(script fs.FS, dir string) ([]scriptFile, error) {
 	return files, err
 }
 
-// create writes the file, and fails if it has come to be there meanwhile.
+// create writes the file, and fails if it exists by now.
 func (f scriptFile) create() error {
 	if err := os.MkdirAll(filepath.Dir(f.to), 0o700); err != nil {
 		return err

@@ -25,7 +25,7 @@ const workerGrace = 3 * time.Second
 // `askance worker`, with `askance demo tool` as the command.
 type worker struct {
 	cmd      *exec.Cmd
-	lifeline io.Closer // the worker ends when this does, also if we are killed
+	lifeline io.Closer // the worker ends when this does, even if we are killed
 	log      *os.File
 	ended    chan struct{} // closed when the process has ended
 	once     sync.Once
@@ -38,7 +38,7 @@ func startWorker(_ context.Context, cfg Config, url, workspace string) (*worker,
 		args = append(args, "--tool", tool)
 	}
 	args = append(args, "--", cfg.Exe, "demo", "tool", workspace)
-	//nolint:noctx // it ends when its standard input closes, after what it runs has ended
+	//nolint:noctx // it ends when its standard input closes, after its calls have ended
 	w := &worker{cmd: exec.Command(cfg.Exe, args...), ended: make(chan struct{})}
 	var err error
 	if w.log, err = os.OpenFile(filepath.Join(string(cfg.Dir), workerLog), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
@@ -53,7 +53,7 @@ func startWorker(_ context.Context, cfg Config, url, workspace string) (*worker,
 	}
 	go func() {
 		defer close(w.ended)
-		_ = w.cmd.Wait() // how it ended stands in its log
+		_ = w.cmd.Wait() // how it ended is in its log
 	}()
 	return w, nil
 }
@@ -64,7 +64,7 @@ func (w *worker) pid() int { return w.cmd.Process.Pid }
 func (w *worker) stop() error {
 	var err error
 	w.once.Do(func() {
-		_ = w.lifeline.Close() // if it has ended, there is nothing to tell it
+		_ = w.lifeline.Close() // fails only if it has ended
 		select {
 		case <-w.ended:
 		case <-time.After(workerGrace):

@@ -20,7 +20,7 @@ var WorkerTools = []string{"refund", "restart_service"}
 
 const step = 150 * time.Millisecond
 
-// Call is one attempt as a program that runs for askance worker gets it.
+// Call is one attempt, as askance worker passes it to a program.
 type Call struct {
 	Tool           string // ASKANCE_TOOL
 	IdempotencyKey string // ASKANCE_IDEMPOTENCY_KEY
@@ -78,8 +78,8 @@ type Booking struct {
 	Receipt string `json:"receipt"`
 }
 
-// refund books a line in the ledger, once for each idempotency key: that is
-// what makes it an idempotent tool.
+// refund books a line in the ledger, once for each idempotency key: this makes it an
+// idempotent tool.
 func refund(ctx context.Context, c Call) error {
 	var args struct {
 		Order  string `json:"order_id"`
@@ -92,7 +92,7 @@ func refund(ctx context.Context, c Call) error {
 		return err
 	}
 	if c.IdempotencyKey == "" {
-		return errors.New("there is no idempotency key, and money is not moved without one")
+		return errors.New("there is no idempotency key, and without one no money is moved")
 	}
 	if err := c.steps(ctx, "looking up "+args.Order); err != nil {
 		return err
@@ -139,7 +139,7 @@ func ReadLedger(path string) ([]Booking, error) {
 	return out, nil
 }
 
-// appendLine writes a booking through to the disk before it counts.
+// appendLine appends a booking and syncs it to the disk.
 func appendLine(path string, b Booking) error {
 	line, err := strictjson.Marshal(b)
 	if err != nil {

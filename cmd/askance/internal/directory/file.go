@@ -7,10 +7,10 @@
 //	approvers:
 //	  ann: {keys: ["ed25519:…"]}
 //
-// Files are read strictly: an unknown key or a name without a meaning refuses
-// the whole file. [Live] looks at them again and again; what cannot be read
-// changes nothing, and the last good state stays. A person who is removed from a
-// group stays out: there is no state between two good ones.
+// Files are parsed strictly: an unknown key or an invalid name makes the whole file
+// invalid. [Live] reads them again and again; if that fails, the last good state stays
+// in force. A person who is removed from a group stays out, because there is no state
+// between two good ones.
 package directory
 
 import (
@@ -23,17 +23,17 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Directory is what files say together. It is not changed once it is read.
+// Directory is the combined content of files. It is immutable.
 type Directory struct {
 	groups  map[string][]string
-	grouped bool // a file names a group, be it an empty one
+	grouped bool // a file names a group, even an empty one
 	keys    toolcall.ApproverKeys
 }
 
-// Groups of a person, sorted.
+// Groups returns the groups of a person, sorted.
 func (d *Directory) Groups(name string) []string { return slices.Clone(d.groups[name]) }
 
-// Members are the groups of everybody by name; nil if no file names a group.
+// Members returns the groups of each person by name; nil if no file names a group.
 func (d *Directory) Members() map[string][]string {
 	if !d.grouped {
 		return nil
@@ -41,10 +41,10 @@ func (d *Directory) Members() map[string][]string {
 	return maps.Clone(d.groups)
 }
 
-// Keys are those with which approvers sign, by their names.
+// Keys returns the keys with which approvers sign, by their names.
 func (d *Directory) Keys() toolcall.ApproverKeys { return d.keys }
 
-// People is how many people are in some group.
+// People returns how many people are in some group.
 func (d *Directory) People() int { return len(d.groups) }
 
 type file struct {
@@ -84,8 +84,8 @@ func read(paths []string) ([]Named, error) {
 	return out, nil
 }
 
-// Parse puts files together: people are in the groups that any of them names.
-// Errors are *textfile.Error.
+// Parse combines files: people are in the groups that any of them names. Errors are
+// *textfile.Error.
 func Parse(files ...Named) (*Directory, error) {
 	d := &Directory{groups: map[string][]string{}, keys: toolcall.ApproverKeys{}}
 	for _, f := range files {
@@ -149,7 +149,7 @@ func (d *Directory) addKeys(name string, texts []string) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		if owner := d.owner(key); owner != "" && owner != name {
-			return fmt.Errorf("%s: the key %s is %s's already", name, toolcall.KeyID(key), owner)
+			return fmt.Errorf("%s: the key %s already belongs to %s", name, toolcall.KeyID(key), owner)
 		}
 		keys[toolcall.KeyID(key)] = key
 	}
@@ -157,8 +157,8 @@ func (d *Directory) addKeys(name string, texts []string) error {
 	return nil
 }
 
-// owner is whose key it is so far: one key for two people would count one
-// person's word as that of two.
+// owner returns who has the key so far: with one key for two names, one person
+// would count as two.
 func (d *Directory) owner(key ed25519.PublicKey) string {
 	for name, keys := range d.keys {
 		if keys[toolcall.KeyID(key)] != nil {

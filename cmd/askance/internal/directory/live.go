@@ -27,7 +27,7 @@ type state struct {
 	source string
 }
 
-// Open reads files and, unless it is nil, a bucket. Bad ones are an error.
+// Open reads files and, unless it is nil, a bucket. Invalid files are an error.
 func Open(ctx context.Context, paths []string, bucket *bus.PolicyBucket, log *slog.Logger) (*Live, error) {
 	l := &Live{paths: paths, bucket: bucket, log: log}
 	_, err := l.Reload(ctx)
@@ -40,14 +40,14 @@ func (l *Live) Groups(_ context.Context, by toolcall.Principal) (engine.Membersh
 	return engine.Membership{Groups: s.dir.Groups(by.Name), Source: s.source}, nil
 }
 
-// Now is the directory in force.
+// Now returns the directory in force.
 func (l *Live) Now() *Directory { return l.now.Load().dir }
 
-// ApproverKeys are the keys of approvers in force.
+// ApproverKeys returns the keys of approvers in force.
 func (l *Live) ApproverKeys() toolcall.ApproverKeys { return l.Now().Keys() }
 
-// Reload reads everything again and reports whether it says something else. On
-// an error what was in force stays.
+// Reload reads everything again and reports whether it has changed. After an error,
+// the old state stays in force.
 func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	files, err := read(l.paths)
 	if err != nil {
@@ -90,14 +90,14 @@ func isSame(a, b []Named) bool {
 	return true
 }
 
-// Watch reloads until ctx ends and logs what changes and what is wrong.
+// Watch reloads until ctx ends, and logs changes and errors.
 func (l *Live) Watch(ctx context.Context, every time.Duration) {
 	files := plainfile.Reloader{Report: func(err error) {
 		if err != nil {
-			l.log.Error("the directory is refused, the last good one stays in force", "error", err)
+			l.log.Error("the directory is refused; the last good one stays in force", "error", err)
 			return
 		}
-		l.log.Info("the directory is in order again")
+		l.log.Info("the directory is valid again")
 	}}
 	files.Watch(ctx, every, func(ctx context.Context) error {
 		changed, err := l.Reload(ctx)

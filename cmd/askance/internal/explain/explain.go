@@ -1,4 +1,4 @@
-// Package explain words explanations for people: how the engine and a policy
+// Package explain formats explanations for people: how the engine and a policy
 // decided about a call. The command line and the terminal inbox print the same.
 package explain
 
@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Reply words an explanation of the engine: the standing approvals that allowed the
+// Reply formats an explanation of the engine: the standing approvals that allowed the
 // call, how it was decided, and how the current policy decides it.
 func Reply(out *term.Out, x toolcall.ExplainReply) (string, error) {
 	text := StandingApprovals(out, x)
@@ -30,7 +30,7 @@ func Reply(out *term.Out, x toolcall.ExplainReply) (string, error) {
 			err = strictjson.UnmarshalOpen(x.Recorded, &more)
 		}
 		if err != nil {
-			return "", fmt.Errorf("read the explanation on record: %w", err)
+			return "", fmt.Errorf("read the recorded explanation: %w", err)
 		}
 		head := "explanation at the time of the decision:"
 		if more.Truncated {
@@ -63,7 +63,7 @@ func StandingApprovals(out *term.Out, x toolcall.ExplainReply) string {
 	return b.String()
 }
 
-// State is whether a standing approval is in force.
+// State says whether a standing approval is in force.
 func State(out *term.Out, l *toolcall.StandingApproval) string {
 	state := l.State(time.Now())
 	if state == toolcall.StandingActive {
@@ -72,7 +72,7 @@ func State(out *term.Out, l *toolcall.StandingApproval) string {
 	return out.Dim(string(state))
 }
 
-// End is when a standing approval ends.
+// End says when a standing approval ends.
 func End(l *toolcall.StandingApproval) string {
 	if l.Terms.Until.IsZero() {
 		return "it is revoked"
@@ -80,7 +80,7 @@ func End(l *toolcall.StandingApproval) string {
 	return l.Terms.Until.Local().Format(time.DateTime)
 }
 
-// Policy words an explanation of a policy: one line, and a tree of the rules.
+// Policy formats an explanation of a policy: one line, and a tree of the rules.
 func Policy(out *term.Out, e *permission.Explanation) string {
 	var b strings.Builder
 	by := "no rule decides"
@@ -118,7 +118,7 @@ func Policy(out *term.Out, e *permission.Explanation) string {
 	}
 	for _, err := range e.Errors {
 		if err.Rule != "" && err.Field == "input" {
-			continue // the error about the call says it
+			continue // the error about the call has the same text
 		}
 		text := err.Error()
 		if err.Rule == "" && err.Field == "input" {
@@ -144,7 +144,7 @@ func Behavior(out *term.Out, b message.Behavior) string {
 	}
 }
 
-// ruleLine is a rule of the trace on one line, with its place.
+// ruleLine formats a rule of the trace on one line, with its place.
 func ruleLine(out *term.Out, t *permission.Traced) string {
 	text := term.SafeLine(suite.RuleText(t))
 	name := term.SafeLine(t.Rule)
@@ -167,7 +167,7 @@ func pieceLine(out *term.Out, p permission.Piece) string {
 	return text
 }
 
-// Place is where a rule stands in a file; "" if it is not known.
+// Place says where a rule is in a file; "" if it is unknown.
 func Place(p permission.Place) string {
 	if p.File == "" {
 		return ""
@@ -175,7 +175,7 @@ func Place(p permission.Place) string {
 	return fmt.Sprintf("%s:%d:%d", term.SafeLine(p.File), p.Line, p.Col)
 }
 
-// requirementText says who can respond, and how long; "" if the call needs no
+// requirementText says who can respond, and until when; "" if the call needs no
 // approval.
 func requirementText(e *permission.Explanation) string {
 	if e.Decision != message.BehaviorAsk {
@@ -212,7 +212,7 @@ func addPrefix(prefix string, names []string) []string {
 	return out
 }
 
-// readTrace reads an explanation as far as it is printed.
+// readTrace decodes the parts of an explanation that are printed.
 func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 	var e permission.Explanation
 	var more struct {

@@ -29,8 +29,8 @@ const nowhere = "http://127.0.0.1:9"
 // checkWithin bounds one run of a hook.
 const checkWithin = 30 * time.Second
 
-// Check proves the hooks of a settings file: that they are there, that the first decides
-// a dry event, and that it blocks when askance is away.
+// Check tests the hooks of a settings file: that they are installed, that the first decides
+// a dry-run event, and that it blocks if askance does not run.
 func Check(ctx context.Context, d dialect.Dialect, text string) []Finding {
 	var out []Finding
 	add := func(ok bool, format string, args ...any) {
@@ -56,7 +56,7 @@ func Check(ctx context.Context, d dialect.Dialect, text string) []Finding {
 		add(first.OnFailure == "block", "%s", map[bool]string{true: `onFailure is "block"`, false: `onFailure is not "block": a killed or missing hook lets tools run`}[first.OnFailure == "block"])
 	}
 	if first.Type != "command" {
-		add(true, "an HTTP hook is not run here; Claude Code posts its events to %s", first.URL)
+		add(true, "an HTTP hook cannot be tested here; Claude Code posts its events to %s", first.URL)
 		return out
 	}
 	if own, known := ownTimeout(first.Command); known {
@@ -72,7 +72,7 @@ func Check(ctx context.Context, d dialect.Dialect, text string) []Finding {
 
 var timeoutFlag = regexp.MustCompile(`--timeout[ =](\S+)`)
 
-// ownTimeout is the --timeout of a command line.
+// ownTimeout returns the --timeout of a command line.
 func ownTimeout(command string) (time.Duration, bool) {
 	m := timeoutFlag.FindStringSubmatch(command)
 	if m == nil {
@@ -82,7 +82,7 @@ func ownTimeout(command string) (time.Duration, bool) {
 	return own, err == nil
 }
 
-// entry is the hook of askance for an event; nil: there is none.
+// entry returns the hook of askance for an event; nil if there is none.
 func (d *document) entry(dia dialect.Dialect, event string) *entry {
 	hooks := d.root.member("hooks")
 	if hooks == nil || hooks.member(event) == nil {
@@ -116,7 +116,7 @@ func runDry(ctx context.Context, d dialect.Dialect, command string) []Finding {
 	case code == 0 && strictjson.Check([]byte(stdout)) == nil:
 		works = Finding{true, "the hook decides: " + strings.TrimSpace(stdout)}
 	case code == 0:
-		works = Finding{false, "the hook prints what no agent can read: " + firstLine(stdout, "")}
+		works = Finding{false, "the hook prints output that agents cannot read: " + firstLine(stdout, "")}
 	}
 	code, stdout, stderr = runShell(ctx, command+" --dry-run --url "+nowhere, event)
 	closed := Finding{code == 2 && stdout == "" && strings.TrimSpace(stderr) != "", "without askance the hook blocks: exit code 2 and a reason"}
@@ -147,7 +147,7 @@ func runShell(ctx context.Context, command, stdin string) (code int, stdout, std
 	return c.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-// Version runs the agent's program; "": it is not installed.
+// Version returns the version of the agent's program; "" if it is not installed.
 func Version(ctx context.Context, d dialect.Dialect) string {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
@@ -164,12 +164,12 @@ var versionNumber = regexp.MustCompile(`\d+\.\d+\.\d+`)
 // knownOnFailure is the oldest version of Claude Code that is known to have onFailure.
 var knownOnFailure = []int{2, 1, 330}
 
-// Warnings are what the settings cannot prevent with this version of the agent.
+// Warnings says what the settings cannot prevent with this version of the agent.
 func Warnings(d dialect.Dialect, version string) []string {
 	switch d {
 	case dialect.Codex:
 		return []string{
-			"Codex runs only hooks that its user trusts: start codex, open /hooks and trust those of askance. Untrusted hooks are skipped, and tools run.",
+			"Codex runs only hooks that its user trusts: start codex, open /hooks and trust the hooks of askance. Untrusted hooks are skipped, and tools run.",
 			"Codex has no onFailure: a hook that is killed or missing lets the tool run. Hooks that requirements.toml manages cannot be turned off by a project.",
 		}
 	case dialect.Gemini:
@@ -183,12 +183,12 @@ func Warnings(d dialect.Dialect, version string) []string {
 	for part := range strings.SplitSeq(version, ".") {
 		n, err := strconv.Atoi(part)
 		if err != nil {
-			return []string{"The version of Claude Code is unknown. onFailure is known from 2.1.330; without it, a hook that is killed or missing lets the tool run."}
+			return []string{"The version of Claude Code is unknown. onFailure exists in 2.1.330 and later; without it, a hook that is killed or missing lets the tool run."}
 		}
 		parts = append(parts, n)
 	}
 	if slices.Compare(parts, knownOnFailure) < 0 {
-		return []string{"Claude Code " + version + " may not know onFailure, which is known from 2.1.330: a hook that is killed or missing lets the tool run. Update it."}
+		return []string{"Claude Code " + version + " may not have onFailure, which exists in 2.1.330 and later: a hook that is killed or missing lets the tool run. Update it."}
 	}
 	return nil
 }
@@ -249,5 +249,5 @@ func CodexTrust(ctx context.Context, folder string) (Finding, error) {
 		}
 		return Finding{false, "Codex does not list the hook"}, nil
 	}
-	return Finding{}, errors.New("codex app-server gives no list of hooks")
+	return Finding{}, errors.New("codex app-server returned no list of hooks")
 }

@@ -1,8 +1,8 @@
-// Package hook is the side of askance at a coding agent: the command that its hooks
-// start, and the settings that make the agent start it.
+// Package hook is the part of askance that runs at a coding agent: the command that its
+// hooks start, and the settings that make the agent start it.
 //
-// All agents run the tool if a hook fails in any way but exit code 2. The command
-// therefore takes an answer only from a server that proves to be askance, and reports
+// All agents run the tool if a hook fails in any way except exit code 2. Therefore the
+// command accepts an answer only from a server that proves to be askance, and reports
 // everything else as an error.
 package hook
 
@@ -41,12 +41,12 @@ type Client struct {
 // Bounds of a relay.
 const (
 	maxAnswer = 2 << 20
-	grace     = 2 * time.Second // for which a gateway may be away, such as during a restart
+	grace     = 2 * time.Second // for which a gateway may be unreachable, such as during a restart
 	pause     = 200 * time.Millisecond
 )
 
 // Answer relays one event and returns what the agent must read; empty: nothing. The
-// time counts from began.
+// timeout counts from began.
 func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]byte, error) {
 	if at, err := url.Parse(c.URL); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return nil, blocked(message.CodeInvalid, "the URL of the gateway is "+strconv.Quote(c.URL), "pass a URL such as http://127.0.0.1:8787 with --url or ASKANCE_URL")
@@ -61,7 +61,7 @@ func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]by
 	ctx, cancel := context.WithDeadline(ctx, began.Add(c.Timeout-dialect.Margin/2))
 	defer cancel()
 	invocation := rand.Text()
-	var away time.Time // since when the gateway is
+	var away time.Time // since when the gateway is unreachable
 	for {
 		sent := time.Now()
 		answer, again, err := c.send(ctx, event, invocation, max(time.Until(began.Add(c.Timeout-dialect.Margin)), time.Millisecond))
@@ -82,12 +82,12 @@ func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]by
 	}
 }
 
-// blocked is an error that blocks the call: the agent shows it to its model.
+// blocked returns an error that blocks the call: the agent shows it to its model.
 func blocked(code message.Code, what, hint string) error {
 	return &message.Error{Code: code, Op: "askance hook", What: "this tool call is blocked: " + what, Hint: hint}
 }
 
-// send sends the event once. again: the gateway may answer later.
+// send sends the event once. again reports whether the gateway may answer later.
 func (c Client) send(ctx context.Context, event []byte, invocation string, hold time.Duration) (answer []byte, again bool, err error) {
 	o := agenthook.Options{Hold: hold, Pass: c.Pass, DryRun: c.DryRun, Status: true}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.URL, "/")+agenthook.Path(c.Dialect)+"?"+o.Query().Encode(), bytes.NewReader(event))
@@ -120,7 +120,7 @@ func (c Client) unreachable(err error) error {
 	return blocked(message.CodeUnavailable, what, "start askance serve, or pass its URL with --url; then make the call again")
 }
 
-// read takes an answer that is whole and from askance.
+// read accepts only an answer that is complete and from askance.
 func (c Client) read(res *http.Response, body []byte, invocation string) (answer []byte, again bool, err error) {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	ours := res.Header.Get(agenthook.InvocationHeader) == invocation
@@ -138,5 +138,5 @@ func (c Client) read(res *http.Response, body []byte, invocation string) (answer
 		return nil, res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable, blocked(p.Code, p.Detail, p.Hint)
 	}
 	again = res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusGatewayTimeout
-	return nil, again, blocked(message.CodeUnavailable, "the server at "+c.URL+" gives no answer of askance (status "+strconv.Itoa(res.StatusCode)+")", "pass the URL of askance serve with --url")
+	return nil, again, blocked(message.CodeUnavailable, "the server at "+c.URL+" did not answer as askance does (status "+strconv.Itoa(res.StatusCode)+")", "pass the URL of askance serve with --url")
 }

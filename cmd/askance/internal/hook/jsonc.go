@@ -7,12 +7,12 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// document is the text of a settings file: JSON that may have comments and commas
-// before closing brackets. Edits keep every byte that they do not concern.
+// document is the text of a settings file: JSON that may have comments and trailing
+// commas. Edits keep every byte that they do not concern.
 type document struct {
 	text     string
-	clean    string       // text with spaces in the place of comments and last commas
-	trailing map[int]bool // where last commas are
+	clean    string       // text with spaces in the place of comments and trailing commas
+	trailing map[int]bool // where trailing commas are
 	root     *node
 }
 
@@ -41,7 +41,7 @@ func parseDocument(text string) (*document, error) {
 	return d, nil
 }
 
-// withoutComments gives the text as JSON of the same length.
+// withoutComments returns the text as JSON of the same length.
 func (d *document) withoutComments() string {
 	out := []byte(d.text)
 	blank := func(from, to int) {
@@ -133,7 +133,7 @@ func (d *document) skip(at *int) {
 	}
 }
 
-// member is a member of an object; nil: there is none.
+// member returns a member of an object; nil if there is none.
 func (n *node) member(name string) *node {
 	for _, c := range n.children {
 		if c.name == name {

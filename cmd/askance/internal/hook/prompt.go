@@ -26,8 +26,8 @@ type promptEvent struct {
 	Input   message.RawJSON `json:"tool_input"`
 }
 
-// ServePrompt is an MCP server with the tool approve, for
-// claude --permission-prompt-tool. It ends with its input.
+// ServePrompt serves MCP with the tool approve, for claude --permission-prompt-tool. It
+// ends with its input.
 func ServePrompt(ctx context.Context, c Client, version string, in io.Reader, out io.Writer) error {
 	// Claude Code names its session to the processes that it starts, so a result that a
 	// hook reports reaches the same call.

@@ -24,7 +24,7 @@ type Settings struct {
 	HTTP      bool // Claude Code posts its events itself, with the token of $ASKANCE_TOKEN
 }
 
-// Events are the hooks that the settings name. The first decides.
+// Events returns the hooks that the settings name. The first decides.
 func Events(d dialect.Dialect) []string {
 	switch d {
 	case dialect.Codex:
@@ -36,7 +36,7 @@ func Events(d dialect.Dialect) []string {
 	return []string{"PreToolUse", "PostToolUse", "PostToolUseFailure"}
 }
 
-// File is where the agent reads its hooks: of the user, or of the project in a folder.
+// File returns where the agent reads its hooks: those of the user, or of a project folder.
 func File(d dialect.Dialect, project string) (string, error) {
 	folder := map[dialect.Dialect]string{dialect.ClaudeCode: ".claude", dialect.Codex: ".codex", dialect.Gemini: ".gemini"}[d]
 	name := "settings.json"
@@ -57,7 +57,7 @@ func File(d dialect.Dialect, project string) (string, error) {
 	return filepath.Join(home, folder, name), nil
 }
 
-// Command is the command line of the hook, for a shell.
+// Command returns the command line of the hook, for a shell.
 func (s Settings) Command() string {
 	words := []string{s.Program, "hook", string(s.Dialect), "--url", s.URL}
 	if s.TokenFile != "" {
@@ -94,7 +94,7 @@ type group struct {
 	Hooks   []entry `json:"hooks"`
 }
 
-// group is what the settings of an event have.
+// group returns the settings of an event.
 func (s Settings) group(event string) group {
 	e := entry{Type: "command", Command: s.Command(), Timeout: int64(s.Timeout.Seconds())}
 	if s.HTTP {
@@ -117,7 +117,7 @@ func (s Settings) group(event string) group {
 	return g
 }
 
-// Install gives the text of a settings file with the hooks of s in the place of earlier
+// Install returns the text of a settings file with the hooks of s, which replace earlier
 // ones.
 func (s Settings) Install(text string) (string, error) {
 	text, _, err := Uninstall(s.Dialect, text)
@@ -164,7 +164,7 @@ func appendHook(text, event, item string) (string, error) {
 	return "", errors.New("its member hooks cannot be extended")
 }
 
-// Uninstall removes the hooks of askance, and the lists that are empty then.
+// Uninstall removes the hooks of askance, and lists that become empty.
 func Uninstall(d dialect.Dialect, text string) (out string, removed int, err error) {
 	for {
 		doc, err := parseDocument(text)
@@ -177,14 +177,14 @@ func Uninstall(d dialect.Dialect, text string) (out string, removed int, err err
 		}
 		removed++
 		last := len(path) - 1
-		for last > 1 && len(path[last-1].children) == 1 { // its holder would be empty
+		for last > 1 && len(path[last-1].children) == 1 { // its parent would be empty
 			last--
 		}
 		text = doc.remove(path[last-1], path[last])
 	}
 }
 
-// ours is the path to a hook of askance, from the root; nil: there is none.
+// ours returns the path from the root to a hook of askance; nil if there is none.
 func (d *document) ours(dia dialect.Dialect) []*node {
 	hooks := d.root.member("hooks")
 	if hooks == nil {
@@ -198,7 +198,7 @@ func (d *document) ours(dia dialect.Dialect) []*node {
 			}
 			for _, h := range list.children {
 				if isOurs(dia, d.clean[h.start:h.end]) {
-					// A group has its matcher besides the hooks, and no use without them.
+					// A group also has a matcher, which is useless without hooks.
 					if len(list.children) == 1 {
 						return []*node{d.root, hooks, event, item}
 					}

@@ -1,5 +1,5 @@
-// Package hookfile reads the YAML file that says who is told of approval requests and
-// outcomes.
+// Package hookfile reads the YAML file with the destinations of messages about approval
+// requests and outcomes.
 //
 //	version: 1
 //	destinations:
@@ -14,12 +14,12 @@
 //	    attempts: 8                       # over about sixteen hours
 //	  - name: team-chat
 //	    format: slack                     # left out: askance
-//	    url_file: /etc/askance/slack.url  # such an address is a secret itself
+//	    url_file: /etc/askance/slack.url  # such an address is itself a secret
 //	    events: [request]
 //
-// A secret is whsec_ and the base64 of 24 to 64 random bytes. It stands in a
-// file or in an environment variable, never here. Keys are strict; a fault is an
-// error with file, line and column.
+// A secret is whsec_ and the base64 of 24 to 64 random bytes. It is in a file or in
+// an environment variable, never in this file. Unknown keys are refused; an error
+// has file, line and column.
 package hookfile
 
 import (
@@ -35,7 +35,7 @@ import (
 
 const maxSecret = 4096
 
-// source is where a secret stands.
+// source says where a secret is.
 type source struct {
 	File string `yaml:"file"`
 	Env  string `yaml:"env"`
@@ -128,7 +128,7 @@ func (e entry) destination() (webhook.Destination, error) {
 	return d, nil
 }
 
-// address is that of the receiver, wherever it stands.
+// address returns the address of the receiver.
 func (e entry) address() (string, error) {
 	given := 0
 	for _, s := range []string{e.URL, e.URLFile, e.URLEnv} {
@@ -137,7 +137,7 @@ func (e entry) address() (string, error) {
 		}
 	}
 	if given != 1 {
-		return "", errors.New("give one of url, url_file and url_env")
+		return "", errors.New("pass exactly one of url, url_file and url_env")
 	}
 	if e.URL != "" {
 		return e.URL, nil
@@ -145,7 +145,7 @@ func (e entry) address() (string, error) {
 	return source{e.URLFile, e.URLEnv}.read("url")
 }
 
-// String says where it stands, not what.
+// String says where the secret is, not what it is.
 func (s source) String() string {
 	if s.File != "" {
 		return s.File
@@ -155,7 +155,7 @@ func (s source) String() string {
 
 func (s source) read(key string) (string, error) {
 	if (s.File == "") == (s.Env == "") {
-		return "", fmt.Errorf("%s: give one of file and env", key)
+		return "", fmt.Errorf("%s: pass exactly one of file and env", key)
 	}
 	if s.Env != "" {
 		text := strings.TrimSpace(os.Getenv(s.Env))

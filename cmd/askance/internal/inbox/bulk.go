@@ -11,11 +11,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// bulkScreen responds to several approval requests with the same words, after one
-// confirmation that lists the summary of each; then it says what became of each.
+// bulkScreen sends the same response to several approval requests, after one confirmation
+// that lists the summary of each; then it shows the result of each.
 type bulkScreen struct {
 	drafts []*draftResponse
-	off    map[toolcall.Key]bool // left out by the person
+	off    map[toolcall.Key]bool // excluded by the person
 	row    int
 	others int // on the list, but not waiting for this person
 	hidden int // selected, but not on the list
@@ -25,7 +25,7 @@ type bulkScreen struct {
 	sending bool
 	results []string
 	done    map[bool]int // by whether the response was accepted
-	unsure  int          // of those that were not: they may count
+	unsure  int          // of those not accepted: they may have arrived
 }
 
 func newBulk(m *model, all []*request) *bulkScreen {
@@ -44,7 +44,7 @@ func (s *bulkScreen) holds(k toolcall.Key) bool {
 	return slices.ContainsFunc(s.drafts, func(d *draftResponse) bool { return d.call.Key == k })
 }
 
-// taken are the requests that the response goes to.
+// taken returns drafts for the requests that the response goes to.
 func (s *bulkScreen) taken(m *model, kind toolcall.ResponseKind) []*draftResponse {
 	var out []*draftResponse
 	for _, d := range s.drafts {
@@ -137,7 +137,7 @@ func (s *bulkScreen) note(m *model, d *draftResponse, ok bool, text string) {
 	s.results = append(s.results, paint(reveal.Line(text))+m.out.Dim(" · ")+reveal.Line(summaryOf(d.call))+m.out.Dim(" · "+reveal.MarkedName(string(d.call.Call))))
 }
 
-// sent takes in what became of one, and sends the next.
+// sent records the result of one response, and sends the next.
 func (s *bulkScreen) sent(m *model, r sentMsg) tea.Cmd {
 	switch {
 	case asked.IsUnsure(r.err):
@@ -207,8 +207,8 @@ func (s *bulkScreen) follow(at, n, h int) {
 	}
 }
 
-// entry is one request: what would run, for whom, and why it is not included. Nothing of the
-// summary is cut off.
+// entry renders one request: what would run, for whom, and why it is not included. The
+// summary is never truncated.
 func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string {
 	mark := "[x] "
 	bad := d.obstacle(m)

@@ -14,9 +14,9 @@ import (
 // column is one column of a list.
 type column struct {
 	head  string
-	most  int // columns of the terminal that it takes at most; 0: all that the others leave
-	least int // columns that it takes at least: one that ticks must not move the others
-	wide  int // it is left out where the list is narrower
+	most  int // maximum width; 0: all that the other columns leave
+	least int // minimum width, so that a ticking time does not move the other columns
+	wide  int // it is omitted if the list is narrower than this
 	text  func(m *model, q *request) string
 	paint func(m *model, q *request) func(string) string
 }
@@ -84,12 +84,12 @@ func endPaint(m *model, q *request) func(string) string {
 }
 
 const (
-	// soon and urgent are how near a deadline is that the list marks.
+	// The list marks deadlines that are nearer than these.
 	soon   = 30 * time.Minute
 	urgent = 5 * time.Minute
 )
 
-// leftText is the time that is left; "!" marks what is urgent where there are no colours.
+// leftText returns the time that is left; "!" marks urgent requests even without colours.
 func leftText(m *model, q *request) string {
 	if !q.open() {
 		return ""
@@ -125,7 +125,7 @@ func leftPaint(m *model, q *request) func(string) string {
 	return m.out.Good
 }
 
-// rowText is the summary with what has been said about the request, or what became of it.
+// rowText returns the summary, preceded by the responses so far or by the outcome.
 func rowText(m *model, q *request) string {
 	c := q.call
 	text := summaryOf(c)
@@ -159,7 +159,7 @@ type columns struct {
 	widths []int
 }
 
-// measured is of how many rows the widths are measured.
+// measured is the number of rows from which widths are computed.
 const measured = 300
 
 // newColumns lays out the columns of a tab on w columns of the terminal.
@@ -185,7 +185,7 @@ func newColumns(m *model, t tab, rows []*request, w int) columns {
 		rest -= width + 1
 		c.cols, c.widths = append(c.cols, col), append(c.widths, width)
 	}
-	for i := len(c.cols) - 1; i > flex && rest < max(minSummary, w*3/8); i-- { // what matters least stands on the right
+	for i := len(c.cols) - 1; i > flex && rest < max(minSummary, w*3/8); i-- { // the least important columns are on the right
 		rest += c.widths[i] + 1
 		c.cols, c.widths = c.cols[:i], c.widths[:i]
 	}
@@ -193,11 +193,11 @@ func newColumns(m *model, t tab, rows []*request, w int) columns {
 	return c
 }
 
-// minSummary is how much of a summary is worth more than the columns to its right; on wide
-// lists three eighths are.
+// minSummary is the width that a summary keeps before columns to its right are dropped; on
+// wide lists it is three eighths of the width.
 const minSummary = 24
 
-// head is the line of headings.
+// head returns the line of headings.
 func (c columns) head() string {
 	heads := make([]string, 0, len(c.cols))
 	for i, col := range c.cols {
@@ -206,7 +206,7 @@ func (c columns) head() string {
 	return "  " + strings.TrimRight(strings.Join(heads, " "), " ")
 }
 
-// line is a row; paint is whether its cells have their own colours.
+// line returns a row; with paint its cells have their own colours.
 func (c columns) line(m *model, mark string, q *request, paint bool) string {
 	var b strings.Builder
 	b.WriteString(mark)

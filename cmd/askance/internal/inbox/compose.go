@@ -21,8 +21,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// composeScreen asks for what goes with a response: feedback, a result, a name
-// or a note. The same words go with every draft.
+// composeScreen asks for the text of a response: feedback, a result, a name or a
+// note. Every draft gets the same text.
 type composeScreen struct {
 	drafts []*draftResponse
 	bulk   *bulkScreen // that it belongs to, or nil
@@ -72,10 +72,10 @@ func (s *composeScreen) holds(k toolcall.Key) bool {
 	return false
 }
 
-// stale says why a single draft cannot be sent any more.
+// stale says why a single draft can no longer be sent.
 func (s *composeScreen) stale(m *model) string {
 	if s.bulk != nil {
-		return "" // each is looked at when it is sent
+		return "" // each is checked when it is sent
 	}
 	return s.drafts[0].stale(m)
 }
@@ -149,8 +149,8 @@ func (s *composeScreen) view(m *model, w, h int) (title string, body []string, k
 	return title, body, "enter continue  esc back"
 }
 
-// newInput is a line to write on. Its cursor does not blink: nothing moves on
-// the screen that did not happen.
+// newInput returns an input line. Its cursor does not blink: the screen changes only
+// when something happened.
 func newInput(prompt string, limit int) textinput.Model {
 	in := textinput.New()
 	in.Prompt, in.CharLimit = prompt, limit
@@ -170,8 +170,8 @@ func newArea(limit int) textarea.Model {
 	return a
 }
 
-// update gives a key to an input, and takes out what was pasted and would not
-// be seen.
+// update passes a key to an input, and removes pasted characters that would not be
+// visible.
 func update(in *textinput.Model, k tea.Msg) tea.Cmd {
 	var cmd tea.Cmd
 	*in, cmd = in.Update(k)
@@ -192,7 +192,7 @@ func updateArea(a *textarea.Model, k tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// scrub takes out the characters that a terminal obeys or does not show.
+// scrub removes control characters and invisible characters.
 func scrub(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && reveal.Invisible(r) {
@@ -211,8 +211,8 @@ type editedMsg struct {
 
 const editFile = "input.json"
 
-// edit opens the arguments in the person's editor. The inbox leaves the
-// terminal to it meanwhile.
+// edit opens the arguments in the person's editor, which has the terminal until it
+// ends.
 func (m *model) edit(d *draftResponse) tea.Cmd {
 	if strictjson.Check([]byte(d.call.Input), strictjson.MaxBytes(toolcall.MaxInputBytes)) != nil {
 		m.say(m.out.Bad, "The arguments are not valid JSON, so you cannot edit them.")
@@ -234,9 +234,9 @@ func (m *model) edit(d *draftResponse) tea.Cmd {
 	return tea.ExecProcess(cmd, func(err error) tea.Msg { return editedMsg{d, dir, given, err} })
 }
 
-// takeEdited takes what the person wrote to where it can be compared and sent.
+// takeEdited opens the confirmation of what the person wrote, and asks for a preview.
 func (m *model) takeEdited(e editedMsg) tea.Cmd {
-	defer func() { _ = os.RemoveAll(e.dir) }() // in the system's folder for such things
+	defer func() { _ = os.RemoveAll(e.dir) }() // the system cleans its temporary folder
 	text, err := e.result()
 	if err != nil {
 		m.say(m.out.Bad, "%v", err)

@@ -17,14 +17,14 @@ import (
 type draftResponse struct {
 	call     *toolcall.Call
 	response toolcall.Response
-	preview  *editPreview // of an edit; nil: none was asked for
+	preview  *editPreview // of an edit; nil if none was requested
 }
 
 func newDraft(c *toolcall.Call, kind toolcall.ResponseKind) *draftResponse {
 	return &draftResponse{call: c, response: toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: kind}}
 }
 
-// stale says why the response must not be sent any more; "" if it may be.
+// stale says why the response must no longer be sent; "" if it can be.
 func (d *draftResponse) stale(m *model) string {
 	q := m.qs.get(d.call.Key)
 	switch {
@@ -42,7 +42,7 @@ func (d *draftResponse) stale(m *model) string {
 // signed request itself is one key away.
 type confirmScreen struct {
 	draft  *draftResponse
-	signed bool // the signed request is shown, too
+	signed bool // the signed request is also shown
 	scroll scroll
 	width  int
 	lines  []string // for width
@@ -149,7 +149,7 @@ func linesOf(text string) []string {
 	return strings.Split(reveal.Text(text), "\n")
 }
 
-// bound is every member of an approval request: what the digest is computed from.
+// bound renders every member of an approval request, from which the digest is computed.
 func bound(m *model, q *toolcall.ApprovalRequest, w int) []string {
 	b, err := strictjson.Marshal(q)
 	if err != nil {

@@ -22,7 +22,7 @@ type detailScreen struct {
 	args    argLines
 }
 
-// argLines keeps the laid out arguments: they can be long, the clock ticks.
+// argLines caches the rendered arguments: they can be long, and every tick draws them.
 type argLines struct {
 	digest string
 	width  int
@@ -36,7 +36,7 @@ func newDetail(q *request) *detailScreen {
 
 func (d *detailScreen) holds(k toolcall.Key) bool { return k == d.request }
 
-// hasChanged reports whether another approval request is open than the one that was shown.
+// hasChanged reports whether the open approval request is not the one that was shown.
 func (d *detailScreen) hasChanged(q *request) bool { return q.open() && q.call.Digest != d.digest }
 
 func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
@@ -71,7 +71,7 @@ func (d *detailScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		}
 		return nil
 	}
-	if d.hasChanged(q) { // the first key after it only says that it was seen
+	if d.hasChanged(q) { // the first key only acknowledges the change
 		d.digest, d.wish = q.call.Digest, newWish(q.call)
 		return nil
 	}
@@ -142,8 +142,8 @@ func (d *detailScreen) respond(m *model, q *request, key string) tea.Cmd {
 	return nil
 }
 
-// remember is about what an approval lets remember; it reports whether the key
-// was.
+// remember handles the keys about a standing approval, and reports whether key is one
+// of them.
 func (d *detailScreen) remember(m *model, q *request, key string) bool {
 	i := strings.Index("123456789", key)
 	switch {
@@ -200,7 +200,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 	return title, d.scroll.view(m, d.head(m, q, w), lines, w, h), keys
 }
 
-// head stays while the rest scrolls.
+// head returns the lines that stay while the rest scrolls.
 func (d *detailScreen) head(m *model, q *request, w int) []string {
 	var out []string
 	switch {
@@ -219,7 +219,7 @@ func (d *detailScreen) head(m *model, q *request, w int) []string {
 // headLines is how many lines of a summary stay in view.
 const headLines = 3
 
-// lines are what would run, where it is, and then why.
+// lines returns what would run, its state, and then the reasons.
 func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	c := q.call
 	f := records{width: w, dim: m.out.Dim}
@@ -245,7 +245,7 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	return f.lines
 }
 
-// addReasons adds why the call was decided so, and where it is from.
+// addReasons adds the reasons for the decision, and where the call is from.
 func (d *detailScreen) addReasons(f *records, c *toolcall.Call) {
 	if c.Request != nil {
 		if text := reveal.Text(c.Request.Text); text != "" && c.Request.Text != summaryOf(c) {
@@ -270,7 +270,7 @@ func (d *detailScreen) argsTitle() string {
 	return "arguments"
 }
 
-// lay lays the arguments out, unless they are.
+// lay renders the arguments, unless they are rendered.
 func (a *argLines) lay(m *model, c *toolcall.Call, w int, raw bool) {
 	if a.lines != nil && a.digest == c.Digest && a.width == w && a.raw == raw {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// explainScreen shows how a call was decided and how the current policy decides it, in
-// the words of askance show --explain.
+// explainScreen shows how a call was decided and how the current policy decides it, as
+// askance show --explain does.
 type explainScreen struct {
 	call   *toolcall.Call
 	lines  []string // nil until the engine has answered

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// summaryOf says in one line what would run. It is not revealed.
+// summaryOf says in one line what would run. It can contain deceptive characters.
 func summaryOf(c *toolcall.Call) string {
 	if c.Summary == "" && c.Request != nil { // an engine of an older version
 		return strings.ReplaceAll(c.Request.Text, "\n", " / ")
@@ -20,12 +20,12 @@ func summaryOf(c *toolcall.Call) string {
 	return cmp.Or(c.Summary, c.Tool)
 }
 
-// riskText is what the tool's annotations warn of.
+// riskText returns what the tool's annotations warn about.
 func riskText(c *toolcall.Call) string {
 	return reveal.Line(strings.Join(c.Risk, ", "))
 }
 
-// ruleText is the rule that decided about a call.
+// ruleText returns the rule that decided about a call.
 func ruleText(c *toolcall.Call) string {
 	switch {
 	case c.Request != nil:
@@ -36,7 +36,7 @@ func ruleText(c *toolcall.Call) string {
 	return ""
 }
 
-// sinceOf is when the call came to where it is.
+// sinceOf returns when the call entered its phase.
 func sinceOf(c *toolcall.Call) time.Time {
 	if c.Phase() == toolcall.PhaseRunning && !c.Attempt.StartedAt.IsZero() {
 		return c.Attempt.StartedAt
@@ -62,7 +62,7 @@ func blockedWord(c *toolcall.Call) string {
 	return reveal.Line(string(c.Blocked))
 }
 
-// deciders are the people who responded to a call, each once; "policy" if none did.
+// deciders lists the people who responded to a call, each once; "policy" if none did.
 func deciders(c *toolcall.Call) string {
 	var out []string
 	for _, v := range c.Votes {
@@ -73,13 +73,13 @@ func deciders(c *toolcall.Call) string {
 	return cmp.Or(strings.Join(out, ", "), "policy")
 }
 
-// endedText says how a finished call ended, and whether that is what was wanted.
+// endedText says how a finished call ended, and whether it ended well.
 func endedText(c *toolcall.Call) (text string, good bool) {
 	text, good = asked.Ended(c)
 	return strings.ToLower(text), good
 }
 
-// outcomeText says how a finished call ended, when, and who decided.
+// outcomeText says how a finished call ended, when, and on which worker.
 func outcomeText(m *model, c *toolcall.Call) string {
 	text, good := endedText(c)
 	paint := m.out.Bad
@@ -93,7 +93,7 @@ func outcomeText(m *model, c *toolcall.Call) string {
 	return text
 }
 
-// phaseText says where a call is that waits for no person.
+// phaseText describes the phase of a call that waits for no response.
 func phaseText(c *toolcall.Call, now time.Time) []string {
 	since := ", " + asked.Span(now.Sub(sinceOf(c))) + " ago"
 	switch p := c.Phase(); p {
@@ -124,7 +124,7 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 	return nil
 }
 
-// resultText is what a finished call returned.
+// resultText returns what a finished call returned.
 func resultText(c *toolcall.Call) []string {
 	switch {
 	case c.Result != nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Engine is what the inbox asks and tells. engine.Client has it.
+// Engine is the part of engine.Client that the inbox uses.
 type Engine interface {
 	List(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error)
 	Show(ctx context.Context, r toolcall.ShowRequest) (toolcall.ShowReply, error)
@@ -27,19 +27,19 @@ type Engine interface {
 // Preview asks what an edit would do, without sending it.
 type Preview func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error)
 
-// Hints subscribes to what happens to approval requests: f is called for each that
-// opens, changes or closes, until stop is called. Hints may be lost.
+// Hints subscribes to changes of approval requests: f is called for each that opens,
+// changes or closes, until stop is called. Hints may be lost.
 type Hints func(ctx context.Context, f func(k toolcall.Key, asking bool)) (stop func(), err error)
 
 const (
-	// every is how often the list is asked for what changed, hints or not. A list that takes
-	// long is asked for less often: at most a tenth of the time goes into it.
+	// every is how often the changes are listed, hints or not. If a list takes long, it is
+	// read less often, for at most a tenth of the time.
 	every = 3 * time.Second
-	// again is the pause after an approval request that the engine did not answer.
+	// again is the pause after a query that the engine did not answer.
 	again = time.Second
 	// gather is how long a hint waits for others.
 	gather = 40 * time.Millisecond
-	// manyHints at once are answered by one list.
+	// More hints than manyHints at once lead to one list.
 	manyHints = 16
 	askWithin = 3 * time.Second
 	// maxListed bounds the standing approvals that are shown.
@@ -48,61 +48,61 @@ const (
 
 // The messages of the feed.
 type (
-	// listedMsg has a page of the open calls that changed. With the last page of all comes
-	// listed, the keys of all pages.
+	// listedMsg has a page of the open calls that changed. The last page of a whole list has
+	// listed, the keys of all its pages.
 	listedMsg struct {
 		calls  []*toolcall.Call
 		listed map[toolcall.Key]bool
 	}
-	// sawMsg has one call as it stands; nil if there is no such call.
+	// sawMsg has the present state of one call; nil if there is no such call.
 	sawMsg struct {
 		key  toolcall.Key
 		call *toolcall.Call
-		by   string // who moved it last
+		by   string // who changed it last
 	}
-	// troubleMsg: the engine does not answer; what is shown may be old.
+	// troubleMsg says that the engine does not answer: what is shown may be old.
 	troubleMsg struct{ err error }
 )
 
-// feed asks the engine. post may be called from its goroutine only.
+// feed reads changes from the engine. Only its goroutine may call post.
 type feed struct {
 	engine  Engine
 	hints   Hints
 	session message.SessionID
 	post    func(tea.Msg)
 
-	news  chan toolcall.Key // hinted at, or to be looked at
-	whole chan struct{}     // ask for the list
+	news  chan toolcall.Key // calls to look up
+	whole chan struct{}     // requests to read the whole list
 
-	// What follows belongs to run.
-	pause   time.Duration                   // until the list is asked for again
+	// Only run uses these.
+	pause   time.Duration                   // until the list is read again
 	open    map[toolcall.Key]toolcall.Phase // of calls that were open when they were last seen; nil: not listed yet
 	through uint64                          // every change up to this sequence is known
-	off     bool                            // the last list counted other calls than are known
+	off     bool                            // the last count differed from the known calls
 }
 
 func newFeed(cfg Config, post func(tea.Msg)) *feed {
 	return &feed{engine: cfg.Engine, hints: cfg.Hints, session: cfg.Session, post: post, news: make(chan toolcall.Key, 256), whole: make(chan struct{}, 1)}
 }
 
-// look asks what became of a call. It does not block.
+// look asks for the present state of a call. It does not block.
 func (f *feed) look(k toolcall.Key) {
 	select {
 	case f.news <- k:
-	default: // so many: the list says it as well
+	default: // too many: the whole list has it
 		f.refresh()
 	}
 }
 
-// refresh asks for the list. It does not block.
+// refresh asks for the whole list. It does not block.
 func (f *feed) refresh() {
 	select {
 	case f.whole <- struct{}{}:
-	default: // it is being asked for
+	default: // already requested
 	}
 }
 
-// run feeds until ctx ends.
+// run reads changes until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	stop := f.subscribe(ctx)
 	defer stop()
@@ -130,7 +130,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// subscribe listens for hints. Without them the list alone has to do.
+// subscribe listens for hints. Without them, only the list shows changes.
 func (f *feed) subscribe(ctx context.Context) (stop func()) {
 	if f.hints == nil {
 		return func() {}
@@ -147,7 +147,7 @@ func (f *feed) subscribe(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// others gathers what is hinted at within a moment, each call once.
+// others gathers the calls of hints that arrive together, each once.
 func (f *feed) others(ctx context.Context, first toolcall.Key) []toolcall.Key {
 	keys, seen := []toolcall.Key{first}, map[toolcall.Key]bool{first: true}
 	t := time.NewTimer(gather)
@@ -166,8 +166,8 @@ func (f *feed) others(ctx context.Context, first toolcall.Key) []toolcall.Key {
 	}
 }
 
-// see looks at calls one by one, or at the list if they are many; the list
-// leads to looks at those that are not on it.
+// see reads calls one by one. If they are many, it reads the list first, and calls that
+// are missing on it are looked up later.
 func (f *feed) see(ctx context.Context, keys []toolcall.Key) error {
 	if len(keys) > manyHints {
 		if err := f.list(ctx); err != nil {
@@ -206,7 +206,7 @@ func (f *feed) show(ctx context.Context, k toolcall.Key) error {
 	return nil
 }
 
-// note keeps whether a call is open, once the open calls are known.
+// note records whether a call is open, once the open calls are known.
 func (f *feed) note(c *toolcall.Call) {
 	switch {
 	case f.open == nil:
@@ -217,9 +217,8 @@ func (f *feed) note(c *toolcall.Call) {
 	}
 }
 
-// list asks for the calls that changed since the last list page by page, and posts each page
-// as it comes. It asks for all if the open calls are not those that are known: changes can
-// be missed where there are no hints.
+// list reads the calls that changed since the last list, and posts each page as it comes.
+// It reads all calls if open is nil, at the start and after changes were missed.
 func (f *feed) list(ctx context.Context) error {
 	begin := time.Now()
 	defer func() { f.pause = max(every, 10*time.Since(begin)) }()
@@ -256,8 +255,8 @@ func (f *feed) list(ctx context.Context) error {
 	}
 }
 
-// compare has the next list ask for all calls if the engine counts others than are known,
-// twice: the first time, changes may be on their way.
+// compare makes the next list read all calls if the engine's count differs from the known
+// calls twice in a row: the first time, changes may be on their way.
 func (f *feed) compare(counts map[toolcall.Phase]int) {
 	known := map[toolcall.Phase]int{}
 	for _, phase := range f.open {

@@ -6,10 +6,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// helpKeys are all keys and their effect; a line without keys is a heading or a note.
+// helpKeys lists all keys and their effect; a line without keys is a heading or a note.
 var helpKeys = [][2]string{
 	{"", "LISTS"},
-	{"1 to 4, tab", "open requests, running calls, blocked calls, history; [ ] and shift+tab, too"},
+	{"1 to 4, tab", "open requests, running calls, blocked calls, history; also [ ] and shift+tab"},
 	{"up down j k", "move; pgup pgdown, home end or g G"},
 	{"enter", "open a call"},
 	{"/", "filter by words, which must all occur in summary, tool, call, session, agent, request or arguments; every action stays within the filter"},
@@ -47,7 +47,7 @@ var helpKeys = [][2]string{
 	{"", "CONFIRMATION"},
 	{"y", "send; an approval only after the last line was shown. The digest covers exactly what you see."},
 	{"Y", "send, and open the next request"},
-	{"x", "show the signed request, too"},
+	{"x", "also show the signed request"},
 	{"esc", "back, without sending"},
 	{"", ""},
 	{"", "ONE RESPONSE TO SEVERAL"},
@@ -59,7 +59,7 @@ var helpKeys = [][2]string{
 	{"click", "choose a tab or a row; a click on the selected row opens it"},
 	{"wheel", "move, or scroll the preview under the pointer; shift and drag selects text"},
 	{"", ""},
-	{"", "! after a time: at most 5 minutes are left. Times are red then, yellow below 30 minutes."},
+	{"", "! after a time: at most 5 minutes are left. Such times are red, those below 30 minutes yellow."},
 	{"", "Characters that control the terminal, are invisible, or look like others are shown by number, such as ‹U+202E›."},
 	{"", "ctrl+c quits at once."},
 }

@@ -15,7 +15,7 @@ import (
 // historyMsg is a page of finished calls.
 type historyMsg struct {
 	words   string
-	first   bool // it begins the list again
+	first   bool // it restarts the list
 	request toolcall.ListRequest
 	page    toolcall.ListReply
 	err     error
@@ -24,13 +24,13 @@ type historyMsg struct {
 // historyPage is how many finished calls are asked for at once.
 const historyPage = 100
 
-// history is the finished calls that the engine has listed, the last first.
+// history has the finished calls that the engine has listed, newest first.
 type history struct {
 	rows   []*request
 	rev    int
 	known  bool
 	more   bool
-	words  string // that it was asked for
+	words  string // the filter of the list
 	next   toolcall.ListRequest
 	asking bool
 	err    error
@@ -38,7 +38,7 @@ type history struct {
 }
 
 // ask asks for finished calls, if the tab is shown and needs some: from the beginning if
-// again says so or the filter changed, else the next page at the end.
+// again is set or the filter changed, else the next page.
 func (p *history) ask(m *model, again bool) tea.Cmd {
 	l := m.list
 	words := strings.TrimSpace(l.filter.Value())
@@ -62,7 +62,7 @@ func (p *history) ask(m *model, again bool) tea.Cmd {
 	})
 }
 
-// take takes in a page of finished calls.
+// take adds a page of finished calls.
 func (p *history) take(m *model, r historyMsg) tea.Cmd {
 	p.asking, p.err = false, r.err
 	if r.err != nil {
@@ -81,7 +81,7 @@ func (p *history) take(m *model, r historyMsg) tea.Cmd {
 	return p.ask(m, false) // the filter may have changed meanwhile
 }
 
-// find gives a call that is open or in the history that was loaded.
+// find returns a call that is open or in the loaded history.
 func (m *model) find(k toolcall.Key) *request {
 	if q := m.qs.get(k); q != nil {
 		return q

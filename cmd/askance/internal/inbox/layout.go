@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/reveal"
 )
 
-// records lays out labels and what they name, in two columns.
+// records lays out labels and their values in two columns.
 type records struct {
 	width int
 	dim   func(string) string
@@ -20,7 +20,7 @@ type records struct {
 
 const labelWidth = 9
 
-// add adds a label with lines; nothing, if there are none.
+// add adds a label with lines, or nothing if there are no lines.
 func (f *records) add(label string, lines ...string) {
 	for _, line := range lines {
 		for _, piece := range wrap(line, max(12, f.width-labelWidth)) {
@@ -30,7 +30,7 @@ func (f *records) add(label string, lines ...string) {
 	}
 }
 
-// oneLine reveals a text of several lines where there is room for one.
+// oneLine reveals a text of several lines on one line.
 func oneLine(text string) string {
 	return reveal.Line(strings.ReplaceAll(strings.TrimSpace(text), "\n", " / "))
 }
@@ -40,7 +40,7 @@ func wrap(line string, w int) []string {
 	return strings.Split(ansi.Wrap(line, w, "/"), "\n")
 }
 
-// wrapParts puts parts on lines of w columns, and begins no line in the middle of one that fits.
+// wrapParts puts parts on lines of w columns, and breaks only parts that are longer than a line.
 func wrapParts(parts []string, w int) []string {
 	var out []string
 	for _, part := range parts {
@@ -71,8 +71,8 @@ func paintAll(paint func(string) string, lines []string) []string {
 	return out
 }
 
-// scroll shows a window of lines that may be more than fit. The zero value is
-// at the beginning.
+// scroll shows a window on lines that may not all fit. The zero value is at the
+// beginning.
 type scroll struct {
 	top  int
 	page int
@@ -92,11 +92,11 @@ func (s *scroll) key(k string) bool {
 
 func (s *scroll) by(lines int) { s.top = max(0, min(s.last, s.top+lines)) }
 
-// view gives what fits of lines under head, and says how much is left.
+// view returns the lines that fit below head, and a line that says how many are left.
 func (s *scroll) view(m *model, head, lines []string, _, h int) []string {
 	s.page = max(1, h-len(head))
 	if len(lines) > s.page {
-		s.page = max(1, s.page-1) // the last row says where we are
+		s.page = max(1, s.page-1) // the last row shows the position
 	}
 	s.last = max(0, len(lines)-s.page)
 	s.top = max(0, min(s.last, s.top))
@@ -128,8 +128,8 @@ func frame(lines []string, w, h int) string {
 
 func fit(line string, w int) string { return ansi.Truncate(line, w, "…") }
 
-// fitKeys leaves out the last of what keys do until the rest fits, but never
-// the way out and the way to the help.
+// fitKeys removes keys from the end until the rest fits, but never those that leave
+// the screen or open the help.
 func fitKeys(keys string, w int) string {
 	all := strings.Split(keys, "  ")
 	for i := len(all) - 1; i >= 0 && ansi.StringWidth(strings.Join(all, "  ")) > w; i-- {

@@ -13,12 +13,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// listScreen is the calls of a tab, one on a line. It is always at the bottom.
+// listScreen lists the calls of a tab, one on a line. It is always at the bottom.
 type listScreen struct {
 	picker[toolcall.Key]
 	tab      tab
 	filter   textinput.Model
-	typing   bool // the filter is being written
+	typing   bool // the filter is being typed
 	mine     bool // only requests that this person can respond to
 	order    int
 	back     bool
@@ -30,7 +30,7 @@ type listScreen struct {
 
 	made       *table
 	madeFor    selection
-	round      int // of making tables
+	round      int // how many tables were made
 	counted    *[tabCount]int
 	countedFor selection
 }
@@ -164,14 +164,14 @@ func (l *listScreen) keyRow(m *model, key string, rows []*request) tea.Cmd {
 		s := newExplain(q.call)
 		m.push(s)
 		return s.ask(m)
-	case "w": // needs to be seen with the request
+	case "w": // is edited on the screen of the request
 		if q.open() {
 			m.push(newDetail(q))
 			return m.top().key(m, tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune(key)})
 		}
 	default:
 		switch {
-		case len(l.selected) > 0 && (key == "a" || key == "r"): // what is selected, and not the row of the cursor
+		case len(l.selected) > 0 && (key == "a" || key == "r"): // applies to the selected rows, not to the row of the cursor
 			if s := l.bulk(m, q); s != nil && key == "r" && len(s.drafts) > 0 {
 				return s.keyChoice(m, key)
 			}
@@ -198,8 +198,8 @@ func (l *listScreen) selectAll(m *model, rows []*request) {
 	m.say(m.out.Dim, "%s selected.", asked.Count(len(l.selected), "request"))
 }
 
-// bulk begins one response for what is selected, or for all that is similar; the list's
-// filter limits both.
+// bulk begins one response to the selected requests, or to those that are similar to q;
+// the list's filter limits both.
 func (l *listScreen) bulk(m *model, q *request) *bulkScreen {
 	var all []*request
 	if len(l.selected) > 0 {
@@ -248,8 +248,8 @@ func (l *listScreen) keyFilter(m *model, k tea.KeyMsg) tea.Cmd {
 	return update(&l.filter, k)
 }
 
-// next gives the request after the one at key that this person can respond to: below it
-// on the list, or else from the top; nil if there is none.
+// next returns the request after the one at key that this person can respond to: below
+// it on the list, or else from the top; nil if there is none.
 func (l *listScreen) next(m *model, key toolcall.Key) *request {
 	rows := l.rows(m)
 	from := l.row
@@ -275,7 +275,7 @@ func (l *listScreen) onward(m *model, key toolcall.Key) {
 	l.resolve(l.rows(m))
 }
 
-// moves is by how many rows a key moves; far, if it goes to an end.
+// moves returns by how many rows a key moves, if it does.
 func moves(key string, page int) (int, bool) {
 	const far = 1 << 20
 	switch key {
@@ -295,7 +295,7 @@ func moves(key string, page int) (int, bool) {
 	return 0, false
 }
 
-// title says what the list has, and by which filter.
+// title names the list and its filter.
 func (l *listScreen) title() string {
 	title := [tabCount]string{"Open requests", "Active calls", "Blocked calls", "Finished calls"}[l.tab]
 	if f := strings.TrimSpace(l.filter.Value()); f != "" {
@@ -339,7 +339,7 @@ func (l *listScreen) keys(m *model) string {
 	return respond + "enter open  / filter  space select  b similar  o sort  v group  m mine  R approvals  ? help  q quit"
 }
 
-// view gives the rows on w columns and h lines.
+// view renders the rows on w columns and h lines.
 func (l *listScreen) view(m *model, w, h int) (title string, body []string, keys string) {
 	body = l.lines(m, w, h)
 	return l.title(), body, l.keys(m)

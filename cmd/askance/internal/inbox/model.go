@@ -18,18 +18,18 @@ const (
 	minHeight = 10
 )
 
-// screen is one of the things that can be on the terminal.
+// screen is what the terminal shows, apart from the frame.
 type screen interface {
-	// key is told of a key that was pressed.
+	// key handles a key press.
 	key(m *model, k tea.KeyMsg) tea.Cmd
 	// view gives the title, the body, whose first lines are shown, and what the keys
 	// do. w and h are the body's columns and rows.
 	view(m *model, w, h int) (title string, body []string, keys string)
-	// holds is the approval request that must be kept while the screen is open.
+	// holds reports whether the call must be kept while the screen is open.
 	holds(k toolcall.Key) bool
 }
 
-// model is the program's state. All of it belongs to the program's loop.
+// model is the program's state. Only the program's loop uses it.
 type model struct {
 	ctx    context.Context //nolint:containedctx // the life of the program, for what it asks the engine
 	cfg    Config
@@ -43,12 +43,12 @@ type model struct {
 	height int
 
 	loaded  bool // the engine has answered once
-	loading bool // the list of open calls has begun, and not ended, for the first time
+	loading bool // the first list of open calls is not complete
 	zones   zones
 	trouble error
 	since   time.Time             // of the trouble
 	status  string                // what happened last, painted
-	sending map[toolcall.Key]bool // responses under way
+	sending map[toolcall.Key]bool // responses being sent
 }
 
 func newModel(ctx context.Context, cfg Config, f *feed) *model {
@@ -110,8 +110,8 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return m, nil
 }
 
-// takeList takes in a part of the list of open calls. What became of those that the whole
-// list lacks is asked for; of very many, only of those that a screen shows.
+// takeList adds a part of the list of open calls. Calls that are missing on the whole list
+// are looked up; if they are very many, only those that a screen shows.
 func (m *model) takeList(msg listedMsg) {
 	m.noteAnswer()
 	if msg.listed != nil {
@@ -126,8 +126,8 @@ func (m *model) takeList(msg listedMsg) {
 	}
 }
 
-// passToScreens takes in what was heard about standing approvals, for the screens that
-// show them.
+// passToScreens passes replies about standing approvals and explanations to the screens
+// that show them.
 func (m *model) passToScreens(msg tea.Msg) tea.Cmd {
 	if r, ok := msg.(revokedMsg); ok {
 		return m.showRevoked(r)
@@ -151,7 +151,7 @@ func (m *model) passToScreens(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// noteAnswer notes that the engine has answered.
+// noteAnswer records that the engine has answered.
 func (m *model) noteAnswer() { m.loaded, m.trouble = true, nil }
 
 // holds reports whether a screen still shows an approval request.
@@ -173,7 +173,7 @@ func (m *model) top() screen {
 
 func (m *model) push(s screen) { m.stack, m.status = append(m.stack, s), "" }
 
-// pop leaves the screen that is shown, and what was said there.
+// pop closes the top screen and clears the status.
 func (m *model) pop() {
 	if n := len(m.stack); n > 0 {
 		m.stack, m.status = m.stack[:n-1], ""
@@ -213,7 +213,7 @@ func (m *model) key(k tea.KeyMsg) tea.Cmd {
 	return s.key(m, k)
 }
 
-// each gives keys that arrived together one by one.
+// each handles keys that arrived together one by one.
 func (m *model) each(runes []rune) tea.Cmd {
 	cmds := make([]tea.Cmd, 0, len(runes))
 	for _, r := range runes {
@@ -222,12 +222,12 @@ func (m *model) each(runes []rune) tea.Cmd {
 	return tea.Batch(cmds...)
 }
 
-// writer is a screen on which keys are letters.
+// writer is a screen on which keys are text.
 type writer interface{ writes() }
 
 func (m *model) isSmall() bool { return m.width < minWidth || m.height < minHeight }
 
-// say shows what happened, until the next thing does.
+// say shows a status line until the next one.
 func (m *model) say(paint func(string) string, format string, args ...any) {
 	m.status = paint(reveal.Line(fmt.Sprintf(format, args...)))
 }

@@ -6,10 +6,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// span is columns of a line, the second not included.
+// span is a range of columns, without the column to.
 type span struct{ from, to int }
 
-// zones are where the last view put what the mouse can hit.
+// zones records where the last view drew what can be clicked.
 type zones struct {
 	tabs      []span
 	tabsAt    int            // line of the tabs
@@ -21,7 +21,7 @@ type zones struct {
 // wheelRows is how many rows a turn of the wheel moves.
 const wheelRows = 3
 
-// mouse takes in what the mouse did. It never sends a response.
+// mouse handles a mouse event. It never sends a response.
 func (m *model) mouse(e tea.MouseMsg) tea.Cmd {
 	if m.isSmall() {
 		return nil

@@ -47,7 +47,7 @@ func (d *draftResponse) askPreview(m *model) tea.Cmd {
 	})
 }
 
-// take takes in the answer.
+// take stores the answer.
 func (r previewedMsg) take(m *model) {
 	p := r.editPreview
 	r.draft.preview = &p
@@ -104,7 +104,7 @@ func (p *editPreview) lines(m *model) []string {
 	return out
 }
 
-// needsText is who would have to approve.
+// needsText says who would have to approve.
 func needsText(t *toolcall.Tally) []string {
 	out := make([]string, 0, len(t.Parts))
 	for _, p := range t.Parts {

@@ -14,8 +14,8 @@ import (
 // request is a call as the inbox knows it: one that asks, asked, or needs no approval.
 type request struct {
 	call *toolcall.Call
-	over string // what became of its approval request; "" while it is open
-	// left is the tab that still shows the call, and why it left; leaving ends after linger.
+	over string // outcome of its approval request; "" while it is open
+	// left is the tab that still shows the call, why says why it left; leaving ends after linger.
 	left    tab
 	why     string
 	leftAt  time.Time
@@ -51,20 +51,20 @@ func (q *request) awaits(who string) bool {
 func (q *request) isOn(t tab) bool { return tabOf(q) == t || q.leaving && q.left == t }
 
 const (
-	// linger is how long a call that left a tab stays there, so that a person who
-	// looks at it sees what became of it.
+	// linger is how long a call that left a tab stays there, so that a person who looks
+	// at it sees the outcome.
 	linger = 5 * time.Second
-	// memory is how long a finished call is remembered, so that a reply of the
-	// engine that is older than what is known cannot open it again.
+	// memory is how long a finished call is remembered, so that an older reply of the
+	// engine cannot open it again.
 	memory = 2 * time.Minute
 )
 
-// requests holds what the inbox knows of open calls. The zero value is empty. What it
-// takes in may be old, doubled and in any order: the highest sequence of a call counts.
+// requests holds the known calls. The zero value is empty. Updates may be old, repeated and
+// in any order: the highest sequence of a call wins.
 type requests struct {
 	all  map[toolcall.Key]*request
 	past map[toolcall.Key]closedRequest
-	rev  int // changes with every change, so that what follows from it can be kept
+	rev  int // incremented by every change, so that derived tables can be cached
 }
 
 // closedRequest remembers a call that finished.
@@ -73,7 +73,7 @@ type closedRequest struct {
 	at  time.Time
 }
 
-// take takes in the state of a call. by is who moved it last, if that is known.
+// take updates the state of a call. by is who changed it last, if that is known.
 func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	if qs.all == nil {
 		qs.all, qs.past = map[toolcall.Key]*request{}, map[toolcall.Key]closedRequest{}
@@ -99,12 +99,12 @@ func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	qs.rev++
 }
 
-// isSame reports whether a call says nothing that is not known.
+// isSame reports whether a call has nothing new.
 func isSame(q *request, c *toolcall.Call) bool {
 	return c.Seq == q.call.Seq && !q.gone() && c.Phase() == q.call.Phase() && c.BlockedReason == q.call.BlockedReason
 }
 
-// move takes in that a call went on.
+// move updates a call that changed.
 func (q *request) move(c *toolcall.Call, by string, now time.Time) {
 	from := tabOf(q)
 	switch {
@@ -127,8 +127,8 @@ func (q *request) move(c *toolcall.Call, by string, now time.Time) {
 	}
 }
 
-// takeList takes in a part of the list of open calls. With the last part comes listed,
-// all that the list had; the result is then what the engine no longer has there.
+// takeList adds a part of the list of open calls. With the last part comes listed, the
+// keys of the whole list; the result is then the open calls that the list lacks.
 func (qs *requests) takeList(calls []*toolcall.Call, listed map[toolcall.Key]bool, now time.Time) (missing []toolcall.Key) {
 	for _, c := range calls {
 		qs.take(c, "", now)
@@ -149,7 +149,7 @@ const goneText = "gone: the engine no longer has it"
 
 func (q *request) gone() bool { return q.over == goneText }
 
-// markGone notes that the engine knows no such call.
+// markGone records that the engine has no such call.
 func (qs *requests) markGone(k toolcall.Key, now time.Time) {
 	if q := qs.all[k]; q != nil && !q.gone() {
 		q.left = tabOf(q)
@@ -164,8 +164,8 @@ func (qs *requests) drop(k toolcall.Key) {
 	qs.rev++
 }
 
-// sweep lets calls leave their tabs, and forgets those that finished, save those
-// that keep holds.
+// sweep lets calls leave their tabs, and forgets those that finished, except those that
+// keep reports.
 func (qs *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
 	for k, q := range qs.all {
 		finished := q.call.State == message.ToolCallFinished || q.gone()
@@ -185,10 +185,10 @@ func (qs *requests) sweep(now time.Time, keep func(toolcall.Key) bool) {
 	}
 }
 
-// get gives a call, or nil.
+// get returns a call, or nil.
 func (qs *requests) get(k toolcall.Key) *request { return qs.all[k] }
 
-// count is how many requests are open, and how many of them are due soon.
+// count returns how many requests are open, and how many of them are due soon.
 func (qs *requests) count(now time.Time) (open, due int) {
 	for _, q := range qs.all {
 		if !q.open() {
@@ -202,7 +202,7 @@ func (qs *requests) count(now time.Time) (open, due int) {
 	return open, due
 }
 
-// matcher gives the test for a filter: every word of it must occur somewhere.
+// matcher returns the predicate for a filter: every word of it must occur somewhere.
 func matcher(filter string) func(*request) bool {
 	words := strings.Fields(strings.ToLower(filter))
 	return func(q *request) bool {
@@ -221,7 +221,7 @@ func matcher(filter string) func(*request) bool {
 	}
 }
 
-// searchText is all of a call that a filter finds.
+// searchText returns the text of a call that filters search.
 func searchText(c *toolcall.Call) string {
 	text := []string{string(c.Call), string(c.Session), string(c.Reply), c.Tool, c.Runtime, c.Agent, summaryOf(c), c.Input}
 	if c.Request != nil {

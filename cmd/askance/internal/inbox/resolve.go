@@ -92,7 +92,7 @@ func (s *resolveScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// request is what is sent.
+// request returns the request to send.
 func (s *resolveScreen) request() toolcall.ResolveRequest {
 	r := toolcall.ResolveRequest{V: 1, Key: s.call.Key, Attempt: s.call.Attempt.Number, Outcome: s.outcome(), Note: strings.TrimSpace(s.in[resolveNote].Value())}
 	if r.Outcome == toolcall.OutcomeHappened {
@@ -101,7 +101,7 @@ func (s *resolveScreen) request() toolcall.ResolveRequest {
 	return r
 }
 
-// resolvedMsg is what became of it.
+// resolvedMsg is the reply to it.
 type resolvedMsg struct {
 	key  toolcall.Key
 	call *toolcall.Call
@@ -118,7 +118,7 @@ func (s *resolveScreen) send(m *model) tea.Cmd {
 	})
 }
 
-// take takes in what the engine said.
+// take shows the reply.
 func (r resolvedMsg) take(m *model) {
 	delete(m.sending, r.key)
 	if r.call != nil {

@@ -45,7 +45,7 @@ type order struct {
 	compare func(a, b *request) int
 }
 
-// orders are those among which a person can choose; the first is where a list begins.
+// orders lists the orders that a person can choose; the first is the default.
 var orders = []order{
 	{"deadline", func(a, b *request) int { return compareEnds(a.due, b.due) }},
 	{"newest", func(a, b *request) int { return cmp.Compare(b.call.First, a.call.First) }},
@@ -54,7 +54,7 @@ var orders = []order{
 	{"agent", func(a, b *request) int { return cmp.Compare(agentOf(a.call), agentOf(b.call)) }},
 }
 
-// compareEnds sorts instants; none is the last.
+// compareEnds compares times; the zero time is the last.
 func compareEnds(a, b time.Time) int {
 	switch {
 	case a.IsZero() || b.IsZero():
@@ -84,7 +84,7 @@ var groupings = []grouping{
 	{"session", func(c *toolcall.Call) string { return string(c.Session) }},
 }
 
-// agentOf is the agent of a call, or the runtime where it names none.
+// agentOf returns the agent of a call, or the runtime if it names none.
 func agentOf(c *toolcall.Call) string { return cmp.Or(c.Agent, c.Runtime) }
 
 // item is a line of a list: a row, or the heading of a group.
@@ -158,10 +158,10 @@ func layTable(rows []*request, of func(*toolcall.Call) string) *table {
 	return t
 }
 
-// rows gives the rows of the list, with the filter and "mine only" applied.
+// rows returns the rows of the list, with the filter and "mine only" applied.
 func (l *listScreen) rows(m *model) []*request { return l.table(m).rows }
 
-// table keeps what it made until something that it follows from changes.
+// table returns the rows laid out. It keeps the table until its input changes.
 func (l *listScreen) table(m *model) *table {
 	s := selection{m.qs.rev, l.tab, l.filter.Value(), l.mine, l.order, l.back, l.group}
 	if l.tab == tabHistory {
@@ -173,8 +173,8 @@ func (l *listScreen) table(m *model) *table {
 	return l.made
 }
 
-// waitsForMore keeps the table that was made until the list has twice as many calls, while they
-// arrive for the first time: to sort each page of them in takes long.
+// waitsForMore reports whether to keep the table while the first list arrives, until it has
+// twice as many calls, because sorting after each page takes long.
 func waitsForMore(m *model, l *listScreen, s selection) bool {
 	s.rev = l.madeFor.rev
 	return m.loading && s == l.madeFor && len(m.qs.all) < 2*len(l.made.rows)
@@ -210,8 +210,8 @@ func (l *listScreen) newTable(m *model, s selection) *table {
 	return newTable(rows, s)
 }
 
-// counts are how many calls each tab has of those that match; what is leaving a tab is not
-// counted.
+// counts returns how many matching calls each tab has, without those that are leaving
+// it.
 func (l *listScreen) counts(m *model) [tabCount]int {
 	s := selection{rev: m.qs.rev, filter: l.filter.Value(), mine: l.mine}
 	if l.counted == nil || l.countedFor != s {
@@ -227,7 +227,7 @@ func (l *listScreen) counts(m *model) [tabCount]int {
 	return *l.counted
 }
 
-// matches gives the test that every action respects: the filter, and "mine only".
+// matches returns the predicate that every action respects: the filter, and "mine only".
 func (l *listScreen) matches(m *model) func(*request) bool {
 	match := matcher(l.filter.Value())
 	return func(q *request) bool {
@@ -240,8 +240,8 @@ func (l *listScreen) filtered() bool {
 	return strings.TrimSpace(l.filter.Value()) != "" || l.mine
 }
 
-// similar gives the open approval requests on the list about the same tool for the same
-// reason of the policy, q among them.
+// similar returns the open approval requests on the list for the same tool by the same
+// rule of the policy, including q.
 func (l *listScreen) similar(m *model, q *request) []*request {
 	var out []*request
 	for _, o := range l.rows(m) {

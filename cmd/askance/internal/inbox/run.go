@@ -34,7 +34,7 @@
 //
 // # Parts
 //
-// approval requests is the state, without side effects. feed updates it from its own
+// requests is the state, without side effects. feed updates it from its own
 // goroutines, which send messages to the program's loop. Each screen (list, detail,
 // terms, compose, confirm, bulk, resolve, standing approvals, explanation, help) is a type with an
 // update and a view, on a stack. Everything except the feed runs on one goroutine.
@@ -56,15 +56,15 @@ import (
 // Config says whose inbox it is. Engine, Who, In and Out are required.
 type Config struct {
 	Engine Engine
-	Hints  Hints // nil: the list is asked for now and then
-	// Preview decides about an edit before it is sent; nil: nothing is said about it.
+	Hints  Hints // nil: the inbox only reads the list every few seconds
+	// Preview decides about an edit before it is sent; nil: edits have no preview.
 	Preview Preview
-	// Resolve resolves a blocked call; nil: the inbox offers no such thing.
+	// Resolve resolves a blocked call; nil: the person cannot resolve calls.
 	Resolve Resolve
 	// Who responds, as the engine knows them.
 	Who   string
 	Space toolcall.SpaceID
-	// Session, if set, leaves the approval requests of all others out.
+	// Session, if set, is the only session that is shown.
 	Session message.SessionID
 	// Editor is the command that opens a file for editing.
 	Editor []string
@@ -78,8 +78,8 @@ type Config struct {
 // ErrInterrupted says that the person left with ctrl+c.
 var ErrInterrupted = tea.ErrInterrupted
 
-// Run shows the inbox until the person leaves or ctx ends, whose cause it
-// returns then. It returns ErrInterrupted after ctrl+c.
+// Run shows the inbox until the person leaves or ctx ends. It returns the cause of
+// ctx if that ended, and ErrInterrupted after ctrl+c.
 func Run(ctx context.Context, cfg Config) error {
 	feeding, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 
 const sendWithin = 20 * time.Second
 
-// sentMsg is what became of a response.
+// sentMsg is the reply to a response.
 type sentMsg struct {
 	draft *draftResponse
 	call  *toolcall.Call
@@ -47,7 +47,7 @@ func (m *model) post(d *draftResponse, bulk *bulkScreen) tea.Cmd {
 	})
 }
 
-// sent takes in what the engine said.
+// sent shows the reply.
 func (m *model) sent(s sentMsg) tea.Cmd {
 	delete(m.sending, s.draft.call.Key)
 	call := s.call
@@ -70,7 +70,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 		return nil
 	}
 	if call == nil {
-		return nil // the look will tell
+		return nil // the call is looked up
 	}
 	if call.State != message.ToolCallAsking {
 		m.goOn(call.Key)
@@ -79,7 +79,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 	return nil
 }
 
-// goOn leaves the screen of a request that needs no response any more.
+// goOn leaves the screen of a request that no longer needs a response.
 func (m *model) goOn(k toolcall.Key) {
 	if d, ok := m.top().(*detailScreen); ok && d.request == k {
 		m.pop()
@@ -92,9 +92,9 @@ func (m *model) goOn(k toolcall.Key) {
 // Signer signs approvals with the person's own key.
 type Signer struct {
 	KeyID string        // of the key, to be shown
-	Lasts time.Duration // how long a signature is good
-	// Sign signs the approval of the approval request that was shown, and refuses one
-	// that its digest does not name.
+	Lasts time.Duration // how long a signature is valid
+	// Sign signs the approval of the request that was shown, and refuses one that does
+	// not match its digest.
 	Sign func(call *toolcall.Call, now time.Time) (*toolcall.ApproverSignature, error)
 }
 
@@ -105,8 +105,8 @@ func (d *draftResponse) isSigned(m *model) bool {
 	return m.cfg.Signer != nil && a.Kind == toolcall.ResponseApprove && a.Input == nil && len(a.Rules) == 0 && a.Remember == nil
 }
 
-// missingSignature says why an approval must not be sent: the approval request takes a
-// signature, and there would be none; "" if it may be.
+// missingSignature says why an approval must not be sent: the request requires a signature,
+// and there would be none; "" if it can be sent.
 func (d *draftResponse) missingSignature(m *model) string {
 	a := d.response
 	switch {
@@ -118,7 +118,7 @@ func (d *draftResponse) missingSignature(m *model) string {
 	return "This request requires your signature, which cannot cover a standing approval: 0 removes it."
 }
 
-// obstacle says why a response must not be sent; "" if it may be.
+// obstacle says why a response must not be sent; "" if it can be.
 func (d *draftResponse) obstacle(m *model) string {
 	for _, bad := range []string{d.stale(m), asked.Forged(d.call, d.response.Digest), asked.Obstacle(d.call, m.cfg.Who, d.response), d.missingSignature(m), d.preview.refused()} {
 		if bad != "" {
@@ -128,7 +128,7 @@ func (d *draftResponse) obstacle(m *model) string {
 	return ""
 }
 
-// signature says with what an approval is signed.
+// signature says with which key an approval is signed.
 func (d *draftResponse) signature(m *model) []string {
 	if !d.isSigned(m) {
 		return nil

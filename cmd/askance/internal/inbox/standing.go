@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// standingApprovalScreen is one standing approval in full.
+// standingApprovalScreen shows one standing approval in full.
 type standingApprovalScreen struct {
 	standing *toolcall.StandingApproval
 	uses     []toolcall.StandingUse
@@ -52,7 +52,7 @@ func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
 	})
 }
 
-// take takes in what the engine said. What is shown stays if it says nothing.
+// take shows the reply. After an error the screen stays as it is.
 func (s *standingApprovalScreen) take(r standingApprovalMsg) {
 	if r.err == nil && r.reply.Standing != nil && r.reply.Standing.ID == s.standing.ID {
 		s.standing, s.uses = r.reply.Standing, r.reply.Uses
@@ -91,7 +91,7 @@ func (s *standingApprovalScreen) view(m *model, w, h int) (title string, body []
 	return "Standing approval " + reveal.Line(string(s.standing.ID)), s.scroll.view(m, nil, lines, w, h), keys
 }
 
-// standingApprovalLines are all that there is to know about a standing approval, but for its
+// standingApprovalLines returns everything about a standing approval except its
 // uses.
 func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
@@ -149,7 +149,7 @@ func newRevoke(l *toolcall.StandingApproval) *revokeScreen {
 	return &revokeScreen{standing: l, reason: newInput("> ", toolcall.MaxTextBytes/4)}
 }
 
-// revokedMsg is what became of it.
+// revokedMsg is the reply to it.
 type revokedMsg struct {
 	id       toolcall.StandingID
 	standing *toolcall.StandingApproval
@@ -185,12 +185,12 @@ func (s *revokeScreen) send(m *model) tea.Cmd {
 	})
 }
 
-// showRevoked says what became of it, and asks for the truth.
+// showRevoked shows the reply, and reads the standing approvals again.
 func (m *model) showRevoked(r revokedMsg) tea.Cmd {
 	if r.err != nil {
 		m.say(m.out.Bad, "Not revoked: %s", asked.Refusal(r.err))
 	} else {
-		m.say(m.out.Good, "%s is %s: it allows nothing more", r.id, r.standing.State(m.now))
+		m.say(m.out.Good, "%s is %s: it allows no more calls", r.id, r.standing.State(m.now))
 	}
 	switch s := m.top().(type) {
 	case *standingApprovalScreen:
@@ -211,12 +211,12 @@ func (s *revokeScreen) view(m *model, w, _ int) (title string, body []string, ke
 	return "Revoke " + reveal.Line(string(s.standing.ID)) + "?", append(body, standingApprovalLines(m, s.standing, w)...), keys
 }
 
-// alive is a screen that wants to be told of the time.
+// alive is a screen that needs a tick each second.
 type alive interface {
 	tick(m *model) tea.Cmd
 }
 
-// standingApprovalsScreen is the standing approvals that are in force, one on a line.
+// standingApprovalsScreen lists the standing approvals in force, one on a line.
 type standingApprovalsScreen struct {
 	all     []*toolcall.StandingApproval
 	more    bool // there are more than are kept
@@ -239,7 +239,7 @@ func newStandingApprovals() *standingApprovalsScreen {
 
 func (s *standingApprovalsScreen) holds(toolcall.Key) bool { return false }
 
-// tick asks again now and then.
+// tick asks again every few seconds.
 func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {
 	if m.now.Sub(s.asked) < every {
 		return nil
@@ -266,7 +266,7 @@ func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
 	})
 }
 
-// take takes in what the engine said.
+// take shows the reply.
 func (s *standingApprovalsScreen) take(r standingApprovalsMsg) {
 	s.trouble = r.err
 	if r.err != nil {
@@ -339,7 +339,7 @@ func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body [
 	return title, body, "enter open  d revoke  ? help  esc back"
 }
 
-// stateText says that a rule is not in force any more.
+// stateText says if a standing approval is no longer in force.
 func stateText(l *toolcall.StandingApproval, now time.Time) string {
 	if s := l.State(now); s != toolcall.StandingActive {
 		return "(" + string(s) + ") "

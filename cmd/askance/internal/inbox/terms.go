@@ -13,9 +13,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// termsScreen edits on which terms the ticked rules are remembered: the rules
-// themselves, for which calls, until when, how often and up to what sum. It
-// works on a copy, which esc drops.
+// termsScreen edits the terms of a standing approval: the rules, for which calls
+// they are, until when, how often and up to what sum. It works on a copy, which
+// esc discards.
 type termsScreen struct {
 	detail *detailScreen
 	wish   wish
@@ -23,7 +23,7 @@ type termsScreen struct {
 	fields []termsField
 }
 
-// termsField is one line to write on.
+// termsField is one input line.
 type termsField struct {
 	label string
 	set   func(*wish, string)
@@ -68,7 +68,7 @@ func (s *termsScreen) writes() {}
 
 func (s *termsScreen) holds(k toolcall.Key) bool { return k == s.detail.request }
 
-// stale says why the terms are about nothing any more.
+// stale says why the terms no longer apply.
 func (s *termsScreen) stale(m *model) string {
 	q := m.qs.get(s.detail.request)
 	if q == nil || !q.open() || q.call.Digest != s.wish.digest {
@@ -122,7 +122,7 @@ func (s *termsScreen) choose(key string) {
 	s.wish.scope = all[i%len(all)]
 }
 
-// done takes the terms over, if they can be read.
+// done accepts the terms, if they are valid.
 func (s *termsScreen) done(m *model) {
 	for i := range s.fields {
 		s.fields[i].set(&s.wish, strings.TrimSpace(s.fields[i].in.Value()))

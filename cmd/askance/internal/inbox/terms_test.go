@@ -191,7 +191,7 @@ func TestTakeBackOwn(t *testing.T) {
 	golden(t, "leases-narrow", x.Press("R", "buy", "ann", "8 of 9 uses"))
 	x.Press("d", "Reason, for the journal")
 	golden(t, "take-back", x.Press("over q y ?"+enter, "over q y ?", "y revoke it now"))
-	x.Press("y", "is revoked: it allows nothing more")
+	x.Press("y", "is revoked: it allows no more calls")
 	x.See("No standing approvals")
 	if l := w.standingApproval(true); l.Revoked == nil || l.Revoked.By.Name != "ann" || l.Revoked.Reason != "over q y ?" {
 		t.Errorf("the rule is %+v", l)

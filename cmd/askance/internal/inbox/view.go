@@ -181,7 +181,7 @@ func (l *listScreen) tabLine(m *model) string {
 	return b.String()
 }
 
-// state is what the header says of the engine and of what is open.
+// state returns the part of the header about the engine and the open requests.
 func (m *model) state() string {
 	switch {
 	case m.trouble != nil:

@@ -37,7 +37,7 @@ func contentOf(r message.PermissionRule) string {
 	return *r.RuleContent
 }
 
-// wish is what a person wants remembered of one approval request, in their own words.
+// wish is the standing approval that a person wants with one approval request, as typed.
 // It belongs to the approval request with the digest.
 type wish struct {
 	digest               string
@@ -48,10 +48,10 @@ type wish struct {
 	asked, hidden, agent bool                     // a rule asks; rules hide something; the call names an agent
 }
 
-// newWish is that nothing is remembered, with all that could be.
+// newWish returns a wish with all offers, and none of them selected.
 func newWish(c *toolcall.Call) wish {
 	w := wish{digest: c.Digest, scope: toolcall.ScopeSession, hidden: c.Hides(), agent: c.Agent != ""}
-	if w.hidden { // patterns are made of arguments
+	if w.hidden { // patterns are made from arguments
 		return w
 	}
 	for _, r := range c.Suggested {
@@ -62,40 +62,40 @@ func newWish(c *toolcall.Call) wish {
 	}
 	w.limits, w.asked = c.Request.Requirement.Remember, c.Request.Rule != ""
 	whole := func(o offer) bool { return o.content == "" }
-	if w.limits != nil && !slices.ContainsFunc(w.offers, whole) { // bounded by what must be the same
+	if w.limits != nil && !slices.ContainsFunc(w.offers, whole) { // the rule's limits bound it
 		w.offers = append(w.offers, offer{rule: terms.Allow(c.Tool, "")})
 	}
 	return w
 }
 
-// hasAny reports whether anything is to be remembered.
+// hasAny reports whether any offer is selected.
 func (w *wish) hasAny() bool {
 	return slices.ContainsFunc(w.offers, func(o offer) bool { return o.on })
 }
 
-// clear takes the wish back, words and all.
+// clear resets the wish.
 func (w *wish) clear(c *toolcall.Call) { *w = newWish(c) }
 
-// toggle ticks an offered rule, or takes the tick away.
+// toggle selects or deselects an offered rule.
 func (w *wish) toggle(i int) {
 	if i < len(w.offers) {
 		w.offers[i].on = !w.offers[i].on
 	}
 }
 
-// isPlain reports whether the rules go as they were offered, for the session and
-// without counting: the way that every client of AgentScope has.
+// isPlain reports whether the rules are accepted as offered, for the session and without
+// limits, which every AgentScope client can do.
 func (w *wish) isPlain() bool {
 	return w.limits == nil && w.scope == toolcall.ScopeSession && w.until+w.uses+w.budget == "" &&
 		!slices.ContainsFunc(w.offers, func(o offer) bool { return o.on && o.content != contentOf(o.rule) })
 }
 
-// obstacle says why the offered rules can be taken only as they are; "" if they
-// can be had on terms. It is the engine who decides; this saves the asking.
+// obstacle says why no terms can be set for a standing approval; "" if they can. The
+// engine decides; this only saves a request.
 func (w *wish) obstacle() string {
 	switch {
 	case w.hidden:
-		return "Rules hide arguments of this call, so that it permits no standing approval."
+		return "Rules hide arguments of this call, so it permits no standing approval."
 	case len(w.offers) == 0:
 		return "This request offers no rule for a standing approval."
 	case w.asked && w.limits == nil:
@@ -104,7 +104,7 @@ func (w *wish) obstacle() string {
 	return ""
 }
 
-// scopes are those among which the person can choose.
+// scopes returns the scopes that the person can choose.
 func (w *wish) scopes() []toolcall.StandingScope {
 	var out []toolcall.StandingScope
 	for _, s := range terms.Scopes {
@@ -117,7 +117,7 @@ func (w *wish) scopes() []toolcall.StandingScope {
 	return out
 }
 
-// terms reads what the person wrote. The errors begin with the field.
+// terms parses what the person typed. Errors begin with the field.
 func (w *wish) terms(now time.Time) (*toolcall.StandingTerms, error) {
 	t := toolcall.StandingTerms{Scope: w.scope}
 	var errs [3]error
@@ -140,7 +140,7 @@ func (w *wish) terms(now time.Time) (*toolcall.StandingTerms, error) {
 	return &t, nil
 }
 
-// into completes an approval.
+// into adds the standing approval to a response.
 func (w *wish) into(a *toolcall.Response, now time.Time) error {
 	if !w.hasAny() {
 		return nil
@@ -157,7 +157,7 @@ func (w *wish) into(a *toolcall.Response, now time.Time) error {
 	return nil
 }
 
-// lines are the offers with their ticks, and the terms.
+// lines returns the offers with their check marks, and the terms.
 func (w *wish) lines() []string {
 	var out []string
 	for i, o := range w.offers {
@@ -177,7 +177,7 @@ func (w *wish) lines() []string {
 	return out
 }
 
-// text is the terms in the person's own words.
+// text returns the terms as typed.
 func (w *wish) text() string {
 	out := []string{"scope " + string(w.scope)}
 	for _, part := range [][2]string{{"until ", w.until}, {"uses ", w.uses}, {"budget ", w.budget}} {
@@ -188,8 +188,8 @@ func (w *wish) text() string {
 	return strings.Join(out, ", ")
 }
 
-// bounds says which standing approvals the rules that ask permit; "" where
-// no rule asks.
+// bounds says which standing approvals the rules that ask permit; "" if none sets
+// limits.
 func (w *wish) bounds() string {
 	if w.limits == nil {
 		return ""
@@ -197,7 +197,7 @@ func (w *wish) bounds() string {
 	return "The rule permits a standing approval " + asked.Limits(w.limits) + "."
 }
 
-// termsText is the standing approval as it will be sent.
+// termsText returns the standing approval as it will be sent.
 func termsText(t *toolcall.StandingTerms, now time.Time) []string {
 	var out []string
 	for _, r := range t.Rules {

@@ -19,12 +19,12 @@ const (
 	attemptMember = "dev.askance/attempt"
 )
 
-// call is one call on its way.
+// call is one call in flight.
 type call struct {
-	input []byte // the bytes that go out
+	input []byte // the bytes to send
 	task  executor.Task
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	sent   bool       // some of it may have arrived
 	status int        // of the HTTP reply; 0: none
 	answer *jsonrpc.Response
@@ -36,7 +36,7 @@ func (c *call) markSent() {
 	c.sent = true
 }
 
-// calls are those on their way, by their id in _meta.
+// calls are the calls in flight, by their id in _meta.
 type calls struct {
 	mu   sync.Mutex // guards byID
 	byID map[string]*call
@@ -59,7 +59,7 @@ func (c *calls) get(id string) *call {
 	return c.byID[id]
 }
 
-// progress passes a notification on.
+// progress forwards a notification.
 func (c *calls) progress(p *mcp.ProgressNotificationParams) {
 	id, _ := p.ProgressToken.(string)
 	of := c.get(id)
@@ -88,11 +88,11 @@ func (s *Server) Handler(tool string) executor.Handler {
 	}
 }
 
-// try runs a call in the present session, which ends if it is broken.
+// try runs a call in the present session, and ends the session if it is broken.
 func (s *Server) try(ctx context.Context, tool string, t executor.Task) (executor.Output, error) {
 	n, err := s.await(ctx)
 	if err != nil {
-		return executor.Output{}, fmt.Errorf("%w: the MCP server is not there: %w", executor.ErrNotBegun, err)
+		return executor.Output{}, fmt.Errorf("%w: the MCP server is not available: %w", executor.ErrNotBegun, err)
 	}
 	hashes, err := n.definitions(ctx)
 	if err != nil {
@@ -109,8 +109,8 @@ func (s *Server) try(ctx context.Context, tool string, t executor.Task) (executo
 	return out, err
 }
 
-// maxTries bounds how often a call is sent again that did not reach the server, because
-// the session had ended.
+// maxTries bounds how often a call is sent if it did not reach the server because the
+// session had ended.
 const maxTries = 3
 
 func (s *Server) run(ctx context.Context, n *session, tool string, t executor.Task) (executor.Output, error) {
@@ -139,7 +139,7 @@ func (s *Server) run(ctx context.Context, n *session, tool string, t executor.Ta
 	return executor.Output{}, err
 }
 
-// answer is a result of tools/call as the server wrote it.
+// answer is a result of tools/call, as the server wrote it.
 type answer struct {
 	Content    []message.RawJSON `json:"content"`
 	Structured message.RawJSON   `json:"structuredContent"`
@@ -147,7 +147,7 @@ type answer struct {
 	Type       string            `json:"resultType"`
 }
 
-// readAnswer maps what the server answered.
+// readAnswer converts the server's answer.
 func readAnswer(r *jsonrpc.Response) (executor.Output, error) {
 	if r.Error != nil {
 		return executor.Output{}, fmt.Errorf("the MCP server refuses the call: %w", r.Error)

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxAnswer bounds what is read of an answer; a result holds far less.
+// maxAnswer bounds the size of an answer; a result can hold much less.
 const maxAnswer = 16 * toolcall.MaxOutputBytes
 
 func decodeAnswer(data []byte) (answer, error) {
@@ -17,7 +17,7 @@ func decodeAnswer(data []byte) (answer, error) {
 	return a, err
 }
 
-// content is a block of content of any type.
+// content is a content block of any type.
 type content struct {
 	Type     string   `json:"type"`
 	Text     *string  `json:"text"`
@@ -35,8 +35,8 @@ type resource struct {
 	Blob string  `json:"blob"`
 }
 
-// blocks are those of the answer. What has no block of its own is text, as the server
-// wrote it.
+// blocks returns the blocks of the answer. Content without a matching block type becomes
+// text, as the server wrote it.
 func (a answer) blocks() []message.Block {
 	var out []message.Block
 	structured := len(a.Structured) > 0 && strictjson.KindOf(a.Structured) != "null"

@@ -4,6 +4,6 @@ package mcpworker
 
 import "os/exec"
 
-// There are no process groups here: the server alone is killed.
+// There are no process groups here: only the server itself is killed.
 func leadGroup(*exec.Cmd)     {}
 func killGroup(cmd *exec.Cmd) { _ = cmd.Process.Kill() }

@@ -8,8 +8,8 @@
 // of a tool whose definition has the hash that was imported. A call that the server may
 // have received, and did not answer, has no result.
 //
-// The official SDK speaks the protocol. It writes JSON values again and reads numbers as
-// floats, so arguments go out and results come in below it (wire.go).
+// The official SDK speaks the protocol. It re-encodes JSON values and reads numbers as
+// floats, so arguments are sent and results are read below it (wire.go).
 package mcpworker
 
 import (
@@ -32,7 +32,7 @@ import (
 // Config says which server. One of Argv and URL is set.
 type Config struct {
 	Argv    []string // the program that is a server on its standard input and output
-	PassEnv []string // variables that it gets besides executor.Inherited
+	PassEnv []string // variables that it gets in addition to executor.Inherited
 	URL     string   // of a server over HTTP
 	Header  http.Header
 	// Pins are the hashes of the imported definitions, by tool.
@@ -40,13 +40,13 @@ type Config struct {
 	Log  *slog.Logger
 }
 
-// Server is an MCP server that is started again when it ends. Its methods may be called
-// from several goroutines.
+// Server is an MCP server that is restarted when it ends. Its methods may be called from
+// several goroutines.
 type Server struct {
 	cfg   Config
 	calls calls
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	session *session   // nil: none
 	changed chan struct{}
 }
@@ -57,7 +57,7 @@ type session struct {
 	recorder *toolimport.Recorder
 	end      context.CancelCauseFunc
 
-	mu     sync.Mutex // held while the tools are listed; guards what follows
+	mu     sync.Mutex // held while the tools are listed; guards the fields below
 	listed time.Time
 	hashes map[string]string
 }
@@ -69,10 +69,10 @@ func New(cfg Config) *Server {
 
 const (
 	connectTimeout = 30 * time.Second
-	listFor        = 30 * time.Second // how long a list of tools is believed
+	listFor        = 30 * time.Second // how long a list of tools is valid
 	firstPause     = 500 * time.Millisecond
 	maxPause       = time.Minute
-	goodRun        = time.Minute // after which the next pause is the first again
+	goodRun        = time.Minute // after which the next pause is firstPause again
 )
 
 // Run keeps a session with the server until ctx ends.
@@ -87,7 +87,7 @@ func (s *Server) Run(ctx context.Context) {
 		if time.Since(began) > goodRun {
 			pause = firstPause
 		}
-		s.cfg.Log.Error("the MCP server is not there: starting it again", "in", pause.String(), "err", err)
+		s.cfg.Log.Error("the MCP server is not available: restarting it", "in", pause.String(), "err", err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
@@ -115,7 +115,7 @@ func (s *Server) serve(ctx context.Context) error {
 	if n.ClientSession, err = client.Connect(ready, n.recorder, nil); err != nil {
 		return said(err)
 	}
-	defer func() { _ = n.Close() }() // it has ended, or has to
+	defer func() { _ = n.Close() }() // it has ended, or must end
 	hashes, err := n.definitions(ready)
 	if err != nil {
 		return said(err)
@@ -178,7 +178,7 @@ func (n *session) forget() {
 	n.hashes = nil
 }
 
-// definitions are the hashes of the server's tools, at most listFor old.
+// definitions returns the hashes of the server's tools, at most listFor old.
 func (n *session) definitions(ctx context.Context) (map[string]string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -192,7 +192,7 @@ func (n *session) definitions(ctx context.Context) (map[string]string, error) {
 	n.hashes, n.listed = map[string]string{}, time.Now()
 	for _, d := range found.Tools {
 		if _, twice := n.hashes[d.Name]; twice {
-			return nil, fmt.Errorf("the MCP server has two tools of the name %q: correct the server", d.Name)
+			return nil, fmt.Errorf("the MCP server has two tools with the name %q: correct the server", d.Name)
 		}
 		n.hashes[d.Name] = d.Hash
 	}
@@ -210,7 +210,7 @@ func checkPin(tool, pin, now string) error {
 	return nil
 }
 
-// Transport takes tasks only while the server is there.
+// Transport takes tasks only while the server is available.
 func (s *Server) Transport(t executor.Transport) executor.Transport { return gated{t, s} }
 
 type gated struct {

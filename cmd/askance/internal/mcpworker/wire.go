@@ -23,18 +23,18 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// stopGrace is how long a server has to end after its standard input has.
+// stopGrace is how long a server has to end after its standard input has ended.
 const stopGrace = 3 * time.Second
 
-// transport is the way to the server. said adds the end of its standard error to an
-// error.
+// transport returns the transport to the server. said adds the end of the server's standard
+// error to an error.
 func (s *Server) transport(ctx context.Context) (t mcp.Transport, said func(error) error) {
 	if len(s.cfg.Argv) == 0 {
 		to, err := url.Parse(s.cfg.URL)
-		if err != nil { // the SDK says so
+		if err != nil { // the SDK reports the error
 			to = &url.URL{Path: s.cfg.URL}
 		}
-		host := url.URL{Scheme: to.Scheme, User: to.User, Host: to.Host} // errors are recorded with calls, and the rest may be a key
+		host := url.URL{Scheme: to.Scheme, User: to.User, Host: to.Host} // errors are recorded with calls, and the rest of the URL may be a secret
 		client := &http.Client{
 			Transport:     splicing{s, to},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // credentials are for one place
@@ -48,7 +48,7 @@ func (s *Server) transport(ctx context.Context) (t mcp.Transport, said func(erro
 // program is a server on the standard input and output of a process.
 type program struct {
 	s       *Server
-	command func(argv []string) *exec.Cmd // which does not outlive the session
+	command func(argv []string) *exec.Cmd // must not outlive the session
 	stderr  toolimport.Tail
 }
 
@@ -98,7 +98,7 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// lines writes messages with the arguments as they were approved.
+// lines writes messages with the approved bytes of the arguments.
 type lines struct {
 	s    *Server
 	pipe *pipe
@@ -110,7 +110,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if c != nil { // a line break ends a message; outside of texts it means nothing
+	if c != nil { // a line break ends a message; outside of strings it has no meaning
 		out = append(bytes.ReplaceAll(bytes.ReplaceAll(bytes.TrimRight(out, "\n"), []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")), '\n')
 		c.markSent()
 	}
@@ -123,7 +123,7 @@ func (l *lines) Write(b []byte) (int, error) {
 // Close implements io.Closer.
 func (l *lines) Close() error { return l.pipe.Close() }
 
-// splicing sends requests with the arguments as they were approved.
+// splicing sends requests with the approved bytes of the arguments.
 type splicing struct {
 	s  *Server
 	to *url.URL
@@ -160,12 +160,12 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// splice puts the approved bytes into a request for a call. It refuses one that it does
-// not know.
+// splice puts the approved bytes into the request of a call. It refuses an unknown
+// call.
 func (s *Server) splice(body []byte) ([]byte, *call, error) {
 	members, err := strictjson.Members(body)
 	if err != nil || strictjson.TextMember(members, "method") != "tools/call" {
-		return body, nil, nil //nolint:nilerr // it is no call; the SDK wrote it
+		return body, nil, nil //nolint:nilerr // it is not a call; the SDK wrote it
 	}
 	for i, m := range members {
 		if m.Name != "params" {
@@ -203,7 +203,7 @@ func (c *calls) of(params []strictjson.Member) *call {
 	return nil
 }
 
-// object joins members whose names are plain.
+// object encodes members whose names need no escapes.
 func object(members []strictjson.Member) []byte {
 	out := []byte{'{'}
 	for i, m := range members {
@@ -215,7 +215,7 @@ func object(members []strictjson.Member) []byte {
 	return append(out, '}')
 }
 
-// tapped keeps the answers to calls as the server wrote them.
+// tapped stores the answers to calls as the server wrote them.
 type tapped struct {
 	mcp.Transport
 	s *Server

@@ -1,15 +1,15 @@
-// Package metrics shows an engine to Prometheus, as text at /metrics: calls and
-// decisions, how long they took, queues and workers, the policy, the journal, HTTP and
-// NATS. docs/metrics.md lists all of them.
+// Package metrics exports the metrics of an engine to Prometheus at /metrics: calls and
+// decisions and how long they took, queues and workers, the policy, the journal, HTTP
+// and NATS. docs/metrics.md lists all of them.
 //
 // Counters and histograms of calls count from the beginning of the journal, so every
-// engine of a space shows the same, also after a restart: take the maximum of several
-// engines, not their sum. Those of the process (journal writes, HTTP, NATS, Go) begin
-// with it.
+// engine of a space exports the same values, even after a restart: take the maximum over
+// engines, not the sum. Those of the process (journal writes, HTTP, NATS, Go) start with
+// it.
 //
 // Labels are bounded: the engine's tools, [maxDeclared] tools that runtimes declare, and
-// [maxPairs] pairs of tool and rule have series of their own, all others are counted as
-// "other". Names of people are labels only if [Config].People asks for them.
+// [maxPairs] pairs of tool and rule have their own series, all others are counted as
+// "other". Names of people are labels only if [Config].People is set.
 package metrics
 
 import (
@@ -32,18 +32,18 @@ const (
 	other       = "other"
 )
 
-// Config says what is shown.
+// Config says what is exported.
 type Config struct {
-	// Engine is asked at each scrape. engine.Port is one.
+	// Engine is called for each scrape; an engine.Port, for example.
 	Engine api.Caller
-	// Spaces are engines of several spaces instead: each metric of an engine then has the
-	// label space.
+	// Spaces has the engines of several spaces instead: each metric of an engine then has
+	// the label space.
 	Spaces map[toolcall.SpaceID]api.Caller
-	// People shows what single reviewers do, with their names as labels.
+	// People exports metrics for each reviewer, with names as labels.
 	People bool
 	// Recent is how far back the metrics of recent responses reach.
 	Recent time.Duration
-	// Own are numbers of the process.
+	// Own has more metrics of the process.
 	Own []Number
 }
 
@@ -55,7 +55,7 @@ type collector struct {
 	declared admitted[string] // tools
 }
 
-// admitted are the first names that came: they keep their series.
+// admitted has the first names that were seen: they keep their series.
 type admitted[K comparable] map[K]bool
 
 func (a admitted[K]) admit(k K, most int) bool {
@@ -79,8 +79,8 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. An engine that does not answer is
-// shown as that, and nothing of it is made up.
+// Collect implements prometheus.Collector. For an engine that does not answer it only
+// exports that it is down.
 func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
@@ -164,8 +164,8 @@ func collectPolicy(ch chan<- prometheus.Metric, p api.PolicyStatusReply) {
 	}
 }
 
-// collectCalls shows what happened to calls. The tools of the engine have series of their
-// own, and so have the first maxDeclared that runtimes declare.
+// collectCalls exports what happened to calls. The tools of the engine, and the first
+// maxDeclared that runtimes declare, have their own series.
 func (c *collector) collectCalls(ch chan<- prometheus.Metric, r toolcall.ActivityReply, tools []string) {
 	label := func(tool string) string {
 		if !slices.Contains(tools, tool) && !c.declared.admit(tool, maxDeclared) {
@@ -272,7 +272,7 @@ func collectReviewers(ch chan<- prometheus.Metric, kind string, all []toolcall.R
 	}
 }
 
-// collectRecent shows the reviewers who responded within the window.
+// collectRecent exports the reviewers who responded within the window.
 func collectRecent(ch chan<- prometheus.Metric, kind string, all []toolcall.ReviewerLoad) {
 	for _, r := range all {
 		if r.Answered+r.Passed == 0 {

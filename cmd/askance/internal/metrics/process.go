@@ -17,19 +17,19 @@ func ownRow(kind, name, help string, labels ...string) row {
 var (
 	journalWrite   = ownRow("histogram", "journal_write_seconds", "Time until the journal has confirmed a record of this engine.")
 	httpRequests   = ownRow("counter", "http_requests_total", "HTTP requests by route and status; without a route: paths that do not exist.", "method", "route", "status")
-	httpTime       = ownRow("histogram", "http_request_seconds", "Time to the end of the reply, streams and held requests included.", "method", "route")
+	httpTime       = ownRow("histogram", "http_request_seconds", "Time to the end of the reply, including streams and held requests.", "method", "route")
 	NATSConnected  = ownRow("gauge", "nats_connected", "1 while the connection to the NATS server is up, else 0.")
-	NATSReconnects = ownRow("counter", "nats_reconnects_total", "How often the connection to the NATS server was made again.")
-	TokenError     = ownRow("gauge", "http_token_error", "1 while the token file is unreadable: the last tokens stay valid for a minute, then none is.")
+	NATSReconnects = ownRow("counter", "nats_reconnects_total", "Reconnections to the NATS server.")
+	TokenError     = ownRow("gauge", "http_token_error", "1 while the token file is unreadable: the last tokens stay valid for a minute, then none are.")
 )
 
-// Number is a number of the process. Value may be called from several goroutines.
+// Number is one metric of the process. Value may be called from several goroutines.
 type Number struct {
 	row
 	Value func() float64
 }
 
-// Own makes a Number of one of the exported rows.
+// Own returns a Number for one of the exported rows.
 func Own(of row, value func() float64) Number { return Number{of, value} }
 
 func (n Number) collector() prometheus.Collector {
@@ -46,7 +46,7 @@ type Process struct {
 	times    *prometheus.HistogramVec
 }
 
-// NewProcess makes the metrics of a process, all 0.
+// NewProcess returns the metrics of a process, all 0.
 func NewProcess() *Process {
 	writes := prometheus.HistogramOpts{Name: journalWrite.name, Help: journalWrite.help, Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14)}
 	times := prometheus.HistogramOpts{Name: httpTime.name, Help: httpTime.help, Buckets: []float64{0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30}}
@@ -60,8 +60,8 @@ func NewProcess() *Process {
 // Wrote counts a write to the journal.
 func (p *Process) Wrote(took time.Duration) { p.writes.Observe(took.Seconds()) }
 
-// Served counts a request over HTTP. Routes are those that surfaces declare, so there is
-// a bounded number.
+// Served counts a request over HTTP. Routes are those that surfaces declare, so their
+// number is bounded.
 func (p *Process) Served(method, route string, status int, took time.Duration) {
 	p.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
 	p.times.WithLabelValues(method, route).Observe(took.Seconds())

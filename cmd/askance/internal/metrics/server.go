@@ -16,14 +16,14 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Server answers scrapes.
+// Server serves scrapes.
 type Server struct {
 	listener net.Listener
 	http     *http.Server
 	wg       sync.WaitGroup
 }
 
-// Handler shows an engine, the process, and what is its own.
+// Handler exports the metrics of an engine, of the process, and of cfg.Own.
 func Handler(cfg Config, process *Process) http.Handler {
 	all := prometheus.NewRegistry()
 	for _, n := range cfg.Own {
@@ -43,8 +43,8 @@ func Handler(cfg Config, process *Process) http.Handler {
 	return mux
 }
 
-// Listen binds an address, before there is anything to show. Without a host it is
-// that of loopback; port 0 takes a free one.
+// Listen binds an address, before there is anything to export. Without a host it listens
+// on loopback; port 0 picks a free port.
 func Listen(ctx context.Context, address string) (net.Listener, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -61,17 +61,17 @@ func Listen(ctx context.Context, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers where l listens until Close, which closes it.
+// Serve serves scrapes on l until Close, which also closes l.
 func Serve(l net.Listener, cfg Config, process *Process) *Server {
 	s := &Server{listener: l, http: &http.Server{Handler: Handler(cfg, process), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 2 * scrapeTime}}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with ErrServerClosed
 	return s
 }
 
-// URL is what to scrape.
+// URL returns the URL to scrape.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/metrics" }
 
-// Close stops it at once: a scrape that is cut off is made again.
+// Close stops the server at once: Prometheus repeats a scrape that is cut off.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	s.wg.Wait()

@@ -13,8 +13,8 @@ type row struct {
 	desc             *prometheus.Desc
 }
 
-// described are the metrics that the collector makes, in the order of the reference;
-// ofProcess are those that the process counts.
+// described are the metrics of the collector, in the order of the reference; ofProcess
+// are those of the process.
 var described, ofProcess []row
 
 func describe(kind, name, help string, labels ...string) *prometheus.Desc {
@@ -31,7 +31,7 @@ var queueLabels = []string{"tool", "route", "placement"}
 var (
 	up    = describe("gauge", "up", "1 if the engine responds, else 0.")
 	build = describe("gauge", "build_info", "Always 1; the labels describe the engine.", "version", "engine", "space", "durability")
-	// buildOfSpace is build where each metric has the label space.
+	// buildOfSpace is build if each metric has the label space.
 	buildOfSpace = prometheus.NewDesc(prefix+"build_info", "Always 1; the labels describe the engine.", []string{"version", "engine", "durability"}, nil)
 
 	proposed   = describe("counter", "calls_proposed_total", "Proposed calls.", "tool")
@@ -52,12 +52,12 @@ var (
 	unassigned   = describe("gauge", "open_requests_unassigned", "Open approval requests for any approver.")
 
 	queueDepth    = describe("gauge", "queue_depth", "Calls that wait for a worker.", queueLabels...)
-	queueOldest   = describe("gauge", "queue_oldest_seconds", "Time since the first of these calls was offered; 0: none waits.", queueLabels...)
+	queueOldest   = describe("gauge", "queue_oldest_seconds", "Time since the first of these calls was offered; 0 if none waits.", queueLabels...)
 	queueRunning  = describe("gauge", "queue_running", "Running calls.", queueLabels...)
 	queueRetrying = describe("gauge", "queue_retrying", "Calls that wait for their next attempt.", queueLabels...)
 	queueBlocked  = describe("gauge", "queue_blocked", "Blocked calls.", queueLabels...)
 	queueWorkers  = describe("gauge", "queue_workers", "Workers that run a call, or that this engine heard of within 90 seconds.", queueLabels...)
-	clockAhead    = describe("gauge", "clock_ahead_seconds", "How far a clock is ahead of the engine's, if it differs: of a worker, or of the journal's server. Negative: behind.", "who")
+	clockAhead    = describe("gauge", "clock_ahead_seconds", "How far the clock of a worker or of the journal's server is ahead of the engine's, if it differs; negative if it is behind.", "who")
 
 	policyInfo    = describe("gauge", "policy_info", "Always 1; the label is the hash of the policy in force.", "bundle")
 	policyRules   = describe("gauge", "policy_rules", "Rules in force.")

@@ -23,7 +23,7 @@ type connection struct {
 	conn   *nats.Conn
 }
 
-// openBus starts the embedded server if there is to be one, and connects.
+// openBus starts the embedded server, if the node needs one, and connects.
 func (n *connection) openBus(ctx context.Context) (err error) {
 	switch first := n.cfg.First; {
 	case first != nil:
@@ -49,7 +49,7 @@ func (n *connection) close() error {
 }
 
 const (
-	// lookAtStore is how often the embedded server is asked whether it writes.
+	// lookAtStore is how often the embedded server is asked whether it can write.
 	lookAtStore = time.Second
 	// maxRecoverPause bounds the pause before a store that broke again right after a
 	// restart is restarted once more.
@@ -65,7 +65,7 @@ func (n *connection) connecting(principal string) bus.ConnectOptions {
 	return o
 }
 
-// serverOptions are those of the embedded server, with the logins of a
+// serverOptions returns the options of the embedded server, with the logins of a
 // credentials folder if there is one.
 func (n *connection) serverOptions() embed.Options {
 	o := embed.Options{StoreDir: n.cfg.Dir.Store(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
@@ -85,8 +85,8 @@ func (n *connection) connectToSystem(ctx context.Context) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// watchTrust tells the server who was revoked, until ctx ends. What cannot be
-// read changes nothing: the last good one stays in force.
+// watchTrust tells the server which logins were revoked, until ctx ends. If the folder
+// cannot be read, the last good state stays in force.
 func (n *connection) watchTrust(ctx context.Context) {
 	if n.trust == nil {
 		return
@@ -94,7 +94,7 @@ func (n *connection) watchTrust(ctx context.Context) {
 	present := n.trust
 	folder := plainfile.Reloader{Report: func(err error) {
 		if err != nil {
-			n.cfg.Log.Error("the credentials folder cannot be used; those in force stay", "err", err)
+			n.cfg.Log.Error("the credentials folder cannot be used; the credentials in force stay", "err", err)
 		}
 	}}
 	folder.Watch(ctx, reloadEvery, func(context.Context) error {
@@ -111,7 +111,7 @@ func (n *connection) watchTrust(ctx context.Context) {
 	})
 }
 
-// Auth is how the names of those who send requests are established; see
+// Auth says how the names of those who send requests are authenticated; see
 // toolcall.Principal.
 func (n *connection) Auth() string {
 	switch {
@@ -143,7 +143,7 @@ func (n *connection) watchStore(ctx context.Context, fail func(error)) {
 		bad = bad && len(h.Broken) > 0
 		switch {
 		case bad && !broken:
-			n.cfg.Log.Error("the journal cannot be written: nothing is decided or started until there is room; free disk space, and the engine goes on", "store", n.cfg.Dir.Store(), "err", h)
+			n.cfg.Log.Error("the journal cannot be written: nothing is decided or started until there is room; free disk space, and the engine continues", "store", n.cfg.Dir.Store(), "err", h)
 		case !bad && time.Since(again) > maxRecoverPause:
 			pause = lookAtStore
 		}
@@ -156,7 +156,7 @@ func (n *connection) watchStore(ctx context.Context, fail func(error)) {
 			fail(fmt.Errorf("the NATS server does not start again after its disk was full: %w", err))
 			return
 		case restarted:
-			n.cfg.Log.Warn("there is room again: the NATS server was restarted, and work goes on", "store", n.cfg.Dir.Store())
+			n.cfg.Log.Warn("there is room again: the NATS server was restarted, and the engine continues", "store", n.cfg.Dir.Store())
 			again, pause, broken = time.Now().Add(pause), min(2*pause, maxRecoverPause), false
 		}
 	}
@@ -180,11 +180,11 @@ func (n *connection) Connect(ctx context.Context, principal string) (*nats.Conn,
 	return bus.Connect(ctx, n.cfg.NATS, o)
 }
 
-// Messages counts what the embedded server took from clients and delivered to
+// Messages counts what the embedded server received from clients and delivered to
 // them since its start.
 func (n *connection) Messages() (in, out int64, err error) {
 	if n.server == nil {
-		return 0, 0, errors.New("an existing NATS server is not asked for its messages")
+		return 0, 0, errors.New("only an embedded NATS server counts its messages")
 	}
 	return n.server.Messages()
 }

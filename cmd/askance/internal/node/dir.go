@@ -19,14 +19,14 @@ type Dir string
 // Keys is the file with the secrets of the space's engines.
 func (d Dir) Keys() string { return filepath.Join(string(d), "engine.key") }
 
-// PublicKeys is the file that workers check grants with.
+// PublicKeys is the file with which workers check grants.
 func (d Dir) PublicKeys() string { return filepath.Join(string(d), "engine.pub") }
 
 // Store is the folder of the embedded server's journal.
 func (d Dir) Store() string { return filepath.Join(string(d), "nats") }
 
-// Anchor is the file that remembers how far a space's journal was, if no other
-// is named.
+// Anchor is the default file that records the last known sequence of a space's
+// journal.
 func (d Dir) Anchor(space toolcall.SpaceID) string {
 	return filepath.Join(d.anchors(), string(space))
 }
@@ -48,7 +48,7 @@ func (d Dir) Policies(space toolcall.SpaceID) string {
 	return filepath.Join(string(d), "policies", string(space))
 }
 
-// Verified is the file that remembers how far a space's journal was verified.
+// Verified is the file that records how far a space's journal was verified.
 func (d Dir) Verified(space toolcall.SpaceID) string {
 	return filepath.Join(string(d), "verified", string(space))
 }
@@ -56,10 +56,10 @@ func (d Dir) Verified(space toolcall.SpaceID) string {
 // Archives is the folder with the files of archived records.
 func (d Dir) Archives() string { return filepath.Join(string(d), "archive") }
 
-// Creds is the credentials folder that is used if no other is named.
+// Creds is the default credentials folder.
 func (d Dir) Creds() string { return filepath.Join(string(d), "creds") }
 
-// Tokens is the token file of the gateway that is used if no other is named.
+// Tokens is the default token file of the gateway.
 func (d Dir) Tokens() string { return filepath.Join(string(d), "tokens.json") }
 
 // Endpoint is the file with the embedded server's URL.
@@ -72,7 +72,7 @@ func (d Dir) Console() string { return filepath.Join(string(d), "console") }
 func (d Dir) Certificate() string { return filepath.Join(string(d), "nats.crt") }
 
 // Files is the folder with the files of one space: keys, anchor, archive, snapshots. It
-// is d, or a folder of its own if the space was served as a further one.
+// is d, or a folder of its own if the space was served in addition to the first one.
 func (d Dir) Files(space toolcall.SpaceID) Dir {
 	own := d.further(space)
 	if info, err := os.Stat(string(own)); space != "" && err == nil && info.IsDir() {
@@ -87,7 +87,7 @@ func (d Dir) further(space toolcall.SpaceID) Dir {
 	return Dir(filepath.Join(d.spaces(), string(space)))
 }
 
-// Further lists the spaces that were served as further ones.
+// Further lists the spaces that were served in addition to the first one.
 func (d Dir) Further() []toolcall.SpaceID {
 	found, _ := os.ReadDir(d.spaces()) // none: there are no such spaces
 	var out []toolcall.SpaceID
@@ -101,12 +101,12 @@ func (d Dir) Further() []toolcall.SpaceID {
 
 const maxEndpoint = 1024
 
-// URL is where the folder's server can be reached, or "" if none says that it
-// runs. A server that was killed leaves its file behind.
+// URL returns where the folder's server can be reached, or "" if none has recorded
+// that. A server that was killed leaves its file behind.
 func (d Dir) URL() (string, error) { return d.readAddress(d.Endpoint()) }
 
-// ConsoleURL is where the web console of the folder's server is, "unix:" and a path if
-// only a Unix socket leads there, or "" if none says that it runs.
+// ConsoleURL returns where the web console of the folder's server is, "unix:" and a path
+// if it has only a Unix socket, or "" if none has recorded that.
 func (d Dir) ConsoleURL() (string, error) { return d.readAddress(d.Console()) }
 
 func (d Dir) readAddress(path string) (string, error) {
@@ -131,22 +131,22 @@ func (d Dir) WriteConsole(url string) (remove func() error, err error) {
 	return func() error { return os.Remove(d.Console()) }, nil
 }
 
-// Exists reports whether there is a journal.
+// Exists returns an error if there is no journal.
 func (d Dir) Exists() error {
 	if d == "" {
-		return &message.Error{Code: message.CodeInvalid, Op: "open data folder", What: "no data folder is known", Hint: "name one with --data, or a server with --nats"}
+		return &message.Error{Code: message.CodeInvalid, Op: "open data folder", What: "there is no data folder", Hint: "name one with --data, or a server with --nats"}
 	}
 	_, err := os.Stat(d.Store())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no journal of askance", Hint: "start one with askance serve, or name another folder with --data"}
+		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no askance journal", Hint: "start one with askance serve, or name another folder with --data"}
 	case err != nil:
 		return fmt.Errorf("open data folder: %w", err)
 	}
 	return nil
 }
 
-// writeEndpoint says where the server is, and by which certificate it is known.
+// writeEndpoint records where the server is, and its certificate.
 func (d Dir) writeEndpoint(url string, certificate []byte) error {
 	if certificate != nil {
 		if err := plainfile.Replace(d.Certificate(), certificate); err != nil {

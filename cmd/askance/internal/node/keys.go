@@ -52,9 +52,9 @@ func (n *keyring) anchorPath() string {
 	return n.files.Anchor(n.cfg.Space)
 }
 
-// writePublic tells workers the key, now that the folder is ours and the key is
-// that of the stream: an engine that may not run must not replace the file of
-// one that does.
+// writePublic writes the public key for workers, now that the folder is locked and the
+// key matches the stream: an engine that cannot run must not replace the file of one
+// that does.
 func (n *keyring) writePublic(context.Context) error {
 	if n.cfg.Offline {
 		return nil
@@ -70,7 +70,7 @@ func (n *keyring) watchKeys(ctx context.Context, renew func()) {
 			n.cfg.Log.Error("the key file cannot be used; the keys in force stay", "error", err)
 			return
 		}
-		n.cfg.Log.Info("the key file is in order again")
+		n.cfg.Log.Info("the key file is valid again")
 	}}
 	file.Watch(ctx, reloadEvery, func(context.Context) error {
 		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.files.PublicKeys()) })

@@ -8,15 +8,15 @@
 // A data folder has:
 //
 //	engine.key     the secrets of the space's engines (mode 0600)
-//	engine.pub     what workers check grants with
+//	engine.pub     the keys with which workers check grants
 //	nats/          the store of the embedded server; one process at a time
 //	archive/       archived records, if any
-//	snapshots/     what the engine knew of the journal, so that it need not read it all
+//	snapshots/     the engine's state, so that it need not read the whole journal
 //	policies/      the last policies that were in force, for people
-//	spaces/NAME/   the files of a further space
+//	spaces/NAME/   the files of a space that is served in addition to the first one
 //	endpoint       the URL of the embedded server, while it runs
 //	console        the URL of the web console, while it runs
-//	last-run.yaml  what the engine last ran with (written by package cli)
+//	last-run.yaml  the settings of the engine that last ran (written by package cli)
 //
 // OpenReader reads the journal of a folder in which no server runs, and
 // changes nothing in it: no timer fires, no call is resumed.
@@ -52,8 +52,8 @@ type Config struct {
 	Dir   Dir
 	Space toolcall.SpaceID
 	// First is the node of the first space of the process, in the same data folder: this one
-	// uses its server, has its files in spaces/ and ends before it. A failure of either
-	// is told by Failed of the first.
+	// uses its server, has its files in spaces/ and ends before it. Failed of the first node
+	// reports a failure of either.
 	First *Node
 
 	// Listen is the address of the embedded server; "" opens no socket.
@@ -61,13 +61,13 @@ type Config struct {
 	// CredsDir is a credentials folder: only its logins can connect to the embedded
 	// server. "": every connection can use any name.
 	CredsDir string
-	// Reopen permits to leave CredsDir out where it was used before.
+	// Reopen permits leaving out CredsDir if it was used before.
 	Reopen bool
 	// NATS is the URL of an existing server instead of the embedded one.
 	NATS, Creds string
-	// Cert and Key are the files by which connections over Listen are encrypted;
-	// CA has the certificates of those who may vouch for NATS. PlainText permits
-	// logins beyond this machine without TLS.
+	// Cert and Key are the files that encrypt connections over Listen; CA has the
+	// certificates of the authorities trusted for NATS. PlainText permits logins beyond
+	// this machine without TLS.
 	Cert, Key, CA string
 	PlainText     bool
 	// Durability of the embedded server, or what the operator of an existing one
@@ -76,38 +76,38 @@ type Config struct {
 	// Replicas of a new journal and its buckets on an existing cluster, and the fewest
 	// that an existing journal must have; see bus.StreamOptions.
 	Replicas int
-	// SystemCreds is a login of the system account of an existing server, which is
-	// asked when it syncs. "": it is not asked.
+	// SystemCreds is a login of the system account of an existing server, to ask it
+	// when it syncs. "": it is not asked.
 	SystemCreds string
-	// Keys is the file with the space's secrets; "" is that of Dir. It is made if
-	// it is not there.
+	// Keys is the file with the space's secrets; "" is that of Dir. Start creates it
+	// if it does not exist.
 	Keys string
-	// Anchor is the file that remembers how far the journal was; "" is that of Dir.
+	// Anchor is the file that records the last known sequence; "" is that of Dir.
 	Anchor string
 
 	Policy []string // rule files and folders; none: everything asks
-	// PolicyBucket takes rule files from the space's bucket too; see
+	// PolicyBucket also reads rule files from the space's bucket; see
 	// bus.PolicyBucket.
 	PolicyBucket bool
 	// Shadow are rule files and folders of a policy that decides nothing and is
 	// compared with the one in force.
 	Shadow []string
 	Mode   permission.Mode
-	// Directory are files that say which groups people are in; with
-	// DirectoryBucket those of the space's bucket say so, too.
+	// Directory are files that say which groups people are in; DirectoryBucket also
+	// reads those of the space's bucket.
 	Directory       []string
 	DirectoryBucket bool
 	Tools           []toolfile.Tool
-	// Cwd is the folder in which the tools run, WorkingDirs are further ones in
-	// which they may edit where the mode lets them.
+	// Cwd is the folder in which the tools run, WorkingDirs are others in which they
+	// can edit files if the mode permits it.
 	Cwd         string
 	WorkingDirs []string
-	// Remind is how often inboxes are told of an approval request about which nothing is
-	// said; 0: never.
+	// Remind is after how long inboxes are reminded of an approval request without a
+	// change; 0: never.
 	Remind time.Duration
 	// Reviewers are the limits of approvers.
 	Reviewers toolcall.ReviewerLimits
-	// Engine are further options of the engine.
+	// Engine are more options of the engine.
 	Engine []engine.Option
 	// Local has Go functions for local tools. Commands of Tools are added to it.
 	Local *executor.Registry
@@ -115,18 +115,18 @@ type Config struct {
 	// Pace is how often the journal is signed; zero: as bus.Pace says.
 	Pace bus.Pace
 
-	// Offline opens the journal for one request: it takes none from others and
+	// Offline opens the journal for one request: it serves no other clients and
 	// runs no tool here.
 	Offline bool
-	// Observers are told of each record that the engine writes.
+	// Observers are called for each record that the engine writes.
 	Observers []func(engine.Written)
-	// NewTrace gives calls a trace that have none. It may be nil.
+	// NewTrace gives a trace to calls that have none. It may be nil.
 	NewTrace func(toolcall.Key) toolcall.Trace
-	// Progress, if set, hears what running calls report.
+	// Progress, if set, gets what running calls report.
 	Progress func(*toolcall.Call, toolcall.ProgressRequest)
 
-	// Checked, if set, is called when all files are in order and nothing is begun
-	// yet; its error ends the start.
+	// Checked, if set, is called after all files were checked and before anything
+	// starts; its error ends the start.
 	Checked func(context.Context) error
 
 	Version string
@@ -149,16 +149,16 @@ type Node struct {
 	heard   gateway.Listeners // of progress
 	// siblings are all nodes of the process, the first one first.
 	siblings *siblings
-	owed     atomic.Int64 // what the open calls of the space still need of the disk
-	failed   chan error   // why the node cannot go on; has room for one
+	owed     atomic.Int64 // disk space that the open calls of the space still need
+	failed   chan error   // why the node cannot continue; has room for one
 
 	wg   sync.WaitGroup
 	once sync.Once
-	down []func() error // what Close does, last first
+	down []func() error // what Close calls, in reverse order
 }
 
-// Start starts everything, or nothing: on an error what was begun is closed. What
-// files say is checked first: before a port is bound, or the journal is touched.
+// Start starts everything, or nothing: after an error it closes what it has started.
+// It checks all files before it binds a port or touches the journal.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -177,8 +177,8 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 // roomyHeap is how much garbage a process may have before it collects it.
 const roomyHeap = 64 << 20
 
-// collectLessOften saves processor time while the heap is small: each collection marks all
-// that lives, and lets garbage of the same size gather by default. GOGC and GOMEMLIMIT
+// collectLessOften saves processor time while the heap is small: each collection marks the
+// whole live heap, and by default comes after garbage of the same size. GOGC and GOMEMLIMIT
 // switch it off.
 var collectLessOften = sync.OnceFunc(func() {
 	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
@@ -186,7 +186,7 @@ var collectLessOften = sync.OnceFunc(func() {
 	}
 })
 
-// setCollection follows the size of the heap: it comes again after each collection.
+// setCollection adapts to the size of the heap: a finalizer calls it after each collection.
 func setCollection(last *int) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
@@ -197,8 +197,8 @@ func setCollection(last *int) {
 	runtime.SetFinalizer(&struct{ last *int }{last}, func(s *struct{ last *int }) { go setCollection(s.last) })
 }
 
-// collectAt is a GOGC, a multiple of 50, for which roomyHeap of garbage or as much as lives
-// gathers.
+// collectAt returns a GOGC, a multiple of 50, that permits garbage of roomyHeap or of the
+// live heap's size.
 func collectAt(live uint64) int {
 	return int(min(max(roomyHeap*2/max(live, 1)*50, 100), 1600))
 }
@@ -214,8 +214,8 @@ func newNode(cfg Config) *Node {
 
 func (n *Node) onClose(f func() error) { n.down = append(n.down, f) }
 
-// Close stops taking requests, lets running local calls end, and closes the
-// journal. It waits for all of it and may be called again.
+// Close stops serving requests, lets running local calls end, and closes the journal.
+// It waits for all of this and may be called again.
 func (n *Node) Close() error {
 	var err error
 	n.once.Do(func() {
@@ -227,7 +227,7 @@ func (n *Node) Close() error {
 }
 
 func (n *Node) openJournal(ctx context.Context) (err error) {
-	anchor, err := bus.OpenAnchor(n.anchorPath(), n.cfg.Space, n.keys) // the store's lock keeps other engines from it
+	anchor, err := bus.OpenAnchor(n.anchorPath(), n.cfg.Space, n.keys) // the store's lock excludes other engines
 	if err != nil {
 		return err
 	}
@@ -255,7 +255,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 	return nil
 }
 
-// logReplicas tells the operator which streams are lost with one server of a cluster.
+// logReplicas warns about streams that are lost with one server of a cluster.
 func (n *Node) logReplicas(ctx context.Context) {
 	if n.cfg.Replicas == 1 || n.conn.ConnectedClusterName() == "" {
 		return
@@ -268,23 +268,23 @@ func (n *Node) logReplicas(ctx context.Context) {
 	}
 	streams, err := bus.Replication(ctx, n.conn, n.cfg.Space)
 	if err != nil {
-		n.cfg.Log.Warn("the replicas of the space are not known", "err", err)
+		n.cfg.Log.Warn("the replicas of the space are unknown", "err", err)
 	}
 	for _, s := range streams {
 		if s.Replicas == 1 {
-			n.cfg.Log.Warn("a stream of the space has one replica on a cluster: everything stops while its server is away; run askance journal replicas 3, or state --replicas 1", "stream", s.Stream, "server", s.Leader)
+			n.cfg.Log.Warn("a stream of the space has one replica on a cluster: everything stops while its server is down; run askance journal replicas 3, or state --replicas 1", "stream", s.Stream, "server", s.Leader)
 		}
 	}
 }
 
-// logClaim tells the operator when less is claimed than the server may give.
+// logClaim warns if the engine claims less durability than the server may have.
 func (n *Node) logClaim() {
 	if c := n.journal.Claim(); c.Assumed {
-		n.cfg.Log.Warn("the durability of the journal is not known, so the least is claimed: state it with --durability, or let the engine ask with --nats-system-creds", "durability", string(c.Durability), "why", c.Why)
+		n.cfg.Log.Warn("the durability of the journal is unknown, so the least is claimed: state it with --durability, or let the engine ask with --nats-system-creds", "durability", string(c.Durability), "why", c.Why)
 	}
 }
 
-// open begins to serve: the last step, when everything works.
+// open starts serving: the last step, when everything works.
 func (n *Node) open(ctx context.Context) error {
 	if n.cfg.Offline {
 		return nil
@@ -305,7 +305,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.server != nil { // no other engine writes to its journal
 		n.wg.Go(func() { n.resumeArchives(watching) })
 	}
-	n.wg.Go(func() { _ = n.ledger.Run(watching, n.cfg.Pace) }) // ends with watching, and logs all else
+	n.wg.Go(func() { _ = n.ledger.Run(watching, n.cfg.Pace) }) // ends with watching, and logs all other errors
 	n.onClose(func() error { stop(); n.wg.Wait(); return nil })
 	if err := n.serve(ctx); err != nil {
 		return err
@@ -323,19 +323,19 @@ func (n *Node) open(ctx context.Context) error {
 	return n.cfg.Dir.writeEndpoint(url, n.server.Certificate())
 }
 
-// Journal is the journal.
+// Journal returns the journal.
 func (n *Node) Journal() *bus.Journal { return n.journal }
 
-// Engine is the engine.
+// Engine returns the engine.
 func (n *Node) Engine() *engine.Engine { return n.engine }
 
-// Rules is the number of rules in force; -1 if there are no rule files.
+// Rules returns the number of rules in force; -1 if there are no rule files.
 func (n *Node) Rules() int { return n.policy.rules() }
 
-// PolicyHash names the policy in force.
+// PolicyHash returns the hash of the policy in force.
 func (n *Node) PolicyHash() string { return n.policy.Hash() }
 
-// PolicyStatus is how the policy is doing; false if there are no rule files.
+// PolicyStatus returns the status of the policy; false if there are no rule files.
 func (n *Node) PolicyStatus() (permission.Status, bool) {
 	if n.policy.live == nil {
 		return permission.Status{}, false
@@ -343,14 +343,14 @@ func (n *Node) PolicyStatus() (permission.Status, bool) {
 	return n.policy.live.Status(), true
 }
 
-// Failed delivers an error when the node cannot go on.
+// Failed delivers an error when the node cannot continue.
 func (n *Node) Failed() <-chan error { return n.failed }
 
-// Files is the folder with the files of the space.
+// Files returns the folder with the files of the space.
 func (n *Node) Files() Dir { return n.files }
 
-// fail ends the node for a reason of its own; the first one counts. It ends the other
-// spaces too: a process that served the rest would hide the failure from its supervisor.
+// fail ends the node with an error; only the first one is reported. It also ends the other
+// spaces: a process that served the rest would hide the failure from its supervisor.
 func (n *Node) fail(err error) {
 	if all := n.siblings.nodes(); len(all) > 1 {
 		err = fmt.Errorf("space %s: %w", n.cfg.Space, err)
@@ -362,7 +362,7 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// forwardFailure passes on why the engine cannot go on, until ctx ends.
+// forwardFailure reports why the engine cannot continue, until ctx ends.
 func (n *Node) forwardFailure(ctx context.Context) {
 	select {
 	case err := <-n.engine.Failed():
@@ -390,8 +390,8 @@ func (s *siblings) add(n *Node) {
 	s.all = append(s.all, n)
 }
 
-// owedByAll is what the open calls of all spaces still need of the disk. Each space counts
-// its own: one with many calls costs the others nothing.
+// owedByAll returns the disk space that the open calls of all spaces still need. Each space
+// counts its own, so one with many calls does not slow down the others.
 func (n *Node) owedByAll() (sum int64) {
 	n.owed.Store(n.engine.Owed())
 	for _, other := range n.siblings.nodes() {

@@ -20,7 +20,7 @@ import (
 
 const reloadEvery = time.Second
 
-// resolveFor is how long a bucket must be at rest before its rules are loaded:
+// resolveFor is how long a bucket must be unchanged before its rules are loaded:
 // files that are put one after the other belong together.
 const resolveFor = 250 * time.Millisecond
 
@@ -30,8 +30,8 @@ type policy struct {
 	bucket *bus.PolicyBucket // nil: there is none
 }
 
-// PolicyOptions are those that an engine with these tools loads its policy with.
-// Checks of a policy before it is in force must use the same.
+// PolicyOptions returns the options with which an engine with these tools loads its
+// policy. Checks of a policy before it is in force must use the same.
 func PolicyOptions(tools []toolfile.Tool) permission.Options {
 	opts := permission.Options{AllowUnknownTools: len(tools) == 0, Enforced: engine.Duties()}
 	for _, t := range tools {
@@ -41,14 +41,14 @@ func PolicyOptions(tools []toolfile.Tool) permission.Options {
 }
 
 // loadPolicy reads the rule files. Without any, every call that is not declared
-// read-only asks a person. A bucket may still be empty, or have a bad policy, when
-// an engine starts: rules reach it through that engine's server. Until there is a
-// good one everything is denied but read-only tools.
+// read-only asks a person. A bucket may still be empty, or have an invalid policy, when
+// an engine starts: rules reach it through that engine's server. Until it has a valid
+// one, everything except read-only tools is denied.
 func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, error) {
 	log, opts := cfg.Log, PolicyOptions(cfg.Tools)
 	if len(cfg.Policy) == 0 && !cfg.PolicyBucket {
 		if len(cfg.Shadow) > 0 {
-			return policy{}, errors.New("a shadow policy needs one in force to be compared with")
+			return policy{}, errors.New("a shadow policy needs a policy in force to compare it with")
 		}
 		b, err := permission.Compile(permission.Policy{}, opts)
 		return policy{Policy: b}, err
@@ -93,7 +93,7 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 	return policy{Policy: prepared{live, localSchemas(cfg.Tools)}, live: live, bucket: bucket}, nil
 }
 
-// keepHistory lets the versions of the policy outlive the process. No decision reads them.
+// keepHistory stores the versions of the policy beyond this process. No decision reads them.
 func (p policy) keepHistory(ctx context.Context, dir string, log *slog.Logger) {
 	if p.live != nil {
 		p.live.KeepHistory(ctx, dir, func(err error) {
@@ -102,8 +102,8 @@ func (p policy) keepHistory(ctx context.Context, dir string, log *slog.Logger) {
 	}
 }
 
-// readPolicy loads the policy, unless a bucket has a part of it: then what each
-// file says on its own must be in order.
+// readPolicy loads the policy, unless a bucket has a part of it: then it only parses
+// the files.
 func readPolicy(ctx context.Context, cfg *Config) (p policy, err error) {
 	if !cfg.PolicyBucket {
 		return loadPolicy(ctx, cfg, nil)
@@ -119,19 +119,19 @@ func readPolicy(ctx context.Context, cfg *Config) (p policy, err error) {
 	return p, err
 }
 
-// alarm logs what a reload has run into; good: a policy is in force. fatal: an
-// engine does not start without one, and its caller gets the error.
+// alarm logs the error of a reload. good: a policy is in force. fatal: the engine does
+// not start without one, and its caller gets the error.
 func alarm(log *slog.Logger, err error, good, fatal bool) {
 	_, shadow := errors.AsType[*permission.ShadowError](err)
 	switch {
 	case err == nil && good:
-		log.Info("the policy is in order again")
+		log.Info("the policy is valid again")
 	case shadow:
-		log.Error("the shadow policy is refused, the policy in force is not touched by that", "error", err)
+		log.Error("the shadow policy is refused; the policy in force is not affected", "error", err)
 	case err != nil && good:
-		log.Error("the policy is refused, the last good one stays in force", "error", err)
+		log.Error("the policy is refused; the last good one stays in force", "error", err)
 	case err != nil && !fatal:
-		log.Error("the policy is refused, everything but read-only tools is denied until there is a good one", "error", err)
+		log.Error("the policy is refused; everything except read-only tools is denied until there is a good one", "error", err)
 	}
 }
 
@@ -149,11 +149,11 @@ func (p policy) watch(ctx context.Context, log *slog.Logger) {
 		wg.Go(func() { p.follow(watching, log) })
 	}
 	if err := p.live.Watch(ctx, reloadEvery); err != nil && !errors.Is(err, context.Cause(ctx)) {
-		log.Error("the policy is not watched any more", "error", err)
+		log.Error("the policy is no longer watched", "error", err)
 	}
 }
 
-// Rules is the number of rules in force; -1 if there are no rule files.
+// rules returns the number of rules in force; -1 if there are no rule files.
 func (p policy) rules() int {
 	if p.live == nil {
 		return -1
@@ -161,7 +161,7 @@ func (p policy) rules() int {
 	return p.live.Bundle().Rules()
 }
 
-// status is the policy's own status in the form of the operation: the JSON of both
+// status returns the policy's own status in the form of the operation: the JSON of both
 // has the same members.
 func (p policy) status() (out api.PolicyStatusReply, err error) {
 	if p.live == nil {
@@ -170,7 +170,7 @@ func (p policy) status() (out api.PolicyStatusReply, err error) {
 	return out, sameMembers(p.live.Status(), &out)
 }
 
-// text is the text of a policy that is or was in force.
+// text returns the text of a policy that is or was in force.
 func (p policy) text(bundle string) (out api.PolicyTextReply, ok bool, err error) {
 	if p.live == nil {
 		return out, false, nil
@@ -198,19 +198,18 @@ func (p policy) loadError() error {
 	return p.live.Err()
 }
 
-// reportEvery is how often it is logged that rules fail, that rules which only
-// warn or audit match, or that the shadow policy differs, where there is
-// something new to say.
+// reportEvery is how often new failures of rules, new matches of rules that only warn
+// or audit, and new differences of the shadow policy are logged.
 const reportEvery = time.Minute
 
-// reporter knows what has been said.
+// reporter has the counts that were logged.
 type reporter struct {
 	log               *slog.Logger
 	failed, watched   map[string]uint64
 	failures, differs uint64
 }
 
-// report logs until ctx ends, and once more then.
+// report logs until ctx ends, and once more at the end.
 func (p policy) report(ctx context.Context, log *slog.Logger) {
 	r := reporter{log: log, failed: map[string]uint64{}, watched: map[string]uint64{}}
 	tick := time.NewTicker(reportEvery)
@@ -229,7 +228,7 @@ func (p policy) report(ctx context.Context, log *slog.Logger) {
 func (r *reporter) say(s permission.Status) {
 	for _, rule := range s.ByRule {
 		if n := rule.Failed - min(rule.Failed, r.failed[rule.Rule]); n > 0 {
-			r.log.Warn("a rule could not be evaluated and fell to the closed side", "rule", rule.Rule, "times", n, "bundle", s.Bundle)
+			r.log.Warn("a rule could not be evaluated and failed closed", "rule", rule.Rule, "times", n, "bundle", s.Bundle)
 		}
 		if n := rule.Watched - min(rule.Watched, r.watched[rule.Rule]); n > 0 {
 			r.log.Warn("a rule that does not decide yet matched", "rule", rule.Rule, "times", n, "bundle", s.Bundle)
@@ -237,7 +236,7 @@ func (r *reporter) say(s permission.Status) {
 		r.failed[rule.Rule], r.watched[rule.Rule] = rule.Failed, rule.Watched
 	}
 	if s.Failures > r.failures {
-		r.log.Warn("calls could not be evaluated", "times", s.Failures-r.failures, "hint", "their input is broken or does not fit the tool's schema, or a tool's own check failed")
+		r.log.Warn("calls could not be evaluated", "times", s.Failures-r.failures, "hint", "their input is invalid or does not match the tool's schema, or a tool's own check failed")
 	}
 	r.failures = s.Failures
 	if s.Shadow == nil {

@@ -29,7 +29,7 @@ func (s sources) Read(ctx context.Context) ([]permission.File, error) {
 	return all, nil
 }
 
-// Ignored are the files that the sources found in folders and did not read.
+// Ignored returns the files that the sources found in folders and did not read.
 func (s sources) Ignored() []permission.Notice {
 	var all []permission.Notice
 	for _, source := range s {
@@ -55,8 +55,8 @@ func (b inBucket) Read(ctx context.Context) ([]permission.File, error) {
 	return files, nil
 }
 
-// follow loads what changes in the bucket as soon as it is at rest, without
-// waiting for the next look.
+// follow loads the bucket as soon as its changes come to rest, without waiting for
+// the next poll.
 func (p policy) follow(ctx context.Context, log *slog.Logger) {
 	changed := make(chan struct{}, 1)
 	ended := make(chan error, 1)
@@ -64,20 +64,20 @@ func (p policy) follow(ctx context.Context, log *slog.Logger) {
 		ended <- p.bucket.Follow(ctx, func() {
 			select {
 			case changed <- struct{}{}:
-			default: // there is word of a change already
+			default: // a change is already announced
 			}
 		})
 	}()
 	err := whenAtRest(changed, ended, func() {
-		_ = p.live.Reload(ctx) // told by the alarm, and kept in the status
+		_ = p.live.Reload(ctx) // the alarm logs the error, and the status has it
 	})
 	if !errors.Is(err, context.Cause(ctx)) {
-		log.Warn("changes of the policy bucket are found by looking only", "error", err)
+		log.Warn("changes of the policy bucket are found only by polling", "error", err)
 	}
 }
 
-// whenAtRest calls load once no change has come for resolveFor, after each series
-// of changes, until ended says why there are no more.
+// whenAtRest calls load after each series of changes, once no change has come for
+// resolveFor. It returns the error of ended.
 func whenAtRest(changed <-chan struct{}, ended <-chan error, load func()) error {
 	rest := time.NewTimer(resolveFor)
 	defer rest.Stop()
@@ -94,8 +94,8 @@ func whenAtRest(changed <-chan struct{}, ended <-chan error, load func()) error 
 	}
 }
 
-// prepared resolves the paths in the input of calls that run on this machine,
-// before the policy, which looks at no file, decides about them.
+// prepared resolves the paths in the input of calls that run on this machine, before
+// the policy decides about them, because the policy reads no files.
 type prepared struct {
 	*permission.Live
 	schemas map[string]*permission.Schema
@@ -136,8 +136,8 @@ func (p prepared) Explain(ctx context.Context, r permission.Request) *permission
 	return p.Live.Explain(ctx, p.resolve(ctx, r))
 }
 
-// resolve leaves a request as it is that rules route to workers: they run it on
-// another machine, whose links are not those of this one.
+// resolve does not change a request that rules route to workers: they run it on another
+// machine, with other symbolic links.
 func (p prepared) resolve(ctx context.Context, r permission.Request) permission.Request {
 	s := p.schemas[r.Tool]
 	if s == nil {

@@ -21,9 +21,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Reader reads a journal without an engine at work on it: nothing is decided,
-// resumed or timed out because of it. It is the engine.Client of an auditor; its
-// writing methods are refused.
+// Reader reads a journal without running an engine on it: it decides nothing, resumes
+// nothing and lets nothing time out. It is the engine.Client of an auditor; its writing
+// methods are refused.
 type Reader struct {
 	api.Methods
 	engine  *engine.Engine // never started: it only reads
@@ -39,9 +39,9 @@ type Reader struct {
 	observed bool       // the engine has read the journal
 }
 
-// OpenReader opens the journal of a data folder in which no server runs, for a
-// reader of that name. keyFile is that of the space; "" is the folder's own.
-// Close it: while it is open, no server can start there.
+// OpenReader opens the journal of a data folder in which no server runs, for a reader
+// with the given name. keyFile is the key file of the space; "" is the folder's own. The
+// caller must close the Reader: while it is open, no server can start there.
 func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.SpaceID, name string) (*Reader, error) {
 	if err := dir.Exists(); err != nil {
 		return nil, err
@@ -104,8 +104,8 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 	return r, nil
 }
 
-// openExisting opens the journal of a space, but makes none: a misspelled space
-// must not leave an empty one behind.
+// openExisting opens the journal of a space, but does not create one: a misspelled space
+// must not leave an empty journal behind.
 func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, dir Dir) (*bus.Journal, error) {
 	if err := checkSpaceExists(ctx, nc, space); err != nil {
 		return nil, err
@@ -127,17 +127,17 @@ func checkSpaceExists(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID
 	return nil
 }
 
-// Ledger reads the records as they are, and what proves them. Its Checkpoint is
-// the one thing that writes.
+// Ledger returns the stored records and their proofs. Its Checkpoint is the only
+// operation that writes.
 func (r *Reader) Ledger() *bus.Ledger { return r.ledger }
 
-// Verified remembers what auditors of the folder verified.
+// Verified returns the record of what auditors of the folder verified.
 func (r *Reader) Verified() *bus.Verified {
 	return bus.NewVerified(r.ledger, r.dir.Verified(r.journal.Space()))
 }
 
-// Compare compares the journal with its checkpoints and with an anchor file; ""
-// is that of the folder.
+// Compare compares the journal with its checkpoints and with an anchor file; "" is the
+// folder's own.
 func (r *Reader) Compare(ctx context.Context, anchorFile string) (*bus.Exam, error) {
 	if anchorFile == "" {
 		anchorFile = r.dir.Anchor(r.journal.Space())
@@ -154,14 +154,14 @@ func (r *Reader) Compare(ctx context.Context, anchorFile string) (*bus.Exam, err
 	return x, err
 }
 
-// Close gives the folder free.
+// Close releases the folder.
 func (r *Reader) Close() error {
 	r.close()
 	return nil
 }
 
-// Call carries an operation out. What needs to know more than one call or
-// session first reads the whole journal, once.
+// Call performs an operation. An operation on more than one call or session first reads
+// the whole journal, once.
 func (r *Reader) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	if list, ok := request.(toolcall.ListRequest); ok {
 		if found, err := r.listNamed(ctx, list); found != nil {
@@ -176,8 +176,8 @@ func (r *Reader) Call(ctx context.Context, op *api.Operation, request any) (any,
 	return r.port.Call(ctx, op, request)
 }
 
-// listNamed lists the calls of an id without reading the whole journal; nil: the list is
-// another one, or that cannot read them.
+// listNamed lists the calls of an id without reading the whole journal. It returns nil if
+// r asks for anything else, or if that failed.
 func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*toolcall.ListReply, error) {
 	named := toolcall.ListRequest{V: list.V, Session: list.Session, Reply: list.Reply, Call: list.Call, All: list.All, Limit: list.Limit}
 	if list.Call == "" || !reflect.DeepEqual(list, named) {
@@ -187,7 +187,7 @@ func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*too
 	if list.Session == "" || list.Reply == "" {
 		var err error
 		if keys, err = bus.KeysOf(ctx, r.journal, list.Call); err != nil {
-			return nil, nil //nolint:nilerr // the list that reads everything says more
+			return nil, nil //nolint:nilerr // the list that reads everything reports the error
 		}
 	}
 	out := &toolcall.ListReply{Calls: []*toolcall.Call{}}
@@ -196,7 +196,7 @@ func (r *Reader) listNamed(ctx context.Context, list toolcall.ListRequest) (*too
 			continue
 		}
 		shown, err := api.Show.Call(ctx, r.port, toolcall.ShowRequest{V: 1, Key: key})
-		if errors.Is(err, message.ErrNotFound) { // the address is wrong
+		if errors.Is(err, message.ErrNotFound) { // there is no such call
 			continue
 		}
 		if err != nil {

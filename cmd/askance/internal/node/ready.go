@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// lookAtJournal is how often the journal is asked whether it takes new calls.
+	// lookAtJournal is how often the journal is asked whether it accepts new calls.
 	lookAtJournal = time.Second
-	// readyWithin bounds one such look: probes wait about as long.
+	// readyWithin bounds one such check: probes wait about as long.
 	readyWithin = 2 * time.Second
 )
 
-// readiness knows whether the journal takes new calls. It logs each change.
+// readiness tracks whether the journal accepts new calls. It logs each change.
 type readiness struct {
 	journal interface{ Ready(context.Context) error }
 	log     *slog.Logger
-	reason  atomic.Pointer[error] // of the last look; nil: it takes them
+	reason  atomic.Pointer[error] // of the last check; nil: it accepts them
 }
 
-// watch looks until ctx ends.
+// watch checks until ctx ends.
 func (r *readiness) watch(ctx context.Context) {
 	tick := time.NewTicker(lookAtJournal)
 	defer tick.Stop()
@@ -33,12 +33,12 @@ func (r *readiness) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = r.look(ctx) // noted and logged
+			_ = r.look(ctx) // look stores and logs it
 		}
 	}
 }
 
-// last is why the journal took no new calls at the last look.
+// last returns why the journal accepted no new calls at the last check.
 func (r *readiness) last() error {
 	if why := r.reason.Load(); why != nil {
 		return *why
@@ -46,7 +46,7 @@ func (r *readiness) last() error {
 	return nil
 }
 
-// check answers at once while the journal is known to take no calls, else it looks.
+// check returns the last error at once if there was one, else it asks the journal.
 func (r *readiness) check(ctx context.Context) error {
 	if err := r.last(); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (r *readiness) look(ctx context.Context) error {
 	defer cancel()
 	err := r.journal.Ready(looking)
 	if ctx.Err() != nil {
-		return context.Cause(ctx) // the asker has gone: that says nothing about the journal
+		return context.Cause(ctx) // the caller has gone: that says nothing about the journal
 	}
 	var next *error
 	if err != nil {
@@ -67,9 +67,9 @@ func (r *readiness) look(ctx context.Context) error {
 	}
 	switch before := r.reason.Swap(next); {
 	case err == nil && before != nil:
-		r.log.Info("the journal takes new calls again")
+		r.log.Info("the journal accepts new calls again")
 	case err != nil && before == nil && !errors.Is(err, message.ErrFull): // a full store is logged by its owner
-		r.log.Error("the journal takes no new calls now", "err", err)
+		r.log.Error("the journal accepts no new calls", "err", err)
 	}
 	return err
 }

@@ -23,21 +23,21 @@ type Damaged struct {
 	Space toolcall.SpaceID
 	// Keys and Anchor are the files of the space; "" is that of Dir.
 	Keys, Anchor string
-	// NATS connects to an existing server. Nil: the folder's own store is used, in
-	// which no server may run.
+	// NATS connects to an existing server. Nil: the folder's own store is used, and no
+	// server may run on it.
 	NATS func(context.Context) (*nats.Conn, error)
 }
 
 type session struct {
 	nc     *nats.Conn
-	server *embed.Server // nil: another process runs it
+	server *embed.Server // nil if another process runs it
 	keys   *keyfile.Keys
 	anchor *bus.Anchor
-	bad    error // the anchor cannot be believed
+	bad    error // why the anchor cannot be trusted
 	close  func()
 }
 
-// open connects to the journal's server. rebuild has the server cut off what it
+// open connects to the journal's server. With rebuild, the server truncates what it
 // cannot read.
 func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 	keyFile, anchorFile := d.Keys, d.Anchor
@@ -78,7 +78,7 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 		s.anchor = bus.NewAnchor(anchorFile, d.Space, keys)
 	}
 	end := s.close
-	s.close = func() { _ = s.anchor.Close(); end() } // what it knows is written already
+	s.close = func() { _ = s.anchor.Close(); end() } // everything is already written
 	return s, nil
 }
 
@@ -96,27 +96,27 @@ func (d Damaged) Examine(ctx context.Context) (*bus.Exam, error) {
 	return x, err
 }
 
-// Acceptance is who accepts a loss, and why.
+// Acceptance says who accepts a loss, and why.
 type Acceptance struct {
 	By, Reason string
-	// Confirm is asked before anything is changed, with what is known to be lost.
+	// Confirm is called before anything is changed, with what is known to be lost.
 	Confirm func(*bus.Exam) error
 }
 
-// Accepted is what was done.
+// Accepted says what was done.
 type Accepted struct {
 	Loss        proof.Loss        `json:"loss"`
 	Checkpoint  *proof.Checkpoint `json:"checkpoint"`
 	Interrupted []string          `json:"interrupted_calls"` // open calls that were finished
-	Closed      []string          `json:"closed"`            // lost calls, replies and sessions, closed for good
+	Closed      []string          `json:"closed"`            // lost calls, replies and sessions, closed permanently
 	Revoked     int               `json:"revoked_standing_approvals"`
 }
 
-// confirm shows what is lost and asks, before the server cuts any file.
+// confirm asks about what is lost, before the server truncates any file.
 func (d Damaged) confirm(ctx context.Context, a Acceptance) error {
 	x, err := d.Examine(ctx)
 	switch {
-	case errors.Is(err, message.ErrDamaged): // the server does not serve the files
+	case errors.Is(err, message.ErrDamaged): // the server cannot read the files
 		x = &bus.Exam{Space: d.Space}
 		x.AddFlaw(bus.FlawUnreadable, message.AsError("", err).What)
 	case err != nil:
@@ -128,11 +128,11 @@ func (d Damaged) confirm(ctx context.Context, a Acceptance) error {
 }
 
 func (d Damaged) nothingLost() error {
-	return &message.Error{Code: message.CodeState, Op: "accept loss", What: "the journal of the space " + string(d.Space) + " lacks nothing", Hint: "start askance serve"}
+	return &message.Error{Code: message.CodeState, Op: "accept loss", What: "the journal of the space " + string(d.Space) + " has no loss", Hint: "start askance serve"}
 }
 
-// AcceptLoss records that an operator accepts what is lost, and closes everything
-// that could run a second time because of it.
+// AcceptLoss records that an operator accepts a loss, and closes everything that could
+// run a second time because of it.
 func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error) {
 	if err := d.confirm(ctx, a); err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (c *closing) run(ctx context.Context) error {
 		case f.Budget != nil:
 			budgets[f.Key()], heads[f.Key()] = f.Budget, r.Seq
 		}
-		return nil //nolint:nilerr // a record that cannot be read closes nothing
+		return nil //nolint:nilerr // an unreadable record closes nothing
 	})
 	if err != nil {
 		return err
@@ -218,7 +218,7 @@ func (c *closing) run(ctx context.Context) error {
 			return err
 		}
 	}
-	for key, state := range budgets { // their last spendings may be among what is lost
+	for key, state := range budgets { // their last spendings may be lost
 		f := c.record()
 		f.Budget = toolcall.LoseBudget(key, state)
 		if _, err := c.r.Journal().Append(ctx, f, heads[key]); err != nil {
@@ -284,8 +284,8 @@ func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[to
 	return err
 }
 
-// revoke ends a standing approval: its revocation, or its last uses, may be among
-// what is lost.
+// revoke ends a standing approval: its revocation, or its last uses, may be
+// lost.
 func (c *closing) revoke(ctx context.Context, l *toolcall.StandingApproval, prev uint64) error {
 	if s := l.State(c.at); s == toolcall.StandingRevoked || s == toolcall.StandingExpired {
 		return nil
@@ -304,7 +304,7 @@ func (c *closing) revoke(ctx context.Context, l *toolcall.StandingApproval, prev
 // closeLost closes a call, reply or session whose signed records are lost, or a call whose
 // last record cannot be read without a lost one.
 func (c *closing) closeLost(ctx context.Context, subject string, replies map[toolcall.Key]*toolcall.EventRecord, heads map[toolcall.Key]uint64) error {
-	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyRecord { // what is left of the reply may lack an interrupt
+	if s, err := bus.ParseSubject(subject); err == nil && s.Kind == bus.KindReplyRecord { // the rest of the reply may lack an interrupt
 		session, ok := s.Session.ID()
 		reply, ok2 := s.Reply.ID()
 		key := toolcall.Key{Space: s.Space, Session: message.SessionID(session), Reply: message.ReplyID(reply)}
@@ -343,7 +343,7 @@ func (c *closing) closeLost(ctx context.Context, subject string, replies map[too
 // folder.
 func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, error) {
 	if d.NATS != nil {
-		return bus.Archiving{}, &message.Error{Code: message.CodeInvalid, Op: "archive", What: "the journal is not in a data folder", Hint: "leave --nats out: only the journal of an embedded server can be archived"}
+		return bus.Archiving{}, &message.Error{Code: message.CodeInvalid, Op: "archive", What: "the journal is not in a data folder", Hint: "leave out --nats: only the journal of an embedded server can be archived"}
 	}
 	if err := d.Dir.Exists(); err != nil {
 		return bus.Archiving{}, err

@@ -21,7 +21,7 @@ func (n *Node) signals() engine.Signals {
 	return tee{Signals: bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log), n: n}
 }
 
-// tee passes signals on and lets the program itself hear of progress.
+// tee forwards signals, and passes progress also to this process.
 type tee struct {
 	engine.Signals
 	n *Node
@@ -36,8 +36,8 @@ func (t tee) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	t.Signals.Progress(c, p)
 }
 
-// serve takes requests from NATS. The subject names the sender, and NATS permissions
-// guard the subject.
+// serve serves requests over NATS. The subject names the sender, and NATS permissions
+// protect the subject.
 func (n *Node) serve(ctx context.Context) error {
 	surface := func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		if p.Role == toolcall.RoleWorker {
@@ -53,7 +53,7 @@ func (n *Node) serve(ctx context.Context) error {
 	return nil
 }
 
-// Gateway is the space as package gateway serves it.
+// Gateway returns the space as package gateway serves it.
 func (n *Node) Gateway() *gateway.Space {
 	s := &gateway.Space{
 		ID: n.cfg.Space,
@@ -80,13 +80,13 @@ func (n *Node) Outbox(ctx context.Context) (*bus.Outbox, error) {
 // lastSealTimeout bounds the last checkpoint: a stop must not take long.
 const lastSealTimeout = time.Second
 
-// openLedger opens the ledger, and sees to it that what the engine writes last
-// is signed when it stops. What does not get signed then is by the next engine.
+// openLedger opens the ledger, and makes sure that the last records are signed when the
+// engine stops. If that fails, the next engine signs them.
 func (n *Node) openLedger(ctx context.Context) (err error) {
 	o := bus.LedgerOptions{Engine: creds.EngineName, Logger: n.cfg.Log}
 	n.ledger, err = bus.OpenLedger(ctx, n.journal, o)
 	if errors.Is(err, message.ErrFull) || errors.Is(err, message.ErrUnavailable) { // calls do not wait for their proof
-		n.cfg.Log.Error("the ledger of checkpoints cannot be made now; it will be tried again", "err", err)
+		n.cfg.Log.Error("the ledger of checkpoints cannot be created now; the engine will try again", "err", err)
 		o.Existing = true
 		n.ledger, err = bus.OpenLedger(ctx, n.journal, o)
 	}
@@ -104,7 +104,7 @@ func (n *Node) openLedger(ctx context.Context) (err error) {
 	return nil
 }
 
-// Ledger keeps the signed checkpoints of the journal.
+// Ledger returns the ledger with the signed checkpoints of the journal.
 func (n *Node) Ledger() *bus.Ledger { return n.ledger }
 
 func (n *Node) openEngine(ctx context.Context) error {
@@ -120,7 +120,7 @@ func (n *Node) openEngine(ctx context.Context) error {
 	for _, tell := range n.cfg.Observers {
 		opts = append(opts, engine.WithObserver(tell))
 	}
-	groups := gateway.Directory{} // what the logins of people over HTTP say of them
+	groups := gateway.Directory{} // the groups that people's HTTP logins name
 	if n.people != nil {
 		groups.Next = n.people
 		opts = append(opts, engine.WithApproverKeys(n.people.ApproverKeys))
@@ -143,8 +143,8 @@ func (n *Node) openEngine(ctx context.Context) error {
 	return n.engine.Start(ctx)
 }
 
-// engineTools gives the engine's tools, and the local ones that are commands a
-// handler.
+// engineTools returns the engine's tools, and registers a handler for each local tool that
+// is a command.
 func (n *Node) engineTools() ([]engine.Tool, error) {
 	if n.cfg.Local == nil {
 		n.cfg.Local = new(executor.Registry)
@@ -163,15 +163,14 @@ func (n *Node) engineTools() ([]engine.Tool, error) {
 				return nil, fmt.Errorf("tool %s: %w", t.Name, err)
 			}
 		case !n.cfg.Local.Has(t.Name):
-			n.cfg.Log.Warn("nothing here can run a local tool: its calls wait until an engine that can", "tool", t.Name, "hint", "give it a command in the tools file")
+			n.cfg.Log.Warn("nothing here can run a local tool: its calls wait for an engine that can", "tool", t.Name, "hint", "give it a command in the tools file")
 		}
 	}
 	return out, nil
 }
 
-// readFiles reads what needs no server: the policy and the directory as they will
-// be in force, or as far as they go where a bucket adds to them, the tools, and
-// who may log in.
+// readFiles reads what needs no server: the policy and the directory, or the parts of
+// them that are not in a bucket, the tools, and the credentials.
 func (n *Node) readFiles(ctx context.Context) (err error) {
 	if n.tools, err = n.engineTools(); err != nil {
 		return err
@@ -198,8 +197,8 @@ func (n *Node) openPolicy(ctx context.Context) (err error) {
 	return err
 }
 
-// readDirectory reads the files that say who is in which group. Bad ones let no
-// engine start; those that become bad later change nothing.
+// readDirectory reads the files that say who is in which group. An engine does not start
+// with invalid files; files that become invalid later change nothing.
 func (n *Node) readDirectory(ctx context.Context) (err error) {
 	switch {
 	case len(n.cfg.Directory) == 0:

@@ -37,11 +37,11 @@ const maxReply = 16 << 20
 // timeout is longer than a server holds a request.
 const timeout = 90 * time.Second
 
-// New makes a client of the server at base. token gives the present token; "" sends none.
+// New returns a client of the server at base. token returns the present token; "" sends none.
 func New(base string, token func() (string, error)) *Client {
 	c := &Client{base: strings.TrimSuffix(base, "/"), token: token, http: &http.Client{
 		Timeout:       timeout,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one place
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one host
 	}}
 	c.Methods.Caller = c
 	return c
@@ -63,7 +63,7 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 	return reply, nil
 }
 
-// Whoami says whom the server takes the token for.
+// Whoami returns the identity that the server derives from the token.
 func (c *Client) Whoami(ctx context.Context) (who Identity, err error) {
 	op := &api.Operation{Name: "whoami", HTTP: &api.HTTP{Method: http.MethodGet, Path: "/v1/whoami"}}
 	body, err := c.send(ctx, op, struct{}{})
@@ -76,14 +76,14 @@ func (c *Client) Whoami(ctx context.Context) (who Identity, err error) {
 	return who, nil
 }
 
-// Identity is whom the server takes a token for.
+// Identity is the name and the roles of a token.
 type Identity struct {
 	Name  string          `json:"name"`
 	Roles []toolcall.Role `json:"roles"`
 }
 
 func unlike(op *api.Operation, err error) error {
-	return unavailable(op, "the reply is not one of askance", err)
+	return unavailable(op, "the reply is not one that askance sends", err)
 }
 
 // send sends a request and reads the body of its reply.
@@ -99,7 +99,7 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]by
 	defer func() { _ = res.Body.Close() }() // it was only read
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	if err != nil || len(body) > maxReply {
-		return nil, unavailable(op, "the reply broke off or is too large", err)
+		return nil, unavailable(op, "the reply was incomplete or is too large", err)
 	}
 	if res.StatusCode != http.StatusOK {
 		return nil, refusal(op, res, body)
@@ -107,7 +107,7 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]by
 	return body, nil
 }
 
-// isDial reports whether there was no connection on which a request could have gone out.
+// isDial reports whether there was no connection over which a request could have been sent.
 func isDial(err error) bool {
 	var dial *net.OpError
 	return errors.As(err, &dial) && dial.Op == "dial"
@@ -115,12 +115,12 @@ func isDial(err error) bool {
 
 func unavailable(op *api.Operation, what string, err error) error {
 	if op.Changes && !isDial(err) {
-		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: what + "; the request may have been executed", Hint: "send it again: the same request does no harm", Err: err}
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: what + "; the request may have been executed", Hint: "send it again: repeating the same request is safe", Err: err}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "check the URL of the server, and the proxy in front of it", Err: err}
 }
 
-// newRequest puts the members of a request where the operation's route has them.
+// newRequest puts the members of a request into the path, the query or the body.
 func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any) (*http.Request, error) {
 	text, err := strictjson.Marshal(request)
 	var members []strictjson.Member
@@ -185,7 +185,7 @@ func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any)
 	return r, nil
 }
 
-// plainText is a JSON value as a path or a query has it.
+// plainText returns a JSON value as a path or a query has it.
 func plainText(value []byte) string {
 	if text, err := strictjson.Text(value); err == nil {
 		return text
@@ -205,7 +205,7 @@ func encodeMembers(members []strictjson.Member) []byte {
 	return append(out, '}')
 }
 
-// refusal is the error of a reply with another status than 200.
+// refusal returns the error for a reply whose status is not 200.
 func refusal(op *api.Operation, res *http.Response, body []byte) error {
 	var p struct {
 		Detail string          `json:"detail"`
@@ -215,7 +215,7 @@ func refusal(op *api.Operation, res *http.Response, body []byte) error {
 	}
 	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
 	if media != "application/problem+json" || strictjson.UnmarshalOpen(body, &p, strictjson.MaxBytes(maxReply)) != nil || p.Code == "" {
-		return unavailable(op, "the server replied with status "+res.Status+", and not as askance does", nil)
+		return unavailable(op, "the server replied with status "+res.Status+", not as askance does", nil)
 	}
 	return &message.Error{Code: p.Code, Op: op.Name, What: p.Detail, Hint: p.Hint, Call: p.Call}
 }

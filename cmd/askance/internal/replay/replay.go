@@ -1,5 +1,5 @@
-// Package replay reads a session's AgentScope events and rebuilds messages from
-// them alone, as any frontend does.
+// Package replay reads a session's AgentScope events and rebuilds messages only from
+// them, as any frontend does.
 package replay
 
 import (
@@ -14,18 +14,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Rebuilt is a message and of what it was made.
+// Rebuilt is a message and how it was rebuilt.
 type Rebuilt struct {
 	Msg    *message.Msg
 	Events int
 	Last   uint64 // sequence of the last event's record
-	// Edited has the arguments that a person put in the place of the model's, of
-	// each call that was edited. The format keeps the model's in the message.
+	// Edited has the arguments of each call that a person edited. The message keeps
+	// the model's, as the format requires.
 	Edited map[message.CallID]string
 }
 
-// Message rebuilds the message of a reply from a session's events; of the last
-// reply that began, if none is named. CodeNotFound: there are no such events.
+// Message rebuilds the message of a reply from a session's events, by default of the
+// last reply that began. It returns CodeNotFound if there are no such events.
 func Message(ctx context.Context, c engine.Client, session message.SessionID, reply message.ReplyID) (*Rebuilt, error) {
 	replies := map[message.ReplyID]*Rebuilt{}
 	var last *Rebuilt
@@ -55,8 +55,8 @@ func Message(ctx context.Context, c engine.Client, session message.SessionID, re
 	return last, err
 }
 
-// edits notes what calls are asked, confirmed or run with, if that is no longer
-// what the model streamed.
+// edits records the arguments with which calls are asked, confirmed or run, if they
+// are not those that the model streamed.
 func (b *Rebuilt) edits(ev message.Event) {
 	for _, c := range namedCalls(ev) {
 		i := slices.IndexFunc(b.Msg.Content, func(block message.Block) bool {
@@ -77,7 +77,7 @@ func (b *Rebuilt) edits(ev message.Event) {
 	}
 }
 
-// namedCalls gives the calls that an event carries as a whole.
+// namedCalls returns the calls that an event carries as a whole.
 func namedCalls(ev message.Event) []message.ToolCallBlock {
 	if ask, ok := ev.(*message.RequireUserConfirm); ok {
 		return ask.ToolCalls
@@ -94,7 +94,7 @@ func namedCalls(ev message.Event) []message.ToolCallBlock {
 	return out
 }
 
-// newMessage is the message that a reply's events build, before the first of them.
+// newMessage returns the empty message that a reply's events build.
 func newMessage(first message.Event) (*message.Msg, error) {
 	name, role := "assistant", message.RoleAssistant
 	if start, ok := first.(*message.ReplyStart); ok {
@@ -109,14 +109,14 @@ func newMessage(first message.Event) (*message.Msg, error) {
 }
 
 const (
-	// hold is how long an engine keeps a request for events that are yet to come.
+	// hold is how long an engine holds a request for future events.
 	hold       = 20 * time.Second
 	retryPause = 500 * time.Millisecond
 )
 
-// Events gives each event of a session after r.After to f, in the order of the
-// journal, until there are no more. It ends early with f's error, or with the
-// cause of ctx.
+// Events passes each event of a session after r.After to f, in the order of the
+// journal, until there are no more. It ends early with f's error, or with the cause
+// of ctx.
 func Events(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(toolcall.SequencedEvent) error) error {
 	for {
 		next, err := page(ctx, c, r, f)
@@ -130,8 +130,8 @@ func Events(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f fu
 	}
 }
 
-// Follow is Events that goes on with the events to come until ctx ends. An
-// engine that is gone for a while costs time, no events.
+// Follow is Events that continues with future events until ctx ends. If the engine is
+// unreachable for a while, no events are lost.
 func Follow(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(toolcall.SequencedEvent) error) error {
 	r.WaitMS = hold.Milliseconds()
 	for {

@@ -11,8 +11,8 @@ import (
 // kindWidth fits the longest block type, tool_result.
 const kindWidth = 12
 
-// Message writes a message as a whole, one block after the other. edited has
-// the arguments of calls that a person edited: a message keeps the model's.
+// Message writes a whole message, one block after the other. edited has the
+// arguments of calls that a person edited, because a message keeps the model's.
 func Message(out *term.Out, m *message.Msg, edited map[message.CallID]string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s from %s\n", m.Role, out.Bold(term.SafeLine(m.ID)), out.Who(term.SafeLine(m.Name)))

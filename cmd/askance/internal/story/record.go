@@ -25,7 +25,7 @@ func (s *Story) record(f *toolcall.EventRecord) {
 	}
 }
 
-// steps tells the path of a record. The line of a decision also says what follows from
+// steps prints the path of a record. The line of a decision also says what follows from
 // it in the same record.
 func (s *Story) steps(at string, f *toolcall.EventRecord) {
 	lines := make([]told, 0, len(f.Path))
@@ -45,8 +45,8 @@ func (s *Story) steps(at string, f *toolcall.EventRecord) {
 	}
 }
 
-// told is what one step says: a word, the line after it, and perhaps a second; after is
-// what it adds to the line of the step before.
+// told is the text of one step: a word, the rest of its line, and perhaps a second line;
+// after is what it adds to the line of the step before.
 type told struct{ word, rest, more, after string }
 
 func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
@@ -65,7 +65,7 @@ func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	case toolcall.CauseAllow:
 		return told{word: word(out.Good, "allowed"), rest: byRule(c)}
 	case toolcall.CauseHide:
-		return told{word: word(out.Dim, "waits"), rest: "behind the approval request about " + term.SafeLine(string(c.Behind))}
+		return told{word: word(out.Dim, "waits"), rest: "for the approval of " + term.SafeLine(string(c.Behind))}
 	case toolcall.CauseApprove:
 		return told{word: word(out.Good, "approved"), rest: "by " + by}
 	case toolcall.CauseEdit:
@@ -86,7 +86,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	case toolcall.CauseStart:
 		return told{word: word(out.Work, "started"), rest: startText(c), after: "runs " + startText(c)}
 	case toolcall.CauseLose:
-		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d fell silent, tried again in %s", c.Attempt.Number, asked.Took(c.RetryAt.Sub(f.At)))}
+		return told{word: word(out.Bad, "lost"), rest: fmt.Sprintf("attempt %d lost its worker, retry in %s", c.Attempt.Number, asked.Took(c.RetryAt.Sub(f.At)))}
 	case toolcall.CauseReturn:
 		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("attempt %d, %s", c.Attempt.Number, returnText(f))}
 	case toolcall.CauseSuspend:
@@ -103,16 +103,16 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	return told{word: word(out.Bad, string(cause)), rest: resultLine(c)} // revoke, interrupt
 }
 
-// returnText says who did not begin an attempt and why, and what follows.
+// returnText says who did not start an attempt and why, and what follows.
 func returnText(f *toolcall.EventRecord) string {
-	c, next := f.Call, "an operator has to look"
+	c, next := f.Call, "an operator must resolve it"
 	if !c.RetryAt.IsZero() {
-		next = "tried again in " + asked.Took(c.RetryAt.Sub(f.At))
+		next = "retry in " + asked.Took(c.RetryAt.Sub(f.At))
 	}
 	if r := c.Returned; r != nil {
-		return term.SafeLine(fmt.Sprintf("worker %s did not begin it, %s: %s", r.Worker, next, r.Reason))
+		return term.SafeLine(fmt.Sprintf("worker %s did not start it, %s: %s", r.Worker, next, r.Reason))
 	}
-	return "its owner did not begin it, " + next
+	return "its worker did not start it, " + next
 }
 
 func submitText(c *toolcall.Call) string {

@@ -1,10 +1,8 @@
-// Package story tells people what happens to tool calls: one line for each
-// step of the journal, what the model says in between, and messages as a
-// whole.
+// Package story shows people what happens to tool calls: one line for each
+// step of the journal, what the model says in between, and whole messages.
 //
-// A Story is a toolcall.Sink: give it to a journal's Watch and it tells
-// everything in the order in which it became durable. Line, Digest and the
-// other functions give single pieces to commands that show one thing.
+// A Story is a toolcall.Sink: pass it to a journal's Watch, and it prints
+// everything in the order in which it became durable.
 package story
 
 import (
@@ -29,7 +27,7 @@ const (
 	indent      = timeWidth + nameWidth + wordWidth + 5
 )
 
-// Story tells records as they come. Its methods may be called from several
+// Story prints records as they come. Its methods may be called from several
 // goroutines.
 type Story struct {
 	out   *term.Out
@@ -38,12 +36,12 @@ type Story struct {
 	mu      sync.Mutex // guards all below, and the order of what is written
 	prompts int        // > 0: a prompt writes to the terminal
 	queue   strings.Builder
-	text    term.Wrapper // of the text block that is being told
+	text    term.Wrapper // of the text block that is being printed
 	words   reveal.Stream
 	inText  bool
 }
 
-// New tells to out; times are shown as seconds since start.
+// New returns a Story that prints to out, with times as seconds since start.
 func New(out *term.Out, start time.Time) *Story {
 	s := &Story{out: out, start: start}
 	s.text = term.Wrapper{Out: s.put, Indent: "  ", Width: min(out.Width(), 80)}
@@ -67,14 +65,14 @@ func (s *Story) Record(r toolcall.JournalEntry) {
 // CaughtUp implements toolcall.Sink.
 func (s *Story) CaughtUp() {}
 
-// Progress tells a worker's line. It is not part of the journal.
+// Progress prints a line of a worker. It is not part of the journal.
 func (s *Story) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.line(s.stamp(time.Now()), string(c.Call), s.out.Dim(pad("progress", wordWidth)+" "), s.out.Dim(term.SafeLine(p.Text)))
 }
 
-// Say tells a paragraph of the program's own.
+// Say prints a paragraph of the program itself.
 func (s *Story) Say(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,8 +80,8 @@ func (s *Story) Say(text string) {
 	s.put(text + "\n")
 }
 
-// Hold keeps everything back until release is called, while a person is asked
-// something on the same terminal.
+// Hold holds back all output until release is called, while a prompt uses the same
+// terminal.
 func (s *Story) Hold() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,8 +100,8 @@ func (s *Story) Hold() (release func()) {
 	}
 }
 
-// put writes, or keeps for later. s.mu is held. A terminal that has gone away
-// is no reason to stop the work that is being told.
+// put writes text, or keeps it for later. s.mu is held. It ignores errors: a terminal
+// that has gone away must not stop the work.
 func (s *Story) put(text string) {
 	if s.prompts > 0 {
 		s.queue.WriteString(text)
@@ -116,8 +114,8 @@ func (s *Story) stamp(at time.Time) string {
 	return fmt.Sprintf("%*.2fs", timeWidth-1, max(0, at.Sub(s.start).Seconds()))
 }
 
-// line writes the four columns. name is escaped and padded here; word comes
-// painted, rest as it is to be shown.
+// line writes the four columns. It escapes and pads name; word and rest are already
+// painted and safe.
 func (s *Story) line(stamp, name, word, rest string) {
 	s.endText()
 	name = pad(term.Clip(term.SafeLine(name), nameWidth), nameWidth)
@@ -144,7 +142,7 @@ func (s *Story) endText() {
 	}
 }
 
-// event tells what a runtime streamed. Tool calls are told when they are
+// event prints what a runtime streamed. Tool calls are printed when they are
 // proposed, and deltas of other kinds are not for people. s.mu is held.
 func (s *Story) event(raw []byte) {
 	ev, err := message.DecodeEvent(raw)
@@ -162,7 +160,7 @@ func (s *Story) event(raw []byte) {
 		s.say(ev.Delta)
 	case *message.TextBlockEnd, *message.ThinkingBlockEnd:
 		s.endText()
-	default: // told from the event records, or nothing to see
+	default: // printed from the event records, or nothing to show
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// byRule names the rule that decided, or the step of the procedure.
+// byRule names the rule that decided, or the step of the decision.
 func byRule(c *toolcall.Call) string {
 	switch d := c.Decision; {
 	case d == nil:
@@ -22,7 +22,7 @@ func byRule(c *toolcall.Call) string {
 	}
 }
 
-// decisionText is what a decision says, with the rule if it does not name it.
+// decisionText returns the text of a decision, with the rule if it does not name it.
 func decisionText(c *toolcall.Call) string {
 	d := c.Decision
 	if d == nil {
@@ -52,7 +52,7 @@ func resultLine(c *toolcall.Call) string {
 	return outputLine(c.Result.Output)
 }
 
-// outputLine is an output in one line: its first line, and how much follows.
+// outputLine returns an output in one line: its first line, and how many lines it has.
 func outputLine(o message.Content) string {
 	text := strings.TrimRight(o.String(), "\n")
 	first, rest, more := strings.Cut(text, "\n")

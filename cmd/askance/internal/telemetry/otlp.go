@@ -35,7 +35,7 @@ import (
 // The official exporter brings gRPC and its gateway into the binary; this one sends the
 // same message with net/http.
 
-// Open makes a Tracer as the OTEL_… variables say; nil if they name no receiver.
+// Open returns a Tracer configured by the OTEL_… variables; nil if they name no receiver.
 func Open(version string, log *slog.Logger) (*Tracer, error) {
 	endpoint, on, err := endpointOf()
 	if err != nil || !on {
@@ -58,12 +58,12 @@ func otelError(what, hint string, err error) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "trace", What: what, Hint: hint, Err: err}
 }
 
-// variable is that of traces or, without it, that of all signals.
+// variable returns the variable for traces or, without it, that for all signals.
 func variable(name string) string {
 	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_TRACES_"+name), os.Getenv("OTEL_EXPORTER_OTLP_"+name))
 }
 
-// endpointOf is where spans go, and whether they do.
+// endpointOf returns the URL for spans, and whether tracing is on.
 func endpointOf() (string, bool, error) {
 	kind := os.Getenv("OTEL_TRACES_EXPORTER")
 	own, all := os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT")
@@ -81,7 +81,7 @@ func endpointOf() (string, bool, error) {
 	}
 	u, err := url.Parse(own)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return "", false, otelError("the OTLP endpoint is no URL", "set OTEL_EXPORTER_OTLP_ENDPOINT, for example http://collector:4318", nil) // it may have a password
+		return "", false, otelError("the OTLP endpoint is not a URL", "set OTEL_EXPORTER_OTLP_ENDPOINT, for example http://collector:4318", nil) // it may contain a password
 	}
 	return own, true, nil
 }
@@ -116,7 +116,7 @@ func (e *exporter) configure() error {
 	if path := variable("CERTIFICATE"); path != "" {
 		pem, err := os.ReadFile(path)
 		if secure.RootCAs = x509.NewCertPool(); err != nil || !secure.RootCAs.AppendCertsFromPEM(pem) {
-			return otelError("OTEL_EXPORTER_OTLP_CERTIFICATE names no file with certificates", "name a PEM file", err)
+			return otelError("OTEL_EXPORTER_OTLP_CERTIFICATE does not name a file with certificates", "name a PEM file", err)
 		}
 	}
 	if cert, key := variable("CLIENT_CERTIFICATE"), variable("CLIENT_KEY"); cert != "" || key != "" {
@@ -130,7 +130,7 @@ func (e *exporter) configure() error {
 	return nil
 }
 
-// tries is how often a batch is sent that the receiver cannot take now.
+// tries bounds how often a batch is sent if the receiver cannot accept it now.
 const tries = 3
 
 // ExportSpans implements sdk.SpanExporter.
@@ -175,7 +175,7 @@ func (e *exporter) send(ctx context.Context, body []byte) (again bool, err error
 // Shutdown implements sdk.SpanExporter.
 func (e *exporter) Shutdown(context.Context) error { e.client.CloseIdleConnections(); return nil }
 
-// request is the message of OTLP for spans, which all have one resource and one scope.
+// request returns the OTLP message for spans, which all have one resource and one scope.
 func request(spans []sdk.ReadOnlySpan) *collector.ExportTraceServiceRequest {
 	if len(spans) == 0 {
 		return nil
@@ -204,7 +204,7 @@ func request(spans []sdk.ReadOnlySpan) *collector.ExportTraceServiceRequest {
 	}}}
 }
 
-// attributes are those of spans, which are texts and whole numbers.
+// attributes converts the attributes of spans, which are strings and integers.
 func attributes(of []attribute.KeyValue) (out []*common.KeyValue) {
 	for _, a := range of {
 		v := &common.AnyValue{Value: &common.AnyValue_StringValue{StringValue: strings.ToValidUTF8(a.Value.String(), "�")}}
@@ -216,7 +216,7 @@ func attributes(of []attribute.KeyValue) (out []*common.KeyValue) {
 	return out
 }
 
-// ids makes ids that follow from a call, where the context has them, else random ones.
+// ids returns the ids in the context, which are derived from a call, else random ones.
 type ids struct{}
 
 // NewIDs implements sdk.IDGenerator.

@@ -1,8 +1,8 @@
 // Package telemetry makes OpenTelemetry traces of calls and sends them to an OTLP
 // receiver. It is off unless the variables of OpenTelemetry name one.
 //
-// The spans of a call follow from its records, and their ids from the ids of the call:
-// engines and workers that never met make one connected trace, also after a restart.
+// The spans of a call are derived from its records, and their ids from the ids of the call:
+// engines and workers that never met make one connected trace, even after a restart.
 // The journal keeps the trace of the proposal, and nothing else about traces. Spans
 // have the ids of calls, tools, rules, verdicts and workers; never arguments or results.
 package telemetry
@@ -44,7 +44,7 @@ type Tracer struct {
 	tracer   trace.Tracer
 }
 
-// Close sends what has ended and stops, within five seconds.
+// Close sends the spans that have ended and stops, within five seconds.
 func (t *Tracer) Close() error {
 	if t == nil {
 		return nil
@@ -56,7 +56,7 @@ func (t *Tracer) Close() error {
 
 const closeTime = 5 * time.Second
 
-// NewTrace gives a call that was proposed without a trace one of its own.
+// NewTrace returns a trace for a call that was proposed without one.
 func (t *Tracer) NewTrace(key toolcall.Key) toolcall.Trace {
 	h := hash(key, "trace", 0)
 	id := wanted{trace: trace.TraceID(h[:16]), span: spanID(key, spanCall, 0)}
@@ -131,7 +131,7 @@ func (r *recorded) waited(w engine.Written, verdict attribute.KeyValue) {
 	r.child(spanWait, r.c.Records, asked, r.at, nil, verdict)
 }
 
-// status is why a span failed, in a word: texts of errors can repeat arguments.
+// status says in a word why a span failed, because error texts can repeat arguments.
 type status string
 
 const (
@@ -205,8 +205,8 @@ func end(span trace.Span, at time.Time, failed error) {
 	span.End(trace.WithTimestamp(at))
 }
 
-// Handler makes a span of each run of a worker, and passes its trace on to the tool. A
-// nil Tracer leaves the handler as it is.
+// Handler makes a span for each run of a worker, and passes its trace to the tool. A nil
+// Tracer returns the handler unchanged.
 func (t *Tracer) Handler(h executor.Handler) executor.Handler {
 	if t == nil {
 		return h
@@ -229,7 +229,7 @@ func (t *Tracer) Handler(h executor.Handler) executor.Handler {
 	}
 }
 
-// parse reads a trace that is sampled.
+// parse parses a trace; false if it is invalid or not sampled.
 func parse(t toolcall.Trace) (trace.SpanContext, bool) {
 	if t.ID() == "" {
 		return trace.SpanContext{}, false
@@ -250,7 +250,7 @@ func format(c trace.SpanContext) toolcall.Trace {
 	return toolcall.Trace(fmt.Sprintf("00-%s-%s-%02x", c.TraceID(), c.SpanID(), byte(c.TraceFlags()&trace.FlagsSampled)))
 }
 
-// hash gives the bits of an id that follows from what it names.
+// hash returns the bits of an id that is derived from a call, a name and a number.
 func hash(key toolcall.Key, name string, n int) [sha256.Size]byte {
 	b := []byte("askance trace 1")
 	for _, part := range []string{string(key.Space), string(key.Session), string(key.Reply), string(key.Call), name} {
@@ -265,7 +265,7 @@ func spanID(key toolcall.Key, name string, n int) trace.SpanID {
 	return trace.SpanID(h[:8])
 }
 
-// wanted are the ids of a span that follow from its call.
+// wanted has the ids of a span, which are derived from its call.
 type wanted struct {
 	trace trace.TraceID
 	span  trace.SpanID

@@ -1,12 +1,11 @@
-// Package term is how askance writes to people: one Out for each stream, in
-// colour only where a terminal is on the other side and NO_COLOR is not set.
+// Package term writes output for people: one Out for each stream, in colour only if
+// the stream is a terminal and NO_COLOR is not set.
 //
 // All text of a model, a tool or another person passes through Safe or
 // SafeLine before it is shown. Otherwise a tool call could carry escape
 // sequences that paint another command over the one that a person is asked
-// about, or letters that look like others. What becomes visible, and how, is
-// the same as in the inboxes: package internal/reveal. What is printed as JSON
-// is for programs and stays as it is.
+// about, or letters that look like others. Package internal/reveal makes them
+// visible, as in the inboxes. JSON output is for programs and is not changed.
 package term
 
 import (
@@ -20,11 +19,11 @@ import (
 	"github.com/askance-dev/askance/internal/reveal"
 )
 
-// defaultWidth is the width of lines that go to no terminal.
+// defaultWidth is the width of lines without a terminal.
 const defaultWidth = 120
 
-// Out writes to one stream. Its methods may be called from several goroutines;
-// who writes lines that belong together locks for himself.
+// Out writes to one stream. Its methods may be called from several goroutines; a
+// caller that writes lines that belong together needs its own lock.
 type Out struct {
 	io.Writer
 	render *lipgloss.Renderer
@@ -40,10 +39,10 @@ func New(w io.Writer) *Out {
 	return o
 }
 
-// Terminal reports whether a person's terminal is on the other side.
+// Terminal reports whether the stream is a terminal.
 func (o *Out) Terminal() bool { return o.file != nil }
 
-// Width is how many characters fit a line.
+// Width returns how many characters fit on a line.
 func (o *Out) Width() int {
 	if o.file == nil {
 		return defaultWidth
@@ -54,7 +53,7 @@ func (o *Out) Width() int {
 	return defaultWidth
 }
 
-// Height is how many lines the terminal has; 0 without one.
+// Height returns how many lines the terminal has; 0 without one.
 func (o *Out) Height() int {
 	if o.file == nil {
 		return 0
@@ -66,7 +65,7 @@ func (o *Out) Height() int {
 	return h
 }
 
-// IsTerminal reports whether r is a terminal that a person types at.
+// IsTerminal reports whether r is a terminal.
 func IsTerminal(r io.Reader) bool {
 	f, ok := r.(*os.File)
 	return ok && xterm.IsTerminal(int(f.Fd()))
@@ -105,7 +104,7 @@ func (o *Out) Name(s string) string { return o.paint(cyan, s) }
 // Who paints names of people, bots and programs.
 func (o *Out) Who(s string) string { return o.paint(magenta, s) }
 
-// Dim paints what matters less.
+// Dim paints what is less important.
 func (o *Out) Dim(s string) string { return o.paint(grey, s) }
 
 // Bold makes a heading.
@@ -114,11 +113,11 @@ func (o *Out) Bold(s string) string { return o.render.NewStyle().Bold(true).Rend
 // Selected marks the line that keys act on.
 func (o *Out) Selected(s string) string { return o.render.NewStyle().Reverse(true).Render(s) }
 
-// Safe makes text harmless for a terminal and its reader, as
-// [reveal.Text] does for the inboxes: the same text looks the same everywhere.
+// Safe makes text harmless for a terminal and its reader with [reveal.Text], as the
+// inboxes do: the same text looks the same everywhere.
 func Safe(s string) string { return reveal.Text(s) }
 
-// SafeLine is Safe for a single line: newlines and tabs become marks, too.
+// SafeLine is Safe for a single line: newlines and tabs also become marks.
 func SafeLine(s string) string { return reveal.Line(s) }
 
 // SafeName is SafeLine for names of people and programs, which stay readable in every script.

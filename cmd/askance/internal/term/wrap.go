@@ -5,19 +5,19 @@ import (
 	"unicode/utf8"
 )
 
-// Wrapper breaks a stream of text into indented lines between words. Feed it
-// with Write, end it with Flush. It is not safe for concurrent use.
+// Wrapper breaks a stream of text into indented lines between words. Call Write for
+// each piece, and Flush at the end. It is not safe for concurrent use.
 type Wrapper struct {
 	Out    func(string)
 	Indent string
 	Width  int
 
 	word string
-	col  int // characters on the present line, the indent not counted
+	col  int // characters on the present line, without the indent
 }
 
-// Write takes the next piece. A word is shown when the character after it has
-// come.
+// Write adds the next piece. A word is shown when the character after it has
+// arrived.
 func (w *Wrapper) Write(text string) {
 	for _, r := range text {
 		switch r {

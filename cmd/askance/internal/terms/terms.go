@@ -1,4 +1,4 @@
-// Package terms reads the limits of a standing approval, as people write them on a
+// Package terms parses the limits of a standing approval as people write them, on a
 // command line or in the inbox.
 package terms
 
@@ -13,10 +13,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Scopes are those that there are, from the narrowest to the widest.
+// Scopes lists all scopes, from the narrowest to the widest.
 var Scopes = []toolcall.StandingScope{toolcall.ScopeCallLike, toolcall.ScopeSession, toolcall.ScopeAgent, toolcall.ScopeUser, toolcall.ScopeSpace}
 
-// Scope reads for which calls a rule is remembered; "" is the session.
+// Scope parses the scope of a standing approval; "" is the session.
 func Scope(text string) (toolcall.StandingScope, error) {
 	s := toolcall.StandingScope(text)
 	if s == "" {
@@ -28,7 +28,7 @@ func Scope(text string) (toolcall.StandingScope, error) {
 	return s, nil
 }
 
-// Until reads an end: a time, or a duration from now. "" is none, the zero time.
+// Until parses an end: a time, or a duration from now. "" means none, the zero time.
 func Until(text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -43,7 +43,7 @@ func Until(text string, now time.Time) (time.Time, error) {
 	return at.UTC(), nil
 }
 
-// Uses reads a number of further calls. "" is 0: as many as the policy lets it.
+// Uses parses a number of later calls. "" is 0: as many as the policy permits.
 func Uses(text string) (int, error) {
 	if text == "" {
 		return 0, nil
@@ -55,8 +55,8 @@ func Uses(text string) (int, error) {
 	return n, nil
 }
 
-// Budget reads what the further calls may add up to, as args.cents=10000. "" is
-// none, nil.
+// Budget parses the limit for the sum over later calls, such as args.cents=10000. ""
+// means none, nil.
 func Budget(text string) (*toolcall.Budget, error) {
 	if text == "" {
 		return nil, nil //nolint:nilnil // documented: no budget
@@ -69,7 +69,7 @@ func Budget(text string) (*toolcall.Budget, error) {
 	return &toolcall.Budget{Path: path, Limit: limit}, nil
 }
 
-// Allow is a rule that allows a tool: every call of it, if content is empty.
+// Allow returns a rule that allows a tool: every call of it, if content is empty.
 func Allow(tool, content string) message.PermissionRule {
 	r := message.PermissionRule{ToolName: tool, Behavior: message.BehaviorAllow}
 	if content != "" {

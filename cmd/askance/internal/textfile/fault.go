@@ -13,16 +13,16 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// FaultError is one thing that is wrong in a file.
+// FaultError is one error in a file.
 type FaultError struct {
-	Line, Col int    // from 1; 0: not known
+	Line, Col int    // from 1; 0: unknown
 	Key       string // an unknown key
 	Msg       string
 	Hint      string // how to correct it
 	Err       error  // cause; may be nil
 }
 
-// Error gives "[line:col] fault (hint)".
+// Error returns "[line:col] fault (hint)".
 func (f *FaultError) Error() string {
 	if f.Line == 0 {
 		return f.text()
@@ -30,7 +30,7 @@ func (f *FaultError) Error() string {
 	return fmt.Sprintf("[%d:%d] %s", f.Line, f.Col, f.text())
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *FaultError) Unwrap() error { return f.Err }
 
 func (f *FaultError) text() string {
@@ -42,7 +42,7 @@ func (f *FaultError) text() string {
 
 var unknownKey = regexp.MustCompile(`^unknown field "([^"]*)"$`)
 
-// faultOf says what the YAML library found in words of files, not of Go.
+// faultOf converts an error of the YAML library into words for authors of files.
 func faultOf(err error) error {
 	found, ok := errors.AsType[yaml.Error](err)
 	if !ok || found.GetToken() == nil || found.GetToken().Position == nil {
@@ -60,12 +60,12 @@ func faultOf(err error) error {
 		f.Msg = keyBefore(tok) + "is " + nodeName(other.Actual) + ", want " + nodeName(other.Expected)
 	}
 	if strings.Contains(tok.Value+tok.Origin, "\t") || strings.Contains(f.Msg, "'\t'") {
-		f.Hint = "indent with blanks: YAML does not take tabs there"
+		f.Hint = "indent with spaces: YAML does not permit tabs there"
 	}
 	return f
 }
 
-// keyBefore is the key whose value a token is, with a colon; "" if it is none.
+// keyBefore returns the key of a value, with a colon; "" if the token is not a value.
 func keyBefore(tok *token.Token) string {
 	colon := tok.Prev
 	if colon == nil || colon.Type != token.MappingValueType || colon.Prev == nil {
@@ -74,7 +74,7 @@ func keyBefore(tok *token.Token) string {
 	return colon.Prev.Value + ": "
 }
 
-// typeName is a Go type in words of files.
+// typeName names a Go type for authors of files.
 func typeName(t reflect.Type) string {
 	switch {
 	case t == nil:
@@ -94,7 +94,7 @@ func typeName(t reflect.Type) string {
 	}
 }
 
-// nodeName is a kind of YAML node in words of files.
+// nodeName names a kind of YAML node for authors of files.
 func nodeName(t ast.NodeType) string {
 	switch t {
 	case ast.SequenceType:
@@ -108,8 +108,8 @@ func nodeName(t ast.NodeType) string {
 	}
 }
 
-// Place is where a value stands in a YAML text, by a path such as
-// $.tools[0].kind; 0 where it is not there.
+// Place returns the position of a value in a YAML text, by a path such as
+// $.tools[0].kind; 0 if it does not exist.
 func Place(data []byte, path string) (line, col int) {
 	defer func() {
 		if recover() != nil { // see DecodeYAML

@@ -1,7 +1,7 @@
 // Package textfile reads the small files that operators write: tools, webhooks,
-// people, settings. They are regular files, read whole and bounded. YAML is read strictly, and
-// of exactly one document, so that nothing in a file is passed over; a fault is
-// an [Error] with file, line and column.
+// people, settings. They must be regular files of a limited size. YAML is parsed strictly,
+// and a file has exactly one document, so nothing in it is ignored. Errors are an [Error]
+// with file, line and column.
 package textfile
 
 import (
@@ -15,18 +15,18 @@ import (
 	"github.com/askance-dev/askance/internal/plainfile"
 )
 
-// MaxBytes is the longest accepted file, where nothing else is said.
+// MaxBytes is the default maximum size of a file.
 const MaxBytes = 1 << 20
 
 // Error says what is wrong with a file, and where.
 type Error struct {
 	Kind string // what the file is, such as "tools file"
 	File string
-	Part string // what of it, such as "tool refund"; "" where it is the whole
+	Part string // the part of the file, such as "tool refund"; "": the whole file
 	Err  error
 }
 
-// Error names the file, the place where it is known, and the part.
+// Error names the file, the place if it is known, and the part.
 func (e *Error) Error() string {
 	s := e.Kind + " " + e.File
 	if f, ok := errors.AsType[*FaultError](e.Err); ok {
@@ -44,19 +44,19 @@ func (e *Error) Error() string {
 	return s + ": " + e.Err.Error()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads a regular file of at most so many bytes. Errors are those of the
-// system, which name the file, and an [Error] of a longer one and of what is no
-// regular file.
+// Read reads a regular file of at most the given number of bytes. Errors are those of
+// the system, which name the file, or an [Error] if the file is longer or not a regular
+// file.
 func Read(kind, path string, most int) ([]byte, error) {
 	data, _, err := plainfile.Read(path, most)
 	return checked(kind, path, most, data, err)
 }
 
-// ReadHanded is Read for a command that reads the file once: it takes the pipe
-// that a shell hands over as <(…), too.
+// ReadHanded is Read for a command that reads the file once: it also accepts the pipe
+// that a shell passes for <(…).
 func ReadHanded(kind, path string, most int) ([]byte, error) {
 	data, err := plainfile.ReadHanded(path, most)
 	return checked(kind, path, most, data, err)
@@ -75,11 +75,11 @@ func checked(kind, path string, most int, data []byte, err error) ([]byte, error
 	return data, nil
 }
 
-// DecodeYAML reads the one document of a YAML text of at most [MaxBytes] into
-// what to points at. A key that to does not have is an error, and so is a key
-// that is there twice. The empty text is a document without keys.
+// DecodeYAML decodes the only document of a YAML text of at most [MaxBytes] into to. A
+// key that to does not have is an error, and so is a duplicate key. An empty text is a
+// document without keys.
 func DecodeYAML(data []byte, to any) (err error) {
-	// The YAML library has had panics on odd input; no file may end the program.
+	// The YAML library has panicked on odd input; no file may end the program.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("cannot be read as YAML: %v", r)
@@ -105,8 +105,8 @@ func DecodeYAML(data []byte, to any) (err error) {
 	return nil
 }
 
-// noDirective refuses lines such as %YAML 1.2 before the document, which the
-// library takes for one of their own.
+// noDirective refuses lines such as %YAML 1.2 before the document, which the library
+// takes for a separate document.
 func noDirective(data []byte) error {
 	n := 0
 	for line := range bytes.Lines(data) {
@@ -123,7 +123,7 @@ func noDirective(data []byte) error {
 	return nil
 }
 
-// CheckVersion refuses a file of another version than the one there is.
+// CheckVersion refuses a file whose version is not 1.
 func CheckVersion(v int) error {
 	if v != 1 {
 		return fmt.Errorf("version is %d, write version: 1", v)

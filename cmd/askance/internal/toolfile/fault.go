@@ -11,22 +11,22 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 )
 
-// otherKeys are keys of other formats for tools, with ours.
+// otherKeys maps keys of other tool formats to ours.
 var otherKeys = map[string]string{
 	"schema": "input_schema", "inputSchema": "input_schema", "parameters": "input_schema", "args": "input_schema", "arguments": "input_schema",
 	"annotations": "read_only, destructive, idempotent, open_world next to name", "readOnlyHint": "read_only", "readonly": "read_only",
 	"destructiveHint": "destructive", "idempotentHint": "idempotent", "openWorldHint": "open_world", "mcp_server": "server", "type": "kind",
 }
 
-// addHint adds to an unknown key what may be meant by it.
+// addHint adds to the error about an unknown key which one may be meant.
 func addHint(err error) error {
 	f, ok := errors.AsType[*textfile.FaultError](err)
 	switch {
 	case !ok || f.Key == "":
-	case f.Key == "name" || f.Key == "rules": // of the file: a tool has a name
+	case f.Key == "name" || f.Key == "rules": // a key of the file, because a tool can have a name
 		f.Hint = "this looks like a rule file, which is named as an argument, or with --policy"
 	case f.Key == "compat":
-		f.Hint = "askance reads every kind in its strict way (permission/agentscope/DEVIATIONS.md); remove the key"
+		f.Hint = "askance always uses the strict reading of every kind (permission/agentscope/DEVIATIONS.md); remove the key"
 	case otherKeys[f.Key] != "":
 		f.Hint = "did you mean " + otherKeys[f.Key] + "?"
 	default:
@@ -48,8 +48,8 @@ var (
 	schemaPointer = regexp.MustCompile(`at (/[^ :]*): `)
 )
 
-// addPlace says where in the file a fault of a tool is: at the key with which it
-// begins, for a schema at the member of it, else at the tool.
+// addPlace adds the place of an error in the file: that of the key with which the error
+// begins, for a schema that of the member, else that of the tool.
 func addPlace(data []byte, tool int, err error) error {
 	path := fmt.Sprintf("$.tools[%d]", tool)
 	f := &textfile.FaultError{Msg: err.Error(), Err: err}

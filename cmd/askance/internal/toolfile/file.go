@@ -6,13 +6,13 @@
 //	    description: Pays a charge back.
 //	    summary: Refund {cents} cents of order {order}   # one line for people: what a call does
 //	    placement: remote        # local (default), remote, external
-//	    idempotent: true         # a lost attempt is tried again under the same key
+//	    idempotent: true         # a lost attempt is retried with the same key
 //	    concurrency_safe: true   # runs at the same time as other safe calls of one proposal
-//	    read_only: false         # true allows it wherever no rule is about it
+//	    read_only: false         # true allows it if no rule matches
 //	    lease: 10s               # silence after which the owner counts as dead; 500ms or more
 //	    timeout: 1m              # longest run of one attempt
 //	    offer_timeout: 10m       # a task that no worker started is offered again
-//	    queue_timeout: 1h        # then it is handed to a person
+//	    queue_timeout: 1h        # then the call needs an operator
 //	    max_attempts: 3          # of an idempotent tool
 //	    backoff: 1s              # before the second attempt, then doubling
 //	    input_schema: {type: object}
@@ -26,8 +26,8 @@
 //	    command: [uptime, -p]    # only of local tools: the program that runs it
 //	    input_schema: {type: object, additionalProperties: false}
 //
-// Keys are strict and may occur once; a fault is an error with file, line and
-// column. A JSON file of the same shape is read as well.
+// Unknown and duplicate keys are refused; an error has file, line and column. A JSON
+// file of the same form is also accepted.
 package toolfile
 
 import (
@@ -48,7 +48,7 @@ import (
 // Tool is one declared tool.
 type Tool struct {
 	engine.Tool
-	// Command runs a local tool; empty: some Go program registers a handler.
+	// Command runs a local tool; empty if a Go program registers a handler.
 	Command []string
 	// Definition is the hash of an imported definition; "": none.
 	Definition string
@@ -57,14 +57,14 @@ type Tool struct {
 type entry struct {
 	Name            string             `yaml:"name" doc:"The name that calls and rules use."`
 	Description     string             `yaml:"description" doc:"For people and models."`
-	Summary         string             `yaml:"summary" doc:"One line that says what a call does, with arguments in braces: Refund {cents} cents of order {order}. {a.b} is a member, {{ a brace. Without it, the kind and the arguments tell."`
+	Summary         string             `yaml:"summary" doc:"One line that says what a call does, with arguments in braces: Refund {cents} cents of order {order}. {a.b} is a member, {{ a brace. Without it, the kind and the arguments make the line."`
 	Server          string             `yaml:"server" doc:"The MCP server or group that the tool comes from; rules for SERVER/* match it."`
 	Kind            string             `yaml:"kind" doc:"Its arguments have a known meaning that rule_content can name; powershell, cmd, mcp and function take no rule_content."`
 	Home            string             `yaml:"home" doc:"With a kind: the home folder of the user as whom it runs, which also tells whether it runs on Windows. A local tool has the engine's."`
 	Argument        string             `yaml:"argument" doc:"With a kind: the argument that has the command or the path, if it is not command (bash), file_path (read, write, edit) or path (glob, grep). input_schema must declare it."`
-	InputSchema     map[string]any     `yaml:"input_schema" doc:"JSON Schema of the arguments. A call that does not fit it is never allowed without an approval."`
+	InputSchema     map[string]any     `yaml:"input_schema" doc:"JSON Schema of the arguments. A call that does not match it is never allowed without an approval."`
 	Placement       toolcall.Placement `yaml:"placement" doc:"Who runs it: local is the engine (the default), remote are workers, external is the agent's own runtime."`
-	Idempotent      bool               `yaml:"idempotent" doc:"A lost attempt is tried again under the same key."`
+	Idempotent      bool               `yaml:"idempotent" doc:"A lost attempt is retried with the same key."`
 	ConcurrencySafe bool               `yaml:"concurrency_safe" doc:"It runs at the same time as other safe calls of one proposal."`
 	ReadOnly        bool               `yaml:"read_only" doc:"It changes nothing: its calls are allowed unless a rule denies or asks."`
 	Destructive     bool               `yaml:"destructive" doc:"Rules see it as tool.annotations.destructive."`
@@ -74,13 +74,13 @@ type entry struct {
 	OfferTimeout    duration           `yaml:"offer_timeout" doc:"After this time, a task that no worker started is offered again."`
 	QueueTimeout    duration           `yaml:"queue_timeout" doc:"After this time in the queue, a call needs an operator."`
 	MaxAttempts     int                `yaml:"max_attempts" doc:"Attempts of an idempotent tool."`
-	Backoff         duration           `yaml:"backoff" doc:"Pause before the second attempt; each further one is twice as long."`
+	Backoff         duration           `yaml:"backoff" doc:"Pause before the second attempt; each later one is twice as long."`
 	Definition      string             `yaml:"definition" doc:"Hash of the definition that askance tools import read from an MCP server. askance worker --mcp runs no tool whose definition has changed."`
 	Command         []string           `yaml:"command" doc:"Program that runs a local tool, with its arguments."`
 }
 
-// duration is read as text: the YAML library's own errors about times do not
-// say which key they are about.
+// duration is read as text, because the YAML library's own errors about times do not
+// name the key.
 type duration string
 
 func (d duration) value(key string) (time.Duration, error) {
@@ -213,9 +213,9 @@ func (e entry) kind(t *engine.Tool) error {
 		return nil
 	}
 	if t.Placement == toolcall.PlaceLocal {
-		c.Links = permission.ResolveLinks // the links of this machine are those that the tool meets
+		c.Links = permission.ResolveLinks // the tool follows the links of this machine
 		if c.Home == "" {
-			c.Home, _ = os.UserHomeDir() // not known: then nothing below ~ counts as inside
+			c.Home, _ = os.UserHomeDir() // unknown: then nothing below ~ counts as inside
 		}
 	}
 	var err error
@@ -230,7 +230,7 @@ func (e entry) kind(t *engine.Tool) error {
 
 var definitionHash = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// otherShell finds the names of shells whose lines mean something else than in bash.
+// otherShell matches the names of shells whose syntax is not that of bash.
 var otherShell = regexp.MustCompile(`(?i)^cmd(\.exe)?$|(^|[^a-z])(powershell|pwsh)($|[^a-z])`)
 
 func (e entry) times(t *engine.Tool) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// EditorSchema is the JSON Schema of tools files (draft 7), for editors. It is made
-// from the type that tools files are read into, and knows no relation between keys.
+// EditorSchema returns the JSON Schema of tools files (draft 7), for editors. It is made
+// from the type that tools files are decoded into, without the relations between keys.
 func EditorSchema() []byte {
 	tool := map[string]any{"type": "object", "additionalProperties": false, "required": []string{"name"}, "properties": map[string]any{}}
 	properties := map[string]any{}
@@ -32,7 +32,7 @@ func EditorSchema() []byte {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(s); err != nil {
-		return nil // it has nothing but texts and numbers
+		return nil // cannot happen: it has only strings and numbers
 	}
 	return out.Bytes()
 }
@@ -51,7 +51,7 @@ func keys() []key {
 	return out
 }
 
-// words are the values that a key can have; nil: any.
+// words returns the values that a key can have; nil: any.
 func (k key) words() []string {
 	switch {
 	case k.field == reflect.TypeFor[toolcall.Placement]():

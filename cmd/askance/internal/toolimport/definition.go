@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// hostedError says that the provider of the model runs a tool: no call of it
+// hostedError says that the provider of the model runs a tool, so none of its calls
 // reaches askance.
 type hostedError struct{ kind string }
 
@@ -18,11 +18,11 @@ func (e *hostedError) Error() string {
 	return fmt.Sprintf("of type %q left out: the provider of the model runs it, and no policy sees it", e.kind)
 }
 
-// noParameters is the schema of a function that takes nothing.
+// noParameters is the schema of a function without parameters.
 const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
 
-// readDefinition reads one tool of a list: an MCP tool, or a function as a model
-// API takes it.
+// readDefinition reads one tool of a list: an MCP tool, or a function in the form of a
+// model API.
 func readDefinition(data []byte) (*Definition, error) {
 	members, err := strictjson.Members(data)
 	if err != nil {
@@ -75,7 +75,7 @@ func readWrapped(members []strictjson.Member) (*Definition, error) {
 	return d, nil
 }
 
-// readFunction reads a function whose schema is the member of that name.
+// readFunction reads a function; schema is the name of the member with its schema.
 func readFunction(members []strictjson.Member, schema string) (*Definition, error) {
 	d := &Definition{Schema: []byte(noParameters)}
 	for _, m := range members {
@@ -127,13 +127,13 @@ func readMCP(members []strictjson.Member) (*Definition, error) {
 		}
 	}
 	d.Hash = hashDefinition(members)
-	// The specification's defaults: a tool that says nothing may destroy and reach out.
+	// The specification's defaults: without hints, a tool is destructive and open-world.
 	d.Destructive, d.OpenWorld = cmp.Or(d.Destructive, &yes), cmp.Or(d.OpenWorld, &yes)
 	return d, nil
 }
 
-// hashDefinition is the hash of all that a definition says, in any order of its members;
-// "" if it has no canonical form.
+// hashDefinition returns the hash of a whole definition, independent of the order of its
+// members; "" if it has no canonical form.
 func hashDefinition(members []strictjson.Member) string {
 	all := []byte{'{'}
 	for _, m := range members {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// noSchemaWords are the keywords of OpenAPI that validate nothing.
+// noSchemaWords are the keywords of OpenAPI that have no effect on validation.
 var noSchemaWords = []string{"example", "xml", "externalDocs", "discriminator"}
 
 // schema converts a schema of the document to JSON Schema 2020-12.
@@ -26,7 +26,7 @@ func (c *converter) schema(v any) (any, error) {
 			c.dropped[key] = true
 		case key == "$ref":
 			out[key], err = c.reference(value)
-		case c.old && s["$ref"] != nil: // 3.0: what stands next to a reference means nothing
+		case c.old && s["$ref"] != nil: // 3.0: what is next to a reference has no meaning
 		case slices.Contains([]string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}, key):
 			out[key], err = c.each(value)
 		case slices.Contains([]string{"allOf", "anyOf", "oneOf", "prefixItems"}, key):
@@ -51,7 +51,7 @@ func (c *converter) reference(v any) (any, error) {
 	ref, _ := v.(string)
 	name, ok := strings.CutPrefix(ref, "#/components/schemas/")
 	if !ok || strings.ContainsAny(name, "/~%") {
-		return nil, fmt.Errorf("the reference %q does not name a schema of components/schemas", ref)
+		return nil, fmt.Errorf("the reference %q does not name a schema in components/schemas", ref)
 	}
 	c.refs[name] = true
 	return "#/$defs/" + name, nil
@@ -60,7 +60,7 @@ func (c *converter) reference(v any) (any, error) {
 func (c *converter) each(v any) (any, error) {
 	in, ok := v.(object)
 	if !ok {
-		return nil, fmt.Errorf("the schemas by name are %T, not an object", v)
+		return nil, fmt.Errorf("the map of schemas is %T, not an object", v)
 	}
 	out := object{}
 	for name, s := range in {
@@ -75,7 +75,7 @@ func (c *converter) each(v any) (any, error) {
 func (c *converter) list(v any) (any, error) {
 	in, ok := v.([]any)
 	if !ok {
-		return nil, fmt.Errorf("the list of schemas is %T", v)
+		return nil, fmt.Errorf("the list of schemas is %T, not an array", v)
 	}
 	out := make([]any, len(in))
 	for i, s := range in {
@@ -87,7 +87,7 @@ func (c *converter) list(v any) (any, error) {
 	return out, nil
 }
 
-// modernise says in JSON Schema 2020-12 what the dialect of OpenAPI 3.0 says.
+// modernise converts the schema dialect of OpenAPI 3.0 to JSON Schema 2020-12.
 func modernise(s object) {
 	for bound, exclusive := range map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"} {
 		is, old := s[exclusive].(bool)
@@ -103,7 +103,7 @@ func modernise(s object) {
 	nullable := s["nullable"] == true
 	delete(s, "nullable")
 	name, typed := s["type"].(string)
-	if !nullable || !typed { // without a type it means nothing
+	if !nullable || !typed { // without a type, nullable has no meaning
 		return
 	}
 	s["type"] = []any{name, "null"}

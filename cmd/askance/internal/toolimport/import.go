@@ -1,12 +1,12 @@
-// Package toolimport reads tool definitions of others and writes them as a tools
-// file: the list of an MCP server, an array of tools as model APIs take it, or an
-// OpenAPI document.
+// Package toolimport converts tool definitions from other formats to a tools file:
+// the list of an MCP server, an array of tools for a model API, or an OpenAPI
+// document.
 //
 //	found, err := toolimport.Read(data)
 //	text, err := found.Write(toolimport.Options{Source: "tools.json", Placement: toolcall.PlaceRemote})
 //
-// Invariant: a definition is taken exactly or not at all. A hint of a source that
-// would permit more is a comment of the file, unless its operator trusts the source.
+// Invariant: a definition is converted exactly or not at all. A hint of a source that
+// would permit more becomes a comment, unless the operator trusts the source.
 package toolimport
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// MaxBytes is the longest accepted document.
+// MaxBytes is the maximum size of a document.
 const MaxBytes = 8 << 20
 
 // Definition is one tool of a source.
@@ -30,21 +30,21 @@ type Definition struct {
 	Name, Description string
 	Schema            []byte   // JSON, as the source has it
 	Origin            string   // where the tool is in the source
-	Notes             []string // what a tools file has no place for
-	Hash              string   // of the definition of an MCP tool; "": none
-	// The hints of the source; nil: it says nothing.
+	Notes             []string // what a tools file cannot express
+	Hash              string   // of the definition of an MCP tool; "" for others
+	// The hints of the source; nil if it has none.
 	ReadOnly, Destructive, Idempotent, OpenWorld *bool
 
 	err error // why it cannot be converted
 }
 
-// Found is what a source has.
+// Found is what a source contains.
 type Found struct {
 	Tools []Definition
-	Notes []string // what of the source is no tool
+	Notes []string // about parts of the source that are not tools
 }
 
-// Read reads a document of any form that this package knows.
+// Read reads a document in any of the supported formats.
 func Read(data []byte) (*Found, error) {
 	data, err := asJSON(data)
 	if err != nil {
@@ -74,7 +74,7 @@ func Read(data []byte) (*Found, error) {
 	return nil, errors.New("the document has no tools: use an array of tools, an object with tools, or an OpenAPI 3 document")
 }
 
-// asJSON gives the document as checked JSON. YAML is for OpenAPI.
+// asJSON returns the document as valid JSON. YAML is for OpenAPI.
 func asJSON(data []byte) ([]byte, error) {
 	data = bytes.TrimSpace(data)
 	if len(data) == 0 {
@@ -82,8 +82,8 @@ func asJSON(data []byte) ([]byte, error) {
 	}
 	if data[0] != '{' && data[0] != '[' {
 		for _, t := range lexer.Tokenize(string(data)) {
-			if t.Type == token.AliasType { // a few lines of them can stand for gigabytes
-				return nil, fmt.Errorf("line %d has a YAML alias: write out what it stands for, or convert the document to JSON", t.Position.Line)
+			if t.Type == token.AliasType { // a few lines of aliases can expand to gigabytes
+				return nil, fmt.Errorf("line %d has a YAML alias: replace it with the value, or convert the document to JSON", t.Position.Line)
 			}
 		}
 		var doc any
@@ -108,7 +108,7 @@ func readToolsMember(members []strictjson.Member) (*Found, error) {
 			}
 		case "nextCursor":
 			if s, _ := strictjson.Text(m.Value); s != "" {
-				return nil, errors.New("the list has a further page (nextCursor): import from the server, or join the pages")
+				return nil, errors.New("the list has another page (nextCursor): import from the server, or join the pages")
 			}
 		case "resultType", "ttlMs", "cacheScope", "_meta": // of the message, not of the tools
 		default:

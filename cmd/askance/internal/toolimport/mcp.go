@@ -19,7 +19,7 @@ import (
 // maxPages bounds the list of a server that always has another page.
 const maxPages = 1000
 
-// FromCommand lists the tools of an MCP server that is started for it.
+// FromCommand starts an MCP server and lists its tools.
 func FromCommand(ctx context.Context, argv []string) (*Found, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	stderr := &Tail{}
@@ -39,13 +39,13 @@ func FromCommand(ctx context.Context, argv []string) (*Found, error) {
 func FromURL(ctx context.Context, url, token string) (*Found, error) {
 	client := &http.Client{
 		Transport:     bearer{token},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one place
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one host
 	}
 	return list(ctx, &mcp.StreamableClientTransport{Endpoint: url, HTTPClient: client, DisableStandaloneSSE: true, MaxRetries: -1, MaxEventSize: MaxBytes})
 }
 
-// list reads all pages. The SDK speaks the protocol; the definitions are those of
-// the messages, because the SDK reads numbers of a schema as floats.
+// list reads all pages. The SDK speaks the protocol; the definitions are taken from the
+// messages, because the SDK reads the numbers of a schema as floats.
 func list(ctx context.Context, t mcp.Transport) (*Found, error) {
 	rec := &Recorder{Transport: t}
 	client := mcp.NewClient(&mcp.Implementation{Name: "askance", Version: "1"}, &mcp.ClientOptions{Capabilities: &mcp.ClientCapabilities{}})
@@ -53,7 +53,7 @@ func list(ctx context.Context, t mcp.Transport) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = session.Close() }() // it has said what there is to know
+	defer func() { _ = session.Close() }() // the list is complete
 	return rec.List(ctx, session)
 }
 
@@ -79,7 +79,7 @@ func (rec *Recorder) List(ctx context.Context, session *mcp.ClientSession) (*Fou
 	return nil, fmt.Errorf("the list has more than %d pages", maxPages)
 }
 
-// keepValid leaves out the tools that the SDK dropped: the protocol says that a
+// keepValid removes the tools that the SDK dropped, because the protocol says that a
 // client must not use them.
 func (f *Found) keepValid(valid []*mcp.Tool) {
 	f.Tools = slices.DeleteFunc(f.Tools, func(d Definition) bool {

@@ -18,7 +18,7 @@ type object = map[string]any
 // parameters by name, and the member body.
 type openAPI struct {
 	doc   object
-	old   bool // version 3.0, whose schemas are a dialect of their own
+	old   bool // version 3.0, which has its own schema dialect
 	found *Found
 }
 
@@ -58,7 +58,7 @@ func readOpenAPI(data []byte) (*Found, error) {
 
 var notInNames = regexp.MustCompile(`[^A-Za-z0-9_]+`)
 
-// operation makes a tool of an operation. What cannot be converted is its err.
+// operation converts an operation to a tool. If that fails, the tool has the error.
 func (o *openAPI) operation(path, method string, item, op object) Definition {
 	at := strings.ToUpper(method) + " " + path
 	d := Definition{Origin: at, Notes: []string{at}}
@@ -98,10 +98,10 @@ func (o *openAPI) operation(path, method string, item, op object) Definition {
 type converter struct {
 	*openAPI
 	refs    map[string]bool // schemas of components that it refers to
-	dropped map[string]bool // keywords that are no JSON Schema
+	dropped map[string]bool // keywords that are not JSON Schema
 }
 
-// input is the schema of an operation's input.
+// input returns the schema of an operation's input.
 func (c *converter) input(d *Definition, item, op object) (object, error) {
 	properties, required := object{}, []any{}
 	add := func(name string, schema any, need bool) error {
@@ -127,7 +127,7 @@ func (c *converter) input(d *Definition, item, op object) (object, error) {
 			d.Notes = append(d.Notes, "ignored: the header "+name)
 			continue
 		case in == "cookie" && need:
-			return nil, fmt.Errorf("the cookie %q is required, and no model should send cookies", name)
+			return nil, fmt.Errorf("the cookie %q is required, but models should not send cookies", name)
 		case in == "cookie":
 			d.Notes = append(d.Notes, "ignored: the cookie "+name)
 			continue
@@ -165,7 +165,7 @@ func (c *converter) input(d *Definition, item, op object) (object, error) {
 	return out, c.addDefinitions(out)
 }
 
-// parameters are those of an operation; they replace those of its path.
+// parameters returns the parameters of an operation, which replace those of its path.
 func (c *converter) parameters(item, op object) ([]object, error) {
 	var out []object
 	for _, of := range []object{item, op} {
@@ -200,7 +200,7 @@ func (c *converter) parameterSchema(p object) (any, error) {
 	return converted, err
 }
 
-// jsonContent is the schema of the JSON content of a body or a parameter.
+// jsonContent returns the schema of the JSON content of a body or a parameter.
 func jsonContent(of object) (any, bool) {
 	content, _ := of["content"].(object)
 	for _, kind := range slices.Sorted(maps.Keys(content)) {
@@ -227,13 +227,13 @@ func (c *converter) resolve(v any, kind string) (object, error) {
 		components, _ := c.doc["components"].(object)
 		of, _ := components[kind].(object)
 		if v, ok = of[strings.TrimPrefix(ref, "#/components/"+kind+"/")]; !ok {
-			return nil, fmt.Errorf("the reference %q leads to nothing in this document", ref)
+			return nil, fmt.Errorf("the reference %q names nothing in this document", ref)
 		}
 	}
 	return nil, fmt.Errorf("a reference to %s leads to itself", kind)
 }
 
-// addDefinitions adds the schemas that out refers to, and those that they do.
+// addDefinitions adds the schemas to which out refers, directly or indirectly.
 func (c *converter) addDefinitions(out object) error {
 	components, _ := c.doc["components"].(object)
 	schemas, _ := components["schemas"].(object)

@@ -19,10 +19,10 @@ import (
 type Options struct {
 	Source    string // for the first line of the file
 	Placement toolcall.Placement
-	Server    string // the name by which rules know the source; "": none
-	// Trust makes the hints of the source settings.
+	Server    string // the name of the source in rules; "": none
+	// Trust turns the hints of the source into settings.
 	Trust bool
-	// LeaveOut leaves out tools that cannot be converted, and says so in the file.
+	// LeaveOut leaves out tools that cannot be converted, and lists them in the file.
 	LeaveOut bool
 }
 
@@ -36,7 +36,7 @@ func (f *Found) Write(o Options) (file []byte, leftOut []string, err error) {
 		case err != nil:
 			leftOut = append(leftOut, fmt.Sprintf("%s (%s): %v", shownName(d.Name), d.Origin, err))
 		case seen[d.Name]:
-			return nil, nil, fmt.Errorf("%s: there are two tools of the name %q: rename one at the source, or select others with --only", d.Origin, d.Name)
+			return nil, nil, fmt.Errorf("%s: there are two tools with the name %q: rename one at the source, or select others with --only", d.Origin, d.Name)
 		default:
 			seen[d.Name] = true
 			kept = append(kept, d)
@@ -85,7 +85,7 @@ func (d *Definition) check() error {
 	return err
 }
 
-// checkFile reads the file back: what it says must be what the source says.
+// checkFile parses the file and compares it with the source.
 func checkFile(file []byte, want []Definition) error {
 	got, err := toolfile.Parse("the imported tools", file)
 	if err != nil {
@@ -134,13 +134,13 @@ func (d *Definition) write(b *bytes.Buffer, o Options) {
 		risky bool // the value that permits more
 		why   string
 	}{
-		{"read_only", d.ReadOnly, true, "it would allow calls that no rule is about; set it only on proof"},
+		{"read_only", d.ReadOnly, true, "it would allow calls that no rule matches; set it only if that is proven"},
 		{"idempotent", d.Idempotent, true, "a lost call would run again; set it only if the tool honours idempotency keys"},
 		{"destructive", d.Destructive, false, "remove destructive if that is proven"},
 		{"open_world", d.OpenWorld, false, "remove open_world if that is proven"},
 	} {
 		switch {
-		case h.key == "destructive" && o.Trust && is(d.ReadOnly, true): // MCP: the hint means nothing of such a tool
+		case h.key == "destructive" && o.Trust && is(d.ReadOnly, true): // MCP: the hint has no meaning for such a tool
 		case is(h.hint, true) && (o.Trust || !h.risky):
 			fmt.Fprintf(b, "    %s: true\n", h.key)
 		case is(h.hint, true):
@@ -157,8 +157,8 @@ func writeComment(b *bytes.Buffer, indent, text string) {
 	fmt.Fprintf(b, "%s# %s\n", indent, term.Clip(term.SafeLine(text), 300))
 }
 
-// writeYAML writes a JSON value in block style, with its members in their order and
-// its numbers digit for digit. The value was checked before.
+// writeYAML writes a valid JSON value in block style. It keeps the order of members and
+// the digits of numbers.
 func writeYAML(b *bytes.Buffer, value []byte, indent string) {
 	switch strictjson.KindOf(value) {
 	case "object":

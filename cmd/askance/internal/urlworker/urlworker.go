@@ -1,4 +1,4 @@
-// Package urlworker runs the calls of a worker by requests to an HTTP endpoint.
+// Package urlworker runs the calls of a worker with requests to an HTTP endpoint.
 //
 //	h, err := urlworker.New(urlworker.Config{URL: "https://shop.example/refund", Secrets: secrets})
 //	executor.NewWorker(transport, "refund", h, keys)
@@ -51,19 +51,19 @@ type Config struct {
 	// Secrets sign each request as webhooks are signed, so that the endpoint can check
 	// who calls; none: requests are not signed.
 	Secrets []webhook.Secret
-	// Timeout of one attempt; 0: DefaultTimeout. The tool's own timeout holds too.
+	// Timeout of one attempt; 0: DefaultTimeout. The tool's own timeout also applies.
 	Timeout time.Duration
 }
 
 // DefaultTimeout is how long an endpoint has for a reply.
 const DefaultTimeout = time.Minute
 
-// Methods are those with a body.
+// Methods are the methods with a body.
 var Methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 
 const (
 	maxRedirects = 3
-	maxReply     = 2 * toolcall.MaxOutputBytes // a result holds less, and says so
+	maxReply     = 2 * toolcall.MaxOutputBytes // a result holds less, and says if it is truncated
 	place        = "{tool}"
 )
 
@@ -72,14 +72,14 @@ type endpoint struct {
 	client *http.Client
 }
 
-// New checks the configuration and gives the handler that calls the endpoint.
+// New checks the configuration and returns the handler that calls the endpoint.
 func New(cfg Config) (executor.Handler, error) {
 	u, err := url.Parse(cfg.URL)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "":
 		return nil, errors.New("the URL of the endpoint is not of the form https://HOST/PATH: pass one without a password")
 	case strings.Contains(u.Host, place):
-		return nil, errors.New("{tool} stands in the host of the URL: put it into the path")
+		return nil, errors.New("{tool} is in the host of the URL: put it into the path")
 	case cfg.Method != "" && !slices.Contains(Methods, cfg.Method):
 		return nil, fmt.Errorf("the method %q has no body for the arguments: use %s", cfg.Method, strings.Join(Methods, ", "))
 	case cfg.Timeout < 0:
@@ -120,16 +120,16 @@ func (e endpoint) run(ctx context.Context, t executor.Task) (executor.Output, er
 			return out, err
 		}
 	}
-	return executor.Output{}, fmt.Errorf("the endpoint redirects more than %d times: pass the URL that it leads to", maxRedirects)
+	return executor.Output{}, fmt.Errorf("the endpoint redirects more than %d times: pass the final URL", maxRedirects)
 }
 
-// lost is the error of an attempt without a reply that counts.
+// lost returns the error of an attempt without a conclusive reply.
 func lost(parent, ctx context.Context, t executor.Task, err error) error {
 	switch {
 	case errors.Is(err, executor.ErrNotBegun):
 		return err
 	case errors.Is(context.Cause(parent), executor.ErrCancelled):
-		return errors.New("the request was given up, and the endpoint may have carried it out")
+		return errors.New("the request was cancelled, and the endpoint may have executed it")
 	case ctx.Err() != nil:
 		err = context.Cause(ctx)
 	}
@@ -172,10 +172,10 @@ func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*ht
 	case !sent.Load():
 		return nil, fmt.Errorf("%w: the endpoint cannot be reached: %w", executor.ErrNotBegun, plain(err))
 	}
-	return nil, fmt.Errorf("the connection to the endpoint broke off: %w", plain(err))
+	return nil, fmt.Errorf("the connection to the endpoint was lost: %w", plain(err))
 }
 
-// plain leaves out the URL, whose query can have a secret.
+// plain removes the URL, whose query can contain a secret.
 func plain(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -183,8 +183,8 @@ func plain(err error) error {
 	return err
 }
 
-// sameHost is where a reply sends the same request, if that is the same host. Others
-// must get neither the arguments nor the credentials.
+// sameHost returns where a reply redirects the same request, if that is the same host.
+// Other hosts must get neither the arguments nor the credentials.
 func sameHost(res *http.Response) (target string, ok bool) {
 	if res.StatusCode != http.StatusTemporaryRedirect && res.StatusCode != http.StatusPermanentRedirect {
 		return "", false
@@ -196,25 +196,25 @@ func sameHost(res *http.Response) (target string, ok bool) {
 	return to.String(), true
 }
 
-// read maps a reply.
+// read converts a reply.
 func read(t executor.Task, res *http.Response) (executor.Output, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply))
 	code := res.StatusCode
 	switch {
 	case code >= 200 && code < 300 && err != nil:
-		return executor.Output{}, fmt.Errorf("%w: the reply of the endpoint broke off: %w", executor.ErrUnknownOutcome, err)
+		return executor.Output{}, fmt.Errorf("%w: the reply of the endpoint is incomplete: %w", executor.ErrUnknownOutcome, err)
 	case code >= 200 && code < 300:
 		return executor.Output{Content: contentOf(res.Header.Get("Content-Type"), body)}, nil
 	case code == http.StatusTemporaryRedirect || code == http.StatusPermanentRedirect:
-		return executor.Output{}, fmt.Errorf("the endpoint redirects to another host (status %d), which gets no call: pass the URL that it leads to", code)
+		return executor.Output{}, fmt.Errorf("the endpoint redirects to another host (status %d), to which no call is sent: pass the final URL", code)
 	case isSafe(code, t.Attempt):
 		return executor.Output{Content: contentOf(res.Header.Get("Content-Type"), body), State: message.ToolResultError}, fmt.Errorf("the endpoint replied with status %d", code)
 	}
 	return executor.Output{}, fmt.Errorf("%w: the endpoint replied with status %d", executor.ErrUnknownOutcome, code)
 }
 
-// isSafe reports whether a status says that nothing ran. A conflict of a later attempt
-// can be the attempt before it, which still runs.
+// isSafe reports whether a status means that nothing ran. A conflict of a later attempt
+// can mean that the previous attempt still runs.
 func isSafe(code, attempt int) bool {
 	switch code {
 	case http.StatusRequestTimeout:
@@ -227,7 +227,7 @@ func isSafe(code, attempt int) bool {
 	return code >= 400 && code < 500
 }
 
-// contentOf is the body as text, or as data of its type.
+// contentOf returns the body as text, or as data of its type.
 func contentOf(kind string, body []byte) message.Content {
 	media, _, err := mime.ParseMediaType(kind)
 	if err != nil {

@@ -159,7 +159,7 @@ func TestSilence(t *testing.T) {
 	<-began
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() { <-began; cancel(executor.ErrCancelled) }()
-	if out, err := handler(t, urlworker.Config{URL: srv.URL})(ctx, attempt(1)); err == nil || errors.Is(err, executor.ErrUnknownOutcome) || !strings.Contains(err.Error(), "may have carried it out") {
+	if out, err := handler(t, urlworker.Config{URL: srv.URL})(ctx, attempt(1)); err == nil || errors.Is(err, executor.ErrUnknownOutcome) || !strings.Contains(err.Error(), "may have executed it") {
 		t.Errorf("%+v, %v", out, err)
 	}
 	<-gone

@@ -9,18 +9,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// open reports whether nothing but the address would say who sends a request.
+// open reports whether only the address would identify who sends a request.
 func (c Config) open() bool { return c.Tokens == "" && c.OIDC.Issuer == "" }
 
-// behindProxy reports whether browsers reach the gateway by the name of another
-// host: what passes their requests on connects from this machine.
+// behindProxy reports whether browsers reach the gateway by the name of another host:
+// their requests then come from a proxy on this machine.
 func (c Config) behindProxy() bool {
 	u, err := url.Parse(c.Public)
 	return c.Public != "" && (err != nil || !auth.LoopbackHost(u.Host))
 }
 
-// authenticator lets in those who are configured; where nothing is configured and
-// no credentials exist, the local user.
+// authenticator admits the configured principals, or the local user if nothing is
+// configured and no credentials exist.
 func (w *Web) authenticator() (*auth.Auth, error) {
 	cfg := auth.Config{Session: w.cfg.Session, Key: w.cfg.LoginKey, Secure: strings.HasPrefix(w.public(), "https://"), HasCredentials: w.cfg.HasLogins, Log: w.cfg.Log}
 	if err := w.openTokens(); err != nil {
@@ -59,7 +59,7 @@ func (w *Web) openTokens() (err error) {
 	return err
 }
 
-// public is where browsers reach the gateway.
+// public returns the URL at which browsers reach the gateway.
 func (w *Web) public() string {
 	if w.cfg.Public != "" {
 		return strings.TrimSuffix(w.cfg.Public, "/")
@@ -70,7 +70,7 @@ func (w *Web) public() string {
 	return w.URL()
 }
 
-// publicOf is where browsers reach the console of a space.
+// publicOf returns the URL at which browsers reach the console of a space.
 func (w *Web) publicOf(space toolcall.SpaceID) string {
 	if space == w.cfg.Space.ID || !w.auth.IsOpen() {
 		return w.public() // a login names the space
@@ -78,8 +78,8 @@ func (w *Web) publicOf(space toolcall.SpaceID) string {
 	return OfSpace(w.public(), space)
 }
 
-// OfSpace is the address by which a local user without credentials names a space; a URL of
-// another machine stays as it is.
+// OfSpace returns the address with which a local user without credentials names a space. It
+// returns a URL of another machine unchanged.
 func OfSpace(at string, space toolcall.SpaceID) string {
 	u, err := url.Parse(at)
 	if err != nil || !auth.LoopbackHost(u.Host) {
@@ -100,7 +100,7 @@ func (w *Web) TokenError() float64 {
 	return 0
 }
 
-// Logins says who is let in, for people; "" is the local user alone, without
+// Logins says who can log in, for people; "" means only the local user, without
 // credentials.
 func (w *Web) Logins() string {
 	if w.auth.IsOpen() {
@@ -123,9 +123,9 @@ func (w *Web) Logins() string {
 	return strings.Join(ways, ", ")
 }
 
-// Check reads what a gateway needs and begins nothing. It reports an *Error if the
-// gateway would let strangers in, show passwords to the network, or cannot be as
-// it was asked for, and what is wrong with files.
+// Check checks the settings and files of a gateway, and starts nothing. It returns an
+// *Error for a setting that is invalid, or that would admit strangers or show
+// passwords to the network, and other errors for files.
 func (c Config) Check() error {
 	if c.Address != Off {
 		if _, _, err := c.hostPort(); err != nil {
@@ -150,7 +150,7 @@ func (c Config) Check() error {
 		return &Error{"--http-origin: " + err.Error()}
 	}
 	if len(c.Origins) > 0 && c.open() {
-		return &Error{"--http-origin " + c.Origins[0] + " needs tokens or a provider: a page of another site has no other way to say who sends its requests, and cookies never go with them; make a token with askance token create NAME --role approver, name a provider with --oidc-issuer, or leave out --http-origin"}
+		return &Error{"--http-origin " + c.Origins[0] + " needs tokens or a provider: a page of another site has no other way to say who sends its requests, and cookies are never sent with them; create a token with askance token create NAME --role approver, name a provider with --oidc-issuer, or leave out --http-origin"}
 	}
 	if c.Tokens != "" {
 		if _, err := auth.OpenTokens(c.Tokens, c.Log); err != nil {

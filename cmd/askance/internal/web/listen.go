@@ -40,7 +40,7 @@ func (c Config) hostPort() (host, port string, err error) {
 // certificate reads the files for TLS; nil if there are none.
 func (c Config) certificate() (*tls.Certificate, error) {
 	if (c.Cert == "") != (c.Key == "") {
-		return nil, &Error{"--http-cert and --http-key go together"}
+		return nil, &Error{"only one of --http-cert and --http-key is set: pass both"}
 	}
 	if c.Cert == "" {
 		return nil, nil //nolint:nilnil // documented
@@ -55,13 +55,13 @@ func (c Config) certificate() (*tls.Certificate, error) {
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: c.Cert + " and " + c.Key + " are not a certificate and its key", Hint: "name a certificate chain and a private key in PEM", Err: err}
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: c.Cert + " and " + c.Key + " are not a certificate and its key", Hint: "pass a certificate chain and a private key in PEM", Err: err}
 	}
 	return &pair, nil
 }
 
 // Listen binds the address of the gateway, so that it is known to be free before
-// anything else is begun. Connections wait until [Serve].
+// anything else starts. Connections wait until [Serve].
 func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	host, port, err := cfg.hostPort()
 	if err != nil {
@@ -74,7 +74,7 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if cfg.Address == "" && errors.Is(err, syscall.EADDRINUSE) {
-		cfg.Log.Info("the port of the gateway is taken; a free one is used", "address", DefaultAddress)
+		cfg.Log.Info("the port of the gateway is in use; a free one is used instead", "address", DefaultAddress)
 		l, err = lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
@@ -92,20 +92,20 @@ func limitListener(l net.Listener) net.Listener { return netutil.LimitListener(l
 func cannotListen(address string, err error) error {
 	e := &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot listen at " + address, Hint: "choose another address with --http", Err: err}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		e.What, e.Hint, e.Err = "another program listens at "+address+" already", "choose another address with --http, or leave it out for a free port", nil
+		e.What, e.Hint, e.Err = "another program already listens at "+address, "choose another address with --http, or leave it out for a free port", nil
 	}
 	return e
 }
 
-// Socket is a Unix socket at which the kernel says who sends a request.
+// Socket is a Unix socket at which the kernel identifies who sends a request.
 type Socket struct {
 	Path string
 	// Listener is the socket, as ListenSocket opened it.
 	Listener net.Listener
-	// Group may open the socket too; "": its owner alone may.
+	// Group can also open the socket; "": only its owner can.
 	Group string
 	// Roles gives roles to users other than the owner, by name or uid;
-	// auth.EveryPeer gives them to all who may open the socket.
+	// auth.EveryPeer gives them to all who can open the socket.
 	Roles map[string][]toolcall.Role
 }
 
@@ -127,7 +127,7 @@ func (c Config) checkSocket() error {
 	return err
 }
 
-// gid is the group that may open the socket; -1 is none.
+// gid returns the group that can open the socket; -1 means none.
 func (s Socket) gid() (int, error) {
 	if s.Group == "" {
 		return -1, nil
@@ -142,7 +142,7 @@ func (s Socket) gid() (int, error) {
 	}
 	gid, err := strconv.Atoi(text)
 	if err != nil || gid < 0 {
-		return 0, &Error{"--http-socket-group " + s.Group + " is no group name and no gid"}
+		return 0, &Error{"--http-socket-group " + s.Group + " is neither a group name nor a gid"}
 	}
 	return gid, nil
 }

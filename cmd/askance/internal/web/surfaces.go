@@ -55,7 +55,7 @@ func (w *Web) surfaces() ([]gateway.Surface, error) {
 // DemoAgent is the name of the agent without a model.
 const DemoAgent = "demo"
 
-// Demo is an agent without a model that tells of the engine's tools.
+// Demo returns an agent without a model that can call the engine's tools.
 func Demo(tools []engine.Tool) agent.Agent {
 	var known []agent.Tool
 	for _, t := range tools {
@@ -64,8 +64,8 @@ func Demo(tools []engine.Tool) agent.Agent {
 	return script.New(DemoAgent, known...)
 }
 
-// startAgents begins to run the agents, and goes on with what an earlier
-// process left open.
+// startAgents starts the agents, and resumes the turns that an earlier process left
+// open.
 func (w *Web) startAgents(ctx context.Context) error {
 	if w.cfg.Agents == nil {
 		return nil
@@ -96,14 +96,14 @@ func (w *Web) stopAgents() {
 	}
 }
 
-// health says whether the process lives and whether it can work. Neither tells
-// strangers anything else.
+// health returns the routes that say whether the process runs and whether it can
+// work. They reveal nothing else to strangers.
 func (w *Web) health() gateway.Surface {
 	return gateway.Routes{
 		{Method: http.MethodGet, Path: "/healthz", Access: gateway.Everybody, Doc: "Whether the process answers.", Serve: func(rw http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 			return ok(rw)
 		}},
-		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works and its journal takes new calls.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works and its journal accepts new calls.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 			ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
 			defer cancel()
 			for _, space := range w.cfg.spaces() {
@@ -121,14 +121,14 @@ func (w *Web) health() gateway.Surface {
 	}
 }
 
-// checkReady says why a space does not work, or takes no new calls.
+// checkReady says why a space does not work, or accepts no new calls.
 func checkReady(ctx context.Context, space *gateway.Space) *message.Error {
 	by := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "askance-ready", Auth: "in-process"}
 	_, err := space.As(by).Info(ctx)
 	if err == nil && space.Ready != nil {
 		err = space.Ready(ctx)
 	}
-	reason := "the engine does not work now"
+	reason := "the engine does not work at the moment"
 	if cause, is := errors.AsType[*message.Error](err); is && cause.Op == "ready" {
 		reason = cause.What // names a stream at most
 	}
@@ -169,7 +169,7 @@ func (w *Web) openWebhooks(ctx context.Context) (err error) {
 	return err
 }
 
-// webhooks delivers to the destinations; nil if there are none.
+// webhooks returns what delivers to the destinations; nil if there are none.
 func (w *Web) webhooks() (*webhook.Webhooks, error) {
 	if w.outbox == nil {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package web is the HTTP side of askance serve: a listener, who is let in, and
-// the surfaces that are served. surfaces.go lists them.
+// Package web is the HTTP side of askance serve: the listener, authentication, and
+// the surfaces that it serves. surfaces.go lists them.
 package web
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// DefaultAddress is where the gateway listens if nothing else is said.
+// DefaultAddress is where the gateway listens by default.
 const DefaultAddress = "127.0.0.1:8787"
 
 // Off is the address that opens no TCP port.
@@ -32,44 +32,44 @@ type Config struct {
 	Address string
 	// Listener is where to serve instead, as Listen opened it.
 	Listener net.Listener
-	// Socket is a Unix socket to serve at as well; no Path: none.
+	// Socket is a Unix socket at which to serve in addition; no Path: none.
 	Socket Socket
 	Space  *gateway.Space
 	// Further are other spaces. Tokens name them, and the local user does by the host; see
-	// auth.SpaceHost. Webhooks and OIDC serve Space alone.
+	// auth.SpaceHost. Webhooks and OIDC serve only Space.
 	Further []*gateway.Space
-	// User is who requests come from where no credentials are set up.
+	// User is the name of the local user, if no credentials are set up.
 	User string
 	// Tokens is a token file; "": there is none.
 	Tokens string
-	// DefaultTokens is the token file that counts from the moment it exists,
-	// without Tokens.
+	// DefaultTokens is the token file that is used as soon as it exists, if Tokens is
+	// empty.
 	DefaultTokens string
-	// HasLogins reports whether NATS logins exist for the space: then HTTP lets in
-	// no request without credentials either. It may be nil: none exist.
+	// HasLogins reports whether NATS logins exist for the space: if so, HTTP also
+	// refuses requests without credentials. Nil means that none exist.
 	HasLogins func() bool
-	// OIDC is an identity provider; no Issuer: there is none. Space and Redirect
-	// are filled in.
+	// OIDC is an identity provider; no Issuer: there is none. Serve fills in Space
+	// and Redirect.
 	OIDC auth.OIDCConfig
 	// Session is how long a browser stays logged in; 0: the default.
 	Session time.Duration
-	// Public is the URL by which browsers reach the gateway; "": that of the
+	// Public is the URL at which browsers reach the gateway; "": that of the
 	// listener.
 	Public string
-	// Origins are pages elsewhere that may use the gateway from a browser.
+	// Origins are the origins of other sites whose pages may use the gateway.
 	Origins []string
 	// Cert and Key are files for TLS; "" serves without.
 	Cert, Key string
-	// Insecure permits to listen beyond loopback without TLS.
+	// Insecure permits listening beyond loopback without TLS.
 	Insecure bool
-	// Agents returns those of a space that frontends can talk to; nil: there are none.
+	// Agents returns the agents of a space that frontends can talk to; nil: there are none.
 	Agents func(*gateway.Space) []agent.Agent
 	// AgentID names this process's open turns, see agent.Config; "" is the default.
 	AgentID string
-	// Webhooks are who is told of approval requests and outcomes; none is fine. Outbox
-	// and Links are asked for only if there are any.
+	// Webhooks are the destinations of messages about approval requests and outcomes.
+	// Outbox is called only if there are any.
 	Webhooks []webhook.Destination
-	// Outbox keeps what they are still to be told.
+	// Outbox opens the outbox with the messages that are not delivered yet.
 	Outbox func(context.Context) (Outbox, error)
 	// LinkKey authenticates links in messages.
 	LinkKey [32]byte
@@ -78,7 +78,7 @@ type Config struct {
 	// Version of askance.
 	Version string
 	Log     *slog.Logger
-	// Served is told of each request; see gateway.Config. It may be nil.
+	// Served is called for each request; see gateway.Config. It may be nil.
 	Served func(method, route string, status int, took time.Duration)
 }
 
@@ -98,13 +98,13 @@ type Web struct {
 	links    *webhook.Links // nil without webhooks
 }
 
-// Error says that a gateway would be open in a way that no flag permits.
+// Error says which setting of a gateway is invalid or unsafe.
 type Error struct{ What string }
 
 func (e *Error) Error() string { return e.What }
 
-// strangers reports an *Error if the gateway would let strangers in, or show
-// passwords to the network.
+// strangers returns an *Error if the gateway would admit strangers, or show passwords
+// to the network.
 func (c Config) strangers() error {
 	if c.Address == Off || onLoopback(c.Address) {
 		return nil
@@ -119,20 +119,20 @@ func (c Config) strangers() error {
 }
 
 // onLoopback reports whether only this machine reaches an address. A name other
-// than localhost may stand for any address.
+// than localhost can mean any address.
 func onLoopback(address string) bool {
 	if address == "" {
 		return true
 	}
 	host, _, err := net.SplitHostPort(address)
 	if err != nil || host == "localhost" || host == "" {
-		return true // what is no address is refused by Listen; no host is loopback
+		return true // Listen refuses an invalid address; an empty host means loopback
 	}
 	ip, err := netip.ParseAddr(host)
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// Serve begins to serve. Close it.
+// Serve starts a gateway. The caller must close it.
 func Serve(ctx context.Context, cfg Config) (*Web, error) {
 	if err := cfg.strangers(); err != nil {
 		return nil, err
@@ -170,7 +170,7 @@ func Serve(ctx context.Context, cfg Config) (*Web, error) {
 
 func (w *Web) serve(l net.Listener) {
 	if err := w.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-		w.failed <- fmt.Errorf("the gateway cannot go on: %w", err)
+		w.failed <- fmt.Errorf("the gateway cannot continue: %w", err)
 	}
 }
 
@@ -182,7 +182,7 @@ func (w *Web) closeListeners() {
 	}
 }
 
-// open makes the gateway and what stands behind it.
+// open creates the gateway and the parts that it needs.
 func (w *Web) open(ctx context.Context) (*gateway.Server, error) {
 	var err error
 	if w.auth, err = w.authenticator(); err != nil {
@@ -208,7 +208,7 @@ func (c Config) spaces() []*gateway.Space {
 	return append([]*gateway.Space{c.Space}, c.Further...)
 }
 
-// furtherIDs name the spaces but the first.
+// furtherIDs returns the ids of the spaces except the first.
 func (c Config) furtherIDs() (out []toolcall.SpaceID) {
 	for _, s := range c.Further {
 		out = append(out, s.ID)
@@ -216,7 +216,7 @@ func (c Config) furtherIDs() (out []toolcall.SpaceID) {
 	return out
 }
 
-// URL is where the gateway is; "" with the address Off.
+// URL returns where the gateway listens; "" with the address Off.
 func (w *Web) URL() string {
 	if w.listener == nil {
 		return ""
@@ -228,7 +228,7 @@ func (w *Web) URL() string {
 	return scheme + w.listener.Addr().String()
 }
 
-// Failed delivers an error when the gateway cannot go on.
+// Failed delivers an error when the gateway cannot continue.
 func (w *Web) Failed() <-chan error { return w.failed }
 
 const drain = 5 * time.Second
