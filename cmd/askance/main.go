@@ -2,7 +2,7 @@
 // policy which tool calls run, asks people about the rest, runs what was
 // allowed exactly once, and keeps a proof of every step.
 //
-// Begin with:
+// Start with:
 //
 //	askance demo
 package main

@@ -109,7 +109,7 @@ func TestFaultsSayWhereAndHow(t *testing.T) {
 		{"rule file", "version: 1\nrules: []", "t.yaml:2:1: unknown field \"rules\" (this looks like a rule file"},
 		{"truth", head + "    read_only: yes", "t.yaml:4:16: read_only: must be true or false"},
 		{"list", head + "    command: uptime -p", "t.yaml:4:14: command: is text, want a list"},
-		{"tab", "version: 1\ntools:\n\t- name: a", "t.yaml:3:1: found character '\t' that cannot start any token (indent with blanks"},
+		{"tab", "version: 1\ntools:\n\t- name: a", "t.yaml:3:1: found character '\t' that cannot start any token (indent with spaces"},
 		{"kind", head + "    kind: shell", "t.yaml:4:11: tool a: kind: unknown kind"},
 		{"placement", head + "    placement: Remote", "t.yaml:4:16: tool a: placement is"},
 		{"twice", head + "  - name: a", "t.yaml:4:11: tool a: is declared twice"},
