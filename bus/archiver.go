@@ -23,33 +23,33 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// Retention says which finished replies go into archives. A reply that has an open call,
-// an unfinished interrupt or a standing approval in force never does.
+// Retention selects the finished replies to archive. A reply with an open call, an
+// unfinished interrupt or a standing approval in force is never archived.
 type Retention struct {
-	// OlderThan is how long nothing was recorded of a reply.
+	// OlderThan is the minimum time since the last record of a reply.
 	OlderThan time.Duration
-	// Keep is how many of these calls stay in the journal, the newest.
+	// Keep is how many of the newest of these calls stay in the journal.
 	Keep int
-	// MaxBytes ends the archiving when the journal is at most so large. 0: it goes on.
+	// MaxBytes stops the archiving when the journal is not larger than that. 0: no limit.
 	MaxBytes uint64
 	// By and Reason are signed.
 	By, Reason string
-	// DryRun: nothing is written or deleted.
+	// DryRun means that nothing is written or deleted.
 	DryRun bool
 }
 
-// Archiving is what was archived.
+// Archiving reports what was archived.
 type Archiving struct {
 	Archives []string `json:"archives"` // the names of the files
 	Replies  int      `json:"replies"`
 	Calls    int      `json:"calls"`
 	Records  uint64   `json:"records"`
-	Bytes    uint64   `json:"bytes"`    // that the journal had of them
-	Stored   int64    `json:"stored"`   // bytes of the files
+	Bytes    uint64   `json:"bytes"`    // size of these records in the journal
+	Stored   int64    `json:"stored"`   // size of the files
 	Resumed  uint64   `json:"resumed"`  // records of earlier archives that were deleted now
-	LeftOver uint64   `json:"leftover"` // bytes of the journal afterwards
+	LeftOver uint64   `json:"leftover"` // size of the journal afterwards
 	// Removed are files of archives that were interrupted before they were announced.
-	// Unknown are others that no checkpoint announces.
+	// Unknown are other files that no checkpoint announces.
 	Removed []string `json:"removed_files,omitzero"`
 	Unknown []string `json:"unknown_files,omitzero"`
 }
@@ -313,7 +313,7 @@ func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
 	return n, err
 }
 
-// unfinishedError says why the deletion of an announced archive does not go on.
+// unfinishedError returns why the records of an announced archive cannot be deleted.
 func unfinishedError(a *archived, left uint64, err error) error {
 	if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, errChanged) {
 		return err
@@ -372,7 +372,7 @@ func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
 	return nil
 }
 
-// isNeeded reports whether an unannounced file may have a record that is nowhere else.
+// isNeeded reports whether an unannounced file may have the only copy of a record.
 func (l *Ledger) isNeeded(ctx context.Context, name string, losses []proof.Loss) bool {
 	f, err := l.j.guard.archives.store.Open(ctx, name+archive.FileSuffix)
 	if err != nil {

@@ -58,7 +58,7 @@ func (l *Ledger) scanReplies(ctx context.Context) (*replyScan, error) {
 	return s, err
 }
 
-// visitRecords reads what the stream has behind after and up to through.
+// visitRecords visits the records of the stream after one sequence and up to another.
 func (rd reader) visitRecords(ctx context.Context, op string, after, through uint64, visit func(stored) error) error {
 	for after < through {
 		found, seen, err := rd.readPage(ctx, ">", after, maxPage)
@@ -78,7 +78,7 @@ func (rd reader) visitRecords(ctx context.Context, op string, after, through uin
 	return nil
 }
 
-// replyIn is the reply that a message belongs to.
+// replyIn returns the reply that a message belongs to.
 func replyIn(subject string) (s Subject, reply [2]Token, ok bool) {
 	s, err := ParseSubject(subject)
 	if err != nil {
@@ -91,7 +91,7 @@ func replyIn(subject string) (s Subject, reply [2]Token, ok bool) {
 	return s, reply, false
 }
 
-// ownToken copies a token out of the headers of a message, which would stay in memory.
+// ownToken copies a token, so that it does not keep a whole message in memory.
 func ownToken(t Token) Token { return Token(strings.Clone(string(t))) }
 
 func (s *replyScan) noteRecord(space toolcall.SpaceID, m stored, r toolcall.JournalEntry) {
