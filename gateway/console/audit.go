@@ -14,10 +14,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxAuditForm is room for a receipt as a form encodes it.
+// maxAuditForm leaves room for a receipt in form encoding.
 const maxAuditForm = 3 * api.MaxCheckedReceipt
 
-// auditView is the page about what the journal proves.
+// auditView is the page that shows what the journal proves.
 type auditView struct {
 	shell
 	Status   api.ProofStatusReply
@@ -33,8 +33,7 @@ type auditView struct {
 	End      string
 }
 
-// audit is the page of what the journal proves. With a form it begins a verification, or
-// checks a receipt.
+// audit shows what the journal proves. A posted form starts a verification or checks a receipt.
 func (in records) audit(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := auditView{shell: in.shell(r, p, "audit", "Audit – askance"), Find: strings.TrimSpace(r.URL.Query().Get("call"))}
 	c, err := p.Reader()
@@ -72,11 +71,11 @@ func (in records) audit(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	return in.write(w, http.StatusOK, "audit", v)
 }
 
-// check asks for the verdict about the pasted receipt.
+// check checks the pasted receipt.
 func (v *auditView) check(ctx context.Context, c engine.Client) {
 	out := api.CheckReceiptReply{}
 	if len(v.Pasted) > api.MaxCheckedReceipt {
-		out.Reason = "it is larger than this page checks: use askance audit check"
+		out.Reason = "it is too large for this page: use askance audit check"
 	} else if reply, err := api.CheckReceipt.Call(ctx, c, api.CheckReceiptRequest{V: 1, Receipt: message.RawJSON(v.Pasted)}); err != nil {
 		out.Reason = message.AsError("check receipt", err).What
 	} else {
@@ -92,7 +91,7 @@ func (v *auditView) check(ctx context.Context, c engine.Client) {
 	}
 }
 
-// find looks for the calls with an id: session/reply/call, or the last part alone.
+// find looks up calls by id: either session/reply/call, or only the last part.
 func (v *auditView) find(ctx context.Context, c engine.Client, space toolcall.SpaceID) error {
 	v.Keys = map[string]toolcall.Key{}
 	add := func(calls ...*toolcall.Call) {
@@ -105,7 +104,7 @@ func (v *auditView) find(ctx context.Context, c engine.Client, space toolcall.Sp
 	}
 	if parts := strings.Split(v.Find, "/"); len(parts) == 3 {
 		k := toolcall.Key{Space: space, Session: message.SessionID(parts[0]), Reply: message.ReplyID(parts[1]), Call: message.CallID(parts[2])}
-		if show, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k}); err == nil { // else the whole text is an id
+		if show, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: k}); err == nil { // otherwise the whole text is an id
 			add(show.Call)
 			return nil
 		}

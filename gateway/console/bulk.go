@@ -19,14 +19,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxBulk is how many requests one confirmation lists: more than that, a person does
-// not read.
+// maxBulk is how many requests one confirmation lists; a person would not read more.
 const maxBulk = 500
 
-// bulkWithin bounds the time of one confirmation. What it does not reach is not sent.
+// bulkWithin bounds the time for sending one confirmation. Responses it cuts off are not sent.
 const bulkWithin = time.Minute
 
-// bulkPages are the pages of one response to several requests.
+// bulkPages serves the pages for one response to several requests.
 type bulkPages struct{ *Console }
 
 // bulk is the confirmation of one response to several requests, or its report.
@@ -36,12 +35,12 @@ type bulk struct {
 	Filter   filter
 	Back     string
 	Items    []bulkItem
-	Left     []bulkItem // selected requests that this person cannot respond to like that
+	Left     []bulkItem // selected requests that this person cannot respond to that way
 	More     int        // matching requests beyond maxBulk
 	Feedback string
 	Done     bool // this is the report
 	Sent     int
-	Unsure   int // responses that may count
+	Unsure   int // responses whose outcome is unknown
 }
 
 // bulkItem is one request of a confirmation.
@@ -50,9 +49,9 @@ type bulkItem struct {
 	Digest string
 	Input  string
 	Short  bool   // the summary leaves out a part of an argument
-	Note   string // why it is left out, or what became of it
+	Note   string // why it is left out, or the outcome
 	OK     bool
-	Unsure bool // it may count
+	Unsure bool // the response may have counted
 }
 
 // review shows what one response to several requests would cover. It changes nothing.
@@ -78,7 +77,7 @@ func (in bulkPages) review(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	return in.write(w, http.StatusOK, "bulk", v)
 }
 
-// addAll adds the matching requests that wait for this person.
+// addAll adds the matching requests that are waiting for this person.
 func (v *bulk) addAll(ctx context.Context, c engine.Client, p *gateway.Peer) error {
 	f := v.Filter.first()
 	f.Show, f.Mine = showOpen, true
@@ -102,7 +101,7 @@ func (v *bulk) addAll(ctx context.Context, c engine.Client, p *gateway.Peer) err
 	}
 }
 
-// addNamed adds the requests that a form names, as they are now.
+// addNamed adds the current state of the requests that a form names.
 func (v *bulk) addNamed(ctx context.Context, c engine.Client, p *gateway.Peer, names []string) error {
 	if len(names) > maxBulk {
 		return &message.Error{Code: message.CodeInvalid, Op: "respond", What: "too many requests are selected", Hint: fmt.Sprintf("select at most %d", maxBulk)}
@@ -127,7 +126,7 @@ func (v *bulk) addNamed(ctx context.Context, c engine.Client, p *gateway.Peer, n
 	return nil
 }
 
-// add adds a request to the confirmation, or to what it leaves out.
+// add adds a request to the confirmation, or to the list of those left out.
 func (v *bulk) add(p *gateway.Peer, call *toolcall.Call, mine bool) {
 	i := bulkItem{row: rowOf(call, p, mine, v.Filter, toolcall.Key{}, v.Now), Digest: call.Digest, Input: call.Input, Short: asked.IsShortened(call)}
 	if i.Note = leftOut(p, call, v.Do, mine); i.Note != "" {
@@ -137,7 +136,7 @@ func (v *bulk) add(p *gateway.Peer, call *toolcall.Call, mine bool) {
 	v.Items = append(v.Items, i)
 }
 
-// leftOut says why a request is not in the confirmation; "": it is.
+// leftOut says why a request is not in the confirmation, or returns "" if it is.
 func leftOut(p *gateway.Peer, call *toolcall.Call, do string, mine bool) string {
 	if call.State != message.ToolCallAsking || call.Request == nil {
 		return "no longer open: " + asked.Verdict(call, "")
@@ -147,15 +146,15 @@ func leftOut(p *gateway.Peer, call *toolcall.Call, do string, mine bool) string 
 	}
 	switch v, voted := call.VoteOf(p.Name); {
 	case voted:
-		return "you " + asked.Said(v) + " before"
+		return "you " + asked.Said(v) + " already"
 	case !mine:
 		return asked.WhyNotAsked(call, p.Name)
 	}
 	return obstacleTo(call, p, do)
 }
 
-// answer sends the response to each request of a confirmation, with the digest that the
-// confirmation has, and reports each outcome.
+// answer sends the response to each request with the digest from the confirmation, and reports each
+// outcome.
 func (in bulkPages) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	f, err := readForm(r)
 	if err != nil {
@@ -193,9 +192,9 @@ func (in bulkPages) answer(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	return in.write(w, status, "bulk", v)
 }
 
-// bulkItemsOf reads the requests of a confirmation; each has its digest.
+// bulkItemsOf reads the requests of a confirmation, each with its digest.
 func bulkItemsOf(q url.Values, p *gateway.Peer) ([]bulkItem, error) {
-	bad := &message.Error{Code: message.CodeInvalid, Op: "respond", What: "the form names no requests, or not their digests", Hint: "load the page again"}
+	bad := &message.Error{Code: message.CodeInvalid, Op: "respond", What: "the form lacks requests or their digests", Hint: "load the page again"}
 	names, digests := q["k"], q["digest"]
 	if len(names) == 0 || len(names) != len(digests) || len(names) > maxBulk || slices.Contains(digests, "") {
 		return nil, bad
@@ -210,10 +209,10 @@ func bulkItemsOf(q url.Values, p *gateway.Peer) ([]bulkItem, error) {
 	return out, nil
 }
 
-// lookWithin bounds the look at a request whose response had an error.
+// lookWithin bounds the lookup of a request whose response returned an error.
 const lookWithin = 5 * time.Second
 
-// answer responds to one request and notes what became of it.
+// answer responds to one request and records the outcome in the item.
 func (i *bulkItem) answer(ctx context.Context, c engine.Client, p *gateway.Peer, f *form, now time.Time) error {
 	k, err := parseKey(i.Key, p.Space.ID)
 	if err != nil {
@@ -224,7 +223,7 @@ func (i *bulkItem) answer(ctx context.Context, c engine.Client, p *gateway.Peer,
 	i.row = row{Key: i.Key, ID: domID(k), Href: address(k, nil), Summary: string(k.Call)}
 	a, err := responseOf(f, k, nil, now)
 	if err == nil && ctx.Err() != nil {
-		i.Note = "not sent: the time for one confirmation is over. Respond to it again"
+		i.Note = "not sent: the confirmation ran out of time. Respond again"
 		return &message.Error{Code: message.CodeUnavailable, Op: "submit_response", What: i.Note, Err: ctx.Err()}
 	}
 	var call *toolcall.Call

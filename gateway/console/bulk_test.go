@@ -50,7 +50,7 @@ func TestBulkUnknownOutcome(t *testing.T) {
 		{"lost, and nothing can be read", false, uncertain{err: context.DeadlineExceeded, gone: true}, false, true, "outcome unknown"},
 		{"lost, but it counts", false, uncertain{err: lost, votes: []toolcall.Vote{ann}}, true, false, "approved, the call is submitted"},
 		{"refused", false, uncertain{err: &message.Error{Code: message.CodeForbidden, What: "no"}, gone: true}, false, false, "not accepted: no"},
-		{"no time left", true, uncertain{}, false, false, "not sent: the time"},
+		{"no time left", true, uncertain{}, false, false, "not sent: the confirmation ran out of time"},
 	} {
 		i := bulkItem{row: row{Key: url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}}.Encode()}, Digest: "sha256:1"}
 		ctx := t.Context()

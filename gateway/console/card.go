@@ -42,7 +42,7 @@ type card struct {
 	Origin   string
 	Agent    string
 	Why      []string
-	Values   []value // that decided
+	Values   []value // that the deciding rule read
 	Rule     string
 	InPolicy ruleOfCard
 
@@ -62,7 +62,7 @@ type card struct {
 	Running           bool
 	Progress          []line
 	Steps             []step
-	Chart             *gantt // where the call was, over time; nil: it ended at once
+	Chart             *gantt // where the call was, over time; nil: it ended immediately
 	Session           timeline
 	StandingApprovals []toolcall.StandingApproval
 
@@ -72,14 +72,14 @@ type card struct {
 	Now       time.Time
 }
 
-// cardPage is a page with a call. View is list where the call is only the first one.
+// cardPage is a page with a call. View is "list" if the call is just the first of the list.
 type cardPage struct {
 	shell
 	Card *card
 	View string
 }
 
-// need is a group of approvers that must agree.
+// need is a group of approvers who must agree.
 type need struct {
 	From      string
 	Rule      string
@@ -110,7 +110,7 @@ func (in *Console) call(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	return in.showCall(r.Context(), w, p, s, k, q, f, http.StatusOK)
 }
 
-// showCall writes the page of a call, with a form if f says so.
+// showCall writes the page of a call, with the form that f names, if any.
 func (in *Console) showCall(ctx context.Context, w http.ResponseWriter, p *gateway.Peer, s shell, k toolcall.Key, q url.Values, f *form, status int) error {
 	side, err := makeSide(ctx, p, filterOf(q), k, in.now())
 	if err != nil {
@@ -157,8 +157,8 @@ func flashOf(ctx context.Context, p *gateway.Peer, name, do string) *flash {
 	return f
 }
 
-// nextRequest is the next request that the person can respond to: the first of rows that
-// is still listed, else the one behind id; nil: there is none.
+// nextRequest returns the next request that the person can respond to: the first of rows still
+// listed, otherwise the one after id, or nil if there is none.
 func nextRequest(s *side, id string, rows ...string) *row {
 	for _, want := range rows {
 		if i := slices.IndexFunc(s.Rows, func(r row) bool { return r.ID == want && r.Mine }); i >= 0 {
@@ -174,7 +174,7 @@ func nextRequest(s *side, id string, rows ...string) *row {
 	return nil
 }
 
-// rowsBehind are the rows behind id, from the top again after the last.
+// rowsBehind returns the rows after id, wrapping around to the top.
 func rowsBehind(s *side, id string) []string {
 	at := slices.IndexFunc(s.Rows, func(r row) bool { return r.ID == id })
 	var out []string
@@ -275,7 +275,7 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can 
 	}
 }
 
-// WhyTitle is the heading above the reasons of the decision.
+// WhyTitle is the heading for the reasons of the decision.
 func (c *card) WhyTitle() string {
 	d := c.Call.Decision
 	switch {
@@ -328,7 +328,7 @@ var responseActions = []action{
 	{Do: doRespond, Label: "Respond", Key: "t"}, {Do: doDelegate, Label: "Delegate", Key: "h"}, {Do: doSkip, Label: "Skip", Key: "s"},
 }
 
-// obstacleTo says why a person cannot send a response to a request here; "": they can.
+// obstacleTo says why a person cannot send a response to a request here, or returns "" if they can.
 func obstacleTo(call *toolcall.Call, p *gateway.Peer, do string) string {
 	bad := asked.Obstacle(call, p.Name, toolcall.Response{Kind: kindOf(do), Input: inputOf(&form{Do: do})})
 	if bad == "" && do == doApprove && call.Request.Requirement.Signed {
@@ -337,8 +337,8 @@ func obstacleTo(call *toolcall.Call, p *gateway.Peer, do string) string {
 	return bad
 }
 
-// addActions adds the buttons that this person may use. After a response there are only
-// those that make it more careful, and only for a person who wants to revise it.
+// addActions adds the buttons that this person may use. After a response only more cautious ones
+// remain, and only for a person who wants to revise it.
 func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
 	k := c.Call.Key
 	request := c.Call.Digest // a form that names it becomes stale with it
@@ -396,7 +396,7 @@ func stateOf(c *toolcall.Call) state {
 func blockedText(c *toolcall.Call) string {
 	switch c.Blocked {
 	case toolcall.BlockedUnknown:
-		return "The worker died after the start, so the outcome is unknown."
+		return "The worker died after it started the call, so the outcome is unknown."
 	case toolcall.BlockedDeadLetter:
 		return "Every permitted attempt was lost."
 	case toolcall.BlockedNoWorker:
@@ -410,10 +410,10 @@ func blockedText(c *toolcall.Call) string {
 	return ""
 }
 
-// change is one line of a difference; Mark is "+", "-" or " ".
+// change is one line of a diff; Mark is "+", "-" or " ".
 type change struct{ Mark, Text string }
 
-// diff returns the lines that an edit changes; none if both inputs are equal.
+// diff returns the lines that an edit changes, or nil if both inputs are equal.
 func diff(before, after string) []change {
 	var out []change
 	for _, l := range asked.Changes(before, after) {

@@ -1,28 +1,27 @@
-// Package console is the web console: the calls of a space in a browser, the open
-// approval requests with what a response covers, and forms to respond.
+// Package console is the web console. It shows the calls of a space, the open approval requests
+// with what a response covers, and forms to respond.
 //
 //	gateway.New(gateway.Config{Surfaces: []gateway.Surface{console.New()}, …})
 //
-// The server makes the pages (html/template), and all of them work without a
-// script. A small script makes them live: a stream of server-sent events reports
-// changes, and the script loads the page again and replaces what differs. CONSOLE.md
-// is for users.
+// The server renders the pages (html/template), and all of them work without scripts. A small
+// script keeps them live: a stream of server-sent events reports changes, and the script reloads
+// the page and replaces what differs. CONSOLE.md is for users.
 //
 // # Guarantees
 //
 //   - Untrusted values (arguments, names, reasons, output) are text, never markup,
 //     and misleading characters are visible (internal/reveal).
 //   - A response carries the digest of the approval request on the page. If the
-//     request changed or was decided meanwhile, nothing is sent and the page says
-//     who decided it and how.
+//     request changed or was decided in the meantime, nothing is sent and the page says
+//     who decided and how.
 //   - The digest of a request is computed from what the page shows.
 //   - The content security policy allows only files of this server: nothing inline,
 //     nothing from other hosts.
 //
 // # What it does not do
 //
-// It stores nothing but the last progress lines of running calls, in memory. Package
-// gateway authenticates people, and checks that a form came from one of these pages.
+// It stores nothing except the last progress lines of running calls, in memory. Package gateway
+// authenticates people and checks that a form came from one of these pages.
 package console
 
 import (
@@ -47,10 +46,10 @@ type Console struct {
 // Option configures the console.
 type Option func(*Console)
 
-// WithLinks has the console accept the links of webhooks; nil: it refuses them.
+// WithLinks makes the console accept webhook links; with nil it refuses them.
 func WithLinks(l *webhook.Links) Option { return func(in *Console) { in.links = l } }
 
-// New makes the console.
+// New returns a console.
 func New(opts ...Option) *Console {
 	a := loadAssets()
 	in := &Console{pages: loadPages(), assets: a, progress: newProgress(), now: time.Now}
@@ -60,7 +59,7 @@ func New(opts ...Option) *Console {
 	return in
 }
 
-// people are the roles that use the console.
+// people are the roles that can use the console.
 var people = gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor)
 
 // Paths of the pages.
@@ -90,32 +89,32 @@ func (in *Console) Routes() []gateway.Route {
 	}
 	approvers, operators := gateway.Only(toolcall.RoleApprover), gateway.Only(toolcall.RoleOperator)
 	both := gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator)
-	check := post("/inbox/check", approvers, "Check edited arguments before they are sent.", in.check)
+	check := post("/inbox/check", approvers, "Check edited arguments before sending them.", in.check)
 	check.Safe = true
-	try := post(pathPolicy, people, "Decide about a call that is not proposed.", in.tryCall)
+	try := post(pathPolicy, people, "Try a call without proposing it.", in.tryCall)
 	try.Safe = true
 	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
 	stream.Stream = true
 	export := get(pathExport, "Download finished calls as CSV or JSON.", records{in}.exportHistory)
 	export.Stream = true
-	prove := post(pathAudit, people, "Verify the journal, or check a receipt.", records{in}.audit)
+	prove := post(pathAudit, people, "Verify the journal or check a receipt.", records{in}.audit)
 	prove.Safe, prove.MaxBody = true, maxAuditForm
 	return []gateway.Route{
-		get("/{$}", "The page of what happens now.", figures{in}.overview),
+		get("/{$}", "The overview of current activity.", figures{in}.overview),
 		get(pathInbox, "The page of open approval requests.", in.list),
-		get(pathInbox+"/rows", "The rows of some calls of the inbox.", in.rows),
-		get(pathBulk, "The confirmation of one response to several requests.", bulkPages{in}.review),
+		get(pathInbox+"/rows", "The inbox rows of the named calls.", in.rows),
+		get(pathBulk, "The confirmation page for one response to several requests.", bulkPages{in}.review),
 		get(pathCall, "The page of one call.", in.call),
 		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
 		get(pathStanding, "The page of standing approvals.", in.standing),
 		get(pathHistory, "The page of finished calls.", records{in}.history),
 		export,
-		get(pathAudit, "The page of what the journal proves.", records{in}.audit),
+		get(pathAudit, "The page that shows what the journal proves.", records{in}.audit),
 		prove,
 		post("/audit/receipt", people, "Download the receipt of a call.", records{in}.receipt),
-		get(pathTimeline, "The page of a session's calls over time.", records{in}.showTimeline),
-		get(pathInsights, "The page of requests, outcomes and times of a period.", figures{in}.insights),
-		get(pathFind, "The page of calls that match words.", figures{in}.find),
+		get(pathTimeline, "The timeline of a session's calls.", records{in}.showTimeline),
+		get(pathInsights, "Requests, outcomes and times in a period.", figures{in}.insights),
+		get(pathFind, "Search results for calls.", figures{in}.find),
 		get(pathPolicy, "The page of the policy in force.", in.policy),
 		try,
 		get(pathWorkers, "The page of workers and queues.", in.workers),

@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// tick is the interval of keep-alive events. The script reconnects after a silence of
-// more than twice as long.
+// tick is the interval of keep-alive events. The script reconnects when the stream has been silent
+// for more than twice as long.
 const tick = 10 * time.Second
 
 // changed reports that a page may be out of date.
@@ -33,8 +33,7 @@ type progressed struct {
 	Line line   `json:"line"`
 }
 
-// events streams changes to a page. The page reloads after it connects, so it sees
-// what it missed before.
+// events streams changes to a page. The page reloads once connected, so it misses nothing.
 func (in *Console) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := p.Reader(); err != nil {
 		return err
@@ -53,8 +52,8 @@ func (in *Console) events(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	return nil
 }
 
-// follow writes until the reader disconnects or is too slow, or the server stops. The
-// page then reconnects and reloads.
+// follow writes until the reader disconnects or falls behind, or the server stops. The page then
+// reconnects and reloads.
 func (in *Console) follow(out *gateway.SSE, f *follower) {
 	err := out.Event("", "ready", []byte("{}"))
 	timer := time.NewTicker(tick)
@@ -71,10 +70,10 @@ func (in *Console) follow(out *gateway.SSE, f *follower) {
 	}
 }
 
-// follower passes the changes of a space to one stream.
+// follower passes the changes in a space to one stream.
 type follower struct {
 	changes chan gateway.Change
-	ready   chan struct{} // closed when it is subscribed
+	ready   chan struct{} // closed once subscribed
 	ended   chan struct{} // closed when the subscription ends
 }
 
@@ -108,21 +107,21 @@ func (in *Console) tell(out *gateway.SSE, c gateway.Change) error {
 
 var _ gateway.Surface = (*Console)(nil)
 
-// Bounds of the stored progress.
+// Limits on stored progress.
 const (
 	keptCalls = 200
 	keptLines = 100
 )
 
-// line is a progress line, made visible.
+// line is a progress line with misleading characters made visible.
 type line struct {
 	Attempt int    `json:"attempt"`
 	N       int    `json:"n"`
 	Text    string `json:"text"`
 }
 
-// progress stores the last lines of running calls for later pages, as long as a page
-// is open.
+// progress stores the last lines of running calls for pages opened later. It records only while a
+// page is open.
 type progress struct {
 	mu    sync.Mutex // guards what follows
 	lines map[toolcall.Key][]line
@@ -131,7 +130,7 @@ type progress struct {
 
 func newProgress() *progress { return &progress{lines: map[toolcall.Key][]line{}} }
 
-// add stores a line once, though every stream adds it.
+// add stores a line once, even though every stream adds it.
 func (p *progress) add(r toolcall.ProgressRequest) line {
 	l := line{Attempt: r.Attempt, N: r.N, Text: reveal.Text(r.Text)}
 	p.mu.Lock()

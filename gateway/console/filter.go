@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// filter selects and orders the listed calls. Every page of a call has it in its address.
+// filter selects and orders the listed calls. The address of every call page carries it.
 type filter struct {
 	Show                 string
 	Words                string
@@ -19,8 +19,8 @@ type filter struct {
 	Rule                 string
 	Mine                 bool
 	Sort, Group          string
-	Cursor               string // continues the list of the page before
-	From                 int    // calls on the pages before
+	Cursor               string // continues after the previous page
+	From                 int    // calls on previous pages
 }
 
 func filterOf(q url.Values) filter {
@@ -46,7 +46,7 @@ func filterOf(q url.Values) filter {
 	return f
 }
 
-// defaultSort is the order without a choice: what ends first, else the newest.
+// defaultSort orders open requests by deadline, and other calls newest first.
 func (f filter) defaultSort() string {
 	if f.Show == showOpen {
 		return toolcall.SortDeadline
@@ -57,7 +57,7 @@ func (f filter) defaultSort() string {
 // Order is the order in force.
 func (f filter) Order() string { return cmp.Or(f.Sort, f.defaultSort()) }
 
-// values are the filter as parameters without the defaults.
+// values returns the filter as URL parameters, without defaults.
 func (f filter) values() url.Values {
 	q := url.Values{}
 	set := func(name, value string) {
@@ -85,10 +85,10 @@ func (f filter) values() url.Values {
 	return q
 }
 
-// Fields are the filter as fields of a form.
+// Fields returns the filter as form fields.
 func (f filter) Fields() url.Values { return f.values() }
 
-// first is the filter without its place in the list.
+// first returns the filter without its place in the list.
 func (f filter) first() filter {
 	f.Cursor, f.From = "", 0
 	return f
@@ -101,7 +101,7 @@ func (f filter) listAddress() string {
 	return pathInbox
 }
 
-// request is what the engine lists for the filter.
+// request returns the list request for the filter.
 func (f filter) request() toolcall.ListRequest {
 	r := toolcall.ListRequest{V: 1, Words: f.Words, Mine: f.Mine, Sort: f.Order(), Cursor: f.Cursor, Limit: pageRows}
 	add := func(to *[]string, value string) {

@@ -8,10 +8,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxFound is how many calls a search shows.
+// maxFound limits how many calls a search shows.
 const maxFound = 12
 
-// find shows the calls that match words; the palette of the script reads this page.
+// find shows the calls that match the words. The script's search palette reads this page.
 func (in figures) find(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "find", "Search – askance")
 	words := strings.TrimSpace(r.URL.Query().Get("q"))

@@ -13,16 +13,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// span is a time that a call spends in one place.
+// span is a period that a call spends in one phase.
 type span struct {
 	Kind     string // wait, ask, queue, run, block
 	From, To time.Time
-	Open     bool // it goes on
+	Open     bool // it has not ended
 	Attempt  int
-	Who      string // who ended it, or runs it; revealed
+	Who      string // who ended it or runs it; revealed
 }
 
-// mark is an instant of a call: what a person, the policy or a worker did.
+// mark is an event in a call's life: something a person, the policy or a worker did.
 type mark struct {
 	Tone   string // good, bad, ask, work, plain
 	Person bool
@@ -35,7 +35,7 @@ var spanWords = map[string]string{
 	"wait": "Waiting for another call", "ask": "Waiting for approval", "queue": "Queued", "run": "Running", "block": "Blocked",
 }
 
-// Word names the span.
+// Word names the span for people.
 func (s span) Word() string {
 	if s.Kind == "run" && s.Attempt > 1 {
 		return fmt.Sprintf("%s (attempt %d)", spanWords[s.Kind], s.Attempt)
@@ -43,7 +43,7 @@ func (s span) Word() string {
 	return spanWords[s.Kind]
 }
 
-// spanAfter is where a call is after a step: a kind of span, or "" if it has ended.
+// spanAfter returns the kind of span that follows a step, or "" if the call has ended.
 func spanAfter(c *toolcall.Call, s toolcall.Step) string {
 	switch s.To {
 	case message.ToolCallPending:
@@ -61,7 +61,7 @@ func spanAfter(c *toolcall.Call, s toolcall.Step) string {
 		return "block"
 	}
 	if c.Placement == toolcall.PlaceExternal {
-		return "run" // the runtime runs it, and reports only the result
+		return "run" // the runtime runs it, reporting only the result
 	}
 	return "queue"
 }
@@ -133,7 +133,7 @@ func runner(c *toolcall.Call, h toolcall.HistoryEntry) string {
 	return "worker " + reveal.Name(h.Worker)
 }
 
-// gantt is a laid-out chart of calls over time. All positions are percent of its width.
+// gantt is a laid-out chart of calls over time. Positions are percentages of its width.
 type gantt struct {
 	Label   string // of the chart, for screen readers
 	Rows    []ganttRow
@@ -181,7 +181,7 @@ type ganttTick struct {
 	Text string
 }
 
-// ganttLine is a line of the table that says the same.
+// ganttLine is a row of the equivalent table.
 type ganttLine struct {
 	Name, What, Who, Took string
 	At                    time.Time
@@ -194,14 +194,14 @@ type ganttCall struct {
 	marks []mark
 }
 
-// timeScale maps instants to percent. Time in which no call is open is shortened.
+// timeScale maps instants to percentages. Time in which no call is open is shortened.
 type timeScale struct {
 	at     []time.Time
 	x      []float64
 	breaks []float64
 }
 
-// longestIdle is the width of a time without an open call, as a part of the others.
+// longestIdle caps a stretch without an open call, as a fraction of the time with open calls.
 const longestIdle = 0.05
 
 func newTimeScale(calls []ganttCall, compact bool) timeScale {
@@ -266,7 +266,7 @@ func newTimeScale(calls []ganttCall, compact bool) timeScale {
 	return t
 }
 
-// place is the position of an instant.
+// place returns the position of an instant.
 func (t timeScale) place(at time.Time) float64 {
 	i, found := slices.BinarySearchFunc(t.at, at, time.Time.Compare)
 	switch {
@@ -281,10 +281,10 @@ func (t timeScale) place(at time.Time) float64 {
 	return t.x[i-1] + (t.x[i]-t.x[i-1])*float64(at.Sub(t.at[i-1]))/float64(whole)
 }
 
-// tickSteps are distances of ticks, in seconds.
+// tickSteps are the possible distances between ticks, in seconds.
 var tickSteps = []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400, 172800, 604800}
 
-// mostTicks is for the narrowest screen.
+// mostTicks fits the narrowest screen.
 const mostTicks = 6
 
 func (t timeScale) ticks() []ganttTick {
@@ -309,7 +309,7 @@ func (t timeScale) ticks() []ganttTick {
 			break
 		}
 	}
-	for _, s := range tickSteps { // the finest step whose ticks all fit, on an even scale
+	for _, s := range tickSteps { // the finest step whose ticks all fit on an even scale
 		if d := time.Duration(s * float64(time.Second)); len(t.breaks) == 0 && d >= step && whole/d < mostTicks {
 			step = d
 			break
@@ -321,10 +321,10 @@ func (t timeScale) ticks() []ganttTick {
 	return out
 }
 
-// Sizes of texts in bars, in percent of the narrowest chart.
+// Text sizes in bars, in percent of the narrowest chart.
 const (
 	textMargin = 3.0
-	textWidth  = 2.6 // of a character
+	textWidth  = 2.6 // per character
 )
 
 func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
@@ -376,7 +376,7 @@ func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 		switch {
 		case r.Took != "":
 		case first.IsZero():
-			r.Took = "at once"
+			r.Took = "instant"
 		default:
 			r.Took = asked.Took(last.Sub(first))
 		}

@@ -23,16 +23,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// records are the pages about what happened.
+// records serves the pages about the past.
 type records struct{ *Console }
 
-// Sizes of pages of the history.
+// Page sizes of the history.
 const (
 	historyRows = 50
 	exportRows  = 200
 )
 
-// end is how calls can end, as the filter of the history names it.
+// end is a way in which calls end, as the history filter names it.
 type end struct {
 	Value, Label string
 	causes       []toolcall.Cause
@@ -51,7 +51,7 @@ var ends = []end{
 	{"bypassed", "ran without a decision", []toolcall.Cause{toolcall.CauseBypass}, nil},
 }
 
-// pastTime is a time until now that the history can be limited to.
+// pastTime is a period up to now to which the history can be limited.
 type pastTime struct {
 	Value, Label string
 	length       time.Duration
@@ -59,7 +59,7 @@ type pastTime struct {
 
 var pastTimes = []pastTime{{"1h", "1 hour", time.Hour}, {"24h", "24 hours", 24 * time.Hour}, {"7d", "7 days", 7 * 24 * time.Hour}, {"30d", "30 days", 30 * 24 * time.Hour}, {"", "All", 0}}
 
-// historyFilter selects finished calls. Its fields are parameters of the address.
+// historyFilter selects finished calls. Its fields are URL parameters.
 type historyFilter struct {
 	Words, By, Tool, Agent, Rule, Outcome string
 	Period, From, To                      string // From and To are local times of a form, in UTC
@@ -70,7 +70,7 @@ func historyFilterOf(q url.Values) historyFilter {
 	return historyFilter{Words: get("q"), By: get("by"), Tool: get("tool"), Agent: get("agent"), Rule: get("rule"), Outcome: get("outcome"), Period: get("period"), From: get("from"), To: get("to")}
 }
 
-// values are the parameters that are set.
+// values returns the parameters that are set.
 func (f historyFilter) values() url.Values {
 	q := url.Values{}
 	for name, v := range map[string]string{"q": f.Words, "by": f.By, "tool": f.Tool, "agent": f.Agent, "rule": f.Rule, "outcome": f.Outcome, "period": f.Period, "from": f.From, "to": f.To} {
@@ -81,7 +81,7 @@ func (f historyFilter) values() url.Values {
 	return q
 }
 
-// address is a page with the filter and further parameters in pairs.
+// address returns a page's address with the filter and further parameters, given in pairs.
 func (f historyFilter) address(path string, more ...string) string {
 	q := f.values()
 	for i := 0; i+1 < len(more); i += 2 {
@@ -96,7 +96,7 @@ func (f historyFilter) address(path string, more ...string) string {
 	return path + "?" + q.Encode()
 }
 
-// request is the filter for the engine.
+// request returns the list request for the filter.
 func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 	r := toolcall.ListRequest{V: 1, Newest: true, Words: f.Words, By: f.By, Tool: f.Tool, Agent: f.Agent}
 	if f.Rule != "" {
@@ -105,7 +105,7 @@ func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 	if f.Outcome != "" {
 		i := slices.IndexFunc(ends, func(e end) bool { return e.Value == f.Outcome })
 		if i < 0 {
-			return r, &message.Error{Code: message.CodeInvalid, Op: "show history", What: "unknown outcome " + f.Outcome, Hint: "choose one of the list"}
+			return r, &message.Error{Code: message.CodeInvalid, Op: "show history", What: "unknown outcome " + f.Outcome, Hint: "choose one from the list"}
 		}
 		r.Outcomes, r.Results = ends[i].causes, ends[i].results
 	}
@@ -124,14 +124,14 @@ func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 	return r, err
 }
 
-// formTime reads the time of a form.
+// formTime parses the time in a form field.
 func formTime(s string) (time.Time, error) {
 	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
 		}
 	}
-	return time.Time{}, &message.Error{Code: message.CodeInvalid, Op: "show history", What: strconv.Quote(s) + " is not a time", Hint: "enter a date and a time, such as 2026-03-01T12:00"}
+	return time.Time{}, &message.Error{Code: message.CodeInvalid, Op: "show history", What: strconv.Quote(s) + " is not a time", Hint: "enter a date and time, such as 2026-03-01T12:00"}
 }
 
 // historyView is the page of finished calls.
@@ -148,7 +148,7 @@ type historyView struct {
 	Agents    []string
 	Next      string // address of the next page; ""
 	First     string // address of the first page, on a later one
-	Short     bool   // the search stopped before it had a whole page
+	Short     bool   // the search stopped before it filled a page
 	Until     time.Time
 	CSV, JSON string // addresses of exports
 	Clear     string
@@ -223,7 +223,7 @@ func (v *historyView) read(ctx context.Context, p *gateway.Peer, after string) e
 	return nil
 }
 
-// addChoices adds what the fields of the filter suggest, and the addresses.
+// addChoices adds the suggestions for the filter fields, and the addresses.
 func (v *historyView) addChoices(ctx context.Context, c engine.Client) {
 	agents, rules := map[string]bool{}, map[string]bool{}
 	for _, row := range v.Rows.Rows {
@@ -249,7 +249,7 @@ func (v *historyView) addChoices(ctx context.Context, c engine.Client) {
 	}
 }
 
-// listFinished returns recently finished calls, the newest first.
+// listFinished returns recently finished calls, newest first.
 func listFinished(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
 	return engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Newest: true}, maxListed)
 }
@@ -300,7 +300,7 @@ func ruleName(rule string) string {
 	return "rule " + rule
 }
 
-// exportHistory streams every call of the filter, and not only those of a page.
+// exportHistory streams every call that matches the filter, not just one page.
 func (in records) exportHistory(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	c, err := p.Reader()
 	if err != nil {
@@ -349,7 +349,7 @@ func (in records) exportHistory(w http.ResponseWriter, r *http.Request, p *gatew
 		err = out.end()
 	}
 	if err != nil {
-		panic(http.ErrAbortHandler) // a cut file must not look complete
+		panic(http.ErrAbortHandler) // a truncated file must not look complete
 	}
 	return nil
 }
@@ -388,7 +388,7 @@ func writeText(w io.Writer, s string) error {
 	return err
 }
 
-// csvExport writes a line for each call, for spreadsheets.
+// csvExport writes one line per call, for spreadsheets.
 type csvExport struct{ w *csv.Writer }
 
 var exportColumns = []string{

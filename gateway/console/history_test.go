@@ -26,11 +26,11 @@ func TestHistoryPage(t *testing.T) {
 	w.A.Reject(gatewaytest.Ann, no, "too <much>")
 	w.A.Propose("s2", "r1", "c1", gatewaytest.Drop, `{}`)
 	slow := w.A.Propose("s2", "r1", "c2", gatewaytest.Slow, `{}`)
-	b.see("approved by bob", "rejected by ann", "too <much>", "denied by rule never", "Decided and not finished")
+	b.see("approved by bob", "rejected by ann", "too <much>", "denied by rule never", "Decided but not finished")
 	b.accessible("full")
 	w.A.Release()
 	w.A.Finished(slow.Key)
-	b.until(`!document.body.innerText.includes("Decided and not finished")`)
+	b.until(`!document.body.innerText.includes("Decided but not finished")`)
 	b.choose("#f-outcome", "rejected")
 	b.until(`document.querySelectorAll(".history tbody tr").length === 1 && location.search === "?outcome=rejected"`)
 	b.goTo("/history?by=bob&period=1h")
@@ -40,7 +40,7 @@ func TestHistoryPage(t *testing.T) {
 	b.see("No call matches", "Clear all filters")
 	b.expect("400")
 	b.goTo("/history?from=yesterday")
-	b.see("enter a date and a time")
+	b.see("enter a date and time")
 	for i := range 60 {
 		w.A.Finished(w.A.Propose("many", "r1", fmt.Sprint("c", i), gatewaytest.Echo, `{}`).Key)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// icons are the paths of the icons, drawn with a line of 1.8 on 24 by 24.
+// icons are the SVG paths of the icons, for a 1.8 wide stroke in a 24 by 24 box.
 var icons = map[string]string{
 	"overview": "M3 12h4l3-8 4 16 3-8h4",
 	"inbox":    "M3 13h5l1.5 3h5L16 13h5M3 13l3-8h12l3 8v6H3z",
@@ -33,7 +33,7 @@ var icons = map[string]string{
 	"tool":     "M14.5 6.5a4 4 0 0 1 5-1L17 8l1 2 2.800-2.300a4 4 0 0 1-5.300 5L8 20l-3-3 7.5-7.300a4 4 0 0 1 2-3.200z",
 }
 
-// icon draws an icon. It is decoration: the text next to it names the thing.
+// icon renders an icon. Icons are decoration: the text next to each names it.
 func icon(name string) template.HTML {
 	var b strings.Builder
 	b.WriteString(`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="`)

@@ -68,7 +68,7 @@ func TestBulk(t *testing.T) {
 	b.click(".rows li:nth-child(3) .pick")
 	b.see("3 selected")
 	b.press("a")
-	b.see("Approve 3 requests", "Exactly these calls run; open Arguments to see all of each.", "o-77231", "o-77240", "kubectl -n shop rollout restart deployment/checkout")
+	b.see("Approve 3 requests", "Exactly these calls will run. Open Arguments to see each in full.", "o-77231", "o-77240", "kubectl -n shop rollout restart deployment/checkout")
 	b.accessible("bulk")
 	b.until(`document.querySelectorAll("[name=digest]").length === 3`)
 	for _, k := range []toolcall.Key{refunds[0], refunds[1], bash} {

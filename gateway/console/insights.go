@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// shownShares is how many rows each table of the page has.
+// shownShares limits the rows of each table on the page.
 const shownShares = 12
 
 // insightsView is the page Insights.
@@ -50,7 +50,7 @@ type shareTable struct {
 type shareRow struct {
 	Name, Href string
 	Counts     toolcall.ActivityCounts
-	Policy     template.HTML // decisions of the policy, as a share of the busiest row
+	Policy     template.HTML // decisions of the policy, scaled to the busiest row
 	People     template.HTML // responses
 	Decision   string
 	Run        string
@@ -107,7 +107,7 @@ func (v *insightsView) read(ctx context.Context, c engine.Client) (err error) {
 	return nil
 }
 
-// distribution is the chart of times, with a line at the median and at 90 percent.
+// distribution returns the chart of times, with lines at the median and the 90th percentile.
 func distribution(id, title, class, what string, t toolcall.ActivityTimes) chart.Columns {
 	c := chart.Columns{ID: id, Title: title, Head: "Up to", Series: []chart.Series{{Name: class, Label: what}}, Wide: true}
 	first, last := len(t.Buckets), 0
@@ -119,7 +119,7 @@ func distribution(id, title, class, what string, t toolcall.ActivityTimes) chart
 	if first > last {
 		return c
 	}
-	for grown := true; grown && (last-first < 7 || first > 0 && t.Buckets[first].Count > 0); { // around, so that the shape is seen
+	for grown := true; grown && (last-first < 7 || first > 0 && t.Buckets[first].Count > 0); { // widen the range to show the shape
 		from, to := max(0, first-1), min(len(t.Buckets)-1, last+1)
 		grown = from < first || to > last
 		first, last = from, to
@@ -150,7 +150,7 @@ func distribution(id, title, class, what string, t toolcall.ActivityTimes) chart
 	return c
 }
 
-// placeOf is where a time stands among columns, in percent.
+// placeOf returns the position of a time among the columns, in percent.
 func placeOf(ms, low int64, columns []toolcall.ActivityUpTo) float64 {
 	width := 100 / float64(len(columns))
 	for i, b := range columns {
@@ -166,7 +166,7 @@ func placeOf(ms, low int64, columns []toolcall.ActivityUpTo) float64 {
 	return 100
 }
 
-// shares is the table of names, the busiest first. tools has the times of tools.
+// shares returns the table of names, busiest first. tools has the times of tools.
 func (v *insightsView) shares(filter, title, head string, all []toolcall.ActivityShare, tools []toolcall.ActivityTool) shareTable {
 	p := v.Period
 	t := shareTable{ID: "by-" + filter, Title: title, Head: head, Timed: tools != nil}
@@ -239,7 +239,7 @@ func (v *insightsView) addReviewers() {
 // Median is the median time to a decision.
 func (v *insightsView) Median() string { return medianOf(v.Activity.ToDecision) }
 
-// Share words a part of a whole.
+// Share formats a part of a whole.
 func (v *insightsView) Share(part, whole int) string {
 	if whole == 0 {
 		return "–"

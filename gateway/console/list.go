@@ -29,7 +29,7 @@ const (
 	showDone    = "done"
 )
 
-// listed is a tab with the phases that it lists.
+// listed is a tab and the phases that it lists.
 type listed struct {
 	name, label string
 	phases      []toolcall.Phase
@@ -42,7 +42,7 @@ var tabs = []listed{
 	{showDone, "Finished", []toolcall.Phase{toolcall.PhaseFinished}},
 }
 
-// The orders and groups that a person can choose.
+// The orders and groupings that a person can choose.
 var (
 	sorts  = []choice{{toolcall.SortDeadline, "Deadline"}, {toolcall.SortAge, "Newest"}, {toolcall.SortProposed, "Oldest"}}
 	groups = []choice{{"", "No groups"}, {"tool", "By tool"}, {"agent", "By agent"}, {"session", "By session"}}
@@ -61,11 +61,11 @@ type side struct {
 	Sorts   []choice
 	Groups  []choice
 	Rows    []row
-	Heads   bool // rows have headings of their groups
+	Heads   bool // rows have group headings
 	Total   int  // calls of the tab that match; -1: not counted
-	Through int  // calls on this page and those before
+	Through int  // calls on this and previous pages
 	Next    string
-	First   string // address of the first page, if this is another one
+	First   string // address of the first page, if this is a later one
 	Open    int    // open approval requests, with or without filters
 	Can     bool   // the person can respond to requests
 	Clear   string // address without filters, if there are any
@@ -78,13 +78,13 @@ type tab struct {
 	Selected          bool
 }
 
-// condition is a condition with the address that removes it.
+// condition is a filter condition and the address that removes it.
 type condition struct{ What, Value, Href string }
 
 type row struct {
 	ID, Href string
 	Key      string // what names the call in a form
-	Order    string // rows are in the order of it; "": only the engine knows the place
+	Order    string // rows are sorted by it; "": only the engine knows the place
 	Head     string // the heading of the group that starts here
 	Group    string
 	Tool     string
@@ -98,13 +98,13 @@ type row struct {
 	Ends     time.Time
 	Left     string // urgent, soon, or calm
 	Note     string
-	Needs    string // approvals that it has, if it needs several
+	Needs    string // approvals so far, if it needs several
 	Can      bool   // the person can select it
-	Mine     bool   // it waits for this person
+	Mine     bool   // it is waiting for this person
 	Selected bool
 }
 
-// list shows the inbox with its first call, which screens with room for one pane hide.
+// list shows the inbox with its first call, which is hidden on screens with room for one pane.
 func (in *Console) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "inbox", "Inbox – askance")
 	q := r.URL.Query()
@@ -115,7 +115,7 @@ func (in *Console) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	s.Side = side
 	if len(side.Rows) > 0 {
 		if k, err := parseKey(side.Rows[0].Key, p.Space.ID); err == nil {
-			if c, err := in.card(r.Context(), p, k, q, nil); err == nil { // else it is gone meanwhile
+			if c, err := in.card(r.Context(), p, k, q, nil); err == nil { // otherwise it is already gone
 				side.Rows[0].Selected = true
 				return in.write(w, http.StatusOK, "card", cardPage{s, c, "list"})
 			}
@@ -124,7 +124,7 @@ func (in *Console) list(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	return in.write(w, http.StatusOK, "list", struct{ shell }{s})
 }
 
-// makeSide makes the list. selected is the call of the page.
+// makeSide builds the list. selected is the call of the page.
 func makeSide(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.Key, now time.Time) (*side, error) {
 	c, err := p.Reader()
 	if err != nil {
@@ -136,7 +136,7 @@ func makeSide(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.
 		return nil, err
 	}
 	if f.Show == showDone {
-		page.Counts = nil // of the tab alone
+		page.Counts = nil // they count only the tab
 	}
 	out, err := newSide(ctx, c, p, f, page.Counts, now)
 	if err != nil {
@@ -160,8 +160,8 @@ func makeSide(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.
 	return out, nil
 }
 
-// listMine tells which calls of a page wait for this person: only the engine knows the
-// groups of people. The page of theirs has each of them, because it has no others.
+// listMine returns which calls of a page are waiting for this person; only the engine knows
+// people's groups. A page filtered to their own requests contains no others.
 func listMine(ctx context.Context, c engine.Client, p *gateway.Peer, r toolcall.ListRequest, calls []*toolcall.Call) (map[toolcall.Key]bool, error) {
 	out := map[toolcall.Key]bool{}
 	if !p.Has(toolcall.RoleApprover) || !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.State == message.ToolCallAsking }) {
@@ -181,16 +181,16 @@ func listMine(ctx context.Context, c engine.Client, p *gateway.Peer, r toolcall.
 	return out, nil
 }
 
-// isMine asks the engine whether one call waits for this person.
+// isMine asks the engine whether one call is waiting for this person.
 func isMine(ctx context.Context, c engine.Client, p *gateway.Peer, call *toolcall.Call) (bool, error) {
 	r := toolcall.ListRequest{V: 1, Session: call.Session, Reply: call.Reply, Call: call.Call}
 	mine, err := listMine(ctx, c, p, r, []*toolcall.Call{call})
 	return mine[call.Key], err
 }
 
-// newSide makes the parts of the list that count calls.
+// newSide builds the parts of the list that count calls.
 func newSide(ctx context.Context, c engine.Client, p *gateway.Peer, f filter, counts map[toolcall.Phase]int, now time.Time) (*side, error) {
-	if counts == nil { // only the first page of what is open has them
+	if counts == nil { // only the first page of open requests has them
 		r := f.first().request()
 		r.Limit, r.All, r.Newest, r.Phases, r.Sort = 1, false, false, nil, ""
 		page, err := c.List(ctx, r)
@@ -248,7 +248,7 @@ func (s *side) addChips() {
 	}
 }
 
-// toolNames are the tools that the server declares.
+// toolNames returns the tools that the server declares.
 func toolNames(s *gateway.Space) []string {
 	var out []string
 	for _, t := range s.Tools {
@@ -258,7 +258,7 @@ func toolNames(s *gateway.Space) []string {
 	return slices.Compact(out)
 }
 
-// missing is a chosen tool that the server does not declare.
+// missing returns the chosen tool if the server does not declare it.
 func missing(tool string, s *gateway.Space) []string {
 	if tool == "" || slices.Contains(toolNames(s), tool) {
 		return nil
@@ -266,7 +266,7 @@ func missing(tool string, s *gateway.Space) []string {
 	return []string{tool}
 }
 
-// group puts the rows of a group together and marks where each group starts.
+// group sorts rows by group and marks where each group starts.
 func (s *side) group() {
 	if s.Filter.Group == "" {
 		return
@@ -286,7 +286,7 @@ func (s *side) group() {
 	}
 }
 
-// rowOf makes the row of a call; mine: it waits for this person.
+// rowOf builds the row of a call; mine means that it is waiting for this person.
 func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected toolcall.Key, now time.Time) row {
 	r := row{
 		ID: domID(c.Key), Href: address(c.Key, f.values()), Key: formKey(c.Key), Order: orderOf(c, f), Tool: c.Tool, Summary: summaryOf(c),
@@ -350,7 +350,7 @@ func ruleOf(c *toolcall.Call) string {
 	return ""
 }
 
-// urgency is how soon a request ends.
+// urgency says how soon a request ends.
 func urgency(ends, now time.Time) string {
 	switch left := ends.Sub(now); {
 	case ends.IsZero():
@@ -363,7 +363,7 @@ func urgency(ends, now time.Time) string {
 	return "calm"
 }
 
-// orderOf is a text by which the rows of a page are in order.
+// orderOf returns a string by which the rows of a page sort.
 func orderOf(c *toolcall.Call, f filter) string {
 	const digits = "%020d"
 	first, proposed := fmt.Sprintf(digits, c.First), c.ProposedAt.UnixNano()
@@ -382,7 +382,7 @@ func orderOf(c *toolcall.Call, f filter) string {
 	return fmt.Sprintf(digits, proposed) + first
 }
 
-// Badge is the count of open requests in the navigation.
+// Badge is the number of open requests in the navigation.
 func (s *side) Badge() count { return count{s.Open, "ask", "open"} }
 
 // rowIn is a row of a list, for its template.
@@ -392,7 +392,7 @@ type rowIn struct {
 	Pick bool
 }
 
-// riskTone is the tone of a word about the risk of a tool.
+// riskTone is the tone of a risk label.
 func riskTone(word string) string {
 	if word == "destructive" {
 		return "bad"
@@ -400,7 +400,7 @@ func riskTone(word string) string {
 	return "ask"
 }
 
-// number writes a count as people read it.
+// number formats a count as people read it.
 func number(n int) string {
 	text := strconv.Itoa(n)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -409,8 +409,8 @@ func number(n int) string {
 	return text
 }
 
-// rows replies with the rows of some calls and the counters: what a change costs a page
-// that has the list. A named call without a row is not in the list any more.
+// rows replies with the rows of the named calls and the counters, so that a change costs an open
+// list no full reload. A named call without a row is no longer listed.
 func (in *Console) rows(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	c, err := p.Reader()
 	if err != nil {
@@ -448,7 +448,7 @@ func (in *Console) rows(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	return in.write(w, http.StatusOK, "rows-part", out)
 }
 
-// maxUpdates is how many calls a page updates one by one; beyond it reads the list.
+// maxUpdates is how many calls a page updates one by one before it reloads the list.
 const maxUpdates = 20
 
 // formKey names a call in a form and in an event.
@@ -464,5 +464,5 @@ func parseKey(name string, space toolcall.SpaceID) (toolcall.Key, error) {
 	return keyOf(q, space)
 }
 
-// maxListed bounds the calls that are read for figures.
+// maxListed limits how many calls are read for figures.
 const maxListed = 2000

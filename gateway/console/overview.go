@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Bounds of the page Overview.
+// Limits of the page Overview.
 const (
 	shownDue       = 8
 	shownQueues    = 8
@@ -25,7 +25,7 @@ const (
 	shownBlocked   = 6
 )
 
-// figures are the pages that only read: Overview, Insights and the search.
+// figures serves the pages that only read: Overview, Insights and the search.
 type figures struct{ *Console }
 
 // overviewView is the page Overview.
@@ -38,10 +38,10 @@ type overviewView struct {
 	Age, Left chart.Columns
 	Due       []dueRow
 	Asking    int // open requests
-	Urgent    int // of those: due within fifteen minutes
+	Urgent    int // those due within fifteen minutes
 	Heat      chart.Heat
 	Queues    []toolcall.ActivityQueue
-	Waiting   int // calls that wait for a worker
+	Waiting   int // calls waiting for a worker
 	Running   int
 	Blocked   int
 	Stuck     []busyCall
@@ -59,7 +59,7 @@ type dueRow struct {
 // busyCall is a call that needs an operator.
 type busyCall struct{ Href, Tool, Text, Why string }
 
-// decisionRow is a decision.
+// decisionRow is a recent decision.
 type decisionRow struct {
 	toolcall.RecentDecision
 	Href, Text, Tone, Who, Did string
@@ -102,7 +102,7 @@ func (v *overviewView) read(ctx context.Context, c engine.Client) error {
 	return nil
 }
 
-// summaryOf is one line about a call.
+// summaryOf describes a call in one line.
 func summaryOf(c *toolcall.Call) string {
 	if c.Request != nil {
 		return cmp.Or(c.Summary, c.Request.Text)
@@ -110,7 +110,7 @@ func summaryOf(c *toolcall.Call) string {
 	return cmp.Or(c.Summary, c.Input)
 }
 
-// aboutCall is a summary without the name of the tool, which stands before it.
+// aboutCall returns a summary without the tool's name in front.
 func aboutCall(tool, summary string) string {
 	rest, found := strings.CutPrefix(summary, tool)
 	if found && (rest == "" || rest[0] == ' ') {
@@ -122,7 +122,7 @@ func aboutCall(tool, summary string) string {
 // urgencies are the colours of open requests.
 var urgencies = []chart.Series{{Name: "late", Label: "due within 15m"}, {Name: "open", Label: "due later"}, {Name: "expired", Label: "no deadline"}}
 
-// addOpen draws the open requests by age and by the time that they have left.
+// addOpen draws the open requests by age and by time left.
 func (v *overviewView) addOpen(open toolcall.ActivityOpen) {
 	v.Asking = open.Requests
 	draw := func(id, title, head, before, after string, of []toolcall.ActivityOpenUpTo) chart.Columns {
@@ -143,7 +143,7 @@ func (v *overviewView) addOpen(open toolcall.ActivityOpen) {
 	}
 }
 
-// addDue adds the open requests that end first, in their order.
+// addDue adds the open requests with the nearest deadlines, in order.
 func (v *overviewView) addDue(calls []*toolcall.Call) {
 	for _, c := range calls {
 		row := dueRow{Href: address(c.Key, nil), Tool: c.Tool, Agent: c.Agent, Text: summaryOf(c)}
@@ -206,12 +206,12 @@ func decisionOf(d toolcall.RecentDecision) decisionRow {
 	return row
 }
 
-// PerMinute is how many calls a minute has on average.
+// PerMinute is the average number of calls per minute.
 func (v *overviewView) PerMinute() string {
 	return chart.Number(float64(v.Activity.Total.Proposed) / max(1, v.Period.Until.Sub(v.Period.Since).Minutes()))
 }
 
-// Decided is how many requests people decided.
+// Decided is how many requests people have decided.
 func (v *overviewView) Decided() int {
 	t := v.Activity.Total
 	return t.Approved + t.Rejected + t.Responded

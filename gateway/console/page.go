@@ -30,8 +30,8 @@ import (
 //go:embed templates
 var pageFiles embed.FS
 
-// policy allows only files of this server. Scripts make markup only through the
-// policy that page.js creates.
+// policy allows only files from this server. Scripts create markup only through the trusted-types
+// policy of page.js.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types askance"
 
@@ -56,15 +56,15 @@ type shell struct {
 	Login            bool  // the person can log out
 }
 
-// page is an entry of the navigation. Pages of one Group stand together, Icon is a name
-// of icons, Key opens the page after g, and Dock pages are on the bar of a phone.
+// page is an entry of the navigation. Pages of one Group are listed together, Icon is a key of
+// icons, Key opens the page after g, and Dock pages appear in the bar on phones.
 type page struct {
 	Name, Path, Title string
 	Group, Icon, Key  string
 	Dock              bool
 }
 
-// pages is the navigation, in its order.
+// pages is the navigation, in order.
 var pages = []page{
 	{Name: "overview", Path: pathOverview, Title: "Overview", Icon: "overview", Key: "o", Dock: true},
 	{Name: "inbox", Path: pathInbox, Title: "Inbox", Icon: "inbox", Key: "i", Dock: true},
@@ -77,7 +77,7 @@ var pages = []page{
 	{Name: "standing", Path: pathStanding, Title: "Standing approvals", Group: "Rules", Icon: "standing", Key: "s"},
 }
 
-// count is the number next to an entry of the navigation.
+// count is the number next to a navigation entry.
 type count struct {
 	N          int
 	Tone, What string
@@ -103,7 +103,7 @@ func (in *Console) shell(r *http.Request, p *gateway.Peer, nav, title string) sh
 	return s
 }
 
-// addCounts adds what waits for people. A page without its counts is still a page.
+// addCounts adds what is waiting for people. A page also works without the counts.
 func (s *shell) addCounts(ctx context.Context, p *gateway.Peer) {
 	c, err := p.Reader()
 	if err != nil {
@@ -126,12 +126,12 @@ func roles(p *gateway.Peer) string {
 	return strings.Join(out, ", ")
 }
 
-// loadPages parses the embedded templates; a mistake there ends the first test.
+// loadPages parses the embedded templates; a mistake in one fails the first test.
 func loadPages() *template.Template {
 	return template.Must(template.New("").Funcs(functions()).ParseFS(pageFiles, "templates/*.html"))
 }
 
-// write replies with a page, or writes nothing if the page cannot be made.
+// write replies with a page, or writes nothing if rendering fails.
 func (in *Console) write(w http.ResponseWriter, status int, name string, view any) error {
 	var b bytes.Buffer
 	if err := in.pages.ExecuteTemplate(&b, name, view); err != nil {
@@ -157,10 +157,10 @@ func setPageHeaders(h http.Header) {
 //go:embed assets
 var assetFiles embed.FS
 
-// assetPath is the folder of assets; below it a folder is named after their content.
+// assetPath is the folder of assets. The folder below it is named after their content.
 const assetPath = "/assets/"
 
-// styleFile has all style sheets, in the order of their names.
+// styleFile contains all style sheets, sorted by name.
 const styleFile = "console.css"
 
 // assets are the files that pages use.
@@ -246,28 +246,28 @@ func functions() template.FuncMap {
 	}
 }
 
-// oddMark is how package reveal writes a misleading character. No input can imitate
-// it, because reveal marks the brackets, too.
+// oddMark matches how package reveal writes a misleading character. No input can imitate it,
+// because reveal also marks the brackets.
 var oddMark = regexp.MustCompile(`‹(U\+[0-9A-F]{4,6}|0x[0-9A-F]{2})›`)
 
-// markup makes HTML from a text of package reveal and highlights its marks.
+// markup makes HTML from a text of package reveal and highlights the marks.
 func markup(revealed string) template.HTML {
 	var b strings.Builder
 	at := 0
 	for _, m := range oddMark.FindAllStringSubmatchIndex(revealed, -1) {
 		b.WriteString(template.HTMLEscapeString(revealed[at:m[0]]))
 		name := revealed[m[2]:m[3]]
-		b.WriteString(`<mark class="odd" title="a character that is invisible, or looks like another one">` + name + `</mark>`)
+		b.WriteString(`<mark class="odd" title="an invisible character, or one that looks like another">` + name + `</mark>`)
 		at = m[1]
 	}
 	b.WriteString(template.HTMLEscapeString(revealed[at:]))
 	return template.HTML(b.String()) //nolint:gosec // every piece was escaped above
 }
 
-// safe is markup for text that package asked or reveal has made visible.
+// safe is markup for text that package asked or reveal has already made visible.
 func safe(s string) template.HTML { return markup(s) }
 
-// shortHash is the beginning of a digest, as people compare them.
+// shortHash is the start of a digest, for people to compare.
 func shortHash(digest string) string {
 	_, hash, ok := strings.Cut(digest, ":")
 	if !ok {
@@ -276,8 +276,7 @@ func shortHash(digest string) string {
 	return hash[:min(12, len(hash))]
 }
 
-// nameOf shows the name of a person or a program. A word that mixes alphabets has a
-// quiet hint, which does not disturb reading.
+// nameOf shows the name of a person or program. A word that mixes alphabets gets a subtle hint.
 func nameOf(v any) template.HTML {
 	name := fmt.Sprint(v)
 	shown := markup(reveal.Name(name))
@@ -295,14 +294,14 @@ func initial(name string) string {
 	return "?"
 }
 
-// domID names a call in pages and events; ids of calls may contain any character.
+// domID names a call in pages and events, because call ids may contain any character.
 func domID(k toolcall.Key) string {
 	sum := sha256.Sum256([]byte(k.IdempotencyKey()))
 	return "c" + hex.EncodeToString(sum[:8])
 }
 
-// address is the page of a call. more has further parameters in pairs; those without
-// a value are left out.
+// address returns the page of a call. more has further parameters in pairs; pairs with an empty
+// value are left out.
 func address(k toolcall.Key, base url.Values, more ...string) string {
 	q := url.Values{}
 	maps.Copy(q, base)
@@ -322,7 +321,7 @@ func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {
 	return k, k.Validate()
 }
 
-// sentence begins a text with a capital letter and ends it with a period.
+// sentence capitalizes a text and ends it with a period.
 func sentence(s string) string {
 	first, n := utf8.DecodeRuneInString(s)
 	if n == 0 {

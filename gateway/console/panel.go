@@ -43,7 +43,7 @@ type form struct {
 	Note, To string
 
 	Remember string // "", letter, terms
-	Rules    []int  // which of the suggested ones
+	Rules    []int  // indexes of the suggested ones
 	Contents map[int]string
 	Scope    string
 	Last     string // a duration; "": as long as the policy permits
@@ -52,9 +52,9 @@ type form struct {
 	Limit    string
 
 	Link string // the token of the link that led here
-	Then string // thenNext: open the next request afterwards
+	Then string // thenNext: open the next request after this one
 
-	Outcome string // of a resolved call
+	Outcome string // of the call to resolve
 	Attempt int
 }
 
@@ -62,7 +62,7 @@ type form struct {
 type panel struct {
 	form
 	Verb    string
-	Stale   string // why the form cannot be sent; "": it can
+	Stale   string // why the form cannot be sent, if it cannot
 	Faults  []fault
 	Diff    []change
 	Preview *previewed
@@ -74,7 +74,7 @@ type panel struct {
 	Back    string // the page without the form
 }
 
-// ruleChoice is a rule that a standing approval may contain.
+// ruleChoice is a rule that a standing approval can contain.
 type ruleChoice struct {
 	Index   int
 	Text    string
@@ -82,8 +82,8 @@ type ruleChoice struct {
 	Chosen  bool
 }
 
-// openPanel opens the form that f names for the present approval request. A form for
-// another request is shown as stale.
+// openPanel opens the form that f names for the current approval request. A form for an older
+// request is shown as stale.
 func (c *card) openPanel(p *gateway.Peer, f *form) {
 	if f == nil || f.Do == "" {
 		return
@@ -129,10 +129,10 @@ func orWord(s, other string) string {
 	return s
 }
 
-// Rows is how many lines the field of an edit shows.
+// Rows is the number of lines of the edit field.
 func (v *panel) Rows() int { return min(24, max(6, strings.Count(v.Input, "\n")+3)) }
 
-// fillEdit fills the form of an edit.
+// fillEdit fills in the edit form.
 func (c *card) fillEdit(p *gateway.Peer, v *panel) {
 	if v.Input == "" {
 		v.Input = asked.Editable(c.Call.Input)
@@ -175,7 +175,7 @@ func readForm(r *http.Request) (*form, error) {
 		Remember: q.Get("remember"), Scope: q.Get("scope"), Last: q.Get("last"), Uses: strings.TrimSpace(q.Get("uses")),
 		Path: strings.TrimSpace(q.Get("budget_path")), Limit: strings.TrimSpace(q.Get("budget_limit")), Outcome: q.Get("outcome"), Link: q.Get("link"), Then: q.Get("then"), Contents: map[int]string{},
 	}
-	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0: none, which the engine refuses
+	f.Attempt, _ = strconv.Atoi(q.Get("attempt")) // 0 means none, which the engine refuses
 	for _, text := range q["rule"] {
 		i, err := strconv.Atoi(text)
 		if err != nil || i < 0 || i >= toolcall.MaxStandingRules {
@@ -212,7 +212,7 @@ func inputOf(f *form) *string {
 	return &f.Input
 }
 
-// responseOf makes the response of a form; the digest is that of the form.
+// responseOf builds the response from a form, with the form's digest.
 func responseOf(f *form, k toolcall.Key, suggested []message.PermissionRule, now time.Time) (toolcall.Response, error) {
 	a := toolcall.Response{V: 1, Key: k, Digest: f.Digest, Kind: kindOf(f.Do), Input: inputOf(f)}
 	switch f.Do {
@@ -282,14 +282,14 @@ func (f *form) addTerms(a *toolcall.Response, suggested []message.PermissionRule
 type button struct {
 	Panel       *panel
 	Label, Tone string
-	Next        string // of the button that opens the next request, too
+	Next        string // label of the button that also opens the next request
 }
 
 // choice is an option of a list.
 type choice struct{ Value, Label string }
 
-// scopes are the possible scopes of a standing approval. Without limits from a rule,
-// it ends with the session.
+// scopes are the possible scopes of a standing approval. Without limits from a rule it ends with
+// the session.
 func scopes(limits *toolcall.RememberLimits) []choice {
 	all := []toolcall.StandingScope{toolcall.ScopeSession, toolcall.ScopeCallLike, toolcall.ScopeAgent, toolcall.ScopeUser, toolcall.ScopeSpace}
 	if limits == nil {
@@ -302,20 +302,20 @@ func scopes(limits *toolcall.RememberLimits) []choice {
 	return out
 }
 
-// lasts are the offered durations of a standing approval.
+// lasts are the durations offered for a standing approval.
 var lasts = []choice{{"", "as long as the policy permits"}, {"15m", "15 minutes"}, {"1h", "1 hour"}, {"8h", "8 hours"}, {"24h", "1 day"}, {"168h", "7 days"}}
 
 // fault is an error in arguments; At is a JSON pointer.
 type fault struct{ At, Text string }
 
-// faulty is an error with several places, such as that of package permission.
+// faulty is an error with several locations, such as package permission returns.
 type faulty interface {
 	error
 	Faults() iter.Seq2[string, string]
 }
 
-// check checks arguments while a person edits them: against the tool's schema, and
-// what they change. It decides nothing: the engine checks a response again.
+// check checks arguments while a person edits them: against the tool's schema, and what they
+// change. It decides nothing; the engine checks the response again.
 func (in *Console) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	f, err := readForm(r)
 	if err != nil {
@@ -346,12 +346,12 @@ func (in *Console) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 // previewed is what the policy would decide about an edit.
 type previewed struct {
 	api.PreviewedCall
-	Problem string // there is no preview
+	Problem string // why there is no preview
 	From    []string
 }
 
-// previewEdit asks the engine what an edit would do. The engine decides again when the edit
-// is sent, so a preview that fails keeps no one from sending it.
+// previewEdit asks the engine what an edit would do. The engine decides again when the edit is
+// sent, so a failed preview does not prevent sending.
 func previewEdit(ctx context.Context, c engine.Client, k toolcall.Key, f *form) *previewed {
 	out, err := api.Preview.Call(ctx, c, api.PreviewRequest{
 		ProposeRequest: toolcall.ProposeRequest{V: 1, Session: k.Session, Reply: k.Reply},

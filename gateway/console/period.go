@@ -11,15 +11,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// period is the time that a page of figures shows.
+// period is the time range of a page of figures.
 type period struct {
 	Last         string // a name of periods; "": from Since until Until
 	Since, Until time.Time
 	Step         time.Duration // of a column
 	Words        string
 	Chips        []chip
-	From, To     string // values of the fields
-	Bad          string // why the period of the address was not used
+	From, To     string // values of the form fields
+	Bad          string // why the period in the address was not used
 }
 
 // chip is one of several choices in a row.
@@ -38,19 +38,19 @@ var periods = []struct {
 	{"30d", "30 days", "Last 30 days", 30 * 24 * time.Hour},
 }
 
-// columnSteps are the times that a column may stand for.
+// columnSteps are the durations that a column can stand for.
 var columnSteps = []time.Duration{
 	time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 7 * 24 * time.Hour, 28 * 24 * time.Hour,
 }
 
-// mostColumns is how many columns a chart over time has at most.
+// mostColumns limits the columns of a chart over time.
 const mostColumns = 61
 
-// fieldTime is how a field of a form has a time, in UTC.
+// fieldTime is the format of form fields, in UTC.
 const fieldTime = "2006-01-02T15:04"
 
-// periodOf reads the period of an address: last=24h, or from=…&to=….
+// periodOf reads the period from an address: last=24h, or from=…&to=….
 func periodOf(q url.Values, path, fallback string, now time.Time) period {
 	now = now.UTC()
 	p := period{Last: cmp.Or(q.Get("last"), fallback)}
@@ -94,7 +94,7 @@ func (p *period) readTimes(from, to string, now time.Time) {
 	until, alsoOK := read(to, now)
 	switch {
 	case !ok || !alsoOK:
-		p.Bad = "The period is not valid: use a date and a time, for example 2026-11-23T08:00."
+		p.Bad = "The period is not valid: use a date and time, for example 2026-11-23T08:00."
 	case !since.Before(until):
 		p.Bad = "The period ends before it begins: choose an earlier start."
 	default:
@@ -103,7 +103,7 @@ func (p *period) readTimes(from, to string, now time.Time) {
 	}
 }
 
-// request asks for the activity of the period.
+// request returns the activity request for the period.
 func (p period) request() toolcall.ActivityRequest {
 	r := toolcall.ActivityRequest{V: 1, Since: p.Since, StepMS: p.Step.Milliseconds()}
 	if p.Last == "" {
@@ -112,8 +112,7 @@ func (p period) request() toolcall.ActivityRequest {
 	return r
 }
 
-// History is the page of the finished calls of the period that meet conditions, given
-// in pairs.
+// History links to the finished calls of the period that meet the conditions, given in pairs.
 func (p period) History(pairs ...string) string {
 	return historyLink(p.Since, p.Until, pairs...)
 }
@@ -128,14 +127,14 @@ func historyLink(since, until time.Time, pairs ...string) string {
 	return "/history?" + q.Encode()
 }
 
-// measure is one number of what happened. Outcome is its filter on the page History.
+// measure is one count of events. Outcome filters the page History for them.
 type measure struct {
 	chart.Series
 	Outcome string
 	of      func(toolcall.ActivityCounts) int
 }
 
-// The decisions of the policy, and those of people and of time.
+// The decisions of the policy, and the outcomes decided by people and timeouts.
 var (
 	byPolicy = []measure{
 		{chart.Series{Name: "allowed", Label: "allowed"}, "", func(c toolcall.ActivityCounts) int { return c.Allowed }},
@@ -167,7 +166,7 @@ func valuesOf(all []measure, c toolcall.ActivityCounts) []int {
 	return out
 }
 
-// overTime is the chart of measures over the period; a column opens its calls.
+// overTime charts measures over the period; a column links to its calls.
 func (p period) overTime(id, title string, all []measure, buckets []toolcall.ActivityBucket) chart.Columns {
 	c := chart.Columns{ID: id, Title: title, Head: "Time (UTC)", Series: seriesOf(all)}
 	if n := len(buckets); n > 0 {
@@ -187,7 +186,7 @@ func (p period) overTime(id, title string, all []measure, buckets []toolcall.Act
 	return c
 }
 
-// heat is the map of tools by decision.
+// heat maps tools by decision.
 func (p period) heat(tools []toolcall.ActivityTool, most int) chart.Heat {
 	all := append(append([]measure{}, byPolicy[:3]...), byPeople...)
 	h := chart.Heat{Title: "Decisions by tool", Head: "Tool", Names: seriesOf(all)}

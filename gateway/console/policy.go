@@ -62,7 +62,7 @@ type ruleRow struct {
 	api.PolicyRuleCount
 	Href  string
 	Place string
-	Share int // of the most frequent rule, in percent
+	Share int // relative to the most frequent rule, in percent
 	Tools []string
 	Open  bool
 }
@@ -76,7 +76,7 @@ type ruleText struct {
 type numbered struct {
 	N    int
 	Text string
-	Rule string // the rule that begins here
+	Rule string // the rule that starts here
 	Hits uint64
 }
 
@@ -92,11 +92,11 @@ type policyDiff struct {
 	Files    []fileDiff
 }
 
-// fileDiff is a file that differs. Lines are absent if TooLarge.
+// fileDiff is a file that differs. Lines is empty if TooLarge.
 type fileDiff struct {
 	Name     string
 	Lines    []change
-	TooLarge bool // the engine sends no texts of so large a policy
+	TooLarge bool // the engine sends no text for a policy this large
 }
 
 func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
@@ -146,8 +146,8 @@ func (v *policyView) addTabs() {
 	}
 }
 
-// policyAddress is the page with parameters in pairs; empty ones and the default view
-// are left out.
+// policyAddress links to the page with parameters in pairs; empty ones and the default view are
+// left out.
 func policyAddress(pairs ...string) string {
 	q := url.Values{}
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -161,8 +161,8 @@ func policyAddress(pairs ...string) string {
 	return pathPolicy + "?" + q.Encode()
 }
 
-// hitsFor is the time of the hits on the page: what engines count themselves ends with
-// each start and each new version of a rule.
+// hitsFor is the period of the hits on the page. The journal counts them, because engines' own
+// counts end with each restart and each new version of a rule.
 const hitsFor = 30 * 24 * time.Hour
 
 // addHits takes the hits of the rules from the journal.
@@ -185,7 +185,7 @@ func (v *policyView) addHits(ctx context.Context, c engine.Client) error {
 	return nil
 }
 
-// addText adds the files and the rules, and the rule that the address names.
+// addText adds the files and rules, and the rule that the address names.
 func (v *policyView) addText(ctx context.Context, c engine.Client, rule string) error {
 	var err error
 	if v.Text, err = api.PolicyText.Call(ctx, c, api.PolicyTextRequest{V: 1}); err != nil && message.AsError("", err).Code != message.CodeNotFound {
@@ -270,8 +270,8 @@ func (v *policyView) addRules(open string) {
 	}
 }
 
-// addVersions compares the versions of the address: without any, the one in force with
-// the one before.
+// addVersions compares the versions in the address, by default the one in force with the previous
+// one.
 func (v *policyView) addVersions(ctx context.Context, c engine.Client, q url.Values) error {
 	known := v.Status.Versions
 	if len(known) < 2 {
@@ -283,7 +283,7 @@ func (v *policyView) addVersions(ctx context.Context, c engine.Client, q url.Val
 		var err error
 		if texts[i], err = api.PolicyText.Call(ctx, c, api.PolicyTextRequest{V: 1, Bundle: bundle}); err != nil {
 			if message.AsError("", err).Code == message.CodeNotFound {
-				v.None = "The engine does not know this version any more."
+				v.None = "The engine no longer has this version."
 				return nil
 			}
 			return err
@@ -293,8 +293,8 @@ func (v *policyView) addVersions(ctx context.Context, c engine.Client, q url.Val
 	return nil
 }
 
-// comparePolicies gives the files that differ, line by line. Digests tell which differ,
-// because the texts of large policies are absent.
+// comparePolicies returns the files that differ, line by line. Digests identify those files,
+// because large policies come without text.
 func comparePolicies(from, to api.PolicyTextReply) *policyDiff {
 	out := &policyDiff{From: from.Bundle, To: to.Bundle}
 	before, after := filesByName(from), filesByName(to)
@@ -325,7 +325,7 @@ func filesByName(r api.PolicyTextReply) map[string]api.PolicyFileText {
 	return out
 }
 
-// hasNoTexts reports whether the engine left the texts out, for their size.
+// hasNoTexts reports whether the engine left out the texts because of their size.
 func hasNoTexts(r api.PolicyTextReply) bool {
 	empty := "sha256:" + hex.EncodeToString(sha256.New().Sum(nil))
 	return slices.ContainsFunc(r.Files, func(f api.PolicyFileText) bool { return f.Text == "" && f.Digest != empty })
@@ -338,7 +338,7 @@ func splitLines(text string) []string {
 	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }
 
-// nearChanges leaves out lines that are more than three lines from a change.
+// nearChanges drops lines that are more than three lines from a change.
 func nearChanges(lines []string) []string {
 	const near = 3
 	show := make([]bool, len(lines))
@@ -361,7 +361,7 @@ func nearChanges(lines []string) []string {
 	return out
 }
 
-// playground is a call to try, and what the policy decides about it.
+// playground is a call to try and the policy's decision about it.
 type playground struct {
 	Tools         []string
 	Tool, Input   string
@@ -387,7 +387,7 @@ func newPlayground(space *gateway.Space, q url.Values) *playground {
 	return t
 }
 
-// tryCall asks what the policy decides about a call that a person wrote.
+// tryCall asks for the policy's decision about a call that a person wrote.
 func (in *Console) tryCall(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := policyView{shell: in.shell(r, p, "policy", "Policy – askance"), View: policyTry}
 	r.Body = http.MaxBytesReader(w, r.Body, maxTryInput)
@@ -407,7 +407,7 @@ func (in *Console) tryCall(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	return in.write(w, http.StatusOK, "policy", v)
 }
 
-// decide fills in what the engine decides about the call.
+// decide fills in the engine's decision about the call.
 func (t *playground) decide(ctx context.Context, c engine.Client) {
 	if strings.TrimSpace(t.Tool) == "" {
 		t.Problem = "Name the tool of the call."

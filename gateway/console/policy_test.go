@@ -89,7 +89,7 @@ func TestPolicyPage(t *testing.T) {
 	b.see("name: acme-production", "1 hit")
 	b.accessible("files")
 	b.click(`a[href="/policy?view=shadow"]`)
-	b.see("makes another decision about", "small-refunds")
+	b.see("decides differently about", "small-refunds")
 	b.shot("shadow")
 
 	b.click(`a[href="/policy?view=try"]`)
@@ -108,7 +108,7 @@ func TestPolicyPage(t *testing.T) {
 	b.see("The call never reaches the policy")
 
 	b.goTo("/policy?view=versions")
-	b.see("knows one version")
+	b.see("loaded only one version")
 	if err := os.WriteFile(path, []byte(strings.Replace(seedRules, "amount_cents <= 5000", "amount_cents <= 2500", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestPolicyPage(t *testing.T) {
 		t.Fatal("a broken policy loads")
 	}
 	b.goTo("/policy")
-	b.see("The newest policy is refused", "stays in force")
+	b.see("The newest policy was refused", "stays in force")
 	b.accessible("refused")
 	b.do(chromedp.EmulateViewport(390, 844))
 	b.shot("phone")

@@ -10,18 +10,18 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// maxArguments bounds the tree of arguments: larger ones are shown as text.
+// maxArguments bounds the tree of arguments; larger inputs are shown as text.
 const maxArguments = 3000
 
-// arguments are JSON for people: as a tree, and raw.
+// arguments are JSON for people, as a tree and raw.
 type arguments struct {
 	Tree  []asked.Argument // nil: only Raw
 	Raw   string
 	Bytes int
 }
 
-// block is an argument that people read better than as JSON: a command, a text, or an
-// edit of a file. All of it has been made visible.
+// block is an argument that is easier to read than JSON: a command, a text, or an edit of a file.
+// Misleading characters in it are visible.
 type block struct {
 	Kind  string // command, text, patch, edit
 	Name  string // of the argument
@@ -30,23 +30,23 @@ type block struct {
 	Diff  []change // of a patch and an edit
 }
 
-// blockKinds are the names of arguments that become blocks where they are texts. A text
-// of one line becomes one only if it is a command.
+// blockKinds are the names of arguments that become blocks if they are strings. A one-line string
+// becomes a block only if it is a command.
 var blockKinds = map[string]string{
 	"command": "command", "cmd": "command", "script": "command", "bash": "command", "shell": "command",
 	"code": "text", "query": "text", "sql": "text", "content": "text", "contents": "text", "text": "text", "body": "text", "source": "text", "message": "text", "new_source": "text",
 	"patch": "patch", "diff": "patch",
 }
 
-// editPairs are the names of the text before and after an edit.
+// editPairs are the names of the texts before and after an edit.
 var editPairs = [][2]string{
 	{"old_string", "new_string"}, {"old_str", "new_str"}, {"old_text", "new_text"}, {"oldText", "newText"}, {"oldString", "newString"}, {"old", "new"}, {"before", "after"}, {"search", "replace"},
 }
 
 var fileNames = []string{"file_path", "path", "filename", "file", "filePath", "notebook_path", "uri"}
 
-// readable takes arguments apart: blocks first, and the other ones as a tree. Each
-// argument is in one of them, and Raw has all.
+// readable splits arguments into blocks and a tree of the rest. Each argument is in exactly one of
+// them, and Raw has everything.
 func readable(input string) ([]block, arguments) {
 	args := arguments{Raw: input, Bytes: len(input)}
 	args.Tree, _ = asked.Arguments(input, maxArguments)
@@ -108,7 +108,7 @@ func blockOf(name, text string) (block, bool) {
 	return b, true
 }
 
-// editOf is the edit that a pair of texts makes.
+// editOf returns the edit that a pair of texts makes.
 func editOf(texts map[string]string, title string) (b block, names [2]string, ok bool) {
 	for _, names := range editPairs {
 		before, was := texts[names[0]]
@@ -120,7 +120,7 @@ func editOf(texts map[string]string, title string) (b block, names [2]string, ok
 	return block{}, names, false
 }
 
-// editsOf are the edits of a list; ok is false if one of its items is anything else.
+// editsOf returns the edits of a list; ok is false if any item is something else.
 func editsOf(data []byte, title string) (all []block, ok bool) {
 	items, err := strictjson.Items(data)
 	if err != nil || len(items) == 0 {
@@ -143,7 +143,7 @@ func editsOf(data []byte, title string) (all []block, ok bool) {
 	return all, true
 }
 
-// diffOf has the lines of an edit.
+// diffOf returns the lines of an edit.
 func diffOf(before, after string) []change {
 	var was, is []string
 	if before != "" {

@@ -20,11 +20,11 @@ import (
 // answerWithin bounds the time of one response.
 const answerWithin = 20 * time.Second
 
-// operation carries out a form and returns the call.
+// operation performs a form and returns the call.
 type operation func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error)
 
-// carryOut reads a form, carries it out and redirects to the page of the call. On an
-// error it shows the page with the error and the form.
+// carryOut reads a form, performs it and redirects to the page of the call. On an error it shows
+// the page with the error and the form.
 func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, do operation) error {
 	f, err := readForm(r)
 	if err != nil {
@@ -51,7 +51,7 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	e := message.AsError("submit_response", err)
 	s.Flash = &flash{Tone: "bad", Text: "Not accepted: " + reveal.Line(asked.Refusal(e))}
 	if asked.IsUnsure(err) {
-		s.Flash.Text = "The outcome is unknown: your response may count. Review the request again; sending the same response again does no harm."
+		s.Flash.Text = "The outcome is unknown: your response may have counted. Review the request again; sending the same response again does no harm."
 	}
 	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
 }
@@ -59,8 +59,8 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 // thenNext is the value of a button that opens the next request after the response.
 const thenNext = "next"
 
-// afterwards is the page after a response: that of the call, or the next request. rows are
-// the requests that came behind it in the list.
+// afterwards returns the page after a response: the same call, or the next request. rows are the
+// requests that followed it in the list.
 func afterwards(ctx context.Context, p *gateway.Peer, k toolcall.Key, f *form, list filter, rows []string, now time.Time) string {
 	if f.Then == thenNext {
 		if s, err := makeSide(ctx, p, list, k, now); err == nil {
@@ -117,8 +117,8 @@ func (f *form) check() error {
 	return nil
 }
 
-// checkRequest reads the approval request that a form depends on: it returns the
-// suggested rules and refuses an edit without a change.
+// checkRequest reads the approval request that a form depends on. It returns the suggested rules
+// and refuses an edit that changes nothing.
 func (f *form) checkRequest(ctx context.Context, c engine.Client, k toolcall.Key) ([]message.PermissionRule, error) {
 	if f.Do != doEdit && f.Remember == "" {
 		return nil, nil
@@ -164,7 +164,7 @@ func (in *Console) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.
 	})
 }
 
-// manager is the role in which a person revokes and interrupts.
+// manager returns the role in which a person revokes and interrupts.
 func manager(p *gateway.Peer) toolcall.Role {
 	if p.Has(toolcall.RoleOperator) {
 		return toolcall.RoleOperator
@@ -178,9 +178,9 @@ func sentFlash(c *toolcall.Call, who, do string) *flash {
 	case doResolve:
 		return &flash{Tone: "good", Text: asked.Resolved(c)}
 	case doRevoke:
-		return &flash{Tone: "good", Text: "Revoked: the call does not run."}
+		return &flash{Tone: "good", Text: "Revoked: the call will not run."}
 	case doInterrupt:
-		return &flash{Tone: "good", Text: "Interrupted: no further call of this reply starts."}
+		return &flash{Tone: "good", Text: "Interrupted: no further call of this reply will start."}
 	}
 	for _, v := range slices.Backward(c.Votes) {
 		if v.By.Name != who {
@@ -209,7 +209,7 @@ func (in *Console) fail(w http.ResponseWriter, s shell, err error) error {
 	}{s, problem, filterOf(url.Values{}).listAddress()})
 }
 
-// openLink reads the token of a link and changes nothing.
+// openLink reads the token of a link. It changes nothing.
 func (in *Console) openLink(token string, space toolcall.SpaceID) (k toolcall.Key, f *form, err error) {
 	if in.links == nil {
 		return k, nil, &message.Error{Code: message.CodeNotFound, Op: "open link", What: "this server accepts no links", Hint: "find the request in the inbox"}
@@ -225,8 +225,8 @@ func (in *Console) openLink(token string, space toolcall.SpaceID) (k toolcall.Ke
 	return l.Key, f, nil
 }
 
-// showLink is the target of webhook links: the page of the approval request with the
-// decision prepared. It decides nothing, because programs open links, too.
+// showLink is the target of webhook links: the page of the approval request with the response
+// prepared. It sends nothing, because programs also open links.
 func (in *Console) showLink(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	s := in.shell(r, p, "inbox", "Inbox – askance")
 	k, f, err := in.openLink(r.URL.Query().Get("token"), p.Space.ID)
@@ -236,9 +236,8 @@ func (in *Console) showLink(w http.ResponseWriter, r *http.Request, p *gateway.P
 	return in.showCall(r.Context(), w, p, s, k, url.Values{}, f, http.StatusOK)
 }
 
-// useLink uses up the link of a form right before its response goes to the engine. A
-// response that would be refused does not use it up, except where only the engine
-// knows the groups.
+// useLink uses up the link of a form just before its response goes to the engine. A response that
+// would be refused does not use it up, except where only the engine knows the groups.
 func (in *Console) useLink(ctx context.Context, c engine.Client, who string, f *form, a toolcall.Response) error {
 	if f.Link == "" {
 		return nil

@@ -23,7 +23,7 @@ func TestManage(t *testing.T) {
 	b.click(`[data-do="revoke"]`)
 	b.write("#note", "not today")
 	b.click("#panel .main-action")
-	b.see("Revoked: the call does not run.", "Revoked")
+	b.see("Revoked: the call will not run.", "Revoked")
 	if c := w.A.Finished(k); c.Cause != "revoke" {
 		t.Errorf("the call ended by %s", c.Cause)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message/api"
 )
 
-// ruleOfCard is the rule that decided about a call.
+// ruleOfCard is the rule that decided a call.
 type ruleOfCard struct {
 	Href string    // on the page of the policy
 	File string    // "": not known
@@ -19,7 +19,7 @@ type ruleOfCard struct {
 	Text *ruleText // nil: the policy in force has no such rule, or this person may not read it
 }
 
-// findRule finds the rule that decided, as it is in the policy in force.
+// findRule finds the deciding rule in the policy in force.
 func findRule(ctx context.Context, p *gateway.Peer, rule string, e *explanation) ruleOfCard {
 	out := ruleOfCard{Href: pathPolicy + "?" + url.Values{"rule": {rule}}.Encode() + "#rule"}
 	if e != nil {
@@ -42,7 +42,7 @@ func findRule(ctx context.Context, p *gateway.Peer, rule string, e *explanation)
 	return out
 }
 
-// value is one that a condition of a rule read.
+// value is a value that a condition of a rule read.
 type value struct{ Name, Value string }
 
 // decidingValues are the values that the conditions of a rule read, in order.

@@ -19,7 +19,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Bounds of the page of a timeline.
+// Limits of the timeline page.
 const (
 	rowsOfChart   = 50
 	mostOfSession = 5000
@@ -35,10 +35,10 @@ type timelineView struct {
 	Runtime       string
 	Chart         *gantt
 	Calls         string // "12", or "the last 5,000"
-	Asked         string // how long people were waited for
+	Asked         string // how long calls waited for people
 	Queued        string
 	Ran           string
-	Earlier       string // address of the page before; ""
+	Earlier       string // address of the previous page, if any
 	Later         string
 	Shown         string
 	WholeSession  string // address without the reply
@@ -53,13 +53,13 @@ type sessionRow struct {
 	Session message.SessionID
 	Agent   string
 	Tools   []string
-	Calls   string // "12", or "12+" if some that finished were not read
+	Calls   string // "12", or "12+" if some finished calls were not read
 	Open    int
 	done    int
 	Last    time.Time
 }
 
-// showTimeline is the page of a session's calls over time, or of the last sessions.
+// showTimeline shows a session's calls over time, or the most recent sessions.
 func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
 	v := timelineView{shell: in.shell(r, p, "timeline", "Timeline – askance"), Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply"))}
@@ -77,8 +77,8 @@ func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gatewa
 	return in.write(w, http.StatusOK, "timeline", v)
 }
 
-// listSessions returns the sessions whose open or recently finished calls changed last, the
-// last one first, and says which sessions that covers.
+// listSessions returns the sessions whose open or recently finished calls changed last, most recent
+// first, and says which sessions that covers.
 func listSessions(ctx context.Context, c engine.Client) (out []sessionRow, covers string, err error) {
 	open, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Sort: "-" + toolcall.SortChanged}, maxListed)
 	if err != nil {
@@ -109,7 +109,7 @@ func listSessions(ctx context.Context, c engine.Client) (out []sessionRow, cover
 	case len(by) > mostSessions:
 		covers = "The " + number(mostSessions) + " sessions that changed last."
 	case len(open) >= maxListed || len(past) >= maxListed:
-		covers = "The sessions of the last " + number(maxListed) + " open and " + number(maxListed) + " finished calls; History has the others."
+		covers = "The sessions of the last " + number(maxListed) + " open and " + number(maxListed) + " finished calls. Find older ones in History."
 	}
 	for _, s := range by {
 		slices.Sort(s.Tools)
@@ -127,7 +127,7 @@ func listSessions(ctx context.Context, c engine.Client) (out []sessionRow, cover
 	return out, covers, nil
 }
 
-// count asks how many calls of the session are open; cut: not all that finished were read.
+// count counts the open calls of the session; cut means that not all finished ones were read.
 func (s *sessionRow) count(ctx context.Context, c engine.Client, cut bool) error {
 	page, err := c.List(ctx, toolcall.ListRequest{V: 1, Session: s.Session, Limit: 1})
 	if err != nil {
@@ -157,8 +157,7 @@ func decidersOf(c *toolcall.Call) string {
 	return strings.Join(slices.DeleteFunc(by, func(s string) bool { return s == "" }), " · ")
 }
 
-// timelineAddress is the page of a session, of a reply if it is not "", with a call
-// selected if it is not "".
+// timelineAddress links to a session, optionally to one reply and with one call selected.
 func timelineAddress(s message.SessionID, r message.ReplyID, c message.CallID) string {
 	q := url.Values{"session": {string(s)}}
 	if r != "" {
@@ -179,7 +178,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 	if err != nil {
 		return err
 	}
-	slices.Reverse(calls) // of a longer session the last calls are here
+	slices.Reverse(calls) // a longer session has only its last calls here
 	if len(calls) == 0 {
 		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "session " + string(v.Session) + " has no such call", Hint: "choose a session on the page Timeline"}
 	}
@@ -207,8 +206,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 	return nil
 }
 
-// turn keeps the calls of one page, the last one if none is asked for, and makes the
-// addresses of the others.
+// turn keeps the calls of one page, by default the last, and links to the others.
 func (v *timelineView) turn(q url.Values, calls *[]*toolcall.Call, selected toolcall.Key) {
 	pages := (len(*calls) + rowsOfChart - 1) / rowsOfChart
 	page, err := strconv.Atoi(q.Get("page"))
@@ -245,7 +243,7 @@ func (v *timelineView) turn(q url.Values, calls *[]*toolcall.Call, selected tool
 	}
 }
 
-// orderByParent puts calls behind the call within which they were made.
+// orderByParent puts calls after the call within which they were made.
 func orderByParent(calls []*toolcall.Call) []*toolcall.Call {
 	inner := map[toolcall.Key][]*toolcall.Call{}
 	here := map[toolcall.Key]bool{}
@@ -286,7 +284,7 @@ func (v *timelineView) addTimes(rows []ganttCall) {
 	v.Asked, v.Queued, v.Ran = asked.Took(sums["ask"]), asked.Took(sums["queue"]), asked.Took(sums["run"])
 }
 
-// textOfCall says in one line what the call would run.
+// textOfCall describes in one line what the call would run.
 func textOfCall(c *toolcall.Call) string {
 	if c.Summary != "" {
 		return c.Summary

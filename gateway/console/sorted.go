@@ -10,22 +10,21 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// columnHead is the heading of a column, with the address that sorts by it.
+// columnHead is the heading of a column and the address that sorts by it.
 type columnHead struct {
 	Label, Class string
-	Href         string // "": no order follows from it
+	Href         string // "": it does not sort
 	Aria         string // ascending or descending, if it sorts the table
 }
 
-// sortColumn is a column of rows T. Numbers begin with the highest, names with the first.
+// sortColumn is a column of rows T. Numbers sort highest first, names alphabetically.
 type sortColumn[T any] struct {
 	label, class string
-	less         func(a, b T) int // nil: it does not sort
+	less         func(a, b T) int // nil: not sortable
 }
 
-// sortRows sorts rows by the column that the address names under sort_ and the table's
-// name, "-" before it for the other direction, else by the column number fallback. The
-// headings link to the other orders.
+// sortRows sorts rows by the column named in the parameter sort_TABLE, reversed if the name starts
+// with "-", and by default by column number fallback. The headings link to the other orders.
 func sortRows[T any](q url.Values, table string, rows []T, columns []sortColumn[T], fallback int) []columnHead {
 	param := "sort_" + table
 	name, back := strings.CutPrefix(q.Get(param), "-")
@@ -60,7 +59,7 @@ func sortRows[T any](q url.Values, table string, rows []T, columns []sortColumn[
 	return heads
 }
 
-// highest compares numbers, the highest first.
+// highest compares numbers, highest first.
 func highest[T any](of func(T) int) func(a, b T) int {
 	return func(a, b T) int { return cmp.Compare(of(b), of(a)) }
 }

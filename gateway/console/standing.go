@@ -24,14 +24,14 @@ type standingRow struct {
 	Rules  []string
 	Same   []string
 	Scope  string
-	Limits string // the session, agent or runtime of the scope
+	Limits string // session, agent or runtime of the scope
 	Uses   int    // left; -1: not counted
 	Share  int    // percent of the uses that are left
 	Last   time.Time
 	From   string
 	Href   string
 	By     string
-	Revoke bool // this person may revoke it
+	Revoke bool // this person can revoke it
 }
 
 // standingView is the page of standing approvals.
@@ -47,7 +47,7 @@ type standingView struct {
 	Past   string
 }
 
-// standingCall is a call that a standing approval answered.
+// standingCall is a call that a standing approval allowed.
 type standingCall struct {
 	Href, Name, Amount string
 	At                 time.Time
@@ -165,12 +165,11 @@ func (in *Console) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway
 	return nil
 }
 
-// explanation is how the current policy decides a call. Problem says why there is
-// none.
+// explanation is how the current policy decides a call. Problem says why there is none.
 type explanation struct {
 	Folded            bool                      `json:"-"`
 	Problem           string                    `json:"-"`
-	StandingApprovals []toolcall.StandingStatus `json:"-"` // on which the recorded decision relies
+	StandingApprovals []toolcall.StandingStatus `json:"-"` // that the recorded decision relies on
 
 	Decision string `json:"decision"`
 	Mode     string `json:"mode"`
@@ -212,7 +211,7 @@ type piece struct {
 	Why     string `json:"why"`
 }
 
-// Offers words the suggested rules.
+// Offers describes the suggested rules.
 func (e *explanation) Offers() []string {
 	out := make([]string, len(e.Suggested))
 	for i, r := range e.Suggested {

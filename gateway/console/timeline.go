@@ -14,16 +14,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Bounds of a session's timeline.
+// Limits of a session's timeline.
 const (
-	eventsBefore = 10_000 // that are read before the call, if there are so many
-	eventsAfter  = 10_000 // that are read from the call on
-	firstReach   = 20_000 // records of the space before the call: where reading begins
+	eventsBefore = 10_000 // at most read before the call
+	eventsAfter  = 10_000 // at most read from the call on
+	firstReach   = 20_000 // how many records before the call reading starts
 	shownItems   = 150
-	shownAfter   = 50   // items behind the last one of the call
+	shownAfter   = 50   // items after the call's last one
 	shownText    = 4000 // bytes of one text
 
-	summarizedCalls = 500 // calls up to the last item that are read for their summaries
+	summarizedCalls = 500 // calls read for their summaries, up to the last item
 )
 
 // step is one line of the call's own history.
@@ -33,7 +33,7 @@ type step struct {
 	Tone             string
 }
 
-// stepsOf words the event records of a call.
+// stepsOf describes the event records of a call.
 func stepsOf(history []toolcall.HistoryEntry) []step {
 	var out []step
 	for _, h := range history {
@@ -59,12 +59,12 @@ func stepsOf(history []toolcall.HistoryEntry) []step {
 	return out
 }
 
-// timeline is the history of a session from its events.
+// timeline is the history of a session, from its events.
 type timeline struct {
 	Items    []item
 	Earlier  bool   // earlier items are left out
 	Later    bool   // later items are left out
-	Proposed string // the call's input as the model wrote it; "": it was not streamed
+	Proposed string // the call's input as the model wrote it; "" if not streamed
 }
 
 // item is one event of a timeline.
@@ -77,12 +77,12 @@ type item struct {
 	Tone string
 	This bool // it concerns the call of the page
 
-	Call  toolcall.Key // zero: it is of no call
+	Call  toolcall.Key // zero if it concerns no call
 	About string       // what the call would do, without the tool
 }
 
-// readTimeline reads the events of the session around the call. Other sessions can have
-// most of the records before the call, so it begins further back until it has enough.
+// readTimeline reads the events of the session around the call. Other sessions may own most of the
+// preceding records, so it starts further back until it has enough.
 func readTimeline(ctx context.Context, c engine.Client, call *toolcall.Call) (timeline, error) {
 	for reach := uint64(firstReach); ; reach *= 16 {
 		t := teller{call: call.Key, runtime: call.Runtime, texts: map[string]int{}, inputs: map[message.CallID]*strings.Builder{}, tools: map[string]string{}}
@@ -106,7 +106,7 @@ func (t *timeline) summarize(ctx context.Context, c engine.Client, session messa
 	}
 	r := toolcall.ListRequest{V: 1, Session: session, All: true, Sort: "-" + toolcall.SortProposed}
 	if last, err := time.Parse(time.RFC3339, t.Items[len(t.Items)-1].At); err == nil && t.Later {
-		r.Until = last.Add(time.Minute) // the engine notes a call later than its event says
+		r.Until = last.Add(time.Minute) // the engine records a call later than its event
 	}
 	calls, err := engine.ListAll(ctx, c, r, summarizedCalls)
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *timeline) summarize(ctx context.Context, c engine.Client, session messa
 	return nil
 }
 
-// read tells the events after start, and reports how many were before the call, and
+// read turns the events after start into items. It reports how many came before the call, and
 // whether there are more.
 func (t *teller) read(ctx context.Context, c engine.Client, call *toolcall.Call, start uint64) (before int, more bool, err error) {
 	after, from := start, 0
@@ -152,7 +152,7 @@ func (t *teller) read(ctx context.Context, c engine.Client, call *toolcall.Call,
 	return before, true, nil
 }
 
-// timeline cuts out the items around those of the call.
+// timeline returns the items around those of the call.
 func (t *teller) timeline(call *toolcall.Call, earlier, later bool) timeline {
 	out := timeline{Items: t.items}
 	if b := t.inputs[call.Call]; b != nil && !call.Hides() {
@@ -178,7 +178,7 @@ type teller struct {
 	items   []item
 	texts   map[string]int // block id: its item
 	inputs  map[message.CallID]*strings.Builder
-	tools   map[string]string // their names, by reply and call
+	tools   map[string]string // names by reply and call
 }
 
 func (t *teller) add(ev message.Event, i item) {
@@ -251,8 +251,8 @@ func (t *teller) start(ev *message.ToolCallStart) {
 	t.addCall(ev, ev.ToolCallID, item{Kind: "call", Who: ev.ToolCallName, Text: "proposed", Tone: "work"})
 }
 
-// addUser adds the messages of a person. Their author is the runtime of the session,
-// because the runtime could invent the name in the record.
+// addUser adds a person's messages. It shows the runtime of the session as the author, because the
+// runtime could invent the name in the record.
 func (t *teller) addUser(ev *message.Custom) {
 	turn, ok := agent.ParseRecord(ev)
 	if !ok {

@@ -39,7 +39,7 @@ type queueRow struct {
 	Problem string // what an operator should look at
 }
 
-// Listens reports whether a worker waits for tasks of the queue.
+// Listens reports whether a worker is waiting for tasks of the queue.
 func (q queueRow) Listens() bool { return q.Listening != nil && *q.Listening > 0 }
 
 // workerRow is a worker with its queues.
@@ -49,7 +49,7 @@ type workerRow struct {
 	Running int
 	Heard   time.Time
 	Silent  bool
-	Clock   string // how its clock differs; "": it does not
+	Clock   string // how its clock differs, if it does
 	Engine  bool   // runs local calls
 }
 
@@ -99,7 +99,7 @@ func (v *workersView) read(ctx context.Context, c engine.Client) error {
 	return nil
 }
 
-// addQueues adds the queues, those with trouble first, and their workers by name.
+// addQueues adds the queues, those with problems first, and their workers by name.
 func (v *workersView) addQueues(queues []toolcall.ActivityQueue) {
 	longest := 1
 	for _, q := range queues {
@@ -159,7 +159,7 @@ func rank(yes bool) int {
 	return 0
 }
 
-// clockText says how the clock of a worker differs.
+// clockText says how a worker's clock differs.
 func clockText(k toolcall.ActivityWorker) string {
 	d := time.Duration(k.ClockAheadMS) * time.Millisecond
 	if d < 0 {

@@ -10,7 +10,7 @@ export function prepare(say) {
   file.addEventListener('change', async () => {
     const [chosen] = file.files;
     if (!chosen) return;
-    if (chosen.size > most) { say('The file is larger than this page checks. Use askance audit check.'); return; }
+    if (chosen.size > most) { say('The file is too large for this page. Use askance audit check.'); return; }
     document.getElementById('receipt').value = await chosen.text();
     file.form.requestSubmit();
   });

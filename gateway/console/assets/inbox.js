@@ -116,7 +116,7 @@ function count() {
   form.classList.toggle('active', picked.size > 0 || all);
   for (const b of form.querySelectorAll('[name=do]')) b.disabled = !picked.size && !all;
   $('pick-none').hidden = !picked.size && !all;
-  $('picked').textContent = all ? 'All that match' : picked.size ? `${picked.size} selected` : 'Select with x, or with the boxes.';
+  $('picked').textContent = all ? 'All that match' : picked.size ? `${picked.size} selected` : 'Select with x or the checkboxes.';
 }
 
 function pick(box, on, range) {

@@ -14,14 +14,14 @@ import (
 	"github.com/askance-dev/askance/permission/internal/urls"
 )
 
-// Function describes a function that rules have in addition to those of CEL.
+// Function describes a function that rules have in addition to CEL's.
 type Function struct {
 	Name      string // as rules write it, path.within
 	Signature string // path.within(string, string | list(string)) -> bool
 	Doc       string
 }
 
-// Functions lists them by name.
+// Functions lists the functions by name.
 func Functions() []Function {
 	var out []Function
 	for _, f := range ownFunctions {
@@ -75,13 +75,12 @@ func functionOptions() []cel.EnvOption {
 	return append(opts, cel.CostModel(append(models, textCosts()...)...))
 }
 
-// scanCost is the cost of reading a text, at most limit bytes of it.
+// scanCost is the cost of reading at most limit bytes of a text.
 func scanCost(arg int, limit uint64) cost.QuantityExpr {
 	return cost.Sum(cost.Const(1), cost.StringScan(cost.Min(cost.Length(cost.Arg(arg)), cost.Const(limit))))
 }
 
-// scanList is the cost of reading all elements of a list, each of them up to
-// limit bytes long.
+// scanList is the cost of reading all elements of a list, each up to limit bytes long.
 func scanList(arg int, limit uint64) cost.QuantityExpr {
 	return cost.Mul(cost.Length(cost.Arg(arg)), cost.Sum(cost.Const(1), cost.Const(limit/10)))
 }
@@ -143,7 +142,7 @@ func resultOf(out any, err error) ref.Val {
 	case int:
 		return types.Int(out)
 	default:
-		return types.NewErr("a function gave a %T", out)
+		return types.NewErr("a function returned a %T", out)
 	}
 }
 
@@ -158,7 +157,7 @@ func pathFunctions() []ownFunction {
 		one("base", `Last segment of the cleaned path: path.base("/a/b/..") is "a".`, paths.Base),
 		one("clean", `The path without ".", ".." and doubled separators; links are not followed.`, paths.Clean),
 		one("dir", `The cleaned path without its last segment.`, paths.Dir),
-		one("ext", `The last segment from its last dot on: path.ext("/a/b.tar.gz") is ".gz"; "" for none and for ".env".`, paths.Ext),
+		one("ext", `The extension of the last segment, starting at its last dot: path.ext("/a/b.tar.gz") is ".gz". It is "" if there is none, and for ".env".`, paths.Ext),
 		{
 			name: "path.isAbs", signature: "path.isAbs(string) -> bool",
 			doc: `Whether the path is absolute.`,
@@ -167,13 +166,13 @@ func pathFunctions() []ownFunction {
 		},
 		{
 			name: "path.join", signature: "path.join(string, string) -> string",
-			doc: `What a program that runs in the first path, an absolute one, opens for the second: path.join(ctx.cwd, args.path).`,
+			doc: `The path that a program running in the first path (absolute) opens for the second: path.join(ctx.cwd, args.path).`,
 			overloads: []overload{{id: "path_join", args: twoTexts, result: cel.StringType, bind: ofTexts(paths.Join),
 				cost: both, size: cost.Sum(cost.Length(cost.Arg(0)), cost.Length(cost.Arg(1)), cost.Const(1))}},
 		},
 		{
 			name: "path.match", signature: "path.match(string, string) -> bool",
-			doc: `Whether the whole cleaned path fits a pattern: "*" is any text and "?" one character in a segment, "**" any number of segments. Both absolute or both relative.`,
+			doc: `Whether the whole cleaned path matches a pattern: in a segment "*" is any text and "?" one character; "**" is any number of segments. Both must be absolute or both relative.`,
 			overloads: []overload{{id: "path_match", args: twoTexts, result: cel.BoolType, bind: ofTexts(paths.Match),
 				cost: cost.Sum(both, cost.Scale(cost.Mul(cost.Min(cost.Length(cost.Arg(0)), cost.Const(paths.MaxLen)),
 					cost.Min(cost.Length(cost.Arg(1)), cost.Const(paths.MaxPattern))), 0.1))}},
@@ -186,7 +185,7 @@ func pathFunctions() []ownFunction {
 		},
 		{
 			name: "path.within", signature: "path.within(string, string | list(string)) -> bool",
-			doc: `Whether the path is the folder, or one of the folders, or below it, by whole segments. All absolute: path.within(path.join(ctx.cwd, args.path), ctx.working_dirs).`,
+			doc: `Whether the path is the folder (or one of the folders) or lies below it, by whole segments. All must be absolute: path.within(path.join(ctx.cwd, args.path), ctx.working_dirs).`,
 			overloads: []overload{
 				{id: "path_within", args: twoTexts, result: cel.BoolType, bind: ofTexts(paths.Within), cost: both},
 				{id: "path_within_any", args: textAnd, result: cel.BoolType, bind: ofTextAndList(paths.WithinAny),
@@ -194,7 +193,7 @@ func pathFunctions() []ownFunction {
 			},
 			literal: func(arg int, text string) error {
 				if arg == 1 && strings.HasSuffix(text, "*") {
-					return errors.New("a folder has no * after it: it means all that is below it; patterns are for path.match")
+					return errors.New("a folder has no * after it: it includes everything below it; use path.match for patterns")
 				}
 				_, err := paths.Abs(text)
 				return err
@@ -203,8 +202,8 @@ func pathFunctions() []ownFunction {
 	}
 }
 
-// folderLen is the length at which a folder in a list is taken when the cost
-// is reckoned. That of a longer one is bounded by the input all the same.
+// folderLen is the assumed length of a folder in a list when estimating cost. The size of the input
+// bounds longer ones.
 const folderLen = 100
 
 func isAbs(p string) (bool, error) {
@@ -220,11 +219,11 @@ func urlFunctions() []ownFunction {
 	return []ownFunction{
 		one("hasUser", `Whether the URL carries a user name or a password.`, cel.BoolType,
 			ofURL(func(u urls.URL) (bool, error) { return u.User, nil }), nil),
-		one("host", `The host in its one form: lower case, punycode, no trailing dot, IPv6 without brackets.`, cel.StringType,
+		one("host", `The host in canonical form: lower case, punycode, no trailing dot, IPv6 without brackets.`, cel.StringType,
 			ofURL(func(u urls.URL) (string, error) { return u.Host, nil }), cost.Const(maxHost)),
 		{
 			name: "url.hostIn", signature: "url.hostIn(string, list(string)) -> bool",
-			doc: `Whether the host is on the list: "example.com" is that name on every port, "*.example.com" every name below it, "10.0.0.0/8" a range of addresses, and ":8443" behind any of the others one port.`,
+			doc: `Whether the host is on the list: "example.com" is that name on every port, "*.example.com" every name below it, "10.0.0.0/8" a range of addresses; ":8443" after any of them limits it to one port.`,
 			overloads: []overload{{id: "url_host_in", args: textAnd, result: cel.BoolType, bind: ofTextAndList(hostIn),
 				cost: cost.Sum(scanCost(0, urls.MaxLen), scanList(1, hostLen))}},
 			literal: func(arg int, text string) error {
@@ -237,18 +236,18 @@ func urlFunctions() []ownFunction {
 		},
 		one("isAddress", `Whether the host is an IP address.`, cel.BoolType,
 			ofURL(func(u urls.URL) (bool, error) { return u.Addr, nil }), nil),
-		one("isPrivate", `Whether the host is known to be no public one: loopback, private, link-local or reserved addresses, names without a dot and names such as localhost. A public name may still lead to such an address.`, cel.BoolType,
+		one("isPrivate", `Whether the host is known not to be public: a loopback, private, link-local or reserved address, a name without a dot, or a name such as localhost. A public name may still resolve to such an address.`, cel.BoolType,
 			ofURL(func(u urls.URL) (bool, error) { return u.Private(), nil }), nil),
-		one("origin", `Scheme, host and port, without a port that is the scheme's default: "https://example.com".`, cel.StringType,
+		one("origin", `Scheme, host and port, without the scheme's default port: "https://example.com".`, cel.StringType,
 			ofURL(func(u urls.URL) (string, error) { return u.Origin(), nil }), cost.Const(maxOrigin)),
-		one("path", `The path without dot segments and without needless escapes.`, cel.StringType,
+		one("path", `The path without dot segments or unnecessary escapes.`, cel.StringType,
 			ofURL(urls.URL.Path), cost.Scale(cost.Min(cost.Length(cost.Arg(0)), cost.Const(urls.MaxLen)), 3)),
-		one("port", `The port, that of the scheme where none is written.`, cel.IntType, ofURL(urlPort), nil),
+		one("port", `The port, or the scheme's default port.`, cel.IntType, ofURL(urlPort), nil),
 		one("scheme", `The scheme in lower case.`, cel.StringType,
 			ofURL(func(u urls.URL) (string, error) { return u.Scheme, nil }), cost.Length(cost.Arg(0))),
 		{
 			name: "url.within", signature: "url.within(string, string) -> bool",
-			doc: `Whether the first URL has scheme, host and port of the second and a path that is the second's or below it, by whole segments.`,
+			doc: `Whether the first URL has the scheme, host and port of the second, and the same path or one below it, by whole segments.`,
 			overloads: []overload{{id: "url_within", args: twoTexts, result: cel.BoolType, bind: ofTexts(urlWithin),
 				cost: cost.Sum(scanCost(0, urls.MaxLen), scanCost(1, urls.MaxLen))}},
 			literal: func(_ int, text string) error {
@@ -266,7 +265,7 @@ func urlFunctions() []ownFunction {
 const (
 	maxHost   = 253
 	maxOrigin = maxHost + 64
-	hostLen   = 50 // the length at which an entry of a list is taken when the cost is reckoned
+	hostLen   = 50 // the assumed length of a list entry when estimating cost
 )
 
 func ofURL[T any](f func(urls.URL) (T, error)) cel.OverloadOpt {

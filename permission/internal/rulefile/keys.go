@@ -13,74 +13,73 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The keys of a rule file as Go types: the one list of keys from which rule
-// files are read, described and completed. A field's
-// tags are its key, what people need to know about it, and
+// The keys of a rule file as Go types. Rule files are read, described and completed from this
+// one list. A field's tags are its key, its description for people, and
 //
-//	words   the texts that are allowed
-//	hint    how to fix another text
-//	need    a remark on why the key must be there
+//	words   the allowed texts
+//	hint    how to fix any other text
+//	need    why the key is required
 //	null    what null stands for: "nil" no value, "empty" an empty text
 //	filled  the text must not be blank
-//	min     the least integer
+//	min     the smallest integer
 
-// File is a rule file as its keys are written.
+// File is a rule file, key by key.
 type File struct {
 	Version     version  `key:"version" need:"write version: 1" doc:"Version of the format: 1."`
-	Name        string   `key:"name" need:"it becomes the source of the file's rules" doc:"Source of the file's rules, as decisions name it."`
+	Name        string   `key:"name" need:"it becomes the source of the file's rules" doc:"Source of the file's rules; decisions name it."`
 	Description string   `key:"description" doc:"For people."`
-	Defaults    defaults `key:"defaults" doc:"What holds for the rules of this file that say nothing else."`
-	Vocabulary  terms    `key:"vocabulary" doc:"Names for CEL expressions over tool, caller, call and ctx, for use in rules of all files."`
-	Disable     []string `key:"disable" doc:"Names of rules of higher layers to take out; locked ones stay."`
+	Defaults    defaults `key:"defaults" doc:"Defaults for the rules in this file."`
+	Vocabulary  terms    `key:"vocabulary" doc:"Names for CEL expressions over tool, caller, call and ctx. Rules in all files can use them."`
+	Disable     []string `key:"disable" doc:"Names of rules in higher layers to disable. Locked rules stay in force."`
 	Rules       []Rule   `key:"rules" need:"write rules: [] for none" doc:"The rules. Their order has no meaning."`
-	Tests       []Test   `key:"tests" doc:"Calls with the decisions they must get."`
+	Tests       []Test   `key:"tests" doc:"Calls with their expected decisions."`
 
 	At    *Origin
-	Sound bool // it has keys and values
+	Sound bool // it is a mapping
 }
 
 type defaults struct {
-	Mode        message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode of requests that name none."`
-	OnError     string                 `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
+	Mode        message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode of requests that do not set one."`
+	OnError     string                 `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule does if it cannot be evaluated."`
 	Expiry      time.Duration          `key:"expiry" doc:"How long approval requests stay open."`
-	OnExpiry    string                 `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that was not answered in time; escalate needs an escalation in the rule."`
-	Shell       string                 `key:"shell" words:"bash,sh" doc:"The shell that runs the text of shell tools. Text must be safe under both readings."`
-	Enforcement string                 `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or are only watched."`
-	Audit       auditDoc               `key:"audit" doc:"What is kept about calls."`
-	Denial      denialDoc              `key:"denial" doc:"What agents are told about denials of the deny and ask rules of this file that say nothing else."`
+	OnExpiry    string                 `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that nobody answered in time; escalate needs an escalation in the rule."`
+	Shell       string                 `key:"shell" words:"bash,sh" doc:"Shell that runs the text of shell tools. A text must be safe under both readings."`
+	Enforcement string                 `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or only report their matches."`
+	Audit       auditDoc               `key:"audit" doc:"What is recorded about calls."`
+	Denial      denialDoc              `key:"denial" doc:"What agents are told about denials by deny and ask rules in this file, by default."`
 }
 
 // Rule is one entry of rules.
 type Rule struct {
 	Name         string           `key:"name" doc:"Unique and stable; named in every decision and record."`
-	Description  string           `key:"description" filled:"yes" doc:"For people; shown where there is no message."`
-	Tool         []string         `key:"tool" doc:"Exact tool names, server/* for the tools of a server, frontend/NAME for a tool that agents' frontends bring and no tools file declares, or * in deny and ask rules."`
+	Description  string           `key:"description" filled:"yes" doc:"For people; shown if there is no message."`
+	Tool         []string         `key:"tool" doc:"Exact tool names, server/* for the tools of a server, frontend/NAME for a tool that an agent's frontend supplies and no tools file declares, or * in deny and ask rules."`
 	ToolName     []string         `key:"tool_name" doc:"The same as tool."`
-	RuleContent  *string          `key:"rule_content" null:"nil" doc:"AgentScope's content, which the tool gives a meaning; null and empty match every call."`
-	Match        matchDoc         `key:"match" doc:"Other ways to say which calls are meant."`
-	When         string           `key:"when" filled:"yes" doc:"CEL expression of type bool: the calls that are meant."`
+	RuleContent  *string          `key:"rule_content" null:"nil" doc:"AgentScope's rule content, interpreted by the tool. null or empty matches every call."`
+	Match        matchDoc         `key:"match" doc:"Other ways to select calls."`
+	When         string           `key:"when" filled:"yes" doc:"CEL expression of type bool: selects the calls."`
 	Behavior     message.Behavior `key:"behavior" words:"deny,ask,allow" doc:"deny, ask or allow. Deny outranks ask, ask outranks allow."`
-	Message      string           `key:"message" filled:"yes" doc:"CEL expression of type string: what the person is asked, or the model is told."`
-	Denial       denialDoc        `key:"denial" doc:"What agents are told besides when a call of a deny or ask rule is denied: everything here reaches the model."`
-	Source       string           `key:"source" filled:"yes" doc:"Where the rule comes from; the file's name if left out."`
-	OnError      string           `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule that cannot be evaluated does."`
-	Locked       bool             `key:"locked" doc:"A deny or ask rule that lower layers cannot take out; an error in it denies."`
-	Enforcement  string           `key:"enforcement" words:"enforce,warn,audit" doc:"Whether the rule decides or is only watched."`
-	Approvers    approversDoc     `key:"approvers" doc:"Who may answer; any approver if left out."`
-	Quorum       int              `key:"quorum" min:"1" doc:"How many distinct people must approve. One who rejects ends it."`
-	Signed       bool             `key:"signed" doc:"Each approver signs with a key of their own, which workers can check."`
+	Message      string           `key:"message" filled:"yes" doc:"CEL expression of type string: what the person is asked or the model is told."`
+	Denial       denialDoc        `key:"denial" doc:"What agents are also told when a call is denied by a deny or ask rule. Everything here reaches the model."`
+	Source       string           `key:"source" filled:"yes" doc:"Where the rule comes from; by default the file's name."`
+	OnError      string           `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule does if it cannot be evaluated."`
+	Locked       bool             `key:"locked" doc:"Lower layers cannot disable this deny or ask rule, and an error in it denies."`
+	Enforcement  string           `key:"enforcement" words:"enforce,warn,audit" doc:"Whether the rule decides or only reports its matches."`
+	Approvers    approversDoc     `key:"approvers" doc:"Who can respond; by default any approver."`
+	Quorum       int              `key:"quorum" min:"1" doc:"How many distinct people must approve. One rejection ends the request."`
+	Signed       bool             `key:"signed" doc:"Each approver signs with their own key, which workers can check."`
 	Expiry       time.Duration    `key:"expiry" doc:"How long the approval request stays open."`
 	OnExpiry     string           `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens then."`
-	Escalation   []escalationDoc  `key:"escalation" doc:"Who else may answer as time passes."`
-	Remember     *rememberDoc     `key:"remember" doc:"What an approval may cover beyond its call."`
-	Redact       []string         `key:"redact" doc:"Paths into the arguments that people and records must not show, as args.card.*"`
+	Escalation   []escalationDoc  `key:"escalation" doc:"Who else can respond as time passes."`
+	Remember     *rememberDoc     `key:"remember" doc:"What an approval can cover beyond its call."`
+	Redact       []string         `key:"redact" doc:"Paths into the arguments to hide from people and records, such as args.card.*"`
 	Executor     executorDoc      `key:"executor" doc:"How the call runs once it is allowed."`
-	Audit        auditDoc         `key:"audit" doc:"What is kept about the call."`
-	Recheck      bool             `key:"recheck" doc:"The condition of an ask or allow rule must hold again when the call begins; else the call is denied."`
-	Budget       *budgetDoc       `key:"budget" doc:"How much an allow rule allows. Beyond it the rule does not apply."`
-	Options      string           `key:"options" doc:"Options and operands that an allow rule for a command admits with the listed ones."`
+	Audit        auditDoc         `key:"audit" doc:"What is recorded about the call."`
+	Recheck      bool             `key:"recheck" doc:"The condition of an ask or allow rule must still hold when the call starts; otherwise the call is denied."`
+	Budget       *budgetDoc       `key:"budget" doc:"Limit on what an allow rule allows. Beyond it the rule does not apply."`
+	Options      string           `key:"options" doc:"Options and operands that an allow rule for a command admits besides the listed ones."`
 	TrustOptions bool             `key:"trust_options" doc:"Lets an allow rule cover all options of an unknown program."`
-	IKnow        bool             `key:"i_know" doc:"Accepts what lint refuses in this rule."`
+	IKnow        bool             `key:"i_know" doc:"Accepts lint errors in this rule."`
 
 	At    *Origin
 	Sound bool // it has no faults
@@ -94,7 +93,7 @@ type approversDoc struct {
 	Users            []string `key:"users" doc:"Names of people."`
 	Groups           []string `key:"groups" doc:"Names of groups."`
 	ExcludeRequester bool     `key:"exclude_requester" doc:"The person on whose behalf the call is made cannot answer."`
-	ExcludeEditor    bool     `key:"exclude_editor" doc:"A person who edited the arguments does not count as an approver of them."`
+	ExcludeEditor    bool     `key:"exclude_editor" doc:"A person who edited the arguments does not count as an approver."`
 }
 
 type peopleDoc struct {
@@ -103,27 +102,27 @@ type peopleDoc struct {
 }
 
 type escalationDoc struct {
-	After time.Duration `key:"after" need:"say when, as 10m" doc:"How long the approval request must have been open."`
-	To    peopleDoc     `key:"to" need:"name the people or groups" doc:"Who may answer from then on, too."`
+	After time.Duration `key:"after" need:"say when, such as 10m" doc:"How long the approval request must have been open."`
+	To    peopleDoc     `key:"to" need:"name the people or groups" doc:"Who else can respond from then on."`
 }
 
 type rememberDoc struct {
-	Scope   []string      `key:"scope" doc:"Paths whose values must be those of the approved call, as args.customer_id or caller.user."`
-	TTL     time.Duration `key:"ttl" need:"say how long, as 1h" doc:"How long it lasts."`
-	MaxUses int           `key:"max_uses" min:"1" doc:"How many further calls it answers; any number if left out."`
+	Scope   []string      `key:"scope" doc:"Paths whose values must equal those of the approved call, such as args.customer_id or caller.user."`
+	TTL     time.Duration `key:"ttl" need:"say how long, such as 1h" doc:"How long it lasts."`
+	MaxUses int           `key:"max_uses" min:"1" doc:"How many further calls it allows; by default any number."`
 }
 
 type executorDoc struct {
-	Subject string        `key:"subject" filled:"yes" doc:"Subject on which workers take the call: only workers that were started with it, also for tools with another placement. A call of an external tool, or one that rules route to different subjects, is denied."`
-	Timeout time.Duration `key:"timeout" doc:"Longest run of one attempt; the tool's own timeout holds as well. An external tool cannot be bound, and its call is denied."`
+	Subject string        `key:"subject" filled:"yes" doc:"Subject of the workers that take the call: only workers started with it, even if the tool has another placement. A call to an external tool, or one that rules route to different subjects, is denied."`
+	Timeout time.Duration `key:"timeout" doc:"Time limit for one attempt; the tool's own timeout also applies. An external tool cannot be limited, so its call is denied."`
 }
 
 type budgetDoc struct {
-	Calls  int           `key:"calls" min:"1" doc:"How many calls the rule allows; any number if left out."`
-	Sum    string        `key:"sum" filled:"yes" doc:"Path of a numeric argument whose values are added up, as args.cents. A value that is no decimal number from 0 on is not allowed."`
-	AtMost amount        `key:"at_most" doc:"Most that the sum can be: a decimal number, in the unit of the argument, which is kept exactly."`
-	Per    []string      `key:"per" words:"session,agent,requester,tool" doc:"What has a budget of its own: each session, agent of a requester, requester or tool. One for all calls of the rule if left out."`
-	Every  time.Duration `key:"every" doc:"The period: the limits hold in any period of this length. What is spent never returns if left out."`
+	Calls  int           `key:"calls" min:"1" doc:"How many calls the rule allows; by default any number."`
+	Sum    string        `key:"sum" filled:"yes" doc:"Path of a numeric argument whose values are added up, such as args.cents. The rule does not allow a value that is not a decimal number of at least 0."`
+	AtMost amount        `key:"at_most" doc:"Largest sum: a decimal number in the unit of the argument, kept exactly."`
+	Per    []string      `key:"per" words:"session,agent,requester,tool" doc:"What gets its own budget: each session, agent of a requester, requester or tool. By default all calls of the rule share one budget."`
+	Every  time.Duration `key:"every" doc:"The limits apply to any period of this length. By default spending never expires."`
 }
 
 type denialDoc struct {
@@ -132,7 +131,7 @@ type denialDoc struct {
 }
 
 type auditDoc struct {
-	Level string `key:"level" words:"standard,full" doc:"standard keeps the event records; full the explanation of the decision as well, in the event record of the decision, without what is redacted."`
+	Level string `key:"level" words:"standard,full" doc:"standard records events only. full adds the explanation of the decision to its event record, without redacted values."`
 }
 
 // Test is one entry of tests.
@@ -140,7 +139,7 @@ type Test struct {
 	Name        string    `key:"name" need:"every test has one" doc:"What the test shows."`
 	Description string    `key:"description" doc:"For people."`
 	Call        callDoc   `key:"call" need:"say what is called" doc:"The call."`
-	Expect      expectDoc `key:"expect" need:"say what must come out" doc:"What must come out. What is left out is not looked at."`
+	Expect      expectDoc `key:"expect" need:"say what you expect" doc:"The expected decision. Keys that are left out are not checked."`
 
 	At    *Origin
 	Sound bool
@@ -151,16 +150,16 @@ type callDoc struct {
 	Args         *jsonObject            `key:"args" doc:"The arguments; none if left out."`
 	Input        string                 `key:"input" doc:"The arguments as JSON text, in place of args."`
 	Caller       Caller                 `key:"caller" doc:"Who calls."`
-	Definition   *Definition            `key:"definition" doc:"What the runtime declares of the tool, which the tools file does not have."`
-	Parent       *Parent                `key:"parent" doc:"The call within which it is made."`
-	Mode         message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode; that of the policy if left out."`
-	Now          instant                `key:"now" doc:"The time, as 2026-11-21T09:00:00Z."`
+	Definition   *Definition            `key:"definition" doc:"What the runtime declares about a tool that is not in the tools file."`
+	Parent       *Parent                `key:"parent" doc:"The parent call, within which it is made."`
+	Mode         message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode; by default the policy's."`
+	Now          instant                `key:"now" doc:"The time, such as 2026-11-21T09:00:00Z."`
 	Cwd          string                 `key:"cwd" doc:"Working directory."`
-	WorkingDirs  []string               `key:"working_dirs" doc:"Directories in which tools may write."`
-	Attempt      int                    `key:"attempt" min:"1" doc:"Number of the try."`
-	CallsThisRun int                    `key:"calls_this_run" min:"1" doc:"Calls of the run, this one included."`
+	WorkingDirs  []string               `key:"working_dirs" doc:"Directories in which tools can write."`
+	Attempt      int                    `key:"attempt" min:"1" doc:"Number of the attempt."`
+	CallsThisRun int                    `key:"calls_this_run" min:"1" doc:"Number of calls in the run, including this one."`
 	SessionRules []sessionRule          `key:"session_rules" doc:"Rules that the session remembers."`
-	Exhausted    []string               `key:"exhausted" doc:"Names of rules whose budget has no room. Others have room."`
+	Exhausted    []string               `key:"exhausted" doc:"Names of rules whose budget is exhausted. Other budgets have room."`
 }
 
 type sessionRule struct {
@@ -170,14 +169,14 @@ type sessionRule struct {
 	Source      string           `key:"source" doc:"Where it comes from."`
 }
 
-// Definition is what the runtime of a test declares of the tool.
+// Definition is what a test's runtime declares about the tool.
 type Definition struct {
 	Hash        string `key:"hash" doc:"Its hash, tool.hash."`
-	Changed     bool   `key:"changed" doc:"The session began with another one."`
+	Changed     bool   `key:"changed" doc:"The session began with another definition."`
 	ReadOnly    bool   `key:"read_only" doc:"It claims to change nothing."`
 	Destructive bool   `key:"destructive" doc:"It claims to destroy something."`
-	Idempotent  bool   `key:"idempotent" doc:"It claims to do the same if it is done twice."`
-	OpenWorld   bool   `key:"open_world" doc:"It claims to reach the world outside."`
+	Idempotent  bool   `key:"idempotent" doc:"It claims that a second run has no further effect."`
+	OpenWorld   bool   `key:"open_world" doc:"It claims to reach outside systems."`
 }
 
 // Parent is the call within which a test makes its call.
@@ -188,10 +187,10 @@ type Parent struct {
 	Session message.SessionID `key:"session" doc:"Its session."`
 	Reply   message.ReplyID   `key:"reply" doc:"Its reply."`
 	Call    message.CallID    `key:"id" doc:"Its id."`
-	Depth   int               `key:"depth" min:"1" doc:"How many calls are around the call of the test; 1 if left out."`
+	Depth   int               `key:"depth" min:"1" doc:"How many calls enclose the test's call; by default 1."`
 }
 
-// Caller is on whose behalf a test makes its call.
+// Caller says on whose behalf a test makes its call.
 type Caller struct {
 	Agent       string            `key:"agent" doc:"Name of the agent."`
 	User        string            `key:"user" doc:"On whose behalf."`
@@ -213,15 +212,15 @@ type expectDoc struct {
 	Quorum   *int             `key:"quorum" min:"1" doc:"How many people must approve."`
 	Expiry   *time.Duration   `key:"expiry" doc:"How long the approval request stays open."`
 	OnExpiry string           `key:"on_expiry" words:"deny,escalate" doc:"What happens then."`
-	Users    []string         `key:"users" doc:"People who may answer by name."`
-	Groups   []string         `key:"groups" doc:"Groups that may answer."`
+	Users    []string         `key:"users" doc:"People who can respond, by name."`
+	Groups   []string         `key:"groups" doc:"Groups that can respond."`
 	Redact   []string         `key:"redact" doc:"Paths that are hidden."`
 	Errors   *bool            `key:"errors" doc:"Whether something could not be evaluated."`
 }
 
 // Key describes one key of rule files, for references.
 type Key struct {
-	// Path leads to it from the top, as "rules[].approvers.users".
+	// Path is the path from the top, such as "rules[].approvers.users".
 	Path     string
 	Type     string // text, true or false, number, duration, list of text, …
 	Words    []string
@@ -248,7 +247,7 @@ func structKeys(t reflect.Type, prefix string) []Key {
 		field := t.Field(k.index).Type
 		key := Key{Path: prefix + k.name, Type: keyType(field), Words: slices.Clone(k.words), Required: k.need != "", Doc: k.doc}
 		if t == reflect.TypeFor[Rule]() && (k.name == "name" || k.name == "behavior" || k.name == "tool") {
-			key.Required = true // the absence of these is reported when the rule is compiled
+			key.Required = true // if one is missing, compiling the rule reports it
 		}
 		out = append(out, key)
 		elem, path := field, key.Path+"."
@@ -300,10 +299,9 @@ func keyType(t reflect.Type) string {
 	}
 }
 
-// EditorSchema is the JSON Schema of rule files (draft 7), with which editors
-// complete and check them while they are written. It is made from the types
-// that rule files are read into. It accepts every file that Parse accepts, and
-// some more: it does not know tools, nor what one key means for another.
+// EditorSchema is the JSON Schema (draft 7) with which editors complete and check rule files. It is
+// generated from the types that rule files are decoded into. It accepts every file that Parse
+// accepts and some more: it does not know tools or how keys depend on each other.
 func EditorSchema() []byte {
 	s := structSchema(reflect.TypeFor[File]())
 	s["$schema"] = "http://json-schema.org/draft-07/schema#"
@@ -313,12 +311,12 @@ func EditorSchema() []byte {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	if err := enc.Encode(s); err != nil {
-		return nil // it has nothing but texts and numbers
+		return nil // cannot happen: it contains only texts and numbers
 	}
 	return out.Bytes()
 }
 
-// editorTypes are the keys whose types read themselves.
+// editorTypes are the types that decode themselves.
 var editorTypes = map[reflect.Type]map[string]any{
 	reflect.TypeFor[version]():    {"enum": []int{1}},
 	reflect.TypeFor[terms]():      {"type": "object", "additionalProperties": map[string]any{"type": "string"}, "propertyNames": map[string]any{"pattern": TermName.String()}},
@@ -340,7 +338,7 @@ func structSchema(t reflect.Type) map[string]any {
 	}
 	s := map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
 	if t == reflect.TypeFor[Rule]() {
-		// Their absence is reported where rules made in Go are checked, too.
+		// Rules made in Go are checked for these, too, so their absence is reported there.
 		required = append(required, "name", "behavior")
 		s["oneOf"] = []any{map[string]any{"required": []string{"tool"}}, map[string]any{"required": []string{"tool_name"}}}
 	}
@@ -386,7 +384,7 @@ func textSchema(k keyTags) map[string]any {
 	return s
 }
 
-// listSchema is that of a list. A list of texts may be a single text.
+// listSchema is the schema of a list. A list of texts can be a single text.
 func listSchema(elem reflect.Type, k keyTags) map[string]any {
 	items := keySchema(elem, k)
 	list := map[string]any{"type": "array", "items": items}
@@ -396,5 +394,5 @@ func listSchema(elem reflect.Type, k keyTags) map[string]any {
 	return map[string]any{"anyOf": []any{items, list}}
 }
 
-// TermName is the form of the names of terms.
+// TermName matches the names of terms.
 var TermName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)

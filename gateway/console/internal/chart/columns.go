@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Columns are stacked columns: over time, or a distribution over classes.
+// Columns are stacked columns over time, or a distribution over classes.
 type Columns struct {
 	ID      string // names the chart in its page
 	Title   string
 	Series  []Series
 	Columns []Column
-	Ticks   []Tick // labels below; nil: those of the columns, as many as fit
+	Ticks   []Tick // labels below; nil: the column labels, as many as fit
 	Marks   []Tick // vertical lines with a label, such as a median
 	Height  int    // of the plot, in pixels; 0: 160
 	Head    string // header of the table's first column
-	// Wide columns touch each other, as those of a distribution.
+	// Wide columns touch each other, as in a distribution.
 	Wide bool
 }
 
@@ -25,7 +25,7 @@ type Column struct {
 	Label  string // below it and in the table
 	Long   string // in the tooltip; "": Label
 	Values []int
-	Href   string // opened by a click; "": nothing
+	Href   string // opened by a click, if not empty
 }
 
 // Sum is the height of the column.
@@ -129,14 +129,14 @@ func (c Columns) labels(d *drawing, width, height float64) {
 		if i%max(1, narrow) != 0 {
 			class = "x roomy"
 		}
-		if ticks[i].At > 97 { // its other half would leave the box
+		if ticks[i].At > 97 { // half of it would be outside the box
 			class += " last"
 		}
 		d.addf(`<text class="%v" x="%v" y="%v">%v</text>`, class, percent(ticks[i].At), height+17, ticks[i].Label)
 	}
 }
 
-// column draws what a pointer meets: a band with the numbers next to it.
+// column draws the hover target: a band with the numbers next to it.
 func (c Columns) column(d *drawing, col Column, x, width, height float64) {
 	if col.Sum() == 0 {
 		return
@@ -176,7 +176,7 @@ func (c Columns) column(d *drawing, col Column, x, width, height float64) {
 	d.WriteString(end)
 }
 
-// lines are the tooltip of a column: its label, then each value above zero.
+// lines returns the tooltip of a column: its label, then each value above zero.
 func (c Columns) lines(col Column) []string {
 	head := col.Long
 	if head == "" {
@@ -191,7 +191,7 @@ func (c Columns) lines(col Column) []string {
 	return out
 }
 
-// summary says in words what the chart shows.
+// summary describes the chart in words.
 func (c Columns) summary() string {
 	var parts []string
 	for i, s := range c.Series {
@@ -220,7 +220,7 @@ func (c Columns) Legend() template.HTML {
 	return d.html()
 }
 
-// Table has the same numbers; rows without any are left out.
+// Table renders the same numbers as a table; rows without values are left out.
 func (c Columns) Table() template.HTML {
 	var d drawing
 	d.addf(`<table class="numbers"><caption class="visually-hidden">%v</caption><thead><tr><th scope="col">%v</th>`, c.Title, c.Head)

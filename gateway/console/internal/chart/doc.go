@@ -24,14 +24,14 @@ import (
 // Series is one kind of value; its colour is the class s-Name.
 type Series struct{ Name, Label string }
 
-// Tick is a labelled place on an axis, At in percent.
+// Tick is a labelled place on an axis; At is in percent.
 type Tick struct {
 	At    float64
 	Label string
 }
 
-// Step is the distance of grid lines for values up to most: 1, 2 or 5 times a power of
-// ten, for at most four lines above zero.
+// Step returns the distance between grid lines for values up to most: 1, 2 or 5 times a power of
+// ten, giving at most four lines above zero.
 func Step(most float64) float64 {
 	for base := 1.0; ; base *= 10 {
 		for _, m := range []float64{1, 2, 5} {
@@ -42,14 +42,14 @@ func Step(most float64) float64 {
 	}
 }
 
-// timeSteps are the distances of ticks on an axis of time.
+// timeSteps are the possible distances between ticks on a time axis.
 var timeSteps = []time.Duration{
 	time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond,
 	time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 	time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour, 48 * time.Hour, 7 * 24 * time.Hour, 14 * 24 * time.Hour, 30 * 24 * time.Hour, 90 * 24 * time.Hour,
 }
 
-// TimeTicks are at most n ticks on round instants (UTC) from since to until.
+// TimeTicks returns at most n ticks at round instants (UTC) from since to until.
 func TimeTicks(since, until time.Time, n int) []Tick {
 	all := until.Sub(since)
 	if all <= 0 || n < 1 {
@@ -83,7 +83,7 @@ func timeLabel(at time.Time, step time.Duration) string {
 	return at.Format("05.000")
 }
 
-// Number writes a value as people read it: 950, 1.2k, 3.4M.
+// Number formats a value as people read it: 950, 1.2k, 3.4M.
 func Number(v float64) string {
 	for _, u := range []struct {
 		from float64
@@ -96,7 +96,7 @@ func Number(v float64) string {
 	return trimmed(v, 1)
 }
 
-// trimmed is v with at most so many digits after the point.
+// trimmed formats v with at most digits digits after the point.
 func trimmed(v float64, digits int) string {
 	s := strconv.FormatFloat(v, 'f', digits, 64)
 	if strings.Contains(s, ".") {
@@ -105,7 +105,7 @@ func trimmed(v float64, digits int) string {
 	return s
 }
 
-// percent is a place or a length on the horizontal axis.
+// percent formats a position or a length on the horizontal axis.
 func percent(v float64) string { return trimmed(v, 3) + "%" }
 
 // drawing collects markup. Every argument is escaped.
@@ -115,10 +115,10 @@ func (d *drawing) addf(format string, args ...any) {
 	for i, a := range args {
 		args[i] = template.HTMLEscapeString(fmt.Sprint(a))
 	}
-	_, _ = fmt.Fprintf(d, format, args...) // a strings.Builder takes everything
+	_, _ = fmt.Fprintf(d, format, args...) // a strings.Builder never fails
 }
 
-// html is what was drawn.
+// html returns what was drawn.
 func (d *drawing) html() template.HTML {
 	return template.HTML(d.String()) //nolint:gosec // addf escapes every argument
 }

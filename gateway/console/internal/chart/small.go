@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Share draws parts of a whole as one bar, for a row of a table. most is the sum that
-// fills the width; 0: that of the values.
+// Share draws parts of a whole as one bar, for a table row. most is the sum that fills the width; 0
+// means the sum of values.
 func Share(series []Series, values []int, most int) template.HTML {
 	var d drawing
 	sum := 0
@@ -51,10 +51,10 @@ type HeatRow struct {
 	Hrefs       []string // "": no link
 }
 
-// shades is how many shades a colour has apart from none: the classes h-1 to h-5.
+// shades is how many shades a colour has besides none: the classes h-1 to h-5.
 const shades = 5
 
-// HTML makes the table.
+// HTML renders the table.
 func (h Heat) HTML() template.HTML {
 	var d drawing
 	most := 1
