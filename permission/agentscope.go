@@ -10,12 +10,11 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// FromContext makes a policy of an AgentScope PermissionContext. As in
-// AgentScope a rule acts by the list and the tool name it stands under,
-// and not by its own fields. A tool name with * in it is a pattern here;
-// in AgentScope it names no tool. The rules get names
-// like "agentscope/deny/Bash/1f2e3d4c5b6a7988", made from what they match; rules
-// that match the same count once.
+// FromContext converts an AgentScope PermissionContext to a policy. As in AgentScope, the list and
+// tool name under which a rule is stored determine its effect, not its own fields. A tool name
+// containing * is a pattern here; in AgentScope it matches no tool. Rules get names like
+// "agentscope/deny/Bash/1f2e3d4c5b6a7988", derived from what they match. Rules that match the same
+// calls are merged.
 func FromContext(c message.PermissionContext) Policy {
 	p := Policy{Mode: c.Mode}
 	for _, list := range []struct {
@@ -44,8 +43,8 @@ func fromRule(r message.PermissionRule) Rule {
 	return Rule{Name: name, Tools: []string{r.ToolName}, RuleContent: r.RuleContent, Behavior: r.Behavior, Source: r.Source, imported: true}
 }
 
-// sortDistinct drops rules that match the same. Which source remains must not
-// depend on the order of maps, so the first in alphabetical order does.
+// sortDistinct drops rules that match the same calls. It keeps the alphabetically first source, so
+// the result does not depend on map order.
 func sortDistinct(rules []Rule) []Rule {
 	content := func(r Rule) string { c, _ := r.content(); return c }
 	slices.SortStableFunc(rules, func(a, b Rule) int {

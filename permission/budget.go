@@ -14,20 +14,20 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Budget bounds what an allow rule allows in any period of its length. Beyond it the
-// rule does not apply, and the other rules and the mode decide.
+// Budget limits what an allow rule allows in any period of its length. Beyond that the rule does
+// not apply, and the other rules and the mode decide.
 type Budget struct {
-	// Sum is the path of a numeric argument, such as args.cents, whose values add up
-	// to at most AtMost, a decimal number as text. A value that is no decimal number
-	// from 0 on, without exponent, is never allowed by the rule.
+	// Sum is the path of a numeric argument, such as args.cents, whose values add up to at most
+	// AtMost, a decimal number as text. The rule never allows a value that is not a decimal number
+	// of at least 0 without exponent.
 	Sum    string
 	AtMost string
-	// Calls is how many calls the rule allows; 0: any number.
+	// Calls is how many calls the rule allows; 0 means any number.
 	Calls int
-	// Per divides the budget: one for each session, agent (of a requester), requester
-	// or tool. Empty: one for all calls of the space that the rule allows.
+	// Per divides the budget: each session, agent (of a requester), requester or tool gets its own.
+	// If empty, all calls that the rule allows in the space share one.
 	Per []string
-	// Every is the period; 0: what is spent never returns.
+	// Every is the period; 0 means that spending never expires.
 	Every time.Duration
 }
 
@@ -42,21 +42,21 @@ func (b Budget) MarshalJSON() ([]byte, error) {
 	}{b.Sum, b.AtMost, b.Calls, sortedNames(b.Per), b.Every.Milliseconds()})
 }
 
-// budgetScopes are the words of Budget.Per.
+// budgetScopes are the allowed words in Budget.Per.
 var budgetScopes = []string{"session", "agent", "requester", "tool"}
 
-// Exhausted names a rule whose budget has no room for the call, and why. An empty
-// Rule names all rules with a budget.
+// Exhausted names a rule whose budget has no room for the call, and why. An empty Rule means every
+// rule with a budget.
 type Exhausted struct {
 	Rule string
 	Why  string
 }
 
-// EveryBudget says of all rules with a budget that they allow nothing.
+// EveryBudget says that no rule with a budget allows anything.
 func EveryBudget(why string) []Exhausted { return []Exhausted{{Why: why}} }
 
-// allowWithin allows a call that a rule with a budget is about, if there is room.
-// The decision says what the engine must take from the budget first.
+// allowWithin allows a call that matches a rule with a budget, if there is room. The decision says
+// what the engine must take from the budget first.
 func (e *decider) allowWithin(r *compiledRule) (Decision, bool) {
 	i := slices.IndexFunc(e.req.Exhausted, func(x Exhausted) bool { return x.Rule == "" || x.Rule == r.rule.Name })
 	if i >= 0 {
@@ -81,8 +81,8 @@ func (e *decider) allowWithin(r *compiledRule) (Decision, bool) {
 	return d, true
 }
 
-// noteBudget notes in an explanation how a budget looks at the call. Amounts are
-// arguments: they are hidden with them.
+// noteBudget adds to an explanation what the budget means for the call. Amounts are arguments, so
+// they are hidden with them.
 func (e *decider) noteBudget(r *compiledRule, text string) {
 	if e.trace == nil || e.trace.byRule[r] == nil {
 		return
@@ -93,7 +93,7 @@ func (e *decider) noteBudget(r *compiledRule, text string) {
 	e.trace.byRule[r].Budget = display.Visible(display.Shorten(text, display.MaxErrorText))
 }
 
-// budgetText says to people which budgets have no room, below what they are asked.
+// budgetText tells people, below the request text, which budgets have no room.
 func (e *decider) budgetText() string {
 	if len(e.full) == 0 {
 		return ""
@@ -111,7 +111,7 @@ func (e *evaluation) claim(r *Rule) (toolcall.BudgetClaim, error) {
 	caller := &e.req.Caller
 	names := map[string]string{"session": string(caller.Session), "agent": caller.Agent, "requester": caller.User, "tool": e.req.Tool}
 	for _, kind := range budgetScopes {
-		ofAgent := kind == "requester" && slices.Contains(b.Per, "agent") // an agent is one of its requester
+		ofAgent := kind == "requester" && slices.Contains(b.Per, "agent") // agents are counted per requester
 		if ofAgent || slices.Contains(b.Per, kind) {
 			out.For = append(out.For, kind, names[kind])
 		}
@@ -138,13 +138,13 @@ func (c checker) checkBudget(r *Rule) {
 		return
 	}
 	if b.Sum == "" && b.Calls == 0 {
-		c.addFault(r, "budget", "bounds nothing", "give it calls, or sum and at_most")
+		c.addFault(r, "budget", "sets no limit", "give it calls, or sum and at_most")
 	}
 	if (b.Sum == "") != (b.AtMost == "") {
 		c.addFault(r, "budget", "sum and at_most belong together", "write both, for example {sum: args.cents, at_most: 50000}")
 	}
 	if b.AtMost != "" && toolcall.CheckAmount(b.AtMost) != nil {
-		c.addFault(r, "budget.at_most", "is "+display.Quoted(b.AtMost)+", want a decimal number from 0 on", "write for example 500 or 99.95")
+		c.addFault(r, "budget.at_most", "is "+display.Quoted(b.AtMost)+", want a decimal number of at least 0", "write for example 500 or 99.95")
 	}
 	if b.Calls < 0 {
 		c.addFault(r, "budget.calls", "is negative", "write how many calls the rule allows, at least 1")
@@ -156,13 +156,13 @@ func (c checker) checkBudget(r *Rule) {
 		at := fmt.Sprintf("budget.per[%d]", i)
 		switch {
 		case !slices.Contains(budgetScopes, word):
-			c.faultAs(r, "budget.per", at, "is "+display.Quoted(word)+", want "+rulefile.OrList(budgetScopes), "write some of these, or leave per out for one budget of all calls")
+			c.faultAs(r, "budget.per", at, "is "+display.Quoted(word)+", want "+rulefile.OrList(budgetScopes), "use one or more of these, or leave per out to share one budget")
 		case slices.Contains(b.Per[:i], word):
 			c.faultAs(r, "budget.per", at, display.Quoted(word)+" is listed twice", "remove one of them")
 		}
 	}
 	if err := c.checkSum(r, b.Sum); err != nil {
-		c.faultOf(ProblemPath, r, "budget.sum", "budget.sum", err.Error(), "name an argument that is a number, as args.cents")
+		c.faultOf(ProblemPath, r, "budget.sum", "budget.sum", err.Error(), "name a numeric argument, such as args.cents")
 	}
 }
 
@@ -184,7 +184,7 @@ func (c checker) checkSum(r *Rule, text string) error {
 			return noSuchPath(text, p, s)
 		}
 		if t := s.root().At(steps); t != nil && !slices.Contains([]schema.Kind{schema.KindInt, schema.KindDouble, schema.KindDyn}, t.Kind) {
-			return fmt.Errorf("%s is no number in the tool's schema", display.Quoted(text))
+			return fmt.Errorf("%s is not a number in the tool's schema", display.Quoted(text))
 		}
 	}
 	return nil

@@ -109,9 +109,9 @@ func TestBudgetFaults(t *testing.T) {
 		}
 	}
 	for bad, want := range map[string]string{
-		"{}": "bounds nothing", "{every: 1h}": "bounds nothing", "{sum: args.n}": "belong together", "{at_most: 5}": "bounds nothing", "{calls: 0}": "want a whole number from 1",
-		"{sum: args.n, at_most: -5}": "want a decimal number from 0 on", "{sum: args.n, at_most: 1e3}": "want a decimal number", "{sum: args.n, at_most: .inf}": "want a decimal number",
-		"{sum: args.m, at_most: 5}": "leads nowhere", "{sum: args.text, at_most: 5}": "is no number", "{sum: args, at_most: 5}": "not one value", "{sum: caller.user, at_most: 5}": "not one value",
+		"{}": "sets no limit", "{every: 1h}": "sets no limit", "{sum: args.n}": "belong together", "{at_most: 5}": "sets no limit", "{calls: 0}": "want a whole number from 1",
+		"{sum: args.n, at_most: -5}": "want a decimal number of at least 0", "{sum: args.n, at_most: 1e3}": "want a decimal number", "{sum: args.n, at_most: .inf}": "want a decimal number",
+		"{sum: args.m, at_most: 5}": "does not exist", "{sum: args.text, at_most: 5}": "is not a number", "{sum: args, at_most: 5}": "does not name a single", "{sum: caller.user, at_most: 5}": "does not name a single",
 		"{calls: 5, per: [user]}": "want session, agent, requester or tool", "{calls: 5, per: [tool, tool]}": "listed twice", "{calls: 5, every: 24}": "has no unit", "{calls: 5, most: 1}": "unknown key",
 	} {
 		if err := load(bad, "allow"); err == nil || !strings.Contains(err.Error(), want) {

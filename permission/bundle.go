@@ -17,9 +17,9 @@ import (
 	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
-// Bundle is a compiled policy. It is immutable, may be used by any number of
-// goroutines, and is named by the hash of its content: two bundles with the
-// same hash decide alike, apart from the Go functions of tools and matchers.
+// Bundle is a compiled policy. It is immutable and safe for concurrent use. The hash of its content
+// names it: two bundles with the same hash make the same decisions, apart from the Go functions of
+// tools and matchers.
 //
 // A nil or zero Bundle denies everything.
 type Bundle struct {
@@ -27,27 +27,27 @@ type Bundle struct {
 	mode   Mode
 	expiry time.Duration
 	limits Limits
-	// unhurried: expressions may take any time that their costs allow.
+	// unhurried: expressions may take as long as their cost limits allow.
 	unhurried bool
 	shell     string
 	terms     map[string]*celrule.Program
 	ready     bool // false for the zero Bundle
 	noRules   bool // made by noPolicy: stands in until a policy loads
 	rules     int
-	// readsGroups: an expression may read the groups of the caller.
+	// readsGroups: an expression may read the caller's groups.
 	readsGroups bool
-	// readsCount: an expression may read how many calls the run has.
+	// readsCount: an expression may read how many calls the run has made.
 	readsCount bool
 	known      map[string]knownRule  // the rules, by name
 	tools      []Tool                // as Options.Tools
 	byTool     map[string]*toolRules // tools that are declared or named by a rule
-	others     *toolRules            // every other tool: the rules for any tool
+	others     *toolRules            // the rules for every other tool
 	notices    []Notice
 }
 
-// Hash is "sha256:" and the hex SHA-256 of everything that decides: rules,
-// defaults, limits, tools with their schemas, and the version of the language.
-// The order of rules and files plays no part.
+// Hash is "sha256:" and the hex SHA-256 of everything that affects decisions: rules, defaults,
+// limits, tools with their schemas, and the version of the language. The order of rules and files
+// does not matter.
 func (b *Bundle) Hash() string {
 	if b == nil {
 		return ""
@@ -55,7 +55,7 @@ func (b *Bundle) Hash() string {
 	return b.hash
 }
 
-// Mode is what requests without a mode are decided in.
+// Mode is the mode for requests that do not set one.
 func (b *Bundle) Mode() Mode {
 	if b == nil || b.mode == "" {
 		return ModeDefault
@@ -71,17 +71,17 @@ func (b *Bundle) Rules() int {
 	return b.rules
 }
 
-// toolRules is all that concerns one tool, so that the rules of other tools cost
-// a decision nothing.
+// toolRules holds everything about one tool, so that decisions do not pay for the rules of other
+// tools.
 type toolRules struct {
 	name    string
 	tool    *Tool // nil: not declared
 	matcher Matcher
-	vars    map[string]any // the variable tool; nil for others, where it differs by call
-	// Sorted by name, so that the order of the files never shows.
+	vars    map[string]any // the variable tool; nil for toolRules of other tools, where it differs by call
+	// Sorted by name, so that the order of the files never matters.
 	deny, ask, allow []*compiledRule
 	watched          []*compiledRule // rules that do not decide
-	handlers         []*compiledRule // rules that say how calls are treated, among the above
+	handlers         []*compiledRule // those of the above that say how calls are handled
 }
 
 func (t *toolRules) schema() *Schema {
@@ -122,10 +122,10 @@ type compiledRule struct {
 	when     *celrule.Program // nil: always true
 	message  *celrule.Program // nil: a standard text
 	pattern  Pattern          // nil: matches every call of the tool
-	server   string           // of a rule for undeclared tools: what their names must say; "": any
-	protects bool             // it is a rule about another tool that protects files from this one
-	broken   error            // the rule cannot be evaluated at all; only of session rules
-	reason   string           // why it applies when it does
+	server   string           // for undeclared tools: the server that their names must contain; "": any
+	protects bool             // the rule is about another tool and protects files from this one
+	broken   error            // the rule cannot be evaluated at all; only for session rules
+	reason   string           // why it applies, if it does
 }
 
 func toolVars(name string, t *Tool, d *Definition) map[string]any {
@@ -134,7 +134,7 @@ func toolVars(name string, t *Tool, d *Definition) map[string]any {
 	}
 	if d == nil {
 		d = &Definition{}
-	} else { // a claim can only make rules stricter here
+	} else { // claims can only make rules stricter here
 		t = &Tool{Schema: d.Schema, Destructive: d.Claims.Destructive, OpenWorld: d.Claims.OpenWorld}
 	}
 	hash := ""
@@ -184,8 +184,7 @@ func (r *Rule) severalTools() bool {
 	return len(r.Tools) > 1 || slices.ContainsFunc(r.Tools, isServerPattern)
 }
 
-// toolsOf are the names of the tools that a rule is about, those of servers
-// written out, each once.
+// toolsOf returns the names of the tools that a rule is about, each once, with servers expanded.
 func (c *compiler) toolsOf(r *Rule) []string {
 	var out []string
 	for _, name := range r.Tools {
@@ -200,8 +199,8 @@ func (c *compiler) toolsOf(r *Rule) []string {
 	return slices.Compact(out)
 }
 
-// toolsOfServer lists the declared tools of a server. A deny or ask rule is
-// about undeclared ones as well, which are told by their names.
+// toolsOfServer lists the declared tools of a server. A deny or ask rule also covers undeclared
+// tools, which are recognized by name.
 func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	var out, servers []string
 	for i := range c.opts.Tools {
@@ -214,7 +213,7 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	strict := len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools
 	if strict && len(out) == 0 {
 		slices.Sort(servers)
-		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool is of server "+display.Quoted(server), hint.DidYouMean(server, slices.Compact(servers)))
+		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool belongs to server "+display.Quoted(server), hint.DidYouMean(server, slices.Compact(servers)))
 	}
 	if !strict && r.Behavior != message.BehaviorAllow {
 		if cr := c.compileRule(r, nil); cr != nil {
@@ -225,8 +224,8 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	return out
 }
 
-// isNamedAfter reports whether an undeclared tool's name says that it is of the
-// server. Deny and ask rules rely on it, so it takes every form in use.
+// isNamedAfter reports whether an undeclared tool's name says that it belongs to the server. Deny
+// and ask rules rely on it, so it accepts every form in use.
 func isNamedAfter(tool, server string) bool {
 	for _, form := range []string{"mcp__" + server + "__", server + ".", server + "/", server + "__"} {
 		if strings.HasPrefix(tool, form) {
@@ -330,14 +329,14 @@ func hashedRuleOf(r *Rule) hashedRule {
 
 func sortedNames(names []string) []string { return slices.Sorted(slices.Values(names)) }
 
-// knownRule tells a rule from another one of its name.
+// knownRule distinguishes a rule from another one of the same name.
 type knownRule struct {
 	behavior message.Behavior
 	place    Place
 	sum      [sha256.Size]byte
 }
 
-// describeRules gives what tells the rules apart, their vocabulary included.
+// describeRules returns what distinguishes the rules from each other, including their vocabulary.
 func describeRules(terms []Term, rules []*Rule) (map[string]knownRule, error) {
 	out := make(map[string]knownRule, len(rules))
 	sorted := slices.SortedFunc(slices.Values(terms), func(x, y Term) int { return cmp.Compare(x.Name, y.Name) })
@@ -354,15 +353,14 @@ func describeRules(terms []Term, rules []*Rule) (map[string]knownRule, error) {
 	return out, nil
 }
 
-// isUnchanged reports whether both bundles have a rule, and the same one.
+// isUnchanged reports whether both bundles have the rule unchanged.
 func (b *Bundle) isUnchanged(before *Bundle, rule string) bool {
 	now, ok := b.known[rule]
 	was, had := before.known[rule]
 	return ok && had && now.sum == was.sum && now.behavior == was.behavior
 }
 
-// contentHash hashes what a bundle is compiled from. Rules and tools must be
-// sorted by name.
+// contentHash hashes everything a bundle is compiled from. Rules and tools must be sorted by name.
 func contentHash(b *Bundle, terms []Term, rules []*Rule, tools []*Tool) (string, error) {
 	h := hashedBundle{
 		Language: celrule.LanguageVersion, NoRules: b.noRules,

@@ -14,14 +14,14 @@ import (
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
-// Bounds on the parts of a rule.
+// Limits on the parts of a rule.
 const (
 	maxRuleName    = 256     // bytes
 	maxRuleContent = 8 << 10 // bytes
 	maxDescription = 4 << 10 // bytes
 )
 
-// checker reports what is wrong with rules apart from their expressions.
+// checker reports what is wrong with rules, except in their expressions.
 type checker struct{ *compiler }
 
 func (c checker) checkRule(r *Rule) {
@@ -85,7 +85,7 @@ func (c checker) checkTools(r *Rule) {
 		case name == "":
 			c.addFault(r, "tool_name", "is empty", "name the tool")
 		case name != AnyTool && strings.Contains(name, "*") && !isServerPattern(name):
-			c.addFault(r, "tool_name", display.Quoted(name)+" is a pattern, names are exact", cmp.Or(hint.Tool(display.Quoted(name)), "list the tools, or write server/* for those of a server"))
+			c.addFault(r, "tool_name", display.Quoted(name)+" is a pattern, but names are exact", cmp.Or(hint.Tool(display.Quoted(name)), "list the tools, or write server/* for a server's tools"))
 		case slices.Contains(r.Tools[:i], name):
 			c.addFault(r, "tool_name", display.Quoted(name)+" is listed twice", "remove one of them")
 		}
@@ -105,7 +105,7 @@ func (c checker) checkRequirement(r *Rule) {
 	c.checkDuties(r)
 }
 
-// checkWords looks at words that rules made in Go can have got wrong.
+// checkWords checks keywords that rules made in Go may have wrong.
 func (c checker) checkWords(r *Rule) {
 	for _, w := range []struct {
 		key, word string
@@ -160,12 +160,12 @@ func (c checker) checkKind(r *Rule) {
 		c.addFault(r, "denial", fmt.Sprintf("has a text longer than %d bytes", maxDenialText), "shorten it: models read it with each denial")
 	}
 	if r.Recheck && r.When == "" {
-		c.addFault(r, "recheck", "needs a condition", "add when, for example \"ctx.now.getHours() < 18\"")
+		c.addFault(r, "recheck", "needs a condition", "add when, such as \"ctx.now.getHours() < 18\"")
 	}
 	if _, has := r.content(); !has && !deny && !ask {
 		for _, key := range []string{"options", "trust_options"} {
 			if key == "options" && r.Options != "" || key == "trust_options" && r.TrustOptions {
-				c.addFault(r, key, "needs a rule_content that names the program", "add rule_content, for example \"terraform plan:*\"")
+				c.addFault(r, key, "needs a rule_content that names the program", "add rule_content, such as \"terraform plan:*\"")
 			}
 		}
 	}
@@ -173,7 +173,7 @@ func (c checker) checkKind(r *Rule) {
 
 func (c checker) checkPeople(r *Rule, key string, a Approvers) {
 	if !a.isNamed() && (r.at.Has(key+".users") || r.at.Has(key+".groups")) {
-		c.faultOf(ProblemPeople, r, key, key, "names no person", "name users or groups; without either list any approver may answer")
+		c.faultOf(ProblemPeople, r, key, key, "names no one", "name users or groups; without either, any approver can respond")
 	}
 	for _, list := range []struct {
 		field string
@@ -197,11 +197,11 @@ func (c checker) checkQuorum(r *Rule) {
 	}
 	people, finite := r.Approvers.people(r.Escalation)
 	if finite && r.Quorum > len(people) {
-		c.faultOf(ProblemPeople, r, "quorum", "quorum", fmt.Sprintf("%d people must approve, and only %d can", r.Quorum, len(people)), "name more approvers, or a group")
+		c.faultOf(ProblemPeople, r, "quorum", "quorum", fmt.Sprintf("%d people must approve, but only %d can", r.Quorum, len(people)), "name more approvers, or a group")
 	}
 }
 
-// people are all who may ever answer; false: groups are among them, or all approvers.
+// people returns everyone who may ever respond; false if groups or all approvers are included.
 func (a Approvers) people(escalation []Escalation) ([]string, bool) {
 	all, finite := slices.Clone(a.Users), a.isNamed() && len(a.Groups) == 0
 	for _, e := range escalation {
@@ -213,7 +213,7 @@ func (a Approvers) people(escalation []Escalation) ([]string, bool) {
 
 func (c checker) checkTime(r *Rule) {
 	if r.Expiry < 0 || r.Expiry > rulefile.MaxTime {
-		c.addFault(r, "expiry", "must be between 0 and one year", "write for example 15m or 24h")
+		c.addFault(r, "expiry", "must be between 0 and one year", "write a duration such as 15m or 24h")
 	}
 	expiry := r.Expiry
 	if expiry == 0 {
@@ -224,13 +224,13 @@ func (c checker) checkTime(r *Rule) {
 		c.checkPeople(r, key+".to", e.To)
 		switch {
 		case !e.To.isNamed() && !r.at.Has(key+".to.users") && !r.at.Has(key+".to.groups"):
-			c.addFault(r, key+".to", "names no person", "name users or groups")
+			c.addFault(r, key+".to", "names no one", "name users or groups")
 		case e.After <= 0 || e.After > rulefile.MaxTime:
-			c.addFault(r, key+".after", "must be between 0 and one year", "write for example 15m or 24h")
+			c.addFault(r, key+".after", "must be between 0 and one year", "write a duration such as 15m or 24h")
 		case i > 0 && e.After <= r.Escalation[i-1].After:
 			c.addFault(r, key+".after", "is not later than the step before", "put the steps in order")
 		case expiry > 0 && e.After >= expiry:
-			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, and the approval request expires after %v", e.After, expiry), "escalate earlier")
+			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, but the approval request expires after %v", e.After, expiry), "escalate earlier")
 		}
 	}
 	if r.OnExpiry == OnExpiryEscalate {
@@ -249,10 +249,10 @@ func (c checker) checkRemember(r *Rule) {
 		return
 	}
 	if m.TTL <= 0 || m.TTL > rulefile.MaxTime {
-		c.addFault(r, "remember.ttl", "must be between 0 and one year", "write for example 15m or 24h")
+		c.addFault(r, "remember.ttl", "must be between 0 and one year", "write a duration such as 15m or 24h")
 	}
 	if m.Uses < 0 {
-		c.addFault(r, "remember.max_uses", "is negative", "write how many calls it may answer, or leave it out")
+		c.addFault(r, "remember.max_uses", "is negative", "write how many calls it can allow, or leave it out")
 	}
 	for i, text := range m.Scope {
 		at := fmt.Sprintf("remember.scope[%d]", i)
@@ -280,18 +280,18 @@ const maxSubject = 256
 func (c checker) checkExecutor(r *Rule) {
 	x := r.Executor
 	if x.Timeout < 0 || x.Timeout > rulefile.MaxTime {
-		c.addFault(r, "executor.timeout", "must be between 0 and one year", "write for example 15m or 24h")
+		c.addFault(r, "executor.timeout", "must be between 0 and one year", "write a duration such as 15m or 24h")
 	}
 	switch {
 	case x.Subject == "":
 	case len(x.Subject) > maxSubject:
-		c.addFault(r, "executor.subject", "is longer than 256 bytes", "write for example exec.payments")
+		c.addFault(r, "executor.subject", "is longer than 256 bytes", "write a subject such as exec.payments")
 	case strings.ContainsAny(x.Subject, "*>"):
 		c.addFault(r, "executor.subject", "contains a wildcard", "name one subject")
 	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.ContainsFunc(x.Subject, notInSubject):
-		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is not a subject", "write for example exec.payments")
+		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is not a subject", "write a subject such as exec.payments")
 	case strings.HasPrefix(x.Subject, "$") || strings.HasPrefix(x.Subject, "_INBOX."):
-		c.addFault(r, "executor.subject", "is reserved for the message system", "write for example exec.payments")
+		c.addFault(r, "executor.subject", "is reserved for NATS", "write a subject such as exec.payments")
 	}
 }
 
@@ -304,12 +304,12 @@ func (c checker) checkDuties(r *Rule) {
 	}
 	for _, d := range r.duties() {
 		if !slices.Contains(enforced, d) {
-			c.addFault(r, string(d), "is not enforced yet", "remove it; a key that has no effect would mislead")
+			c.addFault(r, string(d), "is not enforced yet", "remove it; a key without effect would mislead")
 		}
 	}
 }
 
-// duties are those that the rule imposes, in a fixed order.
+// duties returns the duties that the rule imposes, in a fixed order.
 func (r *Rule) duties() []Duty {
 	var out []Duty
 	add := func(d Duty, need bool) {

@@ -15,21 +15,21 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// Load reads and compiles rule files in one step and reports the problems of
-// all of them together. See Parse and Compile.
+// Load parses and compiles rule files in one step and reports the problems of both together. See
+// Parse and Compile.
 func Load(files []File, opts Options) (*Bundle, error) {
 	policy, found := parseFiles(files)
 	return compile(policy, opts, found)
 }
 
-// Compile makes a bundle of a policy. Any fault in any rule refuses the whole
-// policy with a *LoadError that lists all of them.
+// Compile compiles a policy to a bundle. A fault in any rule refuses the whole policy, with a
+// *LoadError that lists every fault.
 func Compile(policy Policy, opts Options) (*Bundle, error) {
 	return compile(policy, opts, nil)
 }
 
-// noPolicy is the bundle that decides before any policy has been loaded: it
-// allows what is proven read-only and denies the rest.
+// noPolicy is the bundle that decides before any policy has been loaded: it allows calls that are
+// proven read-only and denies the rest.
 func noPolicy(opts Options) (*Bundle, error) {
 	c := newCompiler(opts, nil)
 	c.bundle.noRules = true
@@ -50,7 +50,7 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 	}
 	c.declareTerms(policy.Vocabulary)
 	if policy.Expiry < 0 {
-		c.problems.add(Problem{Field: "defaults.expiry", Msg: "is negative", Hint: "write for example 15m or 24h"})
+		c.problems.add(Problem{Field: "defaults.expiry", Msg: "is negative", Hint: "write a duration such as 15m or 24h"})
 	}
 	c.precompile(policy.Rules)
 	for i := range policy.Rules {
@@ -61,14 +61,14 @@ func compile(policy Policy, opts Options, found problems) (*Bundle, error) {
 
 type compiler struct {
 	opts     Options
-	compiled map[exprKey]compiledExpr // what precompile has done
+	compiled map[exprKey]compiledExpr // results of precompile
 	bundle   *Bundle
 	rules    []*Rule
 	names    map[string]*Rule
-	frontend map[string]bool // undeclared tools that rules say frontends bring
+	frontend map[string]bool // undeclared tools that rules mark as supplied by frontends
 	anyTool  []*compiledRule
 	servers  []*compiledRule // deny and ask rules for undeclared tools of a server
-	paths    []pathRule      // deny and ask rules that are about files of several tools
+	paths    []pathRule      // deny and ask rules about the files of several tools
 	envs     map[envKey]*cel.Env
 	terms    []Term
 	termVars []cel.EnvOption
@@ -86,7 +86,7 @@ func newCompiler(opts Options, found problems) *compiler {
 		problems: found,
 	}
 	for i := range opts.Tools {
-		t := opts.Tools[i] // a copy: the caller may change its own
+		t := opts.Tools[i] // a copy, because the caller may change the original
 		switch {
 		case t.Name == "" || t.Name == AnyTool:
 			c.problems.add(Problem{Field: "tools", Msg: fmt.Sprintf("a tool cannot be named %q", t.Name), Hint: "give it the name that calls use"})
@@ -105,8 +105,8 @@ func (c *compiler) newTool(name string, t *Tool) *toolRules {
 		return tr
 	}
 	if tr.matcher != nil || t.Check != nil {
-		c.problems.add(Problem{Field: "tools", Msg: "tool " + display.Quoted(name) + " has a kind, and a check or a matcher of its own",
-			Hint: "the kind does the work of both; leave one of them out"})
+		c.problems.add(Problem{Field: "tools", Msg: "tool " + display.Quoted(name) + " has both a kind and its own check or matcher",
+			Hint: "the kind replaces both; leave one of them out"})
 	}
 	if err := t.CheckKind(); err != nil {
 		c.problems.add(Problem{Field: "tools", Msg: "tool " + display.Quoted(name) + ": " + err.Error()})
@@ -124,7 +124,7 @@ func (c *compiler) addRule(given *Rule) {
 		r.RuleContent = &content
 	}
 	if first := c.names[r.Name]; first != nil && r.Name != "" {
-		c.addFault(&r, "name", "is used by an earlier rule"+first.at.Describe(), "a name is unique in all files")
+		c.addFault(&r, "name", "is used by an earlier rule"+first.at.Describe(), "names are unique across all files")
 		return
 	}
 	c.names[r.Name] = &r
@@ -160,12 +160,12 @@ func (c *compiler) addRule(given *Rule) {
 
 func hasContent(r *Rule) bool { _, ok := r.content(); return ok }
 
-// Frontend before a tool's name says that agents' frontends bring the tool with their
-// requests, so that no tools file declares it.
+// Frontend before a tool's name says that agents' frontends supply the tool with their requests, so
+// no tools file declares it.
 const Frontend = "frontend/"
 
-// frontendTools gives the names of a rule as calls have them. What is declared as it is
-// written, and the tools of a server, stay as they are.
+// frontendTools returns the names of a rule's tools as calls spell them. Declared tools and the
+// tools of a server stay as they are.
 func (c *compiler) frontendTools(names []string) []string {
 	out := slices.Clone(names)
 	for i, name := range out {
@@ -178,7 +178,7 @@ func (c *compiler) frontendTools(names []string) []string {
 	return out
 }
 
-// toolBucket is the bucket of a tool that a rule names, nil if there must be none.
+// toolBucket returns the bucket of a tool that a rule names, or nil if there is none.
 func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 	tr := c.bundle.byTool[name]
 	if tr != nil {
@@ -200,8 +200,8 @@ func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 	return tr
 }
 
-// compileRule makes a rule ready for one tool; tr is nil for any tool. It
-// returns nil after reporting a problem.
+// compileRule prepares a rule for one tool; tr is nil for any tool. It returns nil after reporting
+// a problem.
 func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
 	before := len(c.problems)
 	cr := &compiledRule{rule: r, reason: ruleReason(r)}
@@ -222,13 +222,13 @@ func (c *compiler) compileRule(r *Rule, tr *toolRules) *compiledRule {
 
 func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Pattern {
 	if tr == nil || tr.matcher == nil {
-		c.addFault(r, "rule_content", "no matcher gives meaning to the content for "+display.Quoted(strings.Join(r.Tools, ", ")),
+		c.addFault(r, "rule_content", "no matcher can interpret the content for "+display.Quoted(strings.Join(r.Tools, ", ")),
 			"leave it out to match every call, use when, or give the tool a kind in the tools file, such as bash")
 		return nil
 	}
 	p, err := callSafely(func() (Pattern, error) { return tr.matcher.Compile(content, r.Behavior) })
 	if err == nil && p == nil {
-		err = fmt.Errorf("the matcher of %s gave no pattern", display.Quoted(tr.name))
+		err = fmt.Errorf("the matcher of %s returned no pattern", display.Quoted(tr.name))
 	}
 	if err != nil {
 		c.addFault(r, "rule_content", err.Error(), "")
@@ -237,8 +237,8 @@ func (c *compiler) compileContent(r *Rule, tr *toolRules, content string) Patter
 	return c.finishPattern(r, tr, p)
 }
 
-// plainTextHint is for those who write a text where an expression is expected.
-const plainTextHint = `a message is an expression; put a text in quotes of its own: "'Deploy now?'"`
+// plainTextHint is for authors who write plain text where an expression is expected.
+const plainTextHint = `a message is an expression; give a text its own quotes: "'Deploy now?'"`
 
 func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, tool *Tool) *celrule.Program {
 	if text == "" {
@@ -260,15 +260,15 @@ func (c *compiler) compileField(r *Rule, field, text string, want *cel.Type, too
 			remark = plainTextHint
 		}
 		if f.Kind == celrule.KindName && tool != nil && r.severalTools() {
-			remark = strings.TrimPrefix(remark+"; ", "; ") + "the rule is about several tools, and this is " + display.Quoted(tool.Name) + ": write one for each that differs"
+			remark = strings.TrimPrefix(remark+"; ", "; ") + "the rule is about several tools, and this one is " + display.Quoted(tool.Name) + ": write a separate rule for each that differs"
 		}
 		c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: field, Kind: ProblemKind(f.Kind), Msg: f.Msg, Hint: remark})
 	}
 	return done.program
 }
 
-// meantAsText reports whether a message that is no expression was written for
-// the text itself, and what the fault says is of no help.
+// meantAsText reports whether a message that is not an expression was probably meant as plain text,
+// and the fault's own hint does not help.
 func meantAsText(text, remark string) bool {
 	switch remark {
 	case "", hint.Variables, hint.Example:
@@ -280,8 +280,8 @@ func meantAsText(text, remark string) bool {
 	}
 }
 
-// envOf is the environment for rules about a tool, nil for any; made once for
-// tools that do not differ.
+// envOf returns the environment for rules about a tool, or about any tool if nil. Tools that do not
+// differ share one.
 func (c *compiler) envOf(t *Tool) (*cel.Env, error) {
 	key := envKey{args: argsOf(t), shell: shellKind(t) != nil}
 	if env := c.envs[key]; env != nil {
@@ -312,7 +312,7 @@ func schemaOf(t *Tool) *Schema {
 
 func (c *compiler) addFault(r *Rule, field, msg, hint string) { c.faultAs(r, field, field, msg, hint) }
 
-// faultAs is addFault with a place of its own: that of the key at.
+// faultAs is addFault located at another key, at.
 func (c *compiler) faultAs(r *Rule, field, at, msg, hint string) {
 	c.faultOf("", r, field, at, msg, hint)
 }
@@ -323,8 +323,8 @@ func (c *compiler) faultOf(kind ProblemKind, r *Rule, field, at, msg, hint strin
 	c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.KeyInFile(field), Kind: kind, Msg: msg, Hint: hint})
 }
 
-// finish sorts the index, adds the rules for any tool to every bucket and
-// names the bundle by its content.
+// finish sorts the index, adds the rules for any tool to every bucket and names the bundle by its
+// content.
 func (c *compiler) finish() (*Bundle, error) {
 	c.spreadPathRules()
 	if err := c.problems.err(); err != nil {

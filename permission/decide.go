@@ -11,16 +11,15 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// Decide answers one request. It never fails: what cannot be evaluated is
-// listed in the decision's Errors and falls to the closed side. It may be
-// called from any number of goroutines.
+// Decide decides one request. It never fails: what cannot be evaluated is listed in the decision's
+// Errors, and the decision fails closed. It is safe for concurrent use.
 func (b *Bundle) Decide(ctx context.Context, req Request) Decision {
 	d, _ := b.decideAfter(ctx, &req, nil)
 	return d
 }
 
-// decideAfter is Decide. It takes over what another bundle's evaluation has read
-// of the same request, and returns its own; nil for a bundle without a policy.
+// decideAfter is Decide. It reuses what another bundle's evaluation has read of the same request,
+// and returns its own evaluation, nil for a bundle without a policy.
 func (b *Bundle) decideAfter(ctx context.Context, req *Request, before *evaluation) (Decision, *evaluation) {
 	if b == nil || !b.ready {
 		return denyWithoutPolicy(*req), nil
@@ -34,15 +33,15 @@ type decider struct {
 	*evaluation
 	// failedDenies are deny rules that failed and ask instead.
 	failedDenies []*compiledRule
-	// doubt: it is only not clear whether the rules that ask are about the call.
+	// doubt: it is only unclear whether the rules that ask apply to the call.
 	doubt bool
-	// full are the budgets without room that rules about the call have.
+	// full are the exhausted budgets of rules that match the call.
 	full []string
 }
 
 func (e *evaluation) decider() *decider { return &decider{evaluation: e} }
 
-// decide decides, then looks at the rules that do not.
+// decide decides, then evaluates the rules that are only watched.
 func (e *decider) decide() Decision {
 	d := e.steps()
 	d.Errors = e.withoutHidden(d.Errors)
@@ -50,7 +49,7 @@ func (e *decider) decide() Decision {
 	return d
 }
 
-// steps takes the steps of the table in doc.go one after the other.
+// steps takes the steps of the table in doc.go in order.
 func (e *decider) steps() Decision {
 	if d, ok := e.denyStep(); ok {
 		return d
@@ -62,7 +61,7 @@ func (e *decider) steps() Decision {
 	d, ok := e.decideWithoutRule()
 	switch {
 	case asks && ok && d.Behavior == message.BehaviorDeny:
-		return d // a rule that asks never stands in for a denial
+		return d // an ask rule never replaces a denial
 	case e.doubt:
 		return e.decideDoubtful(request, d, ok)
 	case asks:
@@ -77,8 +76,7 @@ func (e *decider) steps() Decision {
 	return e.decideByMode()
 }
 
-// decideWithoutRule is what is resolved without a rule: by the input, the tool and the
-// mode.
+// decideWithoutRule decides what needs no rule: by the input, the tool and the mode.
 func (e *decider) decideWithoutRule() (Decision, bool) {
 	if e.tainted {
 		return e.taintedDecision(), true
@@ -87,7 +85,7 @@ func (e *decider) decideWithoutRule() (Decision, bool) {
 		return e.allow(StepReadOnly, nil, why), true
 	}
 	switch {
-	case e.tainted: // by the tool's own code
+	case e.tainted: // the tool's own code failed
 		return e.taintedDecision(), true
 	case e.bundle.noRules:
 		return e.deny(StepNoPolicy, nil, noPolicyReason), true
@@ -97,9 +95,9 @@ func (e *decider) decideWithoutRule() (Decision, bool) {
 	return e.checkStep()
 }
 
-// Denied asks only the deny rules. The engine calls it on the newest bundle
-// before it executes what an older one allowed or a person approved: true with
-// a decision of deny, or of ask where a deny rule could not be evaluated.
+// Denied evaluates only the deny rules. The engine calls it on the newest bundle before it executes
+// what an older one allowed or a person approved. It returns true with a decision of deny, or of
+// ask if a deny rule could not be evaluated.
 func (b *Bundle) Denied(ctx context.Context, req Request) (Decision, bool) {
 	if b == nil || !b.ready {
 		return denyWithoutPolicy(req), true
@@ -116,7 +114,7 @@ func (e *decider) decideDenied() (Decision, bool) {
 		return d, true
 	}
 	if name, failed := failsRecheck(e.evaluation); failed {
-		return e.deny(StepRule, nil, "the condition of rule "+display.Quoted(name)+" does not hold any more"), true
+		return e.deny(StepRule, nil, "the condition of rule "+display.Quoted(name)+" no longer holds"), true
 	}
 	switch {
 	case e.bundle.noRules && e.readOnly() == "":
@@ -129,16 +127,16 @@ func (e *decider) decideDenied() (Decision, bool) {
 	return Decision{}, false
 }
 
-const noPolicyReason = "no policy is loaded and the tool is not known to be read-only"
+const noPolicyReason = "no policy is loaded, and the tool is not known to be read-only"
 
 func denyWithoutPolicy(req Request) Decision {
 	return Decision{Behavior: message.BehaviorDeny, Step: StepNoPolicy, Mode: req.Mode, Reason: noPolicyReason,
 		Message: denialText(req.Tool, noPolicyReason), Denial: hintOf(noPolicyReason)}
 }
 
-// denyStep looks for a deny rule that matches. One that fails counts as
-// matched: it denies, or joins the ask rules, as its on_error says. A clean
-// match is reported in preference, for the sake of its reason.
+// denyStep looks for a deny rule that matches. One that fails counts as matched: it denies, or
+// joins the ask rules, as its on_error says. A clean match takes precedence, because its reason is
+// better.
 func (e *decider) denyStep() (Decision, bool) {
 	var failedHard *compiledRule
 	for _, list := range [][]*compiledRule{e.tr.deny, e.sessionRules(message.BehaviorDeny)} {
@@ -162,8 +160,8 @@ func (e *decider) denyStep() (Decision, bool) {
 
 const failedReason = "the rule could not be evaluated"
 
-// askStep evaluates all ask rules, because each that matches adds to what the
-// approval request requires. Rules that fail count as matched.
+// askStep evaluates all ask rules, because each match adds to the requirements of the approval
+// request. Rules that fail count as matched.
 func (e *decider) askStep() (Decision, bool) {
 	var asking, failing []*compiledRule
 	for _, list := range [][]*compiledRule{e.tr.ask, e.sessionRules(message.BehaviorAsk)} {
@@ -189,7 +187,7 @@ func (e *decider) askStep() (Decision, bool) {
 }
 
 func (e *decider) taintedDecision() Decision {
-	// Rules may have failed before, where the tool's own code is what has tainted.
+	// Rules may have failed earlier, even if the tool's own code caused the taint.
 	reason := e.errors[max(0, slices.IndexFunc(e.errors, func(r RuleError) bool { return r.Rule == "" }))].Error()
 	if len(e.joinHandling().hidden) > 0 {
 		reason = "the call could not be evaluated"
@@ -198,7 +196,7 @@ func (e *decider) taintedDecision() Decision {
 		return e.deny(StepError, nil, reason)
 	}
 	d := e.askFallback(StepError, reason)
-	d.Suggested = nil // a rule cannot cure it
+	d.Suggested = nil // no rule can fix this
 	return d
 }
 
@@ -216,7 +214,7 @@ func (e *decider) checkStep() (Decision, bool) {
 		return e.askImmune(StepError, "the tool's own check failed"), true
 	}
 	step, reason := cmp.Or(v.Step, StepToolCheck), "the tool's own check"
-	if v.Message != "" && len(e.joinHandling().hidden) == 0 { // it may quote the arguments
+	if v.Message != "" && len(e.joinHandling().hidden) == 0 { // the message may quote the arguments
 		reason = display.Visible(display.Shorten(v.Message, display.MaxMessage))
 	}
 	switch v.Answer {
@@ -245,14 +243,14 @@ func (e *decider) checkStep() (Decision, bool) {
 	}
 }
 
-// askImmune is an approval request that no allow rule can answer.
+// askImmune returns an approval request that no allow rule can satisfy.
 func (e *decider) askImmune(step Step, reason string) Decision {
 	d := e.askFallback(step, reason)
 	d.BypassImmune = d.Behavior == message.BehaviorAsk
 	return d
 }
 
-// decideUncovered leaves a call to the mode, past the allow rules.
+// decideUncovered leaves a call to the mode, bypassing the allow rules.
 func (e *decider) decideUncovered(reason string) (Decision, bool) {
 	switch e.row.fallback {
 	case outcomeAllow:
@@ -264,8 +262,8 @@ func (e *decider) decideUncovered(reason string) (Decision, bool) {
 	}
 }
 
-// allowStep looks for an allow rule. One that fails does not match, and keeps
-// the mode from allowing. A rule with a budget must cover the call alone.
+// allowStep looks for an allow rule. One that fails does not match, and prevents the mode from
+// allowing the call. A rule with a budget must cover the call by itself.
 func (e *decider) allowStep() (Decision, bool) {
 	return e.allowBy(slices.Concat(e.tr.allow, e.sessionRules(message.BehaviorAllow)))
 }
@@ -286,7 +284,7 @@ func (e *decider) allowBy(rules []*compiledRule) (Decision, bool) {
 	if d, ok := e.jointAllow(rules); ok {
 		return d, true
 	}
-	for _, r := range bounded { // last: what another rule allows takes nothing
+	for _, r := range bounded { // last, so that a call that another rule allows uses no budget
 		matched, failed := e.traceMatch(r)
 		e.unsure = e.unsure || failed
 		if !matched {
@@ -315,26 +313,25 @@ func (e *decider) decideByMode() Decision {
 
 func (e *decider) suggestRules() []message.PermissionRule {
 	if e.inputErr != nil {
-		return []message.PermissionRule{} // such a call is asked about in any case
+		return []message.PermissionRule{} // such a call needs approval in any case
 	}
 	if e.tr.matcher == nil {
 		return []message.PermissionRule{{ToolName: e.req.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
 	}
 	if len(e.joinHandling().hidden) > 0 {
-		return []message.PermissionRule{} // one made from hidden arguments would show them
+		return []message.PermissionRule{} // a suggestion made from hidden arguments would show them
 	}
 	rules, err := callSafely(func() ([]message.PermissionRule, error) { return e.tr.matcher.Suggest(e.call), nil })
 	if err != nil {
 		e.addError("", "rule_content", err)
 	}
-	return append([]message.PermissionRule{}, rules...) // not nil: the tool has none
+	return append([]message.PermissionRule{}, rules...) // not nil, which would mean that none are due
 }
 
-// Of some calls it is unknown before they run whether a deny or ask rule is
-// about them, such as a shell line with $X in it.
+// For some calls it is unknown before they run whether a deny or ask rule applies, such as for a
+// shell line with $X in it.
 
-// isDoubtful reports whether all rules that ask only may be about the
-// call.
+// isDoubtful reports whether every rule that asks is only possibly about the call.
 func (e *decider) isDoubtful(asking, failing []*compiledRule) bool {
 	return len(asking) == 0 && len(failing) > 0 && !e.tainted &&
 		!slices.ContainsFunc(e.errors, func(r RuleError) bool {
@@ -342,9 +339,9 @@ func (e *decider) isDoubtful(asking, failing []*compiledRule) bool {
 		})
 }
 
-// decideDoubtful answers a doubtful call as if no rule were about it, but that what
-// would be allowed then is asked about. d is what is resolved without a rule, if
-// ok. An approval request keeps what the rules require of it.
+// decideDoubtful decides a doubtful call as if no rule applied, except that a call it would allow
+// needs approval. d is the decision without a rule, if ok. An approval request keeps what the rules
+// require.
 func (e *decider) decideDoubtful(request, d Decision, ok bool) Decision {
 	if !ok {
 		if d, ok = e.allowStep(); !ok {

@@ -10,18 +10,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Step names the part of the decision procedure that decided. It is a name, not
-// the number of a step: numbers would change with every step that is added.
+// Step names the part of the decision procedure that decided. It is a name rather than a number,
+// because numbers would change with every new step.
 type Step string
 
 // The steps, in the order of evaluation.
 const (
-	StepNoPolicy        Step = "no_policy"  // no good bundle is loaded
+	StepNoPolicy        Step = "no_policy"  // no valid bundle is loaded
 	StepRule            Step = "rule"       // a deny or ask rule
-	StepError           Step = "error"      // something could not be evaluated and would otherwise end in allow
+	StepError           Step = "error"      // something could not be evaluated and would otherwise be allowed
 	StepReadOnly        Step = "read_only"  // the tool changes nothing
 	StepToolCheck       Step = "tool_check" // the tool's own check
-	StepAllowRule       Step = "allow_rule" // an allow rule, of the bundle or of the session
+	StepAllowRule       Step = "allow_rule" // an allow rule of the bundle or the session
 	StepAskConverted    Step = "ask_converted_to_deny"
 	StepFallbackAsk     Step = "fallback_ask"
 	StepFallbackExplore Step = "fallback_explore"
@@ -29,58 +29,56 @@ const (
 	StepFallbackDontAsk Step = "fallback_dont_ask"
 )
 
-// SessionRuleName is what Decision.Rule says when a rule of the request's
-// session decided; such rules have no names of their own.
+// SessionRuleName is the value of Decision.Rule when a rule of the request's session decided; such
+// rules have no names.
 const SessionRuleName = "session"
 
-// Decision is the answer to one request. Its Behavior is allow, deny or ask;
-// the zero Decision is none of them and must not be read as allow.
+// Decision is the decision about one request. Its Behavior is allow, deny or ask; the zero Decision
+// is none of these and must not be treated as allow.
 type Decision struct {
 	Behavior message.Behavior `json:"behavior"`
 	Step     Step             `json:"step"`
 	Mode     Mode             `json:"mode"`
-	// Rule and Source name the rule that decided; "" where none did.
+	// Rule and Source name the rule that decided, or are "" if no rule did.
 	Rule   string `json:"rule"`
 	Source string `json:"source"`
 	// Reason says why, for the record.
 	Reason string `json:"reason"`
 	// Message is for the person who is asked, or for the model that is denied.
 	Message string `json:"message"`
-	// Headline says that Message begins with the message of the rule that asks or allows, and
-	// that it is made of the call: it can stand for what would run.
+	// Headline says that Message begins with the message of the deciding ask or allow rule,
+	// computed from the call, so it can describe what would run.
 	Headline bool `json:"headline,omitzero"`
-	// Denial is what agents are told about a denial, or would be if people deny what
-	// they are asked: nothing but the message and the rule's denial.
+	// Denial is what agents are told about a denial, or would be told if people deny the request:
+	// only the message and the rule's denial.
 	Denial *toolcall.DenialHint `json:"denial,omitzero"`
 	// Bundle is the content hash of the policy that decided; "" if there was none.
 	Bundle string `json:"bundle"`
-	// Errors lists what could not be evaluated on the way. Count and expose
-	// them: each means that a rule did not do its work.
+	// Errors lists what could not be evaluated along the way. Count and expose them: each means
+	// that a rule did not do its work.
 	Errors []RuleError `json:"errors"`
-	// Suggested are allow rules to offer with the approval request; nil where none are
-	// due, empty where the tool has none.
+	// Suggested are allow rules to offer with the approval request; nil if none are due, empty if
+	// the tool has none.
 	Suggested []message.PermissionRule `json:"suggested_rules"`
-	// BypassImmune marks a safety approval request that no allow rule can answer.
+	// BypassImmune marks a safety approval request that no allow rule can satisfy.
 	BypassImmune bool `json:"bypass_immune"`
-	// Requirement says who may answer and for how long; only of an ask.
+	// Requirement says who can respond and for how long; set only for an ask.
 	Requirement Requirement `json:"requirement"`
-	// Redact are the paths into the arguments that the matching rules hide,
-	// sorted.
+	// Redact are the sorted paths into the arguments that the matching rules hide.
 	Redact []string `json:"redact"`
 	// Executor says where and for how long the call runs once it is allowed.
 	Executor Executor `json:"executor"`
-	// Audit says how much is kept about the call.
+	// Audit says how much is recorded about the call.
 	Audit AuditLevel `json:"audit"`
-	// Budget is what the engine must take from the budget of the rule before it allows
-	// the call; only of an allow. Without room it decides again, with the rule in
-	// Request.Exhausted.
+	// Budget is what the engine must take from the rule's budget before it allows the call; set
+	// only for an allow. Without room it decides again, with the rule in Request.Exhausted.
 	Budget *toolcall.BudgetClaim `json:"budget,omitzero"`
-	// Recheck names rules whose conditions must hold again when the call begins (see
+	// Recheck names rules whose conditions must still hold when the call starts (see
 	// Request.Recheck).
 	Recheck []string `json:"recheck,omitzero"`
-	// Layer is that of the rule that decided.
+	// Layer is the layer of the rule that decided.
 	Layer Layer `json:"layer"`
-	// Watched are the matches of rules that warn or audit only.
+	// Watched are the matches of rules that only warn or audit.
 	Watched []Watched `json:"watched"`
 }
 
@@ -95,11 +93,11 @@ type Watched struct {
 
 // RuleError is something that could not be evaluated during a decision.
 type RuleError struct {
-	Rule  string `json:"rule"`  // "" where it is not about one rule
+	Rule  string `json:"rule"`  // "" if it is not about one rule
 	Field string `json:"field"` // "when", "message", "rule_content", "budget", "input", "check", "mode" or "context"
 	Msg   string `json:"msg"`
-	// Err is the cause, for errors.Is with ErrCostLimit and ErrDeadline and
-	// errors.As with *SchemaError. It does not travel.
+	// Err is the cause, for errors.Is with ErrCostLimit and ErrDeadline and errors.As with
+	// *SchemaError. It is not serialized.
 	Err error `json:"-"`
 }
 
@@ -112,7 +110,7 @@ func (e RuleError) Error() string {
 	return where + ": " + e.Msg
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e RuleError) Unwrap() error { return e.Err }
 
 const dontAskReason = "dont_ask mode: no approver is available"
@@ -143,7 +141,7 @@ func (e *decider) allow(step Step, r *compiledRule, reason string) Decision {
 	return d
 }
 
-// recheckOf names the rules whose conditions must hold again.
+// recheckOf names the rules whose conditions must be checked again.
 func recheckOf(rules ...*compiledRule) []string {
 	var out []string
 	for _, r := range rules {
@@ -154,8 +152,8 @@ func recheckOf(rules ...*compiledRule) []string {
 	return out
 }
 
-// failsRecheck finds a rule whose condition must hold again and does not, or that is
-// not about the call any more.
+// failsRecheck finds a rule that must be rechecked and whose condition no longer holds, or that no
+// longer matches the call.
 func failsRecheck(e *evaluation) (name string, failed bool) {
 	for _, name := range e.req.Recheck {
 		named := func(r *compiledRule) bool { return r.rule.Name == name }
@@ -189,8 +187,7 @@ func (e *decider) deny(step Step, r *compiledRule, reason string) Decision {
 	return d
 }
 
-// hintOf is what agents are told: why, and what the first of the rules with a denial
-// says.
+// hintOf returns what agents are told: the reason, and the text of the first rule with a denial.
 func hintOf(reason string, rules ...*compiledRule) *toolcall.DenialHint {
 	for _, r := range rules {
 		if r != nil && r.rule.Denial != (Denial{}) {
@@ -203,14 +200,13 @@ func hintOf(reason string, rules ...*compiledRule) *toolcall.DenialHint {
 	return &toolcall.DenialHint{Reason: reason}
 }
 
-// denialText is what the model is told: which tool, and why.
+// denialText tells the model which tool was denied, and why.
 func denialText(tool, why string) string {
 	return "Permission denied for " + display.Quoted(tool) + " (" + why + ")."
 }
 
-// ask asks for all of the given rules at once, those that match and those that
-// failed; the first one gives the decision its name. Where no person can answer
-// for all of them, it denies.
+// ask combines all given rules, those that match and those that failed, into one request; the first
+// names the decision. If nobody can respond for all of them, it denies.
 func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	rules, step := slices.Concat(matching, failing), StepRule
 	if len(matching) == 0 {
@@ -239,7 +235,7 @@ func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	return d
 }
 
-// denyUnattended denies what would have been asked, because no approver is available.
+// denyUnattended denies what would have needed approval, because no approver is available.
 func (e *decider) denyUnattended(r *compiledRule) Decision {
 	d := e.decision(message.BehaviorDeny, StepAskConverted, r, dontAskReason)
 	d.Denial = hintOf(dontAskReason, r)
@@ -261,8 +257,7 @@ func (e *decider) askFallback(step Step, reason string) Decision {
 	return d
 }
 
-// requirement is what all rules together require; why says that no person can
-// meet it.
+// requirement joins what all rules require; why says that nobody can meet it.
 func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requirement, why string) {
 	of := make([]*Rule, len(rules))
 	for i, r := range rules {
@@ -278,12 +273,12 @@ func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requireme
 	case req.Users != nil && len(req.Users) == 0:
 		return req, "no approver is accepted by all of the rules " + ruleNames(rules)
 	case !req.hasEnoughPeople(e.req.Caller.User):
-		return req, "too few people may answer for the rules " + ruleNames(rules)
+		return req, "too few people can respond for the rules " + ruleNames(rules)
 	}
 	return req, ""
 }
 
-// cannotAsk denies because no answer could resolve the approval request.
+// cannotAsk denies because no response could satisfy the approval request.
 func (e *decider) cannotAsk(rules []*compiledRule, why string) Decision {
 	d := e.decision(message.BehaviorDeny, StepRule, rules[0], why)
 	d.Denial = hintOf(why, rules...)
@@ -292,7 +287,7 @@ func (e *decider) cannotAsk(rules []*compiledRule, why string) Decision {
 	return d
 }
 
-// askText is what people are asked; headline: it begins with a message about the call.
+// askText is the text of the request; headline says that it begins with a message about the call.
 func (e *decider) askText(matching, failing []*compiledRule) (text string, headline bool) {
 	var lines []string
 	for i, r := range matching {
@@ -311,8 +306,8 @@ func (e *decider) askText(matching, failing []*compiledRule) (text string, headl
 	return display.Shorten(strings.Join(lines, "\n"), display.MaxMessage), headline
 }
 
-// ruleText is the rule's message for this call, or its description. A message
-// that cannot be evaluated changes nothing about the decision. own: it is made of the call.
+// ruleText returns the rule's message for this call, or its description. A message that cannot be
+// evaluated does not affect the decision. own says that the text is computed from the call.
 func (e *decider) ruleText(r *compiledRule) (text string, own bool) {
 	if r.message == nil {
 		return display.Visible(r.rule.Description), false

@@ -16,25 +16,25 @@ type evaluation struct {
 	variables
 	row    modeRow
 	errors []RuleError
-	// inputField says whose fault inputErr is.
+	// inputField says which part inputErr is about.
 	inputField string
-	// tainted: something outside the rules failed; nothing ends in allow.
+	// tainted: something outside the rules failed, so nothing is allowed.
 	tainted bool
-	// unsure: an allow rule failed; the mode's fallback must not allow.
+	// unsure: an allow rule failed, so the mode's fallback must not allow.
 	unsure bool
-	// unread says that the kind cannot find the command or path of the call.
+	// unread says why the kind cannot find the command or path of the call.
 	unread error
-	// how is what handling has found, once it has looked.
+	// how is the result of handling, if looked is set.
 	how    handling
 	looked bool
 
-	trace *tracer // of Explain; nil while deciding
+	trace *tracer // set by Explain; nil while deciding
 }
 
 var errInput = errors.New("the input cannot be evaluated")
 
-// evaluate begins a decision. before is an evaluation of the same request by
-// another bundle, whose reading of the input is taken over; nil: there is none.
+// evaluate starts a decision. before is an evaluation of the same request by another bundle, whose
+// reading of the input is reused; nil if there is none.
 func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation) *evaluation {
 	e := &evaluation{variables: variables{bundle: b, req: *req}}
 	e.run = celrule.Run{Vars: &e.variables, Bounds: b.limits.expressions(b.unhurried), Parent: ctx}
@@ -61,7 +61,7 @@ func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation)
 	return e
 }
 
-// schema is that of the tool, or the one that the caller's program declares.
+// schema is the tool's schema, or the one that the caller's program declares.
 func (e *evaluation) schema() *Schema {
 	if d := e.definition(); d != nil {
 		return d.Schema
@@ -69,8 +69,8 @@ func (e *evaluation) schema() *Schema {
 	return e.tr.schema()
 }
 
-// readInput decodes the input, lays it on the schema and lets the tool's kind read
-// it: once for all bundles that would do so alike.
+// readInput decodes the input, applies the schema and lets the tool's kind read it, once for all
+// bundles that would read it alike.
 func (e *evaluation) readInput(before *evaluation) {
 	if before != nil && before.call.Mode == e.call.Mode && before.bundle.readsAs(e.bundle) {
 		e.call.Input, e.call.Prepared = before.call.Input, before.call.Prepared
@@ -87,8 +87,8 @@ func (e *evaluation) readInput(before *evaluation) {
 	e.unread = e.findArgument()
 }
 
-// readsAs reports whether two bundles read the input of every call alike: they
-// were compiled against the same declarations of tools.
+// readsAs reports whether two bundles read every input alike, because they were compiled against
+// the same tool declarations.
 func (b *Bundle) readsAs(other *Bundle) bool {
 	same := len(b.tools) == len(other.tools) && (len(b.tools) == 0 || &b.tools[0] == &other.tools[0])
 	return same && b.limits == other.limits
@@ -103,8 +103,8 @@ func (e *evaluation) addFault(field string, err error) {
 	e.addError("", field, err)
 }
 
-// traceMatch reports whether a rule is about this call. An error has been
-// recorded; the caller only has to fall closed.
+// traceMatch reports whether a rule matches this call. On failure the error has been recorded, and
+// the caller only has to fail closed.
 func (e *evaluation) traceMatch(r *compiledRule) (matched, failed bool) {
 	if e.trace != nil {
 		return e.trace.rule(e, r)
@@ -129,7 +129,7 @@ func (e *evaluation) matchRule(r *compiledRule) (matched, failed bool) {
 	}
 	if r.pattern != nil {
 		ok, err := callSafely(func() (bool, error) { return r.pattern.Match(e.call) })
-		if e.unread != nil && (!ok || r.rule.Behavior == message.BehaviorAllow) { // a deny rule for * needs no argument
+		if e.unread != nil && (!ok || r.rule.Behavior == message.BehaviorAllow) { // a deny rule for all calls needs no argument
 			err = e.unread
 		}
 		if err != nil {
@@ -161,8 +161,7 @@ func (e *evaluation) evalCondition(r *compiledRule) (bool, error) {
 	return r.when.Bool(&e.run)
 }
 
-// sessionRules makes the session's rules of one behavior ready. They are few,
-// and most sessions have none.
+// sessionRules compiles the session's rules of one behavior. Most sessions have none.
 func (e *evaluation) sessionRules(behavior message.Behavior) []*compiledRule {
 	var out []*compiledRule
 	for i := range e.req.SessionRules {
@@ -190,11 +189,11 @@ func (e *evaluation) sessionRules(behavior message.Behavior) []*compiledRule {
 func (e *evaluation) sessionPattern(content string, behavior message.Behavior) (Pattern, error) {
 	m := e.tr.matcher
 	if m == nil {
-		return nil, fmt.Errorf("no matcher gives meaning to the content for %s", display.Quoted(e.req.Tool))
+		return nil, fmt.Errorf("no matcher can interpret the content for %s", display.Quoted(e.req.Tool))
 	}
 	p, err := callSafely(func() (Pattern, error) { return m.Compile(content, behavior) })
 	if err == nil && p == nil {
-		err = fmt.Errorf("the matcher of %s gave no pattern", display.Quoted(e.req.Tool))
+		err = fmt.Errorf("the matcher of %s returned no pattern", display.Quoted(e.req.Tool))
 	}
 	return p, err
 }
@@ -230,7 +229,7 @@ func (e *evaluation) prepareCall() {
 	e.call.Prepared = prepared
 }
 
-// readOnly says why the call changes nothing; "" if that is not proven.
+// readOnly says why the call changes nothing, or returns "" if that is not proven.
 func (e *evaluation) readOnly() string {
 	if e.tr.tool != nil && e.tr.tool.ReadOnly {
 		return "the tool is read-only"
@@ -250,8 +249,8 @@ func (e *evaluation) readOnly() string {
 	return "the call is proven to change nothing"
 }
 
-// finishPattern tells a pattern what the rule says about it, and the rule's
-// author what the pattern has to say.
+// finishPattern passes the rule's options to the pattern, and the pattern's notice to the rule's
+// author.
 func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 	for _, key := range []string{"options", "trust_options"} {
 		if key == "options" && r.Options == "" || key == "trust_options" && !r.TrustOptions {
@@ -259,7 +258,7 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 		}
 		t, ok := p.(OptionTruster)
 		if !ok {
-			c.addFault(r, key, "has no meaning for "+display.Quoted(tr.name)+", whose rules know no options", "remove it")
+			c.addFault(r, key, "has no meaning for "+display.Quoted(tr.name)+", whose rules have no options", "remove it")
 			return nil
 		}
 		if key == "trust_options" {
@@ -268,7 +267,7 @@ func (c *compiler) finishPattern(r *Rule, tr *toolRules, p Pattern) Pattern {
 		}
 		var err error
 		if p, err = t.AddOptions(r.Options); err != nil {
-			c.addFault(r, key, err.Error(), "list options and operands as options.txt does, for example \"--fix --ext= <local>...\"")
+			c.addFault(r, key, err.Error(), "list options and operands as options.txt does, such as \"--fix --ext= <local>...\"")
 			return nil
 		}
 	}
@@ -291,7 +290,7 @@ func (c *compiler) addNotice(r *Rule, tool, text string) {
 	c.bundle.notices = append(c.bundle.notices, Notice{Place: at, Rule: r.Name, Tool: tool, Text: text})
 }
 
-// Notices are what the authors of the rules should know. They decide nothing.
+// Notices returns what the authors of the rules should know. Notices decide nothing.
 func (b *Bundle) Notices() []Notice {
 	if b == nil {
 		return nil
@@ -299,8 +298,8 @@ func (b *Bundle) Notices() []Notice {
 	return slices.Clone(b.notices)
 }
 
-// jointAllow looks for allow rules that each cover a part of the call, and
-// all together the whole. It runs after none did so alone.
+// jointAllow looks for allow rules that each cover a part of the call and together cover all of it.
+// It runs after no single rule did.
 func (e *decider) jointAllow(among []*compiledRule) (Decision, bool) {
 	covers := e.findJointRules(among)
 	if len(covers) == 0 {
@@ -312,7 +311,7 @@ func (e *decider) jointAllow(among []*compiledRule) (Decision, bool) {
 	return d, true
 }
 
-// findJointRules gives the rules that cover the call together; none: they do not.
+// findJointRules returns the rules that cover the call together, or none if they do not.
 func (e *evaluation) findJointRules(among []*compiledRule) []*compiledRule {
 	joint, ok := e.tr.matcher.(JointMatcher)
 	if !ok || e.inputErr != nil || e.unread != nil {
@@ -345,7 +344,7 @@ func findCovering(joint JointMatcher, c Call, patterns []Pattern) ([]int, error)
 	return callSafely(func() ([]int, error) {
 		by, err := joint.Covered(c, patterns)
 		if slices.ContainsFunc(by, func(i int) bool { return i < 0 || i >= len(patterns) }) {
-			return nil, errors.New("the matcher names a pattern that it was not given")
+			return nil, errors.New("the matcher returned a pattern that it was not given")
 		}
 		return by, err
 	})
@@ -363,7 +362,7 @@ func (e *evaluation) isConditionTrue(r *compiledRule) bool {
 	return err == nil && ok
 }
 
-// ResolveLinks gives the absolute path that a program running in the folder
-// cwd of this machine opens for a path, all symbolic links followed. It fails
-// for what the operating system would not open either.
+// ResolveLinks returns the absolute path that a program running in the folder cwd on this machine
+// opens for a path, with all symbolic links followed. It fails if the operating system could not
+// open the path either.
 func ResolveLinks(cwd, path string) (string, error) { return resolvePath(cwd, path) }

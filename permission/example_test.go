@@ -84,7 +84,7 @@ rules:
 	}
 	// Output:
 	// ops.yaml:9:9: rule no-prod: when: undeclared reference to 'caler' (did you mean caller?)
-	// ops.yaml:13:13: rule two-eyes: quorum: is not enforced yet (remove it; a key that has no effect would mislead)
+	// ops.yaml:13:13: rule two-eyes: quorum: is not enforced yet (remove it; a key without effect would mislead)
 }
 
 // The zero value of a tool's verdict leaves the call to the rules and the mode.
@@ -187,6 +187,6 @@ func ExampleFromSpecifiers() {
 	// allow [Bash] when "args.command == \"npm run build\""
 	// allow [mail] when ""
 	// policy refused, 2 problems
-	// allow: mcp__*: a pattern over tool names would allow tools that no author has checked; list them, or name a server as mcp__server__*
+	// allow: mcp__*: a pattern over tool names would allow tools that no author has checked; list the tools, or name a server as mcp__server__*
 	// allow: Read(./src/**): there is no tool Read
 }

@@ -34,30 +34,29 @@ type Explanation struct {
 	Requirement Requirement `json:"requirement"`
 	// Suggested are the rules that the approval request offers to remember.
 	Suggested []message.PermissionRule `json:"suggested_rules"`
-	// Trace has every rule that is about the tool: first those that were looked
-	// at, in that order, then the others.
+	// Trace has every rule about the tool: first those that were evaluated, in order, then the
+	// others.
 	Trace []*Traced `json:"trace"`
 	// NotEvaluated are the rules about other tools.
 	NotEvaluated []string    `json:"not_evaluated"`
 	Errors       []RuleError `json:"errors"`
-	// NearMiss says which single part of a rule would have led elsewhere; "" if
-	// there is none.
+	// NearMiss says which single part of a rule would have changed the decision; "" if there is
+	// none.
 	NearMiss string `json:"near_miss"`
-	// Shell shows the commands of a shell line, and which of them the allow rules
-	// cover together; empty for other tools, and where no rule has content.
+	// Shell shows the commands of a shell line and which of them the allow rules cover together;
+	// empty for other tools, and if no rule has content.
 	Shell []Piece `json:"shell"`
-	// Cost is what the conditions took, in cel-go's units.
+	// Cost is the cost of the conditions, in cel-go's units.
 	Cost     uint64        `json:"cost"`
 	Duration time.Duration `json:"-"`
 }
 
-// Explain decides as Decide does and tells why. It looks at every rule about the
-// tool and keeps the value of every part of its condition, so that it takes many
-// times as long; the first one of a bundle about a tool compiles the conditions
-// for that, which takes as long as loading them. It may be called from any
-// number of goroutines.
+// Explain decides as Decide does and says why. It evaluates every rule about the tool and keeps the
+// value of every part of its condition, so it takes many times as long. The first Explain of a
+// bundle for a tool also compiles the conditions, which takes as long as loading them. It is
+// safe for concurrent use.
 //
-// What it shows of the input is shortened, without what a rule's redact names.
+// What it shows of the input is shortened and omits what a rule redacts.
 func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 	if b == nil || !b.ready {
 		return explanationOf(denyWithoutPolicy(req))
@@ -90,8 +89,8 @@ func explanationOf(d Decision) *Explanation {
 	}
 }
 
-// traceRest looks at the rules that the decision did not need. It has an
-// evaluation of its own, so that nothing in them touches the decision.
+// traceRest evaluates the rules that the decision did not need. It uses its own evaluation, so
+// nothing in them affects the decision.
 func (b *Bundle) traceRest(ctx context.Context, req Request, t *tracer) {
 	e := b.evaluate(ctx, &req, nil)
 	defer e.run.Close()
@@ -123,8 +122,8 @@ func (b *Bundle) aboutOthers(tr *toolRules) []string {
 	return out
 }
 
-// shellOf joins what the allow rules see of a command: a piece is covered if one
-// of them covers it.
+// shellOf joins what the allow rules say about a command: a piece is covered if one of them covers
+// it.
 func shellOf(x *Explanation) []Piece {
 	var out []Piece
 	for _, t := range x.Trace {
@@ -146,14 +145,14 @@ func shellOf(x *Explanation) []Piece {
 			}
 		}
 		if !slices.ContainsFunc(t.Shell, func(p Piece) bool { return !p.Covered }) {
-			out = out[:min(len(out), len(t.Shell))] // the rule covers the whole line, read or not
+			out = out[:min(len(out), len(t.Shell))] // the rule covers the whole line, even if it was not read
 		}
 	}
 	return out
 }
 
-// nearMiss looks for a rule that one comparison alone kept from matching, and
-// that would have been heard before what decided.
+// nearMiss looks for a rule that only one comparison kept from matching and that would have been
+// checked before the deciding one.
 func nearMiss(x *Explanation) string {
 	for _, t := range x.Trace {
 		if t.Matched || t.Failed || t.Because == nil || t.Behavior == x.Decision || !t.Reached || t.Enforcement != "" {
@@ -161,7 +160,7 @@ func nearMiss(x *Explanation) string {
 		}
 		last := len(t.Conjuncts) - 1
 		if last < 0 || !t.Because.ordering || t.Conjuncts[last].Value == nil || t.Because.Expr != t.Conjuncts[last].Expr {
-			continue // more than the last part may be missing
+			continue // more than the last part may be false
 		}
 		return "rule " + t.Rule + " (" + string(t.Behavior) + ") would match if " + t.Because.Expr + " were true" + operandText(t.Because)
 	}
@@ -187,7 +186,7 @@ func (b *Because) operands() []string {
 	return out
 }
 
-// String is the part with its value and those of its variables.
+// String formats the part with its value and those of its variables.
 func (b *Because) String() string {
 	text := b.Expr
 	switch {
@@ -202,7 +201,7 @@ func (b *Because) String() string {
 	return text + " (" + strings.Join(b.operands(), ", ") + ")"
 }
 
-// Bounds on values that are shown to people.
+// Limits on values shown to people.
 const (
 	maxShownText  = 200 // bytes of a text
 	maxShownItems = 20  // elements of a list, members of a map

@@ -20,8 +20,8 @@ import (
 	"github.com/askance-dev/askance/permission/internal/urls"
 )
 
-// Expression is a condition or a message as the compiler sees it, for programs
-// that judge policies: linters, editors, the tests of a policy.
+// Expression is a condition or message as the compiler sees it, for programs that analyse policies:
+// linters, editors and policy tests.
 type Expression struct {
 	Rule  *Rule
 	Field string // "when" or "message"
@@ -30,21 +30,19 @@ type Expression struct {
 	Declared *Tool
 	Env      *cel.Env
 	AST      *cel.Ast // checked
-	// Terms are the terms of the policy's vocabulary, checked, by their names;
-	// not to be changed.
+	// Terms are the checked terms of the policy's vocabulary by name. They must not be changed.
 	Terms map[string]*cel.Ast
 }
 
-// Place is where the given place of the expression's text, from 1, stands in
-// the rule's file.
+// Place returns the position in the rule's file of a position (from 1) in the expression's text.
 func (x *Expression) Place(line, col int) Place {
 	p := Place{File: x.Rule.at.FileName()}
 	p.Line, p.Col = x.Rule.at.Inside(x.Field, line, col)
 	return p
 }
 
-// Inspect compiles the conditions and messages of a policy, once for each tool
-// that their rule is about. What does not compile is left out: Compile says why.
+// Inspect compiles the conditions and messages of a policy, once for each tool of their rule. It
+// leaves out what does not compile; Compile reports that.
 func Inspect(policy Policy, opts Options) []*Expression {
 	c := newCompiler(opts, nil)
 	c.declareTerms(policy.Vocabulary)
@@ -97,8 +95,8 @@ func (c *compiler) inspectText(text string, want *cel.Type, tool *Tool) *Express
 	return &Expression{Env: env, AST: ast}
 }
 
-// Conjuncts are the parts of the expression that && joins, in the order of
-// evaluation, as source text on one line.
+// Conjuncts are the parts of the expression that && joins, in order of evaluation, as source text
+// on one line.
 func (x *Expression) Conjuncts() []string {
 	var out []string
 	for _, part := range celrule.Conjuncts(x.AST.NativeRep().Expr()) {
@@ -107,16 +105,16 @@ func (x *Expression) Conjuncts() []string {
 	return out
 }
 
-// StartOf is where a part of an expression begins in its text, line and column
-// from 1. The place that cel-go keeps of a node is that of its operator.
+// StartOf returns the line and column, from 1, where a part of an expression begins. The position
+// that cel-go records for a node is that of its operator.
 func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) { return celrule.StartOf(ast, e) }
 
-// parallelFrom is the number of expressions from which on they are compiled by
-// several goroutines. Compiling them is most of the time of loading a policy.
+// parallelFrom is the number of expressions from which several goroutines compile them. Compiling
+// takes most of the time of loading a policy.
 const parallelFrom = 64
 
-// exprKey is all on which the outcome of compiling an expression depends within
-// one policy. Rules that say the same share a program.
+// exprKey is everything that the result of compiling an expression depends on within one policy.
+// Identical expressions share a program.
 type exprKey struct {
 	env  *cel.Env
 	text string
@@ -135,8 +133,8 @@ type exprJob struct {
 	ok   bool
 }
 
-// precompile compiles the expressions of many rules on all processors. Those
-// that it leaves out are compiled one by one when their rule is added.
+// precompile compiles the expressions of many rules on all processors. Expressions that it skips
+// are compiled one by one when their rule is added.
 func (c *compiler) precompile(rules []Rule) {
 	var jobs []*exprJob
 	seen := map[exprKey]bool{}
@@ -195,12 +193,12 @@ func argsOf(t *Tool) *schema.Type {
 	return schemaOf(t).root()
 }
 
-// Terms are variables whose values are worked out when a rule first asks for
-// them, at most once in a decision. An error in one is an error in the rule.
+// Terms are variables whose values are computed when a rule first reads them, at most once per
+// decision. An error in a term is an error in the rule.
 
 const maxTerms = 500
 
-// variableNames are the variables of conditions; cmd for shell tools alone.
+// variableNames are the variables of conditions; cmd exists only for shell tools.
 var variableNames = []string{"tool", "args", "caller", "call", "ctx", "cmd"}
 
 func (c *compiler) declareTerms(vocabulary []Term) {
@@ -224,7 +222,7 @@ func (c *compiler) declareTerms(vocabulary []Term) {
 
 func (c *compiler) declareTerm(env *cel.Env, t *Term) {
 	if msg := badTermName(env, t.Name); msg != "" {
-		c.termFault(t, 0, 0, msg, "rename it, for example office_hours")
+		c.termFault(t, 0, 0, msg, "rename it, such as office_hours")
 		return
 	}
 	if c.bundle.terms[t.Name] != nil {
@@ -236,13 +234,13 @@ func (c *compiler) declareTerm(env *cel.Env, t *Term) {
 		want = checked.OutputType()
 	}
 	if want.IsExactType(cel.DynType) {
-		c.termFault(t, 1, 1, "has an unknown type", "convert it, for example with string(…)")
+		c.termFault(t, 1, 1, "has an unknown type", "convert it, such as with string(…)")
 		return
 	}
 	p, faults := celrule.Compile(env, t.Expr, want, nil, c.bundle.limits.expressions(false))
 	for _, f := range faults {
 		if strings.Contains(f.Msg, "undeclared reference to 'args'") || strings.Contains(f.Msg, "undeclared reference to 'cmd'") {
-			f.Hint = "terms serve all tools and cannot see the arguments; look at those in when"
+			f.Hint = "terms are shared by all tools and cannot read the arguments; read those in when"
 		}
 		c.termFault(t, f.Line, f.Col, f.Msg, f.Hint)
 	}
@@ -263,51 +261,48 @@ func badTermName(env *cel.Env, name string) string {
 		return "is not a valid name: use letters, digits and _"
 	}
 	if slices.Contains(variableNames, name) {
-		return "is the name of a variable"
+		return "is already a variable"
 	}
 	parsed, issues := env.Parse(name)
 	if issues.Err() != nil || parsed.NativeRep().Expr().Kind() != celast.IdentKind {
-		return "is a word of CEL itself"
+		return "is a keyword of CEL"
 	}
 	for function := range env.Functions() {
 		if space, _, ok := strings.Cut(function, "."); ok && space == name {
-			return "is the first part of the names of functions"
+			return "is a prefix of function names"
 		}
 	}
 	return ""
 }
 
-// Why a rule could not be evaluated, for errors.Is on a RuleError.
+// Reasons why a rule could not be evaluated, for errors.Is on a RuleError.
 var (
 	ErrCostLimit = celrule.ErrCostLimit
 	ErrDeadline  = celrule.ErrDeadline
 )
 
-// PathError is the cause of a RuleError where a text is no path that every
-// program reads alike.
+// PathError is the cause of a RuleError if a text is not a path that every program reads alike.
 type PathError = paths.Error
 
-// URLError is the cause of a RuleError where a text is no URL that every
-// program reads alike. It does not repeat the URL, which may hold a password.
+// URLError is the cause of a RuleError if a text is not a URL that every program reads alike. It
+// does not repeat the URL, which may contain a password.
 type URLError = urls.Error
 
-// Function describes a function that rules have in addition to those of CEL.
+// Function describes a function that rules have in addition to CEL's.
 type Function = celrule.Function
 
-// Functions lists them by name.
+// Functions lists the functions by name.
 func Functions() []Function { return celrule.Functions() }
 
-// Variables lists what is the same for every tool: the members of tool, caller
-// and ctx, and those of cmd, which rules about shell tools have; by path, with
-// their types.
+// Variables lists the variables that are the same for every tool, by path, with their types: the
+// members of tool, caller and ctx, and those of cmd, which only rules about shell tools have.
 func Variables() map[string]string { return celrule.Variables() }
 
-// MayBeMissing reports whether a variable, by its path in Variables, is absent
-// where the request does not know it. A rule guards it as an optional field of
-// args, or fails.
+// MayBeMissing reports whether a variable, named by its path in Variables, is absent if the request
+// does not know it. A rule must guard it like an optional field of args, or it fails.
 func MayBeMissing(path string) bool { return celrule.MayBeMissing(path) }
 
-// LanguageHash names what conditions mean: it changes with every function,
-// overload and variable, so that a policy whose tests passed under another one
-// should be tested again. "" if there is no language at all.
+// LanguageHash identifies what conditions mean. It changes with every function, overload and
+// variable, so a policy whose tests passed under another hash should be tested again. It is "" if
+// the language cannot be built.
 func LanguageHash() string { return celrule.LanguageHash() }

@@ -12,9 +12,8 @@ func (r *Rule) hasHandling() bool {
 	return len(r.Redact) > 0 || r.Executor != Executor{} || r.Audit == AuditFull
 }
 
-// joinHandling joins all rules that are about the call, whether or not they take
-// part in the decision: what one of them hides must not show because another
-// one decided first.
+// joinHandling joins all rules that match the call, whether or not they take part in the decision:
+// what one of them hides must stay hidden even if another decided first.
 func (e *evaluation) joinHandling() *handling {
 	if e.looked {
 		return &e.how
@@ -40,7 +39,7 @@ func (e *evaluation) handleAll(rules []*compiledRule) {
 	slices.Sort(h.redact)
 }
 
-// evalShown evaluates a text for people over arguments without what is hidden.
+// evalShown evaluates a text for people, without the hidden arguments.
 func (e *evaluation) evalShown(p *celrule.Program) (string, error) {
 	if hidden := e.joinHandling().hidden; len(hidden) > 0 {
 		e.shownArgs, _ = maskValue(e.call.Input, redact.Below(hidden...)).(map[string]any)
@@ -52,8 +51,7 @@ func (e *evaluation) evalShown(p *celrule.Program) (string, error) {
 	return p.Text(&e.run)
 }
 
-// withoutHidden keeps the arguments out of errors, which may quote them, where
-// rules hide something.
+// withoutHidden removes error texts, which may quote the arguments, if rules hide something.
 func (e *evaluation) withoutHidden(errs []RuleError) []RuleError {
 	if len(errs) == 0 || len(e.joinHandling().hidden) == 0 {
 		return errs
@@ -67,8 +65,8 @@ func (e *evaluation) withoutHidden(errs []RuleError) []RuleError {
 	return out
 }
 
-// watchRules looks at the rules that do not decide. It comes last, so that nothing
-// it does can matter.
+// watchRules evaluates the rules that do not decide. It runs last, so that it cannot affect the
+// decision.
 func (e *evaluation) watchRules() []Watched {
 	errs := e.errors
 	var out []Watched
@@ -83,8 +81,8 @@ func (e *evaluation) watchRules() []Watched {
 
 const hiddenText = "[redacted]"
 
-// maskValue copies a value without what lies at the paths: texts and elements of
-// lists are replaced, other members are left out.
+// maskValue copies a value without what is at the paths: texts and list elements are replaced,
+// other members are left out.
 func maskValue(v any, paths redact.Paths) any {
 	switch v := v.(type) {
 	case map[string]any:

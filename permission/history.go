@@ -18,9 +18,9 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// history keeps versions in a folder. The name of a file has the time of its version and the
-// hash of its bytes: engines that share the folder never write different bytes under one
-// name, and damage shows.
+// history stores versions in a folder. A file's name has the time of its version and the hash of
+// its bytes, so engines that share the folder never write different bytes under one name, and
+// damage is noticed.
 type history struct {
 	dir    string
 	report func(error)
@@ -43,11 +43,11 @@ type storedFile struct {
 	Text  string `json:"text"`
 }
 
-// KeepHistory also keeps the versions in a folder, and adds those that it has from earlier
-// processes. They are for people: no decision reads them. What cannot be read or written is
-// reported, and changes nothing else. Call it before Watch.
+// KeepHistory also stores the versions in a folder, and adds those that earlier processes stored
+// there. They are for people: no decision reads them. Read and write errors are reported and have
+// no other effect. Call it before Watch.
 func (l *Live) KeepHistory(ctx context.Context, dir string, report func(error)) {
-	_ = l.files.Reload(ctx, func(context.Context) error { // no load meanwhile
+	_ = l.files.Reload(ctx, func(context.Context) error { // no load at the same time
 		l.history = &history{dir, report}
 		earlier := l.history.read()
 		l.mu.Lock()
@@ -64,7 +64,7 @@ func (l *Live) KeepHistory(ctx context.Context, dir string, report func(error)) 
 	})
 }
 
-// read gives the versions of the folder, the oldest first, within the bounds.
+// read returns the versions in the folder, oldest first, within the limits.
 func (h *history) read() []version {
 	entries, err := os.ReadDir(h.dir)
 	if err != nil {
@@ -91,7 +91,7 @@ func (h *history) read() []version {
 		out = append(out, v)
 	}
 	if faults > 0 {
-		h.report(fmt.Errorf("ignored %d files in %s, for example %w", faults, h.dir, fault))
+		h.report(fmt.Errorf("ignored %d files in %s, such as %w", faults, h.dir, fault))
 	}
 	slices.Reverse(out)
 	return out
@@ -124,8 +124,8 @@ func nameOf(v PolicyVersion, data []byte) string {
 	return v.Loaded.Format(historyTime) + "-" + hex.EncodeToString(sum[:]) + ".json"
 }
 
-// write keeps a version, in place of those of the same time, and removes the oldest files
-// beyond the bounds.
+// write stores a version, replacing those of the same time, and removes the oldest files beyond the
+// limits.
 func (h *history) write(v version) {
 	s := storedVersion{V: 1, PolicyVersion: v.PolicyVersion, Files: make([]storedFile, len(v.files))}
 	for i, f := range v.files {
@@ -133,7 +133,7 @@ func (h *history) write(v version) {
 	}
 	data, err := strictjson.Marshal(s)
 	if err == nil && len(data) > maxVersionBytes {
-		err = errors.New("it exceeds 4 MiB")
+		err = errors.New("it is larger than 4 MiB")
 	}
 	name := nameOf(v.PolicyVersion, data)
 	if err == nil {
@@ -146,15 +146,15 @@ func (h *history) write(v version) {
 		err = h.prune(name, len(data))
 	}
 	if err != nil {
-		h.report(fmt.Errorf("keep a version of the policy: %w", err))
+		h.report(fmt.Errorf("store a version of the policy: %w", err))
 	}
 }
 
-// prune removes what the file that was just written replaces, what exceeds the bounds, and
+// prune removes the files that the newly written one replaces, those beyond the limits, and
 // unfinished files of killed processes.
 func (h *history) prune(written string, size int) error {
 	var now time.Time
-	if info, err := os.Stat(filepath.Join(h.dir, written)); err == nil { // else another engine removed it
+	if info, err := os.Stat(filepath.Join(h.dir, written)); err == nil { // otherwise another engine removed it
 		now = info.ModTime()
 	}
 	entries, err := os.ReadDir(h.dir)
@@ -180,8 +180,8 @@ func (h *history) prune(written string, size int) error {
 	return err
 }
 
-// isLeft reports whether a process was killed while it wrote the file: one that writes
-// needs no minute.
+// isLeft reports whether the file was left by a process killed while writing it; a running process
+// finishes within a minute.
 func isLeft(e fs.DirEntry, now time.Time) bool {
 	info, err := e.Info()
 	return err == nil && strings.HasPrefix(e.Name(), plainfile.Unfinished) && now.Sub(info.ModTime()) > time.Minute

@@ -91,7 +91,7 @@ func TestLayersRefused(t *testing.T) {
 		{"of a lower layer", []permission.File{layered(permission.LayerProject, "disable: [mine]\nrules: []"), layered(permission.LayerUser, "rules: [{name: mine, tool: t, behavior: deny}]")},
 			[]string{"project.yaml:3:11: disable: there is no rule mine in a layer above project (the one (user.yaml:3) is of layer user)"}},
 		{"same name", []permission.File{managed, layered(permission.LayerUser, "rules: [{name: no-prod, tool: t, behavior: allow}]")},
-			[]string{"user.yaml:3:16: rule no-prod: name: is used by an earlier rule (managed.yaml:4) (a name is unique in all files)"}},
+			[]string{"user.yaml:3:16: rule no-prod: name: is used by an earlier rule (managed.yaml:4) (names are unique across all files)"}},
 		{"mode", []permission.File{layered(permission.LayerManaged, "defaults: {mode: default}\nrules: []"), layered(permission.LayerUser, "defaults: {mode: bypass}\nrules: []")},
 			[]string{"user.yaml:3:18: defaults.mode: is bypass, another file says default (set it in one file)"}},
 		{"shell", []permission.File{layered(permission.LayerManaged, "defaults: {shell: sh}\nrules: []"), layered(permission.LayerUser, "defaults: {shell: bash}\nrules: []")},
@@ -99,7 +99,7 @@ func TestLayersRefused(t *testing.T) {
 		{"term", []permission.File{layered(permission.LayerManaged, "vocabulary: {a: 'true'}\nrules: []"), layered(permission.LayerUser, "vocabulary: {a: 'false'}\nrules: []")},
 			[]string{"user.yaml:3:17: vocabulary.a: is defined twice (rename one of them)"}},
 		{"unknown layer", []permission.File{layered("boss", "rules: []")},
-			[]string{"boss.yaml: is of the unknown layer boss (the layers are managed, project, user and run)"}},
+			[]string{"boss.yaml: belongs to the unknown layer boss (the layers are managed, project, user and run)"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for range 2 {

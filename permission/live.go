@@ -15,16 +15,14 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Live holds the policy in force and replaces it while calls are decided. A
-// policy that cannot be read or compiled is refused as a whole: the last good
-// one stays. Before the first good one only tools that are declared read-only
-// are allowed and everything else is denied.
+// Live holds the policy in force and replaces it while calls are decided. A policy that cannot be
+// read or compiled is refused as a whole, and the last good one stays in force. Before the first
+// good one only tools declared read-only are allowed; everything else is denied.
 //
-// It can have a shadow policy, a candidate that decides nothing: what it
-// would have decided otherwise is counted and listed in Status.
+// It can have a shadow policy, a candidate that decides nothing: calls that it would have decided
+// differently are counted and listed in Status.
 //
-// All methods may be called from several goroutines. Decide and Denied never
-// wait for a reload.
+// All methods are safe for concurrent use. Decide and Denied never wait for a reload.
 type Live struct {
 	source  Source
 	options LiveOptions
@@ -33,7 +31,7 @@ type Live struct {
 	shadow  *shadow // nil: none
 
 	files  plainfile.Reloader
-	tried  bool // the files of digest have been read and compiled, or refused; guarded by a reload
+	tried  bool // the files of digest have been read, and compiled or refused; guarded by a reload
 	digest [sha256.Size]byte
 	// history is nil before KeepHistory; guarded by a reload.
 	history *history
@@ -45,26 +43,25 @@ type Live struct {
 	refused  uint64
 }
 
-// LiveOptions are Options with a way to hear of reloads.
+// LiveOptions are Options and callbacks for reloads.
 type LiveOptions struct {
 	Options
-	// Alarm is called when a policy is refused, once for each different fault,
-	// and with nil when a good one ends the trouble. It runs on the goroutine
-	// that reloads and must not reload itself.
+	// Alarm is called when a policy is refused, once for each different fault, and with nil when a
+	// good policy ends the problem. It runs on the goroutine that reloads and must not reload
+	// itself.
 	Alarm func(error)
-	// Loaded is called with each bundle that comes into force, likewise.
+	// Loaded is called in the same way with each bundle that comes into force.
 	Loaded func(*Bundle)
-	// Shadow has the rule files of the shadow policy; nil: there is none. It is
-	// compiled against the same options, reloaded and watched together with the
-	// live one, and its faults go to Alarm as *ShadowError. Every decision then
-	// asks the rules of both; the call is read once.
+	// Shadow supplies the rule files of the shadow policy; nil means that there is none. It is
+	// compiled against the same options, and reloaded and watched together with the live one. Its
+	// faults go to Alarm as *ShadowError. Every decision then evaluates the rules of both.
 	Shadow Source
 }
 
-// NewLive makes a holder without a policy. Call Reload before use; the error
-// here is of the tools in the options.
+// NewLive returns a Live without a policy. Call Reload before use. An error here is about the tools
+// in the options.
 func NewLive(source Source, options LiveOptions) (*Live, error) {
-	options.Tools = slices.Clone(options.Tools) // ours: bundles compare where they come from
+	options.Tools = slices.Clone(options.Tools) // our own copy: bundles compare its address
 	none, err := noPolicy(options.Options)
 	if err != nil {
 		return nil, err
@@ -80,17 +77,17 @@ func NewLive(source Source, options LiveOptions) (*Live, error) {
 // Bundle is the policy in force. It is never nil.
 func (l *Live) Bundle() *Bundle { return l.current.Load() }
 
-// Hash names the policy in force.
+// Hash identifies the policy in force.
 func (l *Live) Hash() string { return l.Bundle().Hash() }
 
-// trial is the key of contexts of decisions that no call depends on.
+// trial is the context key for decisions that no call depends on.
 type trial struct{}
 
-// WithTrial marks the decisions of a preview or an explanation, on which no call
-// depends: a Live neither counts them nor compares them with its shadow.
+// WithTrial marks decisions for a preview or an explanation, which no call depends on: a Live
+// neither counts them nor compares them with its shadow.
 func WithTrial(ctx context.Context) context.Context { return context.WithValue(ctx, trial{}, true) }
 
-// Decide asks the policy in force. See Bundle.Decide.
+// Decide decides by the policy in force. See Bundle.Decide.
 func (l *Live) Decide(ctx context.Context, req Request) Decision {
 	b := l.Bundle()
 	d, read := b.decideAfter(ctx, &req, nil)
@@ -104,7 +101,7 @@ func (l *Live) Decide(ctx context.Context, req Request) Decision {
 	return d
 }
 
-// Denied asks the deny rules of the policy in force. See Bundle.Denied.
+// Denied evaluates the deny rules of the policy in force. See Bundle.Denied.
 func (l *Live) Denied(ctx context.Context, req Request) (Decision, bool) {
 	d, denied := l.Bundle().Denied(ctx, req)
 	if denied {
@@ -113,15 +110,14 @@ func (l *Live) Denied(ctx context.Context, req Request) (Decision, bool) {
 	return d, denied
 }
 
-// Err says why the newest policy was refused; nil when it is in force.
+// Err says why the newest policy was refused; nil if it is in force.
 func (l *Live) Err() error {
 	_, err := l.files.Fault()
 	return err
 }
 
-// Reload reads the source and puts its policy in force. On any error, usually
-// a *LoadError, the last good policy stays. The shadow is reloaded as well; its
-// faults are no errors here.
+// Reload reads the source and puts its policy in force. On any error, usually a *LoadError, the
+// last good policy stays. The shadow is also reloaded; its faults are not errors here.
 func (l *Live) Reload(ctx context.Context) error {
 	if l.shadow != nil {
 		_ = l.shadow.live.Reload(ctx) // kept for Status
@@ -135,9 +131,9 @@ func (l *Live) Reload(ctx context.Context) error {
 	})
 }
 
-// Watch looks at the source every interval and loads what has changed, until
-// ctx ends; it then returns the cause. A change is loaded at the second look
-// that finds it the same, so that a file which is being written is let alone.
+// Watch checks the source every interval and loads changes until ctx ends; it then returns the
+// cause. A change is loaded at the second check that finds it unchanged, so a file that is still
+// being written is left alone.
 func (l *Live) Watch(ctx context.Context, interval time.Duration) error {
 	if interval <= 0 {
 		return errors.New("watch policy: the interval must be positive")
@@ -159,7 +155,7 @@ func (l *Live) sourceCheck() func(context.Context) error {
 		if err != nil {
 			seen = [sha256.Size]byte{}
 			if ctx.Err() != nil {
-				return err // we are being stopped: that is no fault of the policy
+				return err // the program is stopping, which is not a fault of the policy
 			}
 			return l.recordUnreadable(err)
 		}
@@ -172,7 +168,7 @@ func (l *Live) sourceCheck() func(context.Context) error {
 	}
 }
 
-// loadFiles compiles files and swaps. It runs within a reload.
+// loadFiles compiles files and swaps the bundle. It runs within a reload.
 func (l *Live) loadFiles(files []File) error {
 	b, err := Load(files, l.options.Options)
 	l.digest, l.tried = digestOf(files), true
@@ -194,9 +190,8 @@ func (l *Live) loadFiles(files []File) error {
 	return err
 }
 
-// recordUnreadable keeps the last good policy and makes sure that the files are
-// tried again as soon as they can be read, even if they have not changed. It runs
-// within a reload.
+// recordUnreadable keeps the last good policy and makes sure that the files are tried again as soon
+// as they can be read, even if they have not changed. It runs within a reload.
 func (l *Live) recordUnreadable(err error) error {
 	l.tried = false
 	l.recordLoad(err)
@@ -227,38 +222,37 @@ func digestOf(files []File) (sum [sha256.Size]byte) {
 	return sum
 }
 
-// Explain tells how the policy in force decides. See Bundle.Explain.
+// Explain explains how the policy in force decides. See Bundle.Explain.
 func (l *Live) Explain(ctx context.Context, req Request) *Explanation {
 	return l.Bundle().Explain(ctx, req)
 }
 
-// Status is how a Live is doing, for people and monitoring. It marshals as JSON.
+// Status is the state of a Live, for people and monitoring. It marshals as JSON.
 type Status struct {
 	// Bundle is the hash of the policy in force, Rules its number of rules.
 	Bundle string `json:"bundle"`
 	Rules  int    `json:"rules"`
 	// Loaded is when it came into force; zero before the first good policy.
 	Loaded time.Time `json:"loaded"`
-	// Files are those of the policy in force, Ignored what else is in their folders.
+	// Files are the files of the policy in force, Ignored the other files in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
-	// Versions are those of Live.Versions.
+	// Versions are the result of Live.Versions.
 	Versions []PolicyVersion `json:"versions"`
-	// Alarm says why the newest policy was refused; "" when it is in force.
-	// AlarmSince is when reloads began to fail.
+	// Alarm says why the newest policy was refused; "" if it is in force. AlarmSince is when
+	// reloads began to fail.
 	Alarm      string    `json:"alarm"`
 	AlarmSince time.Time `json:"alarm_since,omitzero"`
-	// Loads and Refused count the policies that came into force and the
-	// attempts that failed.
+	// Loads counts the policies that came into force, Refused the attempts that failed.
 	Loads   uint64 `json:"loads"`
 	Refused uint64 `json:"refused"`
-	// Calls counts decisions, Failures what could not be evaluated and is not
-	// of one rule, such as bad input.
+	// Calls counts decisions. Failures counts what could not be evaluated and belongs to no single
+	// rule, such as bad input.
 	Calls    uint64 `json:"calls"`
 	Failures uint64 `json:"failures"`
-	// ByRule has what each rule of the policy has done.
+	// ByRule has the counts of each rule of the policy.
 	ByRule []RuleCount `json:"by_rule"`
-	// Shadow is nil where there is no shadow policy.
+	// Shadow is nil without a shadow policy.
 	Shadow *ShadowStatus `json:"shadow,omitzero"`
 }
 
@@ -269,7 +263,7 @@ type PolicyFile struct {
 	Digest string `json:"digest"` // "sha256:" and the hex SHA-256 of its bytes
 }
 
-// Status is a snapshot. Its parts may be a few decisions apart.
+// Status returns a snapshot. Its parts may be a few decisions apart.
 func (l *Live) Status() Status {
 	b := l.Bundle()
 	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot(b), Ignored: []string{}, Versions: l.Versions()}
@@ -293,13 +287,13 @@ func (l *Live) Status() Status {
 	return s
 }
 
-// RuleCount is what one rule has done since it came into force as it is. A reload
-// that does not change the rule changes nothing here.
+// RuleCount counts what one rule has done since it came into force in its current form. A reload
+// that does not change the rule does not reset the counts.
 type RuleCount struct {
 	Rule string `json:"rule"`
-	// Behavior is absent of the rules of sessions, which are counted as one.
+	// Behavior is absent for the rules of sessions, which are counted as one.
 	Behavior message.Behavior `json:"behavior,omitzero"`
-	// File and Line say where the rule stands; absent of the rules of sessions.
+	// File and Line say where the rule is; absent for the rules of sessions.
 	File string `json:"file,omitzero"`
 	Line int    `json:"line,omitzero"`
 	// Since is when the rule came into force.
@@ -308,15 +302,15 @@ type RuleCount struct {
 	Decided uint64 `json:"decided"`
 	// Watched is how often it matched while it only warned or audited.
 	Watched uint64 `json:"watched"`
-	// Failed is how often it could not be evaluated. Each time it did not do
-	// its work and the call fell to the closed side: alert on it.
+	// Failed is how often it could not be evaluated. Each time the rule did not do its work and the
+	// call failed closed: alert on it.
 	Failed uint64 `json:"failed"`
 }
 
 type counters struct {
 	rules sync.Map // name to *counter
 	calls atomic.Uint64
-	other atomic.Uint64 // failures that are not of one rule: bad input, a tool's check
+	other atomic.Uint64 // failures that belong to no single rule: bad input, a tool's check
 }
 
 type counter struct {
@@ -335,7 +329,7 @@ func (c *counters) of(rule string) *counter {
 func asCounter(v any) *counter {
 	c, ok := v.(*counter)
 	if !ok {
-		return new(counter) // the map holds nothing else
+		return new(counter) // cannot happen: the map holds nothing else
 	}
 	return c
 }
@@ -362,8 +356,7 @@ func (c *counters) countDecision(d *Decision) {
 	}
 }
 
-// keepRules drops the counters of rules that are gone or changed, and begins those of
-// new rules.
+// keepRules drops the counters of rules that are gone or changed, and starts those of new rules.
 func (c *counters) keepRules(before, now *Bundle) {
 	c.rules.Range(func(name, _ any) bool {
 		if rule, _ := name.(string); rule != SessionRuleName && !now.isUnchanged(before, rule) {

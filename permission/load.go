@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
-// MaxFileBytes is the longest accepted rule file.
+// MaxFileBytes is the largest accepted size of a rule file.
 const MaxFileBytes = rulefile.MaxBytes
 
 // File is a rule file's content.
@@ -22,9 +22,9 @@ type File struct {
 	Layer Layer
 }
 
-// Parse reads rule files into one policy. Keys are strict, duplicate keys,
-// anchors and tags are refused; every fault is reported with its place. The
-// rules' expressions are not looked at: see Compile, and Load for both.
+// Parse reads rule files into one policy. Keys are strict; duplicate keys, anchors and tags are
+// refused. Every fault is reported with its position. Expressions are not checked: see Compile, and
+// Load for both.
 func Parse(files ...File) (Policy, error) {
 	policy, found := parseFiles(files)
 	if err := found.err(); err != nil {
@@ -33,8 +33,8 @@ func Parse(files ...File) (Policy, error) {
 	return policy, nil
 }
 
-// parseFiles merges what it can read. Each file's defaults hold for its own
-// rules; the mode and the expiry of approval requests without a rule are the bundle's.
+// parseFiles merges what it can read. Each file's defaults apply to its own rules; the mode, and
+// the expiry of approval requests without a rule, apply to the bundle.
 func parseFiles(files []File) (Policy, problems) {
 	var found problems
 	if len(files) == 0 {
@@ -46,7 +46,7 @@ func parseFiles(files []File) (Policy, problems) {
 			f.Layer = LayerProject
 		}
 		if f.Layer.rank() < 0 {
-			found.add(Problem{File: f.Name, Msg: "is of the unknown layer " + display.Quoted(string(f.Layer)), Hint: "the layers are managed, project, user and run"})
+			found.add(Problem{File: f.Name, Msg: "belongs to the unknown layer " + display.Quoted(string(f.Layer)), Hint: "the layers are managed, project, user and run"})
 			continue
 		}
 		if p, ok := parseFile(f, &found); ok {
@@ -71,25 +71,24 @@ func parseFile(f File, found *problems) (filePolicy, bool) {
 	return policyOf(doc, f.Layer), true
 }
 
-// EditorSchema is the JSON Schema of rule files (draft 7), with which editors
-// complete and check them while they are written. It is made from the types
-// that rule files are read into. It accepts every file that Parse accepts, and
-// some more: it does not know tools, nor what one key means for another.
+// EditorSchema is the JSON Schema (draft 7) with which editors complete and check rule files. It is
+// generated from the types that rule files are decoded into. It accepts every file that Parse
+// accepts and some more: it does not know tools or how keys depend on each other.
 func EditorSchema() []byte { return rulefile.EditorSchema() }
 
-// ParseDuration reads a duration as rule files have it: that of time.ParseDuration, and
-// days of 24 hours, which come first: 7d, 1d12h.
+// ParseDuration parses a duration in a rule file: the format of time.ParseDuration, plus days of 24
+// hours, which come first: 7d, 1d12h.
 func ParseDuration(text string) (time.Duration, error) { return rulefile.ParseDuration(text) }
 
-// DurationPattern is the form of positive durations, for JSON Schemas.
+// DurationPattern matches positive durations, for JSON Schemas.
 const DurationPattern = rulefile.DurationPattern
 
-// FormatDuration writes a duration for people, in a form that ParseDuration reads.
+// FormatDuration formats a duration for people, in a form that ParseDuration accepts.
 func FormatDuration(d time.Duration) string { return rulefile.FormatDuration(d) }
 
-// Layer is whose policy a file is. Layers never decide between rules: a deny
-// of any layer denies. They say who may take out whose rules: a file can
-// disable rules of higher layers, unless they are locked.
+// Layer says whose policy a file is. Layers never decide between rules: a deny in any layer denies.
+// They say who can disable whose rules: a file can disable rules of higher layers, unless they are
+// locked.
 type Layer string
 
 // The layers, from the highest to the lowest.
@@ -97,19 +96,18 @@ const (
 	LayerManaged Layer = "managed" // the organisation's
 	LayerProject Layer = "project" // the default
 	LayerUser    Layer = "user"
-	LayerRun     Layer = "run" // of one run, as from a command line
+	LayerRun     Layer = "run" // of one run, such as from a command line
 )
 
-// Layers lists the layers, the highest first.
+// Layers lists the layers, highest first.
 func Layers() []Layer { return []Layer{LayerManaged, LayerProject, LayerUser, LayerRun} }
 
-// rank is 0 for the highest layer; -1: there is no such layer.
+// rank is 0 for the highest layer, -1 for an unknown one.
 func (l Layer) rank() int {
 	return slices.Index(Layers(), cmp.Or(l, LayerProject))
 }
 
-// mergeFiles makes one policy of several files. The order of the files plays no
-// part.
+// mergeFiles merges several files into one policy. The order of the files does not matter.
 func mergeFiles(files []filePolicy, found *problems) Policy {
 	files = slices.Clone(files)
 	slices.SortStableFunc(files, func(a, b filePolicy) int { return cmp.Compare(a.layer.rank(), b.layer.rank()) })
@@ -119,7 +117,7 @@ func mergeFiles(files []filePolicy, found *problems) Policy {
 		f := &files[i]
 		adoptSetting(f, "defaults.mode", &out.Mode, f.Mode, found)
 		adoptSetting(f, "defaults.shell", &out.Shell, f.Shell, found)
-		// The shorter time is the safer one, and does not depend on the order.
+		// The shorter time is safer and does not depend on the order.
 		if out.Expiry == 0 || (f.Expiry > 0 && f.Expiry < out.Expiry) {
 			out.Expiry = f.Expiry
 		}
@@ -137,8 +135,7 @@ func mergeFiles(files []filePolicy, found *problems) Policy {
 	return out
 }
 
-// takeOut marks the rules that the file disables. all are the files of the
-// policy.
+// takeOut marks the rules that the file disables. all are the files of the policy.
 func (f *filePolicy) takeOut(all []filePolicy, gone map[*Rule]bool, found *problems) {
 	for i, name := range f.disable {
 		at := fmt.Sprintf("disable[%d]", i)
@@ -156,7 +153,7 @@ func (f *filePolicy) takeOut(all []filePolicy, gone map[*Rule]bool, found *probl
 	}
 }
 
-// disableHint says why a name is that of no rule above.
+// disableHint says why no rule above has that name.
 func disableHint(name string, files []filePolicy) string {
 	var names []string
 	for i := range files {
@@ -175,8 +172,8 @@ func disableHint(name string, files []filePolicy) string {
 	return hint.DidYouMean(name, names)
 }
 
-// rulesAbove are the rules of that name in the layers above the given one: more
-// than one where a file has replaced a rule of a layer above it.
+// rulesAbove returns the rules of that name in the layers above the given one. There are several if
+// a file has replaced a rule of a higher layer.
 func rulesAbove(layer Layer, name string, files []filePolicy) []*Rule {
 	var out []*Rule
 	for i := range files {
@@ -192,7 +189,7 @@ func rulesAbove(layer Layer, name string, files []filePolicy) []*Rule {
 	return out
 }
 
-// adoptSetting takes over what the file says unless another file says otherwise.
+// adoptSetting takes the file's value unless another file has a different one.
 func adoptSetting[T ~string](f *filePolicy, field string, into *T, says T, found *problems) {
 	if says != "" && *into != "" && says != *into {
 		f.addFault(found, field, "is "+string(says)+", another file says "+string(*into), "set it in one file")
@@ -206,7 +203,7 @@ func (f *filePolicy) addFault(found *problems, field, msg, hint string) {
 	f.faultAs(found, field, field, msg, hint)
 }
 
-// faultAs is addFault with a place of its own: that of the key at.
+// faultAs is addFault located at another key, at.
 func (f *filePolicy) faultAs(found *problems, field, at, msg, hint string) {
 	line, col := f.at.Start(at)
 	found.add(Problem{File: f.at.FileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})

@@ -8,36 +8,36 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// PathKind is a Kind whose calls name files, so that a deny or ask rule can be about
-// files and not about a tool.
+// PathKind is a Kind whose calls name files, so a deny or ask rule can be about files rather than a
+// tool.
 type PathKind interface {
 	Kind
 	// Files says what the calls do with the files that they name.
 	Files() FileUse
-	// CompilePath prepares the content of such a rule. With reading the rule is about
-	// calls that can show what is in the file, without it about all that reach the file.
+	// CompilePath compiles the content of such a rule. With reading set, the rule applies to calls
+	// that can show the file's content; otherwise to all calls that reach the file.
 	CompilePath(content string, reading bool) (Pattern, error)
 }
 
-// FileUse says what calls of a PathKind do with files.
+// FileUse says what the calls of a PathKind do with files.
 type FileUse uint8
 
-// The uses. A deny or ask rule about a tool that reads files, and does nothing
-// else, protects the files from every tool that can show what is in them.
+// The uses. A deny or ask rule about a tool that only reads files protects the files from every
+// tool that can show their content.
 const (
 	FilesWritten FileUse = iota
 	FilesShown
 	FilesRead
 )
 
-// pathRule is a rule whose content is about files of several tools.
+// pathRule is a rule whose content is about the files of several tools.
 type pathRule struct {
 	*compiledRule
 	anyTool bool
-	named   []string // tools that the rule names
+	named   []string // tools named by the rule
 }
 
-// addPathRule keeps a rule whose content protects files from other tools.
+// addPathRule records a rule whose content protects files from other tools.
 func (c *compiler) addPathRule(r *Rule, cr *compiledRule, tr *toolRules) {
 	if _, ok := r.content(); !ok || r.Behavior != message.BehaviorDeny && r.Behavior != message.BehaviorAsk {
 		return
@@ -71,7 +71,7 @@ func (c *compiler) spreadPathRules() {
 		}
 		switch {
 		case p.anyTool && len(unseen) == len(tools):
-			c.addFault(p.rule, "rule_content", "is about files, and no declared tool has a kind that names files",
+			c.addFault(p.rule, "rule_content", "is about files, but no declared tool has a kind that names files",
 				"give the tools a kind in the tools file, such as bash or read, leave the content out, or use when")
 		case len(unseen) > 0:
 			c.addNotice(p.rule, AnyTool, "does not see the files of "+display.Quoted(strings.Join(unseen, ", "))+", which have no kind that names files")
@@ -89,13 +89,13 @@ func (c *compiler) spreadPathRule(p pathRule, tr *toolRules, k PathKind) {
 	cr := *p.compiledRule
 	cr.pattern = pattern
 	if !p.anyTool {
-		cr.message, cr.protects = nil, true // its message and handling speak of another tool's arguments
+		cr.message, cr.protects = nil, true // its message and handling refer to another tool's arguments
 	}
 	tr.addRules(&cr)
 }
 
-// sessionPathPattern is the pattern of a session's rule about another tool, if the
-// rule protects files from this one.
+// sessionPathPattern returns the pattern of a session's rule about another tool, if the rule
+// protects files from this one.
 func (e *evaluation) sessionPathPattern(r *message.PermissionRule) (Pattern, error) {
 	other := e.bundle.byTool[r.ToolName]
 	here, ok := e.tr.kind().(PathKind)

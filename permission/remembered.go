@@ -14,11 +14,10 @@ import (
 	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
-// Covers reports whether remembered allow rules cover a call, one alone or
-// all together; nil means that they do. Neither rules of the bundle nor other
-// rules of the session help. They cover no call that a deny rule is about, that
-// could not be evaluated, or that the tool's own check does not allow, in
-// any mode. What asks about the call is not looked at: Decide says that.
+// Covers reports whether remembered allow rules cover a call, one alone or all together; nil means
+// that they do. No other rule, of the bundle or the session, can help. The rules cover no call that
+// a deny rule matches, that could not be evaluated, or that the tool's own check does not allow,
+// whatever the mode. Rules that ask about the call are not considered; Decide reports those.
 func (b *Bundle) Covers(ctx context.Context, req Request, rules []message.PermissionRule) error {
 	if b == nil || !b.ready {
 		return errors.New("no policy is loaded")
@@ -49,12 +48,12 @@ func (e *evaluation) checkObjection() error {
 	case CheckAllow, CheckPassthrough, CheckAsk:
 		return nil
 	default:
-		return errors.New("the tool's own check wants this call to be asked about")
+		return errors.New("the tool's own check lets no rule allow this call")
 	}
 }
 
 func (e *evaluation) checkSessionRules() error {
-	why := errors.New("the rule is about other calls")
+	why := errors.New("the rule does not match this call")
 	var patterns []Pattern
 	for _, r := range e.sessionRules(message.BehaviorAllow) {
 		before := len(e.errors)
@@ -81,9 +80,8 @@ func (e *evaluation) checkSessionRules() error {
 	return nil
 }
 
-// Values gives what a call has at each path of a Remember's Scope, as text that
-// is the same only for the same value. A path at which the call has nothing is
-// an error.
+// Values returns the call's value at each path of a Remember's Scope, as text that is equal only
+// for equal values. It is an error if the call has no value at a path.
 func (b *Bundle) Values(ctx context.Context, req Request, scope []string) (map[string]string, error) {
 	if b == nil || !b.ready {
 		return nil, errors.New("no policy is loaded")
@@ -107,8 +105,8 @@ func (b *Bundle) Values(ctx context.Context, req Request, scope []string) (map[s
 
 var errNoValue = errors.New("the call has no such value")
 
-// valueAt keeps numbers and texts of arguments as they are written, so that no
-// two of them are the same by rounding.
+// valueAt keeps numbers and texts of arguments as written, so that rounding never makes two of them
+// equal.
 func (e *evaluation) valueAt(p redact.Path) (string, error) {
 	if p.Root == "args" {
 		return ArgumentAt(e.req.Input, p.Steps)
@@ -125,8 +123,8 @@ func (e *evaluation) valueAt(p redact.Path) (string, error) {
 	return string(b), err
 }
 
-// ArgumentAt is the JSON text of what an input has below the given members,
-// without white space and otherwise as it is written.
+// ArgumentAt returns the JSON text of an input below the given members, without white space and
+// otherwise as written.
 func ArgumentAt(input []byte, steps []string) (string, error) {
 	at := message.RawJSON(input)
 	for _, step := range steps {
@@ -144,25 +142,24 @@ func ArgumentAt(input []byte, steps []string) (string, error) {
 	return string(b), err
 }
 
-// ParseArgument splits a path into the arguments, such as args.amount.cents,
-// into its members.
+// ParseArgument splits a path into the arguments, such as args.amount.cents, into its members.
 func ParseArgument(text string) ([]string, error) {
 	p, err := parsePath(text)
 	switch {
 	case err != nil:
 		return nil, err
 	case p.Root != "args" || len(p.Steps) == 0 || slices.Contains(p.Steps, redact.Any):
-		return nil, fmt.Errorf("%s is not one value of the arguments; write a path such as args.amount.cents", display.Quoted(text))
+		return nil, fmt.Errorf("%s does not name a single argument value; write a path such as args.amount.cents", display.Quoted(text))
 	}
 	return p.Steps, nil
 }
 
-// Covers asks the policy in force. See Bundle.Covers.
+// Covers checks rules against the policy in force. See Bundle.Covers.
 func (l *Live) Covers(ctx context.Context, req Request, rules []message.PermissionRule) error {
 	return l.Bundle().Covers(ctx, req, rules)
 }
 
-// Values asks the policy in force. See Bundle.Values.
+// Values reads values for the policy in force. See Bundle.Values.
 func (l *Live) Values(ctx context.Context, req Request, scope []string) (map[string]string, error) {
 	return l.Bundle().Values(ctx, req, scope)
 }
@@ -175,7 +172,7 @@ func parsePath(text string) (redact.Path, error) {
 	return p, nil
 }
 
-// checkHidden checks a path of redact: one of the rule's tools must have it.
+// checkHidden checks a redact path: one of the rule's tools must have it.
 func (c checker) checkHidden(r *Rule, text string) error {
 	p, err := parsePath(text)
 	switch {
@@ -196,7 +193,7 @@ func (c checker) checkHidden(r *Rule, text string) error {
 	return noSuchPath(text, p, schemas[0])
 }
 
-// checkScope checks a path of remember: every tool of the rule must have it.
+// checkScope checks a remember path: every tool of the rule must have it.
 func (c checker) checkScope(r *Rule, text string) error {
 	p, err := parsePath(text)
 	if err != nil {
@@ -204,7 +201,7 @@ func (c checker) checkScope(r *Rule, text string) error {
 	}
 	if fields, ok := scopeFields[p.Root]; ok {
 		if len(p.Steps) != 1 || !slices.Contains(fields, p.Steps[0]) {
-			return fmt.Errorf("%s cannot be remembered; of %s these can: %s", display.Quoted(text), p.Root, strings.Join(fields, ", "))
+			return fmt.Errorf("%s cannot be remembered; these members of %s can: %s", display.Quoted(text), p.Root, strings.Join(fields, ", "))
 		}
 		return nil
 	}
@@ -222,7 +219,7 @@ func (c checker) checkScope(r *Rule, text string) error {
 	return nil
 }
 
-// scopeFields are what besides arguments can be the same in another call.
+// scopeFields are the values besides arguments that another call can share.
 var scopeFields = map[string][]string{
 	"caller": {"agent", "user", "session", "tenant", "run_id", "parent_agent"},
 	"ctx":    {"cwd", "mode"},
@@ -230,15 +227,15 @@ var scopeFields = map[string][]string{
 }
 
 func noSuchPath(text string, p redact.Path, s *Schema) error {
-	msg := display.Quoted(text) + " leads nowhere in the tool's schema"
+	msg := display.Quoted(text) + " does not exist in the tool's schema"
 	if hint := hint.DidYouMean(p.Steps[len(p.Steps)-1], s.root().MemberNames()); hint != "" {
 		msg += "; " + hint
 	}
 	return errors.New(msg)
 }
 
-// schemasOf are the schemas of the declared tools that a rule is about, nil for
-// one that has none.
+// schemasOf returns the schemas of the declared tools that a rule is about, nil for a tool without
+// one.
 func (c *compiler) schemasOf(r *Rule) []*Schema {
 	var out []*Schema
 	for i := range c.opts.Tools {

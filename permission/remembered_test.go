@@ -29,13 +29,13 @@ func TestCovers(t *testing.T) {
 		why     string // "": covered
 	}{
 		{"git push origin main", []message.PermissionRule{remembered("Bash", "git push:*")}, ""},
-		{"git fetch origin", []message.PermissionRule{remembered("Bash", "git push:*")}, "other calls"},
+		{"git fetch origin", []message.PermissionRule{remembered("Bash", "git push:*")}, "does not match this call"},
 		{"git push origin secret", []message.PermissionRule{remembered("Bash", "git push:*")}, "no"},
-		{"git push && npm run build", []message.PermissionRule{remembered("Bash", "git push:*")}, "other calls"}, // the bundle's own rules do not help
+		{"git push && npm run build", []message.PermissionRule{remembered("Bash", "git push:*")}, "does not match this call"}, // the bundle's own rules do not help
 		{"git push && npm run build", []message.PermissionRule{remembered("Bash", "git push:*"), remembered("Bash", "npm run:*")}, ""},
 		{"rm -rf /", []message.PermissionRule{remembered("Bash", "rm:*"), {ToolName: "Bash", Behavior: message.BehaviorAllow}}, "own check"},
 		{"git push $(id)", []message.PermissionRule{{ToolName: "Bash", Behavior: message.BehaviorAllow}}, "own check"},
-		{"git push", []message.PermissionRule{{ToolName: "t", Behavior: message.BehaviorAllow}}, "other calls"},
+		{"git push", []message.PermissionRule{{ToolName: "t", Behavior: message.BehaviorAllow}}, "does not match this call"},
 		{"git push", []message.PermissionRule{{ToolName: "Bash", Behavior: message.BehaviorDeny}}, "session"},
 	} {
 		req := permission.Request{Tool: "Bash", Input: []byte(`{"command":"` + c.command + `"}`), Mode: permission.ModeBypass, Cwd: "/work"}

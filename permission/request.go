@@ -11,99 +11,97 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Request is one tool call to be decided.
+// Request is a tool call to decide.
 type Request struct {
 	Tool  string
-	Input []byte // the raw JSON object that would run, after every rewrite
+	Input []byte // the raw JSON object that would run, after all rewrites
 	// Caller comes from authenticated event records, never from the input.
 	Caller Caller
-	// Definition is what the caller's program declares of the tool; nil: nothing. It
-	// counts only of a tool that is not declared in Options.Tools.
+	// Definition is what the caller's program declares about the tool; nil means nothing. It is
+	// used only for a tool that Options.Tools does not declare.
 	Definition *Definition
-	// Parent is the call within which this one is made, Depth how many are around it.
+	// Parent is the call within which this one is made, Depth the number of enclosing calls.
 	Parent *Parent
 	Depth  int
-	// Mode of the session; empty: the bundle's.
+	// Mode of the session; empty means the bundle's mode.
 	Mode Mode
-	// Now is ctx.now for the rules. The package never reads a clock itself,
-	// but for its own deadline.
+	// Now is ctx.now for the rules. The package itself reads a clock only for its own deadline.
 	Now         time.Time
 	Cwd         string
 	WorkingDirs []string
-	// Resolved has, by its text in the input, the absolute path to which each
-	// path leads when symbolic links are followed. Who prepares the request
-	// fills it in (see Resolve), because deciding looks at no file. Rules read
-	// it as ctx.resolved[args.path], which fails for what is not in it.
+	// Resolved maps each path in the input, by its text, to the absolute path that it leads to once
+	// symbolic links are followed. Whoever prepares the request fills it in (see Resolve), because
+	// deciding reads no files. Rules read it as ctx.resolved[args.path], which fails for a path not
+	// in it.
 	Resolved map[string]string
-	// Attempt is the number of the try at running the call, from 1;
-	// CallsThisRun counts the calls of the caller's run, this one included.
-	// 0: not known, and then rules that ask for it cannot be evaluated, unless they guard it.
-	// CountUnread: there is a number, so that a guard must not hide that it is not known.
+	// Attempt is the number of the attempt to run the call, from 1; CallsThisRun counts the calls
+	// of the caller's run, including this one. 0 means unknown: rules that read it cannot be
+	// evaluated unless they guard it. With CountUnread a number exists, so a guard must not hide
+	// that it is unknown.
 	Attempt      int
 	CallsThisRun int
-	// SessionRules are rules remembered for this session, of any behavior.
-	// They join the bundle's, with the same precedence.
+	// SessionRules are rules of any behavior that are remembered for this session. They join the
+	// bundle's rules, with the same precedence.
 	SessionRules []message.PermissionRule
-	// Exhausted are the rules whose budget has no room for the call: they allow
-	// nothing. Of all others the decision says what the call takes.
+	// Exhausted are the rules whose budget has no room for the call; they allow nothing. For all
+	// others the decision says what the call takes.
 	Exhausted []Exhausted
-	// Recheck are rules whose conditions must still hold: Denied denies a call about
-	// which one of them is not any more, or cannot be evaluated.
+	// Recheck are rules whose conditions must still hold: Denied denies the call if one of them no
+	// longer matches or cannot be evaluated.
 	Recheck []string
 }
 
-// CountUnread as Request.CallsThisRun says that the number was not read: if a rule of the
-// policy asks for it, no rule that reads ctx can be evaluated.
+// CountUnread as Request.CallsThisRun says that the number could not be read. If a rule of the
+// policy reads it, no rule that reads ctx can be evaluated.
 const CountUnread = -1
 
-// Caller is who proposes the call. What is empty of Tenant, RunID and
-// ParentAgent is not known: rules that ask for it cannot be evaluated, unless
-// they guard it with has().
+// Caller is the proposer of the call. An empty Tenant, RunID or ParentAgent is unknown: rules that
+// read it cannot be evaluated unless they guard it with has().
 type Caller struct {
 	Agent       string            `json:"agent"`
 	User        string            `json:"user"` // on whose behalf
 	Space       toolcall.SpaceID  `json:"space"`
 	Session     message.SessionID `json:"session"`
 	Reply       message.ReplyID   `json:"reply"`
-	Roles       []string          `json:"roles"`  // nil: not known; empty: none
-	Groups      []string          `json:"groups"` // of User, as authenticated; nil: not known; empty: none
+	Roles       []string          `json:"roles"`  // nil: unknown; empty: none
+	Groups      []string          `json:"groups"` // of User, as authenticated; nil: unknown; empty: none
 	Tenant      string            `json:"tenant"`
 	RunID       string            `json:"run_id"`
 	ParentAgent string            `json:"parent_agent"` // that started this one
 }
 
-// Definition is what a caller's program declares of a tool that it runs itself. The
-// schema is applied to the arguments. The rest is for rules: no claim allows a call
-// unless a rule reads it from tool.claims.
+// Definition is what a caller's program declares about a tool that it runs itself. The schema is
+// applied to the arguments. The rest is for rules: a claim allows nothing unless a rule reads it
+// from tool.claims.
 type Definition struct {
 	Hash    string
 	Changed bool // the session began with another definition of the tool
 	Schema  *Schema
 	Claims  Claims
-	// Err says why the definition is not known: the call cannot be evaluated then.
+	// Err says why the definition is unknown; the call then cannot be evaluated.
 	Err error
 }
 
-// Claims are what a definition says of all calls of a tool.
+// Claims are what a definition claims about all calls of a tool.
 type Claims struct{ ReadOnly, Destructive, Idempotent, OpenWorld bool }
 
 // Parent is a call within which others are made, such as the one that started a
 // sub-agent.
 type Parent struct {
 	Tool    string            `json:"tool"`
-	User    string            `json:"user"` // on whose behalf it was made
+	User    string            `json:"user"` // on whose behalf the call was made
 	Agent   string            `json:"agent"`
 	Session message.SessionID `json:"session"`
 	Reply   message.ReplyID   `json:"reply"`
 	Call    message.CallID    `json:"id"`
 }
 
-// Mode is AgentScope's permission mode: what happens to a call that no rule
-// resolves. In a Request the empty Mode stands for the bundle's default.
+// Mode is AgentScope's permission mode: what happens to a call that no rule decides. In a Request
+// the empty Mode means the bundle's default.
 type Mode = message.PermissionMode
 
-// The modes. In all of them deny rules deny, and no call that an ask rule
-// matches is allowed without an answer.
+// The modes. In all of them deny rules deny, and no call that matches an ask rule is allowed
+// without a response.
 const (
 	ModeDefault     = message.ModeDefault     // ask
 	ModeAcceptEdits = message.ModeAcceptEdits // ask; tools' own checks may allow edits inside a working directory
@@ -121,15 +119,15 @@ func ParseMode(s string) (Mode, error) {
 	return m, nil
 }
 
-// modeRow is one column of the decision table in doc.go: what the steps that
-// depend on the mode do. Its zero value, for an unknown mode, denies.
+// modeRow is one column of the decision table in doc.go: what the steps that depend on the mode do.
+// Its zero value, used for unknown modes, denies.
 type modeRow struct {
 	known bool
 	// converts turns every ask into a deny.
 	converts bool
-	// rulesOnly leaves out the tool's own check and the allow rules.
+	// rulesOnly skips the tool's own check and the allow rules.
 	rulesOnly bool
-	// ignoresImmune lets a safety ask of the tool fall through.
+	// ignoresImmune ignores a safety ask of the tool.
 	ignoresImmune bool
 	fallback      outcome
 }
@@ -150,52 +148,49 @@ var modeRows = map[Mode]modeRow{
 	ModeDontAsk:     {known: true, fallback: outcomeDeny, converts: true},
 }
 
-// Options say what a policy is compiled against.
+// Options are what a policy is compiled against.
 type Options struct {
-	// Tools are the declared tools. When there are any, a rule about another
-	// tool is an error, because it is most likely misspelled.
+	// Tools are the declared tools. If there are any, a rule about another tool is an error,
+	// because its name is most likely misspelled.
 	Tools []Tool
-	// AllowUnknownTools accepts rules about undeclared tools; their arguments
-	// are untyped.
+	// AllowUnknownTools accepts rules about undeclared tools, whose arguments are untyped.
 	AllowUnknownTools bool
-	// Matchers give meaning to rule_content, by tool name.
+	// Matchers interpret rule_content, by tool name.
 	Matchers map[string]Matcher
-	// Enforced are the duties that the engine carries out. A rule
-	// with another one is a load error: it would be weaker than it reads. nil:
-	// approvers.users and expiry, which every engine enforces.
+	// Enforced are the duties that the engine enforces. A rule with another duty is a load error,
+	// because it would be weaker than it reads. nil means approvers.users and expiry, which every
+	// engine enforces.
 	Enforced []Duty
 	Limits   Limits
-	// Unhurried leaves out Limits.Deadline: for tools that look at a policy and
-	// whose verdict must not depend on how busy the machine is. The costs bound
-	// the work all the same. It is no part of the hash.
+	// Unhurried turns off Limits.Deadline, for programs whose analysis of a policy must not depend
+	// on how busy the machine is. The cost limits still bound the work. It is not part of the hash.
 	Unhurried bool
 }
 
-// Limits bound the work of one decision. A zero field takes its value from
-// DefaultLimits. What exceeds a limit falls closed; it never allows.
+// Limits bound the work of one decision. A zero field means the value in DefaultLimits. A call that
+// exceeds a limit fails closed; it is never allowed.
 type Limits struct {
 	// RuleCost bounds one expression, in cel-go's cost units (about one simple
 	// operation each).
 	RuleCost uint64
 	// DecisionCost bounds all expressions of one decision together.
 	DecisionCost uint64
-	// Deadline bounds the time spent in expressions whose cost is not proved
-	// at load.
+	// Deadline bounds the time spent in expressions whose cost is not proved at load time.
 	Deadline time.Duration
-	// InputBytes and InputDepth bound a call's input: its JSON text, and
-	// objects and arrays within each other.
+	// InputBytes and InputDepth bound a call's input: its JSON text, and the nesting of objects and
+	// arrays.
 	InputBytes int
 	InputDepth int
 }
 
-// The bounds of an input by default.
+// The default limits on an input.
 const (
 	usualBytes = 256 << 10
 	usualDepth = 32
 )
 
-// DefaultLimits hold where Options.Limits says nothing. Kubernetes gives its
-// CEL rules 100 times the cost per rule; ours run for every single call.
+// DefaultLimits apply where Options.Limits is zero. Kubernetes allows its CEL rules 100 times this
+// cost per rule; these rules run for every single call.
 var DefaultLimits = Limits{
 	RuleCost:     10_000,
 	DecisionCost: 1_000_000,
@@ -204,7 +199,7 @@ var DefaultLimits = Limits{
 	InputDepth:   usualDepth,
 }
 
-// usualInput are the bounds of an input by DefaultLimits, made once.
+// usualInput are the input limits of DefaultLimits, built once.
 var usualInput = []strictjson.Option{strictjson.MaxBytes(usualBytes), strictjson.MaxDepth(usualDepth)}
 
 func (l Limits) ofInput() []strictjson.Option {

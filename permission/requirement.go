@@ -12,72 +12,67 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Approvers says who may answer an approval request: a person who is listed, or who is
-// in one of the groups. The zero value is every approver of the space.
+// Approvers says who can respond to an approval request: listed people and members of the listed
+// groups. The zero value means every approver in the space.
 type Approvers struct {
 	Users  []string
 	Groups []string
-	// ExcludeRequester keeps the person on whose behalf the call is made from
-	// answering.
+	// ExcludeRequester prevents the person on whose behalf the call is made from responding.
 	ExcludeRequester bool
-	// ExcludeEditor: a person who changed the arguments does not count as an
-	// approver of them.
+	// ExcludeEditor: a person who changed the arguments does not count as an approver.
 	ExcludeEditor bool
 }
 
 func (a Approvers) isNamed() bool { return len(a.Users)+len(a.Groups) > 0 }
 
-// Escalation lets further people answer an approval request that has been open for a
-// while. Those who could answer before still can.
+// Escalation lets further people respond to an approval request that has been open for a while.
+// Those who could respond before still can.
 type Escalation struct {
 	After time.Duration
 	To    Approvers
 }
 
-// OnExpiry is what happens to an approval request that was not answered in time.
+// OnExpiry is what happens to an approval request that got no response in time.
 type OnExpiry string
 
-// An expired approval request denies, or stays open for the people of its last
-// escalation alone, once more for the same time, and then denies. It never
-// allows.
+// An expired approval request denies the call, or stays open for the same time again, only for the
+// people of its last escalation, and then denies. It never allows.
 const (
 	OnExpiryDeny     OnExpiry = "deny"
 	OnExpiryEscalate OnExpiry = "escalate"
 )
 
-// Remember says what one approval may answer besides its own call: later calls
-// of the same tool that match the same rules and whose values at every path of
-// Scope are those of the approved call.
+// Remember says what one approval can cover besides its own call: later calls of the same tool that
+// match the same rules and have the same value as the approved call at every path of Scope.
 type Remember struct {
-	// Scope are paths such as args.customer_id, caller.user or ctx.cwd. Empty:
-	// any call that the rules match.
+	// Scope are paths such as args.customer_id, caller.user or ctx.cwd. If empty, any call that the
+	// rules match is covered.
 	Scope []string
-	// TTL is how long it lasts from the approval on.
+	// TTL is how long it lasts, starting at the approval.
 	TTL time.Duration
-	// Uses is how many further calls it answers; 0: any number until TTL.
+	// Uses is how many further calls it allows; 0 means any number until TTL.
 	Uses int
 }
 
 // Executor routes an allowed call. The zero value leaves it to the tool.
 type Executor struct {
-	// Subject is where workers take the call, a subject without wildcards.
+	// Subject is the subject on which workers take the call, without wildcards.
 	Subject string
-	// Timeout bounds one run; 0: the tool's own.
+	// Timeout bounds one run; 0 means the tool's own timeout.
 	Timeout time.Duration
 }
 
-// AuditLevel says how much of a call is kept in the record of decisions. The
-// zero value is AuditStandard.
+// AuditLevel says how much of a call is kept in the record of decisions. The zero value means
+// AuditStandard.
 type AuditLevel string
 
-// The levels, from the least to the most.
+// The levels, from least to most.
 const (
-	AuditStandard AuditLevel = "standard" // what event records hold anyway
-	AuditFull     AuditLevel = "full"     // besides, the explanation of the decision
+	AuditStandard AuditLevel = "standard" // only what event records contain anyway
+	AuditFull     AuditLevel = "full"     // also the explanation of the decision
 )
 
-// Duty is a key of a rule that this package only states: the engine must carry
-// it out.
+// Duty is a key of a rule that this package only states and the engine must enforce.
 type Duty string
 
 // The duties, by the key that imposes them.
@@ -102,32 +97,31 @@ const (
 
 var basicDuties = []Duty{DutyUsers, DutyExpiry}
 
-// Requirement says what an ask needs: what all matching rules require
-// together. The zero value: one approver, any, no deadline.
+// Requirement says what an ask needs: what all matching rules together require. The zero value
+// means one approver, anyone, no deadline.
 type Requirement struct {
-	// Users may answer; empty: any approver.
+	// Users can respond; if empty, any approver can.
 	Users []string
-	// Approvers must each agree, besides Users: Quorum people of every set. There
-	// is one for each matching rule that names groups or escalates.
+	// Approvers must each agree, in addition to Users: Quorum people of every set. There is one set
+	// for each matching rule that names groups or escalates.
 	Approvers []ApproverSet
-	// Quorum is how many distinct people must approve; 0 is one.
+	// Quorum is how many distinct people must approve; 0 means one.
 	Quorum int
-	// ExcludeRequester keeps the person on whose behalf the call is made out.
+	// ExcludeRequester excludes the person on whose behalf the call is made.
 	ExcludeRequester bool
-	// ExcludeEditor: a person who changes the arguments does not count as an
-	// approver of them.
+	// ExcludeEditor: a person who changes the arguments does not count as an approver.
 	ExcludeEditor bool
 	// Signed: approvals count only with the approver's own signature.
 	Signed bool
-	// Expiry is how long the approval request stays open; 0: for ever.
+	// Expiry is how long the approval request stays open; 0 means forever.
 	Expiry time.Duration
-	// OnExpiry is what happens then; empty is OnExpiryDeny.
+	// OnExpiry is what happens then; empty means OnExpiryDeny.
 	OnExpiry OnExpiry
-	// Remember says what an approval covers beyond its call; nil: nothing.
+	// Remember says what an approval covers beyond its call; nil means nothing.
 	Remember *Remember
 }
 
-// ApproverSet are the people whom one rule accepts.
+// ApproverSet are the people that one rule accepts.
 type ApproverSet struct {
 	Rule       string       `json:"rule"`
 	Users      []string     `json:"users"`
@@ -135,8 +129,8 @@ type ApproverSet struct {
 	Escalation []Escalation `json:"escalation"`
 }
 
-// Accepts reports whether the set accepts a person, with their groups, when
-// the approval request has been open for some time.
+// Accepts reports whether the set accepts a person with the given groups once the approval request
+// has been open for the given time.
 func (s ApproverSet) Accepts(user string, groups []string, open time.Duration) bool {
 	if acceptsPerson(s.Users, s.Groups, user, groups) {
 		return true
@@ -153,9 +147,9 @@ func acceptsPerson(users, groups []string, user string, of []string) bool {
 	return slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) })
 }
 
-// Accepts reports whether a person is one whom all rules accept, when the
-// approval request has been open for some time: one who, with a quorum of one, can
-// answer alone. requester is the person on whose behalf the call is made.
+// Accepts reports whether all rules accept a person once the approval request has been open for the
+// given time, so that with a quorum of one the person could respond alone. requester is the person
+// on whose behalf the call is made.
 func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
 	switch {
 	case user == "", r.ExcludeRequester && (requester == "" || user == requester):
@@ -166,7 +160,7 @@ func (r Requirement) Accepts(user string, groups []string, requester string, ope
 	return !slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool { return !s.Accepts(user, groups, open) })
 }
 
-// Duties are what the engine must be able to do to ask the approval request.
+// Duties are what the engine must enforce to open the approval request.
 func (r Requirement) Duties() []Duty {
 	var out []Duty
 	add := func(d Duty, need bool) {
@@ -237,9 +231,8 @@ func (r Requirement) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDen
 
 func (r *Rule) onExpiry() OnExpiry { return cmp.Or(r.OnExpiry, OnExpiryDeny) }
 
-// Issue gives the requirement of an approval request that opens at the given instant,
-// with its whole plan. The caller adds the people who are excluded, and what
-// to do with Remember.
+// Issue returns the requirement of an approval request that opens at the given time, with its whole
+// escalation plan. The caller adds the excluded people and handles Remember.
 func (r Requirement) Issue(now time.Time) toolcall.Requirement {
 	out := toolcall.Requirement{Users: slices.Clone(r.Users), ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor, Signed: r.Signed}
 	if r.Quorum > 1 {
@@ -266,7 +259,7 @@ func (s ApproverSet) issue(now time.Time) toolcall.ApproverSet {
 	return out
 }
 
-// Duties are what the engine must be able to do to act on the decision.
+// Duties are what the engine must enforce to act on the decision.
 func (d Decision) Duties() []Duty {
 	out := d.Requirement.Duties()
 	if len(d.Redact) > 0 {
@@ -290,8 +283,8 @@ func (d Decision) Duties() []Duty {
 	return out
 }
 
-// joinRequirements joins the requirements of all rules that ask. failed are rules that
-// could not be evaluated: they ask, and let nothing be remembered.
+// joinRequirements joins the requirements of all rules that ask. failed says that some could not be
+// evaluated: they ask, and nothing can be remembered.
 func joinRequirements(rules []*Rule, failed bool) Requirement {
 	var req Requirement
 	for i, r := range rules {
@@ -312,7 +305,7 @@ func joinRequirements(rules []*Rule, failed bool) Requirement {
 	return req
 }
 
-// addApprovers narrows who may answer to those whom the rule accepts as well.
+// addApprovers narrows who can respond to those that the rule also accepts.
 func (r *Requirement) addApprovers(rule *Rule) {
 	a := rule.Approvers
 	switch {
@@ -332,7 +325,7 @@ func (r *Requirement) addApprovers(rule *Rule) {
 	}
 }
 
-// shorterOf is the shorter of two times; 0 is none.
+// shorterOf returns the shorter of two times, where 0 means none.
 func shorterOf[T ~int | ~int64](a, b T) T {
 	if a == 0 || (b > 0 && b < a) {
 		return b
@@ -340,8 +333,7 @@ func shorterOf[T ~int | ~int64](a, b T) T {
 	return a
 }
 
-// joinRemember covers what all rules let be remembered: nothing if one of them
-// lets nothing.
+// joinRemember keeps what all rules allow to be remembered; nothing if one of them allows nothing.
 func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 	m := r.Remember
 	switch {
@@ -355,9 +347,8 @@ func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 	return &Remember{Scope: slices.Compact(scope), TTL: shorterOf(so.TTL, m.TTL), Uses: shorterOf(so.Uses, m.Uses)}
 }
 
-// hasEnoughPeople reports whether enough people can be left to answer: of the plain
-// lists, and of each set, which agree each for itself. Where groups take part
-// this is unknown.
+// hasEnoughPeople reports whether enough people can be left to respond, on the plain lists and in
+// each set separately. If groups take part this is unknown, and the result is true.
 func (r *Requirement) hasEnoughPeople(requester string) bool {
 	left := func(people []string) bool {
 		n := len(people)
@@ -375,8 +366,7 @@ func (r *Requirement) hasEnoughPeople(requester string) bool {
 	})
 }
 
-// handling is how the rules that match want a call to be treated, also if
-// another rule decides.
+// handling is how matching rules want a call to be handled, even if another rule decides.
 type handling struct {
 	hidden   []redact.Path
 	redact   []string
@@ -385,8 +375,8 @@ type handling struct {
 	conflict string // two rules that name different executors
 }
 
-// addRule joins a rule into the handling of a call; one that could not be
-// evaluated hides what it names.
+// addRule joins a rule into the handling of a call. A rule that could not be evaluated still hides
+// what it names.
 func (h *handling) addRule(r *Rule, failed bool) {
 	for _, text := range r.Redact {
 		if p, err := parsePath(text); err == nil && !slices.Contains(h.redact, text) {
@@ -397,7 +387,7 @@ func (h *handling) addRule(r *Rule, failed bool) {
 		h.audit = AuditFull
 	}
 	if failed && r.Behavior == message.BehaviorAllow {
-		return // it does not match, and so routes nothing
+		return // the rule does not match, so it routes nothing
 	}
 	h.executor.Timeout = shorterOf(h.executor.Timeout, r.Executor.Timeout)
 	switch subject := r.Executor.Subject; {

@@ -37,7 +37,7 @@ func policyOf(doc *rulefile.File, layer Layer) filePolicy {
 type filePolicy struct {
 	Policy
 	layer   Layer
-	disable []string // names of rules to take out
+	disable []string // names of rules to disable
 	at      *rulefile.Origin
 }
 
@@ -127,8 +127,8 @@ func testOf(t *rulefile.Test) Test {
 	return out
 }
 
-// Test is a call with the decision that the policy must give it. Tests stand in
-// rule files, decide nothing and are no part of a bundle's hash.
+// Test is a call and the decision expected for it. Tests are in rule files, decide nothing and are
+// not part of a bundle's hash.
 type Test struct {
 	Name        string
 	Description string
@@ -138,7 +138,7 @@ type Test struct {
 	at *rulefile.Origin
 }
 
-// Place is where the test begins.
+// Place is where the test starts.
 func (t *Test) Place() Place { return placeOf(t.at) }
 
 // TestCall is the call of a test.
@@ -156,11 +156,11 @@ type TestCall struct {
 	Attempt      int
 	CallsThisRun int
 	SessionRules []message.PermissionRule
-	// Exhausted are the names of rules whose budget has no room.
+	// Exhausted are the names of rules whose budget is exhausted.
 	Exhausted []string
 }
 
-// Request is the call as a policy is asked about it.
+// Request returns the call as a request to a policy.
 func (c TestCall) Request() Request {
 	var exhausted []Exhausted
 	for _, name := range c.Exhausted {
@@ -170,10 +170,10 @@ func (c TestCall) Request() Request {
 		WorkingDirs: c.WorkingDirs, Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, SessionRules: c.SessionRules}
 }
 
-// Expect is what a test expects. A nil or empty field is not looked at.
+// Expect is what a test expects. Nil and empty fields are not checked.
 type Expect struct {
 	Behavior message.Behavior
-	// Rule is the name of the rule that decides; "" (null in the file): none.
+	// Rule is the name of the deciding rule; "" (null in the file) means none.
 	Rule     *string
 	Step     Step
 	Message  *string
@@ -183,7 +183,7 @@ type Expect struct {
 	Users    []string
 	Groups   []string
 	Redact   []string
-	// Errors is whether something could not be evaluated.
+	// Errors says whether something could not be evaluated.
 	Errors *bool
 }
 
@@ -198,23 +198,23 @@ type Problem struct {
 	Hint      string // how to fix it; may be empty
 }
 
-// ProblemKind sorts problems for programs that show them. The zero value is
-// any other fault.
+// ProblemKind classifies problems for programs that show them. The zero value means any other
+// fault.
 type ProblemKind string
 
-// The kinds of problems that are told apart.
+// The kinds of problems that are distinguished.
 const (
 	ProblemExpression ProblemKind = "expression"   // an expression that does not parse, or has a wrong type
 	ProblemName       ProblemKind = "unknown_name" // a variable or field that does not exist
 	ProblemTool       ProblemKind = "unknown_tool" // a tool that is not declared
 	ProblemCost       ProblemKind = "cost"         // an expression that may cost too much
-	ProblemKey        ProblemKind = "unknown_key"  // a key that a rule file does not have at this place
-	ProblemPeople     ProblemKind = "people"       // an approval request that too few people can answer
-	ProblemPath       ProblemKind = "path"         // a path to hide that leads nowhere
+	ProblemKey        ProblemKind = "unknown_key"  // a key that is not allowed at this place
+	ProblemPeople     ProblemKind = "people"       // an approval request that too few people can respond to
+	ProblemPath       ProblemKind = "path"         // a path to hide that does not exist
 	ProblemTime       ProblemKind = "time"         // a step that comes after the approval request has expired
 )
 
-// String gives "file:line:col: rule name: field: fault (hint)".
+// String formats the problem as "file:line:col: rule name: field: fault (hint)".
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -237,14 +237,14 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// LoadError says why a policy was refused. It lists every problem found, in
-// the order of files and lines; one is enough to refuse the whole policy.
+// LoadError says why a policy was refused. It lists every problem found, ordered by file and line;
+// a single problem refuses the whole policy.
 type LoadError struct{ Problems []Problem }
 
-// maxShownProblems bounds the text of a LoadError, not its list.
+// maxShownProblems limits the text of a LoadError, not its list.
 const maxShownProblems = 20
 
-// Error lists the problems, one a line.
+// Error lists the problems, one per line.
 func (e *LoadError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "policy refused, %d problem", len(e.Problems))
@@ -275,8 +275,7 @@ func (ps problems) err() error {
 	return &LoadError{Problems: slices.Compact(ps)}
 }
 
-// Place is where something stands in a rule file. The zero Place is that of
-// things made in Go.
+// Place is a position in a rule file. The zero Place is that of rules made in Go.
 type Place struct {
 	File string `json:"file,omitzero"`
 	Line int    `json:"line,omitzero"` // from 1

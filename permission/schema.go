@@ -17,19 +17,17 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// Schema is a compiled JSON Schema of a tool's input. It is immutable and may
-// be used by several goroutines.
+// Schema is a compiled JSON Schema of a tool's input. It is immutable and safe for concurrent use.
 type Schema struct {
 	input     *schema.Schema
 	arguments []string // see Arguments
 }
 
-// CompileSchema compiles a JSON Schema (draft 2020-12 unless its $schema names
-// another draft up to it). References must stay inside the document: nothing
-// is ever loaded from the network or from files. Patterns are RE2. Dynamic
-// references are refused in documents with more than one $id, and so are
-// keywords that would check nothing although they seem to: misspelled ones, and
-// those that the draft does not have.
+// CompileSchema compiles a JSON Schema, by default of draft 2020-12; $schema can name an earlier
+// draft. References must stay inside the document: nothing is ever loaded from the network or from
+// files. Patterns are RE2. Dynamic references are refused in documents with more than one $id. So
+// are keywords that look as if they checked something but do not: misspelled ones and those that
+// the draft does not have.
 func CompileSchema(raw []byte) (*Schema, error) {
 	input, err := schema.Compile(raw)
 	if err != nil {
@@ -38,7 +36,7 @@ func CompileSchema(raw []byte) (*Schema, error) {
 	return &Schema{input, argumentOrder(raw)}, nil
 }
 
-// JSON is the schema as it was given, the caller's to keep; nil for none.
+// JSON returns a copy of the schema as it was given; nil for a nil Schema.
 func (s *Schema) JSON() []byte {
 	if s == nil {
 		return nil
@@ -46,8 +44,8 @@ func (s *Schema) JSON() []byte {
 	return bytes.Clone(s.input.Raw)
 }
 
-// Arguments are the arguments that the schema names: those that it requires, then the
-// others, each in the order of its text. The caller must not change them.
+// Arguments returns the arguments that the schema names: required ones first, then the others, each
+// in the order of the text. The caller must not change the result.
 func (s *Schema) Arguments() []string {
 	if s == nil {
 		return nil
@@ -58,7 +56,7 @@ func (s *Schema) Arguments() []string {
 func argumentOrder(raw []byte) []string {
 	var out []string
 	var required, properties []strictjson.Member
-	members, _ := strictjson.Members(raw) // it has been compiled
+	members, _ := strictjson.Members(raw) // cannot fail: it has been compiled
 	for _, m := range members {
 		switch m.Name {
 		case "required":
@@ -80,11 +78,11 @@ func argumentOrder(raw []byte) []string {
 	return out
 }
 
-// Hash is "sha256:" and the hex SHA-256 of the schema's text as it was given.
+// Hash is "sha256:" and the hex SHA-256 of the schema's text as given.
 func (s *Schema) Hash() string { return s.input.Hash }
 
-// Validate checks a tool's raw input: one JSON object, within DefaultLimits,
-// that the schema accepts. Any fault is a *SchemaError.
+// Validate checks a tool's raw input: it must be one JSON object within DefaultLimits that the
+// schema accepts. Any fault is a *SchemaError.
 func (s *Schema) Validate(raw []byte) error {
 	_, err := s.decode(raw, DefaultLimits)
 	return err
@@ -98,7 +96,7 @@ func (s *Schema) decode(raw []byte, limits Limits) (map[string]any, error) {
 	return s.input.Decode(raw, limits.ofInput()...)
 }
 
-// root is the type of the input; nil: it is not declared.
+// root is the type of the input; nil if it is not declared.
 func (s *Schema) root() *schema.Type {
 	if s == nil {
 		return nil
@@ -106,12 +104,12 @@ func (s *Schema) root() *schema.Type {
 	return s.input.Root
 }
 
-// PathFormat is the format by which a schema says that a text of the input is
-// the path of a file: {"type": "string", "format": "path"}.
+// PathFormat is the format with which a schema marks a text of the input as a file path: {"type":
+// "string", "format": "path"}.
 const PathFormat = "path"
 
-// Paths are the texts of an input at the places that the schema calls paths,
-// sorted, each once. An input that does not fit the schema has none.
+// Paths returns the distinct texts in an input that the schema marks as paths, sorted. An input
+// that does not match the schema has none.
 func (s *Schema) Paths(input []byte) []string {
 	if s == nil {
 		return nil
@@ -125,38 +123,37 @@ var ErrSchema = schema.ErrSchema
 // SchemaError says why an input was refused. It lists the violations.
 type SchemaError = schema.Error
 
-// Violation is one place where an input breaks its schema: a JSON pointer into
-// the input and a text.
+// Violation is one place where an input violates its schema: a JSON pointer into the input, and a
+// text.
 type Violation = schema.Violation
 
-// ArgsType is the name under which conditions know the type of args.
+// ArgsType is the name of the type of args in conditions.
 const ArgsType = celrule.ArgsType
 
 // Field is one declared member of a tool's input.
 type Field struct {
 	Name string
-	// Type is its type in conditions, as CEL writes it.
+	// Type is its type in conditions, in CEL's notation.
 	Type string
-	// Struct names the type of its own members, or of those of its elements;
-	// "" where none are declared.
+	// Struct names the type of its members, or of its elements' members; "" if none are declared.
 	Struct string
-	// Required says that every input that fits the schema has it, given that it
-	// has what the field is a member of.
+	// Required says that every input that matches the schema has the field, provided that it has
+	// the enclosing object.
 	Required    bool
 	Format      string // the schema's format, e.g. uri
 	Description string
 	Enum        []any
-	// JSONTypes are the types that the schema allows, such as string and null;
-	// none where it does not say.
+	// JSONTypes are the types that the schema allows, such as string and null; empty if it does not
+	// say.
 	JSONTypes []string
-	// MinLength is that of a text or list; 0 where the schema does not say.
+	// MinLength is the minimum length of a text or list; 0 if the schema does not say.
 	MinLength int
-	// MaxLength is that of a text or list; -1 where the schema does not limit it.
+	// MaxLength is the maximum length of a text or list; -1 if the schema sets none.
 	MaxLength int
 }
 
-// Fields are the members of a struct type that conditions see, by name;
-// ArgsType is the input as a whole. There are none for what is not declared.
+// Fields returns the members of a struct type that conditions see, by name. ArgsType is the input
+// as a whole. An undeclared type has none.
 func (s *Schema) Fields(structType string) []Field {
 	if s == nil {
 		return nil
@@ -169,7 +166,7 @@ func (s *Schema) Fields(structType string) []Field {
 	}
 	doc, err := strictjson.Object(s.input.Raw, strictjson.MaxBytes(schema.MaxBytes))
 	if err != nil {
-		doc = nil // it has been compiled: no more than descriptions can be lost
+		doc = nil // cannot fail: it has been compiled, and only descriptions are at stake
 	}
 	var out []Field
 	for _, name := range slices.Sorted(maps.Keys(t.Fields)) {
@@ -220,17 +217,17 @@ func structName(t *schema.Type) string {
 	return ""
 }
 
-// Resolve fills in Resolved from the files of this machine: for every text of
-// the input that the schema calls a path, and for the working directories, the
-// absolute path that a program running in Cwd opens, all symbolic links
-// followed. Resolved directories join WorkingDirs, so that both spellings of
-// one are inside.
+// Resolve fills in Resolved from the files of this machine: for every text of the input that the
+// schema marks as a path, and for the working directories, the absolute path that a program running
+// in Cwd opens, with all symbolic links followed. Resolved directories join WorkingDirs, so paths
+// in
+// either spelling count as inside.
 //
-// Call it where the request is prepared, on the machine that runs the tool, and
-// never for a tool that runs elsewhere. Deciding itself looks at no file. What
-// cannot be resolved is left out: rules that ask for it fail closed. Between
-// the decision and the run a link can change; a tool that must not be led
-// astray by one opens its files below an os.Root.
+// Call it where the request is prepared, on the machine that runs the tool, and never for a tool
+// that
+// runs elsewhere. Deciding itself reads no files. A path that cannot be resolved is left out: rules
+// that read it fail closed. A link can change between the decision and the run; a tool that must
+// not be misled by one opens its files below an os.Root.
 func (r *Request) Resolve(s *Schema) {
 	given := s.Paths(r.Input)
 	if len(given) == 0 {
@@ -242,7 +239,7 @@ func (r *Request) Resolve(s *Schema) {
 			r.Resolved[p] = target
 		}
 	}
-	dirs := slices.Clone(r.WorkingDirs) // the caller's own stay as they are
+	dirs := slices.Clone(r.WorkingDirs) // the caller's slice stays unchanged
 	for _, d := range r.WorkingDirs {
 		if target, err := resolvePath(r.Cwd, d); err == nil && !slices.Contains(dirs, target) {
 			dirs = append(dirs, target)
@@ -251,14 +248,14 @@ func (r *Request) Resolve(s *Schema) {
 	r.WorkingDirs = dirs
 }
 
-// maxLinks is how many symbolic links are followed for one path, as Linux has it.
+// maxLinks is how many symbolic links are followed for one path, as on Linux.
 const maxLinks = 40
 
 var errTooManyLinks = errors.New("too many symbolic links")
 
-// resolvePath follows the links of a path from left to right, as the operating
-// system does: ".." is the folder above where a link has led, which cleaning
-// the text first would miss. What does not exist yet has no links.
+// resolvePath follows the links of a path from left to right, as the operating system does: ".." is
+// the folder above the target of a link, which cleaning the text first would miss. A path that does
+// not exist yet has no links.
 func resolvePath(cwd, p string) (string, error) {
 	if _, err := paths.Join(cwd, p); err != nil && !strings.HasPrefix(p, "/") {
 		return "", err
@@ -306,8 +303,8 @@ func resolvePath(cwd, p string) (string, error) {
 	return at, nil
 }
 
-// newFile is the path of something that is not there. Going up from it is no
-// way that the operating system would take.
+// newFile returns the path of a file that does not exist. The operating system could not go up (..)
+// from there.
 func newFile(at string, todo []string) (string, error) {
 	for _, step := range todo {
 		if step == ".." {

@@ -23,7 +23,7 @@ func TestCompileSchemaRefuses(t *testing.T) {
 		"reference to file":    {`{"$ref": "file:///etc/passwd"}`, "leaves the schema"},
 		"relative reference":   {`{"properties": {"a": {"$ref": "other.json#/x"}}}`, "leaves the schema"},
 		"reference by id":      {`{"$id": "https://example.com/a.json", "$ref": "b.json"}`, "leaves the schema"},
-		"foreign meta-schema":  {`{"$schema": "https://example.com/draft", "type": "object"}`, "$schema names no draft"},
+		"foreign meta-schema":  {`{"$schema": "https://example.com/draft", "type": "object"}`, "$schema names an unknown draft"},
 		"dangling reference":   {`{"$ref": "#/$defs/none"}`, "not found"},
 		"backtracking pattern": {`{"properties": {"a": {"pattern": "(?=x)"}}}`, "pattern"},
 		"draft 3":              {`{"$schema": "http://json-schema.org/draft-03/schema#", "type": "object"}`, "use draft 2020-12, 2019-09"},

@@ -12,46 +12,46 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// ShadowError is a fault of the shadow policy. The live one is not affected.
+// ShadowError is a fault of the shadow policy. It does not affect the live one.
 type ShadowError struct{ Err error }
 
-// Error says whose fault it is.
+// Error says that the fault is the shadow policy's.
 func (e *ShadowError) Error() string { return "shadow policy: " + e.Err.Error() }
 
-// Unwrap gives the fault.
+// Unwrap returns the fault.
 func (e *ShadowError) Unwrap() error { return e.Err }
 
-// maxDifferences bounds the list of kinds of differing verdicts. The number of
-// all of them is counted beyond it.
+// maxDifferences limits the list of kinds of differing verdicts. The total keeps counting beyond
+// it.
 const maxDifferences = 200
 
 // ShadowStatus is what a shadow policy would have done.
 type ShadowStatus struct {
 	Bundle string `json:"bundle"`
 	Rules  int    `json:"rules"`
-	// Alarm says why the newest shadow policy was refused; "" when it is used.
+	// Alarm says why the newest shadow policy was refused; "" if it is in use.
 	Alarm string `json:"alarm"`
-	// Compared counts the calls that both policies decided, Differing those on which
-	// they differ. Both survive a reload that leaves a rule of each policy unchanged;
-	// differences by a rule that is changed or gone are dropped, also from Differing.
+	// Compared counts the calls that both policies decided, Differing those that they decided
+	// differently. Both survive a reload that leaves a rule of each policy unchanged; differences
+	// by a rule that changed or is gone are dropped, also from Differing.
 	Compared  uint64 `json:"compared"`
 	Differing uint64 `json:"differing"`
-	// Differences are the kinds of differing verdicts, the most frequent first;
-	// Unlisted counts the calls of kinds beyond the first 200.
+	// Differences are the kinds of differing verdicts, most frequent first; Unlisted counts the
+	// calls of kinds beyond the first 200.
 	Differences []Difference `json:"differences"`
 	Unlisted    uint64       `json:"unlisted"`
 }
 
-// Difference is a kind of call on which two policies differ: all calls of a tool
-// in a mode that the same rules decided in the same ways.
+// Difference is a kind of call that two policies decide differently: all calls of a tool in a mode
+// that the same rules decided in the same ways.
 type Difference struct {
 	Tool   string  `json:"tool"`
 	Mode   Mode    `json:"mode"`
 	Live   Verdict `json:"live"`
 	Shadow Verdict `json:"shadow"`
 	Count  uint64  `json:"count"`
-	// Last is when the last one was decided, by the request's clock; Session
-	// and Reply are where. Inputs are not kept.
+	// Last is when the latest one was decided, by the request's clock; Session and Reply say where.
+	// Inputs are not stored.
 	Last    time.Time         `json:"last"`
 	Session message.SessionID `json:"session"`
 	Reply   message.ReplyID   `json:"reply"`
@@ -99,7 +99,7 @@ type differenceKey struct {
 	live, shadow Verdict
 }
 
-// of gives the comparison of the bundles, a new one if one of them is new.
+// of returns the comparison of the bundles, a new one if either bundle is new.
 func (s *shadow) of(live, candidate *Bundle) *comparison {
 	for {
 		c := s.now.Load()
@@ -113,7 +113,7 @@ func (s *shadow) of(live, candidate *Bundle) *comparison {
 	}
 }
 
-// carryOver begins the comparison of two bundles with what still holds of the former one.
+// carryOver starts the comparison of two bundles with what is still valid from the previous one.
 func (c *comparison) carryOver(live, candidate *Bundle) *comparison {
 	fresh := &comparison{live: live, shadow: candidate, kinds: map[differenceKey]*Difference{}}
 	if c == nil || !live.sharesRule(c.live) || !candidate.sharesRule(c.shadow) {
@@ -123,8 +123,8 @@ func (c *comparison) carryOver(live, candidate *Bundle) *comparison {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for key, d := range c.kinds {
-		// Without a rule the shadow decided because none was about the call: another
-		// shadow may have one.
+		// If the shadow decided without a rule, no rule of it matched; another shadow may have one
+		// that does.
 		byShadow := candidate.hash == c.shadow.hash || candidate.isUnchanged(c.shadow, key.shadow.Rule)
 		if byShadow && (key.live.Rule == "" || live.isUnchanged(c.live, key.live.Rule)) {
 			kept := *d
@@ -135,7 +135,7 @@ func (c *comparison) carryOver(live, candidate *Bundle) *comparison {
 	return fresh
 }
 
-// sharesRule reports whether the bundles are the same, or have an unchanged rule.
+// sharesRule reports whether the bundles are the same or have an unchanged rule in common.
 func (b *Bundle) sharesRule(before *Bundle) bool {
 	if b == before || b.hash == before.hash {
 		return true
@@ -155,7 +155,7 @@ func (s *shadow) compare(ctx context.Context, live *Bundle, req *Request, d *Dec
 	}
 	own, _ := candidate.decideAfter(ctx, req, read)
 	if ctx.Err() != nil {
-		return // then it was decided by the context
+		return // the context decided then
 	}
 	c := s.of(live, candidate)
 	c.compared.Add(1)

@@ -20,8 +20,8 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// Source gives the rule files of a policy. Live calls Read from one goroutine
-// at a time. An error keeps the last good policy.
+// Source supplies the rule files of a policy. Live calls Read from one goroutine at a time. On an
+// error the last good policy stays.
 type Source interface {
 	Read(ctx context.Context) ([]File, error)
 }
@@ -31,18 +31,17 @@ const (
 	opReadFile = "read rule file"
 )
 
-// Paths is a Source of files and folders. Of a folder it reads the files that end in
-// .yaml or .yml, except hidden ones; a subfolder is an error. A path may begin with its
-// layer, as in managed=/etc/askance/policy.yaml. Every file must be a regular one: it is
-// read again and again.
+// Paths is a Source of files and folders. In a folder it reads the files that end in .yaml or .yml,
+// except hidden ones; a subfolder is an error. A path can begin with its layer, as in
+// managed=/etc/askance/policy.yaml. Every file must be regular, because it is read repeatedly.
 //
-// A file that may be half written is an error, which keeps the last good policy: one
-// that ends within a line, one that is the beginning of its former version, and one
-// that lost the line "..." at its end. A file that ends with "..." is complete.
+// A file that may be half written is an error, which keeps the last good policy: one that ends
+// within a line, one that is the beginning of its previous version, and one that lost the line "..."
+// at its end. A file that ends with "..." is complete.
 func Paths(paths ...string) *PathSource { return &PathSource{paths: slices.Clone(paths)} }
 
-// rereadEvery is after how many reads a file is read again although its size
-// and time have not changed: some file systems have coarse clocks.
+// rereadEvery is the number of reads after which a file is read again even if its size and time
+// have not changed, because some file systems have coarse clocks.
 const rereadEvery = 16
 
 // PathSource is what [Paths] returns.
@@ -51,7 +50,7 @@ type PathSource struct {
 
 	mu      sync.Mutex // guards what follows
 	reads   int
-	known   map[string]knownFile // what Read returned last, also of files that are gone
+	known   map[string]knownFile // what Read last returned, including files that are gone
 	ignored []Notice
 }
 
@@ -61,7 +60,7 @@ type knownFile struct {
 	data    []byte
 }
 
-// Ignored are the files that the last Read found in folders and did not read.
+// Ignored returns the files in folders that the last Read found but did not read.
 func (s *PathSource) Ignored() []Notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -101,8 +100,8 @@ func (s *PathSource) Read(ctx context.Context) ([]File, error) {
 	return files, nil
 }
 
-// CutLayer takes the layer off a path as [Paths] takes it, managed=rules.yaml;
-// "" if none stands there.
+// CutLayer splits the layer off a path as [Paths] accepts it, such as managed=rules.yaml; "" if the
+// path has none.
 func CutLayer(path string) (Layer, string) {
 	word, rest, ok := strings.Cut(path, "=")
 	if l := Layer(word); ok && word != "" && l.rank() >= 0 {
@@ -111,7 +110,7 @@ func CutLayer(path string) (Layer, string) {
 	return "", path
 }
 
-// listNames lists the files in a fixed order, each once. Their data is not read.
+// listNames lists the files in a fixed order, each once, without reading them.
 func (s *PathSource) listNames() ([]File, error) {
 	var names []File
 	s.ignored = nil
@@ -140,7 +139,7 @@ func (s *PathSource) listNames() ([]File, error) {
 	names = slices.CompactFunc(names, func(a, b File) bool { return a.Name == b.Name && a.Layer == b.Layer })
 	for i := range names[1:] {
 		if names[i].Name == names[i+1].Name {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: names[i].Name + " is given as of two layers", Hint: "name it once"}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: names[i].Name + " is given with two layers", Hint: "name it once"}
 		}
 	}
 	return names, nil
@@ -157,11 +156,11 @@ func (s *PathSource) listFolder(path string) ([]string, error) {
 		name := filepath.Join(path, e.Name())
 		ext := strings.ToLower(filepath.Ext(name))
 		switch {
-		case strings.HasPrefix(e.Name(), ".."): // the versions that Kubernetes keeps of a folder
+		case strings.HasPrefix(e.Name(), ".."): // versions of a folder that Kubernetes keeps
 		case e.Name()[0] == '.':
 			s.ignored = append(s.ignored, Notice{Place: Place{File: name}, Text: "is ignored because it is hidden"})
 		case leadsToFolder(name, e):
-			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: name + " is a folder, not a file, and subfolders are not read", Hint: "name it as a path of its own, or move it elsewhere"}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: name + " is a folder, not a file, and subfolders are not read", Hint: "pass it as a separate path, or move it elsewhere"}
 		case ext == ".yaml" || ext == ".yml":
 			names = append(names, name)
 		default:
@@ -187,7 +186,7 @@ func (s *PathSource) readFile(name string) (knownFile, error) {
 	if err != nil {
 		return knownFile{}, fmt.Errorf("%s: %w", opReadFile, err)
 	}
-	defer func() { _ = f.Close() }() // only read: nothing can be lost
+	defer func() { _ = f.Close() }() // opened only for reading: nothing can be lost
 	before, seen := s.known[name]
 	if seen && before.size == info.Size() && before.modTime.Equal(info.ModTime()) && s.reads%rereadEvery != 0 {
 		return before, nil
@@ -203,8 +202,8 @@ func (s *PathSource) readFile(name string) (knownFile, error) {
 	return knownFile{size: info.Size(), modTime: info.ModTime(), data: data}, nil
 }
 
-// halfWritten says why data may be only a part of a rule file; before is the former
-// version, nil for none.
+// halfWritten says why data may be only part of a rule file; before is the previous version, nil
+// for none.
 func halfWritten(data, before []byte) (why, hint string) {
 	const end = "end the complete file with the line ..."
 	switch {
@@ -213,14 +212,14 @@ func halfWritten(data, before []byte) (why, hint string) {
 	case len(data) > 0 && data[len(data)-1] != '\n':
 		return "ends within a line", "end the file with a newline"
 	case hasEnd(before):
-		return "does not end with the line ... as its former version does", end
+		return "does not end with the line ... as its previous version does", end
 	case len(data) < len(before) && bytes.HasPrefix(before, data):
-		return "is the beginning of its former version", end
+		return "is the beginning of its previous version", end
 	}
 	return "", ""
 }
 
-// hasEnd reports whether a file ends with the line with which YAML ends a document.
+// hasEnd reports whether a file ends with the YAML document end marker.
 func hasEnd(data []byte) bool {
 	data = bytes.TrimRight(data, "\r\n")
 	return bytes.HasSuffix(data, []byte("\n...")) || bytes.HasSuffix(data, []byte("\r..."))

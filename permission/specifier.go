@@ -16,20 +16,19 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// Specifiers are rules written as Tool or Tool(specifier), the form of many
-// agents' settings: Bash(git status:*), Read(./src/**), mcp__github__*.
+// Specifiers are rules written as Tool or Tool(specifier), the format in many agents' settings:
+// Bash(git status:*), Read(./src/**), mcp__github__*.
 type Specifiers struct {
 	Source           string // of the rules; "" is "imported"
 	Allow, Ask, Deny []string
 }
 
-// FromSpecifiers makes a policy of rules in that form, for the tools of the
-// options. A text that would mean less than it says, or whose meaning depends on
-// what is not known here, is refused; the *LoadError names each of them.
+// FromSpecifiers converts rules in that format to a policy, for the tools of the options. It
+// refuses a text that would mean less than it says, or whose meaning depends on something unknown
+// here; the *LoadError names each of them.
 //
-// An allow never gets wider: a command without * is allowed
-// exactly as it is written. A deny or ask never gets narrower: it becomes several rules where the
-// pattern languages differ.
+// An allow never gets wider: a command without * is allowed exactly as written. A deny or ask never
+// gets narrower: it becomes several rules where the pattern languages differ.
 func FromSpecifiers(s Specifiers, opts Options) (Policy, error) {
 	var policy Policy
 	var found problems
@@ -56,8 +55,8 @@ func FromSpecifiers(s Specifiers, opts Options) (Policy, error) {
 	return checkImport(policy, opts)
 }
 
-// ImportContext is FromContext with the rules checked against the tools: an
-// unknown tool, or content that nothing gives a meaning, is a *LoadError.
+// ImportContext is FromContext with the rules checked against the tools: an unknown tool, or
+// content that nothing can interpret, is a *LoadError.
 func ImportContext(c message.PermissionContext, opts Options) (Policy, error) {
 	return checkImport(FromContext(c), opts)
 }
@@ -89,7 +88,7 @@ var specifierForm = regexp.MustCompile(`^([A-Za-z0-9_.*/-]+)(?:\((.*)\))?$`)
 func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
 	m := specifierForm.FindStringSubmatch(strings.TrimSpace(text))
 	if m == nil {
-		return nil, errors.New("is not of the form Tool or Tool(specifier)")
+		return nil, errors.New("does not have the form Tool or Tool(specifier)")
 	}
 	tools, err := im.tools(m[1], b)
 	if err != nil {
@@ -101,7 +100,7 @@ func (im importer) rules(text string, b message.Behavior) ([]Rule, error) {
 	case bare || spec == "*":
 		return []Rule{base}, nil
 	case spec == "":
-		return nil, errors.New("the specifier is empty; write the tool's name alone for every call of it")
+		return nil, errors.New("the specifier is empty; write only the tool's name to match every call")
 	case tools[0] == AnyTool: // the files, with any tool
 		return pathRules(base, spec)
 	case len(tools) != 1 || isServerPattern(tools[0]):
@@ -119,9 +118,9 @@ func (im importer) tools(name string, b message.Behavior) ([]string, error) {
 	case isMCP && server != "" && !strings.Contains(server, "*") && (!hasTool || tool == "*"):
 		return im.server(server)
 	case strings.Contains(name, "*") && b == message.BehaviorAllow:
-		return nil, errors.New("a pattern over tool names would allow tools that no author has checked; list them, or name a server as mcp__server__*")
+		return nil, errors.New("a pattern over tool names would allow tools that no author has checked; list the tools, or name a server as mcp__server__*")
 	case strings.Contains(name, "*"):
-		return nil, errors.New("is a pattern over tool names, which are exact; list them, name a server as mcp__server__*, or write * for all")
+		return nil, errors.New("is a pattern, but tool names are exact; list the tools, name a server as mcp__server__*, or write * for all")
 	}
 	for i := range im.opts.Tools {
 		t := &im.opts.Tools[i]
@@ -138,7 +137,7 @@ func (im importer) tools(name string, b message.Behavior) ([]string, error) {
 func (im importer) server(server string) ([]string, error) {
 	known := slices.ContainsFunc(im.opts.Tools, func(t Tool) bool { return t.Server == server })
 	if !known && len(im.opts.Tools) > 0 && !im.opts.AllowUnknownTools {
-		return nil, fmt.Errorf("there is no tool of server %s", display.Quoted(server))
+		return nil, fmt.Errorf("server %s has no tool", display.Quoted(server))
 	}
 	return []string{server + "/*"}, nil
 }
@@ -155,7 +154,7 @@ func unknownTool(name string, tools []Tool) error {
 	return fmt.Errorf("there is no tool %s", display.Quoted(name))
 }
 
-// Tools whose specifiers are command lines, and paths.
+// Tools whose specifiers are command lines or paths.
 var (
 	commandTools = []string{"Bash", "PowerShell"}
 	pathTools    = []string{"Read", "Write", "Edit", "MultiEdit", "NotebookEdit", "Glob", "Grep"}
@@ -174,7 +173,7 @@ func (im importer) specifiedRules(base Rule, name, spec string) ([]Rule, error) 
 		return parameterRules(base, tool, m[1], m[2])
 	}
 	if im.opts.Matchers[name] == nil && (tool == nil || tool.Kind == nil) {
-		return nil, fmt.Errorf("nothing gives %s a meaning for this tool; write a rule with when", display.Quoted(spec))
+		return nil, fmt.Errorf("nothing can interpret %s for this tool; write a rule with when", display.Quoted(spec))
 	}
 	return []Rule{withContent(base, spec)}, nil
 }
@@ -193,8 +192,8 @@ func withContent(base Rule, content string) Rule {
 	return base
 }
 
-// commandRules read a command line. An allow without * means exactly that line;
-// as rule content it would allow further arguments.
+// commandRules interprets a command line. An allow without * means exactly that line; as rule
+// content it would also allow further arguments.
 func commandRules(base Rule, tool *Tool, spec string) []Rule {
 	if prefix, ok := strings.CutSuffix(spec, " *"); ok && !strings.Contains(prefix, "*") {
 		return []Rule{withContent(base, prefix+":*")}
@@ -206,8 +205,8 @@ func commandRules(base Rule, tool *Tool, spec string) []Rule {
 	return []Rule{withContent(base, spec)}
 }
 
-// hostRules read domain:host of a tool that takes a url. An allow is about that
-// host alone, a deny or ask about those below it, too.
+// hostRules interprets domain:host for a tool that takes a url. An allow covers only that host, a
+// deny or ask also the hosts below it.
 func hostRules(base Rule, tool *Tool, host string) []Rule {
 	hosts := []string{strconv.Quote(host)}
 	if base.Behavior != message.BehaviorAllow && !strings.HasPrefix(host, "*") {
@@ -220,8 +219,7 @@ func hostRules(base Rule, tool *Tool, host string) []Rule {
 	return []Rule{base}
 }
 
-// takesURL reports whether a tool has a parameter url and none named domain, as
-// far as its schema tells.
+// takesURL reports whether, by its schema, a tool has a parameter url and none named domain.
 func takesURL(tool *Tool) bool {
 	if tool == nil || tool.Schema == nil {
 		return true // a call without a url fails the rule, which then allows nothing
@@ -235,7 +233,7 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 		return hostRules(base, tool, value), nil
 	}
 	if tool == nil || tool.Schema == nil {
-		return nil, fmt.Errorf("the tool has no schema, so that it is unknown whether it has a parameter %s; write a rule with when", name)
+		return nil, fmt.Errorf("the tool has no schema, so it is unknown whether it has a parameter %s; write a rule with when", name)
 	}
 	root := tool.Schema.root()
 	field := root.Fields[name]
@@ -247,7 +245,7 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 		return nil, errors.New(msg)
 	}
 	if strings.Contains(value, "*") {
-		return nil, errors.New("a value with * has no one meaning; write a rule with when")
+		return nil, errors.New("a value with * is ambiguous; write a rule with when")
 	}
 	literal := value
 	switch field.Kind {
@@ -255,11 +253,11 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 		literal = strconv.Quote(value)
 	case schema.KindInt:
 		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
-			return nil, fmt.Errorf("%s is not the whole number that parameter %s is", display.Quoted(value), name)
+			return nil, fmt.Errorf("%s is not a whole number, but parameter %s is", display.Quoted(value), name)
 		}
 	case schema.KindBool:
 		if value != "true" && value != "false" {
-			return nil, fmt.Errorf("%s is not true or false, which parameter %s is", display.Quoted(value), name)
+			return nil, fmt.Errorf("%s is not true or false, but parameter %s is", display.Quoted(value), name)
 		}
 	default:
 		return nil, fmt.Errorf("parameter %s is neither text nor a whole number nor true or false; write a rule with when", name)
@@ -272,9 +270,9 @@ func parameterRules(base Rule, tool *Tool, name, value string) ([]Rule, error) {
 	return []Rule{base}, nil
 }
 
-// Path specifiers are written as in .gitignore; rule content is matched as
-// fnmatch does, whose * crosses every /. Where the two differ an allow is
-// refused, and a deny or ask becomes rules for every reading.
+// Path specifiers use the syntax of .gitignore; rule content is matched like fnmatch, where * also
+// matches /. Where the two differ, an allow is refused, and a deny or ask becomes rules for every
+// reading.
 
 func pathRules(base Rule, spec string) ([]Rule, error) {
 	pattern, err := workingPath(spec)
@@ -283,10 +281,10 @@ func pathRules(base Rule, spec string) ([]Rule, error) {
 	}
 	if base.Behavior == message.BehaviorAllow {
 		if paths.IsForeign(pattern) {
-			return nil, errors.New("is a path of Windows, which no allow rule covers; write it relative to the working directory, with /")
+			return nil, errors.New("is a Windows path, which no allow rule covers; write it relative to the working directory, with /")
 		}
 		if before, _, _ := strings.Cut(pattern, "**"); strings.Contains(before, "*") {
-			return nil, errors.New("its * would match across folders here; write ** for that, or a rule with when")
+			return nil, errors.New("its * would match across folders here; write ** if you want that, or a rule with when")
 		}
 		return []Rule{withContent(base, pattern)}, nil
 	}
@@ -301,25 +299,25 @@ func pathRules(base Rule, spec string) ([]Rule, error) {
 	return out, nil
 }
 
-// workingPath is a path specifier as an absolute path or one from the working
+// workingPath converts a path specifier to an absolute path or one relative to the working
 // directory.
 func workingPath(spec string) (string, error) {
 	switch {
 	case strings.HasPrefix(spec, "!"):
-		return "", errors.New("begins with !, which takes paths out again; write a rule with when")
+		return "", errors.New("begins with !, which excludes paths again; write a rule with when")
 	case strings.HasPrefix(spec, "//"):
 		return spec[1:], nil
 	case strings.HasPrefix(spec, "/"):
-		return "", errors.New("/ begins a path from the folder of the settings, which is not known here; write // for an absolute path, or ./")
+		return "", errors.New("/ is relative to the folder of the settings, which is unknown here; write // for an absolute path, or ./")
 	case strings.HasPrefix(spec, "~"):
-		return "", errors.New("~ stands for a home folder that is not known here; write the path out, with // in front")
+		return "", errors.New("~ stands for a home folder that is unknown here; write out the path, with // in front")
 	}
 	return strings.TrimPrefix(spec, "./"), nil
 }
 
-// patternReadings are patterns that together match all that the pattern matches: a
-// name without / stands at any depth, ** is also no folder at all, and a folder
-// stands for all that is in it.
+// patternReadings returns patterns that together match everything the pattern matches: a name
+// without / matches at any depth, ** also matches no folder at all, and a folder includes
+// everything in it.
 func patternReadings(pattern string) []string {
 	pattern = strings.TrimSuffix(pattern, "/")
 	out := []string{pattern}

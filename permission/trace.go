@@ -18,40 +18,38 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// Traced is how one rule looked at a call.
+// Traced is how one rule evaluated a call.
 type Traced struct {
 	Rule     string           `json:"rule"`
 	Source   string           `json:"source"`
 	Behavior message.Behavior `json:"behavior"`
-	// Matched says whether the rule is about the call, Failed that it could not
-	// be evaluated.
+	// Matched says whether the rule matches the call, Failed that it could not be evaluated.
 	Matched bool `json:"matched"`
 	Failed  bool `json:"failed"`
-	// Enforcement is empty for a rule that decides; others are only watched.
+	// Enforcement is empty for a rule that decides, and set for one that is only watched.
 	Enforcement Enforcement `json:"enforcement,omitzero"`
-	// Reached is false for a rule that played no part, because an earlier step
-	// had decided. It was evaluated for the explanation alone.
+	// Reached is false for a rule that did not matter because an earlier step had decided. It was
+	// evaluated only for the explanation.
 	Reached bool `json:"reached"`
-	// Because is the part that resolved it: the first false part of a condition,
-	// the part that failed, or the whole where the rule matched. nil: the rule
-	// is about every call of the tool.
+	// Because is the part that decided the match: the first false part of a condition, the part
+	// that failed, or the whole condition if the rule matched. nil means that the rule matches
+	// every call of the tool.
 	Because *Because `json:"because"`
-	// Conjuncts are all parts of the condition that && joins, in the order of
-	// evaluation.
+	// Conjuncts are all parts of the condition joined by &&, in order of evaluation.
 	Conjuncts []Because `json:"conjuncts"`
-	// Shell shows what rule_content makes of a command, piece by piece.
+	// Shell shows how rule_content judges a command, piece by piece.
 	Shell []Piece `json:"shell"`
-	// Budget says what the call takes from the rule's budget, or why it gets nothing; ""
-	// where that was not looked at.
+	// Budget says what the call takes from the rule's budget, or why there is no room; "" if the
+	// budget was not checked.
 	Budget string `json:"budget,omitzero"`
-	// Cost is what evaluating the condition took, in cel-go's units.
+	// Cost is the cost of evaluating the condition, in cel-go's units.
 	Cost uint64 `json:"cost"`
 }
 
 // Because is a part of a rule with its value for one call.
 type Because struct {
 	Expr string `json:"expr"`
-	// Value is true, false, or null where the part was not evaluated or failed.
+	// Value is true, false, or null if the part was not evaluated or failed.
 	Value *bool  `json:"value"`
 	Error string `json:"error,omitzero"`
 	// Operands are the variables in it, by their text, with their values.
@@ -60,28 +58,28 @@ type Because struct {
 	Line     int            `json:"line,omitzero"`
 	Col      int            `json:"col,omitzero"`
 
-	ordering bool // it compares by <, <=, > or >=: a value can be near it
+	ordering bool // it compares with <, <=, > or >=, so a value can be close
 }
 
-// Piece is one part of what a tool's input makes happen, such as one command of
-// a shell line, as a rule's content sees it.
+// Piece is one part of what a tool's input does, such as one command of a shell line, as a rule's
+// content sees it.
 type Piece struct {
 	Text    string `json:"text"`
 	Covered bool   `json:"covered"`
 	Why     string `json:"why"`
 }
 
-// Explainer is a Pattern that can say how it looked at a call, piece by piece.
+// Explainer is a Pattern that can explain how it judged a call, piece by piece.
 type Explainer interface {
 	Explain(Call) []Piece
 }
 
-// tracer stands between an evaluation and its rules. It runs programs that are
-// compiled to keep the value of every part.
+// tracer stands between an evaluation and its rules. It runs programs compiled to keep the value of
+// every part.
 type tracer struct {
 	rules   []*Traced
 	byRule  map[*compiledRule]*Traced
-	hidden  []redact.Path // what is not shown of the arguments
+	hidden  []redact.Path // arguments that are not shown
 	reached bool
 	current *Traced
 }
@@ -119,7 +117,7 @@ func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	return tr.Matched, tr.Failed
 }
 
-// errorText is the text of an error, which may quote the arguments.
+// errorText returns the text of an error, unless it could quote hidden arguments.
 func (t *tracer) errorText(text string) string {
 	if len(t.hidden) > 0 {
 		return "the cause is hidden with the arguments"
@@ -127,7 +125,7 @@ func (t *tracer) errorText(text string) string {
 	return display.Visible(display.Shorten(text, display.MaxErrorText))
 }
 
-// contentReason is the reason of a rule whose condition was not looked at.
+// contentReason is the reason for a rule whose condition was not evaluated.
 func contentReason(r *compiledRule, matched bool) *Because {
 	content, ok := r.rule.content()
 	if !ok {
@@ -157,7 +155,7 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	}
 	cost, terms, excluded := e.run.Cost, maps.Clone(e.terms), r.when.Excludes(&e.variables)
 	if excluded {
-		e.run.Cost = 0 // it is evaluated for the explanation alone
+		e.run.Cost = 0 // evaluated only for the explanation
 	}
 	v, det, err := p.Details(&e.run)
 	state := interpreter.NewEvalState()
@@ -175,7 +173,7 @@ func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	tr.Because = decidingPart(tr.Conjuncts)
 	if excluded {
 		e.run.Cost, e.terms = cost, terms
-		return false, nil // as in a decision, where nothing else is looked at or paid for then
+		return false, nil // as in a decision, which evaluates and pays for nothing else then
 	}
 	if err != nil {
 		return false, err
@@ -220,8 +218,8 @@ func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, 
 	return b
 }
 
-// decidingPart is the part that made the whole what it is: a false one decides
-// even if others failed.
+// decidingPart returns the part that determined the result: a false one decides even if others
+// failed.
 func decidingPart(parts []Because) *Because {
 	for i := range parts {
 		if v := parts[i].Value; v != nil && !*v {
@@ -239,7 +237,7 @@ func decidingPart(parts []Because) *Because {
 	return nil
 }
 
-// Redacts reports whether a rule of the bundle hides any arguments.
+// Redacts reports whether any rule of the bundle hides arguments.
 func (b *Bundle) Redacts() bool {
 	if b == nil {
 		return false
@@ -255,11 +253,11 @@ func (b *Bundle) Redacts() bool {
 	return hides(b.others)
 }
 
-// Redacts reports whether the policy in force hides any arguments.
+// Redacts reports whether any rule of the policy in force hides arguments.
 func (l *Live) Redacts() bool { return l.Bundle().Redacts() }
 
-// hiddenPaths are what any rule about the tool redacts: an explanation shows
-// more than the text of an approval request, so that it hides more.
+// hiddenPaths are what any rule about the tool redacts. An explanation shows more than an approval
+// request, so it hides more.
 func (t *toolRules) hiddenPaths() []redact.Path {
 	var out []redact.Path
 	for _, r := range slices.Concat(t.deny, t.ask, t.allow) {
@@ -272,10 +270,9 @@ func (t *toolRules) hiddenPaths() []redact.Path {
 	return out
 }
 
-// isHidden reports whether a variable, by the steps that lead to it, shows
-// something that lies at one of the paths, or may show it because it is made of
-// the arguments: the commands of a line, the paths in the input, and terms over
-// those.
+// isHidden reports whether a variable, given by its steps, shows something at one of the paths, or
+// may show it because it is derived from the arguments: the commands of a line, the paths in the
+// input, and terms that use them.
 func isHidden(paths []redact.Path, variable []string) bool {
 	switch variable[0] {
 	case "args":
@@ -289,8 +286,8 @@ func isHidden(paths []redact.Path, variable []string) bool {
 	return slices.ContainsFunc(paths, func(p redact.Path) bool { return pathsOverlap(p.Steps, variable[1:]) })
 }
 
-// pathsOverlap reports whether one path leads to the other, or past it. A number may
-// be the place of an element in a list, which the hidden path does not name.
+// pathsOverlap reports whether one path is a prefix of the other. A number may be an index into a
+// list, which the hidden path does not name.
 func pathsOverlap(hidden, steps []string) bool {
 	if len(hidden) == 0 || len(steps) == 0 {
 		return true
@@ -301,8 +298,7 @@ func pathsOverlap(hidden, steps []string) bool {
 	return isIndex(steps[0]) && pathsOverlap(hidden, steps[1:])
 }
 
-// variableSteps takes the path of an operand apart: args.?card["number"] is
-// args, card and number.
+// variableSteps splits the path of an operand: args.?card["number"] is args, card and number.
 func variableSteps(e celast.Expr) []string {
 	switch e.Kind() {
 	case celast.IdentKind:
@@ -312,7 +308,7 @@ func variableSteps(e celast.Expr) []string {
 	case celast.CallKind:
 		args := e.AsCall().Args()
 		return append(variableSteps(args[0]), fmt.Sprint(args[1].AsLiteral().Value()))
-	default: // pathRoot knows no others
+	default: // pathRoot accepts no others
 		return []string{""}
 	}
 }

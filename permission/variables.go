@@ -15,17 +15,17 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// variables are what the expressions of one decision see. As the CEL activation
-// they are built only when a rule asks for them.
+// variables are what the expressions of one decision see. They implement the CEL activation and are
+// built only when a rule reads them.
 type variables struct {
 	bundle *Bundle
 	req    Request
 	tr     *toolRules
 	call   Call
 	run    celrule.Run
-	// inputErr says that the input cannot be shown to conditions.
+	// inputErr says why the input cannot be shown to conditions.
 	inputErr error
-	// shownArgs stand for the arguments while a text for people is made.
+	// shownArgs replaces the arguments while a text for people is computed.
 	shownArgs map[string]any
 
 	toolVar, callerVar, callVar, ctxVar, cmdVar map[string]any
@@ -50,7 +50,7 @@ func (v *variables) ResolveName(name string) (any, bool) {
 		return v.place(), true
 	case "ctx":
 		if v.req.CallsThisRun < 0 && v.bundle.readsCount {
-			return nil, false // a guard would take a number that could not be read for none
+			return nil, false // a guard would treat an unread number as absent
 		}
 		if v.shownArgs != nil {
 			return withoutResolved(v.context()), true
@@ -66,7 +66,7 @@ func (v *variables) ResolveName(name string) (any, bool) {
 // Parent implements the CEL activation.
 func (*variables) Parent() interpreter.Activation { return nil }
 
-// definition is what the caller's program declares of the tool, where that counts.
+// definition is what the caller's program declares about the tool, if that counts.
 func (v *variables) definition() *Definition {
 	if v.tr.tool != nil {
 		return nil
@@ -85,7 +85,7 @@ func (v *variables) tool() map[string]any {
 	return v.toolVar
 }
 
-// place is the variable call: where the call stands among calls within each other.
+// place is the variable call: the position of the call among nested calls.
 func (v *variables) place() map[string]any {
 	if v.callVar == nil {
 		v.callVar = map[string]any{"depth": v.req.Depth}
@@ -130,25 +130,25 @@ func (v *variables) context() map[string]any {
 	return v.ctxVar
 }
 
-// withoutResolved is ctx for a text that must not show by the paths in the input
-// what is hidden.
+// withoutResolved is ctx for a text that must not reveal hidden values through the paths in the
+// input.
 func withoutResolved(ctx map[string]any) map[string]any {
 	out := maps.Clone(ctx)
 	delete(out, "resolved")
 	return out
 }
 
-// ReadsGroups reports whether an expression may read the groups of the caller.
+// ReadsGroups reports whether an expression may read the caller's groups.
 func (b *Bundle) ReadsGroups() bool { return b != nil && b.readsGroups }
 
-// ReadsGroups reports whether a policy in force, the shadow included, may read the
-// groups of the caller.
+// ReadsGroups reports whether a policy in force, including the shadow, may read the caller's
+// groups.
 func (l *Live) ReadsGroups() bool {
 	return l.Bundle().ReadsGroups() || l.shadow != nil && l.shadow.live.Bundle().ReadsGroups()
 }
 
-// readsGroups finds the name in the text of any expression: no expression reads the
-// field without naming it.
+// readsGroups looks for the name in the text of all expressions: none can read the field without
+// naming it.
 func (c *compiler) readsGroups() bool {
 	return c.hasExpression(func(text string) bool { return strings.Contains(text, "groups") })
 }
@@ -158,19 +158,19 @@ func (c *compiler) hasExpression(names func(text string) bool) bool {
 		slices.ContainsFunc(c.terms, func(t Term) bool { return names(t.Expr) })
 }
 
-// ReadsCallsThisRun reports whether an expression may read how many calls the run has.
+// ReadsCallsThisRun reports whether an expression may read how many calls the run has made.
 func (b *Bundle) ReadsCallsThisRun() bool { return b != nil && b.readsCount }
 
-// ReadsCallsThisRun is that of a policy in force, the shadow included.
+// ReadsCallsThisRun reports it for the policies in force, including the shadow.
 func (l *Live) ReadsCallsThisRun() bool {
 	return l.Bundle().ReadsCallsThisRun() || l.shadow != nil && l.shadow.live.Bundle().ReadsCallsThisRun()
 }
 
-// readingCount finds expressions that name the field, or take ctx as a whole: no others read it.
+// readingCount finds expressions that name the field or use ctx as a whole: no others read it.
 var readingCount = regexp.MustCompile(`calls_this_run|\bctx\s*([^.\s\w]|$)`)
 
-// setKnown leaves out what the request does not say, so that a rule that asks
-// for it fails instead of comparing with nothing.
+// setKnown leaves out what the request does not say, so that a rule that reads it fails instead of
+// comparing with nothing.
 func setKnown[T comparable](vars map[string]any, name string, value T) {
 	var unknown T
 	if value != unknown {
@@ -183,7 +183,7 @@ func (v *variables) term(name string) (any, bool) {
 	if p == nil {
 		return nil, false
 	}
-	shown := v.shownArgs != nil // then ctx says less
+	shown := v.shownArgs != nil // then ctx has less
 	if known, ok := v.terms[name]; ok && !shown {
 		return known, true
 	}
@@ -201,11 +201,10 @@ func (v *variables) term(name string) (any, bool) {
 	return value, true
 }
 
-// command is the value of cmd; false: there is none, and asking for it is an
-// error.
+// command is the value of cmd; false means that there is none and reading it is an error.
 func (v *variables) command() (any, bool) {
 	if v.shownArgs != nil {
-		return nil, false // a text for people must not show by it what is hidden
+		return nil, false // cmd could reveal hidden values in a text for people
 	}
 	if v.cmdVar != nil {
 		return v.cmdVar, true
@@ -222,8 +221,8 @@ func (v *variables) command() (any, bool) {
 	return v.cmdVar, true
 }
 
-// commandVar shows a line to conditions. The nested commands are among the
-// calls: a condition that looks at all of them must see those behind env too.
+// commandVar shows a line to conditions. Nested commands are among the calls: a condition that
+// checks all of them must also see those run by env.
 func commandVar(line *shell.Line) map[string]any {
 	static := line.Static() && line.Hidden == nil
 	calls := make([]any, 0, len(line.Commands)+len(line.Nested))
@@ -243,7 +242,7 @@ func commandVar(line *shell.Line) map[string]any {
 	return map[string]any{"static": static, "calls": calls, "reasons": reasons}
 }
 
-// notNil is a list that is not null, which CEL would not take for a list.
+// notNil returns a list that is not nil, which CEL would not treat as a list.
 func notNil(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -251,7 +250,7 @@ func notNil(list []string) []string {
 	return list
 }
 
-// Field returns the value that the path leads to; false if it leads nowhere.
+// Field returns the value at the path; false if there is none.
 func (v *variables) Field(path []string) (any, bool) {
 	var at any = v.call.Input
 	if path[0] != "args" {

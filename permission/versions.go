@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
-// Bounds of the versions that a Live keeps.
+// Limits on the versions that a Live keeps.
 const (
 	maxVersions     = 20
 	maxVersionBytes = 4 << 20
@@ -39,7 +39,7 @@ type FileText struct {
 	Text string `json:"text"`
 }
 
-// RuleText is where a rule stands. Lines count from 1.
+// RuleText says where a rule is. Lines count from 1.
 type RuleText struct {
 	Rule     string           `json:"rule"`
 	Behavior message.Behavior `json:"behavior"`
@@ -63,8 +63,8 @@ func (v *version) size() int {
 	return n
 }
 
-// keepVersion adds a policy that came into force, and drops the oldest beyond the
-// bounds. The caller holds mu.
+// keepVersion adds a policy that came into force, and drops the oldest beyond the limits. The
+// caller holds mu.
 func (l *Live) keepVersion(v version) {
 	if n := len(l.versions); n > 0 && l.versions[n-1].Bundle == v.Bundle { // comments changed, or a restart
 		v.Loaded = l.versions[n-1].Loaded
@@ -81,13 +81,13 @@ func (l *Live) keepVersion(v version) {
 	}
 }
 
-// Versions are the policies that are and were in force, the newest first: at most 20, and
-// fewer if their files exceed 4 MiB. Without KeepHistory they begin with the process.
+// Versions returns the policies that are and were in force, newest first: at most 20, and fewer if
+// their files exceed 4 MiB. Without KeepHistory they start with the process.
 func (l *Live) Versions() []PolicyVersion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.inForce == nil {
-		return []PolicyVersion{} // what is known was in force in an earlier process
+		return []PolicyVersion{} // the stored ones were in force in an earlier process
 	}
 	out := make([]PolicyVersion, 0, len(l.versions))
 	for _, v := range slices.Backward(l.versions) {
@@ -96,8 +96,8 @@ func (l *Live) Versions() []PolicyVersion {
 	return out
 }
 
-// Text is the text of the newest version with a hash, "" for the policy in force;
-// false if there is none.
+// Text returns the text of the newest version with a hash, or of the policy in force for ""; false
+// if there is none.
 func (l *Live) Text(bundle string) (PolicyText, bool) {
 	l.mu.Lock()
 	at := -1
@@ -120,9 +120,9 @@ func (l *Live) Text(bundle string) (PolicyText, bool) {
 	return out, true
 }
 
-// ruleTexts finds the rules of a file that was loaded.
+// ruleTexts finds the rules in a file that was loaded.
 func ruleTexts(f File) []RuleText {
-	doc, _ := rulefile.Read(f.Name, f.Data) // it has been read without a fault
+	doc, _ := rulefile.Read(f.Name, f.Data) // cannot fail: it has been read before
 	if doc == nil {
 		return nil
 	}
@@ -145,7 +145,7 @@ func ruleTexts(f File) []RuleText {
 	return out
 }
 
-// endOfRule is the last line of a rule that begins at a line and ends before next.
+// endOfRule returns the last line of a rule that starts at line and ends before next.
 func endOfRule(lines []string, line, next int) int {
 	if line < 1 || line > len(lines) {
 		return line
@@ -167,7 +167,7 @@ func endOfRule(lines []string, line, next int) int {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// cutText gives lines without their common indent.
+// cutText returns lines without their common indent.
 func cutText(lines []string, from, to int) string {
 	if from < 1 || to > len(lines) || from > to {
 		return ""

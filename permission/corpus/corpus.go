@@ -1,21 +1,21 @@
-// Package corpus holds a policy against many calls at once: those that a journal
-// or a file has recorded, or those of the tests of a policy.
+// Package corpus checks a policy against many calls at once: those recorded in a journal or a
+// file, or those of a policy's tests.
 //
 //	calls, err := corpus.Read(file)                       // or FromJournal, FromTests
 //	report := corpus.Replay(ctx, calls, candidate)        // against what was recorded
 //	report = corpus.Diff(ctx, calls, present, candidate)  // of two policies
 //	fmt.Println(len(report.Changes), "of", report.Calls, "verdicts change")
 //
-// A verdict changes when its behavior does. Another rule with the same behavior
-// is counted, and is no change.
+// A verdict changes when its behavior does. Another rule with the same behavior is counted, but is
+// not
+// a change.
 //
 // # What a replay cannot know
 //
-// A journal keeps the call, who made it and what was decided, but neither the
-// working directory nor the mode nor the symbolic links of that day; they are
-// what the caller of Replay says they are. Every budget has room, because what was
-// left of it is not known either. Policies that ask for more than the
-// corpus has can fail, closed, where the engine did not.
+// A journal has the call, who made it and what was decided, but not the working directory, the mode
+// or the symbolic links of that day; the caller of Replay supplies those. Every budget has room,
+// because the remaining amount is also unknown. Policies that read more than the corpus has can
+// fail closed where the engine did not.
 package corpus
 
 import (
@@ -37,25 +37,25 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// MaxLine is the longest accepted line of a file, in bytes.
+// MaxLine is the largest accepted length of a line, in bytes.
 const MaxLine = 1 << 20
 
 // Call is one call of a corpus.
 type Call struct {
 	Name    string
 	Request permission.Request
-	// Recorded is what was decided about it; nil: not known.
+	// Recorded is the recorded decision; nil if unknown.
 	Recorded *Verdict
 }
 
-// Verdict is as much of a decision as can be compared.
+// Verdict is the part of a decision that can be compared.
 type Verdict struct {
 	Behavior message.Behavior `json:"behavior"`
 	Rule     string           `json:"rule"`
 	Bundle   string           `json:"bundle,omitzero"`
 }
 
-// ErrLine marks a line of a file that is no call.
+// ErrLine marks a line of a file that is not a call.
 var ErrLine = errors.New("not a recorded call")
 
 type line struct {
@@ -71,14 +71,13 @@ type line struct {
 	Rule        string            `json:"rule"`
 }
 
-// Read reads a file of calls, one JSON object a line, in which only tool is
-// required:
+// Read reads a file of calls, one JSON object per line, in which only tool is required:
 //
 //	{"name": "…", "tool": "refund", "args": {"cents": 900}, "caller": {"user": "ann"}, "mode": "default",
 //	 "now": "2026-11-21T12:00:00Z", "cwd": "/work", "working_dirs": ["/work"], "behavior": "allow", "rule": "small"}
 //
-// behavior and rule are what was decided. Empty lines are passed over. An error
-// names the line and wraps ErrLine.
+// behavior and rule are the recorded decision. Empty lines are skipped. An error names the line and
+// wraps ErrLine.
 func Read(r io.Reader) ([]Call, error) {
 	var out []Call
 	s := bufio.NewScanner(r)
@@ -102,7 +101,7 @@ func Read(r io.Reader) ([]Call, error) {
 	return out, nil
 }
 
-// ReadCall reads one call.
+// ReadCall parses one call.
 func ReadCall(data []byte) (Call, error) {
 	var l line
 	if err := strictjson.Unmarshal(data, &l, strictjson.MaxBytes(MaxLine)); err != nil {
@@ -131,8 +130,7 @@ func ReadCall(data []byte) (Call, error) {
 	return c, nil
 }
 
-// FromTests are the calls of the tests of a policy, without what they
-// expect.
+// FromTests returns the calls of the policies' tests, without their expectations.
 func FromTests(policies ...permission.Policy) []Call {
 	var out []Call
 	seen := map[string]bool{}
@@ -141,7 +139,7 @@ func FromTests(policies ...permission.Policy) []Call {
 			req := t.Call.Request()
 			key, err := strictjson.Marshal([]any{req.Tool, string(req.Input), req.Mode, req.Caller, req.Now, req.Cwd, req.WorkingDirs})
 			if err == nil && seen[string(key)] {
-				continue // both policies have the test
+				continue // in both policies
 			}
 			seen[string(key)] = true
 			out = append(out, Call{Name: t.Name, Request: req})
@@ -150,9 +148,9 @@ func FromTests(policies ...permission.Policy) []Call {
 	return out
 }
 
-// FromJournal are the calls of a journal that were decided, in the order in
-// which they were proposed. Rules that an approver let remember join
-// the policy for later calls of the same session.
+// FromJournal returns the decided calls of a journal, in the order in which they were proposed.
+// Rules that an approver allowed to be remembered join the policy for later calls of the same
+// session.
 func FromJournal(calls []*toolcall.Call) []Call {
 	sorted := slices.SortedStableFunc(slices.Values(calls), func(a, b *toolcall.Call) int { return cmp.Compare(a.First, b.First) })
 	var out []Call
@@ -172,8 +170,8 @@ func FromJournal(calls []*toolcall.Call) []Call {
 	return out
 }
 
-// recordedVerdict is what the policy said. Where a rule that was remembered on terms
-// answered its approval request, it had asked.
+// recordedVerdict is the policy's decision. If a standing approval answered the approval request,
+// the policy had asked.
 func recordedVerdict(d *toolcall.Decision) *Verdict {
 	v := &Verdict{Behavior: d.Behavior, Rule: d.Rule, Bundle: d.Bundle}
 	if d.Standing != "" {
@@ -197,16 +195,16 @@ func rememberedRules(calls []*toolcall.Call, at *toolcall.Call) []message.Permis
 
 // Report is what a comparison found.
 type Report struct {
-	// Before and After are the content hashes of the policies; Before is empty
-	// where calls were compared with what was recorded.
+	// Before and After are the content hashes of the policies; Before is empty if calls were
+	// compared with the recorded decisions.
 	Before string `json:"before,omitzero"`
 	After  string `json:"after"`
 	Calls  int    `json:"calls"`
-	// Unknown counts the calls without a recorded verdict.
+	// Unknown counts the calls without a recorded decision.
 	Unknown int `json:"unknown"`
-	// OtherRule counts the calls with the same verdict by another rule.
+	// OtherRule counts the calls with the same verdict from another rule.
 	OtherRule int `json:"other_rule"`
-	// Looser and Tighter count the changes by their direction.
+	// Looser and Tighter count the changes by direction.
 	Looser  int       `json:"looser"`
 	Tighter int       `json:"tighter"`
 	Changes []*Change `json:"changes"`
@@ -219,13 +217,13 @@ type Change struct {
 	Args   string  `json:"args"`
 	Before Verdict `json:"before"`
 	After  Verdict `json:"after"`
-	// Looser is true where the new verdict lets more through than the old one.
+	// Looser is true if the new verdict allows more than the old one.
 	Looser bool `json:"looser"`
-	// Why says in a line each how the new verdict comes about.
+	// Why explains the new verdict, one line per reason.
 	Why []string `json:"why"`
 }
 
-// Replay holds a candidate against what was recorded.
+// Replay compares a candidate with the recorded decisions.
 func Replay(ctx context.Context, calls []Call, candidate *permission.Bundle) *Report {
 	r := &Report{After: candidate.Hash(), Changes: []*Change{}}
 	for _, c := range calls {
@@ -239,7 +237,7 @@ func Replay(ctx context.Context, calls []Call, candidate *permission.Bundle) *Re
 	return r
 }
 
-// Diff holds two policies against each other.
+// Diff compares two policies.
 func Diff(ctx context.Context, calls []Call, before, after *permission.Bundle) *Report {
 	r := &Report{Before: before.Hash(), After: after.Hash(), Changes: []*Change{}}
 	for _, c := range calls {

@@ -1,16 +1,16 @@
-// Package format lays out rule files in one way, and loses nothing on it.
+// Package format formats rule files and loses nothing.
 //
 //	out, err := format.Source("rules.yaml", data)
 //
-// It puts the keys of the file, of rules and of tests into their usual order,
-// separates rules and tests of more than one line by an empty line, indents them
-// by two, and takes out trailing space and repeated empty lines. Comments stay
-// with the key or the rule that they stand before. Values are not touched: not
-// the conditions, not the quoting, nothing in braces.
+// It puts the keys of the file, of rules and of tests into their usual order, separates rules and
+// tests longer than one line by an empty line, indents by two spaces, and removes trailing space
+// and
+// repeated empty lines. Comments stay with the key or rule that they precede. Values do not change:
+// neither conditions nor quoting nor anything in braces.
 //
-// Source works on lines and checks its own work: the result has the same lines
-// as before, moved and indented, and reads as the same policy; anything else is
-// an error, and the file is left alone. Formatting twice changes nothing.
+// Source works on lines and checks its own work: the result has the same lines as before, moved and
+// indented, and parses to the same policy. Anything else is an error, and the file stays unchanged.
+// Formatting twice changes nothing.
 package format
 
 import (
@@ -30,11 +30,11 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// ErrChanged is wrapped when the result would not say the same: a defect of
-// this package. The file has not been touched.
+// ErrChanged is wrapped if the result would have a different meaning, which is a defect of this
+// package. The file has not been changed.
 var ErrChanged = errors.New("formatting would change the policy")
 
-// The usual order of keys. A test compares them with the keys that there are.
+// The usual order of keys. A test compares it with the existing keys.
 var (
 	fileOrder = []string{"version", "name", "description", "defaults", "vocabulary", "disable", "rules", "tests"}
 	ruleOrder = []string{"name", "description", "tool", "tool_name", "rule_content", "match", "behavior", "when", "message", "source",
@@ -43,10 +43,10 @@ var (
 	testOrder = []string{"name", "description", "call", "expect"}
 )
 
-// Source formats a rule file; name is for messages. A file that cannot be read
-// is a *permission.LoadError.
+// Source formats a rule file; name is used in messages. If the file cannot be read, the error is a
+// *permission.LoadError.
 func Source(name string, data []byte) (out []byte, err error) {
-	defer func() { // neither the YAML library nor an odd layout may end the program
+	defer func() { // neither the YAML library nor an odd layout may crash the program
 		if r := recover(); r != nil {
 			out, err = nil, fmt.Errorf("format %s: %w: %v", name, ErrChanged, r)
 		}
@@ -62,7 +62,7 @@ func Source(name string, data []byte) (out []byte, err error) {
 	}
 	top, ok := file.Docs[0].Body.(*ast.MappingNode)
 	if !ok || top.IsFlowStyle {
-		return data, nil // in braces: it is as its author wants it
+		return data, nil // in braces: keep the author's layout
 	}
 	out = []byte(newLayout(text).file(top))
 	after, err := permission.Parse(permission.File{Name: name, Data: out})
@@ -77,8 +77,8 @@ func Source(name string, data []byte) (out []byte, err error) {
 	return out, nil
 }
 
-// contents are the lines of a text without their indentation and the dashes of
-// list items, sorted: what moving lines keeps.
+// contents returns the lines of a text without their indentation and list dashes, sorted: what
+// moving lines preserves.
 func contents(text string) []string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -92,8 +92,8 @@ func contents(text string) []string {
 	return out
 }
 
-// dump writes out all that a policy says; two policies that say the same have
-// the same dump. What is not exported is where things stand in the file.
+// dump writes out everything in a policy; two policies with the same meaning have the same dump.
+// Unexported fields hold only positions in the file.
 func dump(p permission.Policy) []byte {
 	var b bytes.Buffer
 	write(&b, reflect.ValueOf(p))
@@ -145,13 +145,11 @@ func write(b *bytes.Buffer, v reflect.Value) {
 	}
 }
 
-// ErrNotWritten is wrapped when a policy has something that Policy has no key
-// for.
+// ErrNotWritten is wrapped if a policy contains something that rule files have no key for.
 var ErrNotWritten = errors.New("the policy cannot be written as a rule file")
 
-// Policy writes a policy that was made in Go, such as an imported one, as a rule
-// file of the given name. The file reads as the same policy, or there is an
-// error.
+// Policy writes a policy made in Go, such as an imported one, as a rule file with the given name.
+// The file parses to the same policy; otherwise Policy returns an error.
 func Policy(name, comment string, p permission.Policy) ([]byte, error) {
 	var b bytes.Buffer
 	for line := range strings.SplitSeq(strings.TrimSpace(comment), "\n") {
@@ -176,7 +174,7 @@ func Policy(name, comment string, p permission.Policy) ([]byte, error) {
 			b.WriteString("\n")
 		}
 		if r.Source == "" {
-			r.Source = name // what a reader takes it for
+			r.Source = name // what reading the file yields
 		}
 		r.Layer = permission.LayerProject
 		writeRule(&b, r, name)
@@ -243,15 +241,15 @@ var (
 	words = []string{"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 )
 
-// text is a text in YAML: as it is where every reader takes it for the same
-// text, else in double quotes as in JSON.
+// text formats a text in YAML: unquoted if every parser reads it as the same text, otherwise in
+// double quotes as in JSON.
 func text(s string) string {
 	if plain.MatchString(s) && !slices.Contains(words, strings.ToLower(s)) {
 		return s
 	}
 	b, err := strictjson.Marshal(s)
 	if err != nil {
-		return "''" // the result is read again and compared
+		return "''" // the result is parsed again and compared
 	}
 	return string(b)
 }

@@ -10,8 +10,8 @@ import (
 
 type layout struct {
 	lines []string // from 0
-	// quoted are the lines inside a text of several lines, where a # is no
-	// comment and an empty line says something.
+	// inText are the lines inside a multi-line text, where # is not a comment and an empty line has
+	// a meaning.
 	inText map[int]bool
 }
 
@@ -19,11 +19,11 @@ func newLayout(text string) *layout {
 	return &layout{lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"), inText: map[int]bool{}}
 }
 
-// block is a key or a list item with the comments before it.
+// block is a key or a list item, with the comments before it.
 type block struct {
 	key        string // of a mapping
-	start, end int    // lines; end is excluded
-	body       int    // the first line behind the comments
+	start, end int    // lines, without end
+	body       int    // the first line after the comments
 	value      ast.Node
 }
 
@@ -49,8 +49,8 @@ func (l *layout) file(top *ast.MappingNode) string {
 	return strings.Join(squeezeBlanks(out), "\n") + "\n"
 }
 
-// blocks cuts the lines from first to last at the keys of a mapping. What stands
-// before the first key and an empty line belongs to the file as a whole.
+// blocks cuts the lines from first to last at the keys of a mapping. What precedes the first key
+// and an empty line belongs to the file as a whole.
 func (l *layout) blocks(m *ast.MappingNode, first, last int) (out []block, head []string) {
 	for i, kv := range m.Values {
 		pos := kv.Key.GetToken().Position
@@ -61,7 +61,7 @@ func (l *layout) blocks(m *ast.MappingNode, first, last int) (out []block, head 
 		}
 		b.start = l.commentsBefore(b.body, floor, pos.Column-1)
 		if i == 0 {
-			// A comment that an empty line parts from the first key is the file's.
+			// A comment separated from the first key by an empty line belongs to the file.
 			cut := b.start
 			for n := b.body - 1; n >= b.start; n-- {
 				if strings.TrimSpace(l.lines[n]) == "" {
@@ -85,7 +85,7 @@ func (l *layout) blocks(m *ast.MappingNode, first, last int) (out []block, head 
 	return out, head
 }
 
-// commentsBefore is the first of the comment lines directly before a line.
+// commentsBefore returns the first of the comment lines directly before a line.
 func (l *layout) commentsBefore(line, floor, indent int) int {
 	start := line
 	for n := line - 1; n >= floor; n-- {
@@ -125,7 +125,7 @@ func (l *layout) items(seq *ast.SequenceNode, b block, order []string) []string 
 	return out
 }
 
-// item lays out one item: its comments, then its keys in order, indented by two.
+// item formats one item: its comments, then its keys in order, indented by two.
 func (l *layout) item(item ast.Node, start, end int, order []string) []string {
 	line := firstLine(item)
 	for end > line+1 && strings.TrimSpace(l.lines[end-1]) == "" && !l.inText[end-1] {
@@ -136,7 +136,7 @@ func (l *layout) item(item ast.Node, start, end int, order []string) []string {
 		return l.shiftedLine(start, end, 2-leadingBlanks(l.lines[line]))
 	}
 	column := m.Values[0].Key.GetToken().Position.Column - 1
-	// Comments at the end that are not indented as the keys are stand behind it.
+	// Comments at the end that are indented less than the keys come after the item.
 	tail := end
 	for tail > line+1 && !l.inText[tail-1] && l.isComment(tail-1) && leadingBlanks(l.lines[tail-1]) < column {
 		tail--
@@ -175,7 +175,7 @@ func (l *layout) isComment(line int) bool {
 	return text == "" || strings.HasPrefix(text, "#")
 }
 
-// firstLine is the line in which a node begins, from 0.
+// firstLine returns the line in which a node starts, from 0.
 func firstLine(n ast.Node) int {
 	switch v := n.(type) {
 	case *ast.MappingNode:
@@ -196,7 +196,7 @@ func byKey(order []string) func(a, b block) int {
 	return func(a, b block) int { return cmp.Compare(rank(a.key), rank(b.key)) }
 }
 
-// markTexts notes the lines of texts that go over several lines.
+// markTexts records the lines of multi-line texts.
 func (l *layout) markTexts(n ast.Node) { ast.Walk(textLines{l}, n) }
 
 type textLines struct{ *layout }
@@ -205,7 +205,7 @@ type textLines struct{ *layout }
 func (t textLines) Visit(n ast.Node) ast.Visitor {
 	switch v := n.(type) {
 	case *ast.LiteralNode:
-		// The text begins behind the indicator and is indented deeper than its key.
+		// The text starts after the indicator and is indented deeper than its key.
 		first := v.Start.Position.Line
 		for i := first; i < len(t.lines); i++ {
 			if strings.TrimSpace(t.lines[i]) != "" && leadingBlanks(t.lines[i]) <= t.keyIndent(first-1) {
@@ -213,7 +213,7 @@ func (t textLines) Visit(n ast.Node) ast.Visitor {
 			}
 			t.inText[i] = true
 		}
-		// Empty lines behind the text are not part of it, unless it ends in |+.
+		// Empty lines after the text are not part of it, unless it ends in |+.
 		for i := t.lastMarked(first); i >= first && strings.TrimSpace(t.lines[i]) == "" && !strings.Contains(v.Start.Value, "+"); i-- {
 			delete(t.inText, i)
 		}

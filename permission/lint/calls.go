@@ -30,16 +30,16 @@ func (c *expr) checkCalls() {
 			c.checkText(e, all[0], all[1], name)
 		case "split", "substring", "charAt", "indexOf", "lastIndexOf", "replace", "regex.extract", "regex.extractAll", "regex.replace":
 			if c.Field == "when" && c.isCommand(lastName(all[0])) && c.allowsByText() {
-				c.report(Boundary, Error, e, name+"() takes the line apart as text: quotes, and a command after a ;, get around it", textHint)
+				c.report(Boundary, Error, e, name+"() parses the line as text: quotes, or a command after a ;, evade it", textHint)
 			}
 		}
 	})
 }
 
-// textHint is what to write in place of a condition on the text of a command line.
-const textHint = "use rule_content, or cmd.static && cmd.calls.all(c, … && c.options_admitted); or say i_know: true"
+// textHint is what to write instead of a condition on the text of a command line.
+const textHint = "use rule_content, or cmd.static && cmd.calls.all(c, … && c.options_admitted); or write i_know: true"
 
-// checkPattern wants a pattern that is about the whole text.
+// checkPattern requires a pattern that matches the whole text.
 func (c *expr) checkPattern(e, pattern celast.Expr) {
 	if c.Field != "when" {
 		return
@@ -50,7 +50,7 @@ func (c *expr) checkPattern(e, pattern celast.Expr) {
 	}
 	text, ok := textLiteral(pattern)
 	if !ok {
-		c.report(Unanchored, level, e, "the pattern of matches() is made at run time, and its maker decides", "write the pattern out")
+		c.report(Unanchored, level, e, "the pattern of matches() is computed at run time, so whoever computes it decides", "write out the pattern")
 		return
 	}
 	re, err := syntax.Parse(text, syntax.Perl)
@@ -61,11 +61,10 @@ func (c *expr) checkPattern(e, pattern celast.Expr) {
 	if level == Warning {
 		hint += ", or with (?s)^.* and .*$ to look anywhere"
 	}
-	c.report(Unanchored, level, e, "matches() searches: the pattern "+text+" fits every text that contains it", hint)
+	c.report(Unanchored, level, e, "matches() searches: the pattern "+text+" matches every text that contains it", hint)
 }
 
-// isAnchored reports whether everything that the pattern fits begins, or ends,
-// where the text does.
+// isAnchored reports whether every match of the pattern starts, or ends, where the text does.
 func isAnchored(re *syntax.Regexp, op syntax.Op) bool {
 	switch re.Op {
 	case op:
@@ -96,17 +95,17 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 	f, _ := c.declaredField(target)
 	switch {
 	case c.isCommand(name) && c.allowsByText():
-		c.report(Boundary, Error, e, function+"() looks at a part of the line only: the rest, such as a command after a ;, is allowed too", textHint)
+		c.report(Boundary, Error, e, function+"() checks only a part of the line: the rest, such as a command after a ;, is also allowed", textHint)
 	case c.isCommand(name):
 		if text, ok := textLiteral(with); ok && function == "startsWith" && !strings.HasSuffix(text, " ") {
-			c.report(Boundary, Warning, e, "startsWith(\""+text+"\") is about every program whose name begins so",
+			c.report(Boundary, Warning, e, "startsWith(\""+text+"\") matches every program whose name begins like that",
 				"use rule_content, or end the text with a space")
 		}
 	case isURL(f.Format, name):
-		c.report(TextPrefix, Warning, e, c.text(target)+" is a URL, and "+function+"() compares it as text: user names, ports and encodings get around it",
+		c.report(TextPrefix, Warning, e, c.text(target)+" is a URL, and "+function+"() compares it as text: user names, ports and encodings evade it",
 			"compare its host with url.host")
 	case isPath(f.Format, name):
-		c.report(TextPrefix, Warning, e, c.text(target)+" is a path, and "+function+"() compares it as text: /data2 begins with /data, and /data/../etc too",
+		c.report(TextPrefix, Warning, e, c.text(target)+" is a path, and "+function+"() compares it as text: /data2 begins with /data, and so does /data/../etc",
 			"use path.within")
 	case function == "startsWith" && textBegins(with, urlText):
 		c.report(TextPrefix, Warning, e, "startsWith() compares a URL as text: https://example.com.evil.test begins with https://example.com",
@@ -117,8 +116,8 @@ func (c *expr) checkText(e, target, with celast.Expr, function string) {
 	}
 }
 
-// What a text literal begins with that is meant for URLs, and for paths: a
-// single word behind a slash may be a command of a chat.
+// Prefixes of literals that are meant for URLs and for paths. A single word after a slash may be a
+// chat command.
 var (
 	urlText  = regexp.MustCompile(`^[a-z]+://`)
 	pathText = regexp.MustCompile(`^(~|\.\.?)?/[A-Za-z0-9._-]+/`)
@@ -129,13 +128,13 @@ func textBegins(e celast.Expr, with *regexp.Regexp) bool {
 	return ok && with.MatchString(text)
 }
 
-// allowsByText reports whether the rule allows lines of a shell by their text
-// alone: nothing else in it looks at the commands that they are made of.
+// allowsByText reports whether the rule allows shell lines only by their text: nothing else in it
+// checks the commands in them.
 func (c *expr) allowsByText() bool {
 	return isAllow(c.Rule) && !c.Rule.IKnow && !hasContent(c.Rule) && isDeciding(c.Rule) && !commandCheck{c}.readsCalls()
 }
 
-// readsVariable reports whether the expression names a variable, itself or by a term.
+// readsVariable reports whether the expression names a variable, directly or through a term.
 func (c *expr) readsVariable(variable string) bool {
 	found := false
 	c.eachPart(func(e celast.Expr) {
@@ -145,20 +144,18 @@ func (c *expr) readsVariable(variable string) bool {
 	return found
 }
 
-// checkLinePattern looks for patterns that leave room for another command in a
-// line that they allow.
+// checkLinePattern looks for patterns that allow a line with a further command in it.
 func (c *expr) checkLinePattern(e, target, pattern celast.Expr) {
 	text, ok := textLiteral(pattern)
 	if !ok || c.Field != "when" || !c.isCommand(lastName(target)) || !c.allowsByText() {
 		return
 	}
 	if re, err := syntax.Parse(text, syntax.Perl); err == nil && fitsOperator(re) {
-		c.report(Boundary, Error, e, "the pattern "+text+" leaves room for a further command, after a ; or in $(…)", textHint)
+		c.report(Boundary, Error, e, "the pattern "+text+" allows a further command, after a ; or in $(…)", textHint)
 	}
 }
 
-// fitsOperator reports whether a wildcard of the pattern fits what begins
-// another command.
+// fitsOperator reports whether a wildcard of the pattern matches the start of another command.
 func fitsOperator(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpAnyChar, syntax.OpAnyCharNotNL:
@@ -201,7 +198,7 @@ func isURL(format, field string) bool {
 		slices.Contains([]string{"url", "uri", "href", "endpoint"}, field) || strings.HasSuffix(field, "_url")
 }
 
-// lastName is the field that a path of fields ends with.
+// lastName returns the last field of a path of fields.
 func lastName(e celast.Expr) string {
 	switch {
 	case e.Kind() == celast.SelectKind:
@@ -216,7 +213,7 @@ func lastName(e celast.Expr) string {
 	}
 }
 
-// clock are the least and the greatest number that a part of a time can be.
+// clock has the smallest and largest value of each part of a time.
 var clock = map[string]struct {
 	low, high int64
 	remark    string
@@ -226,8 +223,7 @@ var clock = map[string]struct {
 	"getMonth": {0, 11, "January is 0"}, "getDayOfYear": {0, 365, "the first day is 0"},
 }
 
-// checkClock looks for comparisons of a part of a time with a number that it
-// never is.
+// checkClock looks for comparisons of a part of a time with a number that it can never be.
 func (c *expr) checkClock(part, literal celast.Expr, operator string) {
 	if part.Kind() != celast.CallKind || literal.Kind() != celast.LiteralKind {
 		return
@@ -252,14 +248,13 @@ func (c *expr) checkClock(part, literal celast.Expr, operator string) {
 		never = n < bounds.low
 	}
 	if never {
-		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s() is a number from %d to %d, so that comparing it with %s has one result in every call",
+		c.report(NeverEqual, Error, literal, fmt.Sprintf("%s() is a number from %d to %d, so comparing it with %s always has the same result",
 			call.FunctionName(), bounds.low, bounds.high, c.text(literal)), bounds.remark)
 	}
 }
 
-// checkComparisons looks for comparisons that are false for every call. CEL's
-// checker refuses those of two known types; what is left are fields that may be
-// of several types, and enums.
+// checkComparisons looks for comparisons that are false for every call. CEL's checker refuses those
+// between two known types; this covers enums and fields that can have several types.
 func (c *expr) checkComparisons() {
 	c.eachCall(func(e celast.Expr, name string) {
 		call := e.AsCall()
@@ -292,7 +287,7 @@ func (c *expr) checkEqual(field, literal celast.Expr) {
 	}
 	f, ok := c.declaredField(selectedPath(field))
 	if !ok || isCall(field, "orValue") && c.text(field.AsCall().Args()[0]) == c.text(literal) {
-		return // what stands for a missing field need not be one of its values
+		return // the default for a missing field need not be one of its values
 	}
 	value := literal.AsLiteral()
 	if len(f.JSONTypes) > 0 && !slices.ContainsFunc(f.JSONTypes, func(t string) bool { return isOfType(value, t) }) {
@@ -305,7 +300,7 @@ func (c *expr) checkEqual(field, literal celast.Expr) {
 	}
 }
 
-// selectedPath looks through what gives a field another form but not another value.
+// selectedPath looks through functions that change a field's form but not its value.
 func selectedPath(e celast.Expr) celast.Expr {
 	switch {
 	case isCall(e, "dyn") && len(e.AsCall().Args()) == 1:

@@ -13,33 +13,32 @@ import (
 // commandList is the variable with the commands of a line.
 const commandList = "cmd.calls"
 
-// commandCheck judges conditions on the commands of a line.
+// commandCheck checks conditions on the commands of a line.
 type commandCheck struct{ *expr }
 
-// readsCalls reports whether the expression looks at the commands of a line.
+// readsCalls reports whether the expression reads the commands of a line.
 func (c commandCheck) readsCalls() bool {
 	found := false
 	c.eachPart(func(e celast.Expr) { found = found || e.Kind() == celast.SelectKind && c.text(e) == commandList })
 	return found
 }
 
-// checkCommandParts looks for allow rules that look at the commands of a line and
-// leave something of them open.
+// checkCommandParts looks for allow rules that check the commands of a line but leave part of them
+// open.
 func (c commandCheck) checkCommandParts() {
 	if !isAllow(c.Rule) || c.Rule.IKnow || hasContent(c.Rule) || !isDeciding(c.Rule) || !c.readsCalls() {
 		return
 	}
 	if !c.demands(c.root(), func(e celast.Expr) bool { return c.text(e) == "cmd.static" }) {
-		c.report(NotStatic, Error, c.root(), "allows commands without cmd.static: with redirections, variables and $(…), too", "add cmd.static &&; or say i_know: true")
+		c.report(NotStatic, Error, c.root(), "allows commands without cmd.static: also with redirections, variables and $(…)", "add cmd.static &&; or write i_know: true")
 	}
 	if !c.demands(c.root(), c.limitsArguments) {
 		c.report(OpenOptions, Error, c.root(), "allows every option of the commands, or further commands: an option can run another program or write a file",
-			"write "+commandList+".all(c, … && c.options_admitted), or compare the whole c.argv; or say i_know: true")
+			"write "+commandList+".all(c, … && c.options_admitted), or compare the whole c.argv; or write i_know: true")
 	}
 }
 
-// demands reports whether the expression is true only where a part is true that the
-// check accepts.
+// demands reports whether the expression can be true only if a part that the check accepts is true.
 func (c commandCheck) demands(e celast.Expr, accepts func(celast.Expr) bool) bool {
 	holds := func(part celast.Expr) bool { return c.demands(part, accepts) }
 	switch {
@@ -54,8 +53,8 @@ func (c commandCheck) demands(e celast.Expr, accepts func(celast.Expr) bool) boo
 	}
 }
 
-// limitsArguments reports whether a part holds only for lines that have admitted
-// options, or given arguments, in every command.
+// limitsArguments reports whether a part holds only for lines in which every command has admitted
+// options or fixed arguments.
 func (c commandCheck) limitsArguments(e celast.Expr) bool {
 	if macro, ok := c.AST.NativeRep().SourceInfo().GetMacroCall(e.ID()); ok && isCall(macro, operators.All) && e.Kind() == celast.ComprehensionKind {
 		loop := macro.AsCall()
@@ -86,15 +85,15 @@ func isArgv(e celast.Expr) bool {
 	return e.Kind() == celast.SelectKind && e.AsSelect().FieldName() == "argv"
 }
 
-// Names of tools, and of their arguments, that take a command line.
+// Names of tools that take a command line, and of the arguments with it.
 var (
 	shellTools = []string{"bash", "sh", "zsh", "shell", "terminal", "powershell", "pwsh", "cmd", "exec", "run_command", "run_shell", "run_shell_command",
 		"execute_command", "shell_exec", "run_terminal_cmd", "exec_command", "run_in_terminal", "local_shell"}
 	lineArguments = []string{"command", "cmd", "command_line", "commandline", "shell_command", "bash_command"}
 )
 
-// checkShellsWithoutKind looks for rules about tools that take a command line, of
-// which nothing can read it.
+// checkShellsWithoutKind looks for rules about tools that take a command line which nothing can
+// read.
 func (l *linter) checkShellsWithoutKind() {
 	for _, t := range l.opts.Tools {
 		if t.Kind != nil || l.opts.Matchers[t.Name] != nil || !takesLine(t) {
@@ -102,8 +101,8 @@ func (l *linter) checkShellsWithoutKind() {
 		}
 		at := slices.IndexFunc(l.policy.Rules, func(r permission.Rule) bool { return slices.Contains(r.Tools, t.Name) })
 		if at >= 0 {
-			l.add(NoKind, Warning, &l.policy.Rules[at], "tool_name", t.Name+" takes a command line and has no kind: rules can compare the line only as text",
-				"write kind: bash in the tools file, with argument: if the line is not in command")
+			l.add(NoKind, Warning, &l.policy.Rules[at], "tool_name", t.Name+" takes a command line but has no kind: rules can only compare the line as text",
+				"write kind: bash in the tools file, and argument if the line is not in command")
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// checkConstant looks for conditions that are the same for every call.
+// checkConstant looks for conditions that have the same result for every call.
 func (c *expr) checkConstant() {
 	value, constant := c.foldedValue()
 	constant = constant || c.contradictsItself()
@@ -18,10 +18,10 @@ func (c *expr) checkConstant() {
 	case !value:
 		c.report(AlwaysFalse, Error, c.root(), "the condition is false for every call", "correct it, or remove the rule")
 	case isAllow(c.Rule) && !c.Rule.IKnow:
-		c.report(AlwaysTrue, Error, c.root(), "the condition is true for every call, so that every call is allowed",
-			"correct it, or say i_know: true")
+		c.report(AlwaysTrue, Error, c.root(), "the condition is true for every call, so every call is allowed",
+			"correct it, or write i_know: true")
 	case !isAllow(c.Rule):
-		c.report(AlwaysTrue, Warning, c.root(), "the condition is true for every call", "leave it out")
+		c.report(AlwaysTrue, Warning, c.root(), "the condition is true for every call", "remove it")
 	}
 }
 
@@ -36,7 +36,7 @@ func (c *expr) foldedValue() (value, constant bool) {
 	}
 	ast, issues := optimizer.Optimize(c.Env, c.AST)
 	if issues.Err() != nil {
-		return false, false // what fails to fold is left to the run
+		return false, false // if folding fails, the result depends on the call
 	}
 	root := ast.NativeRep().Expr()
 	if root.Kind() != celast.LiteralKind {
@@ -46,8 +46,8 @@ func (c *expr) foldedValue() (value, constant bool) {
 	return bool(b), ok
 }
 
-// contradictsItself finds x && !x, one value compared with two, and one that must be
-// above another number than it is below.
+// contradictsItself finds x && !x, one value required to equal two, and one required to be above a
+// number and below a smaller one.
 func (c *expr) contradictsItself() bool {
 	var seen []string
 	equal := map[string]string{}
@@ -130,7 +130,7 @@ func (c *expr) boundOf(e celast.Expr) (name, op string, n float64, ok bool) {
 	}
 }
 
-// checkLoops looks for all() over what may be empty, in allow rules.
+// checkLoops looks for all() over lists that may be empty, in allow rules.
 func (c *expr) checkLoops() {
 	if !isAllow(c.Rule) {
 		return
@@ -149,13 +149,13 @@ func (c *expr) checkLoops() {
 		if meant[e.ID()] || c.provesNotEmpty(c.text(list)) {
 			return
 		}
-		c.report(EmptyAll, Error, e, "all() is true for an empty list, so that a call with an empty "+c.text(list)+" is allowed",
-			"add size("+c.text(list)+") > 0 &&; where an empty one may be allowed, say so: size("+c.text(list)+") == 0 ||")
+		c.report(EmptyAll, Error, e, "all() is true for an empty list, so a call with an empty "+c.text(list)+" is allowed",
+			"add size("+c.text(list)+") > 0 &&; to allow an empty one, write size("+c.text(list)+") == 0 ||")
 	})
 }
 
-// listsMeantEmpty are the loops next to a part that says that the list may be empty:
-// size(x) == 0 || x.all(…).
+// listsMeantEmpty returns the loops next to a part that says that the list may be empty: size(x) ==
+// 0 || x.all(…).
 func (c *expr) listsMeantEmpty() map[int64]bool {
 	out := map[int64]bool{}
 	c.eachCall(func(e celast.Expr, name string) {
@@ -179,8 +179,7 @@ func (c *expr) listsMeantEmpty() map[int64]bool {
 	return out
 }
 
-// provesNotEmpty reports whether a part of the whole condition says that the list is
-// not empty.
+// provesNotEmpty reports whether a part of the whole condition implies that the list is not empty.
 func (c *expr) provesNotEmpty(list string) bool {
 	info := c.AST.NativeRep().SourceInfo()
 	for _, part := range allOf(c.root()) {
@@ -198,7 +197,7 @@ func (c *expr) provesNotEmpty(list string) bool {
 	return false
 }
 
-// mirrored has each comparison with its sides exchanged.
+// mirrored maps each comparison to the one with its sides swapped.
 var mirrored = map[string]string{
 	operators.Greater: operators.Less, operators.GreaterEquals: operators.LessEquals,
 	operators.Less: operators.Greater, operators.LessEquals: operators.GreaterEquals,

@@ -18,7 +18,7 @@ type expr struct {
 
 func (c *expr) root() celast.Expr { return c.AST.NativeRep().Expr() }
 
-// text is the source of a part, on one line.
+// text returns the source of a part, on one line.
 func (c *expr) text(e celast.Expr) string {
 	s, err := cel.ExprToString(e, c.AST.NativeRep().SourceInfo())
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *expr) eachPart(f func(celast.Expr)) {
 	celast.PreOrderVisit(c.root(), celast.NewExprVisitor(f))
 }
 
-// allOf and anyOf are the parts that && and || join.
+// allOf and anyOf return the parts joined by && and ||.
 func allOf(e celast.Expr) []celast.Expr { return joinedParts(e, operators.LogicalAnd) }
 
 func anyOf(e celast.Expr) []celast.Expr { return joinedParts(e, operators.LogicalOr) }
@@ -59,7 +59,7 @@ func isCall(e celast.Expr, function string) bool {
 	return e.Kind() == celast.CallKind && e.AsCall().FunctionName() == function
 }
 
-// args are the target, if there is one, and the arguments of a call.
+// args returns the target of a call, if there is one, and its arguments.
 func args(call celast.CallExpr) []celast.Expr {
 	if call.IsMemberFunction() {
 		return append([]celast.Expr{call.Target()}, call.Args()...)

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// guards are the paths that are known to be there, by their text.
+// guards are the paths that are known to exist, by their text.
 type guards map[string]bool
 
 func (g guards) with(paths ...string) guards {
@@ -26,9 +26,9 @@ func (g guards) with(paths ...string) guards {
 
 type guardCheck struct{ *expr }
 
-// checkGuards looks for fields that a call may lack and that nothing guards. An
-// error next to a false part of && is no error, so that a guard helps on either
-// side of it; in the same way a negated guard helps in ||.
+// checkGuards looks for fields that may be missing and that nothing guards. An error next to a
+// false part of && is no error, so a guard helps on either side; a negated guard helps in the same
+// way in ||.
 func (c guardCheck) checkGuards() {
 	level := Error
 	if c.Rule.Behavior == message.BehaviorAsk || c.Field == "message" {
@@ -46,7 +46,7 @@ func (c guardCheck) checkGuards() {
 		reported[what+text] = true
 		name, level := e.AsSelect().FieldName(), level
 		if permission.MayBeMissing(text) {
-			level = Warning // an engine may know it of every call
+			level = Warning // an engine may know it for every call
 		}
 		msg := what + text + " may be missing in a call, and nothing guards it"
 		if what != "" {
@@ -65,12 +65,12 @@ func (c guardCheck) termOf(e celast.Expr) (*expr, bool) {
 	return &expr{linter: c.linter, Expression: &x}, true
 }
 
-// unguarded is told of a field that nothing guards: the expression that it is
-// in, and at, where that stands in the rule.
+// unguarded is called for a field that nothing guards: in is the expression that contains it, at
+// its position in the rule.
 type unguarded func(in *expr, field, at celast.Expr)
 
-// provedByCondition are the paths that are there wherever a message is made:
-// its rule applies, so that the condition is true.
+// provedByCondition returns the paths that exist whenever a message is computed: its rule applies,
+// so the condition is true.
 func (c guardCheck) provedByCondition() []string {
 	if c.Field != "message" {
 		return nil
@@ -116,8 +116,8 @@ func (c guardCheck) walkGuarded(e celast.Expr, known guards, report unguarded) {
 	}
 }
 
-// mayBeMissing reports whether a call may lack a selected field: by the schema,
-// or because the rule is about any tool and never asks which one it is.
+// mayBeMissing reports whether a selected field may be missing: by the schema, or because the rule
+// is about any tool and never checks which one.
 func (c guardCheck) mayBeMissing(e celast.Expr) bool {
 	if f, ok := c.declaredField(e); ok {
 		return !f.Required
@@ -155,7 +155,7 @@ func (c guardCheck) walkGuardedCall(e celast.Expr, known guards, report unguarde
 	}
 }
 
-// provedFields are the paths that are there if the expression has the given value.
+// provedFields returns the paths that exist if the expression has the given value.
 func (c guardCheck) provedFields(e celast.Expr, value bool) []string {
 	if term, ok := c.termOf(e); ok {
 		return guardCheck{term}.provedFields(term.root(), value)

@@ -1,22 +1,21 @@
-// Package lint finds what is wrong with a policy although it loads: rules that
-// can never apply, that allow more than they read, or whose approval request no person can
-// answer.
+// Package lint finds what is wrong with a policy although it loads: rules that can never apply,
+// that
+// allow more than they seem to, or whose approval request nobody can respond to.
 //
 //	report := lint.Run(files, lint.Options{Options: permission.Options{Tools: tools}})
 //	for _, f := range report.Findings {
 //		fmt.Println(f)
 //	}
 //
-// Each kind of finding has a code, L01 to L23, that never changes its meaning;
-// [Codes] describes them all. An [Error] is something that no policy in force
-// should have, a [Warning] may be meant so. A rule with i_know: true is spared
-// what its author has to know (L04, L14, L21 and L22).
+// Each kind of finding has a code, L01 to L23, that never changes its meaning; [Codes] describes
+// them
+// all. An [Error] is something that no policy in force should have; a [Warning] may be intended.
+// i_know: true in a rule turns off what its author must know (L04, L14, L21 and L22).
 //
-// The findings are the same for the same input, and sorted by place. Lint looks
-// at nothing but what it is given: what it is not told, such as the tools or the
-// members of groups, it does not judge. It proves nothing: a policy without
-// findings can still say something else than was meant, which is what the tests
-// of a policy are for.
+// The findings are the same for the same input, and sorted by position. Lint uses only what it is
+// given: without the tools, or the members of groups, it does not judge them. It proves nothing: a
+// policy without findings can still differ from what was meant, which is what the policy's tests
+// are for.
 package lint
 
 import (
@@ -28,46 +27,44 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Options say what lint knows besides the rules.
+// Options are what lint knows besides the rules.
 type Options struct {
-	// Options are those that the policy is loaded with: tools, matchers, limits.
+	// Options are the options the policy is loaded with: tools, matchers, limits.
 	permission.Options
-	// Directory knows people and groups; nil: they are not judged.
+	// Directory has people and groups; nil means that they are not checked.
 	Directory *Directory
-	// RunLimit is the longest life of a run, and of one execution; 0: not known.
+	// RunLimit is the longest duration of a run, ExecutorLimit of one execution; 0 means unknown.
 	RunLimit, ExecutorLimit time.Duration
-	// Coverage is what the tests of the policy exercise; nil: not judged.
+	// Coverage is what the policy's tests exercise; nil means not checked.
 	Coverage Coverage
-	// Recorded is the state of the last recorded tests; nil: not judged.
+	// Recorded is the state of the last recorded tests; nil means not checked.
 	Recorded *Record
 }
 
-// Directory knows who may answer approval requests.
+// Directory lists who can respond to approval requests.
 type Directory struct {
 	Users  []string            // people without a group
 	Groups map[string][]string // members by group
 }
 
-// Coverage says what the tests of a policy exercise.
+// Coverage says what a policy's tests exercise.
 type Coverage interface {
-	// Fired and Spared report whether a test has a call that the rule is about,
-	// and one of its tools that it is not about.
+	// Fired reports whether a test has a call that the rule matches, Spared whether one has a call
+	// of its tools that it does not match.
 	Fired(rule string) bool
 	Spared(rule string) bool
-	// Missing are the parts of the rule's condition that were never true, or
-	// never false, in words.
+	// Missing describes the parts of the rule's condition that were never true or never false.
 	Missing(rule string) []string
 }
 
-// Run judges the rule files. Files that cannot be loaded are judged as far as
-// they can be read.
+// Run checks the rule files. Files that cannot be loaded are checked as far as they can be read.
 func Run(files []permission.File, opts Options) *Report {
 	l := &linter{opts: opts}
 	_, err := permission.Load(files, opts.Options)
 	l.addProblems(err)
 	policy, err := permission.Parse(files...)
 	if err != nil {
-		return newReport(l.found, 0) // Load has said why
+		return newReport(l.found, 0) // Load has reported why
 	}
 	l.policy = policy
 	l.expressions = permission.Inspect(policy, opts.Options)
@@ -88,7 +85,7 @@ type linter struct {
 	policy      permission.Policy
 	expressions []*permission.Expression
 	found       []Finding
-	refused     map[string]bool // rules and codes of what keeps the policy from loading
+	refused     map[string]bool // rules and codes of the problems that prevent loading
 }
 
 func (l *linter) addProblems(err error) {
@@ -135,7 +132,7 @@ func fieldMsg(field, msg string) string {
 
 func (l *linter) add(code Code, level Level, r *permission.Rule, field, msg, hint string) {
 	if l.refused[r.Name+" "+string(code)] {
-		return // the loader has said it better
+		return // the loader has reported it better
 	}
 	place := r.Place()
 	if field != "" {
@@ -176,7 +173,7 @@ func isDeciding(r *permission.Rule) bool {
 
 func isAllow(r *permission.Rule) bool { return r.Behavior == message.BehaviorAllow }
 
-// tools are the declarations of the tools that a rule is about.
+// tools returns the declarations of the tools that a rule is about.
 func (l *linter) tools(r *permission.Rule) []permission.Tool {
 	var out []permission.Tool
 	for _, t := range l.opts.Tools {
@@ -206,14 +203,14 @@ func (l *linter) checkPairs() {
 			if isAllow(later) && earlier.Behavior == message.BehaviorDeny {
 				level = Error
 			}
-			l.add(Shadowed, level, later, "", "never decides: "+string(earlier.Behavior)+" rule "+earlier.Name+" is about all of its calls", hint)
+			l.add(Shadowed, level, later, "", "never decides: "+string(earlier.Behavior)+" rule "+earlier.Name+" matches all of its calls", hint)
 			break
 		}
 	}
 }
 
-// checkReadOnly looks for allow rules that are meant to allow a part of what is
-// allowed as a whole: the calls of tools that are declared read-only.
+// checkReadOnly looks for allow rules meant to allow some calls of tools that are declared
+// read-only, and so allowed as a whole.
 func (l *linter) checkReadOnly(r *permission.Rule) {
 	if !isAllow(r) || !isDeciding(r) || r.When == "" && !hasContent(r) {
 		return
@@ -222,19 +219,19 @@ func (l *linter) checkReadOnly(r *permission.Rule) {
 	if len(tools) == 0 || slices.ContainsFunc(tools, func(t permission.Tool) bool { return !t.ReadOnly }) {
 		return
 	}
-	l.add(Shadowed, Warning, r, "", "never decides: "+tools[0].Name+" is declared read_only, and what no rule denies or asks about is allowed without a rule",
+	l.add(Shadowed, Warning, r, "", "never decides: "+tools[0].Name+" is declared read_only, so calls that no rule denies or asks about are allowed without a rule",
 		"deny or ask about the other calls, or do not declare it read_only")
 }
 
-// heardBefore reports whether a rule decides in place of another that is about
-// the same calls. Ask rules ask together, so that none of them hides another.
+// heardBefore reports whether a rule decides in place of another one about the same calls. Ask
+// rules ask together, so none of them hides another.
 func (l *linter) heardBefore(a, b *permission.Rule, first bool) bool {
 	if !isDeciding(a) || !isDeciding(b) {
 		return false
 	}
 	x, y := precedence[a.Behavior], precedence[b.Behavior]
 	if x == y {
-		// Of two that say the same, the one that stands later is superfluous.
+		// Of two rules with the same effect, the later one is superfluous.
 		return a.Behavior != message.BehaviorAsk && (first || !sameReach(a, b))
 	}
 	return x < y
@@ -244,8 +241,7 @@ func sameReach(a, b *permission.Rule) bool {
 	return a.When == b.When && slices.Equal(a.Tools, b.Tools)
 }
 
-// checkCovers reports whether every call that b is about is one that a is about, as
-// far as their parts show it.
+// checkCovers reports whether a matches every call that b matches, as far as their parts show.
 func (l *linter) checkCovers(a, b *permission.Rule, parts map[*permission.Rule][]string) bool {
 	if !slices.Contains(a.Tools, permission.AnyTool) {
 		for _, name := range b.Tools {
@@ -255,7 +251,7 @@ func (l *linter) checkCovers(a, b *permission.Rule, parts map[*permission.Rule][
 		}
 	}
 	if hasContent(a) && (!hasContent(b) || *a.RuleContent != *b.RuleContent || a.Behavior != b.Behavior) {
-		return false // a content means more in a deny rule than in an allow rule
+		return false // content covers more in a deny rule than in an allow rule
 	}
 	if a.When == "" {
 		return true

@@ -22,18 +22,18 @@ func (l *linter) checkApprovers(r *permission.Rule) {
 	}
 	switch {
 	case len(people) == 0:
-		l.add(Approvers, Error, r, "approvers", "no person can answer", "name people, or a group with members")
+		l.add(Approvers, Error, r, "approvers", "nobody can respond", "name people, or a group with members")
 	case len(people) < need:
-		l.add(Approvers, Error, r, "approvers", fmt.Sprintf("%d may answer (%s), and %d are needed", len(people), strings.Join(people, ", "), need),
+		l.add(Approvers, Error, r, "approvers", fmt.Sprintf("%d can respond (%s), but %d are needed", len(people), strings.Join(people, ", "), need),
 			"name more people, or a smaller quorum")
 	case r.Approvers.ExcludeRequester && len(people) == need:
-		l.add(Approvers, Warning, r, "approvers", fmt.Sprintf("a call of one of %s leaves %d to answer, and %d are needed", strings.Join(people, ", "), len(people)-1, need),
+		l.add(Approvers, Warning, r, "approvers", fmt.Sprintf("a call by one of %s leaves %d to respond, but %d are needed", strings.Join(people, ", "), len(people)-1, need),
 			"name one more")
 	}
 }
 
-// people are those who may ever answer, once everything has escalated; false
-// where that cannot be known.
+// people returns those who may ever respond, once everything has escalated; false if that is
+// unknown.
 func (l *linter) people(r *permission.Rule) ([]string, bool) {
 	people := slices.Clone(r.Approvers.Users)
 	dir := l.opts.Directory
@@ -57,8 +57,8 @@ func (l *linter) people(r *permission.Rule) ([]string, bool) {
 	return slices.Compact(people), true
 }
 
-// namedPeople are the people of the directory whom a key names. It reports names that
-// the directory does not have.
+// namedPeople returns the people in the directory whom a key names. It reports names that are not
+// in the directory.
 func (l *linter) namedPeople(r *permission.Rule, field string, a permission.Approvers) []string {
 	dir := l.opts.Directory
 	people, all := slices.Clone(a.Users), allPeople(dir)
@@ -99,13 +99,13 @@ func (l *linter) checkRedact(r *permission.Rule) {
 			found = found || hasPath(t.Schema, permission.ArgsType, strings.Split(strings.TrimPrefix(path, "args."), "."))
 		}
 		if judged && !found {
-			l.add(RedactPath, Error, r, "redact", path+" is in no schema of the rule's tools, so that nothing is hidden",
+			l.add(RedactPath, Error, r, "redact", path+" is in no schema of the rule's tools, so nothing is hidden",
 				"askance policy vars "+tools[0].Name+" prints the fields")
 		}
 	}
 }
 
-// hasPath follows a path of field names through a schema; * stands for any one.
+// hasPath follows a path of field names through a schema; * stands for any field.
 func hasPath(s *permission.Schema, structType string, path []string) bool {
 	if len(path) == 0 || structType == "" {
 		return len(path) == 0
@@ -122,7 +122,7 @@ func hasPath(s *permission.Schema, structType string, path []string) bool {
 		if strings.HasPrefix(f.Type, "list(") && len(rest) > 0 && (rest[0] == "*" || rest[0] == "[]") {
 			rest = rest[1:]
 		}
-		// Members that the schema does not declare may be anything.
+		// Members that the schema does not declare can be anything.
 		open := f.Struct == "" && (strings.HasPrefix(f.Type, "map(") || f.Type == "dyn")
 		if len(rest) == 0 || open || hasPath(s, f.Struct, rest) {
 			return true
@@ -131,21 +131,21 @@ func hasPath(s *permission.Schema, structType string, path []string) bool {
 	return false
 }
 
-// checkTimes compares the times of a rule with each other and with the limits.
+// checkTimes compares a rule's times with each other and with the limits.
 func (l *linter) checkTimes(r *permission.Rule) {
 	expiry := r.Expiry
 	if expiry == 0 && r.Behavior == message.BehaviorAsk {
 		expiry = l.policy.Expiry
 	}
 	if limit := l.opts.RunLimit; limit > 0 && expiry > limit {
-		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request may stay open for %s, and a run ends after %s", permission.FormatDuration(expiry), permission.FormatDuration(limit)), "make it shorter")
+		l.add(Times, Error, r, "expiry", fmt.Sprintf("the approval request can stay open for %s, but a run ends after %s", permission.FormatDuration(expiry), permission.FormatDuration(limit)), "make it shorter")
 	}
 	if limit := l.opts.ExecutorLimit; limit > 0 && r.Executor.Timeout > limit {
-		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution may take", permission.FormatDuration(r.Executor.Timeout), permission.FormatDuration(limit)), "make it shorter")
+		l.add(Times, Error, r, "executor", fmt.Sprintf("the timeout of %s is longer than the %s that an execution can take", permission.FormatDuration(r.Executor.Timeout), permission.FormatDuration(limit)), "make it shorter")
 	}
 	for _, step := range r.Escalation {
 		if expiry > 0 && step.After >= expiry {
-			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s never comes: the approval request expires after %s", permission.FormatDuration(step.After), permission.FormatDuration(expiry)),
+			l.add(Times, Error, r, "escalation", fmt.Sprintf("the step after %s is never reached: the approval request expires after %s", permission.FormatDuration(step.After), permission.FormatDuration(expiry)),
 				"make it earlier, or the expiry longer")
 		}
 	}
@@ -158,7 +158,7 @@ func (l *linter) checkTests(r *permission.Rule) {
 	}
 	switch fired, spared := cov.Fired(r.Name), cov.Spared(r.Name); {
 	case !fired && !spared:
-		l.add(Untested, Warning, r, "", "no test exercises it", "add a test for which it applies, and one for which it does not")
+		l.add(Untested, Warning, r, "", "no test exercises it", "add a test to which it applies, and one to which it does not")
 		return
 	case !fired:
 		l.add(Untested, Warning, r, "", "no test has a call that it applies to", "add one")
@@ -174,7 +174,7 @@ func (l *linter) checkTests(r *permission.Rule) {
 func (l *linter) checkTools(r *permission.Rule) {
 	if len(l.opts.Tools) == 0 {
 		if !slices.Contains(r.Tools, permission.AnyTool) {
-			l.add(UnknownTool, Warning, r, "tool_name", "no tools are declared, so that the name cannot be checked", "name the tools file with --tools")
+			l.add(UnknownTool, Warning, r, "tool_name", "no tools are declared, so the name cannot be checked", "name the tools file with --tools")
 		}
 		return
 	}
@@ -183,7 +183,7 @@ func (l *linter) checkTools(r *permission.Rule) {
 		switch {
 		case name == permission.AnyTool:
 		case isServer && l.opts.AllowUnknownTools && !slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Server == server }):
-			l.add(UnknownTool, Error, r, "tool_name", "no tool of a server "+server+" is declared", "correct the name")
+			l.add(UnknownTool, Error, r, "tool_name", "no tool of server "+server+" is declared", "correct the name")
 		case !isServer && l.opts.AllowUnknownTools && !slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool { return t.Name == name }):
 			l.add(UnknownTool, Error, r, "tool_name", "there is no tool "+name, "correct the name")
 		}
@@ -197,25 +197,24 @@ func (c *expr) checkUntyped() {
 	untyped := false
 	c.eachPart(func(e celast.Expr) { untyped = untyped || e.Kind() == celast.IdentKind && e.AsIdent() == "args" })
 	if untyped {
-		c.add(UnknownName, Warning, c.Rule, "when", c.Tool+" has no schema, so that nothing checks the fields of args", "give the tool an input_schema")
+		c.add(UnknownName, Warning, c.Rule, "when", c.Tool+" has no schema, so nothing checks the fields of args", "give the tool an input_schema")
 	}
 }
 
 func (l *linter) checkMode(r *permission.Rule) {
 	switch {
 	case l.policy.Mode == permission.ModeExplore && isAllow(r):
-		l.add(Unreachable, Warning, r, "behavior", "mode explore consults no allow rules", "change defaults.mode, or remove the rule")
+		l.add(Unreachable, Warning, r, "behavior", "mode explore ignores allow rules", "change defaults.mode, or remove the rule")
 	case l.policy.Mode == permission.ModeExplore && r.Behavior == message.BehaviorAsk && l.neverReads(r):
-		l.add(Unreachable, Warning, r, "behavior", "mode explore denies all calls of these tools, so that no approval request is opened", "write deny, or change defaults.mode")
+		l.add(Unreachable, Warning, r, "behavior", "mode explore denies all calls of these tools, so no approval request is opened", "write deny, or change defaults.mode")
 	case l.policy.Mode == permission.ModeBypass && isAllow(r):
-		l.add(Unreachable, Warning, r, "behavior", "mode bypass allows what no rule denies or asks about, so that an allow rule changes nothing", "remove the rule")
+		l.add(Unreachable, Warning, r, "behavior", "mode bypass allows what no rule denies or asks about, so an allow rule changes nothing", "remove the rule")
 	case l.policy.Mode == permission.ModeDontAsk && r.Behavior == message.BehaviorAsk && len(r.Escalation)+r.Quorum > 0:
 		l.add(Unreachable, Warning, r, "behavior", "mode dont_ask opens no approval request: the rule denies", "write deny, or change defaults.mode")
 	}
 }
 
-// neverReads reports whether no call of the rule's tools can be proven to change
-// nothing.
+// neverReads reports whether no call of the rule's tools can be proven to change nothing.
 func (l *linter) neverReads(r *permission.Rule) bool {
 	tools := l.tools(r)
 	return len(tools) > 0 && !slices.ContainsFunc(tools, func(t permission.Tool) bool { return t.ReadOnly || t.Kind != nil })

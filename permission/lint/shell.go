@@ -10,8 +10,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// interpreters run other programs, or any text they are given: to allow one is
-// to allow everything.
+// interpreters run other programs, or any text they are given: allowing one allows everything.
 var interpreters = []string{
 	"sh", "bash", "zsh", "dash", "ksh", "fish", "csh", "tcsh", "pwsh", "powershell", "cmd",
 	"python", "python2", "python3", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "tclsh", "osascript",
@@ -26,8 +25,7 @@ var shells = []string{"Bash", "PowerShell"}
 // writers are AgentScope's tools that change files.
 var writers = []string{"Write", "Edit", "MultiEdit", "NotebookEdit"}
 
-// isShell reports whether a tool takes a command line: by its kind, or by its
-// name in AgentScope.
+// isShell reports whether a tool takes a command line, by its kind or by its AgentScope name.
 func (l *linter) isShell(tool string) bool {
 	return slices.Contains(shells, tool) || slices.ContainsFunc(l.opts.Tools, func(t permission.Tool) bool {
 		_, shell := t.Kind.(permission.ShellKind)
@@ -36,7 +34,7 @@ func (l *linter) isShell(tool string) bool {
 	})
 }
 
-// checkBroad looks for allow rules that are about every call of a tool.
+// checkBroad looks for allow rules that match every call of a tool.
 func (l *linter) checkBroad(r *permission.Rule) {
 	if !isAllow(r) || r.When != "" || hasContent(r) || r.IKnow || !isDeciding(r) {
 		return
@@ -45,14 +43,14 @@ func (l *linter) checkBroad(r *permission.Rule) {
 		switch {
 		case t.ReadOnly:
 		case l.isShell(t.Name):
-			l.add(AlwaysTrue, Error, r, "tool_name", "allows every command line of "+t.Name, "add rule_content, or say i_know: true")
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows every command line of "+t.Name, "add rule_content, or write i_know: true")
 		case slices.Contains(writers, t.Name):
-			l.add(AlwaysTrue, Error, r, "tool_name", "allows "+t.Name+" everywhere", "add rule_content, or say i_know: true")
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows "+t.Name+" everywhere", "add rule_content, or write i_know: true")
 		case t.Destructive:
-			l.add(AlwaysTrue, Error, r, "tool_name", "allows every call of "+t.Name+", which is declared destructive", "add a condition, or say i_know: true")
+			l.add(AlwaysTrue, Error, r, "tool_name", "allows every call of "+t.Name+", which is declared destructive", "add a condition, or write i_know: true")
 		case !t.Idempotent && t.Kind == nil && slices.ContainsFunc(l.opts.Tools, func(d permission.Tool) bool { return d.Name == t.Name }):
-			l.add(AlwaysTrue, Warning, r, "tool_name", "allows every call of "+t.Name+", and nothing says that it is harmless",
-				"add a condition, or say i_know: true")
+			l.add(AlwaysTrue, Warning, r, "tool_name", "allows every call of "+t.Name+", which nothing declares harmless",
+				"add a condition, or write i_know: true")
 		}
 	}
 }
@@ -76,28 +74,28 @@ func (l *linter) checkContent(r *permission.Rule) {
 	content := *r.RuleContent
 	if isAllow(r) && !r.IKnow {
 		if content == "*" || content == ":*" {
-			l.add(AlwaysTrue, Error, r, "rule_content", "allows every command line", "name the programs, or say i_know: true")
+			l.add(AlwaysTrue, Error, r, "rule_content", "allows every command line", "name the programs, or write i_know: true")
 		} else if program := runsProgram(content); program != "" {
-			l.add(Interpreter, Error, r, "rule_content", "allows "+program+", which runs every text that it is given",
-				"allow the exact command, or say i_know: true")
+			l.add(Interpreter, Error, r, "rule_content", "allows "+program+", which runs any text it is given",
+				"allow the exact command, or write i_know: true")
 		}
 	}
 	switch {
 	case strings.HasSuffix(content, ":*"), isExactCommand(content):
 	case !strings.Contains(content, "*"):
-		l.add(Boundary, Warning, r, "rule_content", "without * the text is looked for anywhere in the command: "+content+" is found inside longer words",
+		l.add(Boundary, Warning, r, "rule_content", "without * the text matches anywhere in the command: "+content+" is found inside longer words",
 			"write "+content+":*")
 	case strings.ContainsAny(content, "|;&<>") && !strings.ContainsAny(content, `'"\`):
-		l.add(Boundary, Warning, r, "rule_content", "has an operator, so that only a line written in just this way is meant: a blank more or less gets around it",
+		l.add(Boundary, Warning, r, "rule_content", "has an operator, so it matches only a line written in exactly this way: one space more or less evades it",
 			"name the program: curl:*")
 	case hasGluedStar(content):
-		l.add(Boundary, Warning, r, "rule_content", "the * goes on inside a word: "+content+" is about longer names too",
+		l.add(Boundary, Warning, r, "rule_content", "the * continues inside a word: "+content+" also matches longer names",
 			"put a space before the *, or write :*")
 	}
 }
 
-// isExactCommand reports whether a content names a whole command with options:
-// allow rules take it as words.
+// isExactCommand reports whether content names a whole command with options, which allow rules read
+// as words.
 func isExactCommand(content string) bool {
 	return strings.Contains(content, " ") && !strings.Contains(content, "*")
 }
@@ -128,7 +126,7 @@ func runsProgram(content string) string {
 	if len(words) > 1 && slices.Contains(interpreters, program+" "+strings.TrimRight(words[1], "*")) {
 		return program + " " + words[1]
 	}
-	// python3.12 is python, too.
+	// python3.12 is also python.
 	for _, known := range []string{"python", "ruby", "perl", "php", "lua", "node"} {
 		if rest, ok := strings.CutPrefix(program, known); ok && strings.Trim(rest, "0123456789.") == "" {
 			return program
@@ -137,8 +135,8 @@ func runsProgram(content string) string {
 	return ""
 }
 
-// checkCommandWords looks for interpreters among the programs that a condition
-// of an allow rule compares with: c.argv[0] == "python", c.argv[0] in ["sh"].
+// checkCommandWords looks for interpreters among the programs that a condition of an allow rule
+// compares with: c.argv[0] == "python", c.argv[0] in ["sh"].
 func (c *expr) checkCommandWords() {
 	if !isAllow(c.Rule) || c.Rule.IKnow {
 		return
@@ -160,7 +158,7 @@ func (c *expr) checkCommandWords() {
 		}
 		for _, p := range programs {
 			if word, ok := textLiteral(p); ok && runsProgram(word) != "" {
-				c.report(Interpreter, Error, p, "allows "+word+", which runs every text that it is given", "allow the exact command, or say i_know: true")
+				c.report(Interpreter, Error, p, "allows "+word+", which runs any text it is given", "allow the exact command, or write i_know: true")
 			}
 		}
 	})

@@ -12,13 +12,13 @@ import (
 type RuleCoverage struct {
 	Rule string `json:"rule"`
 	permission.Place
-	// Matched and Spared count the tests whose call the rule is about, and those
-	// of its tools that it is not about.
+	// Matched counts the tests whose call the rule matches, Spared those with a call of its tools
+	// that it does not match.
 	Matched int `json:"matched"`
 	Spared  int `json:"spared"`
 	Failed  int `json:"failed"` // tests in which it could not be evaluated
-	// Parts are those of its condition, in the order of evaluation; empty for a
-	// rule that no test came to.
+	// Parts are the parts of its condition in order of evaluation; empty for a rule that no test
+	// reached.
 	Parts []*Part `json:"parts"`
 }
 
@@ -31,7 +31,7 @@ type Part struct {
 	False int    `json:"false"`
 }
 
-// Covered reports whether the part was seen both ways.
+// Covered reports whether the part was both true and false.
 func (p *Part) Covered() bool { return p.True > 0 && p.False > 0 }
 
 func (r *Report) rule(rule *permission.Rule) {
@@ -58,15 +58,15 @@ func (r *Report) cover(x *permission.Explanation) {
 	}
 }
 
-// joinsRules reports whether a rule is one of several that allow a call together: it
-// is about a piece of it alone.
+// joinsRules reports whether a rule is one of several that allow a call together, so that it
+// matches only a piece of the call.
 func joinsRules(t *permission.Traced, x *permission.Explanation) bool {
 	return x.Step == permission.StepAllowRule && t.Behavior == message.BehaviorAllow &&
 		slices.ContainsFunc(t.Shell, func(p permission.Piece) bool { return p.Covered && p.Why == "" })
 }
 
-// isAsExpected reports whether an allow rule is about a call that is allowed without
-// it, because it is proven to change nothing: the rule says what comes out.
+// isAsExpected reports whether an allow rule matches a call that would be allowed without it,
+// because the call is proven to change nothing: the rule agrees with the decision.
 func isAsExpected(t *permission.Traced, x *permission.Explanation) bool {
 	return x.Step == permission.StepReadOnly && t.Behavior == message.BehaviorAllow && t.Matched
 }
@@ -99,15 +99,13 @@ func (r *Report) count() {
 	}
 }
 
-// Fired reports whether a test has a call that the rule is about.
+// Fired reports whether a test has a call that the rule matches.
 func (r *Report) Fired(rule string) bool { c := r.byName[rule]; return c != nil && c.Matched > 0 }
 
-// Spared reports whether a test has a call of the rule's tools that it is not
-// about.
+// Spared reports whether a test has a call of the rule's tools that it does not match.
 func (r *Report) Spared(rule string) bool { c := r.byName[rule]; return c != nil && c.Spared > 0 }
 
-// Missing are the parts of the rule's condition that no test saw true, or none
-// false, in words.
+// Missing describes the parts of the rule's condition that were true in no test, or false in none.
 func (r *Report) Missing(rule string) []string {
 	c := r.byName[rule]
 	if c == nil {
@@ -127,8 +125,8 @@ func (r *Report) Missing(rule string) []string {
 	return out
 }
 
-// why tells how the decision came about: what decided, what kept the expected
-// rule from it, and what failed.
+// why explains the decision: what decided, what kept the expected rule from deciding, and what
+// failed.
 func why(want permission.Expect, x *permission.Explanation) []string {
 	out := []string{"decided by " + string(x.Step) + ": " + x.Reason}
 	for _, t := range x.Trace {
@@ -152,19 +150,19 @@ func why(want permission.Expect, x *permission.Explanation) []string {
 	return out
 }
 
-// doubts finds tests that pass with any rules: nothing is expected, or
-// the call could not be judged, so that it fell to the closed side.
+// doubts finds tests that pass with any rules: nothing is expected, or the call could not be judged
+// and so failed closed.
 func doubts(want permission.Expect, x *permission.Explanation) []string {
 	if reflect.ValueOf(want).IsZero() {
-		return []string{"it expects nothing: say what must come out, as behavior: ask"}
+		return []string{"it expects nothing: add what you expect, such as behavior: ask"}
 	}
 	if want.Errors != nil || len(x.Errors) == 0 {
 		return nil
 	}
-	return []string{"something could not be evaluated: " + x.Errors[0].Error() + " (say errors: true if that is meant)"}
+	return []string{"something could not be evaluated: " + x.Errors[0].Error() + " (write errors: true if that is intended)"}
 }
 
-// RuleText says in one line how a rule looked at a call.
+// RuleText describes in one line how a rule judged a call.
 func RuleText(t *permission.Traced) string {
 	text := "rule " + t.Rule + " (" + string(t.Behavior)
 	if t.Enforcement != "" {

@@ -1,22 +1,21 @@
-// Package suite runs the tests of a policy, and
-// measures what they exercise.
+// Package suite runs the tests of a policy and measures what they exercise.
 //
 //	policy, err := permission.Parse(files...)
 //	bundle, err := permission.Compile(policy, options)
 //	report := suite.Run(ctx, policy, bundle)
 //	fmt.Println(report.Failed, "of", len(report.Results), "failed")
 //
-// Each test is a call and the decision it must get. It is explained rather than
-// only decided, so that a [Result] which fails says what was expected, what came
-// and why: the rule that decided, and what kept the expected one from matching.
+// Each test is a call and the decision expected for it. The call is explained rather than only
+// decided, so a failed [Result] says what was expected, what happened and why: the rule that
+// decided, and what kept the expected one from matching.
 //
-// A rule is covered when one test has a call that it is about, and that no
-// earlier step has decided, and another one that it is not about. A part of a
-// condition, as && joins them, is covered when it was true for one call and false
-// for another; a part behind a false one is not evaluated.
+// A rule is covered when one test has a call that it matches and that no earlier step decides, and
+// another test has a call that it does not match. A part of a condition joined by && is covered
+// when
+// it was true for one call and false for another; a part after a false one is not evaluated.
 //
-// The clock of a test is the one it names: without now it is the zero time, so
-// that no test passes today and fails tomorrow.
+// A test's clock is the one it names: without now it is the zero time, so no test passes today and
+// fails tomorrow.
 package suite
 
 import (
@@ -29,17 +28,15 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Report is what the tests of a policy say.
+// Report is the result of a policy's tests.
 type Report struct {
 	Bundle  string    `json:"bundle"` // content hash of what was tested
 	Results []*Result `json:"results"`
 	Passed  int       `json:"passed"`
 	Failed  int       `json:"failed"`
-	// Rules has each rule of the policy with what the tests exercise of it, in
-	// the order of the files.
+	// Rules has each rule of the policy and what the tests exercise of it, in file order.
 	Rules []*RuleCoverage `json:"rules"`
-	// Parts counts the parts of all conditions, Covered those that the tests saw
-	// both true and false.
+	// Parts counts the parts of all conditions, Covered those that were both true and false.
 	Parts   int `json:"parts"`
 	Covered int `json:"covered"`
 
@@ -52,10 +49,9 @@ type Result struct {
 	permission.Place
 	Passed bool    `json:"passed"`
 	Faults []Fault `json:"faults,omitzero"`
-	// Doubts are reasons to think that a test which passed does not show what
-	// its author believes.
+	// Doubts are reasons to think that a passed test does not show what its author believes.
 	Doubts []string `json:"doubts,omitzero"`
-	// Why explains the decision of a test that failed, a line each.
+	// Why explains the decision in a failed test, one line per reason.
 	Why         []string                `json:"why,omitzero"`
 	Explanation *permission.Explanation `json:"-"`
 }
@@ -67,7 +63,7 @@ type Fault struct {
 	Got  string `json:"got"`
 }
 
-// Run runs the tests of a policy on the bundle that was compiled from it.
+// Run runs a policy's tests on the bundle compiled from it.
 func Run(ctx context.Context, policy permission.Policy, bundle *permission.Bundle) *Report {
 	r := &Report{Bundle: bundle.Hash(), Results: []*Result{}, Rules: []*RuleCoverage{}, byName: map[string]*RuleCoverage{}}
 	for i := range policy.Rules {

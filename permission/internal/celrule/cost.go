@@ -13,17 +13,16 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// typicalSize is the size at which text and lists without a declared limit are
-// taken when a rule's cost is judged at load. A rule that is too expensive at
-// this size is refused; one that is only too expensive on a huge input is
-// stopped at run time.
+// typicalSize is the assumed size of text and lists without a declared limit when a rule's cost is
+// estimated at load time. A rule that is too expensive at this size is refused; one that is too
+// expensive only for a huge input is stopped at run time.
 const typicalSize = 256
 
 type sizeHints struct {
-	args      *schema.Type // nil: nothing is declared
-	unlimited uint64       // size of what has no declared limit
-	// bound is how large any text or list can be at all: each character or
-	// element takes at least one byte of the input.
+	args      *schema.Type // nil if nothing is declared
+	unlimited uint64       // assumed size where no limit is declared
+	// bound is the largest possible size of a text or list: each character or element takes at
+	// least one byte of the input.
 	bound uint64
 }
 
@@ -34,7 +33,7 @@ func (sizeHints) EstimateCallCost(string, string, *cost.AstNode, []cost.AstNode)
 	return nil
 }
 
-// EstimateSize gives the size of a variable or of something inside one.
+// EstimateSize returns the size of a variable or of something inside one.
 func (h sizeHints) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	path := node.Path()
 	if len(path) == 0 {
@@ -43,8 +42,8 @@ func (h sizeHints) EstimateSize(node cost.AstNode) *cost.SizeEstimate {
 	size := h.unlimited
 	switch t := h.variable(path[0]).At(path[1:]); {
 	case t == nil && strings.HasPrefix(path[len(path)-1], "@"):
-		// The estimator probes what is not declared for its structure; any
-		// answer would make it look ever deeper.
+		// The estimator probes undeclared values for their structure; any answer would make it
+		// probe ever deeper.
 		return nil
 	case t != nil && t.MaxLen >= 0:
 		size = min(uint64(t.MaxLen), h.bound)
@@ -81,10 +80,9 @@ func hasLoops(ast *cel.Ast) bool {
 		celast.KindMatcher(celast.ComprehensionKind))) > 0
 }
 
-// simpleCost is an upper bound of the cost of an expression that only joins
-// comparisons of variables with constants. It is no less than what cel-go
-// estimates, and found without building its tables, which takes longer than
-// parsing. false: the expression is not that simple.
+// simpleCost is an upper bound on the cost of an expression that only joins comparisons of
+// variables with constants. It is at least what cel-go estimates, and avoids building cel-go's
+// tables, which takes longer than parsing. It returns false if the expression is not that simple.
 func simpleCost(e celast.Expr) (uint64, bool) {
 	switch e.Kind() {
 	case celast.LiteralKind:
@@ -101,9 +99,8 @@ func simpleCost(e celast.Expr) (uint64, bool) {
 	}
 }
 
-// unlessSimple is a validator of what simple expressions do not have: functions,
-// loops and lists. Each validator walks the whole expression, and together they
-// take as long as checking its types.
+// unlessSimple skips a validator for simple expressions, which have no functions, loops or lists.
+// Each validator walks the whole expression, and together they take as long as type checking.
 type unlessSimple struct{ cel.ASTValidator }
 
 // Validate implements cel.ASTValidator.
@@ -151,8 +148,8 @@ func literalLen(e celast.Expr) (uint64, bool) {
 	return 1, true
 }
 
-// costHint says what makes an expression expensive: fields that may be long by their
-// schema, or lists and maps that it does not describe.
+// costHint says what makes an expression expensive: fields that can be long by their schema, or
+// lists and maps that the schema does not describe.
 func costHint(ast *cel.Ast, args *schema.Type) string {
 	var long, open []string
 	celast.PreOrderVisit(ast.NativeRep().Expr(), celast.NewExprVisitor(func(e celast.Expr) {
@@ -164,17 +161,17 @@ func costHint(ast *cel.Ast, args *schema.Type) string {
 		switch {
 		case t == nil:
 		case t.MaxLen > typicalSize:
-			long = append(long, fmt.Sprintf("%s may have %d of them by its %s", name, t.MaxLen, t.SizeKeyword()))
+			long = append(long, fmt.Sprintf("%s can have %d of them by its %s", name, t.MaxLen, t.SizeKeyword()))
 		case t.MaxLen < 0 && (t.Kind == schema.KindList || t.Kind == schema.KindMap):
 			open = append(open, name+" has no "+t.SizeKeyword())
 		}
 	}))
 	found := append(long, open...)
 	if len(found) == 0 {
-		return "avoid loops within loops, and functions within them; or declare maxItems, maxLength and maxProperties in the tool's schema"
+		return "avoid nested loops and function calls within them, or declare maxItems, maxLength and maxProperties in the tool's schema"
 	}
 	slices.Sort(found)
-	return "work grows with characters and elements: " + strings.Join(slices.Compact(found), ", ") + "; declare less in the tool's schema, or do less with it"
+	return "cost grows with characters and elements: " + strings.Join(slices.Compact(found), ", ") + "; lower the limits in the tool's schema, or simplify the expression"
 }
 
 func argsPath(e celast.Expr) []string {
@@ -207,10 +204,9 @@ func argsPath(e celast.Expr) []string {
 	return nil
 }
 
-// textCosts say what the functions that make texts of texts cost. cel-go charges
-// one unit, as much as for a comparison, for each byte of the result; a byte that
-// is copied takes no longer than one that is read. By its own models a condition
-// that puts fifty addresses into lower case would cost more than a rule may.
+// textCosts sets the cost of functions that build texts from texts. cel-go charges one unit, as for
+// a comparison, for each byte of the result, but copying a byte takes no longer than reading it. By
+// its models, a condition that converts fifty addresses to lower case would exceed a rule's limit.
 // The sizes of the results are those of its models.
 func textCosts() []cost.OverloadModel {
 	text := cost.Target()

@@ -1,6 +1,6 @@
-// Package celrule is the language of conditions and messages: the CEL
-// environment with its variables and functions, and compiled expressions whose
-// cost is proved at load or limited at run time.
+// Package celrule is the language of conditions and messages: the CEL environment with its
+// variables
+// and functions, and compiled expressions whose cost is proved at load time or limited at run time.
 package celrule
 
 import (
@@ -13,12 +13,11 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// LanguageVersion names the environment below. It is part of every bundle hash,
-// so change it with any option, library version or variable.
+// LanguageVersion names the environment below. It is part of every bundle hash: change it with any
+// option, library version or variable.
 const LanguageVersion = "askance-cel-5"
 
-// Limits on the text of one expression. What fits is far more than a rule that
-// people can review.
+// Limits on the text of one expression. They allow far more than a rule that people can review.
 const (
 	maxExpressionSize  = 8192 // code points
 	maxExpressionNodes = 2000
@@ -28,7 +27,7 @@ const (
 	maxNestedBinds     = 8
 )
 
-// Names of the struct types that rules see.
+// Names of the struct types in rules.
 const (
 	toolType        = "askance.Tool"
 	annotationsType = "askance.Annotations"
@@ -99,9 +98,9 @@ var annotationFields = map[string]*cel.Type{
 	"open_world":  cel.BoolType,
 }
 
-// BaseEnv is the language without the variables. Library versions are pinned,
-// so that an upgrade of cel-go does not change what a rule means. There are no
-// functions that read a clock, a file or the network: same input, same answer.
+// BaseEnv is the language without variables. Library versions are pinned, so upgrading cel-go does
+// not change what a rule means. No function reads a clock, a file or the network: same input, same
+// answer.
 var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
 	opts := append([]cel.EnvOption{
 		cel.OptionalTypes(cel.OptionalTypesVersion(4)),
@@ -126,7 +125,7 @@ var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
 			unlessSimple{patternValidator{}},
 			unlessSimple{cel.ValidateDurationLiterals()},
 			unlessSimple{cel.ValidateTimestampLiterals()},
-			cel.ValidateHomogeneousAggregateLiterals(), // configures others
+			cel.ValidateHomogeneousAggregateLiterals(), // configures other validators
 			unlessSimple{cel.ValidateComprehensionNestingLimit(MaxNestedLoops)},
 			unlessSimple{cel.ValidateRegexProgramSizeLimit(maxRegexProgram)},
 			unlessSimple{cel.ValidateBindNestingLimit(maxNestedBinds)},
@@ -136,8 +135,8 @@ var BaseEnv = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(opts...)
 })
 
-// ToolEnv is the language with the variables, args typed by the schema. A nil
-// type makes args a map of anything.
+// ToolEnv is the language with variables, and with args typed by the schema. A nil type makes args
+// a map of anything.
 func ToolEnv(declared *schema.Type, more ...cel.EnvOption) (*cel.Env, error) {
 	args := cel.MapType(cel.StringType, cel.DynType)
 	structs := map[string]*schema.Type{}
@@ -148,7 +147,7 @@ func ToolEnv(declared *schema.Type, more ...cel.EnvOption) (*cel.Env, error) {
 	return extendBase(structs, append(more, cel.Variable("args", args))...)
 }
 
-// TermEnv is the language of terms, which serve all tools and see no arguments.
+// TermEnv is the language of terms, which are shared by all tools and see no arguments.
 func TermEnv() (*cel.Env, error) { return extendBase(nil) }
 
 func extendBase(structs map[string]*schema.Type, more ...cel.EnvOption) (*cel.Env, error) {
@@ -156,7 +155,7 @@ func extendBase(structs map[string]*schema.Type, more ...cel.EnvOption) (*cel.En
 	if err != nil {
 		return nil, err
 	}
-	// The provider must come by Extend: together with OptionalTypes it fails.
+	// The provider must be added with Extend: together with OptionalTypes it fails.
 	return base.Extend(append(more,
 		cel.CustomTypeProvider(newTypeProvider(base.CELTypeProvider(), structs)),
 		cel.Variable("tool", cel.ObjectType(toolType)),
@@ -166,9 +165,8 @@ func extendBase(structs map[string]*schema.Type, more ...cel.EnvOption) (*cel.En
 	)...)
 }
 
-// typeProvider declares struct types to the checker only. At run time their
-// values are plain maps, so an absent field is an error unless the rule guards
-// it, instead of reading as a zero value.
+// typeProvider declares struct types only to the checker. At run time their values are plain maps,
+// so an absent field is an error unless the rule guards it, rather than a zero value.
 type typeProvider struct {
 	types.Provider
 	fields map[string]map[string]*cel.Type
@@ -229,7 +227,7 @@ func (p *typeProvider) FindStructFieldType(name, field string) (*types.FieldType
 	return &types.FieldType{Type: t}, true
 }
 
-// CelType is the type under which rules see the value.
+// CelType is the type of the value in rules.
 func CelType(t *schema.Type) *cel.Type {
 	switch t.Kind {
 	case schema.KindString:
@@ -251,8 +249,8 @@ func CelType(t *schema.Type) *cel.Type {
 	}
 }
 
-// celElem is CelType for the inside of a list or map. Lists of lists that
-// contain themselves have no CEL type; they are dyn from the second level on.
+// celElem is CelType for the elements of a list or map. Lists of lists that contain themselves have
+// no CEL type; they are dyn from the second level on.
 func celElem(t *schema.Type) *cel.Type {
 	if t.Kind == schema.KindList || t.Kind == schema.KindMap {
 		if inner := t.Elem.Kind; inner == schema.KindList || inner == schema.KindMap {
@@ -279,12 +277,12 @@ var simpleCommandFields = map[string]*cel.Type{
 	"assigns":   cel.ListType(cel.StringType),
 	"redirects": cel.ListType(cel.StringType),
 	"via":       cel.ListType(cel.StringType),
-	// whether an allow rule for the program, as git:*, covers the arguments
+	// whether an allow rule for the program, such as git:*, covers the arguments
 	"options_admitted": cel.BoolType,
 }
 
-// Usual sizes of command lines, by which the cost of a condition is judged at
-// load; longer lines are stopped at run time.
+// Usual sizes of command lines, for estimating the cost of a condition at load time. Conditions on
+// longer lines are stopped at run time.
 const (
 	usualCommands = 30
 	usualWords    = 16

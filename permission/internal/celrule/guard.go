@@ -14,15 +14,14 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// A guard is a part of a condition, joined to the rest by &&, that is simple
-// enough to be looked at without CEL: a field compared with a constant. Where a
-// guard is false the whole condition is, also if other parts would be true or
-// fail: in CEL false && error is false. So most rules of a tool are passed
-// over for the price of a comparison. A guard never says that a rule matches;
-// that, and every case that is not plain, is left to CEL.
+// A guard is a part of a condition, joined to the rest by &&, that is simple enough to check
+// without CEL: a field compared with a constant. If a guard is false, so is the whole condition,
+// even if other parts are true or fail, because in CEL false && error is false. So most rules of a
+// tool are skipped at the cost of one comparison. A guard never decides that a rule matches; that,
+// and every unclear case, is left to CEL.
 type guard struct {
 	path  []string // variable and fields
-	op    string   // an operator or the name of a method, field on the left
+	op    string   // an operator or method name, with the field on the left
 	text  string
 	num   int64
 	truth bool
@@ -72,7 +71,7 @@ func guardOf(e celast.Expr) (guard, bool) {
 	return g, ok
 }
 
-// mirrored has each comparison with its sides exchanged.
+// mirrored maps each comparison to the one with its sides swapped.
 var mirrored = map[string]string{
 	operators.Equals: operators.Equals, operators.NotEquals: operators.NotEquals,
 	operators.Less: operators.Greater, operators.LessEquals: operators.GreaterEquals,
@@ -126,8 +125,7 @@ func (g *guard) isSupported() bool {
 	}
 }
 
-// fieldPath gives args.a.b as its names. Index, optional and has() forms are
-// left to CEL.
+// fieldPath returns args.a.b as its names. Index, optional and has() forms are left to CEL.
 func fieldPath(e celast.Expr) ([]string, bool) {
 	if e == nil {
 		return nil, false
@@ -149,9 +147,8 @@ func fieldPath(e celast.Expr) ([]string, bool) {
 	return nil, false
 }
 
-// Excludes reports whether a guard makes the condition false for certain. A
-// value of another type than the constant's is left to CEL, unless the two
-// cannot be equal.
+// Excludes reports whether a guard makes the condition certainly false. A value whose type differs
+// from the constant's is left to CEL, unless the two cannot be equal.
 func (p *Program) Excludes(vars Fields) bool {
 	for i := range p.guards {
 		g := &p.guards[i]
@@ -171,7 +168,7 @@ func (g *guard) isFalse(v any) bool {
 		case schema.KindList:
 			return !slices.Contains(g.texts, v)
 		default:
-			return g.op == operators.Equals // a text equals no constant of another type
+			return g.op == operators.Equals // a text never equals a constant of another type
 		}
 	case int64:
 		if g.kind == schema.KindString {
@@ -213,12 +210,11 @@ func compareValues[T int64 | string](op string, a, b T) bool {
 	case operators.GreaterEquals:
 		return a >= b
 	default:
-		return true // not known: CEL is asked
+		return true // unknown: CEL decides
 	}
 }
 
-// Conjuncts are the parts of a condition that must all be true, in the order in
-// which they are evaluated.
+// Conjuncts returns the parts of a condition that must all be true, in order of evaluation.
 func Conjuncts(e celast.Expr) []celast.Expr {
 	if e.Kind() != celast.CallKind || e.AsCall().FunctionName() != operators.LogicalAnd {
 		return []celast.Expr{e}
@@ -230,7 +226,7 @@ func Conjuncts(e celast.Expr) []celast.Expr {
 	return out
 }
 
-// IsOrdering reports whether a part compares two values by their order.
+// IsOrdering reports whether a part compares two values by order.
 func IsOrdering(e celast.Expr) bool {
 	if e.Kind() != celast.CallKind {
 		return false
@@ -242,17 +238,17 @@ func IsOrdering(e celast.Expr) bool {
 	return false
 }
 
-// TextOf is the source text of a part of an expression, on one line.
+// TextOf returns the source text of a part of an expression, on one line.
 func TextOf(ast *cel.Ast, e celast.Expr) string {
 	text, err := cel.ExprToString(e, ast.NativeRep().SourceInfo())
 	if err != nil {
-		return "the condition" // no more than the text is lost
+		return "the condition" // only the text is lost
 	}
 	return display.Visible(display.Shorten(display.OneLine(text), display.MaxReasonExpr))
 }
 
-// StartOf is where a part of an expression begins in its text, line and column
-// from 1. The place that cel-go keeps of a node is that of its operator.
+// StartOf returns the line and column, from 1, where a part of an expression begins. The position
+// that cel-go records for a node is that of its operator.
 func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) {
 	info := ast.NativeRep().SourceInfo()
 	first := int32(math.MaxInt32)
@@ -268,8 +264,8 @@ func StartOf(ast *cel.Ast, e celast.Expr) (line, col int) {
 	return at.Line(), at.Column() + 1
 }
 
-// Operands are the variables that a part of an expression looks at: whole
-// paths, such as args.customer.id, but nothing that a macro declares.
+// Operands returns the variables that a part of an expression reads: whole paths, such as
+// args.customer.id, but nothing that a macro declares.
 func Operands(e celast.Expr) []celast.Expr {
 	var out []celast.Expr
 	var walk func(e celast.Expr, local map[string]bool)
@@ -301,7 +297,7 @@ func Operands(e celast.Expr) []celast.Expr {
 				walk(entry.AsMapEntry().Value(), local)
 			}
 		case celast.ComprehensionKind:
-			// Inside the loop values differ from turn to turn.
+			// Inside the loop values differ between iterations.
 			walk(e.AsComprehension().IterRange(), local)
 		default: // literals have no operands, and rules make no messages
 		}

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	_ "time/tzdata" // what a time zone means must not depend on what the machine has installed
+	_ "time/tzdata" // the meaning of a time zone must not depend on what is installed
 
 	"cel.dev/cel-go/cel"
 	celast "cel.dev/cel-go/common/ast"
@@ -16,9 +16,9 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 )
 
-// Overloads lists everything that conditions can call, with its forms, such as
-// "string.startsWith(string) -> bool", by name: CEL's own functions and
-// operators, those of its libraries, and ours.
+// Overloads lists everything that conditions can call, by name, with its forms, such as
+// "string.startsWith(string) -> bool": the functions and operators of CEL, of its libraries, and
+// ours.
 func Overloads() (map[string][]string, error) {
 	env, err := ToolEnv(nil)
 	if err != nil {
@@ -47,7 +47,7 @@ func signature(name string, member bool, args []*cel.Type, result *cel.Type) str
 	return name + "(" + strings.Join(names, ", ") + ") -> " + typeText(result)
 }
 
-// Variables is that of package permission.
+// Variables implements permission.Variables.
 func Variables() map[string]string {
 	out := map[string]string{}
 	var walk func(path, structType string)
@@ -76,7 +76,7 @@ func typeText(t *cel.Type) string {
 	return strings.NewReplacer("google.protobuf.Timestamp", "timestamp", "google.protobuf.Duration", "duration").Replace(t.String())
 }
 
-// LanguageHash is that of package permission.
+// LanguageHash implements permission.LanguageHash.
 func LanguageHash() string {
 	overloads, err := Overloads()
 	if err != nil {
@@ -97,16 +97,16 @@ func LanguageHash() string {
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// unknownVariables are absent where the request does not say what they are.
+// unknownVariables are absent if the request does not provide them.
 var unknownVariables = []string{"call.parent", "caller.groups", "caller.parent_agent", "caller.roles", "caller.run_id", "caller.tenant", "ctx.attempt", "ctx.calls_this_run"}
 
-// MayBeMissing is that of package permission.
+// MayBeMissing implements permission.MayBeMissing.
 func MayBeMissing(path string) bool {
 	return slices.ContainsFunc(unknownVariables, func(v string) bool { return path == v || strings.HasPrefix(path, v+".") })
 }
 
-// literalValidator checks the constant arguments of a function when a rule is
-// loaded: an entry that can never be read would fail every call instead.
+// literalValidator checks the constant arguments of a function when a rule is loaded. Otherwise an
+// unreadable one would fail every call.
 type literalValidator struct {
 	function string
 	check    func(arg int, text string) error
@@ -145,8 +145,8 @@ func (v literalValidator) argument(i int, arg celast.Expr, issues *cel.Issues) {
 var zoneFunctions = []string{"getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear", "getFullYear", "getHours",
 	"getMilliseconds", "getMinutes", "getMonth", "getSeconds"}
 
-// zoneValidators check the names of time zones when a rule is loaded: an
-// unknown one would fail every call.
+// zoneValidators check the names of time zones when a rule is loaded. Otherwise an unknown one
+// would fail every call.
 func zoneValidators() []cel.ASTValidator {
 	var out []cel.ASTValidator
 	for _, f := range zoneFunctions {
@@ -155,20 +155,19 @@ func zoneValidators() []cel.ASTValidator {
 	return out
 }
 
-// checkZone asks the code that reads the zone at run time.
+// checkZone uses the code that reads the zone at run time.
 func checkZone(_ int, zone string) error {
 	if zone == "Local" {
-		return fmt.Errorf("time zone Local differs between machines; name one, as Europe/Berlin")
+		return fmt.Errorf("time zone Local differs between machines; name one, such as Europe/Berlin")
 	}
 	got := types.Timestamp{}.Receive("getHours", "timestamp_to_hours_with_tz", []ref.Val{types.String(zone)})
 	if types.IsError(got) {
-		return fmt.Errorf("there is no time zone %.40q; write for example Europe/Berlin, UTC or +02:00", zone)
+		return fmt.Errorf("there is no time zone %.40q; write a name such as Europe/Berlin, UTC or +02:00", zone)
 	}
 	return nil
 }
 
-// patternValidator checks the constant patterns of matches, and says what is
-// wrong with them.
+// patternValidator checks the constant patterns of matches and reports what is wrong with them.
 type patternValidator struct{}
 
 // Name implements cel.ASTValidator.

@@ -21,20 +21,20 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// Why a rule could not be evaluated, for errors.Is on a RuleError.
+// Reasons why a rule could not be evaluated, for errors.Is on a RuleError.
 var (
 	ErrCostLimit = errors.New("evaluation costs too much")
 	ErrDeadline  = errors.New("decision took too long")
 )
 
-// Bounds bound the expressions of one decision.
+// Bounds limit the expressions of one decision.
 type Bounds struct {
 	RuleCost, DecisionCost uint64
-	Time                   time.Duration // 0: expressions may take any time that their costs allow
+	Time                   time.Duration // 0 means any time that the cost limits allow
 	InputBytes             int
 }
 
-// Run is what the expressions of one decision share.
+// Run is shared by the expressions of one decision.
 type Run struct {
 	Vars   interpreter.Activation
 	Bounds Bounds
@@ -44,15 +44,15 @@ type Run struct {
 	cancel context.CancelFunc
 }
 
-// Close ends the deadline.
+// Close releases the deadline.
 func (r *Run) Close() {
 	if r.cancel != nil {
 		r.cancel()
 	}
 }
 
-// deadline is the context for expressions whose cost is not proved. It is made
-// on first use: most decisions need none.
+// deadline returns the context for expressions whose cost is not proved. It is created on first
+// use, because most decisions need none.
 func (r *Run) deadline() (context.Context, error) {
 	switch limit := r.Bounds.Time; {
 	case r.ctx != nil:
@@ -67,28 +67,28 @@ func (r *Run) deadline() (context.Context, error) {
 	return r.ctx, nil
 }
 
-// Fields gives the value of a variable or field.
+// Fields provides the values of variables and fields.
 type Fields interface {
 	Field(path []string) (any, bool)
 }
 
-// interruptEvery is how many loop iterations pass between looks at the
-// deadline. Without it cel-go never looks.
+// interruptEvery is how many loop iterations pass between checks of the deadline. Without it cel-go
+// never checks.
 const interruptEvery = 100
 
 // Program is a compiled expression. It may run on several goroutines at once.
 type Program struct {
 	prg cel.Program
-	// bound is the highest possible cost, proved at load; then nothing is
-	// measured at run time. 0: not proved, the run-time limits hold.
+	// bound is the highest possible cost if it was proved at load time; nothing is then measured at
+	// run time. 0 means not proved: the run-time limits apply.
 	bound uint64
-	// guards are looked at before a condition is evaluated.
+	// guards are checked before a condition is evaluated.
 	guards []guard
-	// expr is what it was compiled from, and traced the same as it keeps the value
-	// of every part: for Explain.
+	// Expr is the source of the program. traced is the same expression compiled to keep the value
+	// of every part, for Explain.
 	Expr   expression
 	traced traceable
-	// ReadsCall: the expression names a variable, so that its value can differ by call.
+	// ReadsCall: the expression names a variable, so its value can differ between calls.
 	ReadsCall bool
 }
 
@@ -98,7 +98,7 @@ type expression struct {
 	args *schema.Type
 }
 
-// FaultKind sorts faults; the zero value is any other fault.
+// FaultKind classifies faults; the zero value means any other fault.
 type FaultKind string
 
 // The kinds of fault.
@@ -108,16 +108,16 @@ const (
 	kindCost       FaultKind = "cost"
 )
 
-// Fault is a fault in an expression; line and col count from 1 in the
-// expression's text, 0 where the fault has no place.
+// Fault is a fault in an expression. Line and Col count from 1 in the expression's text; they are 0
+// if the fault has no position.
 type Fault struct {
 	Line, Col int
 	Kind      FaultKind
 	Msg, Hint string
 }
 
-// Compile compiles text in env and requires its result to be of type want.
-// args is the declared type of the arguments, nil if there is none.
+// Compile compiles text in env and requires a result of type want. args is the declared type of the
+// arguments, nil if there is none.
 func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limits Bounds) (*Program, []Fault) {
 	ast, issues := env.Compile(text)
 	if issues.Err() != nil {
@@ -151,8 +151,8 @@ func readsVariables(ast *cel.Ast) bool {
 	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()), celast.KindMatcher(celast.IdentKind))) > 0
 }
 
-// findCostFault refuses an expression that costs too much on a usual call.
-// What is proved to be cheap on every call needs no second look.
+// findCostFault refuses an expression that costs too much on a typical call. One that is proved to
+// be cheap on every call needs no such check.
 func (p *Program) findCostFault(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds) *Fault {
 	if p.bound > 0 {
 		return nil
@@ -163,18 +163,18 @@ func (p *Program) findCostFault(env *cel.Env, ast *cel.Ast, args *schema.Type, l
 		return &Fault{Line: 1, Col: 1, Msg: "no cost estimate: " + err.Error()}
 	case typical > limits.RuleCost && typical != math.MaxUint64:
 		return &Fault{Line: 1, Col: 1, Kind: kindCost,
-			Msg:  fmt.Sprintf("may cost %d units on one call, the limit is %d", typical, limits.RuleCost),
+			Msg:  fmt.Sprintf("may cost %d units on one call, but the limit is %d", typical, limits.RuleCost),
 			Hint: costHint(ast, args)}
 	}
 	return nil
 }
 
-// cheap is the cost below which a proved expression needs no measuring at run
-// time. A thousand of them fit into one decision.
+// cheap is the cost below which a proved expression is not measured at run time. A thousand of them
+// fit into one decision.
 const cheap = 1000
 
-// newProgram plans the expression. One without loops that is cheap for every
-// input is not measured at run time, which makes it several times faster.
+// newProgram plans the expression. One without loops that is cheap for every input is not measured
+// at run time, which makes it several times faster.
 func newProgram(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds, extra ...cel.ProgramOption) (*Program, error) {
 	opts := append([]cel.ProgramOption{cel.EvalOptions(cel.OptOptimize)}, extra...)
 	p := &Program{}
@@ -193,8 +193,8 @@ func newProgram(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds, ex
 	return p, err
 }
 
-// Bool evaluates a condition. Anything but a clean true or false is an
-// error: in particular an Unknown, which cel-go returns without one.
+// Bool evaluates a condition. Anything except true or false is an error, in particular an Unknown,
+// which cel-go returns without an error.
 func (p *Program) Bool(r *Run) (bool, error) {
 	v, err := p.Value(r)
 	if err != nil {
@@ -207,7 +207,7 @@ func (p *Program) Bool(r *Run) (bool, error) {
 	return bool(b), nil
 }
 
-// NotBool is the error of a condition with another result.
+// NotBool is the error for a condition with a result of another type.
 func NotBool(v ref.Val) error { return fmt.Errorf("the result is %s, not a bool", typeName(v)) }
 
 // Text evaluates an expression of type string.
@@ -229,7 +229,7 @@ func (p *Program) Value(r *Run) (ref.Val, error) {
 	return v, err
 }
 
-// Details is run with what cel-go tells about the evaluation.
+// Details is Value with cel-go's details about the evaluation.
 func (p *Program) Details(r *Run) (v ref.Val, det *cel.EvalDetails, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -256,7 +256,7 @@ func (p *Program) Details(r *Run) (v ref.Val, det *cel.EvalDetails, err error) {
 	return v, det, stopCause(ctx, err, r.Bounds)
 }
 
-// stopCause puts our own sentinels on errors of cel-go that stop an evaluation.
+// stopCause replaces cel-go errors that stop an evaluation by our sentinels.
 func stopCause(ctx context.Context, err error, limits Bounds) error {
 	var cancelled interpreter.EvalCancelledError
 	switch {
@@ -278,8 +278,7 @@ func typeName(v ref.Val) string {
 	return v.Type().TypeName()
 }
 
-// exprProblems translates what the compiler reports, with a guess at what was
-// meant.
+// exprProblems translates the compiler's errors, and guesses what was meant.
 func exprProblems(env *cel.Env, text string, issues *cel.Issues, args *schema.Type) []Fault {
 	var out []Fault
 	for _, e := range issues.Errors() {
@@ -287,7 +286,7 @@ func exprProblems(env *cel.Env, text string, issues *cel.Issues, args *schema.Ty
 		p.Kind, p.Hint = exprScope{env, args}.explainFault(e.Message, text, e.Location.Line(), e.Location.Column())
 		out = append(out, p)
 		if strings.HasPrefix(e.Message, "Syntax error") && p.Hint != "" {
-			break // what follows is the same mistake, seen from further on
+			break // the following errors are the same mistake
 		}
 	}
 	if len(out) == 0 {
@@ -296,7 +295,7 @@ func exprProblems(env *cel.Env, text string, issues *cel.Issues, args *schema.Ty
 	return out
 }
 
-// fieldNames are all field names that a rule can use.
+// fieldNames returns all field names that a rule can use.
 func fieldNames(args *schema.Type) []string {
 	var names []string
 	structs := map[string]*schema.Type{}
@@ -313,14 +312,13 @@ func fieldNames(args *schema.Type) []string {
 			names = append(names, f)
 		}
 	}
-	slices.Sort(names) // one hint for one mistake, in every order of maps
+	slices.Sort(names) // the same hint for the same mistake, whatever the map order
 	return names
 }
 
-// traceable is a program that keeps the value of every part. It is compiled when
-// an explanation first needs it, and kept: compiling takes as long as hundreds
-// of evaluations, and where rules want explanations on record every decision
-// makes one.
+// traceable is a program that keeps the value of every part. It is compiled when an explanation
+// first needs it and then kept: compiling takes as long as hundreds of evaluations, and if rules
+// record explanations, every decision makes one.
 type traceable struct {
 	once sync.Once // guards what follows
 	ast  *cel.Ast
@@ -328,8 +326,7 @@ type traceable struct {
 	err  error
 }
 
-// Traceable compiles the expression in the same environment and with the same
-// limits.
+// Traceable compiles the expression in the same environment and with the same limits.
 func (p *Program) Traceable(limits Bounds) (*cel.Ast, *Program, error) {
 	p.traced.once.Do(func() {
 		ast, issues := p.Expr.Env.Compile(p.Expr.Text)
@@ -347,7 +344,7 @@ type exprScope struct {
 	args *schema.Type
 }
 
-// Functions implements hint.Scope. Operators have signs in their names.
+// Functions implements hint.Scope. It leaves out operators, whose names contain special characters.
 func (s exprScope) Functions() []string {
 	names := sortedKeys(s.env.Functions())
 	for _, m := range s.env.Macros() {
@@ -386,8 +383,7 @@ func (s exprScope) Fields(path string) ([]string, bool) {
 	return fieldNames(s.args), false
 }
 
-// explainFault gives the kind of a fault and its hint. col counts from 0, in
-// characters.
+// explainFault returns the kind of a fault and its hint. col counts characters from 0.
 func (s exprScope) explainFault(msg, text string, line, col int) (FaultKind, string) {
 	x := hint.Expression{Message: msg, Scope: s}
 	if lines := strings.Split(text, "\n"); line >= 1 && line <= len(lines) {
@@ -407,7 +403,7 @@ func (s exprScope) explainFault(msg, text string, line, col int) (FaultKind, str
 
 var expectedTokens = regexp.MustCompile(` expecting \{.*\}$`)
 
-// readableMessage is a message of the compiler without what only its grammar knows.
+// readableMessage removes grammar details from a compiler message.
 func readableMessage(msg string) string {
 	msg = strings.ReplaceAll(strings.ReplaceAll(msg, " (in container '')", ""), "\n", "")
 	msg = strings.ReplaceAll(msg, "mismatched input '<EOF>'", "the expression ends too early")

@@ -1,5 +1,5 @@
-// Package display makes texts from rules and inputs fit to be shown to people:
-// bounded, on one line, and without characters that a person cannot see.
+// Package display prepares texts from rules and inputs for people: bounded, on one line, and
+// without invisible characters.
 package display
 
 import (
@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on texts made from rules and inputs, in bytes.
+// Limits on texts made from rules and inputs, in bytes.
 const (
 	MaxMessage    = 5 << 10 // of a rule's message
 	MaxReasonExpr = 200     // of a condition repeated in a reason
 	MaxErrorText  = 500     // of an error repeated in a decision
 )
 
-// Shorten cuts s to at most n bytes on a character's border.
+// Shorten cuts s to at most n bytes at a character boundary.
 func Shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -30,9 +30,9 @@ func Shorten(s string, n int) string {
 // OneLine replaces every run of white space by one space.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// IsMisleading reports whether a character in a file makes it look like something
-// else: control characters, which terminals obey, those that turn the direction
-// of text, and separators of lines that are none in YAML.
+// IsMisleading reports whether a character can make a file look like something else: control
+// characters, which terminals obey, bidirectional ones, and line separators that YAML does not
+// treat as line ends.
 func IsMisleading(r rune) bool {
 	switch {
 	case r == '\n' || r == '\t':
@@ -43,9 +43,8 @@ func IsMisleading(r rune) bool {
 	return false
 }
 
-// Visible writes out what a person could not see, or would see as something
-// else: control and format characters (bidirectional overrides above all) and
-// broken UTF-8. Newlines and tabs stay.
+// Visible escapes what a person could not see, or would see as something else: control and format
+// characters (above all bidirectional overrides) and broken UTF-8. Newlines and tabs stay.
 func Visible(s string) string {
 	if allPlain(s) {
 		return s
@@ -68,8 +67,7 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// allPlain reports whether a text has nothing but printable ASCII, newlines and
-// tabs, as nearly all have.
+// allPlain reports whether a text has only printable ASCII, newlines and tabs, as nearly all do.
 func allPlain(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; (c < ' ' && c != '\n' && c != '\t') || c > '~' {
@@ -79,5 +77,5 @@ func allPlain(s string) bool {
 	return true
 }
 
-// Quoted puts a tool or rule name into a text for people.
+// Quoted formats a tool or rule name for people.
 func Quoted(name string) string { return Visible(Shorten(name, 200)) }

@@ -1,6 +1,6 @@
-// Package hint guesses what the author of a policy meant by something that a rule
-// file or an expression cannot have, and says what to write. Nothing of it is part of
-// a decision.
+// Package hint guesses what the author of a policy meant by something that is invalid in a rule
+// file
+// or an expression, and suggests what to write. It plays no part in decisions.
 package hint
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/askance-dev/askance/internal/spelling"
 )
 
-// line is one line of a table: a pattern, and the hint for a text that it matches. $1
-// in the hint is the first group of the pattern.
+// line is a table row: a pattern, and the hint for a text that matches it. $1 in the hint is the
+// pattern's first group.
 type line struct{ pattern, hint string }
 
 var compiled sync.Map // pattern → *regexp.Regexp
 
-// find gives the hint of the first line that fits, or "".
+// find returns the hint of the first matching line, or "".
 func find(table []line, text string) string {
 	for _, l := range table {
 		re, ok := compiled.Load(l.pattern)
@@ -34,8 +34,8 @@ func find(table []line, text string) string {
 	return ""
 }
 
-// DidYouMean asks for the known word that is meant: the last part of a path, a word of
-// another language or a misspelled one; "" for none.
+// DidYouMean suggests the known word that was meant: the last part of a path, the equivalent of
+// another language's word, or the correct spelling; "" if there is none.
 func DidYouMean(name string, known []string) string {
 	at := slices.IndexFunc(known, func(k string) bool { return strings.HasSuffix(k, "."+name) })
 	if at < 0 {
@@ -54,7 +54,7 @@ func DidYouMean(name string, known []string) string {
 // Expression is a fault that the compiler of expressions found.
 type Expression struct {
 	Message string
-	// Before is the text of the line up to the fault, Rest the text after it.
+	// Before is the text of the line before the fault, Rest the text after it.
 	Before, Rest string
 	Scope        Scope
 }
@@ -62,10 +62,10 @@ type Expression struct {
 // Scope is what an expression can name.
 type Scope interface {
 	Functions() []string
-	// Variables are those with a value, such as ctx, and their fields, such as ctx.now.
+	// Variables are the variables with a value, such as ctx, and their fields, such as ctx.now.
 	Variables() []string
-	// Fields are those of a struct by its path, such as ctx; false: there is no
-	// such struct, and all known fields are given.
+	// Fields returns the fields of a struct by its path, such as ctx. It returns false if there is
+	// no such struct, with all known fields.
 	Fields(path string) ([]string, bool)
 }
 
@@ -75,7 +75,7 @@ var (
 	pathInHas  = regexp.MustCompile(`^\(\s*([A-Za-z_][A-Za-z0-9_.]*)\.`)
 )
 
-// Explain gives the hint, and whether the fault is an unknown name.
+// Explain returns the hint, and whether the fault is an unknown name.
 func (x Expression) Explain() (unknownName bool, hint string) {
 	hint = find(faults, strings.TrimRight(x.Before, " \t")+"¦"+x.Rest+"¦¦"+x.Message)
 	m := unknown.FindStringSubmatch(x.Message)
@@ -112,12 +112,12 @@ func (x Expression) explainName(name string) string {
 // Hints that callers compare with.
 const (
 	Variables = "the variables are tool, args, caller and ctx; put a text in quotes"
-	JoinTexts = `join texts with +, and make a text of a number: "'Order ' + string(args.order)"`
+	JoinTexts = `join texts with +, and convert a number to text: "'Order ' + string(args.order)"`
 	Example   = `write conditions as in args.x > 5 && args.y == "a"`
 )
 
-// faults are mistakes in expressions: the text before the fault, the text after it and
-// the message of the compiler, with ¦ and ¦¦ between them.
+// faults are mistakes in expressions: the text before the fault, the text after it and the
+// compiler's message, separated by ¦ and ¦¦.
 var faults = []line{
 	{`(?i)(\band¦|¦and\b|¦&( |¦)).*¦¦Syntax`, "write && for and"},
 	{`(?i)(\bor¦|¦or\b|¦\|( |¦)).*¦¦Syntax`, "write || for or"},
@@ -125,7 +125,7 @@ var faults = []line{
 	{`(all|exists|exists_one|map|filter)\([^)¦]*¦=>|¦\(.*reference to '(all|exists|exists_one|map|filter)'|must be a simple name`, "name the element first: LIST.exists(x, x == …)"},
 	{`(¦(= |=¦|=>|is |eq )|<¦>).*¦¦Syntax`, "compare with ==, !=, <, <=, > or >="},
 	{`¦(=~|(?i:contains|(starts|ends)with|matches|like)\b).*¦¦Syntax|does not support field|'(contains|startsWith|endsWith|lowerAscii|upperAscii|trim|split)' applied to '\(`,
-		`call a function of the value: args.x.contains("…"), args.x.matches("^…$"), args.x.size(), ctx.now.getHours()`},
+		`call the value's function: args.x.contains("…"), args.x.matches("^…$"), args.x.size(), ctx.now.getHours()`},
 	{`\?¦\?|\w\?\.\w[^¦]*¦.*¦¦Syntax|¦\(.*reference to 'get'|optional_type\(|_[!=]=_.* null\)`,
 		"for a field that may be missing write has(args.x), or args.?x.orValue(…)"},
 	{`applied to '.*askance\.Args|reference to 'has'|to has\(\)`, "name a field of the arguments: args.x, and has(args.x) to ask whether it is there"},
@@ -134,16 +134,16 @@ var faults = []line{
 	{`'(contains|_[!=]=_)' applied to '.*list\(string`, `write "x" in LIST, or !("x" in LIST)`},
 	{`\d¦(_|,\d| ?[A-Za-z€$£%]+\b)|\d%¦`, "a number has digits only: 1000"},
 	{`¦[^¦]*\\.*¦¦.*token recognition`, `write \\ for a backslash in a text, or r"…" for a text that keeps it`},
-	{`¦[rRbB]?["'].*¦¦.*token recognition`, `a text is not closed; YAML takes " #" for the beginning of a comment unless the whole is in quotes, or in a block after |`},
+	{`¦[rRbB]?["'].*¦¦.*token recognition`, `a text is not closed; YAML takes " #" for the start of a comment unless the whole value is in quotes or in a block after |`},
 	{`¦[@“”„‟‘’‚«»]`, `put a text in quotes, " or '`},
-	{`'_[+-]_' applied to '\(timestamp, |invalid duration`, `a span of time is written duration("24h"); the units are h, m, s and ms`},
+	{`'_[+-]_' applied to '\(timestamp, |invalid duration`, `write a duration as duration("24h"); the units are h, m, s and ms`},
 	{`applied to '.*(timestamp.*string|string.*timestamp)|invalid timestamp`, `write a time as timestamp("2026-01-01T00:00:00Z"), or timestamp(args.x)`},
 	{`¦(\{\{|\$\{)|\{¦|'_\+_' applied to '.*string`, JoinTexts},
 	{`'[_@!-]\S*' applied to .*(int|double|bool)|expected type 'bool'`, "compare two values of one type, as in args.x > 5; double(…) and string(…) convert"},
 	{`¦¦Syntax`, Example},
 }
 
-// words are those of other languages, for keys, values, functions and variables.
+// words are other languages' words for keys, values, functions and variables.
 var words = []line{
 	{`^(?i:action|effect|decision|verdict|permission|type)$`, "behavior"},
 	{`^(?i:conditions?|if|where|expr|expression|cel)$`, "when"},
@@ -167,7 +167,7 @@ var words = []line{
 	{`^(?i:requester|username|principal)$`, "caller.user"},
 }
 
-// remarks are about keys of a rule that no key of ours stands for.
+// remarks are about keys of a rule that have no equivalent here.
 var remarks = []line{
 	{`^(priority|order)$`, "rules have no order: deny wins over ask, ask over allow"},
 	{`^(allow|ask|deny)$`, "write behavior: $1"},
@@ -175,7 +175,7 @@ var remarks = []line{
 	{`^(enabled|disabled?)$`, "remove the rule, or write enforcement: audit"},
 }
 
-// texts has what a node is and its field, where the value should be a text.
+// texts maps the kind of a node and its field, where the value should be a text.
 var texts = []line{
 	{`^an anchor`, "write the value out; put a text that begins with & or * in quotes"},
 	{`^empty `, "leave the key out, or write a value after it"},
@@ -185,12 +185,12 @@ var texts = []line{
 	{``, "put the whole value in quotes"},
 }
 
-// lines has the message of the YAML parser, the line and, after ¦, its value.
+// lines maps the message of the YAML parser, the line and, after ¦, its value.
 var lines = []line{
 	{"^[^\n]*\n[^¦]*[\t\u00a0\u2007\u202f\u3000]", "write plain spaces: YAML does not accept tabs and other blanks there"},
-	{`^found unknown escape`, `YAML reads \ in double quotes: write \\, or put the whole in single quotes`},
+	{`^found unknown escape`, `YAML reads \ in double quotes: write \\, or put the whole value in single quotes`},
 	{"¦([*%@`])", "put the value in quotes: it cannot begin with $1"},
-	{`¦(.*: |["'])`, "put the whole value in quotes that it does not contain, or in a block after |"},
+	{`¦(.*: |["'])`, "put the whole value in quotes of a kind that it does not contain, or in a block after |"},
 	{`^non-map value`, "a key has a colon and a space after it, as in behavior: ask; indent a line that continues a text further than its key"},
 	{`^[^\n]*(not allowed in this context|unexpected)`, "keys that belong together begin in the same column"},
 }
@@ -202,20 +202,20 @@ var tools = []line{
 	{`^(all|any|every)$`, `any tool is "*"`},
 }
 
-// Tool is for a name that no tool can have, fit to be shown.
+// Tool returns the hint for a name that no tool can have.
 func Tool(name string) string { return find(tools, name) }
 
-// Text is for a value that should be a text; node says what it is.
+// Text returns the hint for a value that should be a text; node says what it is.
 func Text(node, field string) string { return find(texts, node+" "+field) }
 
-// Line is for a line that the YAML parser cannot read.
+// Line returns the hint for a line that the YAML parser cannot read.
 func Line(message, text string) string {
 	_, value, _ := strings.Cut(text, ":")
 	return find(lines, strings.ReplaceAll(message, "\n", " ")+"\n"+text+"¦"+strings.TrimSpace(value))
 }
 
-// Key is for an unknown key. in is the path of the mapping, known are the keys that it
-// can have, and paths those of all keys of rule files.
+// Key returns the hint for an unknown key. in is the path of the mapping, known its possible keys,
+// and paths those of all keys of rule files.
 func Key(name, in string, known, paths []string) string {
 	remark, elsewhere := "", ""
 	if in == "rules[]" {
@@ -231,7 +231,7 @@ func Key(name, in string, known, paths []string) string {
 	return cmp.Or(DidYouMean(name, known), remark, elsewhere, Keys(known))
 }
 
-// Keys is for a value that should have keys.
+// Keys returns the hint for a value that should be a mapping.
 func Keys(known []string) string {
 	if len(known) == 0 || len(known) > maxNames {
 		return ""
@@ -239,7 +239,7 @@ func Keys(known []string) string {
 	return "the keys here are " + joinNames(known)
 }
 
-// maxNames is how many names a hint lists.
+// maxNames limits how many names a hint lists.
 const maxNames = 12
 
 func joinNames(names []string) string {

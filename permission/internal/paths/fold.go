@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Paths of other systems. Windows reads many texts as one path: C:\Data\k, c:/data/K,
-// \\?\C:\data\k, /data/k., /data/k::$DATA. No one can tell from a call which system
-// its tool runs on, so that a comparison must hold under both readings.
+// Paths of other systems. Windows reads many texts as the same path: C:\Data\k, c:/data/K,
+// \\?\C:\data\k, /data/k., /data/k::$DATA. A call does not say which system its tool runs on, so a
+// comparison must hold under both readings.
 
-// IsForeign reports whether only Windows reads the text as the path that is meant:
-// with backslashes, a drive, or the name of another machine.
+// IsForeign reports whether only Windows reads the text as a path: with backslashes, a drive, or
+// the name of another machine.
 func IsForeign(p string) bool {
 	return strings.IndexByte(p, '\\') >= 0 || hasDrive(p) || strings.HasPrefix(p, "//")
 }
 
-// Fold is the one spelling of all the texts that Windows, or a file system without
-// case, reads as the same path: cleaned, with slashes, in lower case, without the
-// drive, streams (k:s), and the dots and blanks at the ends of names. An error says
-// that the text does not tell which file it is.
+// Fold returns a common spelling of all texts that Windows, or a case-insensitive file system,
+// reads as the same path: cleaned, with slashes, in lower case, and without the drive, streams
+// (k:s), and dots and spaces at the ends of names. It is an error if the text does not determine
+// the file.
 func Fold(p string) (string, error) {
 	if isFolded(p) {
 		return p, nil
@@ -32,9 +32,9 @@ func Fold(p string) (string, error) {
 	}
 	switch {
 	case strings.HasPrefix(p, "//"), strings.HasPrefix(p, "/??/"):
-		return "", fault("begins as the name of another machine or of a device, which Windows reads so")
+		return "", fault("begins like the name of another machine or of a device, as Windows reads it")
 	case hasDrive(p) && (len(p) == 2 || p[2] != '/'):
-		return "", fault("names a drive and no folder, which Windows reads from the current folder of the drive")
+		return "", fault("names a drive without a folder, which Windows reads relative to the drive's current folder")
 	case hasDrive(p):
 		p = p[2:]
 	}
@@ -50,7 +50,7 @@ func Fold(p string) (string, error) {
 		parts[i] = name
 	}
 	if device.MatchString(parts[len(parts)-1]) {
-		return "", fault("ends in the name of a device of Windows")
+		return "", fault("ends in the name of a Windows device")
 	}
 	return path.Clean(strings.Join(parts, "/")), nil
 }
@@ -60,14 +60,14 @@ func foldName(name string) (string, error) {
 	name = strings.TrimRight(name, ". ")
 	switch {
 	case name == "":
-		return "", fault("has a name of dots and blanks only, which systems read differently")
+		return "", fault("has a name of only dots and spaces, which systems read differently")
 	case shortName.MatchString(name):
 		return "", fault("has a name such as PROGRA~1, which on Windows can stand for any longer name")
 	}
 	return foldCase(name), nil
 }
 
-// FoldPattern is a pattern over paths, to be compared with what Fold returns.
+// FoldPattern folds a path pattern for comparison with results of Fold.
 func FoldPattern(pattern string) string {
 	pattern = strings.ReplaceAll(pattern, `\`, "/")
 	for _, prefix := range []string{"//?/", "//./"} {
@@ -81,7 +81,7 @@ func FoldPattern(pattern string) string {
 	return foldCase(pattern)
 }
 
-// Drive is the drive that a path or pattern begins with, in lower case; "" for none.
+// Drive returns the drive that a path or pattern begins with, in lower case; "" if it has none.
 func Drive(p string) string {
 	p = strings.TrimPrefix(strings.TrimPrefix(strings.ReplaceAll(p, `\`, "/"), "//?/"), "//./")
 	if !hasDrive(p) {
@@ -99,12 +99,12 @@ func hasDrive(p string) bool {
 	return len(p) >= 2 && p[1] == ':' && (p[0]|0x20 >= 'a' && p[0]|0x20 <= 'z')
 }
 
-// foldCase goes through upper case, so that letters with two lower cases are one.
+// foldCase goes through upper case, so that letters with two lower-case forms become equal.
 func foldCase(s string) string { return strings.ToLower(strings.ToUpper(s)) }
 
-// isFolded reports quickly what most paths are: what Fold would not change.
+// isFolded quickly recognizes the common case: a path that Fold would not change.
 func isFolded(p string) bool {
-	last := 0 // where the last name begins
+	last := 0 // start of the last name
 	for i := range len(p) {
 		switch c := p[i]; {
 		case c == '/':

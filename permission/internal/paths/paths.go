@@ -1,17 +1,16 @@
-// Package paths compares file paths without touching files: cleaned, by whole
-// segments, and never by how their texts begin.
+// Package paths compares file paths without reading files: cleaned, by whole segments, and never by
+// how their texts begin.
 //
 //	ok, err := paths.Within("/srv/app/../secrets/k", "/srv/app") // false
 //
-// It refuses what programs read in several ways: NUL and other control
-// characters, backslashes, drives, a leading "~" or "//". Where Windows or a file
-// system without case reads a path differently, a comparison whose result depends
-// on that is an error; see [Fold]. A relative path names a file only together with
-// a folder; see [Join].
+// It refuses texts that programs read in different ways: NUL and other control characters,
+// backslashes, drives, a leading "~" or "//". If Windows or a case-insensitive file system reads a
+// path differently and that would change the result of a comparison, it is an error; see [Fold]. A
+// relative path names a file only together with a folder; see [Join].
 //
-// Cleaning is textual. Where a folder on the way is a symbolic link, "a/../b"
-// and the file system may disagree, and a path inside a folder may lead out of
-// it; who prepares a request resolves links before.
+// Cleaning is textual. If a folder on the way is a symbolic link, "a/../b" and the file system may
+// disagree, and a path inside a folder may lead out of it; whoever prepares a request resolves
+// links first.
 package paths
 
 import (
@@ -20,13 +19,13 @@ import (
 	"unicode"
 )
 
-// MaxLen is the longest path that is read, in bytes: PATH_MAX of Linux.
+// MaxLen is the length limit of a path in bytes: PATH_MAX on Linux.
 const MaxLen = 4096
 
-// Error says why a text is no path that every program reads alike.
+// Error says why a text is not a path that every program reads alike.
 type Error struct{ Msg string }
 
-// Error gives the reason. It does not repeat the path.
+// Error returns the reason. It does not repeat the path.
 func (e *Error) Error() string { return "path " + e.Msg }
 
 func fault(msg string) error { return &Error{msg} }
@@ -58,8 +57,8 @@ func hasHidden(r rune) bool {
 	return r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
-// Clean resolves "." and ".." and doubled separators in the text. The result of
-// an absolute path is absolute; one that leads above "/" stays at "/".
+// Clean resolves ".", ".." and double separators in the text. The result for an absolute path is
+// absolute; one that leads above "/" stays at "/".
 func Clean(p string) (string, error) {
 	if err := check(p); err != nil {
 		return "", err
@@ -73,13 +72,13 @@ func Abs(p string) (string, error) {
 		return "", err
 	}
 	if p[0] != '/' {
-		return "", fault("is not absolute: join it with the folder in which it is used")
+		return "", fault("is not absolute: join it with the folder it is used in")
 	}
 	return path.Clean(p), nil
 }
 
-// Join is the absolute path that a program running in dir, which must be
-// absolute, opens for p: p itself where it is absolute.
+// Join returns the absolute path that a program running in dir, which must be absolute, opens for
+// p: p itself if it is absolute.
 func Join(dir, p string) (string, error) {
 	base, err := Abs(dir)
 	if err != nil {
@@ -91,7 +90,7 @@ func Join(dir, p string) (string, error) {
 	if p[0] == '/' {
 		return path.Clean(p), nil
 	}
-	// Cleaned as a whole, so that ".." of p leaves dir.
+	// Cleaned as a whole, so that ".." in p can leave dir.
 	return path.Clean(base + "/" + p), nil
 }
 
@@ -108,8 +107,8 @@ func Within(p, dir string) (bool, error) {
 	return isBelow(inner, outer)
 }
 
-// WithinAny reports whether p is one of dirs or below one. All must be
-// absolute, also those behind the one that fits; no dirs contain nothing.
+// WithinAny reports whether p is one of dirs or below one. All must be absolute, even those after a
+// match. Without dirs the result is false.
 func WithinAny(p string, dirs []string) (bool, error) {
 	inner, err := Abs(p)
 	if err != nil {
@@ -130,7 +129,7 @@ func WithinAny(p string, dirs []string) (bool, error) {
 	return found, nil
 }
 
-// isBelow compares as written and folded.
+// isBelow compares the paths as written and folded.
 func isBelow(inner, outer string) (bool, error) {
 	innerFolded, err := Fold(inner)
 	if err != nil {
@@ -147,7 +146,7 @@ func isBelow(inner, outer string) (bool, error) {
 	return below, nil
 }
 
-var errTwoReadings = fault("has a name in other case, or with a dot, blank or colon at its end, which systems read differently")
+var errTwoReadings = fault("has a name in a different case, or with a dot, space or colon at its end, which systems read differently")
 
 func hasPrefix(inner, outer string) bool {
 	if outer == "/" {
@@ -157,7 +156,7 @@ func hasPrefix(inner, outer string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// Base is the last segment of the cleaned path, "/" for the root.
+// Base returns the last segment of the cleaned path, "/" for the root.
 func Base(p string) (string, error) {
 	c, err := Clean(p)
 	if err != nil {
@@ -173,14 +172,14 @@ func Base(p string) (string, error) {
 	return path.Base(c), nil
 }
 
-// Dir is the cleaned path without its last segment.
+// Dir returns the cleaned path without its last segment.
 func Dir(p string) (string, error) {
 	c, err := Clean(p)
 	return path.Dir(c), err
 }
 
-// Ext is the last segment's text from its last dot on, with the dot; "" for
-// none, and for a name that only begins with a dot.
+// Ext returns the last segment's extension with its dot, starting at the last dot; "" if there is
+// none or the name only begins with a dot.
 func Ext(p string) (string, error) {
 	b, err := Base(p)
 	if err != nil {
@@ -192,13 +191,12 @@ func Ext(p string) (string, error) {
 	return "", nil
 }
 
-// Match reports whether the cleaned path fits the pattern as a whole. In a
-// segment "*" is any text, "?" any one character; "**" as a segment is any
-// number of segments, none included. Nothing else is special; a pattern has no
-// "." and ".." segments.
+// Match reports whether the whole cleaned path matches the pattern. In a segment "*" is any text
+// and "?" any one character; "**" as a segment is any number of segments, including none. Nothing
+// else is special; a pattern has no "." or ".." segments.
 //
-// An absolute pattern needs an absolute path and a relative one a relative
-// path; that they differ is an error, because such a rule never does its work.
+// An absolute pattern needs an absolute path, and a relative pattern a relative path. A mismatch is
+// an error, because such a rule would never do its work.
 func Match(p, pattern string) (bool, error) {
 	if err := CheckPattern(pattern); err != nil {
 		return false, err
@@ -221,11 +219,11 @@ func Match(p, pattern string) (bool, error) {
 	return matches, nil
 }
 
-// MaxPattern is the longest pattern, in bytes: matching takes time in
-// proportion to the product of both lengths.
+// MaxPattern is the length limit of a pattern in bytes: matching takes time proportional to the
+// product of both lengths.
 const MaxPattern = 256
 
-// CheckPattern says whether a text is a pattern of Match.
+// CheckPattern reports why a text is not a pattern for Match.
 func CheckPattern(pattern string) error {
 	if err := check(pattern); err != nil {
 		return err
@@ -234,7 +232,7 @@ func CheckPattern(pattern string) error {
 		return fault("pattern is longer than 256 bytes")
 	}
 	if path.Clean(pattern) != pattern {
-		return fault("pattern is not clean: it has . or .. or a separator too many")
+		return fault("pattern is not clean: it has . or .. or an extra separator")
 	}
 	for _, s := range segments(pattern) {
 		if s != "**" && strings.Contains(s, "**") {
@@ -260,8 +258,8 @@ func matchText(text, pattern string) bool {
 	return matchWild([]rune(text), []rune(pattern), '*', func(r, p rune) bool { return p == '?' || p == r })
 }
 
-// matchWild takes time in proportion to the product of the lengths: of several
-// wildcards only the last one is ever tried again.
+// matchWild takes time proportional to the product of the lengths: it backtracks only to the last
+// wildcard.
 func matchWild[T comparable](text, pattern []T, wild T, fits func(text, pattern T) bool) bool {
 	retryText, retryPattern := -1, -1
 	i, j := 0, 0

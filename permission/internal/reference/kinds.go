@@ -84,7 +84,7 @@ func contents(b *strings.Builder) {
 		"| `may cost … units` | declare `maxItems`, `maxLength` and `maxProperties` in the schema, or lower them |\n" +
 		"| `never decides` (L06) | another rule wins, or the tool is `read_only`: narrow the other rule, or deny the unwanted calls |\n" +
 		"| `note … passes, but …` | the test's call is invalid, or it expects nothing |\n" +
-		"| `no matcher gives meaning to the content` | `rule_content` needs a tool with a `kind`: use `when`, or declare the kind |\n" +
+		"| `no matcher can interpret the content` | `rule_content` needs a tool with a `kind`: use `when`, or declare the kind |\n" +
 		"\n")
 	b.WriteString("## Budgets\n" +
 		"\n" +

@@ -16,14 +16,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// nodeReader is a key's type that reads its value itself.
+// nodeReader is implemented by types of keys that decode themselves.
 type nodeReader interface {
 	readNode(d *reader, n ast.Node, field string)
 }
 
-// decode reads a mapping into a struct of keys. It reports whether the node is
-// a mapping at all; other faults are among the reader's problems. prefix stands
-// before the names of keys in them.
+// decode reads a mapping into a struct of keys. It reports whether the node is a mapping at all;
+// other faults are added to the reader's problems. In them prefix precedes the names of keys.
 func (d *reader) decode(n ast.Node, prefix string, into any) bool {
 	return d.decodeStruct(n, prefix, reflect.ValueOf(into).Elem())
 }
@@ -54,10 +53,10 @@ type keyTags struct {
 	min, index                  int
 }
 
-// knownKeys has what keysOf has read: rules are many and their type is one.
+// knownKeys caches keysOf, because there are many rules of the same type.
 var knownKeys sync.Map // reflect.Type → []keyTags, never changed
 
-// keysOf reads the tags of a struct type. What it gives is shared: read it only.
+// keysOf reads the tags of a struct type. The result is shared and must not be changed.
 func keysOf(t reflect.Type) []keyTags {
 	if known, ok := knownKeys.Load(t); ok {
 		return known.([]keyTags)
@@ -72,7 +71,7 @@ func readKeys(t reflect.Type) []keyTags {
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
 		if tag.Get("key") == "" {
-			continue // the reader's own
+			continue // fields of the reader
 		}
 		k := keyTags{name: tag.Get("key"), doc: tag.Get("doc"), hint: tag.Get("hint"), need: tag.Get("need"),
 			null: tag.Get("null"), filled: tag.Get("filled") != "", index: i}
@@ -164,7 +163,7 @@ func (d *reader) readWord(n ast.Node, field string, k keyTags) string {
 	return s
 }
 
-// OrList joins words as people list a choice: a, b or c.
+// OrList joins words as people list alternatives: a, b or c.
 func OrList(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")
@@ -192,19 +191,19 @@ func (d *reader) readInteger(n ast.Node, field string, low int) int {
 
 var decimal = regexp.MustCompile(`^-?(0|[1-9][0-9]*)$`)
 
-// exponent is a number that YAML 1.1 takes for a text.
+// exponent matches a number that YAML 1.1 treats as text.
 var exponent = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+\.?[0-9]*)[eE][-+]?[0-9]+$`)
 
-// isPlainNumber reports whether an integer is written as all programs read it:
-// 010 is eight to some and ten to others, 1_0 a text to some.
+// isPlainNumber reports whether an integer is written so that all programs read it alike: 010 is
+// eight to some and ten to others, and 1_0 is text to some.
 func isPlainNumber(n *ast.IntegerNode) bool { return decimal.MatchString(n.GetToken().Value) }
 
 const maxInteger = 1_000_000
 
-// MaxTime bounds times in rule files: one year; longer is most likely a slip.
+// MaxTime limits times in rule files to one year; a longer time is most likely a mistake.
 const MaxTime = 366 * 24 * time.Hour
 
-const durationHint = "write for example 90s, 15m, 24h or 7d"
+const durationHint = "write a duration such as 90s, 15m, 24h or 7d"
 
 func (d *reader) readDuration(n ast.Node, field string) time.Duration {
 	if i, ok := n.(*ast.IntegerNode); ok {
@@ -223,7 +222,7 @@ func (d *reader) readDuration(n ast.Node, field string) time.Duration {
 	return t
 }
 
-// notePlace remembers where the value of a key stands.
+// notePlace records the position of a key's value.
 func (d *reader) notePlace(field string, n ast.Node) {
 	if d.places == nil {
 		return

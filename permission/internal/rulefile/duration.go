@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// DurationPattern is the form of positive durations, for JSON Schemas.
+// DurationPattern matches positive durations, for JSON Schemas.
 const DurationPattern = `^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h|d)(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))*$`
 
 const day = 24 * time.Hour
 
-// ParseDuration is time.ParseDuration with days of 24 hours, which come first: 7d, 1d12h.
+// ParseDuration is time.ParseDuration plus days of 24 hours, which come first: 7d, 1d12h.
 func ParseDuration(text string) (time.Duration, error) {
 	days, rest, ok := strings.Cut(text, "d")
 	if !ok {
@@ -36,7 +36,7 @@ func ParseDuration(text string) (time.Duration, error) {
 	return whole + part, nil
 }
 
-// FormatDuration leaves out what is zero, and counts days from two on: 1h, 36h, 7d, 2d12h.
+// FormatDuration omits zero parts, and uses days from two days on: 1h, 36h, 7d, 2d12h.
 func FormatDuration(d time.Duration) string {
 	days := ""
 	if d >= 2*day {

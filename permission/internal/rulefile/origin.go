@@ -7,24 +7,23 @@ import (
 	"unicode"
 )
 
-// Origin remembers where a rule stands in its file, field by field, so that a
-// fault found long after parsing points at the right character. All methods
-// work on nil, for rules made in Go.
+// Origin records the position of a rule and its fields in the file, so that a fault found long
+// after parsing points at the right character. All methods work on nil, for rules made in Go.
 type Origin struct {
 	File      *sourceFile
 	Line, Col int // of the rule
 	fields    map[string]fieldOrigin
-	aliases   map[string]string // how a key is written in the file, where it has two names
+	aliases   map[string]string // how the file spells a key that has two names
 }
 
-// fieldOrigin is the place of a field's value. text is the decoded value; it
-// is aligned with the source to find places inside it.
+// fieldOrigin is the position of a field's value. text is the decoded value; it is aligned with the
+// source to find positions inside it.
 type fieldOrigin struct {
 	line, col int
 	text      string
 }
 
-// sourceFile is a file's text by lines; columns count characters.
+// sourceFile is a file's text as lines; columns count characters.
 type sourceFile struct {
 	Name  string
 	lines [][]rune
@@ -38,7 +37,7 @@ func newSourceFile(name string, text []byte) *sourceFile {
 	return s
 }
 
-// FileName is the file without its folders; "" where there is none.
+// FileName is the file name without its folders; "" if there is no file.
 func (o *Origin) FileName() string {
 	if o == nil {
 		return ""
@@ -46,7 +45,7 @@ func (o *Origin) FileName() string {
 	return o.File.Name
 }
 
-// Describe is " (file:line)", for texts about another rule.
+// Describe returns " (file:line)", for texts about another rule.
 func (o *Origin) Describe() string {
 	if o == nil {
 		return ""
@@ -54,8 +53,8 @@ func (o *Origin) Describe() string {
 	return fmt.Sprintf(" (%s:%d)", o.File.Name, o.Line)
 }
 
-// Start is the place of a field's value, or of the rule where the field is
-// not written out.
+// Start returns the position of a field's value, or of the rule if the file does not have the
+// field.
 func (o *Origin) Start(field string) (line, col int) {
 	if o == nil {
 		return 0, 0
@@ -78,7 +77,7 @@ func (o *Origin) Has(field string) bool {
 	return ok
 }
 
-// KeyInFile is the name under which the file has a key.
+// KeyInFile returns the name that the file uses for a key.
 func (o *Origin) KeyInFile(field string) string {
 	if o != nil && o.aliases[field] != "" {
 		return o.aliases[field]
@@ -86,8 +85,8 @@ func (o *Origin) KeyInFile(field string) string {
 	return field
 }
 
-// Inside is the place in the file of a place inside a field's text (both from
-// 1). Where the two cannot be aligned it is the start of the value.
+// Inside converts a position inside a field's text (from 1) to a position in the file. If the two
+// cannot be aligned, it is the start of the value.
 func (o *Origin) Inside(field string, line, col int) (int, int) {
 	if o == nil {
 		return line, col
@@ -102,10 +101,9 @@ func (o *Origin) Inside(field string, line, col int) (int, int) {
 	return f.line, f.col
 }
 
-// align walks the value and its source together. Every YAML style keeps the
-// characters that are not white space in their order, some of them escaped, so
-// stepping over white space on both sides keeps the two in step: no need to
-// know how each style folds lines.
+// align walks the value and its source together. Every YAML style keeps the characters that are not
+// white space in order, some of them escaped. Skipping white space on both sides therefore keeps
+// the two in step without knowing how each style folds lines.
 func (s *sourceFile) align(f fieldOrigin, line, col int) (int, int, bool) {
 	cur := cursor{file: s, line: f.line, col: f.col}
 	style := cur.rune()
@@ -126,7 +124,7 @@ func (s *sourceFile) align(f fieldOrigin, line, col int) (int, int, bool) {
 			c++
 		}
 		if unicode.IsSpace(want) {
-			continue // the place of white space is that of what follows
+			continue // the position of white space is that of what follows it
 		}
 		cur.skipSpace(style)
 		if due {
@@ -146,7 +144,7 @@ type cursor struct {
 
 func (c *cursor) atEnd() bool { return c.line > len(c.file.lines) }
 
-// rune is the character at the cursor, '\n' at a line's end, 0 behind the file.
+// rune returns the character at the cursor: '\n' at a line end, 0 at the end of the file.
 func (c *cursor) rune() rune {
 	if c.line < 1 || c.atEnd() {
 		return 0
@@ -165,8 +163,8 @@ func (c *cursor) advance() {
 	}
 }
 
-// skipSpace passes white space and, in double quotes, escapes that stand for
-// white space or for nothing.
+// skipSpace skips white space and, in double quotes, escapes that stand for white space or for
+// nothing.
 func (c *cursor) skipSpace(style rune) {
 	for !c.atEnd() {
 		if unicode.IsSpace(c.rune()) {
@@ -193,14 +191,14 @@ func (c *cursor) next(style rune) (rune, bool) {
 	case style == '"' && r == '\\':
 		return c.escape()
 	case style == '\'' && r == '\'':
-		c.advance() // a quote is written twice
+		c.advance() // a quote is doubled
 	}
 	c.advance()
 	return r, true
 }
 
-// escape reads an escape of a double-quoted text, from its backslash on. An
-// escaped line end stands for nothing and reads as a newline.
+// escape reads an escape in a double-quoted text, starting at its backslash. An escaped line end
+// stands for nothing and is read as a newline.
 func (c *cursor) escape() (rune, bool) {
 	c.advance()
 	r := c.rune()

@@ -1,5 +1,6 @@
-// Package rulefile reads rule files: YAML with strict keys, where every value
-// keeps its place. It also describes the keys, for editors and references.
+// Package rulefile reads rule files: YAML with strict keys, where every value keeps its position.
+// It
+// also describes the keys, for editors and references.
 package rulefile
 
 import (
@@ -21,13 +22,13 @@ import (
 	"github.com/askance-dev/askance/permission/internal/hint"
 )
 
-// MaxBytes is the longest accepted rule file.
+// MaxBytes is the largest accepted size of a rule file.
 const MaxBytes = 1 << 20
 
-// Read reads a rule file; nil: it has no keys and values at all.
+// Read reads a rule file. It returns nil if the file is not a mapping.
 func Read(name string, text []byte) (*File, []Fault) {
-	// Some editors begin a file with a byte order mark, and the YAML library
-	// miscounts lines that end in CR LF.
+	// Some editors start a file with a byte order mark, and the YAML library miscounts lines that
+	// end in CR LF.
 	text = bytes.ReplaceAll(bytes.TrimPrefix(text, []byte("\ufeff")), []byte("\r\n"), []byte("\n"))
 	var found []Fault
 	body, ok := parseYAML(text, &found)
@@ -40,14 +41,13 @@ func Read(name string, text []byte) (*File, []Fault) {
 	return doc, found
 }
 
-// parseYAML gives the one document of a file.
+// parseYAML returns the only document of a file.
 func parseYAML(text []byte, found *[]Fault) (body ast.Node, ok bool) {
 	fail := func(line, col int, msg, remedy string) bool {
 		*found = append(*found, Fault{Line: line, Col: col, Msg: msg, Hint: remedy})
 		return false
 	}
-	// The YAML library has had panics on odd input; a rule file must not be
-	// able to take the engine down.
+	// The YAML library has panicked on odd input; a rule file must not be able to crash the engine.
 	defer func() {
 		if r := recover(); r != nil {
 			body, ok = nil, fail(0, 0, fmt.Sprintf("cannot be read as YAML: %v", r), "check the quotes and the indentation")
@@ -64,15 +64,15 @@ func parseYAML(text []byte, found *[]Fault) (body ast.Node, ok bool) {
 		c, _ := utf8.DecodeRune(text[at:])
 		line, col := positionOf(text, at)
 		if c == '\r' {
-			return nil, fail(line, col, "contains a carriage return, after which a terminal hides text", "end lines with LF or CR LF")
+			return nil, fail(line, col, "contains a carriage return, which hides text in terminals", "end lines with LF or CR LF")
 		}
-		return nil, fail(line, col, fmt.Sprintf("contains the character %U, with which a text does not look like what it is", c),
+		return nil, fail(line, col, fmt.Sprintf("contains the character %U, which makes text look like something else", c),
 			fmt.Sprintf(`write it as "\u%04X", in double quotes`, c))
 	}
 	tokens := lexer.Tokenize(string(text))
 	if i := slices.IndexFunc(tokens, func(t *token.Token) bool { return t.Type == token.DirectiveType }); i >= 0 {
 		line := tokens[i].Position.Line
-		return nil, fail(line, 1, "contains a YAML directive", "leave out the line "+display.Quoted(strings.TrimSpace(lineOf(text, line))))
+		return nil, fail(line, 1, "contains a YAML directive", "remove the line "+display.Quoted(strings.TrimSpace(lineOf(text, line))))
 	}
 	if t, msg, remedy := badShape(tokens); t != nil {
 		return nil, fail(t.Position.Line, t.Position.Column, msg, remedy)
@@ -88,12 +88,12 @@ func parseYAML(text []byte, found *[]Fault) (body ast.Node, ok bool) {
 	case len(file.Docs) == 0 || file.Docs[0].Body == nil:
 		return nil, fail(1, 1, "the file is empty", "it needs version, name and rules")
 	case len(file.Docs) > 1:
-		return nil, fail(secondDocument(file), 1, "contains more than one document", "use one file for each; a line --- begins another one")
+		return nil, fail(secondDocument(file), 1, "contains more than one document", "use one file for each; a line --- starts another document")
 	}
 	return file.Docs[0].Body, true
 }
 
-// lineOf is the text of a line, counted from 1.
+// lineOf returns the text of a line, counted from 1.
 func lineOf(data []byte, line int) string {
 	lines := bytes.Split(data, []byte("\n"))
 	if line < 1 || line > len(lines) {
@@ -109,8 +109,8 @@ func secondDocument(file *ast.File) int {
 	return 1
 }
 
-// readNode implements nodeReader: it notes the places of the rule's keys, and
-// whether the rule may be used.
+// readNode implements nodeReader. It records the positions of the rule's keys and whether the rule
+// is usable.
 func (r *Rule) readNode(d *reader, n ast.Node, field string) {
 	before := len(*d.found)
 	outer := d.places
@@ -128,7 +128,7 @@ func (r *Rule) readNode(d *reader, n ast.Node, field string) {
 	r.Sound = len(*d.found) == before
 }
 
-// readAlias lets a key stand for another one, in the places of faults too.
+// readAlias makes a key stand for another one, including in the positions of faults.
 func (r *Rule) readAlias(d *reader, n ast.Node, key, means string, both bool) {
 	if both {
 		d.addFault(n, key, "is given together with "+means+", which means the same", "keep one of them")
@@ -169,7 +169,7 @@ func (t *Test) readNode(d *reader, n ast.Node, field string) {
 	t.Sound = len(*d.found) == before
 }
 
-// notUTF8 is where a file stops being UTF-8, and what it may be instead.
+// notUTF8 returns where a file stops being UTF-8, and guesses its encoding.
 func notUTF8(data []byte) (line, col int, hint string) {
 	hint = "save it as UTF-8"
 	if bytes.HasPrefix(data, []byte{0xff, 0xfe}) || bytes.HasPrefix(data, []byte{0xfe, 0xff}) {
@@ -187,25 +187,24 @@ func notUTF8(data []byte) (line, col int, hint string) {
 	return line, col, hint
 }
 
-// positionOf is the place of a byte: line and column from 1, in characters.
+// positionOf returns the position of a byte: line and column from 1, in characters.
 func positionOf(data []byte, at int) (line, col int) {
 	start := bytes.LastIndexByte(data[:at], '\n') + 1
 	return bytes.Count(data[:start], []byte("\n")) + 1, utf8.RuneCount(data[start:at]) + 1
 }
 
-// maxYAMLDepth is the deepest nesting of lists and mappings in a rule file:
-// that of a call's input, which tests write out. The parser recurses and takes
-// time with the cube of the depth, so deeper files must not reach it.
+// maxYAMLDepth limits the nesting of lists and mappings in a rule file, as for a call's input,
+// which tests contain. The parser recurses and takes time cubic in the depth, so deeper files must
+// not reach it.
 const maxYAMLDepth = 32
 
-// maxYAMLKeys is how many keys one mapping may have. The parser takes time with
-// the square of their number.
+// maxYAMLKeys limits the keys of one mapping. The parser takes time quadratic in their number.
 const maxYAMLKeys = 2000
 
-// badShape returns the first token at which a file is nested more deeply, or has
-// more keys in one mapping, than the parser may be given; nil if there is none.
-// It may count a level too many on odd files, but never one too few: block levels
-// are told by the columns of keys and dashes, flow levels by their brackets.
+// badShape returns the first token at which a file is nested too deeply, or has too many keys in
+// one mapping, for the parser; nil if there is none. On odd files it may count a level too many,
+// but never one too few: columns of keys and dashes determine block levels, brackets determine flow
+// levels.
 func badShape(tokens token.Tokens) (at *token.Token, msg, hint string) {
 	var blocks []int // columns of the open block levels
 	keys := map[int]int{}
@@ -219,7 +218,7 @@ func badShape(tokens token.Tokens) (at *token.Token, msg, hint string) {
 		case token.SequenceEndType, token.MappingEndType:
 			flow = max(flow-1, 0)
 			opener = nil
-		case token.MappingValueType: // the colon; its key opens the level
+		case token.MappingValueType: // the colon: its key opens the level
 			if flow > 0 {
 				continue // its brackets count already
 			}
@@ -253,8 +252,8 @@ func openBlock(open []int, col int) []int {
 	return append(open, col)
 }
 
-// countKey counts the keys of the mapping whose keys stand at a column. A key or
-// a dash further to the left ends it.
+// countKey counts the keys of the mapping whose keys are in this column. A key or dash further to
+// the left ends the mapping.
 func countKey(keys map[int]int, col int, key bool) int {
 	maps.DeleteFunc(keys, func(c, _ int) bool { return c > col })
 	if key {

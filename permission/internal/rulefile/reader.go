@@ -24,13 +24,13 @@ type Fault struct {
 	Msg, Hint   string
 }
 
-// reader takes YAML nodes apart strictly and reports what does not fit.
+// reader decodes YAML nodes strictly and reports what is invalid.
 type reader struct {
 	file     *sourceFile
 	found    *[]Fault
-	ruleName string                 // the rule that is being read, for the faults
+	ruleName string                 // the rule being read, for faults
 	inRule   bool                   // a rule is being read
-	places   map[string]fieldOrigin // where its keys stand; nil outside rules and tests
+	places   map[string]fieldOrigin // positions of its keys; nil outside rules and tests
 }
 
 func (d *reader) addFault(n ast.Node, field, msg, remedy string) {
@@ -38,7 +38,7 @@ func (d *reader) addFault(n ast.Node, field, msg, remedy string) {
 	*d.found = append(*d.found, Fault{Line: line, Col: col, Rule: d.ruleName, Field: field, Msg: msg, Hint: remedy})
 }
 
-// placeOf is where a node begins: a mapping at its first key, not at the colon.
+// placeOf returns where a node starts: a mapping at its first key, not at the colon.
 func placeOf(n ast.Node) (line, col int) {
 	switch v := n.(type) {
 	case *ast.MappingNode:
@@ -55,7 +55,7 @@ func placeOf(n ast.Node) (line, col int) {
 	return pos.Line, pos.Column
 }
 
-// pairsOrNil are the pairs of a mapping; false: the node is something else.
+// pairsOrNil returns the pairs of a mapping; false if the node is something else.
 func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	switch v := n.(type) {
 	case *ast.MappingNode:
@@ -67,8 +67,8 @@ func pairsOrNil(n ast.Node) ([]*ast.MappingValueNode, bool) {
 	}
 }
 
-// readMapping gives the values of a mapping by key. Keys must be among known; a nil
-// known accepts every key.
+// readMapping returns the values of a mapping by key. Keys must be in known; a nil known accepts
+// every key.
 func (d *reader) readMapping(n ast.Node, field string, known []string) (map[string]ast.Node, bool) {
 	pairs, ok := pairsOrNil(n)
 	if !ok {
@@ -79,7 +79,7 @@ func (d *reader) readMapping(n ast.Node, field string, known []string) (map[stri
 	for _, kv := range pairs {
 		key, ok := kv.Key.(*ast.StringNode)
 		if !ok {
-			d.addFault(kv.Key, field, "a key must be plain text", "merge keys, anchors and other YAML features are not used in rule files")
+			d.addFault(kv.Key, field, "a key must be plain text", "rule files do not use merge keys, anchors and other YAML features")
 			return nil, false
 		}
 		name := key.Value
@@ -107,8 +107,8 @@ func (d *reader) readList(n ast.Node, field string) ([]ast.Node, bool) {
 	return seq.Values, true
 }
 
-// readText gives a text. Numbers, booleans and null are not text: 0x10 and no mean
-// something else to other readers.
+// readText returns a text. Numbers, booleans and null are not text: other parsers read 0x10 and no
+// differently.
 func (d *reader) readText(n ast.Node, field string) (string, bool) {
 	switch v := n.(type) {
 	case *ast.StringNode:
@@ -121,7 +121,7 @@ func (d *reader) readText(n ast.Node, field string) (string, bool) {
 	}
 }
 
-// readTexts gives a list of texts; a single text is a list of one.
+// readTexts returns a list of texts; a single text is a list of one.
 func (d *reader) readTexts(n ast.Node, field string) []string {
 	if _, ok := n.(*ast.SequenceNode); !ok {
 		s, ok := d.readText(n, field)
@@ -150,8 +150,8 @@ func (d *reader) readBool(n ast.Node, field string) bool {
 	return b.Value
 }
 
-// pathOf is the path of a field from the top of the file: those of rules are
-// told from the rule on.
+// pathOf returns the path of a field from the top of the file; fields of rules are named relative
+// to the rule.
 func (d *reader) pathOf(field string) string {
 	switch {
 	case !d.inRule:
@@ -196,7 +196,7 @@ func joinField(parent, name string) string {
 	return parent + "." + name
 }
 
-// Types of keys that read their values themselves.
+// Types of keys that decode themselves.
 
 type version int
 
@@ -212,7 +212,7 @@ func (v *version) readNode(d *reader, n ast.Node, field string) {
 	*v = 1
 }
 
-// amount is a decimal number as it is written.
+// amount is a decimal number as written.
 type amount string
 
 func (a *amount) readNode(d *reader, n ast.Node, field string) {
@@ -224,7 +224,7 @@ func (a *amount) readNode(d *reader, n ast.Node, field string) {
 		text = v.GetToken().Value
 	}
 	if err := toolcall.CheckAmount(text); err != nil {
-		d.addFault(n, field, "is "+nodeName(n)+" "+display.Quoted(n.GetToken().Value)+", want a decimal number from 0 on, without exponent", "write for example 500 or 99.95")
+		d.addFault(n, field, "is "+nodeName(n)+" "+display.Quoted(n.GetToken().Value)+", want a decimal number of at least 0, without exponent", "write a number such as 500 or 99.95")
 		return
 	}
 	*a = amount(text)
@@ -274,7 +274,7 @@ func (t *instant) readNode(d *reader, n ast.Node, field string) {
 	}
 	var err error
 	if t.Time, err = time.Parse(time.RFC3339, s); err != nil {
-		d.addFault(n, field, display.Quoted(s)+" is not a time", "write for example 2026-11-21T09:00:00Z")
+		d.addFault(n, field, display.Quoted(s)+" is not a time", "write a time such as 2026-11-21T09:00:00Z")
 	}
 }
 
@@ -291,13 +291,13 @@ func (j *jsonObject) readNode(d *reader, n ast.Node, field string) {
 	}
 	text, err := strictjson.Marshal(v)
 	if err != nil {
-		d.addFault(n, field, "cannot be written as JSON: "+err.Error(), "give the arguments as JSON text: input")
+		d.addFault(n, field, "cannot be written as JSON: "+err.Error(), "use the key input, with the arguments as JSON text")
 		return
 	}
 	*j = text
 }
 
-// readValue is a YAML value as JSON knows it. Integers keep their digits.
+// readValue converts a YAML value to a JSON value. Integers keep their digits.
 func (d *reader) readValue(n ast.Node, field string) (any, bool) {
 	switch v := n.(type) {
 	case *ast.NullNode:
@@ -322,7 +322,7 @@ func (d *reader) readValue(n ast.Node, field string) (any, bool) {
 			return nil, false
 		}
 		if t.Type == token.StringType && decimal.MatchString(t.Value) {
-			d.addFault(n, field, "is a number of more than 64 bits", "put it in quotes if it is a text, or give the arguments as JSON text: input")
+			d.addFault(n, field, "is a number of more than 64 bits", "put it in quotes if it is a text, or use the key input, with the arguments as JSON text")
 			return nil, false
 		}
 		return d.readText(n, field)

@@ -7,17 +7,16 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// maxSchemaSteps bounds the work of checking one input: about one step for each
-// node of the schema that is laid on a value, more for long values. An input of
-// DefaultLimits.InputBytes fits into a plain schema twice over. Without a bound
-// a few hundred bytes could take years: where a schema of alternatives contains
+// maxSchemaSteps limits the work of checking one input: about one step for each schema node applied
+// to a value, more for long values. An input of DefaultLimits.InputBytes fits a plain schema twice
+// over. Without a limit a few hundred bytes could take years: if a schema of alternatives contains
 // itself, every level of the input multiplies the work by their number.
 const maxSchemaSteps = 300_000
 
-var errSchemaSteps = errors.New("it takes too long to check it against the tool's schema")
+var errSchemaSteps = errors.New("checking it against the tool's schema takes too long")
 
-// checker is a compiled schema that counts its steps. It serves one goroutine
-// at a time; checkers keeps some for the next.
+// checker is a compiled schema that counts its steps. Only one goroutine can use it at a time;
+// checkers keeps some for reuse.
 type checker struct {
 	schema *jsonschema.Schema
 	steps  int
@@ -29,8 +28,8 @@ func newChecker(s *jsonschema.Schema) *checker {
 	return c
 }
 
-// validate reports errSchemaSteps instead of what the library concludes
-// once the budget is spent: below a "not" an error would turn into its opposite.
+// validate returns errSchemaSteps instead of the library's result once the budget is spent: below a
+// "not" an error would turn into its opposite.
 func (c *checker) validate(in any) error {
 	c.steps = 0
 	err := c.schema.Validate(in)
@@ -40,9 +39,8 @@ func (c *checker) validate(in any) error {
 	return err
 }
 
-// instrument makes every node count. The library looks at a node's format
-// after its type and before anything that leads on to other nodes, which makes
-// it the one place to stop at.
+// instrument makes every node count its steps. The library checks a node's format after its type
+// and before anything that leads to other nodes, so that is the one place to stop.
 func (c *checker) instrument(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) {
 	if s == nil || seen[s] {
 		return
@@ -68,11 +66,11 @@ func (c *checker) instrument(s *jsonschema.Schema, seen map[*jsonschema.Schema]b
 	}
 }
 
-// stepsOf is how many steps it takes to look at a value without its parts.
+// stepsOf is the number of steps for checking a value without its parts.
 func stepsOf(v any) int {
 	switch v := v.(type) {
 	case string:
-		return 1 + len(v)/256 // a pattern reads all of it
+		return 1 + len(v)/256 // a pattern reads the whole text
 	case []any:
 		return 1 + len(v)/8
 	case map[string]any:
@@ -114,10 +112,9 @@ func subschemas(s *jsonschema.Schema) []*jsonschema.Schema {
 	return out
 }
 
-// hasRoamingReference reports whether a node reachable from s refers to others by the path
-// that led to it (dynamic and recursive references): where the document has
-// parts with an id of their own, such a reference leads to nodes that
-// subschemas does not see.
+// hasRoamingReference reports whether a node reachable from s refers to others by the path that led
+// to it (dynamic and recursive references). If parts of the document have their own id, such a
+// reference leads to nodes that subschemas does not see.
 func hasRoamingReference(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool) bool {
 	if s == nil || seen[s] {
 		return false
@@ -155,8 +152,8 @@ func hasInnerID(v any, depth int) bool {
 	return false
 }
 
-// checkers keeps checkers for reuse, without locks. One that finds no place is
-// dropped, a missing one is made again.
+// checkers keeps checkers for reuse, without locks. One that finds no slot is dropped; a missing
+// one is compiled again.
 type checkers [16]atomic.Pointer[checker]
 
 func (cs *checkers) get() *checker {

@@ -9,14 +9,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxExactInt is the magnitude up to which every integer is a float64. The
-// float64 of exactly this value may have been the next integer.
+// maxExactInt is the magnitude up to which float64 can represent every integer. A float64 of
+// exactly this value may have been the next integer.
 const maxExactInt = 1 << 53
 
-// fit reports that a value fits a plain type for certain, and gives its numbers
-// their Go types; v is changed in place, and the result replaces it. Most inputs
-// fit, and this tells them many times faster than the library. false says
-// nothing: the library judges then, and finds the words for a refusal.
+// fit reports that a value certainly matches a plain type, and converts its numbers to their Go
+// types; v is changed in place, and the result replaces it. Most inputs match, and fit finds that
+// out many times faster than the library. false says nothing: the library then decides, and words
+// the refusal.
 func (t *Type) fit(v any) (any, bool) {
 	switch val := v.(type) {
 	case string:
@@ -88,7 +88,7 @@ func (t *Type) fitsMap(m map[string]any) bool {
 		if !ok {
 			return false
 		}
-		m[name] = out // of an existing key: safe while ranging
+		m[name] = out // overwrites an existing key: safe while ranging
 	}
 	return true
 }
@@ -126,10 +126,9 @@ func (t *Type) fitsStruct(m map[string]any) bool {
 	return true
 }
 
-// convert gives the numbers in v the Go type of their schema: int64 for
-// integers, float64 for numbers. Rules compare exactly what the tool will get,
-// so a number that the type cannot hold exactly is refused. v is changed in
-// place; the result replaces it.
+// convert gives the numbers in v the Go type of their schema: int64 for integers, float64 for
+// numbers. Rules compare exactly what the tool will get, so a number that the type cannot hold
+// exactly is refused. v is changed in place; the result replaces it.
 func (t *Type) convert(v any) (any, *Error) {
 	if !t.converts {
 		return v, nil
@@ -185,13 +184,13 @@ func (t *Type) convertMembers(m map[string]any) *Error {
 		if err != nil {
 			return err.prefixPath(name)
 		}
-		m[name] = out // of an existing key: safe while ranging
+		m[name] = out // overwrites an existing key: safe while ranging
 	}
 	return nil
 }
 
-// findTwin refuses a member that is a declared one but for its case: rules would see
-// "amount", and a tool whose decoder does not care would take "Amount".
+// findTwin refuses a member that differs from a declared one only in case: rules would see
+// "amount", while a tool with a case-insensitive decoder would read "Amount".
 func (t *Type) findTwin(name string) *Error {
 	twin := ""
 	for declared := range t.Fields {
@@ -202,7 +201,7 @@ func (t *Type) findTwin(name string) *Error {
 	if twin == "" {
 		return nil
 	}
-	return inputFault(fmt.Sprintf("differs from the declared member %q in case alone, and some programs take one for the other", twin))
+	return inputFault(fmt.Sprintf("differs from the declared member %q only in case, and some programs confuse the two", twin))
 }
 
 func toInt(f float64) (any, *Error) {
@@ -214,7 +213,7 @@ func toInt(f float64) (any, *Error) {
 
 func toDouble(i int64) (any, *Error) {
 	if i > maxExactInt || i < -maxExactInt {
-		return nil, inputFault(fmt.Sprintf("%d is too large for a number, declare it as integer or send it as a string", i))
+		return nil, inputFault(fmt.Sprintf("%d is too large for a number; declare it as integer or send it as a string", i))
 	}
 	return float64(i), nil
 }
@@ -223,7 +222,7 @@ func inputFault(msg string) *Error {
 	return &Error{Violations: []Violation{{Msg: msg}}}
 }
 
-// prefixPath puts a conversion error below the member or element of that name.
+// prefixPath moves a conversion error below the member or element of that name.
 func (e *Error) prefixPath(name string) *Error {
 	e.Violations[0].Pointer = "/" + pointerEscaper.Replace(name) + e.Violations[0].Pointer
 	return e

@@ -11,16 +11,14 @@ import (
 	"github.com/askance-dev/askance/internal/spelling"
 )
 
-// JSON Schema ignores keywords that it does not know, so that a misspelled one
-// validates nothing: {"maxLenght": 5} accepts a text of any length.
-// Conditions rely on schemas, so a schema is refused where a keyword that
-// validates seems to be meant: where an unknown one is near to it, where it is
-// another language's word for it, or where the schema's draft does not have it.
-// All others are the author's own business: annotations, "$" and "x-" keywords,
-// and what is known of OpenAPI and of editors.
+// JSON Schema ignores unknown keywords, so a misspelled one checks nothing: {"maxLenght": 5}
+// accepts a text of any length. Conditions rely on schemas, so a schema is refused if it seems to
+// mean a keyword that checks something: if an unknown keyword resembles one, is another language's
+// word for one, or does not exist in the schema's draft. All others are the author's business:
+// annotations, "$" and "x-" keywords, and known keywords of OpenAPI and editors.
 
-// schemaKeywords are the keywords that validate or apply schemas, by the draft
-// since which they do.
+// schemaKeywords are the keywords that validate or apply schemas, with the first draft that has
+// them.
 var schemaKeywords = map[string]int{
 	"type": 4, "enum": 4, "multipleOf": 4, "maximum": 4, "exclusiveMaximum": 4, "minimum": 4, "exclusiveMinimum": 4,
 	"maxLength": 4, "minLength": 4, "pattern": 4, "items": 4, "maxItems": 4, "minItems": 4, "uniqueItems": 4,
@@ -31,24 +29,24 @@ var schemaKeywords = map[string]int{
 	"unevaluatedItems": 2019, "unevaluatedProperties": 2019, "prefixItems": 2020,
 }
 
-// goneKeywords validate in older drafts alone, with what has taken their place.
+// goneKeywords validate only in older drafts; the value is their replacement.
 var goneKeywords = map[string]string{"additionalItems": "items", "$recursiveRef": "$dynamicRef"}
 
-// keywordsElsewhere are how other languages say it.
+// keywordsElsewhere are other languages' names for keywords.
 var keywordsElsewhere = map[string]string{
 	"min": "minimum", "max": "maximum", "minvalue": "minimum", "maxvalue": "maximum",
 	"regex": "pattern", "regexp": "pattern", "allowedvalues": "enum",
 }
 
-// ownWords resemble keywords and are known to mean something else.
+// ownWords resemble keywords but are known to mean something else.
 var ownWords = map[string]bool{
 	"example": true, "nullable": true, "discriminator": true, "multiple": true, "cost": true, "when": true, "terms": true,
 	"note": true, "name": true, "names": true, "style": true, "patternErrorMessage": true, "propertyOrder": true,
 	"propertyOrdering": true, "enumNames": true, "enumDescriptions": true, "options": true, "optional": true,
 }
 
-// wordFaults lists the keywords of a schema that seem to validate and do not,
-// each with its place, in an order of its own.
+// wordFaults lists the keywords of a schema that seem to validate but do not, each with its
+// position, in a fixed order.
 func wordFaults(doc map[string]any, compiled *jsonschema.Schema) []string {
 	w := wordReader{draft: compiled.DraftVersion}
 	w.schema(doc, "")
@@ -60,8 +58,8 @@ type wordReader struct {
 	faults []string
 }
 
-// schema looks at one schema. What is not one, such as the value of const, is
-// left alone; the depth is that of the document, which is bounded.
+// schema checks one schema. Anything else, such as the value of const, is skipped. The document's
+// depth, which is bounded, limits the recursion.
 func (w *wordReader) schema(v any, at string) {
 	s, ok := v.(map[string]any)
 	if !ok {
@@ -103,7 +101,7 @@ func (w *wordReader) fault(name string) string {
 	since, known := schemaKeywords[name]
 	switch {
 	case known && since > w.draft:
-		return "the schema's draft does not have this keyword, so that it checks nothing; name a later draft in $schema"
+		return "the schema's draft does not have this keyword, so it checks nothing; name a later draft in $schema"
 	case known:
 		return ""
 	case goneKeywords[name] != "":
@@ -113,13 +111,12 @@ func (w *wordReader) fault(name string) string {
 		return "this keyword checks nothing in draft 2020-12; use " + goneKeywords[name] + ", or name an earlier draft in $schema"
 	}
 	if meant := meantKeyword(name); meant != "" {
-		return "is not a keyword of JSON Schema and checks nothing (did you mean " + meant + "? names of your own begin with x-)"
+		return "is not a keyword of JSON Schema and checks nothing (did you mean " + meant + "? begin names of your own with x-)"
 	}
 	return ""
 }
 
-// meantKeyword is the keyword that an unknown one seems to be meant as, "" if
-// there is none.
+// meantKeyword is the keyword that an unknown one probably stands for, or "".
 func meantKeyword(name string) string {
 	if ownWords[name] || annotationKeywords[name] || strings.HasPrefix(strings.ToLower(name), "x-") {
 		return ""
@@ -137,7 +134,7 @@ func meantKeyword(name string) string {
 	return best
 }
 
-// annotationKeywords are of JSON Schema and validate nothing.
+// annotationKeywords belong to JSON Schema and validate nothing.
 var annotationKeywords = map[string]bool{
 	"title": true, "description": true, "default": true, "examples": true, "deprecated": true, "readOnly": true, "writeOnly": true,
 	"definitions": true, "id": true, "contentEncoding": true, "contentMediaType": true, "contentSchema": true,
@@ -145,8 +142,8 @@ var annotationKeywords = map[string]bool{
 	"$dynamicAnchor": true, "$recursiveAnchor": true,
 }
 
-// isLikely reports whether a keyword can be meant at a distance: the longer it
-// is, the more may be wrong. The shortest are words of too many languages.
+// isLikely reports whether a keyword can be meant at this edit distance: the longer it is, the more
+// may be wrong. The shortest ones are words in too many languages.
 func isLikely(name, word string, distance int) bool {
 	if strings.HasPrefix(name, "$") != strings.HasPrefix(word, "$") {
 		return false

@@ -20,21 +20,20 @@ import (
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
-// MaxBytes bounds the text of one schema.
+// MaxBytes limits the text of one schema.
 const MaxBytes = 256 << 10
 
 // ErrSchema marks a JSON Schema that cannot be compiled.
 var ErrSchema = errors.New("invalid JSON Schema")
 
-// Schema is a compiled JSON Schema of a tool's input. It is immutable and may
-// be used by several goroutines.
+// Schema is a compiled JSON Schema of a tool's input. It is immutable and safe for concurrent use.
 type Schema struct {
-	Raw   []byte // to make further checkers from
+	Raw   []byte // for making further checkers
 	ready checkers
 	Root  *Type
 	Hash  string
-	plain bool           // Root has all that the schema demands
-	paths map[*Type]bool // nodes that are paths of files
+	plain bool           // Root has everything that the schema demands
+	paths map[*Type]bool // nodes that are file paths
 }
 
 // Compile compiles a JSON Schema of a tool's input.
@@ -52,8 +51,7 @@ func Compile(raw []byte) (*Schema, error) {
 }
 
 func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
-	// The compiler gets what a tool server sends; a defect in it must
-	// not take the process down.
+	// The schema may come from a tool server; a defect in the compiler must not crash the process.
 	defer func() {
 		if r := recover(); r != nil {
 			s, err = nil, fmt.Errorf("compile schema: %w: %v", ErrSchema, r)
@@ -82,12 +80,12 @@ func compileSchema(raw []byte) (s *jsonschema.Schema, err error) {
 	return compiled, nil
 }
 
-// plainError says what is wrong with a schema without the way through the
-// meta-schema on which that was found, and what a draft that is not known may be.
+// plainError words a schema error without the path through the meta-schema, and suggests a draft if
+// $schema names an unknown one.
 func plainError(err error, doc map[string]any) error {
 	draft, _ := doc["$schema"].(string)
 	if load, ok := errors.AsType[*jsonschema.LoadURLError](err); ok && load.URL == strings.TrimSuffix(draft, "#") {
-		return fmt.Errorf("at /$schema: $schema names no draft that is known: %s; use draft 2020-12, 2019-09, draft-07, draft-06 or draft-04, or leave it out", display.Quoted(draft))
+		return fmt.Errorf("at /$schema: $schema names an unknown draft: %s; use draft 2020-12, 2019-09, draft-07, draft-06 or draft-04, or leave it out", display.Quoted(draft))
 	}
 	bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err)
 	if !ok {
@@ -97,23 +95,23 @@ func plainError(err error, doc map[string]any) error {
 	for _, v := range violationsOf(bad.Err).Violations {
 		parts = append(parts, "at "+cmp.Or(v.Pointer, "/")+": "+v.Msg)
 	}
-	return errors.New("it does not fit the metaschema: " + strings.Join(parts, "; "))
+	return errors.New("it does not match the metaschema: " + strings.Join(parts, "; "))
 }
 
-// schemaURL is the base of relative references. It is absolute so that the
-// working directory plays no part.
+// schemaURL is the base of relative references. It is absolute so that the working directory does
+// not matter.
 const schemaURL = "schema:///input"
 
-// noLoader keeps references inside the document. The published meta-schemas
-// are embedded in the library and do not come here.
+// noLoader keeps references inside the document. The published meta-schemas are embedded in the
+// library and are not loaded through it.
 type noLoader struct{}
 
 func (noLoader) Load(url string) (any, error) {
 	return nil, fmt.Errorf("reference to %q leaves the schema; put the definition into $defs", url)
 }
 
-// Decode parses and validates raw and gives its numbers the types that the
-// schema declares. A nil inputSchema accepts any object.
+// Decode parses and validates raw, and gives its numbers the types that the schema declares. A nil
+// Schema accepts any object.
 func (s *Schema) Decode(raw []byte, limits ...strictjson.Option) (map[string]any, error) {
 	in, err := strictjson.Object(raw, limits...)
 	if err != nil {
@@ -136,8 +134,8 @@ func (s *Schema) Decode(raw []byte, limits ...strictjson.Option) (map[string]any
 	return in, nil
 }
 
-// check lays the schema on a decoded input. A panic of the library, or a schema
-// that takes too long, refuses the input.
+// check validates a decoded input. A panic in the library, or a schema that takes too long, refuses
+// the input.
 func (s *Schema) check(in any) (err error) {
 	c := s.ready.get()
 	if c == nil {
@@ -159,7 +157,7 @@ func (s *Schema) check(in any) (err error) {
 // Error says why an input was refused.
 type Error struct {
 	Violations []Violation // at least one; sorted by pointer
-	Err        error       // the cause where the input is no JSON object at all
+	Err        error       // the cause if the input is not a JSON object at all
 }
 
 // Violation is one place where an input breaks its schema.
@@ -168,14 +166,14 @@ type Violation struct {
 	Msg     string
 }
 
-// maxShownViolations and maxViolationText bound the text of a Error: it
-// is told to models and stored with the call.
+// maxShownViolations and maxViolationText limit the text of an Error, which models read and calls
+// store.
 const (
 	maxShownViolations = 5
 	maxViolationText   = 300
 )
 
-// Error lists the first violations in one line.
+// Error lists the first violations on one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString("the arguments do not fit the tool's schema")
@@ -197,8 +195,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Faults gives the pointer and the text of each violation: for callers that are
-// handed the error and do not know this package.
+// Faults returns the pointer and text of each violation, for callers that do not know this package.
 func (e *Error) Faults() iter.Seq2[string, string] {
 	return func(yield func(pointer, text string) bool) {
 		for _, v := range e.Violations {
@@ -209,7 +206,7 @@ func (e *Error) Faults() iter.Seq2[string, string] {
 	}
 }
 
-// Unwrap gives the cause where the input is no JSON object.
+// Unwrap returns the cause if the input is not a JSON object.
 func (e *Error) Unwrap() error { return e.Err }
 
 func inputError(err error) *Error {
@@ -237,7 +234,7 @@ func violationsOf(err error) *Error {
 	return out
 }
 
-// collectViolations keeps the leaves: what stands above them only groups.
+// collectViolations keeps the leaves; the nodes above them only group.
 func collectViolations(u *jsonschema.OutputUnit, into *[]Violation) {
 	if len(u.Errors) == 0 && u.Error != nil {
 		*into = append(*into, Violation{Pointer: u.InstanceLocation, Msg: u.Error.String()})
@@ -247,8 +244,8 @@ func collectViolations(u *jsonschema.OutputUnit, into *[]Violation) {
 	}
 }
 
-// PathTexts are the texts of an input at the places that the schema calls paths,
-// sorted, each once. An input that does not fit the schema has none.
+// PathTexts returns the distinct texts in an input that the schema marks as paths, sorted. An input
+// that does not match the schema has none.
 func (s *Schema) PathTexts(input []byte, limits ...strictjson.Option) []string {
 	if s == nil || len(s.paths) == 0 {
 		return nil
@@ -292,7 +289,7 @@ const pathFormat = "path"
 func pathNodes(root *Type, raw []byte) map[*Type]bool {
 	doc, err := strictjson.Object(raw, strictjson.MaxBytes(MaxBytes))
 	if err != nil {
-		return nil // it has been compiled: this cannot be
+		return nil // cannot happen: it has been compiled
 	}
 	found, seen := map[*Type]bool{}, map[*Type]bool{}
 	var walk func(*Type)
@@ -313,7 +310,7 @@ func pathNodes(root *Type, raw []byte) map[*Type]bool {
 	return found
 }
 
-// NodeAt is what a location of the compiled schema points at in its document.
+// NodeAt returns what a location of the compiled schema points to in its document.
 func NodeAt(doc any, location string) any {
 	_, pointer, ok := strings.Cut(location, "#")
 	if !ok {

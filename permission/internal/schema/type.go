@@ -11,12 +11,12 @@ import (
 	"github.com/askance-dev/askance/message/redact"
 )
 
-// Kind is how rules see a value that the schema describes.
+// Kind is how rules see a value described by the schema.
 type Kind uint8
 
 // The kinds.
 const (
-	KindDyn Kind = iota // anything: the schema does not say, or says several things
+	KindDyn Kind = iota // anything: the schema does not say, or allows several kinds
 	KindString
 	KindInt
 	KindDouble
@@ -26,25 +26,25 @@ const (
 	KindStruct // object with declared properties
 )
 
-// Type is a node of a schema, reduced to what typing, number conversion and
-// cost estimates need. Nodes of recursive schemas form cycles.
+// Type is a node of a schema, reduced to what typing, number conversion and cost estimates need.
+// The nodes of recursive schemas form cycles.
 type Type struct {
 	Kind     Kind
 	Name     string           // CEL type name of a struct
 	Fields   map[string]*Type // of a struct
 	members  []member         // the fields in the order of their names
-	Required []string         // members of a struct that every input has
-	Location string           // of the schema it was made from
+	Required []string         // required members of a struct
+	Location string           // location of the source schema
 	Elem     *Type            // of a list, and of the undeclared members of a map
-	MaxLen   int              // characters of a string, elements of a list, members of a map; -1: not limited
-	Usual    int              // size at which the cost of a rule is judged at load; 0: not known
+	MaxLen   int              // characters of a string, elements of a list, members of a map; -1: no limit
+	Usual    int              // assumed size for estimating a rule's cost at load time; 0: unknown
 	converts bool             // some number below may need converting
 
-	// For fit alone.
+	// Used only by fit.
 	minLen int
 	enum   []string // nil: none
 	closed bool     // no undeclared members
-	kinds  uint     // of a value that may be of several kinds: a bit for each; 0: any
+	kinds  uint     // bit set of the kinds of a value that can have several; 0: any
 }
 
 type member struct {
@@ -52,12 +52,11 @@ type member struct {
 	is   *Type
 }
 
-// RootName is the name of the type of a whole input.
+// RootName is the type name of a whole input.
 const RootName = "askance.Args"
 
-// rootType reduces a schema of tool input. Input is always an object, so the
-// root is one even where the schema does not say so. plain says that the type
-// has all that the schema demands.
+// rootType reduces a schema of tool input. Input is always an object, so the root is one even if
+// the schema does not say so. plain says that the type has everything that the schema demands.
 func rootType(s *jsonschema.Schema) (t *Type, plain bool) {
 	b := typeBuilder{seen: map[*jsonschema.Schema]*Type{}, names: map[string]bool{}}
 	t = b.build(s, RootName)
@@ -67,16 +66,16 @@ func rootType(s *jsonschema.Schema) (t *Type, plain bool) {
 	return t, !b.odd
 }
 
-// typeBuilder remembers the nodes it has made, so that recursion ends, and the
-// names it has given: "a.b" may be one member or two.
+// typeBuilder remembers its nodes, so that recursion ends, and the names it has assigned: "a.b" may
+// be one member or two.
 type typeBuilder struct {
 	seen  map[*jsonschema.Schema]*Type
 	names map[string]bool
 	odd   bool // some schema demands more than its type has
 }
 
-// followReference follows plain references. A reference with a type next to it is used
-// unchanged: both must hold, and the type is enough for us.
+// followReference follows plain references. A reference with a type next to it is used unchanged:
+// both must hold, and the type is enough here.
 func (b *typeBuilder) followReference(s *jsonschema.Schema) *jsonschema.Schema {
 	for range 32 {
 		if s == nil {
@@ -92,9 +91,9 @@ func (b *typeBuilder) followReference(s *jsonschema.Schema) *jsonschema.Schema {
 	return nil
 }
 
-// annotationFields are the fields of the library's schema that demand nothing,
-// and the reference; plainKeys those that a Type can have as well. Any other
-// field that is set, also one of a future version, makes a schema odd.
+// annotationFields are the fields of the library's schema that demand nothing, and the reference;
+// plainKeys adds those that a Type can also have. Any other field that is set, even in a future
+// version, makes a schema odd.
 var (
 	annotationFields = []string{"DraftVersion", "Location", "ID", "Anchor", "Title", "Description", "Default",
 		"Comment", "ReadOnly", "WriteOnly", "Examples", "Deprecated", "Ref"}
@@ -173,7 +172,7 @@ func (b *typeBuilder) list(t *Type, s *jsonschema.Schema, name string) {
 		b.odd = b.odd || s.Items != nil
 	}
 	if len(s.PrefixItems) > 0 {
-		elem = nil // a tuple: its members differ
+		elem = nil // a tuple: its elements differ
 	}
 	t.Elem = b.build(elem, name+".item")
 }
@@ -206,8 +205,8 @@ func (b *typeBuilder) object(t *Type, s *jsonschema.Schema, name string) *Type {
 	return t
 }
 
-// additionalSchema is the schema of undeclared members, nil where there is none or
-// where patterns make it differ from member to member.
+// additionalSchema is the schema of undeclared members; nil if there is none or if patterns make it
+// differ between members.
 func additionalSchema(s *jsonschema.Schema) *jsonschema.Schema {
 	if len(s.PatternProperties) > 0 {
 		return nil
@@ -223,7 +222,7 @@ func valueOr(n *int, other int) int {
 	return *n
 }
 
-// Structs collects all struct types reachable from t by their CEL names.
+// Structs collects all struct types reachable from t, by their CEL names.
 func (t *Type) Structs(into map[string]*Type) {
 	switch t.Kind {
 	case KindStruct:
@@ -243,8 +242,8 @@ func (t *Type) Structs(into map[string]*Type) {
 	}
 }
 
-// HasPath reports whether values of the type can have something at the path. Where
-// the type does not say, they can.
+// HasPath reports whether values of the type can have something at the path. If the type does not
+// say, they can.
 func (t *Type) HasPath(steps []string) bool {
 	if t == nil || t.Kind == KindDyn || len(steps) == 0 {
 		return true
@@ -271,7 +270,7 @@ func (t *Type) HasPath(steps []string) bool {
 	}
 }
 
-// MemberNames are those of all members that the schema declares.
+// MemberNames returns the names of all members that the schema declares.
 func (t *Type) MemberNames() []string {
 	structs := map[string]*Type{}
 	t.Structs(structs)
@@ -279,12 +278,12 @@ func (t *Type) MemberNames() []string {
 	for _, s := range structs {
 		out = slices.AppendSeq(out, maps.Keys(s.Fields))
 	}
-	slices.Sort(out) // one hint for one mistake
+	slices.Sort(out) // the same hint for the same mistake
 	return out
 }
 
-// At is the type that a cost path leads to: field names, "@items", "@keys" and
-// "@values". nil: not declared.
+// At returns the type that a cost path leads to: field names, "@items", "@keys" and "@values". nil
+// means undeclared.
 func (t *Type) At(path []string) *Type {
 	for _, step := range path {
 		switch {
@@ -305,7 +304,7 @@ func (t *Type) At(path []string) *Type {
 	return t
 }
 
-// SizeKeyword is the keyword of JSON Schema that bounds values of the type.
+// SizeKeyword is the JSON Schema keyword that limits the size of the type's values.
 func (t *Type) SizeKeyword() string {
 	switch t.Kind {
 	case KindList:

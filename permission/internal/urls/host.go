@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// Lengths of a name, as DNS has them.
+// DNS limits on the length of a name.
 const (
 	maxName  = 253
 	maxLabel = 63
@@ -34,7 +34,7 @@ func cleanHost(text string) (string, bool, error) {
 	if isNumeric(labels[len(labels)-1]) {
 		addr, err := netip.ParseAddr(name)
 		if err != nil || !addr.Is4() {
-			return "", false, fault("has a number as host that is not a plain IPv4 address")
+			return "", false, fault("has a numeric host that is not a plain IPv4 address")
 		}
 		return addr.String(), true, nil
 	}
@@ -43,14 +43,13 @@ func cleanHost(text string) (string, bool, error) {
 	}
 	for _, l := range labels {
 		if !validLabel(l) {
-			return "", false, fault("has a host name that DNS does not know: labels are 1 to %d letters, digits, - and _", maxLabel)
+			return "", false, fault("has a host name that is not valid in DNS: labels are 1 to %d letters, digits, - and _", maxLabel)
 		}
 	}
 	return name, false, nil
 }
 
-// toLower changes ASCII letters alone: what others become is the business of
-// toASCII.
+// toLower changes only ASCII letters; toASCII handles all others.
 func toLower(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'A' && r <= 'Z' {
@@ -60,8 +59,8 @@ func toLower(s string) string {
 	}, s)
 }
 
-// cleanIPv6 reads what stands in brackets. An IPv4 address in IPv6 clothing
-// leads to the IPv4 address, so it is one.
+// cleanIPv6 reads an address in brackets. An IPv4-mapped IPv6 address leads to the IPv4 address, so
+// it becomes one.
 func cleanIPv6(text string) (string, bool, error) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || !addr.Is6() || addr.Zone() != "" {
@@ -70,8 +69,8 @@ func cleanIPv6(text string) (string, bool, error) {
 	return addr.Unmap().String(), true, nil
 }
 
-// isNumeric reports whether a last label makes clients read the whole host as a
-// number: then "0x7f.1", "2130706433" and "0177.0.0.1" are all 127.0.0.1.
+// isNumeric reports whether a last label makes clients read the whole host as a number: "0x7f.1",
+// "2130706433" and "0177.0.0.1" are then all 127.0.0.1.
 func isNumeric(label string) bool {
 	if hex, ok := strings.CutPrefix(label, "0x"); ok {
 		return strings.Trim(hex, "0123456789abcdefABCDEF") == ""
@@ -91,8 +90,8 @@ func validLabel(l string) bool {
 	return true
 }
 
-// The two ways in which clients turn a name into ASCII; they differ in ß and
-// three other characters.
+// The two ways in which clients convert a name to ASCII; they differ for ß and three other
+// characters.
 var present, former = profile(false), profile(true)
 
 func profile(transitional bool) *idna.Profile {
@@ -100,8 +99,8 @@ func profile(transitional bool) *idna.Profile {
 		idna.StrictDomainName(true), idna.Transitional(transitional))
 }
 
-// toASCII writes an international name in punycode. One that names two hosts,
-// depending on the client, is refused.
+// toASCII converts an international name to punycode. A name that different clients convert to
+// different hosts is refused.
 func toASCII(name string) (string, error) {
 	if len(name) > 4*maxName {
 		return "", fault("has a host name that is too long")
@@ -116,11 +115,11 @@ func toASCII(name string) (string, error) {
 	return a, nil
 }
 
-// Hosts is a list of hosts to compare URLs with.
+// Hosts is a list of hosts to compare with URLs.
 type Hosts []hostEntry
 
-// hostEntry is one entry of a list: a name, the names below one, an address,
-// or a range of addresses; on every port or on one.
+// hostEntry is one entry of a list: a name, the names below one, an address, or a range of
+// addresses; on every port or only one.
 type hostEntry struct {
 	name   string       // exact; "" with below or a range
 	below  string       // ".example.com" for *.example.com
@@ -214,8 +213,7 @@ func parseRange(text string) (hostEntry, error) {
 	return hostEntry{prefix: p, port: port}, nil
 }
 
-// Has reports whether the URL's host, and port where the entry has one, is on
-// the list.
+// Has reports whether the list contains the URL's host, on its port if the entry has one.
 func (hs Hosts) Has(u URL) bool {
 	for _, e := range hs {
 		if e.has(u) {
@@ -240,9 +238,9 @@ func (e hostEntry) has(u URL) bool {
 	}
 }
 
-// Private reports whether the host is known to be no public one: an address
-// that is loopback, private, link-local, multicast, unspecified or reserved for
-// such use, or a name that never leaves the machine or the local network.
+// Private reports whether the host is known not to be public: an address that is loopback, private,
+// link-local, multicast, unspecified or reserved for such use, or a name that never leaves the
+// machine or the local network.
 func (u URL) Private() bool {
 	if u.Addr {
 		addr, err := netip.ParseAddr(u.Host)
@@ -268,9 +266,9 @@ func isPublic(a netip.Addr) bool {
 	return true
 }
 
-// special are ranges that netip does not count as private: this network,
-// shared address space, protocol assignments, documentation, benchmarks,
-// reserved, and those IPv6 ranges that carry an IPv4 address.
+// special are ranges that netip does not count as private: this network, shared address space,
+// protocol assignments, documentation, benchmarks, reserved, and IPv6 ranges that embed an IPv4
+// address.
 var special = func() []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range []string{"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24",

@@ -1,25 +1,23 @@
-// Package urls reads URLs the way a policy must: so that every program that
-// opens the URL goes to the host that the policy has judged.
+// Package urls reads URLs so that every program that opens a URL goes to the host that the policy
+// has judged.
 //
-// Programs disagree about odd URLs. "http://good.example\@evil.example" leads a
-// browser to one host and a library to another. [Parse] therefore refuses what
-// is read in more than one way, instead of picking a reading: white space,
-// control characters, backslashes, percent signs in the host, more than one @,
-// numbers that only look like IPv4 addresses, names whose international form
-// has two readings. What is left has one form: lower case, punycode, no
-// trailing dot, the shortest IPv6 form, an IPv4 address where IPv6 wraps one,
-// and the port written out. What only the path has against it is said by
-// [URL.Path] alone.
+// Programs disagree about odd URLs. "http://good.example\@evil.example" leads a browser to one
+// host and a library to another. [Parse] refuses text that is read in more than one way, instead
+// of picking a reading: white space, control characters, backslashes, percent signs in the host,
+// more than one @, numbers that only look like IPv4 addresses, international names with two
+// readings. What remains is canonical: lower case, punycode, no trailing dot, the shortest IPv6
+// form, an IPv4 address in place of an IPv4-mapped IPv6 one, and an explicit port. Faults that
+// concern only the path are reported only by [URL.Path].
 //
 //	u, err := urls.Parse("https://EXAMPLE.com.:443/a/../b")
 //	u.Host, u.Port // "example.com", 443
 //	u.Path()       // "/b"
 //
-// [Hosts] is a list of hosts to compare with, [URL.Within] compares with a
-// base URL by whole path segments.
+// [Hosts] is a list of hosts to compare with; [URL.Within] compares with a base URL by whole path
+// segments.
 //
-// The package resolves no names: a host that is not on a list may still have
-// the address of one that is.
+// The package resolves no names: a host that is not on a list can still have the address of one
+// that is.
 package urls
 
 import (
@@ -29,39 +27,38 @@ import (
 	"strings"
 )
 
-// MaxLen is the longest URL that is read, in bytes.
+// MaxLen is the length limit of a URL in bytes.
 const MaxLen = 8 << 10
 
-// Error says why a text is no URL that everybody reads alike. It does not
-// repeat the text, which may contain a password.
+// Error says why a text is not a URL that everyone reads alike. It does not repeat the text, which
+// may contain a password.
 type Error struct{ Msg string }
 
-// Error gives the reason.
+// Error returns the reason.
 func (e *Error) Error() string { return "URL " + e.Msg }
 
 func fault(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
 
-// URL is a URL in its one form.
+// URL is a URL in canonical form.
 type URL struct {
 	Scheme string // lower case
-	User   bool   // it carries a user name or a password
-	// Host is a name in lower case and punycode without a trailing dot, or an
-	// address in its shortest form, IPv6 without brackets.
+	User   bool   // it has a user name or a password
+	// Host is a name in lower case and punycode without a trailing dot, or an address in its
+	// shortest form, with IPv6 unbracketed.
 	Host string
 	Addr bool // Host is an address
-	Port int  // 0 where none is written and the scheme has no default
+	Port int  // 0 if none is given and the scheme has no default
 	path string
 }
 
 var defaultPorts = map[string]int{"http": 80, "https": 443, "ws": 80, "wss": 443, "ftp": 21, "ssh": 22, "git": 9418, "nats": 4222}
 
-// hostless are schemes whose URLs lead to no host, also where others
-// have one: programs open file://example.com/etc/passwd as a file of their own,
-// and run javascript://example.com/%0ax().
+// hostless are schemes whose URLs lead to no host, even if they contain one: programs open
+// file://example.com/etc/passwd as a local file and run javascript://example.com/%0ax().
 var hostless = map[string]bool{"file": true, "javascript": true, "vbscript": true, "data": true, "blob": true, "about": true,
 	"view-source": true, "jar": true, "filesystem": true, "mailto": true, "cid": true, "urn": true}
 
-// Parse reads an absolute URL with a host. Every error is an *Error.
+// Parse parses an absolute URL with a host. Every error is an *Error.
 func Parse(text string) (URL, error) {
 	if len(text) > MaxLen {
 		return URL{}, fault("is longer than %d bytes", MaxLen)
@@ -80,7 +77,7 @@ func Parse(text string) (URL, error) {
 	}
 	u := URL{Scheme: toLower(scheme)}
 	if hostless[u.Scheme] {
-		return URL{}, fault("is of the scheme %s, whose URLs lead to no host", u.Scheme)
+		return URL{}, fault("has the scheme %s, whose URLs lead to no host", u.Scheme)
 	}
 	rest, ok = strings.CutPrefix(rest, "//")
 	if !ok {
@@ -138,7 +135,7 @@ func (u *URL) readAuthority(text string) error {
 	return err
 }
 
-// splitPort cuts host:port; an empty port is none.
+// splitPort splits host:port; an empty port counts as none.
 func splitPort(text string) (host, port string, err error) {
 	if strings.HasPrefix(text, "[") {
 		end := strings.IndexByte(text, ']')
@@ -168,8 +165,7 @@ func parsePort(text string) (int, error) {
 	return int(n), nil
 }
 
-// Origin is scheme://host:port, IPv6 in brackets. The port is left out where
-// the scheme has a default and it is that one.
+// Origin is scheme://host:port, with IPv6 in brackets. The scheme's default port is omitted.
 func (u URL) Origin() string {
 	host := u.Host
 	if strings.Contains(host, ":") {
@@ -181,14 +177,13 @@ func (u URL) Origin() string {
 	return u.Scheme + "://" + host + ":" + strconv.Itoa(u.Port)
 }
 
-// Path is the path without dot segments. It begins with "/" and has percent
-// signs only where a character could not stand itself. A path that servers read
-// in several ways is an *Error, which says nothing against the host.
+// Path is the path without dot segments. It begins with "/" and has percent signs only for
+// characters that must be escaped. A path that servers read in different ways is an *Error, which
+// does not affect the host.
 func (u URL) Path() (string, error) { return cleanPath(u.path) }
 
-// Within reports whether u has the scheme, host and port of base and a path
-// that is base's or below it, by whole segments. The error is that of a path;
-// where the hosts differ already no path is looked at.
+// Within reports whether u has the scheme, host and port of base and the same path or one below it,
+// by whole segments. The error is about a path; if the hosts already differ, no path is checked.
 func (u URL) Within(base URL) (bool, error) {
 	root, err := base.Path()
 	if err != nil {
@@ -204,8 +199,8 @@ func (u URL) Within(base URL) (bool, error) {
 	return path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/"), nil
 }
 
-// cleanPath gives the one form of a URL's path. It refuses escapes behind which
-// servers may find a separator or another escape.
+// cleanPath returns the canonical form of a URL's path. It refuses escapes that servers may decode
+// to a separator or to another escape.
 func cleanPath(text string) (string, error) {
 	if text == "" {
 		return "/", nil
@@ -238,8 +233,8 @@ func cleanPath(text string) (string, error) {
 	return "/" + strings.Join(kept, "/"), nil
 }
 
-// unescape resolves escapes of characters that can stand themselves and writes
-// the others in one way. Characters outside ASCII are escaped.
+// unescape resolves escapes of characters that need none, and writes the others in one way.
+// Characters outside ASCII are escaped.
 func unescape(text string) (string, error) {
 	if !strings.Contains(text, "%") && isASCII(text) {
 		return text, nil
