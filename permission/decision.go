@@ -206,7 +206,7 @@ func denialText(tool, why string) string {
 }
 
 // ask combines all given rules, those that match and those that failed, into one request; the first
-// names the decision. If nobody can respond for all of them, it denies.
+// names the decision. If no one can respond for all of them, it denies.
 func (e *decider) ask(matching, failing []*compiledRule) Decision {
 	rules, step := slices.Concat(matching, failing), StepRule
 	if len(matching) == 0 {
@@ -257,7 +257,7 @@ func (e *decider) askFallback(step Step, reason string) Decision {
 	return d
 }
 
-// requirement joins what all rules require; why says that nobody can meet it.
+// requirement joins what all rules require; why says that no one can meet it.
 func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requirement, why string) {
 	of := make([]*Rule, len(rules))
 	for i, r := range rules {

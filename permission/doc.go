@@ -20,8 +20,8 @@
 //	    approvers: {groups: [finance], exclude_requester: true}
 //	    quorum: 2
 //
-// Only deny and ask rules can apply to "*". With content they apply to files, whatever
-// the tool ([PathKind]). A rule for server/* applies to the declared tools of that server and,
+// Only deny and ask rules can apply to "*". With content they apply to files, for any
+// tool ([PathKind]). A rule for server/* applies to the declared tools of that server and,
 // if it denies or asks, to undeclared tools whose names begin with mcp__server__, server. or
 // server/.
 //
@@ -72,7 +72,7 @@
 //
 // # Precedence
 //
-// Deny outranks ask, and ask outranks allow, whatever the order of rules, files and sources.
+// Deny outranks ask, and ask outranks allow, in any order of rules, files and sources.
 // Rules of the session ([Request].SessionRules) join those of the bundle. The first step that
 // applies decides:
 //

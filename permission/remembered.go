@@ -17,7 +17,7 @@ import (
 // Covers reports whether remembered allow rules cover a call, one alone or all together; nil means
 // that they do. No other rule, of the bundle or the session, can help. The rules cover no call that
 // a deny rule matches, that could not be evaluated, or that the tool's own check does not allow,
-// whatever the mode. Rules that ask about the call are not considered; Decide reports those.
+// in any mode. Rules that ask about the call are not considered; Decide reports those.
 func (b *Bundle) Covers(ctx context.Context, req Request, rules []message.PermissionRule) error {
 	if b == nil || !b.ready {
 		return errors.New("no policy is loaded")

@@ -30,7 +30,7 @@ type Request struct {
 	Cwd         string
 	WorkingDirs []string
 	// Resolved maps each path in the input, by its text, to the absolute path that it leads to once
-	// symbolic links are followed. Whoever prepares the request fills it in (see Resolve), because
+	// symbolic links are followed. The caller fills it in (see Resolve), because
 	// deciding reads no files. Rules read it as ctx.resolved[args.path], which fails for a path not
 	// in it.
 	Resolved map[string]string

@@ -50,7 +50,7 @@ func (c *expr) checkPattern(e, pattern celast.Expr) {
 	}
 	text, ok := textLiteral(pattern)
 	if !ok {
-		c.report(Unanchored, level, e, "the pattern of matches() is computed at run time, so whoever computes it decides", "write out the pattern")
+		c.report(Unanchored, level, e, "the pattern of matches() is computed at run time, so the caller may decide what matches", "write out the pattern")
 		return
 	}
 	re, err := syntax.Parse(text, syntax.Perl)

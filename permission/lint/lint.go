@@ -1,6 +1,6 @@
 // Package lint finds what is wrong with a policy although it loads: rules that can never apply,
 // that
-// allow more than they seem to, or whose approval request nobody can respond to.
+// allow more than they seem to, or whose approval request no one can respond to.
 //
 //	report := lint.Run(files, lint.Options{Options: permission.Options{Tools: tools}})
 //	for _, f := range report.Findings {

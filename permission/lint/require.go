@@ -22,7 +22,7 @@ func (l *linter) checkApprovers(r *permission.Rule) {
 	}
 	switch {
 	case len(people) == 0:
-		l.add(Approvers, Error, r, "approvers", "nobody can respond", "name people, or a group with members")
+		l.add(Approvers, Error, r, "approvers", "no one can respond", "name people, or a group with members")
 	case len(people) < need:
 		l.add(Approvers, Error, r, "approvers", fmt.Sprintf("%d can respond (%s), but %d are needed", len(people), strings.Join(people, ", "), need),
 			"name more people, or a smaller quorum")

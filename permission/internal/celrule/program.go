@@ -312,7 +312,7 @@ func fieldNames(args *schema.Type) []string {
 			names = append(names, f)
 		}
 	}
-	slices.Sort(names) // the same hint for the same mistake, whatever the map order
+	slices.Sort(names) // the same hint for the same mistake, in any map order
 	return names
 }
 

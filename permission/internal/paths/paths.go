@@ -9,7 +9,7 @@
 // relative path names a file only together with a folder; see [Join].
 //
 // Cleaning is textual. If a folder on the way is a symbolic link, "a/../b" and the file system may
-// disagree, and a path inside a folder may lead out of it; whoever prepares a request resolves
+// disagree, and a path inside a folder may lead out of it; the caller must resolve
 // links first.
 package paths
 

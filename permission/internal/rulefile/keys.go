@@ -42,7 +42,7 @@ type defaults struct {
 	Mode        message.PermissionMode `key:"mode" words:"default,accept_edits,explore,bypass,dont_ask" doc:"Permission mode of requests that do not set one."`
 	OnError     string                 `key:"on_error" words:"ask,deny" hint:"an error never allows" doc:"What a deny or ask rule does if it cannot be evaluated."`
 	Expiry      time.Duration          `key:"expiry" doc:"How long approval requests stay open."`
-	OnExpiry    string                 `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that nobody answered in time; escalate needs an escalation in the rule."`
+	OnExpiry    string                 `key:"on_expiry" words:"deny,escalate" hint:"an expired approval request never allows" doc:"What happens to an approval request that got no response in time; escalate needs an escalation in the rule."`
 	Shell       string                 `key:"shell" words:"bash,sh" doc:"Shell that runs the text of shell tools. A text must be safe under both readings."`
 	Enforcement string                 `key:"enforcement" words:"enforce,warn,audit" doc:"Whether rules decide or only report their matches."`
 	Audit       auditDoc               `key:"audit" doc:"What is recorded about calls."`
