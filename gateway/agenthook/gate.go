@@ -76,7 +76,7 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	shown, err := g.c.Show(ctx, toolcall.ShowRequest{Key: g.key()})
 	switch {
 	case err == nil:
-		return shown.Call, g.checkSame(shown.Call)
+		return g.take(ctx, shown.Call)
 	case !errors.Is(err, message.ErrNotFound):
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	}
 	for _, c := range open {
 		if c.Call == g.id() {
-			return c, g.checkSame(c)
+			return g.take(ctx, c)
 		}
 	}
 	for _, c := range open {
@@ -120,12 +120,23 @@ func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
 
 func (g *gate) proposal() string { return toolcall.ProposalDigest(g.ev.Tool, string(g.ev.Input)) }
 
-// checkSame refuses an id that stands for another call.
-func (g *gate) checkSame(c *toolcall.Call) error {
-	if c.Proposal == g.proposal() {
-		return nil
+// take gives the call of the event's own id, unless the id stands for another call or a
+// later call holds it.
+func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, error) {
+	refuse := func(what string) error {
+		return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
 	}
-	return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was proposed with other arguments", Hint: "the agent must give each call its own id"}
+	if c.Proposal != g.proposal() {
+		return c, refuse("proposed with other arguments")
+	}
+	if !c.Open() {
+		return c, nil
+	}
+	mine, err := g.claim(ctx, c)
+	if err == nil && !mine {
+		err = refuse("taken up by a later one with the same arguments")
+	}
+	return c, err
 }
 
 func (g *gate) proposeRequest() toolcall.ProposeRequest {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -106,10 +107,7 @@ func (g *gate) report(ctx context.Context) error {
 		return g.noteUnasked(ctx, g.key(), "no call with this id was proposed")
 	}
 	res := g.ev.Result
-	text := res.Text
-	if len(text) > toolcall.MaxOutputBytes {
-		text = text[:toolcall.MaxOutputBytes-64] + "\n… the rest is not recorded"
-	}
+	text := shortenResult(res.Text)
 	switch {
 	case c.Open():
 		r := toolcall.ReportRequest{Key: c.Key, Unasked: true, Result: message.ToolResultBlock{
@@ -124,6 +122,29 @@ func (g *gate) report(ctx context.Context) error {
 		return nil // reported before
 	}
 	return g.noteUnasked(ctx, c.Key, "the call was "+string(c.State)+" ("+c.Cause+") when the agent ran it")
+}
+
+// shortenResult cuts a text that is too long for a result, whose limit is on its JSON form.
+func shortenResult(text string) string {
+	const rest, limit = "\n… the rest is not recorded", toolcall.MaxOutputBytes - 256 // state and metadata follow
+	size, cut := 0, 0
+	for i, r := range text {
+		if size <= limit-2*len(rest) {
+			cut = i
+		}
+		switch {
+		case strings.ContainsRune("\"\\\b\f\n\r\t", r):
+			size += 2
+		case r < ' ':
+			size += 6
+		default:
+			size += utf8.RuneLen(r)
+		}
+	}
+	if size <= limit {
+		return text
+	}
+	return text[:cut] + rest
 }
 
 // reported finds the call that the agent ran; nil: none was proposed.

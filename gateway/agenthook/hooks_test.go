@@ -268,6 +268,32 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// A result that is too long is recorded as far as there is room.
+func TestLongResults(t *testing.T) {
+	w := newWorld(t)
+	d := dialect.ClaudeCode
+	for i, result := range []string{strings.Repeat("€", 400_000), strings.Repeat("x", toolcall.MaxOutputBytes-2), strings.Repeat("\"\x01", 300_000)} {
+		id := fmt.Sprint("c", i)
+		if a := w.ask(d, pre(d, id, "ls", `{}`)); !allowed(d, a) {
+			t.Fatalf("%+v", a)
+		}
+		quoted, err := json.Marshal(result)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a := w.ask(d, post(d, id, "ls", `{}`, string(quoted))); a.Status != http.StatusNoContent {
+			t.Errorf("the result %.3q…: %d %s", result, a.Status, a.Text)
+			continue
+		}
+		for _, c := range w.list(i+1, message.ToolCallFinished) {
+			kept, cut := strings.CutSuffix(c.Result.Output.String(), "\n… the rest is not recorded")
+			if string(c.Call) == id && (!cut || !strings.HasPrefix(result, kept) || len(kept) < 100_000) {
+				t.Errorf("%d of %d bytes of %.3q… are recorded", len(kept), len(result), result)
+			}
+		}
+	}
+}
+
 // When the agent's time is over the request stays open, and exactly one later call with
 // the same arguments gets the decision.
 func TestDeadline(t *testing.T) {
@@ -293,6 +319,11 @@ func TestDeadline(t *testing.T) {
 				w.A.Approve(gatewaytest.Ann, c.Key)
 				if a := got(); !allowed(d, a) {
 					t.Errorf("after the approval: %+v", a)
+				}
+				if d != dialect.Gemini {
+					if why := denied(d, w.ask(d, pre(d, "c1", "Bash", `{"command":"make"}`))); !strings.Contains(why, "taken up") {
+						t.Errorf("the first call again, whose approval the second has: %q", why)
+					}
 				}
 				got = w.later(d, pre(d, "c3", "Bash", `{"command":"make"}`))
 				if other := w.asking(); other.Call == c.Call {
