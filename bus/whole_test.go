@@ -104,6 +104,19 @@ func (o *opened) sign(t testing.TB) {
 // The journal of these tests: signed in two checkpoints, and an unsigned end.
 const signedCalls, allCalls = 120, 150
 
+// copyTo is the folder's copy in dir.
+func (s dataFolder) copyTo(t testing.TB, dir string) dataFolder {
+	t.Helper()
+	if err := os.CopyFS(dir, os.DirFS(s.dir)); err != nil {
+		t.Fatal(err)
+	}
+	to := dataFolder{dir}
+	if err := os.Chmod(to.keys(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
 // filled makes a store with a journal. killed leaves the files as a process that
 // is killed leaves them.
 func filled(t testing.TB, killed bool) dataFolder {
@@ -119,13 +132,7 @@ func filled(t testing.TB, killed bool) dataFolder {
 		o.stop(t)
 		return s
 	}
-	dead := dataFolder{t.TempDir()}
-	if err := os.CopyFS(dead.dir, os.DirFS(s.dir)); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dead.keys(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	dead := s.copyTo(t, t.TempDir())
 	o.stop(t)
 	return dead
 }
@@ -210,10 +217,11 @@ func TestDamageIsRefused(t *testing.T) {
 			name = "after a kill"
 		}
 		t.Run(name, func(t *testing.T) {
+			whole := filled(t, killed)
 			for _, d := range damages {
 				t.Run(d.name, func(t *testing.T) {
 					t.Parallel()
-					s := filled(t, killed)
+					s := whole.copyTo(t, t.TempDir())
 					d.do(t, s)
 					began := time.Now()
 					err := s.serve(t)
