@@ -23,7 +23,6 @@ const (
 )
 
 const (
-	faultRuns    = 300
 	faultClients = 4
 	faultSteps   = 10 // of each client
 	faultCalls   = 3

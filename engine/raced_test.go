@@ -4,3 +4,6 @@ package engine_test
 
 // racedHeap is what the race detector adds to the heap of an open approval request.
 const racedHeap = 256
+
+// faultRuns are fewer than without the race detector; `make faults` does 10,000.
+const faultRuns = 100
