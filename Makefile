@@ -44,19 +44,19 @@ FUZZ := \
   executor:FuzzResultText \
   gateway/auth:FuzzTokens \
   gateway/blocks:FuzzCommands \
-  internal/jcs:FuzzCanonicalize \
   internal/strictjson:FuzzQuick \
   internal/strictjson:FuzzQuickObject \
   internal/strictjson:FuzzUnmarshal \
+  internal/jcs:FuzzCanonicalize \
   message:FuzzAppend \
   toolcall:FuzzConceal \
   toolcall:FuzzDecodeStored \
   message:FuzzDecodeEvent \
   message:FuzzDecodeMsg \
-  message/internal/weburl:FuzzNormalize \
   message/agui:FuzzResponse \
   message/agui:FuzzDecodeEvent \
   message/agui:FuzzDecodeRunInput \
+  message/internal/weburl:FuzzNormalize \
   message/proof:FuzzDecodeSealed \
   message/proof:FuzzReceipt \
   message/blockstream:FuzzDecodeCommand \
@@ -102,7 +102,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: deps fmt-check vet build examples demo fuzz-quarter clients deploy-check race ## Check everything: format, vet, build, examples, demo, some fuzzing, clients, deployment files, race tests.
+test: deps fmt-check vet build examples-alone demo fuzz-quarter clients deploy-check race ## Check everything: format, vet, build, examples, demo, some fuzzing, clients, deployment files, race tests.
 
 .PHONY: deps
 deps: ## Install what the tests need on Debian or Ubuntu; without root, say how.
@@ -129,22 +129,45 @@ vet: ## Run go vet.
 	$(GO) vet ./...
 
 # Tests that run without the race detector, because it makes them five to ten times
-# slower: of packages that share nothing between goroutines, and of whole commands and
-# pages, whose parts are tested with it. `make race UNRACED='^$$'` uses it for all.
-UNRACED := /internal/archtest$$|/permission/(agentscope|lint|shell)$$|/cmd/askance/internal/(audit|cli)$$|/gateway/console$$
+# slower: of packages that share nothing between goroutines, and of whole commands, pages,
+# examples and tools, whose parts are tested with it. `make race UNRACED='^$$' UNRACED_TESTS=`
+# uses it for all.
+UNRACED := /internal/archtest$$|/examples(/|$$)|/permission/(agentscope|lint|shell)$$|/cmd/askance/internal/(audit|cli)$$|/gateway/console$$|/e2e/internal/effect$$
+
+# The same for single tests, as folder:name: pure computations, and many repetitions of
+# what other tests do with it. A test compares the list with the tree.
+UNRACED_TESTS := \
+  bus:TestBatchedOutcomes \
+  bus:TestRandomEdits \
+  bus:TestReadersDoNotStarveDecisions \
+  bus:TestRubbishDropsNoOthersMessages \
+  cmd/askance/internal/node:TestRecordedDecisionsOfTheProduct \
+  engine:TestManyOpenRequests \
+  engine:TestPreviewInAForgottenSession \
+  engine:TestSnapshotIsWhatAWholeReadGives \
+  engine:TestSortedPages \
+  message/proof:TestReceiptMutations \
+  permission:TestAddingADenyRuleNeverLoosens \
+  permission:TestAddingAnAskRuleNeverLoosens \
+  permission:TestLargePolicies \
+  permission:TestOrderOfRulesDoesNotMatter
 
 # Last in `make test`, so that what is seen last is each package with its time.
 # The tests of e2e kill real processes at moments of their choosing: they have
 # the machine for themselves, and their programs are built as users build them.
+# One package more than there are processors, as many tests wait. Test files are vetted
+# by `make vet`: with -race, go test would vet them and all they import once more.
 .PHONY: race
 race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
 	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
 	@set -o pipefail; failed=; check() { echo "$$@"; "$$@" || failed=1; }; \
-	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; \
-	  check $(GO) test $(RACE) -count=1 -timeout 15m $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
-	  check $(GO) test -count=1 -timeout 15m $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); \
-	  check $(GO) test -count=1 -timeout 15m $(TESTFLAGS) ./e2e; \
+	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; test="$(GO) test -vet=off -count=1 -timeout 15m"; side="-p $$(($$(nproc) + 1))"; \
+	  single=$$(printf '%s\n' $(UNRACED_TESTS) | sed 's/.*://' | paste -sd '|'); \
+	  check $$test $(RACE) $$side -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
+	  check $$test $$side $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); \
+	  check $$test $$side -run "^($$single)\$$" $(TESTFLAGS) $$(printf './%s\n' $(UNRACED_TESTS) | sed 's/:.*//' | sort -u); \
+	  check $$test $(TESTFLAGS) ./e2e; \
 	  [ -z "$$failed" ]
 
 .PHONY: node
@@ -188,22 +211,26 @@ fuzz: ## Fuzz each target for FUZZTIME (a count like 100000x, or 1m).
 	for target in $(FUZZ); do \
 	  n=$$((n+1)); folder=$${target%%:*}; name=$${target##*:}; \
 	  echo "-- $$n/$(words $(FUZZ)) $$folder $$name"; \
-	  $(GO) test "./$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x -timeout 30m 2>&1 | tee "$$log"; \
+	  $(GO) test -vet=off "./$$folder" -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 100x -timeout 30m 2>&1 | tee "$$log"; \
 	  grep -q '^fuzz: elapsed' "$$log" || { echo "$$folder has no fuzz target $$name; correct the list FUZZ in the Makefile"; exit 1; }; \
 	done
 
-# The seeds of all targets run with the tests.
-QUARTER = $(shell echo $(FUZZ) | tr ' ' '\n' | awk -v n=$$(git rev-list --count HEAD 2>/dev/null || echo 0) 'NR % 4 == n % 4')
+# The seeds of all targets run with the tests. The targets of a folder are fuzzed together:
+# most of the time goes into building its tests with the instruments.
+QUARTER = $(shell echo $(FUZZ) | tr ' ' '\n' | awk -F: -v n=$$(git rev-list --count HEAD 2>/dev/null || echo 0) '!($$1 in at) { at[$$1] = ++k } at[$$1] % 4 == n % 4')
 
 .PHONY: fuzz-quarter
 fuzz-quarter: ## Fuzz a quarter of the targets, another one after each commit.
 	@$(MAKE) --no-print-directory fuzz FUZZ="$(QUARTER)"
 
 .PHONY: examples
-examples: ## Run the examples that need nothing else, and the tests of all of them.
+examples: examples-alone ## Run the examples that need nothing else, and the tests of all of them.
+	$(GO) test -count=1 -timeout 5m ./examples/...
+
+.PHONY: examples-alone
+examples-alone:
 	$(call step,examples)
 	@set -e; for folder in $(ALONE); do echo "-- $$folder"; $(GO) run "./$$folder" </dev/null; done
-	$(GO) test -count=1 -timeout 5m ./examples/...
 
 .PHONY: demo
 demo: ## Play the demo without questions.

@@ -15,10 +15,10 @@ import (
 // with a name that matches nothing. So the Makefile's list and the tree are
 // compared both ways.
 func TestFuzzTargetsAreListed(t *testing.T) {
-	listed := listedTargets(read(t, filepath.Join(root(t), "Makefile")))
+	listed := listedTargets(read(t, filepath.Join(root(t), "Makefile")), "FUZZ")
 	var found []string
 	for _, s := range sources(t) {
-		found = append(found, fuzzTargets(s)...)
+		found = append(found, testFunctions(s, "Fuzz")...)
 	}
 	slices.Sort(found)
 	if len(found) == 0 {
@@ -39,25 +39,51 @@ func TestFuzzTargetsAreListed(t *testing.T) {
 	}
 }
 
-var fuzzList = regexp.MustCompile(`(?m)^FUZZ :=((?:.*\\\n)*.*)$`)
+// A name that matches nothing runs nothing without saying so, and `go test -skip` leaves
+// out every test of the name: so each listed test exists, and no other has its name.
+func TestUnracedTestsAreListed(t *testing.T) {
+	listed := listedTargets(read(t, filepath.Join(root(t), "Makefile")), "UNRACED_TESTS")
+	if len(listed) == 0 {
+		t.Fatal("found no list UNRACED_TESTS in the Makefile")
+	}
+	var found []string
+	for _, s := range sources(t) {
+		found = append(found, testFunctions(s, "Test")...)
+	}
+	for i, l := range listed {
+		if !slices.Contains(found, l) {
+			t.Errorf("the Makefile's list UNRACED_TESTS names %s, which does not exist: take it out", l)
+		}
+		if slices.Contains(listed[:i], l) {
+			t.Errorf("the Makefile's list UNRACED_TESTS names %s twice", l)
+		}
+		_, name, _ := strings.Cut(l, ":")
+		for _, f := range found {
+			if f != l && strings.HasSuffix(f, ":"+name) {
+				t.Errorf("%s has the name of %s, so `make race` would run neither with the race detector: rename it", f, l)
+			}
+		}
+	}
+}
 
-// listedTargets reads the words of the variable FUZZ: folder:FuzzName.
-func listedTargets(makefile string) []string {
-	m := fuzzList.FindStringSubmatch(makefile)
+// listedTargets reads the words of a variable of the Makefile: folder:Name.
+func listedTargets(makefile, variable string) []string {
+	m := regexp.MustCompile(`(?m)^` + variable + ` :=((?:.*\\\n)*.*)$`).FindStringSubmatch(makefile)
 	if m == nil {
 		return nil
 	}
 	return strings.Fields(strings.ReplaceAll(m[1], "\\\n", " "))
 }
 
-func fuzzTargets(s archtest.Source) []string {
+// testFunctions are the functions of a test file that go test finds by this prefix.
+func testFunctions(s archtest.Source, prefix string) []string {
 	if !s.Test() {
 		return nil
 	}
 	var out []string
 	for _, d := range s.AST.Decls {
 		f, ok := d.(*ast.FuncDecl)
-		if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Fuzz") && len(f.Type.Params.List) == 1 {
+		if ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, prefix) && len(f.Type.Params.List) == 1 {
 			out = append(out, s.Folder+":"+f.Name.Name)
 		}
 	}
@@ -66,10 +92,10 @@ func fuzzTargets(s archtest.Source) []string {
 
 func TestListedTargets(t *testing.T) {
 	const makefile = "OTHER := x\nFUZZ := \\\n  a:FuzzA \\\n  b/c:FuzzB\n\nNEXT := y\n"
-	if got, want := listedTargets(makefile), []string{"a:FuzzA", "b/c:FuzzB"}; !slices.Equal(got, want) {
+	if got, want := listedTargets(makefile, "FUZZ"), []string{"a:FuzzA", "b/c:FuzzB"}; !slices.Equal(got, want) {
 		t.Errorf("listedTargets = %q, want %q", got, want)
 	}
-	if got := listedTargets("NONE := x\n"); got != nil {
+	if got := listedTargets("NONE := x\n", "FUZZ"); got != nil {
 		t.Errorf("listedTargets = %q, want none", got)
 	}
 }
