@@ -346,6 +346,17 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// An idempotent call that was lost, and that the server cannot take again, may have run.
+func TestLostBeforeAServerThatIsGone(t *testing.T) {
+	w := newWorld(t)
+	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Upstreams[0].Idempotent = []string{"lookup"} })
+	c.initialize("{}")
+	got := c.ask("tools/call", `{"name":"lookup","arguments":{"die":"forever"}}`)
+	if w.runs() != 1 || !strings.Contains(got, "may have happened") || strings.Contains(got, "did not run") {
+		t.Errorf("after %d runs: %s", w.runs(), got)
+	}
+}
+
 func (w *world) lastCall() string {
 	w.t.Helper()
 	list, err := w.A.Client(gatewaytest.Bot).List(w.t.Context(), toolcall.ListRequest{})

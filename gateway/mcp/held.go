@@ -217,8 +217,10 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		}
 	}).Stop()
 	var result json.RawMessage
+	begun := !first // at a server, which did not answer
 	for range maxRuns {
 		result, err = h.callUpstream(runCtx, json.RawMessage(call.Input))
+		begun = begun || errors.Is(err, errLost)
 		if !errors.Is(err, errLost) || !h.tool.isIdempotent() || ctx.Err() != nil {
 			break
 		}
@@ -229,7 +231,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		return h.report(ctx, call, &outcome{result: result})
 	case isRPC:
 		return h.report(ctx, call, &outcome{err: re})
-	case errors.Is(err, errNotSent):
+	case errors.Is(err, errNotSent) && !begun:
 		return h.report(ctx, call, refusal("the call did not run: "+err.Error(), nil))
 	case (errors.Is(err, errCancelled) || errors.Is(err, errEnded)) && ctx.Err() == nil:
 		return h.report(ctx, call, &outcome{result: encode(map[string]any{"content": []any{textBlock("the call was cancelled while it ran; it may have had its effect")}, "isError": true})})
