@@ -179,17 +179,27 @@ $(NODE_READY) $(TYPESCRIPT_READY): %/node_modules/.package-lock.json: %/package.
 	cd $* && npm ci
 	@touch $@
 
+# In parallel: each of the three uses one processor. Each prints its output when it ends.
 .PHONY: clients
-clients: build clients-typescript clients-python ## Build and test the clients in other languages.
+clients: build ## Build and test the clients in other languages.
+	@$(MAKE) --no-print-directory --jobs --output-sync clients-typescript python-check python-test
 
 # A virtual environment for the tests of the Python client; make writes the file last.
 PYTHON_DIR := clients/python
 PYTHON_READY := $(PYTHON_DIR)/.venv/ready
 
 .PHONY: clients-python
-clients-python: $(PYTHON_READY) ## Check and test the Python client and its adapters, with bin/askance.
+clients-python: python-check python-test ## Check and test the Python client and its adapters, with bin/askance.
+
+.PHONY: python-check
+python-check: $(PYTHON_READY)
+	$(call step,Python client: types and style)
+	cd $(PYTHON_DIR) && .venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && .venv/bin/mypy
+
+.PHONY: python-test
+python-test: $(PYTHON_READY)
 	$(call step,Python client)
-	cd $(PYTHON_DIR) && .venv/bin/ruff check --quiet . && .venv/bin/ruff format --quiet --check . && .venv/bin/mypy && .venv/bin/pytest
+	cd $(PYTHON_DIR) && .venv/bin/pytest
 
 $(PYTHON_READY): $(PYTHON_DIR)/requirements.txt
 	$(call step,environment of the Python client and its agent frameworks)
