@@ -374,6 +374,134 @@ func (w *archiving) archiveUntil(t *testing.T, deleted int) {
 	}
 }
 
+// bind records a session, which has tools in its second record.
+func (w *archiving) bind(session string, prev uint64) uint64 {
+	w.t.Helper()
+	state := &toolcall.SessionState{Key: toolcall.Key{Space: "test", Session: message.SessionID(session)}, Runtime: "rt-" + session}
+	return mustAppend(w.t, w.j, &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint(session, prev), At: at, Engine: "e1", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}, Session: state}, prev)
+}
+
+// newSessions is a journal of three sessions: all of the first and half of the second are
+// over, and the third is short.
+func newSessions(t *testing.T) *archiving {
+	w := &archiving{ledgered: &ledgered{Bus: bustest.New(t), t: t}, folder: t.TempDir()}
+	w.open()
+	w.bind("a", w.bind("a", 0))
+	w.bind("b", 0)
+	for r := range 20 {
+		for _, session := range []string{"a", "b", "c"} {
+			key := toolcall.Key{Space: "test", Session: message.SessionID(session), Reply: message.ReplyID(fmt.Sprint("r", r)), Call: message.CallID(fmt.Sprint(session, r))}
+			switch {
+			case session == "c" && r > 2:
+			case session == "b" && r == 10:
+				mustAppend(t, w.j, callRecord("open", key, message.ToolCallPending, "propose"), 0)
+			default:
+				w.finish(key)
+				if _, err := w.j.AppendEvent(t.Context(), "rt", key.ReplyKey(), []message.RawJSON{message.RawJSON(`{"type":"REPLY_START"}`)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	mustAppend(t, w.j, callRecord("end", inReply("end", "a"), message.ToolCallPending, "propose"), 0)
+	return w
+}
+
+// checkSessions checks what is left of newSessions.
+func (w *archiving) checkSessions() {
+	w.t.Helper()
+	if n := w.records(); n != 4 { // two sessions and two open calls
+		w.t.Errorf("%d records are left", n)
+	}
+	for _, session := range []string{"a", "b"} {
+		key := toolcall.Key{Space: "test", Session: message.SessionID(session)}
+		r, err := w.j.Last(w.t.Context(), key)
+		if err != nil || r.Record == nil || r.Record.Session.Runtime != "rt-"+session || r.Record.By.Name != "ann" {
+			w.t.Errorf("the session %s: %+v, %v", session, r, err)
+		}
+		history, err := w.j.History(w.t.Context(), key)
+		if err != nil || len(history) < 2 || history[0].Record == nil || history[0].Record.By.Name != "rt" {
+			w.t.Errorf("the history of the session %s: %+v, %v", session, history, err)
+		}
+	}
+	if r, err := w.verify(); err != nil || !r.OK || r.NotShown != 0 || r.Unchained != 0 {
+		w.t.Errorf("verify: %+v, %v", r, err)
+	}
+}
+
+// Sessions of archived calls are recorded again at the end, so that NATS deletes what was
+// archived with few requests.
+func TestArchiveSessions(t *testing.T) {
+	w := newSessions(t)
+	advisories := make(chan *nats.Msg, 1000)
+	nc := w.Conn("counter")
+	if _, err := nc.ChanSubscribe("$JS.EVENT.ADVISORY.API", advisories); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.RequestWithContext(t.Context(), "$JS.API.INFO", nil); err != nil { // subscribed
+		t.Fatal(err)
+	}
+	stages := map[string]uint64{}
+	done, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", Reason: "test", Progress: func(what string, done, all uint64) {
+		if stages[what] = max(stages[what], done); done > all {
+			t.Errorf("%s: %d of %d", what, done, all)
+		}
+	}})
+	if err != nil || done.Replies != 42 || done.Calls != 42 || done.Records != 3*42+3 {
+		t.Errorf("archived %+v, %v", done, err)
+	}
+	if stages["read the journal"] < done.Records || stages["write archive 1"] != done.Records || stages["check archive 1"] != done.Records || stages["delete archived records"] != done.Records {
+		t.Errorf("progress %v", stages)
+	}
+	w.checkSessions()
+	if _, err := nc.RequestWithContext(t.Context(), "$JS.API.STREAM.INFO.end", nil); err != nil {
+		t.Fatal(err)
+	}
+	deletions := 0
+	for ended := false; !ended; {
+		switch m := <-advisories; {
+		case bytes.Contains(m.Data, []byte("$JS.API.STREAM.INFO.end")):
+			ended = true
+		case bytes.Contains(m.Data, []byte("$JS.API.STREAM.MSG.DELETE")), bytes.Contains(m.Data, []byte("$JS.API.STREAM.PURGE")):
+			deletions++
+		}
+	}
+	if deletions == 0 || deletions > 30 { // the replies of b behind its open call one by one
+		t.Errorf("NATS was asked %d times to delete %d records", deletions, done.Records)
+	}
+	if err := os.Rename(w.folder, w.folder+"-away"); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	if r, err := w.verify(); err != nil || !r.OK || r.NotShown != done.Records {
+		t.Errorf("verify without the files: %+v, %v", r, err)
+	}
+	key := toolcall.Key{Space: "test", Session: "a"}
+	if r, err := w.j.Last(t.Context(), key); err != nil || r.Record == nil {
+		t.Errorf("a session without the files: %+v, %v", r, err)
+	} else {
+		w.bind("a", r.Seq)
+	}
+}
+
+// However much was deleted before a kill, the next run goes on.
+func TestInterruptedArchiveOfSessions(t *testing.T) {
+	for _, deleted := range []int{0, 1, 2, 3, 40, 80, 128, 129} {
+		t.Run(fmt.Sprint(deleted), func(t *testing.T) {
+			w := newSessions(t)
+			w.archiveUntil(t, deleted)
+			w.open()
+			if r, err := w.j.Last(t.Context(), toolcall.Key{Space: "test", Session: "a"}); err != nil || r.Record.By.Name != "ann" {
+				t.Errorf("the session: %+v, %v", r, err)
+			}
+			if done := w.archive(); done.Resumed != uint64(129-deleted) || done.Records != 0 {
+				t.Errorf("the next run: %+v", done)
+			}
+			w.checkSessions()
+		})
+	}
+}
+
 // Nothing goes that something open needs, or that is not old enough.
 func TestArchiveChoosesOnlyWhatIsOver(t *testing.T) {
 	w := newArchiving(t)

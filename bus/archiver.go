@@ -21,6 +21,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Retention selects the finished replies to archive. A reply with an open call, an
@@ -36,6 +37,16 @@ type Retention struct {
 	By, Reason string
 	// DryRun means that nothing is written or deleted.
 	DryRun bool
+	// Progress, if set, hears of long work: what is done, and how much of how much.
+	Progress func(what string, done, all uint64)
+}
+
+func (r Retention) reportOn(what string) func(done, all uint64) {
+	return func(done, all uint64) {
+		if r.Progress != nil {
+			r.Progress(what, done, all)
+		}
+	}
 }
 
 // Archiving reports what was archived.
@@ -58,8 +69,10 @@ const (
 	// archiveRecords and archiveRanges bound an archive: its announcement is one message.
 	archiveRecords = 250_000
 	archiveRanges  = 8192
-	deleters       = 32
 	archiveTries   = 3
+	deleters       = 8
+	// purgeSpan is how many sequences NATS passes in the time of one request.
+	purgeSpan = 4096
 )
 
 // errMoved: the journal or the ledger changed while an archive was written.
@@ -75,7 +88,7 @@ func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 	}
 	var err error
 	if !r.DryRun {
-		if out.Resumed, err = l.ResumeArchives(ctx); err != nil {
+		if out.Resumed, err = l.resumeArchives(ctx, r); err != nil {
 			return out, err
 		}
 	}
@@ -101,34 +114,88 @@ func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 }
 
 func (l *Ledger) archiveOnce(ctx context.Context, r Retention, out *Archiving) error {
-	if !r.DryRun {
-		if _, err := l.Checkpoint(ctx); err != nil {
-			return err
-		}
-	}
-	s, err := l.scanReplies(ctx)
+	chosen, head, err := l.planArchives(ctx, r)
 	if err != nil {
 		return err
 	}
-	if r.DryRun { // the rest would be signed first
-		s.head = s.end
-	}
-	chosen := s.chooseReplies(r, time.Now())
 	for len(chosen) > 0 {
 		part := firstPart(chosen)
 		chosen = chosen[len(part):]
 		if !r.DryRun {
-			a, err := l.moveToArchive(ctx, s, part, r)
+			a, err := l.moveToArchive(ctx, head, part, r)
 			if err != nil {
 				return err
 			}
 			out.Archives, out.Stored = append(out.Archives, a.Name), out.Stored+a.File.Bytes+a.Index.Bytes
 		}
 		for _, x := range part {
-			out.Replies, out.Calls, out.Records, out.Bytes = out.Replies+1, out.Calls+len(x.calls), out.Records+uint64(len(x.seqs)), out.Bytes+x.bytes
+			out.Calls, out.Records, out.Bytes = out.Calls+x.calls, out.Records+uint64(len(x.seqs)), out.Bytes+x.bytes
+			if x.reply != "" {
+				out.Replies++
+			}
 		}
 	}
 	return nil
+}
+
+// planArchives chooses what is archived, oldest first, from what is signed up to head.
+func (l *Ledger) planArchives(ctx context.Context, r Retention) (chosen []*replyRecords, head uint64, err error) {
+	if !r.DryRun {
+		if _, err := l.Checkpoint(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
+	s, err := l.scanReplies(ctx, r.reportOn("read the journal"))
+	if err != nil {
+		return nil, 0, err
+	}
+	if r.DryRun { // the rest would be signed first
+		s.head = s.end
+	}
+	chosen = s.chooseReplies(r, time.Now())
+	sessions := s.sessionsToMove(chosen)
+	if head = s.head; !r.DryRun {
+		err = l.recordSessions(ctx, sessions, r)
+	}
+	chosen = append(chosen, sessions...)
+	slices.SortStableFunc(chosen, compareEnds)
+	return chosen, head, err
+}
+
+// recordSessions records sessions again, as they are, at the end of the journal: their own
+// records before go.
+func (l *Ledger) recordSessions(ctx context.Context, sessions []*replyRecords, r Retention) error {
+	if len(sessions) == 0 {
+		return nil
+	}
+	salt, now := newSalt(), time.Now().UTC().Round(0)
+	err := eachAtOnce(ctx, deleters, len(sessions), func(ctx context.Context, i int) error {
+		seq := sessions[i].lastSequence()
+		m, err := l.j.store.getSeq(ctx, seq)
+		if err != nil {
+			return apiError("archive", fmt.Sprintf("record %d", seq), err)
+		}
+		last, err := l.j.voids.decode(ctx, m)
+		if err != nil {
+			return err
+		}
+		if last.Record == nil || last.Record.Session == nil {
+			return errMoved
+		}
+		_, err = l.j.Append(ctx, &toolcall.EventRecord{
+			V: toolcall.RecordVersion, ID: fmt.Sprintf("archive-%s-%d", salt, seq), At: now, Engine: l.o.Engine,
+			By: toolcall.Principal{Role: toolcall.RoleOperator, Name: r.By, Auth: "in-process"}, Session: last.Record.Session,
+		}, seq)
+		if errors.Is(err, message.ErrConflict) {
+			return errMoved
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	_, err = l.Checkpoint(ctx)
+	return err
 }
 
 // firstPart is as many of the replies as one archive can have.
@@ -147,8 +214,8 @@ func firstPart(chosen []*replyRecords) []*replyRecords {
 }
 
 // moveToArchive takes replies from the journal into one archive.
-func (l *Ledger) moveToArchive(ctx context.Context, s *replyScan, replies []*replyRecords, r Retention) (*proof.Archive, error) {
-	a, err := l.makeArchive(ctx, s, replies, r)
+func (l *Ledger) moveToArchive(ctx context.Context, head uint64, replies []*replyRecords, r Retention) (*proof.Archive, error) {
+	a, err := l.makeArchive(ctx, head, replies, r)
 	if err != nil {
 		return nil, err
 	}
@@ -159,29 +226,33 @@ func (l *Ledger) moveToArchive(ctx context.Context, s *replyScan, replies []*rep
 	if err != nil {
 		return nil, err
 	}
-	return a, l.deleteRecords(ctx, a.Gone)
+	return a, l.deleteRecords(ctx, a.Gone, r)
 }
 
 // makeArchive writes, checks and announces an archive.
-func (l *Ledger) makeArchive(ctx context.Context, s *replyScan, replies []*replyRecords, r Retention) (*proof.Archive, error) {
+func (l *Ledger) makeArchive(ctx context.Context, head uint64, replies []*replyRecords, r Retention) (*proof.Archive, error) {
 	known := l.j.guard.archives.allArchives()
 	a := &proof.Archive{Number: uint64(len(known)) + 1, By: r.By, Reason: r.Reason, Gone: rangesOf(replies)}
-	var salt [4]byte
-	_, _ = rand.Read(salt[:]) // never fails (crypto/rand)
-	a.Name = fmt.Sprintf("%s-%06d-%s", l.j.space, a.Number, hex.EncodeToString(salt[:]))
+	a.Name = fmt.Sprintf("%s-%06d-%s", l.j.space, a.Number, newSalt())
 	for _, x := range replies {
 		a.Records += uint64(len(x.seqs))
 	}
-	if err := l.writeArchive(ctx, a); err != nil {
+	if err := l.writeArchive(ctx, a, r); err != nil {
 		return nil, err
 	}
-	if err := l.checkArchive(ctx, a); err != nil {
+	if err := l.checkArchive(ctx, a, r); err != nil {
 		return nil, err
 	}
-	if err := l.checkUnmoved(ctx, s.head, replies); err != nil {
+	if err := l.checkUnmoved(ctx, head, replies); err != nil {
 		return nil, err
 	}
 	return a, l.announceArchive(ctx, a)
+}
+
+func newSalt() string {
+	var salt [4]byte
+	_, _ = rand.Read(salt[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(salt[:])
 }
 
 // checkUnmoved fails if something was recorded of the replies behind a sequence.
@@ -190,13 +261,12 @@ func (l *Ledger) checkUnmoved(ctx context.Context, after uint64, replies []*repl
 	if err != nil {
 		return err
 	}
-	chosen := make(map[Entity]bool, len(replies))
+	chosen := make(map[[2]Token]bool, len(replies))
 	for _, x := range replies {
-		chosen[x.entity] = true
+		chosen[[2]Token{x.session.token, x.reply}] = x.reply != ""
 	}
 	return l.j.store.visitRecords(ctx, "archive", after, state.LastSeq, func(m stored) error {
-		_, reply, ok := replyIn(m.subject)
-		if ok && chosen[Subject{Space: l.j.space, Kind: KindReplyRecord, Session: reply[0], Reply: reply[1]}.entity()] {
+		if _, reply, ok := replyIn(m.subject); ok && chosen[reply] {
 			return errMoved
 		}
 		return nil
@@ -242,47 +312,13 @@ func (l *Ledger) announceArchive(ctx context.Context, a *proof.Archive) error {
 	return nil
 }
 
-// deleteRecords deletes exactly these sequences. They are announced, and their ids are
-// refused.
-func (l *Ledger) deleteRecords(ctx context.Context, gone []proof.Range) error {
-	st, err := l.j.store.lookUpStream(ctx)
-	if err != nil {
-		return apiError("archive", "stream "+l.j.store.stream, err)
-	}
-	if first := st.CachedInfo().State.FirstSeq; len(gone) > 0 && gone[0].Has(first) {
-		if err := st.Purge(ctx, jetstream.WithPurgeSequence(gone[0].Through+1)); err != nil {
-			return apiError("archive", "delete archived records", err)
-		}
-		gone = gone[1:]
-	}
-	var seqs []uint64
-	for _, r := range gone {
-		for seq := r.From; seq <= r.Through; seq++ {
-			seqs = append(seqs, seq)
-		}
-	}
-	return eachAtOnce(ctx, deleters, len(seqs), func(ctx context.Context, i int) error { return l.deleteRecord(ctx, st, seqs[i]) })
-}
-
-func (l *Ledger) deleteRecord(ctx context.Context, st jetstream.Stream, seq uint64) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	ctx, cancel := withDefault(ctx, giveUpAfter)
-	defer cancel()
-	err := st.DeleteMsg(ctx, seq)
-	if err == nil {
-		return nil
-	}
-	if _, gone := l.j.store.getSeq(ctx, seq); errors.Is(gone, errNone) {
-		return nil
-	}
-	return apiError("archive", fmt.Sprintf("delete record %d", seq), err)
-}
-
 // ResumeArchives deletes what is left of announced archives, whose files it compares with
 // the checkpoints again.
 func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
+	return l.resumeArchives(ctx, Retention{})
+}
+
+func (l *Ledger) resumeArchives(ctx context.Context, r Retention) (uint64, error) {
 	g := l.j.guard
 	x, err := g.examineJournal(ctx)
 	if err != nil {
@@ -301,10 +337,10 @@ func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
 		if len(left) == 0 {
 			continue
 		}
-		if err := l.checkArchive(ctx, &a.Archive); err != nil {
+		if err := l.checkArchive(ctx, &a.Archive, r); err != nil {
 			return n, unfinishedError(a, left.count(), err)
 		}
-		if err := l.deleteRecords(ctx, left); err != nil {
+		if err := l.deleteRecords(ctx, left, r); err != nil {
 			return n, err
 		}
 		n += left.count()

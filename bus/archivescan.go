@@ -3,38 +3,72 @@ package bus
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// replyRecords is what the journal has of a reply.
+// replyRecords is what the journal has of a reply, or of a session itself.
 type replyRecords struct {
-	entity  Entity
+	session *sessionRecords
+	reply   Token    // "": the records are the session's own
 	seqs    []uint64 // in order
 	bytes   uint64
-	last    time.Time
-	calls   map[Token]bool // whether each is open
-	phase   toolcall.ReplyPhase
+	last    int64 // when the last one was stored, in nanoseconds
+	calls   int
+	open    int // of the calls
 	granted []toolcall.StandingID
-	keep    bool // something of it cannot be read, or something open refers to it
+	// keep: something of it cannot be read, or its last record interrupts it.
+	keep, interrupted bool
+}
+
+func (x *replyRecords) lastSequence() uint64 { return x.seqs[len(x.seqs)-1] }
+
+// sessionRecords are the session's own records.
+type sessionRecords struct {
+	replyRecords
+	token Token
+	// stays is the first record of a reply that stays, going how many before it go.
+	stays uint64
+	going int
+}
+
+// replyAt names a reply. All replies of a session share its pointer.
+type replyAt struct {
+	session *sessionRecords
+	reply   Token
 }
 
 // replyScan is what the journal has of all replies.
 type replyScan struct {
-	head    uint64 // what is behind is not signed
-	end     uint64
-	bytes   uint64 // of the journal
-	replies map[[2]Token]*replyRecords
-	parents map[[2]Token]map[toolcall.Key]bool // open calls that were made within a call of the reply
-	granted map[toolcall.StandingID]toolcall.StandingApproval
+	head     uint64 // what is behind is not signed
+	end      uint64
+	bytes    uint64 // of the journal
+	sessions map[Token]*sessionRecords
+	replies  map[replyAt]*replyRecords
+	open     map[Entity]bool                        // calls
+	parents  map[[2]Token]map[toolcall.Key]struct{} // open calls that were made within a call of the reply
+	granted  map[toolcall.StandingID]toolcall.StandingApproval
+}
+
+func newReplyScan() *replyScan {
+	return &replyScan{
+		sessions: map[Token]*sessionRecords{}, replies: map[replyAt]*replyRecords{}, open: map[Entity]bool{},
+		parents: map[[2]Token]map[toolcall.Key]struct{}{}, granted: map[toolcall.StandingID]toolcall.StandingApproval{},
+	}
 }
 
 // scanReplies reads the whole journal up to its last signed record.
-func (l *Ledger) scanReplies(ctx context.Context) (*replyScan, error) {
+func (l *Ledger) scanReplies(ctx context.Context, progress func(done, all uint64)) (*replyScan, error) {
 	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return nil, err
@@ -43,15 +77,14 @@ func (l *Ledger) scanReplies(ctx context.Context) (*replyScan, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &replyScan{
-		head: last.lastSequence(), end: state.LastSeq, bytes: state.Bytes, replies: map[[2]Token]*replyRecords{},
-		parents: map[[2]Token]map[toolcall.Key]bool{}, granted: map[toolcall.StandingID]toolcall.StandingApproval{},
-	}
+	s := newReplyScan()
+	s.head, s.end, s.bytes = last.lastSequence(), state.LastSeq, state.Bytes
 	in := l.j.voids.newOrder(0)
 	err = l.j.store.visitRecords(ctx, "archive", 0, state.LastSeq, func(m stored) error {
 		r, err := in.decode(ctx, m)
 		if err == nil {
-			s.noteRecord(l.j.space, m, r)
+			s.noteRecord(m, r)
+			progress(m.seq, state.LastSeq)
 		}
 		return err
 	})
@@ -94,62 +127,90 @@ func replyIn(subject string) (s Subject, reply [2]Token, ok bool) {
 // ownToken copies a token, so that it does not keep a whole message in memory.
 func ownToken(t Token) Token { return Token(strings.Clone(string(t))) }
 
-func (s *replyScan) noteRecord(space toolcall.SpaceID, m stored, r toolcall.JournalEntry) {
-	if f := r.Record; f != nil && f.Standing != nil {
+func (s *replyScan) sessionOf(t Token) *sessionRecords {
+	x := s.sessions[t]
+	if x == nil {
+		x = &sessionRecords{token: ownToken(t)}
+		x.session = x
+		s.sessions[x.token] = x
+	}
+	return x
+}
+
+func (s *replyScan) replyOf(session, reply Token) *replyRecords {
+	at := replyAt{s.sessionOf(session), reply}
+	x := s.replies[at]
+	if x == nil {
+		at.reply = ownToken(reply)
+		x = &replyRecords{session: at.session, reply: at.reply}
+		s.replies[at] = x
+	}
+	return x
+}
+
+func (s *replyScan) noteRecord(m stored, r toolcall.JournalEntry) {
+	f := r.Record
+	if f != nil && f.Standing != nil {
 		s.granted[f.Standing.ID] = *f.Standing
 	}
 	subject, reply, ok := replyIn(m.subject)
-	if !ok {
+	var x *replyRecords
+	switch {
+	case ok:
+		x = s.replyOf(reply[0], reply[1])
+	case subject.Kind == KindSessionRecord:
+		x = &s.sessionOf(subject.Session).replyRecords
+	default:
 		return
 	}
-	x := s.replies[reply]
-	if x == nil {
-		reply = [2]Token{ownToken(reply[0]), ownToken(reply[1])}
-		x = &replyRecords{entity: Subject{Space: space, Kind: KindReplyRecord, Session: subject.Session, Reply: subject.Reply}.entity(), calls: map[Token]bool{}}
-		s.replies[reply] = x
-	}
-	x.seqs, x.bytes = append(x.seqs, m.seq), x.bytes+uint64(len(m.data)+len(m.subject))
-	if m.time.After(x.last) {
-		x.last = m.time
-	}
-	switch f := r.Record; {
+	x.seqs, x.bytes, x.last = append(x.seqs, m.seq), x.bytes+uint64(len(m.data)+len(m.subject)), max(x.last, m.time.UnixNano())
+	switch {
 	case subject.Kind == KindEvent && r.Invalid == nil:
 	case f == nil:
 		x.keep = true
 	case f.Reply != nil:
-		x.phase = f.Reply.Phase
+		x.interrupted = f.Reply.Phase == toolcall.ReplyInterrupted
 	case f.Call != nil:
-		if _, known := x.calls[subject.Call]; !known {
-			subject.Call = ownToken(subject.Call)
+		s.noteCall(x, subject.entity(), onlyHeader(m.header, headerPrev) == "0", f.Call)
+	}
+}
+
+func (s *replyScan) noteCall(x *replyRecords, entity Entity, first bool, c *toolcall.Call) {
+	if first {
+		x.calls++
+	}
+	switch open := c.Open(); {
+	case open && !s.open[entity]:
+		s.open[entity] = true
+		x.open++
+	case !open && s.open[entity]:
+		delete(s.open, entity)
+		x.open--
+	}
+	for _, g := range c.Granted() {
+		if _, known := s.granted[g.ID]; !known {
+			s.granted[g.ID] = g
 		}
-		x.calls[subject.Call] = f.Call.Open()
-		for _, g := range f.Call.Granted() {
-			if _, known := s.granted[g.ID]; !known {
-				s.granted[g.ID] = g
-			}
-			x.granted = append(x.granted, g.ID)
+		x.granted = append(x.granted, g.ID)
+	}
+	if p := c.Parent; p != nil {
+		at := [2]Token{Encode(string(p.Session)), Encode(string(p.Reply))}
+		if s.parents[at] == nil {
+			s.parents[at] = map[toolcall.Key]struct{}{}
 		}
-		if p := f.Call.Parent; p != nil {
-			at := [2]Token{Encode(string(p.Session)), Encode(string(p.Reply))}
-			if s.parents[at] == nil {
-				s.parents[at] = map[toolcall.Key]bool{}
-			}
-			if delete(s.parents[at], f.Call.Key); f.Call.Open() {
-				s.parents[at][f.Call.Key] = true
-			}
+		if delete(s.parents[at], c.Key); c.Open() {
+			s.parents[at][c.Key] = struct{}{}
+		}
+		if len(s.parents[at]) == 0 {
+			delete(s.parents, at)
 		}
 	}
 }
 
 // isOver reports whether nothing can happen in a reply any more without a new record.
-func (s *replyScan) isOver(reply [2]Token, x *replyRecords, now time.Time) bool {
-	if x.keep || x.phase == toolcall.ReplyInterrupted || len(s.parents[reply]) > 0 || x.seqs[len(x.seqs)-1] >= s.head {
+func (s *replyScan) isOver(x *replyRecords, now time.Time) bool {
+	if x.keep || x.interrupted || x.open > 0 || len(s.parents[[2]Token{x.session.token, x.reply}]) > 0 || x.lastSequence() >= s.head {
 		return false // the last record stays: it shows that the journal is this one
-	}
-	for _, open := range x.calls {
-		if open {
-			return false
-		}
 	}
 	return !slices.ContainsFunc(x.granted, func(id toolcall.StandingID) bool {
 		l := s.granted[id]
@@ -162,22 +223,55 @@ func (s *replyScan) isOver(reply [2]Token, x *replyRecords, now time.Time) bool 
 func (s *replyScan) chooseReplies(r Retention, now time.Time) []*replyRecords {
 	var out []*replyRecords
 	calls := 0
-	for reply, x := range s.replies {
-		if now.Sub(x.last) >= r.OlderThan && s.isOver(reply, x, now) {
+	for _, x := range s.replies {
+		if now.UnixNano()-x.last >= int64(r.OlderThan) && s.isOver(x, now) {
 			out = append(out, x)
-			calls += len(x.calls)
+			calls += x.calls
 		}
 	}
-	slices.SortFunc(out, func(a, b *replyRecords) int { return cmp.Compare(a.seqs[len(a.seqs)-1], b.seqs[len(b.seqs)-1]) })
+	slices.SortFunc(out, compareEnds)
 	left := s.bytes
 	for i, x := range out {
-		if calls -= len(x.calls); calls < r.Keep || r.MaxBytes > 0 && left <= r.MaxBytes {
+		if calls -= x.calls; calls < r.Keep || r.MaxBytes > 0 && left <= r.MaxBytes {
 			return out[:i]
 		}
 		left -= min(left, x.bytes)
 	}
 	return out
 }
+
+// minGoing is how many records of a session must go before the session is recorded again.
+const minGoing = 16
+
+// sessionsToMove returns the own records of sessions that go with the chosen replies, each
+// after the session was recorded again behind them. NATS deletes the whole front of a stream,
+// or of a session, with one request, and else each record with one.
+func (s *replyScan) sessionsToMove(chosen []*replyRecords) []*replyRecords {
+	goes := make(map[*replyRecords]bool, len(chosen))
+	for _, x := range chosen {
+		goes[x] = true
+	}
+	for _, x := range s.replies {
+		if at := &x.session.stays; !goes[x] && (*at == 0 || x.seqs[0] < *at) {
+			*at = x.seqs[0]
+		}
+	}
+	for _, x := range chosen {
+		if at := x.session.stays; at == 0 || x.lastSequence() < at {
+			x.session.going += len(x.seqs)
+		}
+	}
+	var out []*replyRecords
+	for _, x := range s.sessions {
+		if x.going >= minGoing && len(x.seqs) > 0 && !x.keep && x.lastSequence() < s.head && (x.stays == 0 || x.lastSequence() < x.stays) {
+			out = append(out, &x.replyRecords)
+		}
+	}
+	slices.SortFunc(out, compareEnds)
+	return out
+}
+
+func compareEnds(a, b *replyRecords) int { return cmp.Compare(a.lastSequence(), b.lastSequence()) }
 
 func rangesOf(replies []*replyRecords) []proof.Range {
 	var seqs []uint64
@@ -194,4 +288,152 @@ func rangesOf(replies []*replyRecords) []proof.Range {
 		out = append(out, proof.Range{From: seq, Through: seq})
 	}
 	return out
+}
+
+// deletion is what one request deletes: everything that a filter covers up to a sequence.
+// A single record is deleted by its sequence.
+type deletion struct {
+	filter      string
+	first, last uint64
+	records     uint64
+}
+
+// deletionPlan collects what the journal has up to the last record that goes.
+type deletionPlan struct {
+	gone    ranges
+	seed    maphash.Seed
+	going   []goingRecord
+	filters map[uint64]string // of what goes, by their hashes
+	stays   map[uint64]uint64 // the first record that stays, by the hash of a filter
+}
+
+// goingRecord has the hashes of the filters for the session and for the reply of a record.
+type goingRecord struct{ seq, session, reply uint64 }
+
+func newDeletionPlan(gone ranges) *deletionPlan {
+	return &deletionPlan{gone: gone, seed: maphash.MakeSeed(), filters: map[uint64]string{}, stays: map[uint64]uint64{}}
+}
+
+// filtersOver cover a subject, which need not be one of this release, with its session and
+// with its reply.
+func filtersOver(subject string) (session, reply string) {
+	parts := strings.SplitN(subject, ".", 8)
+	switch {
+	case len(parts) > 6 && parts[3] == "event":
+		session = strings.Join(parts[:4], ".") + ".*." + parts[5] + "."
+		return session + "*", session + parts[6]
+	case len(parts) > 5:
+		session = strings.Join(parts[:5], ".") + "."
+		return session + ">", session + parts[5] + ".>"
+	}
+	return subject, subject
+}
+
+func (p *deletionPlan) add(m stored) {
+	session, reply := filtersOver(m.subject)
+	x := goingRecord{m.seq, maphash.String(p.seed, session), maphash.String(p.seed, reply)}
+	if p.gone.has(m.seq, m.seq) {
+		p.going = append(p.going, x)
+		p.filters[x.session], p.filters[x.reply] = session, reply
+		return
+	}
+	for _, h := range []uint64{x.session, x.reply} {
+		if p.stays[h] == 0 {
+			p.stays[h] = m.seq
+		}
+	}
+}
+
+// listRequests returns as few requests as delete exactly these records.
+//
+// Invariant: all records that a filter covers up to its last sequence go.
+func (p *deletionPlan) listRequests() []deletion {
+	groups := map[uint64]*deletion{}
+	add := func(h, seq uint64) bool {
+		if before := p.stays[h]; before > 0 && before < seq {
+			return false
+		}
+		if groups[h] == nil {
+			groups[h] = &deletion{filter: p.filters[h], first: seq}
+		}
+		groups[h].last, groups[h].records = seq, groups[h].records+1
+		return true
+	}
+	for _, x := range p.going {
+		add(x.session, x.seq)
+	}
+	for h, d := range groups { // NATS reads what is between the records
+		if d.last-d.first > d.records*purgeSpan {
+			delete(groups, h)
+		}
+	}
+	var out []deletion
+	for _, x := range p.going {
+		if d := groups[x.session]; d != nil && x.seq <= d.last {
+			continue
+		}
+		if !add(x.reply, x.seq) {
+			out = append(out, deletion{first: x.seq, last: x.seq, records: 1})
+		}
+	}
+	for _, d := range groups {
+		out = append(out, *d)
+	}
+	slices.SortFunc(out, func(a, b deletion) int { return cmp.Compare(a.first, b.first) })
+	return out
+}
+
+// deleteRecords deletes exactly these sequences. They are announced, and their ids are
+// refused.
+func (l *Ledger) deleteRecords(ctx context.Context, gone ranges, r Retention) error {
+	st, err := l.j.store.lookUpStream(ctx)
+	if err != nil {
+		return apiError("archive", "stream "+l.j.store.stream, err)
+	}
+	progress, all, done := r.reportOn("delete archived records"), gone.count(), atomic.Uint64{}
+	p, after := newDeletionPlan(gone), uint64(0)
+	var requests []deletion
+	if first := st.CachedInfo().State.FirstSeq; len(gone) > 0 && gone[0].Has(first) {
+		after, p.gone = gone[0].Through, gone[1:]
+		requests = append(requests, deletion{filter: ">", last: after, records: gone[:1].count()})
+	}
+	if n := len(p.gone); n > 0 {
+		err = l.j.store.visitRecords(ctx, "archive", after, p.gone[n-1].Through, func(m stored) error {
+			p.add(m)
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	requests = append(requests, p.listRequests()...)
+	return eachAtOnce(ctx, deleters, len(requests), func(ctx context.Context, i int) error {
+		if err := l.delete(ctx, st, requests[i]); err != nil {
+			return err
+		}
+		progress(done.Add(requests[i].records), all)
+		return nil
+	})
+}
+
+func (l *Ledger) delete(ctx context.Context, st jetstream.Stream, d deletion) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	var err error
+	if d.records == 1 {
+		if err = st.DeleteMsg(ctx, d.last); err != nil {
+			if _, gone := l.j.store.getSeq(ctx, d.last); errors.Is(gone, errNone) {
+				return nil
+			}
+		}
+	} else {
+		err = st.Purge(ctx, jetstream.WithPurgeSubject(d.filter), jetstream.WithPurgeSequence(d.last+1))
+	}
+	if err != nil {
+		return apiError("archive", fmt.Sprintf("delete the archived records up to %d", d.last), err)
+	}
+	return nil
 }

@@ -97,7 +97,8 @@ func (s *summed) result() proof.Sum {
 
 // writeArchive writes the files of an archive. Each record is compared with its
 // checkpoint.
-func (l *Ledger) writeArchive(ctx context.Context, a *proof.Archive) error {
+func (l *Ledger) writeArchive(ctx context.Context, a *proof.Archive, r Retention) error {
+	progress, n := r.reportOn(fmt.Sprintf("write archive %d", a.Number)), uint64(0)
 	files := l.j.guard.archives.store
 	signed := signedEntries{l: l}
 	var w *archive.Writer
@@ -112,6 +113,8 @@ func (l *Ledger) writeArchive(ctx context.Context, a *proof.Archive) error {
 			if err := signed.compare(ctx, &r); err != nil {
 				return err
 			}
+			n++
+			progress(n, a.Records)
 			return w.Add(&r, hashesOf(l.j.space, m.subject)...)
 		})
 		err = errors.Join(err, w.Close())
@@ -136,7 +139,10 @@ func (l *Ledger) writeArchive(ctx context.Context, a *proof.Archive) error {
 // hashesOf are what a record is found by in the index: its reply, and its own entity.
 func hashesOf(space toolcall.SpaceID, subject string) []uint64 {
 	s, reply, ok := replyIn(subject)
-	if !ok {
+	switch {
+	case s.Kind == KindSessionRecord:
+		return []uint64{archive.HashOf(string(s.entity()))}
+	case !ok:
 		return nil
 	}
 	whole := Subject{Space: space, Kind: KindReplyRecord, Session: reply[0], Reply: reply[1]}.entity()
@@ -217,7 +223,8 @@ func (s *signedEntries) compare(ctx context.Context, r *proof.Record) error {
 
 // checkArchive reads the files of an archive again and compares every record with its
 // checkpoint.
-func (l *Ledger) checkArchive(ctx context.Context, a *proof.Archive) error {
+func (l *Ledger) checkArchive(ctx context.Context, a *proof.Archive, r Retention) error {
+	progress, n := r.reportOn(fmt.Sprintf("check archive %d", a.Number)), uint64(0)
 	x := &archived{Archive: *a}
 	files := l.j.guard.archives
 	var err error
@@ -235,6 +242,8 @@ func (l *Ledger) checkArchive(ctx context.Context, a *proof.Archive) error {
 			if len(gone) == 0 || records[i].Seq != next {
 				return errMisread
 			}
+			n++
+			progress(n, a.Records)
 			if err := signed.compare(ctx, &records[i]); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -234,10 +235,9 @@ func (r ranges) has(from, through uint64) bool {
 
 // endOfRun returns the last sequence of the run that begins right after seq, or seq.
 func (r ranges) endOfRun(seq uint64) uint64 {
-	for _, x := range r {
-		if x.Has(seq + 1) {
-			return x.Through
-		}
+	i, _ := slices.BinarySearchFunc(r, seq+1, func(x proof.Range, seq uint64) int { return cmp.Compare(x.Through, seq) })
+	if i < len(r) && r[i].Has(seq+1) {
+		return r[i].Through
 	}
 	return seq
 }
@@ -260,9 +260,10 @@ func (r ranges) withRanges(more ...proof.Range) ranges {
 func (r ranges) missingFrom(list ...proof.Range) ranges {
 	var out ranges
 	for _, x := range list {
-		for _, known := range r {
-			if known.Through < x.From || known.From > x.Through {
-				continue
+		i, _ := slices.BinarySearchFunc(r, x.From, func(known proof.Range, seq uint64) int { return cmp.Compare(known.Through, seq) })
+		for _, known := range r[i:] {
+			if known.From > x.Through {
+				break
 			}
 			if known.From > x.From {
 				out = append(out, proof.Range{From: x.From, Through: known.From - 1})

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/message/proof"
@@ -47,14 +46,11 @@ func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]boo
 // AnnounceArchive makes and announces one archive and deletes nothing: what a process does
 // that is killed then.
 func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Range, error) {
-	if _, err := l.Checkpoint(ctx); err != nil {
-		return nil, err
-	}
-	s, err := l.scanReplies(ctx)
+	chosen, head, err := l.planArchives(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	a, err := l.makeArchive(ctx, s, s.chooseReplies(r, time.Now()), r)
+	a, err := l.makeArchive(ctx, head, chosen, r)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +69,7 @@ func (j *Journal) IsVoidAfter(ctx context.Context, seq uint64, happen func()) (b
 
 // WriteArchive writes the files of an archive of these records and does not announce it.
 func (l *Ledger) WriteArchive(ctx context.Context, name string, gone ...proof.Range) error {
-	return l.writeArchive(ctx, &proof.Archive{Name: name, Gone: gone})
+	return l.writeArchive(ctx, &proof.Archive{Name: name, Gone: gone}, Retention{})
 }
 
 // IsNeeded reports whether an unannounced file may have a record that is nowhere else.

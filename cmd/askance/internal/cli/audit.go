@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -95,11 +96,28 @@ func openAuditSource(ctx context.Context, env *environment, args []string) (s *a
 
 func newAuditBar(env *environment, what string, last uint64) (progress func(seq uint64), done func()) {
 	if env.json || !env.err.Terminal() || last == 0 {
-		return nil, func() {}
+		return func(uint64) {}, func() {}
 	}
 	bar := progressbar.NewOptions64(int64(last), progressbar.OptionSetWriter(env.err), progressbar.OptionSetWidth(30), progressbar.OptionSetDescription(what),
 		progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(50*time.Millisecond))
 	return func(seq uint64) { _ = bar.Set64(int64(seq)) }, func() { _ = bar.Finish() } // the bar is not essential
+}
+
+// newStageBar is newAuditBar for work of several stages. Several goroutines may report.
+func newStageBar(env *environment) (progress func(what string, done, all uint64), done func()) {
+	var mu sync.Mutex
+	var now string
+	set, end := func(uint64) {}, func() {}
+	return func(what string, done, all uint64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if what != now {
+			end()
+			now = what
+			set, end = newAuditBar(env, what, all)
+		}
+		set(done)
+	}, func() { end() }
 }
 
 func newAuditCheckpointCommand(env *environment) *cobra.Command {

@@ -42,7 +42,10 @@ Stop askance serve first. After an interruption, run the command again.`,
 			if err != nil {
 				return err
 			}
+			var end func()
+			r.Progress, end = newStageBar(env)
 			done, err := d.Archive(c.Context(), r)
+			end()
 			if err != nil {
 				return needsAlone(err)
 			}
