@@ -10,23 +10,22 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Request is an approval request as its approver may see it: what rules redact is
-// hidden.
+// Request is an approval request as its approver may see it, without what rules redact.
 type Request struct {
 	Tool   string
 	Input  string // the arguments, as JSON
-	Reason string // why a person is asked
+	Reason string // why a person has to decide
 	Call   *toolcall.Call
 }
 
-// Response is what an approver decides. The zero Response decides nothing: the
-// request stays open.
+// Response is what an approver decides. The zero Response decides nothing: the request stays
+// open.
 type Response struct{ response toolcall.Response }
 
 // Approve lets the call run with exactly the arguments of the request.
 func Approve() Response { return Response{toolcall.Response{Kind: toolcall.ResponseApprove}} }
 
-// ApproveEdited replaces the arguments; the policy decides again about them.
+// ApproveEdited replaces the arguments. The policy decides again about them.
 func ApproveEdited(input string) Response {
 	return Response{toolcall.Response{Kind: toolcall.ResponseApprove, Input: &input}}
 }
@@ -36,17 +35,16 @@ func Reject(feedback string) Response {
 	return Response{toolcall.Response{Kind: toolcall.ResponseReject, Feedback: feedback}}
 }
 
-// Respond ends the call with a result of the person's. Nothing runs.
+// Respond ends the call with the person's own result. Nothing runs.
 func Respond(output string) Response {
 	return Response{toolcall.Response{Kind: toolcall.ResponseRespond, Output: output}}
 }
 
-// AskFunc asks a person. Several requests can be asked about at once. ctx ends when
-// the request is closed or the app is: the response then counts for nothing.
+// AskFunc asks a person. It can be called for several requests at the same time. ctx ends when
+// the request or the app is closed; the response then has no effect.
 type AskFunc func(ctx context.Context, r Request) Response
 
-// asker asks one approver about each request that is open. It is the Signals of
-// the engine.
+// asker asks one approver about each open request. It implements the engine's Signals.
 type asker struct {
 	engine.Signals
 	name string
@@ -108,7 +106,7 @@ func (a *asker) resume(ctx context.Context) error {
 	}
 }
 
-// askPerson asks about a request and submits the response. A panic is no response.
+// askPerson asks about a request and submits the response. After a panic there is no response.
 func (a *asker) askPerson(ctx context.Context, key toolcall.Key) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -137,7 +135,7 @@ func (a *asker) askPerson(ctx context.Context, key toolcall.Key) (err error) {
 	return err
 }
 
-// close waits for the questions that are being asked, once ctx has ended.
+// close waits for the questions that are still being asked. ctx must have ended.
 func (a *asker) close() {
 	a.mu.Lock() // no goroutine starts after ctx has ended
 	for _, q := range a.open {
@@ -147,7 +145,7 @@ func (a *asker) close() {
 	a.wg.Wait()
 }
 
-// noSignals is the Signals of an app whose journal nothing else reads.
+// noSignals implements Signals for an app whose journal no other process reads.
 type noSignals struct{}
 
 func (noSignals) Hint(*toolcall.Call) {}

@@ -15,8 +15,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Caller calls tools through an engine: that of an [App], or another one over
-// NATS. Its methods may be called from many goroutines.
+// Caller calls tools through an engine: that of an [App], or another one over NATS. It is safe
+// for concurrent use.
 type Caller struct {
 	client  engine.Client
 	session message.SessionID
@@ -35,12 +35,11 @@ func NewCaller(client engine.Client, session message.SessionID) *Caller {
 type Result struct {
 	// Output is the text for the model.
 	Output string
-	// Call is the finished call. Its Input is what ran: an approver may have edited
-	// it.
+	// Call is the finished call. Its Input is what ran: an approver may have edited it.
 	Call *toolcall.Call
 }
 
-// Decode reads an output that is JSON into v.
+// Decode decodes an output that is JSON into v.
 func (r *Result) Decode(v any) error {
 	if err := strictjson.UnmarshalOpen([]byte(r.Output), v, strictjson.MaxBytes(len(r.Output))); err != nil {
 		return fmt.Errorf("read the output of %s: %w", r.Call.Tool, err)
@@ -58,13 +57,12 @@ type callOptions struct {
 	alone    bool
 }
 
-// ID names the call within its session. The same tool with the same arguments
-// under the same id is the same call: it runs once, also across restarts, and each
-// caller gets its result. Other arguments are an error. Without it each Call is a
-// call of its own.
+// ID names the call within its session. A call of the same tool with the same arguments and id
+// is the same call: it runs once, also across restarts, and each caller gets its result. Other
+// arguments under the same id are an error. Without ID, each Call makes a new call.
 func ID(id string) CallOption { return func(o *callOptions) { o.id = message.CallID(id) } }
 
-// InSession is the conversation that the call belongs to.
+// InSession sets the conversation to which the call belongs.
 func InSession(id string) CallOption {
 	return func(o *callOptions) { o.session = message.SessionID(id) }
 }
@@ -73,29 +71,29 @@ func InSession(id string) CallOption {
 // and run. Call again with the same [ID] to wait for it.
 func KeepOpen() CallOption { return func(o *callOptions) { o.keepOpen = true } }
 
-// NoParent makes a call that does not belong to the call whose function makes it. A
-// function needs it for calls through an engine of another space, and for calls after
-// its own call was interrupted.
+// NoParent makes a call that does not belong to the call whose function makes it. A function
+// needs it to call through an engine of another space, and to call after its own call was
+// interrupted.
 func NoParent() CallOption { return func(o *callOptions) { o.alone = true } }
 
 const (
-	// lookEvery is how soon a blocked call is noticed: a wait ends only with the call.
+	// lookEvery is how often a wait looks whether its call is blocked: a wait ends only when the call is finished.
 	lookEvery = 2 * time.Second
 	// interruptTime bounds how long Call returns after its context ended.
 	interruptTime = 5 * time.Second
 )
 
-// Call proposes a call of a tool and waits until it is finished: allowed and run,
-// denied, or answered by a person, however long that takes. args is a JSON text
-// (string, []byte or json.RawMessage), which runs byte for byte, or a value that is
+// Call proposes a call of a tool and waits until it is finished: it was allowed and has run, or
+// was denied, or a person responded in its place. This can take any time. args is a JSON text
+// (string, []byte or json.RawMessage), which is passed on byte for byte, or a value that is
 // encoded as JSON.
 //
-// An error is a *[CallError]. When ctx ends, Call interrupts the call: one that has
-// not begun never runs, and a running function has its context cancelled.
+// An error is a *[CallError]. When ctx ends, Call interrupts the call: if it has not begun, it
+// never runs; if its function is running, the function's context is cancelled.
 //
-// Calls are independent: any number may wait at once, also from within a tool's
-// function, and none waits for another. A call with the context of a function belongs
-// to the call that the function runs: rules and people see it as its parent.
+// Calls are independent: any number may wait at the same time, also within a tool's function,
+// and none waits for another. A call with the context of a function belongs to the call that
+// the function runs: rules and people see that one as its parent.
 func (c *Caller) Call(ctx context.Context, tool string, args any, opts ...CallOption) (*Result, error) {
 	o := callOptions{session: c.session}
 	for _, f := range opts {
@@ -114,8 +112,8 @@ func (c *Caller) Call(ctx context.Context, tool string, args any, opts ...CallOp
 	if cause := w.ended(ctx); cause != nil {
 		return nil, w.fail(nil, cause, "The tool was not called.", "nothing was proposed")
 	}
-	// Each call is a reply of its own: tools that run serially within a reply would
-	// make a call inside a tool's function wait for the function.
+	// Each call gets its own reply: tools that run serially within a reply would make a
+	// call inside a tool's function wait for that function.
 	r, err := w.propose(ctx, toolcall.ProposeRequest{Session: o.session, Reply: message.ReplyID(o.id), Agent: c.agent, Parent: parentOf(ctx, o),
 		Calls: []message.ToolCallBlock{{ID: o.id, Name: tool, Input: input}}})
 	if err != nil {
@@ -124,8 +122,8 @@ func (c *Caller) Call(ctx context.Context, tool string, args any, opts ...CallOp
 	return w.wait(ctx, r.Calls[0])
 }
 
-// propose proposes until it is known whether the call was stored: it could run, and its
-// caller repeat it.
+// propose repeats a proposal until it is known whether the call was stored: a stored call could
+// run while its caller makes it again.
 func (w *waiter) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
 	for unsure := false; ; pause(ctx, lookEvery) {
 		out, err := w.client.Propose(ctx, r)
@@ -137,7 +135,7 @@ func (w *waiter) propose(ctx context.Context, r toolcall.ProposeRequest) (toolca
 	}
 }
 
-// parentOf is the call whose function ctx belongs to; nil: none.
+// parentOf returns the call to whose function ctx belongs; nil: there is none.
 func parentOf(ctx context.Context, o callOptions) *toolcall.ParentKey {
 	task, ok := TaskFrom(ctx)
 	if !ok || o.alone {
@@ -146,7 +144,7 @@ func parentOf(ctx context.Context, o callOptions) *toolcall.ParentKey {
 	return &toolcall.ParentKey{Session: task.Call.Session, Reply: task.Call.Reply, Call: task.Call.Call}
 }
 
-// untilClosed is ctx until the app closes.
+// untilClosed returns a context that ends with ctx or when the app closes.
 func (c *Caller) untilClosed(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.closed, func() { cancel(context.Cause(c.closed)) })
@@ -178,7 +176,7 @@ type waiter struct {
 	closed  context.Context //nolint:containedctx // that of the Caller
 }
 
-// ended says why the caller does not wait any more, nil if it does.
+// ended says why the caller has stopped waiting; nil if it still waits.
 func (w *waiter) ended(ctx context.Context) error {
 	if err := context.Cause(w.closed); err != nil {
 		return err
@@ -210,7 +208,7 @@ func (w *waiter) wait(ctx context.Context, c *toolcall.Call) (*Result, error) {
 	}
 }
 
-// look returns the call once it is finished, or as it is after a while.
+// look returns the call as soon as it is finished, or as it is after most.
 func (w *waiter) look(ctx context.Context, most time.Duration) (*toolcall.Call, error) {
 	r, err := w.client.Wait(ctx, toolcall.WaitRequest{
 		Session: w.session, Reply: message.ReplyID(w.id), Calls: []message.CallID{w.id}, TimeoutMS: max(most.Milliseconds(), 1),
@@ -230,8 +228,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// giveUp ends the call whose caller's context ended, unless it stays open. c is
-// the call as last seen, nil before it was.
+// giveUp interrupts the call whose caller's context ended, unless it is to stay open. c is the
+// call as last seen; nil if it was not seen.
 func (w *waiter) giveUp(ctx context.Context, c *toolcall.Call, err error) (*Result, error) {
 	cause := w.ended(ctx)
 	const open = "The tool call is still open. Do not repeat it."
@@ -273,7 +271,7 @@ func (w *waiter) fail(c *toolcall.Call, err error, reason, hint string) error {
 	return &CallError{Tool: w.tool, ID: w.id, Session: w.session, Reason: reason, Call: c, Err: err, hint: hint}
 }
 
-// textOf is the text of a result; other blocks are in the call.
+// textOf returns the text of a result. Its other blocks are in the call.
 func textOf(r *message.ToolResultBlock) string {
 	switch {
 	case r == nil:

@@ -10,20 +10,19 @@
 //	defer app.Close()
 //	result, err := app.Call(ctx, "refund", RefundInput{Order: "A-1042"})
 //
-// examples/embedded is a whole program. Package engine has what this package leaves
-// out: several calls of one model turn with an order between them, streamed events,
-// external tools.
+// examples/embedded is a complete program. Package engine can do more: several calls of one
+// model turn with an order between them, streamed events, external tools.
 //
 // # Guarantees
 //
-//   - Nothing runs that was not allowed; exactly what was reviewed is what runs; every
-//     step is on record first. Where that needs something of the tool (an idempotency
-//     key that it honours), the options say so. Without it a call whose outcome is
-//     unknown waits for an operator: [ErrUnknownOutcome].
+//   - Nothing runs that was not allowed; exactly what was reviewed is what runs; every step is
+//     recorded first. Some of this needs a property of the tool, such as an idempotency key
+//     that it honours; the options say so. Without it, a call whose outcome is unknown waits
+//     for an operator: [ErrUnknownOutcome].
 //   - Every error of a call is a *[CallError] with a text for the model. errors.Is
 //     finds [ErrDenied], [ErrRejected] and the others.
 //   - When the context of a call ends, the call is interrupted, unless [KeepOpen].
-//   - Calls do not wait for each other, also where a tool's function calls tools.
+//   - Calls do not wait for each other, also if a tool's function calls tools.
 //   - With [Data], calls that were open when the program closed or crashed continue
 //     when it opens the folder again. The same call under the same [ID] runs once.
 //   - [NewCaller] calls tools through an engine elsewhere, over NATS.
@@ -41,21 +40,20 @@
 //     with a server inside the process or one elsewhere.
 //   - [github.com/askance-dev/askance/executor]: runs tools, in the process of the engine or
 //     as a remote worker.
-//   - cmd/askance: the command. Begin there to see it work: askance demo.
+//   - cmd/askance: the command. To see it work, run askance demo.
 //   - examples/: a program for each way to use it.
 //
-// ARCHITECTURE.md says why it is built so.
+// ARCHITECTURE.md gives the reasons for this design.
 //
 // # Decisions
 //
-//   - message holds the wire, toolcall the domain. message.Error carries a call as
-//     JSON, and toolcall.CallOf reads it. A package call was rejected: almost every
-//     function has a variable of that name.
-//   - The root package is the short Go path. Each Call is a reply of its own:
-//     otherwise a call inside the function of a serial tool would wait for that
-//     function.
-//   - A context that ends interrupts its call, because a call that runs without its
-//     caller would surprise. KeepOpen is the other choice.
+//   - message holds what is sent, toolcall what it means. message.Error carries a call as
+//     JSON, and toolcall.CallOf reads it. There is no package call: almost every function has
+//     a variable of that name.
+//   - The root package is the short way for Go programs. Each Call gets its own reply:
+//     otherwise a call inside the function of a serial tool would wait for that function.
+//   - When its context ends, a call is interrupted: a call that runs without its caller would
+//     surprise. KeepOpen changes this.
 //   - google/jsonschema-go makes schemas of Go types. It has no dependencies;
 //     invopop/jsonschema has five.
 package askance

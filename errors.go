@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Why a call has no result. errors.Is finds them in the [CallError] of
+// These errors say why a call has no result. errors.Is finds them in the [CallError] of
 // [Caller.Call].
 var (
 	// ErrInvalid: the tool is unknown, or the arguments do not fit its schema.
@@ -23,8 +23,8 @@ var (
 	ErrExpired = errors.New("no approver responded in time")
 	// ErrRevoked: the approval was revoked before the call started.
 	ErrRevoked = errors.New("the approval was revoked")
-	// ErrInterrupted: the call was interrupted; the context's error says whether the
-	// caller did so. A function that had begun may have had its effect.
+	// ErrInterrupted: the call was interrupted. The context's error says whether its caller
+	// did that. A function that had begun may have had its effect.
 	ErrInterrupted = errors.New("the call was interrupted")
 	// ErrFailed: the function ran and returned an error.
 	ErrFailed = errors.New("the tool failed")
@@ -65,19 +65,19 @@ func (e *CallError) Error() string {
 	return s
 }
 
-// forPeople drops what marks a text for models.
+// forPeople removes the tags that mark a text for models.
 var forPeople = strings.NewReplacer("<system-reminder>", "", "</system-reminder>", "")
 
 // Unwrap returns Err.
 func (e *CallError) Unwrap() error { return e.Err }
 
-// ending is what the end of a call means for its caller.
+// ending is the error that the caller of an ended call gets, and what to do about it.
 type ending struct {
 	err  error
 	hint string
 }
 
-// endings are the causes that finish a call without a run of the tool.
+// endings has the causes that finish a call without running the tool.
 var endings = map[toolcall.Cause]ending{
 	toolcall.CauseRefuse:    {ErrInvalid, "correct the arguments"},
 	toolcall.CauseDeny:      {ErrDenied, "do something else, or change the policy"},
@@ -87,7 +87,7 @@ var endings = map[toolcall.Cause]ending{
 	toolcall.CauseInterrupt: {ErrInterrupted, "call again if it is still needed"},
 }
 
-// blockedEnding is what a blocked call means for its caller.
+// blockedEnding returns the ending of a blocked call, and the text for the model.
 func blockedEnding(c *toolcall.Call) (ending, string) {
 	switch c.Blocked {
 	case toolcall.BlockedUnknown, toolcall.BlockedDeadLetter:
@@ -99,8 +99,8 @@ func blockedEnding(c *toolcall.Call) (ending, string) {
 		"No worker can run the tool now. The call stays open: do not repeat it."
 }
 
-// resultEnding is what the result of a finished call means for its caller; no
-// error: it is one.
+// resultEnding returns the ending of a call that finished with a result. Its error is nil if
+// the call succeeded.
 func resultEnding(c *toolcall.Call) ending {
 	if e, ok := endings[toolcall.Cause(c.Cause)]; ok {
 		return e
@@ -118,7 +118,7 @@ func resultEnding(c *toolcall.Call) ending {
 	return ending{ErrFailed, "the reason says why"}
 }
 
-// endedBy adds why the caller's context ended to the end of a call.
+// endedBy adds the reason why the caller's context ended to err.
 func endedBy(ctx context.Context, err error) error {
 	if cause := context.Cause(ctx); cause != nil && errors.Is(err, ErrInterrupted) {
 		return fmt.Errorf("%w: %w", err, cause)

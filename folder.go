@@ -21,7 +21,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// folder is a data folder with the journal of an app, and the server that has it.
+// folder is a data folder with the journal of an app, and the server that uses it.
 type folder struct {
 	path    string
 	space   toolcall.SpaceID
@@ -37,8 +37,8 @@ type folder struct {
 	wg      sync.WaitGroup
 }
 
-// openFolder opens a data folder, or makes one. What it returns with an error must
-// be closed, too.
+// openFolder opens a data folder, and makes it if it is missing. The folder that it returns
+// must be closed even if there is an error.
 func openFolder(ctx context.Context, o options) (*folder, error) {
 	f := &folder{path: o.data, space: o.space, log: o.log}
 	if err := os.MkdirAll(f.path, 0o700); err != nil {
@@ -70,7 +70,7 @@ func openFolder(ctx context.Context, o options) (*folder, error) {
 	}
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	f.stop = stop
-	f.wg.Go(func() { _ = f.ledger.Run(running, bus.Pace{}) }) // ends with running, and logs all else
+	f.wg.Go(func() { _ = f.ledger.Run(running, bus.Pace{}) }) // ends when running does; it logs all other errors
 	return f, keys.WritePublic(filepath.Join(f.path, "engine.pub"))
 }
 
@@ -78,7 +78,7 @@ func (f *folder) signals() engine.Signals { return bus.NewSignals(f.conn, f.spac
 
 func (f *folder) endpoint() string { return filepath.Join(f.path, "endpoint") }
 
-// serve takes requests of other processes, and tells the askance command where.
+// serve accepts requests of other processes, and tells the askance command where.
 func (f *folder) serve(ctx context.Context, e *engine.Engine) (err error) {
 	surface := func(p toolcall.Principal, queue toolcall.Queue) api.Caller {
 		if p.Role == toolcall.RoleWorker {
@@ -93,7 +93,7 @@ func (f *folder) serve(ctx context.Context, e *engine.Engine) (err error) {
 	return os.WriteFile(f.endpoint(), []byte(f.server.URL()+"\n"), 0o600)
 }
 
-// stopServing takes no more requests of other processes.
+// stopServing stops accepting requests of other processes.
 func (f *folder) stopServing() error {
 	if f.service == nil {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// App is an engine with Go functions as tools. Make one with [Open], end it with
-// Close. Its methods may be called from many goroutines.
+// App is an engine with Go functions as tools. Make one with [Open] and end it with Close. It is
+// safe for concurrent use.
 type App struct {
 	*Caller
 	engine *engine.Engine
@@ -44,12 +44,11 @@ type options struct {
 	engine   []engine.Option
 }
 
-// Name is who proposes the calls, for rules and records. Default: "app".
+// Name sets who proposes the calls, for rules and records. Default: "app".
 func Name(name string) Option { return func(o *options) { o.name = name } }
 
-// Data keeps the journal in a folder: open calls continue when the app is opened
-// again. The folder is that of the askance command. Without it the journal is in
-// memory.
+// Data keeps the journal in a folder: open calls continue when the app is opened again. The
+// askance command can use the same folder. Without Data, the journal is in memory.
 func Data(folder string) Option { return func(o *options) { o.data = folder } }
 
 // Listen lets people and workers connect to an app with [Data], for example
@@ -57,8 +56,8 @@ func Data(folder string) Option { return func(o *options) { o.data = folder } }
 // port. Every process that reaches it can approve calls.
 func Listen(address string) Option { return func(o *options) { o.listen = address } }
 
-// Approver asks a person in this process about calls. name is who responds, for
-// requirements and records.
+// Approver asks a person in this process about calls. name is who responds, for requirements
+// and records.
 func Approver(name string, ask AskFunc) Option {
 	return func(o *options) { o.approver, o.ask = name, ask }
 }
@@ -66,12 +65,12 @@ func Approver(name string, ask AskFunc) Option {
 // Logger sets where the app reports; the default discards.
 func Logger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
 
-// Engine adds options of the engine, such as engine.WithDirectory.
+// Engine adds options for the engine, such as engine.WithDirectory.
 func Engine(opts ...engine.Option) Option {
 	return func(o *options) { o.engine = append(o.engine, opts...) }
 }
 
-// Rules is a rule file as a text; permission.Paths reads files and folders.
+// Rules is the text of a rule file. permission.Paths reads files and folders instead.
 func Rules(text string) permission.Source { return rules(text) }
 
 type rules string
@@ -81,12 +80,12 @@ func (r rules) Read(context.Context) ([]permission.File, error) {
 	return []permission.File{{Name: "rules", Data: []byte(r)}}, nil
 }
 
-// reloadEvery is how often the source of the policy is looked at.
+// reloadEvery is how often the policy's source is read.
 const reloadEvery = 2 * time.Second
 
-// Open starts an engine that decides calls of the tools by a policy and runs them
-// here. A changed policy comes into force within seconds, without the app being opened
-// again. One that is faulty is logged, and the last good one stays.
+// Open starts an engine that decides calls of the tools by a policy and runs them here. A
+// changed policy comes into force within seconds; the app need not be opened again. A policy
+// with errors is logged, and the last good one stays in force.
 func Open(ctx context.Context, policy permission.Source, tools []Tool, opts ...Option) (*App, error) {
 	o := options{name: "app", space: "default", log: slog.New(slog.DiscardHandler)}
 	for _, f := range opts {
@@ -150,7 +149,7 @@ func (a *App) open(ctx context.Context, policy permission.Source, o options) err
 	}
 	a.Caller = &Caller{client: a.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: o.name}), session: message.SessionID(o.name), agent: o.name, closed: closed}
 	a.wg.Go(func() { a.watchEngine(closed) })
-	a.wg.Go(func() { _ = live.Watch(closed, reloadEvery) }) // ends with closed; faults go to the alarm
+	a.wg.Go(func() { _ = live.Watch(closed, reloadEvery) }) // ends when closed does; errors go to the alarm
 	if data != nil && o.listen != "" {
 		a.down = append(a.down, data.stopServing)
 		if err := data.serve(ctx, a.engine); err != nil {
@@ -188,7 +187,7 @@ func (a *App) load(ctx context.Context, policy permission.Source, log *slog.Logg
 	return live, registry, live.Reload(ctx)
 }
 
-// watchEngine ends the waits of Call when the engine cannot go on.
+// watchEngine ends the waits of Call when the engine cannot continue.
 func (a *App) watchEngine(closed context.Context) {
 	select {
 	case <-closed.Done():
@@ -197,11 +196,11 @@ func (a *App) watchEngine(closed context.Context) {
 	}
 }
 
-// As gives the engine to an authenticated principal, such as an approver or an
-// operator. The caller vouches for its name.
+// As returns a client of the engine for an authenticated principal, such as an approver or an
+// operator. The engine does not check the name again.
 func (a *App) As(by toolcall.Principal) engine.Client { return a.engine.As(by) }
 
-// Tools are the definitions of the tools for a model.
+// Tools returns the definitions of the tools for a model.
 func (a *App) Tools() []Definition {
 	out := make([]Definition, len(a.tools))
 	for i, t := range a.tools {
@@ -210,9 +209,9 @@ func (a *App) Tools() []Definition {
 	return out
 }
 
-// Close ends the app. Calls that wait return [ErrClosed] and stay open in the
-// journal. Running functions get ten seconds (engine.WithDrain), then their context
-// is cancelled. Close waits for all of it and may be called again.
+// Close ends the app. Calls that wait return [ErrClosed] and stay open in the journal. Running
+// functions get ten seconds (engine.WithDrain), then their context is cancelled. Close waits for
+// all of this and may be called more than once.
 func (a *App) Close() error {
 	a.once.Do(func() {
 		a.end(ErrClosed)

@@ -15,21 +15,20 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Tool is a Go function that an [App] runs once a call of it is allowed. [Func]
-// makes one.
+// Tool is a Go function that an [App] runs when a call of it is allowed. [Func] makes one.
 type Tool struct {
 	engine.Tool
 	run executor.Handler
 	err error // why it cannot be used; Open reports it
 }
 
-// Func makes a tool of a Go function. The schema of its input follows from In, a
-// struct: a field is required unless its json tag says omitempty or omitzero, its
-// jsonschema tag is its description, and other members are refused.
+// Func makes a tool from a Go function. The schema of its input is made from In, a struct: a
+// field is required unless its json tag says omitempty or omitzero, its jsonschema tag is its
+// description, and other members are refused.
 //
-// The function must return soon after its context ends. Its result goes to the
-// model: a string as it is, an [executor.Output] as it is, everything else as
-// JSON. Its error becomes the result of the call, see [ErrFailed].
+// The function must return soon after its context ends. Its result goes to the model: a string
+// or an [executor.Output] unchanged, everything else as JSON. Its error becomes the result of
+// the call, see [ErrFailed].
 func Func[In, Out any](name, description string, run func(context.Context, In) (Out, error), opts ...ToolOption) Tool {
 	t := Tool{Tool: engine.Tool{Tool: permission.Tool{Name: name}, Description: description, ConcurrencySafe: true}}
 	if run == nil {
@@ -81,7 +80,7 @@ func outputOf(v any) (executor.Output, error) {
 		return executor.Text(v), nil
 	}
 	raw, err := json.Marshal(v)
-	if err != nil { // the effect has happened: the result says both
+	if err != nil { // the tool has had its effect, so the error must say so
 		return executor.Output{}, fmt.Errorf("the tool has run, but its output has no JSON form: %w", err)
 	}
 	return executor.Text(string(raw)), nil
@@ -90,12 +89,12 @@ func outputOf(v any) (executor.Output, error) {
 // ToolOption changes a tool.
 type ToolOption func(*Tool)
 
-// ReadOnly says that no input of the tool changes anything. It allows calls that
-// no rule denies or asks about.
+// ReadOnly says that the tool changes nothing with any input. Its calls are allowed
+// unless a rule denies them or requires approval.
 func ReadOnly() ToolOption { return func(t *Tool) { t.ReadOnly = true } }
 
-// Idempotent says that the tool honours the idempotency key of [TaskFrom]: an
-// attempt that a crash cut off is tried again under the same key.
+// Idempotent says that the tool honours the idempotency key of [TaskFrom]: an attempt that was
+// cut off by a crash is tried again with the same key.
 func Idempotent() ToolOption { return func(t *Tool) { t.Idempotent = true } }
 
 // Destructive says that the tool can destroy something. Rules can read it.
@@ -104,14 +103,14 @@ func Destructive() ToolOption { return func(t *Tool) { t.Destructive = true } }
 // OpenWorld says that the tool reaches beyond this system. Rules can read it.
 func OpenWorld() ToolOption { return func(t *Tool) { t.OpenWorld = true } }
 
-// Summary is one line that says what a call does, with arguments in braces, such as
+// Summary sets the line that says what a call does, with arguments in braces, such as
 // "Refund {cents} cents of order {order}". Without it, the arguments are listed.
 func Summary(template string) ToolOption { return func(t *Tool) { t.Tool.Summary = template } }
 
 // Timeout bounds the run of one attempt.
 func Timeout(d time.Duration) ToolOption { return func(t *Tool) { t.Timeout = d } }
 
-// Schema replaces the schema that follows from the function's input.
+// Schema replaces the schema that is made from the function's input type.
 func Schema(raw string) ToolOption {
 	return func(t *Tool) { t.Schema, t.err = permission.CompileSchema([]byte(raw)) }
 }

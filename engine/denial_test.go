@@ -56,7 +56,7 @@ func structuredDenials(w *world) {
 	}{
 		{denied, toolcall.Denial{Cause: "deny", Rule: "limit", Reason: "Too much.", Allowed: "At most 41", Contact: "#finance"}, `(rule limit: Too much.). Allowed instead: At most 41. Contact: #finance.`},
 		{rejected, toolcall.Denial{Cause: "reject", Rule: "review", Reason: "Not today.", By: "ann", Allowed: "At most 41", Contact: "#finance"}, "They say: Not today. Allowed instead: At most 41."},
-		{expired, toolcall.Denial{Cause: "expire", Rule: "look", Reason: "no approver answered in time", Allowed: "At most 41", Contact: "#finance"}, "in time. Allowed instead:"},
+		{expired, toolcall.Denial{Cause: "expire", Rule: "look", Reason: "no approver responded in time", Allowed: "At most 41", Contact: "#finance"}, "in time. Allowed instead:"},
 		{revoked, toolcall.Denial{Cause: "revoke", Rule: "out", Reason: "Wrong machine."}, "Reason: Wrong machine.<"},
 		{stopped, toolcall.Denial{Cause: "deny", Rule: "stop", Reason: "Frozen.", Contact: "olga"}, "Frozen.). Contact: olga."},
 		{refused, toolcall.Denial{Cause: "refuse", Reason: refused.Result.Output.Text}, "Tool 'typed' cannot run: the arguments do not fit the tool's schema: at /n: got string, want integer. Correct the arguments and call the tool again."},

@@ -81,7 +81,7 @@ func TestApproverSignatures(t *testing.T) {
 				if tc.runs == 1 {
 					return
 				}
-				if _, err := r.engine.Wait(t.Context(), f.Call.Key); err == nil || !strings.Contains(err.Error(), "have not signed") {
+				if _, err := r.engine.Wait(t.Context(), f.Call.Key); err == nil || !strings.Contains(err.Error(), "have not all signed") {
 					t.Errorf("the engine heard %v", err)
 				}
 			}, executor.WithApprovers(func() (toolcall.ApproverList, error) { return list, nil }))

@@ -28,10 +28,10 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 				}
 				return 'A'
 			}, g.Sig)
-		}, "the signature does not fit"},
+		}, "the signature does not match"},
 		{"signature of another grant", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Sig = e.Record("other", `{}`).Call.Attempt.Grant.Sig
-		}, "the signature does not fit"},
+		}, "the signature does not match"},
 		{"no base64", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
 		{"no grant", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant = nil }, "there is no grant"},
 		{"no approval request", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Request = nil }, "no approval request"},
@@ -71,7 +71,7 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 			f.Call.Attempt.Grant.Route = "exec.payments"
 			e.Sign(f)
 			f.Call.Attempt.Grant.Route = ""
-		}, "the signature does not fit"},
+		}, "the signature does not match"},
 		{"approval request about another call", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Request.Call = "other"
 			e.Sign(f)
@@ -84,14 +84,14 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 		{"another policy", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Bundle = "sha256:other"
 			e.Sign(f)
-		}, "another policy bundle"},
+		}, "its policy bundle differs"},
 		{"another idempotency key", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.IdempotencyKey = "ak_other"
 			e.Sign(f)
 		}, "idempotency key"},
 		{"expired, and not signed so", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Expires = time.Now()
-		}, "the signature does not fit"},
+		}, "the signature does not match"},
 		{"never valid", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Expires = time.Now()
 			e.Sign(f)

@@ -6,32 +6,31 @@ import (
 	"math"
 )
 
-// Why Append refuses an event. The error is an [*Error] with CodeInvalid that
+// The reasons why Append refuses an event. The error is an [*Error] with CodeInvalid that
 // wraps one of these.
 var (
 	ErrNoReply   = errors.New("the event belongs to no reply") // CUSTOM: filter it out
 	ErrNotBase64 = errors.New("not base64")
-	ErrURLSource = errors.New("bytes cannot be appended to a data block with a url source")
+	ErrURLSource = errors.New("cannot append bytes to a data block with a url source")
 	ErrOverflow  = errors.New("token counters overflow")
 )
 
-// Append applies one event to the message that it builds, as the zero Codec.
+// Append is Codec.Append with the zero Codec.
 func Append(m *Msg, e Event) error { return Codec{}.Append(m, e) }
 
-// Append applies one event to the message that it builds. The rules are
-// AgentScope's, odd ones included:
+// Append applies one event to the message that it builds. The rules are AgentScope's,
+// including the odd ones:
 //
-//   - an event of another reply, or about a block that is not there, is skipped;
-//     nothing is made up (see Codec.OnSkip);
-//   - blocks are found by type and id, the first one wins, so a second START
-//     with the same id makes a twin that never gets a delta;
-//   - deltas after END count, and END again moves finished_at;
-//   - REQUIRE_USER_CONFIRM and REQUIRE_EXTERNAL_EXECUTION move a call from any
-//     state; USER_CONFIRM_RESULT only one that is asking;
+//   - an event of another reply, or about a missing block, is skipped (see Codec.OnSkip);
+//   - blocks are found by type and id, and the first one is used, so a second START with the
+//     same id makes a block that never gets a delta;
+//   - deltas after END are applied, and another END updates finished_at;
+//   - REQUIRE_USER_CONFIRM and REQUIRE_EXTERNAL_EXECUTION move a call from any state,
+//     USER_CONFIRM_RESULT only one that is asking;
 //   - the role rule is not checked.
 //
-// On error the message is as it was. Append copies what it takes from the
-// event; the two share nothing afterwards.
+// On error the message is unchanged. Append copies what it needs from the event; the two
+// share nothing afterwards.
 func (c Codec) Append(m *Msg, e Event) error {
 	if m == nil || e == nil {
 		return Errorf(CodeInvalid, "append event", "there is no message or no event")
@@ -58,7 +57,7 @@ func (c Codec) skip(e Event, why string) {
 func (c Codec) apply(m *Msg, e Event) error {
 	switch e := e.(type) {
 	case *ReplyStart, *ModelCallStart, *ExceedMaxIters, *UserInterrupt, *Custom:
-		return nil // nothing of them shows in a message
+		return nil // these do not affect the message
 	case *UnknownEvent:
 		c.skip(e, "its type is unknown")
 		return nil
@@ -80,11 +79,11 @@ func (c Codec) apply(m *Msg, e Event) error {
 	case *ToolResultStart, *ToolResultTextDelta, *ToolResultDataDelta, *ToolResultEnd, *ExternalExecutionResult:
 		return c.applyResult(m, e)
 	default:
-		return fmt.Errorf("%T is no event of this package", e)
+		return fmt.Errorf("%T is not an event of this package", e)
 	}
 }
 
-// stamp is the created_at of a block that an event makes.
+// stamp returns the created_at of a block that an event makes.
 func (c Codec) stamp(e Event) string {
 	if at := e.Header().CreatedAt; at != "" && !c.ReplayStamps {
 		return at
@@ -92,8 +91,8 @@ func (c Codec) stamp(e Event) string {
 	return c.now()
 }
 
-// blockID is the id of a block that an event makes without naming it. An event
-// makes at most one such block, so its own id serves.
+// blockID returns the id of a block that an event makes without naming it. An event makes at
+// most one such block, so its own id can be used.
 func (c Codec) blockID(e Event) string {
 	if id := e.Header().ID; id != "" && !c.ReplayStamps {
 		return id
@@ -101,14 +100,14 @@ func (c Codec) blockID(e Event) string {
 	return c.newID()
 }
 
-// endTime is the finished_at that an event sets.
+// endTime returns the finished_at that an event sets.
 func endTime(e Event) *string {
 	at := e.Header().CreatedAt
 	return &at
 }
 
-// endReply may run several times; the last end counts, an error of an earlier
-// one does not stay.
+// endReply may run several times; the last end counts, and replaces the error of an earlier
+// one.
 func endReply(m *Msg, e *ReplyEnd) {
 	m.FinishedAt = endTime(e)
 	reason := e.FinishedReason
@@ -119,7 +118,7 @@ func endReply(m *Msg, e *ReplyEnd) {
 	m.Error = clonePtr(e.Error)
 }
 
-// addUsage adds all four counters or none.
+// addUsage adds all four counters or none of them.
 func addUsage(m *Msg, e *ModelCallEnd) error {
 	var sum Usage
 	if m.Usage != nil {

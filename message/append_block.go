@@ -25,7 +25,7 @@ func (c Codec) applyBlock(m *Msg, e Event) {
 		m.Content = append(m.Content, &HintBlock{
 			Hint: e.Hint.Clone(), ID: e.BlockID, Source: clonePtr(e.Source), CreatedAt: at, FinishedAt: &at,
 		})
-	default: // of another family
+	default: // handled elsewhere
 	}
 }
 
@@ -40,12 +40,12 @@ func (c Codec) applyData(m *Msg, e Event) (err error) {
 		with(c, m, e, e.BlockID, func(b *DataBlock) { err = appendData(b, e.Data) })
 	case *DataBlockEnd:
 		with(c, m, e, e.BlockID, func(b *DataBlock) { b.FinishedAt = endTime(e) })
-	default: // of another family
+	default: // handled elsewhere
 	}
 	return err
 }
 
-// appendData adds the bytes of one base64 text to those of another.
+// appendData appends the bytes of a base64 text to a block.
 func appendData(b *DataBlock, chunk string) error {
 	if chunk == "" {
 		return nil
@@ -62,8 +62,7 @@ func appendData(b *DataBlock, chunk string) error {
 	return nil
 }
 
-// with runs f on the first block of f's type with that id, or reports that
-// there is none.
+// with calls f with the first block of its type with that id, or reports that there is none.
 func with[B Block](c Codec, m *Msg, e Event, id string, f func(B)) {
 	for _, b := range m.Content {
 		if t, ok := b.(B); ok && b.BlockID() == id {
@@ -75,12 +74,12 @@ func with[B Block](c Codec, m *Msg, e Event, id string, f func(B)) {
 	c.skip(e, fmt.Sprintf("the message has no %s block %q", none.Type(), id))
 }
 
-// joinBase64 decodes two base64 texts, each with its own padding, and encodes
-// their bytes as one.
+// joinBase64 decodes two base64 texts, each with its own padding, and encodes their bytes
+// as one.
 func joinBase64(a, b string) (string, error) {
 	bytes, err := decodeBase64(nil, a)
 	if err != nil {
-		return "", fmt.Errorf("what is there already is %w", err)
+		return "", fmt.Errorf("the existing data is %w", err)
 	}
 	if bytes, err = decodeBase64(bytes, b); err != nil {
 		return "", fmt.Errorf("the chunk is %w", err)
@@ -88,18 +87,18 @@ func joinBase64(a, b string) (string, error) {
 	return base64.StdEncoding.EncodeToString(bytes), nil
 }
 
-// decodeBase64 appends the bytes of s as Python's lenient decoder reads them:
-// ASCII characters outside the standard alphabet (line ends, - and _ too) are
-// dropped, everything after complete padding is ignored, missing padding is an
-// error, and so is text that is not ASCII.
+// decodeBase64 appends the bytes of s as Python's lenient decoder reads them: ASCII
+// characters outside the standard alphabet (including line ends, - and _) are dropped,
+// everything after complete padding is ignored, and missing padding or text that is not
+// ASCII is an error.
 func decodeBase64(dst []byte, s string) ([]byte, error) {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
 			return nil, fmt.Errorf("%w: byte %d is not ASCII", ErrNotBase64, i)
 		}
 	}
-	var quad uint32 // the bits of the characters since the last whole group
-	n, pads := 0, 0 // characters in quad, padding seen behind them
+	var quad uint32 // the bits of the characters since the last complete group
+	n, pads := 0, 0 // number of characters in quad, and of padding after them
 	for i := range len(s) {
 		if s[i] == '=' {
 			if n >= 2 {
@@ -130,7 +129,7 @@ func decodeBase64(dst []byte, s string) ([]byte, error) {
 	}
 }
 
-// appendQuad appends the whole bytes of a group that ended after n characters.
+// appendQuad appends the complete bytes of a group that ended after n characters.
 func appendQuad(dst []byte, quad uint32, n int) []byte {
 	switch n {
 	case 2:
@@ -141,7 +140,7 @@ func appendQuad(dst []byte, quad uint32, n int) []byte {
 	return dst
 }
 
-// sextet is the value of a base64 character, or -1.
+// sextet returns the value of a base64 character, or -1.
 func sextet(c byte) int {
 	switch {
 	case 'A' <= c && c <= 'Z':

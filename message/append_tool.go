@@ -6,7 +6,7 @@ import (
 	"github.com/askance-dev/askance/message/internal/weburl"
 )
 
-// applyCall handles what happens to tool calls.
+// applyCall applies events about tool calls.
 func (c Codec) applyCall(m *Msg, e Event) {
 	switch e := e.(type) {
 	case *ToolCallStart:
@@ -31,12 +31,12 @@ func (c Codec) applyCall(m *Msg, e Event) {
 		for _, call := range e.ToolCalls {
 			with(c, m, e, string(call.ID), func(b *ToolCallBlock) { b.State = ToolCallSubmitted })
 		}
-	default: // of another family
+	default: // handled elsewhere
 	}
 }
 
-// answer moves a call that is asking. An answer to any other call is stale: an
-// interrupt was faster, or the same answer came twice.
+// answer moves a call that is asking. An answer to any other call is stale: an interrupt
+// came first, or the same answer came twice.
 func (c Codec) answer(b *ToolCallBlock, e Event, confirmed bool) {
 	switch {
 	case b.State != ToolCallAsking:
@@ -48,7 +48,7 @@ func (c Codec) answer(b *ToolCallBlock, e Event, confirmed bool) {
 	}
 }
 
-// applyResult handles tool results.
+// applyResult applies events about tool results.
 func (c Codec) applyResult(m *Msg, e Event) (err error) {
 	switch e := e.(type) {
 	case *ToolResultStart:
@@ -61,7 +61,7 @@ func (c Codec) applyResult(m *Msg, e Event) (err error) {
 		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) { err = c.appendBlock(b, e) })
 	case *ToolResultEnd:
 		if !e.State.Valid() {
-			return fmt.Errorf("%w: state %q is none of %s", ErrInvalid, e.State, e.State.words())
+			return fmt.Errorf("%w: state %q is not one of %s", ErrInvalid, e.State, e.State.words())
 		}
 		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) {
 			b.State, b.Metadata, b.FinishedAt = e.State, cloneMap(e.Metadata), endTime(e)
@@ -71,12 +71,12 @@ func (c Codec) applyResult(m *Msg, e Event) (err error) {
 		})
 	case *ExternalExecutionResult:
 		c.appendResults(m, e)
-	default: // of another family
+	default: // handled elsewhere
 	}
 	return err
 }
 
-// appendText extends the output's last block if that is text.
+// appendText appends to the output's last block if that is text.
 func (c Codec) appendText(b *ToolResultBlock, e *ToolResultTextDelta) {
 	blocks := c.outputList(b, e)
 	if n := len(blocks); n > 0 {
@@ -89,7 +89,7 @@ func (c Codec) appendText(b *ToolResultBlock, e *ToolResultTextDelta) {
 	b.Output = List(append(blocks, &TextBlock{Text: e.Delta, ID: c.blockID(e), CreatedAt: c.stamp(e)})...)
 }
 
-// appendBlock always makes a new block, even for an id that is there already.
+// appendBlock always makes a new block, even if one with that id exists.
 func (c Codec) appendBlock(b *ToolResultBlock, e *ToolResultDataDelta) error {
 	if err := e.verify(); err != nil {
 		return err
@@ -109,8 +109,8 @@ func (c Codec) appendBlock(b *ToolResultBlock, e *ToolResultDataDelta) error {
 	return nil
 }
 
-// outputList is the output as a list: a string, the empty one too, becomes one
-// text block.
+// outputList returns the output as a list. A string, even an empty one, becomes one text
+// block.
 func (c Codec) outputList(b *ToolResultBlock, e Event) []Block {
 	if b.Output.IsList() {
 		return b.Output.Blocks
@@ -118,8 +118,8 @@ func (c Codec) outputList(b *ToolResultBlock, e Event) []Block {
 	return []Block{&TextBlock{Text: b.Output.Text, ID: c.blockID(e), CreatedAt: c.stamp(e)}}
 }
 
-// appendResults takes every result whose call had none before this event; two
-// new ones for the same call are both kept.
+// appendResults adds every result whose call had none before this event; two new ones for
+// the same call are both kept.
 func (c Codec) appendResults(m *Msg, e *ExternalExecutionResult) {
 	had := map[CallID]bool{}
 	for _, b := range BlocksOf[*ToolResultBlock](m) {
@@ -128,7 +128,7 @@ func (c Codec) appendResults(m *Msg, e *ExternalExecutionResult) {
 	for i := range e.ExecutionResults {
 		r := &e.ExecutionResults[i]
 		if had[r.ID] {
-			c.skip(e, "call "+string(r.ID)+" has a result already")
+			c.skip(e, "call "+string(r.ID)+" already has a result")
 			continue
 		}
 		b := r.clone()

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// BlockType is the discriminator of a content block, in AgentScope's words.
+// BlockType is the type of a content block, in AgentScope's spelling.
 type BlockType string
 
 // The block types of AgentScope 2.0.
@@ -19,27 +19,27 @@ const (
 
 // Block is one piece of a message's content. The set is closed: *TextBlock,
 // *ThinkingBlock, *DataBlock, *HintBlock, *ToolCallBlock, *ToolResultBlock, and
-// *UnknownBlock for every type that this version does not know. Switches over
-// it name all seven.
+// *UnknownBlock for every type that this version does not know. Switches over it should
+// name all seven.
 //
 // Only pointers are blocks, so that an event can change one in place. Blocks
 // are not safe for concurrent use.
 //
 //sumtype:decl
 type Block interface {
-	// Type is the discriminator.
+	// Type returns the type of the block.
 	Type() BlockType
-	// BlockID is the block's id; for tool blocks the id of the call. Ids are
-	// unique within a type at best, never across types.
+	// BlockID is the block's id; for tool blocks it is the id of the call. Ids are unique at
+	// most within a type, never across types.
 	BlockID() string
-	// MarshalJSON gives the block as AgentScope writes it: every field, nulls
-	// included, the type first.
+	// MarshalJSON returns the block as AgentScope writes it: the type first, and every
+	// field, including nulls.
 	MarshalJSON() ([]byte, error)
 
 	isBlock()
 }
 
-// TextBlock is text that people read.
+// TextBlock is text for people.
 type TextBlock struct {
 	Text       string  `json:"text" wire:"required"`
 	ID         string  `json:"id" wire:"id"`
@@ -47,9 +47,9 @@ type TextBlock struct {
 	FinishedAt *string `json:"finished_at"` // nil while the block is being written
 }
 
-// ThinkingBlock is a model's reasoning. Providers add members of their own,
-// such as signature or redacted_thinking_data; they are kept in Extra and
-// written back, byte for byte, after the block's own fields.
+// ThinkingBlock is a model's reasoning. Providers add members of their own, such as
+// signature or redacted_thinking_data; they are kept in Extra and written back unchanged
+// after the block's own fields.
 type ThinkingBlock struct {
 	Thinking   string   `json:"thinking" wire:"required"`
 	ID         string   `json:"id" wire:"id"`
@@ -58,7 +58,7 @@ type ThinkingBlock struct {
 	Extra      []Member `json:"-" wire:"extra"`
 }
 
-// Member is a named JSON value that is passed through unread.
+// Member is a named JSON value that is passed on unread.
 type Member struct {
 	Name  string
 	Value RawJSON
@@ -73,9 +73,9 @@ type DataBlock struct {
 	FinishedAt *string `json:"finished_at"`
 }
 
-// HintBlock is an instruction put between the model's turns: a team message, a
-// background result. Source is the sender's label, which may itself be a small
-// JSON text. A hint arrives whole, so FinishedAt defaults to now.
+// HintBlock is an instruction inserted between the model's turns, such as a team message or
+// a background result. Source is the sender's label, which may itself be a small JSON text.
+// A hint arrives whole, so FinishedAt defaults to now.
 type HintBlock struct {
 	Hint       Content `json:"hint" wire:"required"`
 	ID         string  `json:"id" wire:"id"`
@@ -84,9 +84,9 @@ type HintBlock struct {
 	FinishedAt *string `json:"finished_at" wire:"now"`
 }
 
-// ToolCallBlock is a tool call that a model proposed. Input is the raw text of
-// its arguments as the model wrote it; that it is a JSON object, or JSON at
-// all, is checked where the call is decided.
+// ToolCallBlock is a tool call that a model proposed. Input is the raw text of its arguments
+// as the model wrote it. Whether it is a JSON object, or JSON at all, is checked when the
+// call is decided.
 type ToolCallBlock struct {
 	ID             CallID           `json:"id" wire:"required"`
 	Name           string           `json:"name" wire:"required"`
@@ -97,7 +97,7 @@ type ToolCallBlock struct {
 	FinishedAt     *string          `json:"finished_at"` // end of the model's output, not of the call
 }
 
-// ToolResultBlock is what became of a call. ID is the id of the call.
+// ToolResultBlock is the result of a call. ID is the id of the call.
 type ToolResultBlock struct {
 	ID         CallID          `json:"id" wire:"required"`
 	Name       string          `json:"name" wire:"required"`
@@ -108,8 +108,8 @@ type ToolResultBlock struct {
 	FinishedAt *string         `json:"finished_at"`
 }
 
-// UnknownBlock is a block of a type that this version does not know. Raw is
-// the whole block exactly as it came and is written back exactly so.
+// UnknownBlock is a block of a type that this version does not know. Raw is the whole block
+// exactly as it was received, and it is written back unchanged.
 type UnknownBlock struct {
 	Kind BlockType
 	ID   string // the id member of Raw, if it is a string
@@ -134,7 +134,7 @@ func (*ToolCallBlock) Type() BlockType { return BlockToolCall }
 // Type returns BlockToolResult.
 func (*ToolResultBlock) Type() BlockType { return BlockToolResult }
 
-// Type returns the type that the block named.
+// Type returns the type named by the block.
 func (b *UnknownBlock) Type() BlockType { return b.Kind }
 
 // BlockID returns ID.
@@ -166,29 +166,29 @@ func (*ToolCallBlock) isBlock()   {}
 func (*ToolResultBlock) isBlock() {}
 func (*UnknownBlock) isBlock()    {}
 
-// ToolCallState is where a tool call stands. The zero value is no state; it is
-// written as pending.
+// ToolCallState is the state of a tool call. The zero value is no state and is written as
+// pending.
 type ToolCallState string
 
-// The states of a tool call, in AgentScope's words.
+// The states of a tool call, in AgentScope's spelling.
 const (
 	ToolCallPending   ToolCallState = "pending"   // proposed, not decided
 	ToolCallAsking    ToolCallState = "asking"    // a person is asked
 	ToolCallAllowed   ToolCallState = "allowed"   // may run
 	ToolCallSubmitted ToolCallState = "submitted" // runs outside askance
-	ToolCallFinished  ToolCallState = "finished"  // has its result; never moves again
+	ToolCallFinished  ToolCallState = "finished"  // has its result; cannot change
 )
 
-// Valid reports whether s is one of AgentScope's states, spelled exactly so.
+// Valid reports whether s is exactly one of AgentScope's states.
 func (s ToolCallState) Valid() bool { return isWord(string(s), s.words()) }
 
 func (ToolCallState) words() string { return "pending, asking, allowed, submitted, finished" }
 
-// ToolResultState is how a tool call ended. The zero value is no state; it is
-// written as running.
+// ToolResultState is how a tool call ended. The zero value is no state and is written as
+// running.
 type ToolResultState string
 
-// The states of a tool result, in AgentScope's words.
+// The states of a tool result, in AgentScope's spelling.
 const (
 	ToolResultSuccess     ToolResultState = "success"
 	ToolResultError       ToolResultState = "error"
@@ -197,22 +197,21 @@ const (
 	ToolResultRunning     ToolResultState = "running" // not ended yet
 )
 
-// Valid reports whether s is one of AgentScope's states, spelled exactly so.
+// Valid reports whether s is exactly one of AgentScope's states.
 func (s ToolResultState) Valid() bool { return isWord(string(s), s.words()) }
 
 func (ToolResultState) words() string { return "success, error, interrupted, denied, running" }
 
-// Content is what a tool result's output or a hint holds: a string, or a list
-// of text and data blocks. The two are different on the wire. Blocks that is
-// not nil makes it a list (an empty one included) and Text is ignored; the
-// zero value is the empty string.
+// Content is the output of a tool result or the content of a hint: a string, or a list of
+// text and data blocks. The two differ on the wire. If Blocks is not nil, even if empty, it
+// is a list and Text is ignored; the zero value is the empty string.
 type Content struct {
 	Text   string
 	Blocks []Block
 }
 
-// List makes a Content that is a list, an empty one without arguments. Blocks
-// other than text, data and unknown ones cannot be written.
+// List makes a Content that is a list, which is empty without arguments. Only text, data and
+// unknown blocks can be written.
 func List(blocks ...Block) Content {
 	if blocks == nil {
 		blocks = []Block{}
@@ -223,8 +222,8 @@ func List(blocks ...Block) Content {
 // IsList reports whether the content is a list of blocks.
 func (c Content) IsList() bool { return c.Blocks != nil }
 
-// String is the content's text: the string itself, or the text blocks of the
-// list without anything between them, as streamed deltas put them together.
+// String returns the content's text: the string itself, or the concatenated text blocks of
+// the list.
 func (c Content) String() string {
 	if !c.IsList() {
 		return c.Text
@@ -238,9 +237,8 @@ func (c Content) String() string {
 	return sb.String()
 }
 
-// contentHolds reports whether a block of type t may stand in a Content:
-// AgentScope's text and data, and types that did not exist yet when this was
-// written.
+// contentHolds reports whether a Content may contain a block of type t: AgentScope's text
+// and data, and unknown types.
 func contentHolds(t BlockType) bool {
 	switch t {
 	case BlockThinking, BlockHint, BlockToolCall, BlockToolResult:
@@ -249,7 +247,7 @@ func contentHolds(t BlockType) bool {
 	return true
 }
 
-// SourceType is the discriminator of a data block's source.
+// SourceType is the type of a data block's source.
 type SourceType string
 
 // The source types of AgentScope 2.0.
@@ -258,27 +256,27 @@ const (
 	SourceURL    SourceType = "url"
 )
 
-// Source is where a data block's bytes are: *Base64Source or *URLSource.
+// Source says where a data block's bytes are: *Base64Source or *URLSource.
 //
 //sumtype:decl
 type Source interface {
-	// Type is the discriminator.
+	// Type returns the type of the source.
 	Type() SourceType
-	// MarshalJSON gives the source as AgentScope writes it.
+	// MarshalJSON returns the source as AgentScope writes it.
 	MarshalJSON() ([]byte, error)
 
 	isSource()
 }
 
-// Base64Source carries the bytes in the message. Data is not checked to be
-// base64 until an event appends to it.
+// Base64Source contains the bytes. Data is not checked to be base64 until an event appends
+// to it.
 type Base64Source struct {
 	Data      string `json:"data" wire:"required"`
 	MediaType string `json:"media_type" wire:"required"`
 }
 
-// URLSource points to the bytes. URL is absolute; it is normalised, as the
-// WHATWG URL standard does, whenever it is read or written.
+// URLSource points to the bytes. URL is absolute, and is normalised according to the WHATWG
+// URL standard whenever it is read or written.
 type URLSource struct {
 	URL       string `json:"url" wire:"required,rule=url"`
 	MediaType string `json:"media_type" wire:"required"`

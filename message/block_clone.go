@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Clone copies the message deeply: changing one does not change the other.
+// Clone returns a deep copy of the message.
 func (m *Msg) Clone() *Msg {
 	d := *m
 	d.Content = cloneBlocks(m.Content)
@@ -18,7 +18,7 @@ func (m *Msg) Clone() *Msg {
 	return &d
 }
 
-// Clone copies the content deeply.
+// Clone returns a deep copy of the content.
 func (c Content) Clone() Content { return Content{Text: c.Text, Blocks: cloneBlocks(c.Blocks)} }
 
 func cloneBlocks(blocks []Block) []Block {
@@ -97,8 +97,7 @@ func clonePtr[T any](p *T) *T {
 	return &v
 }
 
-// cloneMap copies a JSON object as decoding makes it; values of other types
-// are shared.
+// cloneMap copies a JSON object as decoded; values of other types are shared.
 func cloneMap(m map[string]any) map[string]any {
 	if m == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// newBlock is the discriminator table; nil for types that are not known.
+// newBlock returns an empty block of a type, or nil if the type is unknown.
 func newBlock(t BlockType) Block {
 	switch t {
 	case BlockText:
@@ -28,8 +28,8 @@ func newBlock(t BlockType) Block {
 	return nil
 }
 
-// readBlock reads a block by its type member, which must be there: to guess a
-// block's type from its members would make an attacker's choice of it.
+// readBlock reads a block by its type member, which is required: if the type were guessed
+// from the members, an attacker could choose it.
 func readBlock(r *wire.Reader, raw []byte) (Block, error) {
 	members, t, err := readType(raw)
 	if err != nil {
@@ -63,7 +63,7 @@ func readContent(r *wire.Reader, raw []byte) (Content, error) {
 	for i, item := range items {
 		b, err := readBlock(r, item.Value)
 		if err == nil && !contentHolds(b.Type()) {
-			err = strictjson.Wrong(strictjson.ErrType, "a %s block cannot stand here, only text and data", b.Type())
+			err = strictjson.Wrong(strictjson.ErrType, "a %s block is not allowed here, only text and data", b.Type())
 		}
 		if err != nil {
 			return Content{}, strictjson.Within(err, "decode", "/"+strconv.Itoa(i), int64(item.Offset))
@@ -73,8 +73,7 @@ func readContent(r *wire.Reader, raw []byte) (Content, error) {
 	return Content{Blocks: blocks}, nil
 }
 
-// readSource reads a source. Without a type, the one of data and url that is
-// there says which it is.
+// readSource reads a source. If it has no type, the presence of data or url decides.
 func readSource(r *wire.Reader, raw []byte) (Source, error) {
 	members, err := strictjson.Members(raw)
 	if err != nil {
@@ -96,7 +95,7 @@ func readSource(r *wire.Reader, raw []byte) (Source, error) {
 		s := new(URLSource)
 		return s, r.Members(members, reflect.ValueOf(s).Elem())
 	default:
-		return nil, strictjson.Wrong(strictjson.ErrType, "source type %.60q is none of base64, url", t)
+		return nil, strictjson.Wrong(strictjson.ErrType, "source type %.60q is neither base64 nor url", t)
 	}
 }
 
@@ -120,7 +119,7 @@ func hasMember(members []strictjson.Member, name string) bool {
 	return false
 }
 
-// readType takes apart an object that must name its type.
+// readType splits an object that must name its type.
 func readType(raw []byte) ([]strictjson.Member, string, error) {
 	members, err := strictjson.Members(raw)
 	if err != nil {
@@ -130,7 +129,7 @@ func readType(raw []byte) ([]strictjson.Member, string, error) {
 	return members, t, err
 }
 
-// typeMember returns the discriminator, which must be a string.
+// typeMember returns the type, which must be a string.
 func typeMember(members []strictjson.Member) (string, error) {
 	for _, m := range members {
 		if m.Name == wire.TypeMember {
@@ -144,7 +143,7 @@ func typeMember(members []strictjson.Member) (string, error) {
 	return "", strictjson.Wrong(strictjson.ErrMissingMember, "%q", wire.TypeMember)
 }
 
-// typeName is the discriminator of a struct of this package.
+// typeName returns the wire type of a struct of this package.
 func typeName(v any) string {
 	switch v := v.(type) {
 	case Block:

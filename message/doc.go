@@ -1,11 +1,11 @@
-// Package message holds AgentScope 2.0's messages, content blocks and events with
-// their one codec, and the errors of askance's border. Package toolcall holds the
-// calls that the messages carry. It does no I/O and starts no goroutines.
+// Package message holds AgentScope 2.0's messages, content blocks and events with their
+// codec, and askance's error type. Package toolcall holds the calls that the messages
+// contain. It does no I/O and starts no goroutines.
 //
 // # AgentScope
 //
-// A [Msg] is what one side said in one turn: a role and a list of [Block]s. An
-// [Event] is one step in the making of a message; [Append] applies it:
+// A [Msg] is what one side said in one turn: a role and a list of [Block]s. An [Event] is one
+// step in building a message; [Append] applies it:
 //
 //	m, err := message.AssistantMsg("agent", message.List(), message.WithID("reply-1"))
 //	…
@@ -15,32 +15,30 @@
 //		if err := message.Append(m, e); err != nil { … }
 //	}
 //
-// The names of types, fields and values are the wire's: TEXT_BLOCK_DELTA is
-// [TextBlockDelta], its member block_id is BlockID.
+// Types, fields and values are named as on the wire: TEXT_BLOCK_DELTA is [TextBlockDelta],
+// and its member block_id is BlockID.
 //
 // Guarantees:
 //
-//   - What is written can be read back (with a MaxBytes large enough, and unless
-//     events gave a user's message blocks that its role does not allow), and
-//     writing it again gives the same bytes. Every member is written, nulls
-//     included.
-//   - Blocks and events of unknown type come out of a round trip as they went
-//     in, byte for byte, and so do the extra members of a [ThinkingBlock].
-//     (MarshalJSON gives these bytes; a JSON library that calls it may take
-//     white space out.)
-//   - A message rebuilt from the same events is the same message, wherever and
-//     whenever that happens, as long as the events carry their ids and times.
+//   - What is written can be read back (with a large enough MaxBytes, and unless events added
+//     blocks to a user's message that its role does not allow), and writing it again gives
+//     the same bytes. Every member is written, including nulls.
+//   - Blocks and events of unknown type, and the extra members of a [ThinkingBlock], survive
+//     a round trip byte for byte. (MarshalJSON returns these bytes; a JSON library that calls
+//     it may remove white space.)
+//   - A message rebuilt from the same events is always the same, as long as the events have
+//     their ids and times.
 //   - [Append] changes nothing when it returns an error.
-//   - Errors are [*Error]s that name the place by JSON pointer and byte offset.
+//   - Errors are [*Error]s that give the position as JSON pointer and byte offset.
 //
-// It does not check that a tool call's input is JSON, that times are times, or
-// that base64 is base64 before an event appends to it; AgentScope does not
-// either, and the user of the value must.
+// It does not check that a tool call's input is JSON, that times are valid, or that base64
+// is valid before an event appends to it. AgentScope does not either; users of the values
+// must.
 //
 // # Deviations from AgentScope
 //
-// The behaviour is that of AgentScope 2.0.6, as recorded in testdata/agentscope.
-// These are all the differences:
+// The behaviour is that of AgentScope 2.0.6, as recorded in testdata/agentscope. These are all
+// the differences:
 //
 //	 #  AgentScope                            here                             why
 //	 1  "3", 2.0, "yes" and 1 are coerced     refused                          a checker and a runner that coerce
@@ -64,8 +62,8 @@
 //	    results
 //	10  1.0 in metadata stays 1.0             written as 1                     the same JSON number
 //
-// What is odd upstream but recorded is kept: see [Codec.Append].
+// Recorded upstream behaviour is kept even where it is odd: see [Codec.Append].
 //
-// A [Codec] sets clock, ids and the switches named above; its zero value is
-// what the package's functions use.
+// A [Codec] sets clock, ids and the switches named above; the package's functions use its
+// zero value.
 package message

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Code is the closed list of what can go wrong at askance's border. Callers
-// branch on it; the text is for people.
+// Code is the closed list of error codes at askance's interfaces. Callers distinguish errors
+// by code; the text is for people.
 type Code string
 
 // The codes, with what the caller can do about each.
@@ -15,26 +15,26 @@ const (
 	CodeTooLarge       Code = "too_large"       // over a documented limit
 	CodeNotFound       Code = "not_found"       // no such call, reply, session or tool
 	CodeConflict       Code = "conflict"        // someone else was first, or the same id with other content
-	CodeDigest         Code = "digest_mismatch" // the answer names another approval request than the open one
-	CodeFinished       Code = "finished"        // the call is finished and never moves again
-	CodeArchived       Code = "archived"        // the call or reply was archived: its ids stay used
-	CodeState          Code = "wrong_state"     // the call is not in a state that takes this
+	CodeDigest         Code = "digest_mismatch" // the response's digest is not that of the open approval request
+	CodeFinished       Code = "finished"        // the call is finished and cannot change
+	CodeArchived       Code = "archived"        // the call or reply was archived; its ids cannot be used again
+	CodeState          Code = "wrong_state"     // the call's state does not permit this
 	CodeForbidden      Code = "forbidden"       // this principal may not do that
 	CodeForeign        Code = "foreign"         // the session belongs to another runtime
 	CodeInterrupted    Code = "interrupted"     // the reply was interrupted
 	CodeSuperseded     Code = "superseded"      // a newer attempt exists, or another claim holds this one
 	CodeOverLimit      Code = "over_limit"      // this reviewer has responded to, or has open, too many requests: try later
-	CodeOverloaded     Code = "overloaded"      // too much is in progress, nothing was begun: try again in a moment
+	CodeOverloaded     Code = "overloaded"      // too much is in progress, and nothing was started: try again soon
 	CodeUnavailable    Code = "unavailable"     // no engine or no NATS: try again later
 	CodeFull           Code = "full"            // the journal's store is full: nothing was written
-	CodeForeignStream  Code = "foreign_stream"  // the stream was made by something else
-	CodeDamaged        Code = "damaged"         // the journal lost records: nothing runs until an operator has decided
+	CodeForeignStream  Code = "foreign_stream"  // the stream was not created by askance
+	CodeDamaged        Code = "damaged"         // the journal lost records: nothing runs until an operator decides
 	CodeUnknownOutcome Code = "unknown_outcome" // it is unknown whether the write was stored
 	CodeInternal       Code = "internal"        // a defect of askance: report it
 )
 
-// Sentinels for errors.Is: errors.Is(err, ErrConflict) is true for every Error
-// with that code. ErrUnavailable also matches CodeOverloaded: both mean to try again.
+// Sentinels for errors.Is: errors.Is(err, ErrConflict) is true for every Error with that
+// code. ErrUnavailable also matches CodeOverloaded, because both mean to try again.
 var (
 	ErrInvalid        = &Error{Code: CodeInvalid}
 	ErrTooLarge       = &Error{Code: CodeTooLarge}
@@ -57,21 +57,21 @@ var (
 	ErrUnknownOutcome = &Error{Code: CodeUnknownOutcome}
 )
 
-// Error is the one error type that crosses askance's border, in Go and as JSON
-// in replies. It never carries secrets or internals of the process.
+// Error is the only error type at askance's interfaces, in Go and as JSON in replies. It
+// never contains secrets or internals of the process.
 type Error struct {
 	Code Code   `json:"code"`
 	Op   string `json:"op,omitzero"`   // the operation, e.g. "propose"
 	What string `json:"what"`          // what is wrong, and where
 	Hint string `json:"hint,omitzero"` // how to correct it
-	// Call is the present state of the call as JSON, where the error is about one:
-	// the loser of a race sees the winner's outcome. toolcall.CallOf reads it.
+	// Call is the current state of the call as JSON, if the error is about one, so the loser
+	// of a race sees the winner's outcome. toolcall.CallOf reads it.
 	Call RawJSON `json:"call,omitzero"`
-	// Err is the cause on this side of the wire; it does not travel.
+	// Err is the local cause; it is not sent.
 	Err error `json:"-"`
 }
 
-// Error gives operation, fault, cause and remedy in one line.
+// Error returns operation, fault, cause and remedy in one line.
 func (e *Error) Error() string {
 	s := e.What
 	if s == "" {
@@ -91,10 +91,10 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unwrap gives the local cause.
+// Unwrap returns the local cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Is compares codes, so that the sentinels match every Error of their code.
+// Is compares codes, so the sentinels match every Error with their code.
 func (e *Error) Is(target error) bool {
 	var t *Error
 	if !errors.As(target, &t) || t.What != "" {
@@ -103,14 +103,14 @@ func (e *Error) Is(target error) bool {
 	return t.Code == e.Code || t.Code == CodeUnavailable && e.Code == CodeOverloaded
 }
 
-// Errorf makes an Error of a code; %w sets the cause as fmt.Errorf does.
+// Errorf returns an Error with a code; %w sets the cause as in fmt.Errorf.
 func Errorf(code Code, op, format string, args ...any) *Error {
 	err := fmt.Errorf(format, args...)
 	return &Error{Code: code, Op: op, What: err.Error(), Err: quiet{errors.Unwrap(err)}.orNil()}
 }
 
-// AsError turns any error into an Error for the border: an Error in the chain
-// as it is, everything else as internal.
+// AsError converts any error to an Error: an Error in the chain is returned as it is,
+// anything else becomes internal.
 func AsError(op string, err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -118,8 +118,8 @@ func AsError(op string, err error) *Error {
 	return &Error{Code: CodeInternal, Op: op, What: err.Error()}
 }
 
-// quiet keeps a cause for errors.Is and errors.As whose text is already part
-// of What, so that it is not printed twice.
+// quiet keeps a cause for errors.Is and errors.As whose text is already part of What, so that
+// it is not printed twice.
 type quiet struct{ error }
 
 func (q quiet) Error() string { return "" }

@@ -1,6 +1,6 @@
 package message
 
-// EventType is the discriminator of an event, in AgentScope's words.
+// EventType is the type of an event, in AgentScope's spelling.
 type EventType string
 
 // The 28 event types of AgentScope 2.0.
@@ -35,23 +35,23 @@ const (
 	EventCustom                   EventType = "CUSTOM"
 )
 
-// Event is one step in the making of a message. The set is closed: a pointer
-// to one of the 28 structs named after the wire (TEXT_BLOCK_DELTA is
-// *TextBlockDelta; HINT_BLOCK is *HintBlockEvent, because *HintBlock is the
-// block), and *UnknownEvent for every type that this version does not know.
+// Event is one step in building a message. The set is closed: a pointer to one of the 28
+// structs named as on the wire (TEXT_BLOCK_DELTA is *TextBlockDelta; HINT_BLOCK is
+// *HintBlockEvent, because *HintBlock is the block), and *UnknownEvent for every type that
+// this version does not know.
 //
-// An event is plain data: build it as a struct literal around the header that
-// [NewHeader] makes, and apply it to a message with [Append].
+// An event is plain data: write it as a struct literal with the header from [NewHeader], and
+// apply it to a message with [Append].
 //
 //sumtype:decl
 type Event interface {
-	// Type is the discriminator.
+	// Type returns the type of the event.
 	Type() EventType
-	// ReplyID is the reply that the event belongs to, and so the id of the
-	// message that it builds; "" for CUSTOM.
+	// ReplyID is the reply that the event belongs to, which is the id of the message that it
+	// builds; "" for CUSTOM.
 	ReplyID() ReplyID
-	// MarshalJSON gives the event as AgentScope writes it: every field, nulls
-	// included.
+	// MarshalJSON returns the event as AgentScope writes it, with every field, including
+	// nulls.
 	MarshalJSON() ([]byte, error)
 
 	headed
@@ -59,19 +59,19 @@ type Event interface {
 
 // headed is what every event has from its [EventHeader]. It closes the set.
 type headed interface {
-	// Header gives access to what all events share. Writing to an unknown
-	// event's header does not change its bytes.
+	// Header returns the members that all events share. Writing to an unknown event's header
+	// does not change its bytes.
 	Header() *EventHeader
 
 	isEvent()
 }
 
-// EventHeader is what all events share.
+// EventHeader contains the members that all events share.
 type EventHeader struct {
 	ID        string         `json:"id" wire:"id"`
 	CreatedAt string         `json:"created_at" wire:"now"` // see [Timestamp]
 	Metadata  map[string]any `json:"metadata"`
-	// Reply is reply_id. CUSTOM has none on the wire and ignores it.
+	// Reply is reply_id. CUSTOM does not have it on the wire and ignores it.
 	Reply ReplyID `json:"reply_id" wire:"required,aftertype"`
 }
 
@@ -83,14 +83,14 @@ func (h *EventHeader) ReplyID() ReplyID { return h.Reply }
 
 func (*EventHeader) isEvent() {}
 
-// UnknownEvent is an event of a type that this version does not know. Raw is
-// the whole event exactly as it came and is written back exactly so. The header
-// holds those of its members that have the usual names and types.
+// UnknownEvent is an event of a type that this version does not know. Raw is the whole event
+// exactly as it was received, and it is written back unchanged. The header contains those of
+// its members that have the usual names and types.
 type UnknownEvent struct {
 	EventHeader
 	Kind EventType
 	Raw  RawJSON
 }
 
-// Type returns the type that the event named.
+// Type returns the type named by the event.
 func (e *UnknownEvent) Type() EventType { return e.Kind }

@@ -45,8 +45,8 @@ type DataBlockStart struct {
 	MediaType string `json:"media_type" wire:"required"`
 }
 
-// DataBlockDelta is DATA_BLOCK_DELTA: bytes for the first data block with that id. Data is a
-// base64 text of its own, with its own padding. MediaType is ignored.
+// DataBlockDelta is DATA_BLOCK_DELTA: bytes for the first data block with that id. Data is
+// base64 text with its own padding. MediaType is ignored.
 type DataBlockDelta struct {
 	EventHeader
 	BlockID   string `json:"block_id" wire:"required"`

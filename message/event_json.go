@@ -39,7 +39,7 @@ var newEvents = map[EventType]func() Event{
 	EventCustom:                   func() Event { return new(Custom) },
 }
 
-// newEvent makes an empty event; nil for types that are not known.
+// newEvent returns an empty event, or nil for unknown types.
 func newEvent(t EventType) Event {
 	if build := newEvents[t]; build != nil {
 		return build()
@@ -66,7 +66,7 @@ func (c Codec) decodeEvent(raw []byte) (Event, error) {
 	return e, c.reader().Members(members, reflect.ValueOf(e).Elem())
 }
 
-// unknownEvent reads the header as far as it looks like one.
+// unknownEvent reads the members of the header that have the expected types.
 func unknownEvent(t EventType, members []strictjson.Member, raw []byte) *UnknownEvent {
 	e := &UnknownEvent{Kind: t, Raw: bytes.Clone(raw)}
 	e.ID = strictjson.TextMember(members, "id")

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// ReplyStart is REPLY_START: a reply begins. It changes nothing in the message.
+// ReplyStart is REPLY_START: a reply begins. It does not change the message.
 type ReplyStart struct {
 	EventHeader
 	Session SessionID `json:"session_id" wire:"required"`
@@ -14,7 +14,7 @@ type ReplyStart struct {
 }
 
 // ReplyEnd is REPLY_END: the reply is over. It sets the message's end, reason and error, and
-// clears an error that an earlier end set.
+// clears the error of an earlier end.
 type ReplyEnd struct {
 	EventHeader
 	Session        SessionID      `json:"session_id" wire:"required"`
@@ -22,14 +22,14 @@ type ReplyEnd struct {
 	Error          *ErrorInfo     `json:"error"`
 }
 
-// ModelCallStart is MODEL_CALL_START: a model is called. It changes nothing.
+// ModelCallStart is MODEL_CALL_START: a model is called. It does not change the message.
 type ModelCallStart struct {
 	EventHeader
 	ModelName string `json:"model_name" wire:"required"`
 }
 
-// ModelCallEnd is MODEL_CALL_END: a model has answered. Its counters are added to the message's
-// usage, also when it was interrupted.
+// ModelCallEnd is MODEL_CALL_END: a model has answered. Its counters are added to the
+// message's usage, even if it was interrupted.
 type ModelCallEnd struct {
 	EventHeader
 	InputTokens              int64               `json:"input_tokens" wire:"required"`
@@ -39,20 +39,20 @@ type ModelCallEnd struct {
 	FinishedReason           ModelFinishedReason `json:"finished_reason" wire:"default=completed"`
 }
 
-// ExceedMaxIters is EXCEED_MAX_ITERS: the agent gave up. It changes nothing; the reason stands
-// in the REPLY_END that follows. Deprecated upstream, still sent.
+// ExceedMaxIters is EXCEED_MAX_ITERS: the agent gave up. It does not change the message; the
+// reason is in the REPLY_END that follows. Deprecated upstream, but still sent.
 type ExceedMaxIters struct {
 	EventHeader
 	Name string `json:"name" wire:"required"`
 }
 
-// UserInterrupt is USER_INTERRUPT: a person ends a reply that waits. It changes nothing; the
-// events that close the calls do.
+// UserInterrupt is USER_INTERRUPT: a person ends a waiting reply. It does not change the
+// message; the events that close the calls do.
 type UserInterrupt struct {
 	EventHeader
 }
 
-// Custom is CUSTOM: a notification of an application. It belongs to no reply and cannot be
+// Custom is CUSTOM: an application's notification. It belongs to no reply and cannot be
 // appended to a message.
 type Custom struct {
 	EventHeader `wire:"without=reply_id"`
@@ -60,19 +60,19 @@ type Custom struct {
 	Value       map[string]any `json:"value"`
 }
 
-// ownNames begins the names of CUSTOM events that askance keeps for itself.
+// ownNames is the prefix of the names of CUSTOM events that are reserved for askance.
 const ownNames = "askance."
 
-// Own reports whether the event is a record of askance's own, such as of what a
-// person said to an agent: clients are not shown it, and agents and runtimes
-// must not write it, or they could make up what people said or were asked.
+// Own reports whether the event is one of askance's own records, such as what a person said
+// to an agent. Clients are not shown it, and agents and runtimes must not write it, because
+// they could make up what people said or were asked.
 func (e *Custom) Own() bool { return strings.HasPrefix(e.Name, ownNames) }
 
-// IsOwnEvent reports whether an event's JSON is a CUSTOM event of askance's own
-// ([Custom.Own]). JSON that is no event is not one.
+// IsOwnEvent reports whether an event's JSON is one of askance's own CUSTOM events
+// ([Custom.Own]). It is false for JSON that is not an event.
 func IsOwnEvent(raw RawJSON) bool {
 	if !bytes.Contains(raw, []byte(ownNames)) && !bytes.Contains(raw, []byte(`\u`)) {
-		return false // as almost every event, which is then read once only
+		return false // true of almost every event, which is then decoded only once
 	}
 	ev, err := DecodeEvent(raw)
 	c, ok := ev.(*Custom)

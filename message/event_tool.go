@@ -20,7 +20,7 @@ type ToolCallDelta struct {
 	Delta      string `json:"delta" wire:"required"`
 }
 
-// ToolCallEnd is TOOL_CALL_END: the model has written the call. The call itself goes on.
+// ToolCallEnd is TOOL_CALL_END: the model has written the call. The call itself continues.
 type ToolCallEnd struct {
 	EventHeader
 	ToolCallID CallID `json:"tool_call_id" wire:"required"`
@@ -33,15 +33,15 @@ type ToolResultStart struct {
 	ToolCallName string `json:"tool_call_name" wire:"required"`
 }
 
-// ToolResultTextDelta is TOOL_RESULT_TEXT_DELTA: text of the tool.
+// ToolResultTextDelta is TOOL_RESULT_TEXT_DELTA: text from the tool.
 type ToolResultTextDelta struct {
 	EventHeader
 	ToolCallID CallID `json:"tool_call_id" wire:"required"`
 	Delta      string `json:"delta" wire:"required"`
 }
 
-// ToolResultDataDelta is TOOL_RESULT_DATA_DELTA: a whole data block of the tool. Exactly one of Data
-// and URL is set.
+// ToolResultDataDelta is TOOL_RESULT_DATA_DELTA: a whole data block from the tool. Exactly one
+// of Data and URL is set.
 type ToolResultDataDelta struct {
 	EventHeader
 	ToolCallID CallID  `json:"tool_call_id" wire:"required"`
@@ -51,8 +51,8 @@ type ToolResultDataDelta struct {
 	URL        *string `json:"url"`
 }
 
-// ToolResultEnd is TOOL_RESULT_END: the tool is done. The result takes state, end and the
-// event's metadata, and the call is finished; without a result block nothing
+// ToolResultEnd is TOOL_RESULT_END: the tool has finished. The result gets the state, end and
+// metadata of the event, and the call is finished; without a result block nothing
 // happens.
 type ToolResultEnd struct {
 	EventHeader
@@ -66,28 +66,27 @@ type RequireUserConfirm struct {
 	ToolCalls []ToolCallBlock `json:"tool_calls" wire:"required"`
 }
 
-// UserConfirmResult is USER_CONFIRM_RESULT: the person's answers. They move calls that are asking
-// and nothing else: name, input and rules of an answer are not applied to the
-// message.
+// UserConfirmResult is USER_CONFIRM_RESULT: the person's responses. They only move calls that
+// are asking: name, input and rules of a response are not applied to the message.
 type UserConfirmResult struct {
 	EventHeader
 	ConfirmResults []ConfirmResult `json:"confirm_results" wire:"required"`
 }
 
-// RequireExternalExecution is REQUIRE_EXTERNAL_EXECUTION: these calls are to run outside the agent.
+// RequireExternalExecution is REQUIRE_EXTERNAL_EXECUTION: these calls have to run outside the agent.
 type RequireExternalExecution struct {
 	EventHeader
 	ToolCalls []ToolCallBlock `json:"tool_calls" wire:"required"`
 }
 
-// ExternalExecutionResult is EXTERNAL_EXECUTION_RESULT: results from outside. Those whose call has a
-// result already are ignored.
+// ExternalExecutionResult is EXTERNAL_EXECUTION_RESULT: results from outside. A result for a
+// call that already has one is ignored.
 type ExternalExecutionResult struct {
 	EventHeader
 	ExecutionResults []ToolResultBlock `json:"execution_results" wire:"required"`
 }
 
-// verify checks that there is exactly one of data and url.
+// verify checks that exactly one of data and url is set.
 func (e *ToolResultDataDelta) verify() error {
 	if (e.Data == nil) == (e.URL == nil) {
 		return strictjson.Wrong(strictjson.ErrType, "exactly one of data and url must be set")
@@ -95,7 +94,7 @@ func (e *ToolResultDataDelta) verify() error {
 	return nil
 }
 
-// ConfirmResult is a person's answer to one approval request.
+// ConfirmResult is a person's response to one approval request.
 type ConfirmResult struct {
 	Confirmed bool             `json:"confirmed" wire:"required"`
 	ToolCall  ToolCallBlock    `json:"tool_call" wire:"required"` // as the person saw or edited it
@@ -135,9 +134,9 @@ func (*RequireExternalExecution) Type() EventType { return EventRequireExternalE
 // Type returns EventExternalExecutionResult.
 func (*ExternalExecutionResult) Type() EventType { return EventExternalExecutionResult }
 
-// RequestEventID is the id of a REQUIRE_USER_CONFIRM that askance makes: any
-// id, and behind it the digest of the approval request. AgentScope's confirms carry no
-// digest; a response to the event names this digest.
+// RequestEventID returns the id for a REQUIRE_USER_CONFIRM that askance makes: any id followed
+// by the digest of the approval request. AgentScope's confirmations contain no digest; a
+// response to the event names this one.
 func RequestEventID(id, digest string) string {
 	hex, ok := strings.CutPrefix(digest, "sha256:")
 	if !ok {
@@ -146,8 +145,8 @@ func RequestEventID(id, digest string) string {
 	return id + "-" + hex
 }
 
-// RequestDigest is the digest of the approval request that the event asks; "" if it
-// is not askance's.
+// RequestDigest returns the digest of the approval request that the event asks, or "" if the
+// event is not askance's.
 func (x *RequireUserConfirm) RequestDigest() string {
 	i := strings.LastIndexByte(x.ID, '-')
 	hex := x.ID[i+1:]

@@ -2,39 +2,39 @@ package message
 
 import "github.com/askance-dev/askance/message/internal/weburl"
 
-// MsgOption sets a field of a message that is being made.
+// MsgOption sets a field of a new message.
 type MsgOption func(*Msg)
 
-// WithID sets the id instead of a generated one. For an assistant's message it
-// is the reply's id.
+// WithID sets the id, which is otherwise generated. For an assistant's message it is the
+// reply's id.
 func WithID(id string) MsgOption { return func(m *Msg) { m.ID = id } }
 
 // WithCreatedAt sets created_at instead of now.
 func WithCreatedAt(at string) MsgOption { return func(m *Msg) { m.CreatedAt = at } }
 
-// UserMsg makes a message of a person: text and data. A string content becomes
-// one text block. It is finished when it is created.
+// UserMsg returns a person's message: text and data. A string content becomes one text block.
+// It is finished when created.
 func (c Codec) UserMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
 	return c.newMsg(RoleUser, name, content, opts)
 }
 
-// SystemMsg makes a message of the system: text only. Otherwise as UserMsg.
+// SystemMsg returns a system message: text only. Otherwise it is like UserMsg.
 func (c Codec) SystemMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
 	return c.newMsg(RoleSystem, name, content, opts)
 }
 
-// AssistantMsg makes a message of an agent: any blocks. It is not finished; for
-// one that events build, give it an empty [List] and the reply's id.
+// AssistantMsg returns an agent's message: any blocks. It is not finished; if events build it,
+// pass an empty [List] and the reply's id.
 func (c Codec) AssistantMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
 	return c.newMsg(RoleAssistant, name, content, opts)
 }
 
-// UserMsg makes a message of a person with the zero Codec.
+// UserMsg is Codec.UserMsg with the zero Codec.
 func UserMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
 	return Codec{}.UserMsg(name, content, opts...)
 }
 
-// AssistantMsg makes a message of an agent with the zero Codec.
+// AssistantMsg is Codec.AssistantMsg with the zero Codec.
 func AssistantMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
 	return Codec{}.AssistantMsg(name, content, opts...)
 }
@@ -62,30 +62,28 @@ func (c Codec) newMsg(role MsgRole, name string, content Content, opts []MsgOpti
 	return m, nil
 }
 
-// NewText makes a text block with a fresh id, created now.
+// NewText returns a text block with a new id, created now.
 func (c Codec) NewText(text string) *TextBlock {
 	return &TextBlock{Text: text, ID: c.newID(), CreatedAt: c.now()}
 }
 
-// NewData makes a data block with a fresh id, created now.
+// NewData returns a data block with a new id, created now.
 func (c Codec) NewData(src Source) *DataBlock {
 	return &DataBlock{ID: c.newID(), Source: src, CreatedAt: c.now()}
 }
 
-// NewHeader makes the header of an event of that reply, with a fresh id,
-// created now.
+// NewHeader returns the header of an event of a reply, with a new id, created now.
 func (c Codec) NewHeader(reply ReplyID) EventHeader {
 	return EventHeader{ID: c.newID(), CreatedAt: c.now(), Reply: reply}
 }
 
-// NewData makes a data block with the zero Codec.
+// NewData is Codec.NewData with the zero Codec.
 func NewData(src Source) *DataBlock { return Codec{}.NewData(src) }
 
-// NewHeader makes an event's header with the zero Codec.
+// NewHeader is Codec.NewHeader with the zero Codec.
 func NewHeader(reply ReplyID) EventHeader { return Codec{}.NewHeader(reply) }
 
-// NewURLSource makes a source that points to raw, an absolute URL, in its
-// normal form.
+// NewURLSource returns a source that points to raw, an absolute URL, in normal form.
 func NewURLSource(raw, mediaType string) (*URLSource, error) {
 	u, err := weburl.Normalize(raw)
 	if err != nil {

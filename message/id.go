@@ -1,8 +1,8 @@
 package message
 
-// Each kind of identifier is a type of its own, so that a CallID is never passed
-// where a ReplyID is meant. All are opaque text: AgentScope accepts any string,
-// and models make up call ids, which may repeat across replies.
+// Each kind of identifier has its own type, so that a CallID is never passed where a ReplyID
+// is meant. All are opaque text: AgentScope accepts any string, and models make up call ids,
+// which may repeat across replies.
 type (
 	// SessionID names a conversation (AgentScope's session_id).
 	SessionID string

@@ -2,9 +2,8 @@ package message
 
 import "reflect"
 
-// Every type decodes and encodes itself by its plan (package wire), so that it
-// works inside structs of other packages and with any JSON library. Decoding
-// uses the zero Codec.
+// Every type encodes and decodes itself by its plan (package wire), so it works inside
+// structs of other packages and with any JSON library. Decoding uses the zero Codec.
 
 // MarshalJSON implements json.Marshaler.
 func (x ReplyStart) MarshalJSON() ([]byte, error) { return marshal(&x) }
@@ -177,7 +176,7 @@ func (x *ExternalExecutionResult) UnmarshalJSON(data []byte) error { return unma
 // MarshalJSON returns the bytes of Raw.
 func (e UnknownEvent) MarshalJSON() ([]byte, error) { return format.AppendRaw(nil, e.Raw) }
 
-// UnmarshalJSON keeps data as Raw; its type must be there.
+// UnmarshalJSON stores data as Raw; its type must be present.
 func (e *UnknownEvent) UnmarshalJSON(data []byte) error {
 	members, t, err := readType(data)
 	if err != nil {
@@ -253,7 +252,7 @@ func (x PermissionContext) MarshalJSON() ([]byte, error) { return marshal(&x) }
 // UnmarshalJSON implements json.Unmarshaler.
 func (x *PermissionContext) UnmarshalJSON(data []byte) error { return unmarshal(data, x) }
 
-// UnmarshalJSON implements json.Unmarshaler; all four members must be there.
+// UnmarshalJSON implements json.Unmarshaler; all four members must be present.
 func (x *PermissionRule) UnmarshalJSON(data []byte) error { return unmarshal(data, x) }
 
 // MarshalJSON implements json.Marshaler.
@@ -270,7 +269,7 @@ func (c *Content) UnmarshalJSON(data []byte) (err error) {
 // MarshalJSON returns the bytes of Raw.
 func (b UnknownBlock) MarshalJSON() ([]byte, error) { return format.AppendRaw(nil, b.Raw) }
 
-// UnmarshalJSON keeps data as Raw; its type must be there.
+// UnmarshalJSON stores data as Raw; its type must be present.
 func (b *UnknownBlock) UnmarshalJSON(data []byte) error {
 	members, t, err := readType(data)
 	if err != nil {

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// MsgRole is who a message is from, AgentScope's "role" (a principal's [Role] is
-// another thing). There is no tool role: results live in the
-// assistant's message, with the calls.
+// MsgRole says who a message is from: AgentScope's "role", unrelated to the role of a
+// principal. There is no tool role: results are in the assistant's message, with the
+// calls.
 type MsgRole string
 
 // The roles, and the blocks that a message of each may be made with.
@@ -19,7 +19,7 @@ const (
 	RoleSystem    MsgRole = "system"    // text
 )
 
-// Valid reports whether r is one of AgentScope's roles, spelled exactly so.
+// Valid reports whether r is exactly one of AgentScope's roles.
 func (r MsgRole) Valid() bool { return isWord(string(r), r.words()) }
 
 func (MsgRole) words() string { return "user, assistant, system" }
@@ -40,7 +40,7 @@ func (r MsgRole) canHold(t BlockType) bool {
 // FinishedReason is why a reply ended.
 type FinishedReason string
 
-// The reasons, in AgentScope's words.
+// The reasons, in AgentScope's spelling.
 const (
 	FinishedCompleted      FinishedReason = "completed"
 	FinishedInterrupted    FinishedReason = "interrupted"
@@ -48,14 +48,14 @@ const (
 	FinishedError          FinishedReason = "error"
 )
 
-// Valid reports whether r is one of AgentScope's reasons, spelled exactly so.
+// Valid reports whether r is exactly one of AgentScope's reasons.
 func (r FinishedReason) Valid() bool { return isWord(string(r), r.words()) }
 
 func (FinishedReason) words() string { return "completed, interrupted, exceed_max_iters, error" }
 
-// Msg is a message of AgentScope 2.0: what one side said in one turn. An
-// assistant's message is one whole reply, its tool calls and their results
-// included; its ID is the reply's id. A Msg is not safe for concurrent use.
+// Msg is a message of AgentScope 2.0: what one side said in one turn. An assistant's message
+// is one whole reply, including its tool calls and their results; its ID is the reply's id.
+// A Msg is not safe for concurrent use.
 //
 // Times are opaque text (see [Timestamp]); nothing compares or parses them.
 type Msg struct {
@@ -72,15 +72,15 @@ type Msg struct {
 	Error            *ErrorInfo      `json:"error"`
 }
 
-// Validate reports whether role and finished_reason are known and the role may
-// have been made with these blocks. Messages are checked when they are decoded or made; Append does not
-// check, as upstream does not.
+// Validate checks that role and finished_reason are known and that the role may have these
+// blocks. Messages are checked when they are decoded or made; Append does not check, like
+// upstream.
 func (m *Msg) Validate() error {
 	if !m.Role.Valid() {
-		return Errorf(CodeInvalid, "validate message", "role %q is none of %s", m.Role, m.Role.words())
+		return Errorf(CodeInvalid, "validate message", "role %q is not one of %s", m.Role, m.Role.words())
 	}
 	if r := m.FinishedReason; r != nil && !r.Valid() {
-		return Errorf(CodeInvalid, "validate message", "finished_reason %q is none of %s", *r, r.words())
+		return Errorf(CodeInvalid, "validate message", "finished_reason %q is not one of %s", *r, r.words())
 	}
 	if i, err := m.findMisplaced(); err != nil {
 		return Errorf(CodeInvalid, "validate message", "content[%d]: %w", i, err)
@@ -92,7 +92,7 @@ func (m *Msg) Validate() error {
 func (m *Msg) findMisplaced() (int, error) {
 	for i, b := range m.Content {
 		if b == nil {
-			return i, errors.New("there is no block")
+			return i, errors.New("the block is nil")
 		}
 		if !m.Role.canHold(b.Type()) {
 			return i, fmt.Errorf("a %s message cannot hold a %s block", m.Role, b.Type())
@@ -101,8 +101,8 @@ func (m *Msg) findMisplaced() (int, error) {
 	return 0, nil
 }
 
-// TextContent joins the text blocks with sep; upstream uses a newline. It
-// returns false if there is no text block, which is not the same as "".
+// TextContent joins the text blocks with sep; upstream uses a newline. It returns false if
+// there is no text block, which differs from "".
 func (m *Msg) TextContent(sep string) (string, bool) {
 	var parts []string
 	for _, b := range m.Content {
@@ -113,12 +113,12 @@ func (m *Msg) TextContent(sep string) (string, bool) {
 	return strings.Join(parts, sep), parts != nil
 }
 
-// HasBlocks reports whether the content has a block of any of the types, or
-// with no types given, any block.
+// HasBlocks reports whether the content has a block of any of the types or, without types,
+// any block.
 func (m *Msg) HasBlocks(types ...BlockType) bool { return len(m.Blocks(types...)) > 0 }
 
-// Blocks returns the blocks of the given types in order, or with no types
-// given, all. The blocks are the message's own.
+// Blocks returns the blocks of the given types in order or, without types, all. The blocks
+// are not copied.
 func (m *Msg) Blocks(types ...BlockType) []Block {
 	var out []Block
 	for _, b := range m.Content {
@@ -156,7 +156,7 @@ func (m *Msg) ToolResult(id CallID) *ToolResultBlock {
 	return find[*ToolResultBlock](m, string(id))
 }
 
-// find looks a block up as AgentScope does: by type and id, the first one wins.
+// find finds a block as AgentScope does: the first one with that type and id.
 func find[T Block](m *Msg, id string) (found T) {
 	for _, b := range m.Content {
 		if t, ok := b.(T); ok && b.BlockID() == id {
@@ -171,7 +171,7 @@ func (m *Msg) String() string {
 	return fmt.Sprintf("%s message %s from %q, %d blocks", m.Role, m.ID, m.Name, len(m.Content))
 }
 
-// Usage is what the model calls of a reply have cost, in tokens.
+// Usage is the token usage of a reply's model calls.
 type Usage struct {
 	InputTokens              int64 `json:"input_tokens" wire:"required"`
 	OutputTokens             int64 `json:"output_tokens" wire:"required"`
@@ -179,7 +179,7 @@ type Usage struct {
 	CacheCreationInputTokens int64 `json:"cache_creation_input_tokens"` // written to it
 }
 
-// ErrorInfo says, in words for people, why a reply failed.
+// ErrorInfo says, in text for people, why a reply failed.
 type ErrorInfo struct {
 	Type    ErrorType `json:"type" wire:"default=unknown"`
 	Message string    `json:"message" wire:"required"`
@@ -188,7 +188,7 @@ type ErrorInfo struct {
 // ErrorType classifies what ended a reply.
 type ErrorType string
 
-// The classes, in AgentScope's words.
+// The classes, in AgentScope's spelling.
 const (
 	ErrorAuthentication ErrorType = "authentication"
 	ErrorPermission     ErrorType = "permission"
@@ -201,7 +201,7 @@ const (
 	ErrorUnknown        ErrorType = "unknown"
 )
 
-// Valid reports whether t is one of AgentScope's classes, spelled exactly so.
+// Valid reports whether t is exactly one of AgentScope's classes.
 func (t ErrorType) Valid() bool { return isWord(string(t), t.words()) }
 
 func (ErrorType) words() string {
@@ -211,13 +211,13 @@ func (ErrorType) words() string {
 // ModelFinishedReason is why one model call ended.
 type ModelFinishedReason string
 
-// The reasons, in AgentScope's words.
+// The reasons, in AgentScope's spelling.
 const (
 	ModelCompleted   ModelFinishedReason = "completed"
 	ModelInterrupted ModelFinishedReason = "interrupted"
 )
 
-// Valid reports whether r is one of AgentScope's reasons, spelled exactly so.
+// Valid reports whether r is exactly one of AgentScope's reasons.
 func (r ModelFinishedReason) Valid() bool { return isWord(string(r), r.words()) }
 
 func (ModelFinishedReason) words() string { return "completed, interrupted" }

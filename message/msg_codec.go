@@ -11,26 +11,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// Codec reads AgentScope's JSON, makes messages and applies events to them. The
-// zero value is ready to use and is what the package's functions use; fields
-// change single points. A Codec is a value without state of its own and may be
-// used from several goroutines if its functions may.
+// Codec reads AgentScope's JSON, makes messages and applies events to them. The package's
+// functions use the zero value; fields change individual points. A Codec is a value without
+// state and may be used from several goroutines if its functions may.
 type Codec struct {
-	// Now is the clock for times that the input leaves out; nil: time.Now.
+	// Now is the clock for times that the input lacks; nil means time.Now.
 	Now func() time.Time
-	// NewID makes the ids that the input leaves out; nil: 32 random hex digits.
+	// NewID makes ids that the input lacks; nil means 32 random hex digits.
 	NewID func() string
-	// MaxBytes bounds what Decode accepts; 0: 1 MiB.
+	// MaxBytes bounds what Decode accepts; 0 means 1 MiB.
 	MaxBytes int
 	// RefuseUnknown refuses blocks and events of unknown type, as upstream does,
 	// instead of keeping them as UnknownBlock and UnknownEvent.
 	RefuseUnknown bool
-	// ReplayStamps makes Append take a new block's created_at from Now and its id
-	// from NewID, as upstream does. Otherwise both come from the event, so that
-	// everyone who replays the same events gets the same message.
+	// ReplayStamps makes Append take a new block's created_at from Now and its id from NewID,
+	// as upstream does. Otherwise both come from the event, so everyone who replays the same
+	// events gets the same message.
 	ReplayStamps bool
-	// OnSkip, if set, is told of every event that Append leaves out, or a part
-	// of it, because the message has no place for it.
+	// OnSkip, if set, is called for every event that Append leaves out, entirely or in
+	// part, because the message has no place for it.
 	OnSkip func(e Event, why string)
 }
 
@@ -52,17 +51,17 @@ func (c Codec) DecodeEvent(data []byte) (Event, error) {
 	return checkAndDecode(c, "decode event", data, c.decodeEvent)
 }
 
-// DecodeMsg decodes a message with the zero Codec.
+// DecodeMsg is Codec.DecodeMsg with the zero Codec.
 func DecodeMsg(data []byte) (*Msg, error) { return Codec{}.DecodeMsg(data) }
 
-// DecodeEvent decodes one event with the zero Codec.
+// DecodeEvent is Codec.DecodeEvent with the zero Codec.
 func DecodeEvent(data []byte) (Event, error) { return Codec{}.DecodeEvent(data) }
 
-// timestampLayout is ISO 8601 without a zone, as Python's isoformat.
+// timestampLayout is ISO 8601 without a zone, like Python's isoformat.
 const timestampLayout = "2006-01-02T15:04:05.000000"
 
-// Timestamp writes a time as AgentScope does: ISO 8601 in t's own location,
-// without a zone, in microseconds, the fraction left out when it is 0.
+// Timestamp formats a time as AgentScope does: ISO 8601 in t's location, without a zone, in
+// microseconds, without the fraction if it is 0.
 func Timestamp(t time.Time) string {
 	return strings.TrimSuffix(t.Format(timestampLayout), ".000000")
 }
@@ -94,8 +93,8 @@ func checkAndDecode[T any](c Codec, op string, data []byte, decode func([]byte) 
 	return v, nil
 }
 
-// DecodeError gives what a codec found wrong the type that leaves its package:
-// too_large for what is over a limit, invalid for everything else.
+// DecodeError converts a codec's error to the type that leaves its package: too_large for
+// anything over a limit, otherwise invalid.
 func DecodeError(op string, err error) *Error {
 	if errors.Is(err, strictjson.ErrTooLarge) {
 		return Errorf(CodeTooLarge, op, "%w", err)
@@ -103,9 +102,8 @@ func DecodeError(op string, err error) *Error {
 	return Errorf(CodeInvalid, op, "%w", err)
 }
 
-// unmarshal is UnmarshalJSON of the types of this package: the zero Codec,
-// without a size limit of its own, because the document around the value has
-// been measured.
+// unmarshal implements UnmarshalJSON of the types of this package: with the zero Codec, but
+// without its size limit, because the document around the value was already measured.
 func unmarshal(data []byte, v any) error {
 	if err := strictjson.Check(data, strictjson.MaxBytes(math.MaxInt)); err != nil {
 		return err
@@ -113,5 +111,5 @@ func unmarshal(data []byte, v any) error {
 	return Codec{}.decodeInto(data, v)
 }
 
-// RawJSON is a JSON value kept as the bytes it came in.
+// RawJSON is a JSON value as unparsed bytes.
 type RawJSON = json.RawMessage

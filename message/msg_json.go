@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// marshal encodes the struct that v points to: every member, in the order of
-// its fields. What it writes, the zero Codec can read back.
+// marshal encodes the struct that v points to: every member, in the order of its fields. The
+// zero Codec can read back the result.
 func marshal(v any) ([]byte, error) { return format.Append(nil, v) }
 
 func writeBlock(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
@@ -42,7 +42,7 @@ func writeContent(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
 		}
 		var err error
 		if b != nil && !contentHolds(b.Type()) {
-			err = strictjson.Wrong(strictjson.ErrType, "a %s block cannot stand here, only text and data", b.Type())
+			err = strictjson.Wrong(strictjson.ErrType, "a %s block is not allowed here, only text and data", b.Type())
 		} else {
 			dst, err = appendBlock(f, dst, b)
 		}
@@ -58,7 +58,7 @@ func (c Codec) reader() *wire.Reader { return &wire.Reader{Format: &format, Code
 // decodeInto decodes one object into v, a pointer to a struct of this package.
 func (c Codec) decodeInto(data []byte, v any) error { return c.reader().Read(data, v) }
 
-// verify makes the checks that involve more than one member.
+// verify checks conditions that involve several members.
 func verify(v any, reading bool) error {
 	switch v := v.(type) {
 	case *Msg:

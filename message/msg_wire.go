@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// The structs of this package are AgentScope's field tables: their tags say what
-// its tables say, and package wire reads and writes by them.
+// The structs of this package define AgentScope's fields in their tags, which package wire
+// uses to read and write.
 
 // format is AgentScope 2.0's use of JSON.
 var format = wire.Format{
@@ -32,7 +32,7 @@ var format = wire.Format{
 	},
 }
 
-// readInto makes a reader of values of one that returns them.
+// readInto converts a function that returns a value to a reader.
 func readInto[T any](read func(*wire.Reader, []byte) (T, error)) func(*wire.Reader, []byte, reflect.Value) error {
 	return func(r *wire.Reader, raw []byte, v reflect.Value) error {
 		value, err := read(r, raw)
@@ -41,7 +41,7 @@ func readInto[T any](read func(*wire.Reader, []byte) (T, error)) func(*wire.Read
 	}
 }
 
-// normalizeURL writes a URL in its normal form.
+// normalizeURL returns a URL in normal form.
 func normalizeURL(text string) (string, error) {
 	u, err := weburl.Normalize(text)
 	if err != nil {
@@ -50,12 +50,11 @@ func normalizeURL(text string) (string, error) {
 	return u, nil
 }
 
-// word is a string type with a closed list of values. Its zero value is none
-// of them.
+// word is a string type with a closed list of values, which does not include its zero value.
 type word interface {
-	// Valid reports whether the value is on the list, spelled exactly so.
+	// Valid reports whether the value is exactly one on the list.
 	Valid() bool
-	// words is the list, separated by comma and space.
+	// words returns the list, separated by comma and space.
 	words() string
 }
 

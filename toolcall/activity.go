@@ -14,7 +14,7 @@ type ActivityRequest struct {
 	// before Until. Zero: from the beginning of the journal, and until now.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
-	// StepMS is the length of a bucket: whole seconds. 0: one that gives at most 60.
+	// StepMS is the length of a bucket, in whole seconds. 0 chooses one that gives at most 60 buckets.
 	StepMS int64  `json:"step_ms,omitzero"`
 	Tool   string `json:"tool_name,omitzero"` // only calls of this tool
 	Agent  string `json:"agent,omitzero"`     // only calls of this agent
@@ -24,12 +24,12 @@ type ActivityRequest struct {
 // MaxActivityBuckets bounds the buckets of one reply.
 const MaxActivityBuckets = 1000
 
-// Validate refuses a window that ends before it begins and a step that is no second.
+// Validate refuses a window that ends before it begins, and a step that is not whole seconds.
 func (r ActivityRequest) Validate() error {
 	var what, hint string
 	switch {
 	case !r.Since.IsZero() && !r.Until.IsZero() && !r.Since.Before(r.Until):
-		what, hint = "the window ends before it begins", "name a since that is earlier than until"
+		what, hint = "the window ends before it begins", "set since earlier than until"
 	case r.StepMS < 0 || r.StepMS%1000 != 0:
 		what, hint = fmt.Sprintf("the step is %d ms", r.StepMS), "use whole seconds, for example 60000"
 	case r.Recent < 0:
@@ -48,8 +48,8 @@ type ActivityReply struct {
 	Since  time.Time `json:"since,omitzero"` // as asked
 	Until  time.Time `json:"until,omitzero"` // as asked
 	StepMS int64     `json:"step_ms"`
-	// CompleteSince is set if older events were forgotten: of a window and of the buckets,
-	// what is earlier may be missing. Totals from the beginning of the journal stay whole.
+	// CompleteSince is set if older events were forgotten: windows and buckets may lack
+	// earlier events. Totals from the beginning of the journal are still complete.
 	CompleteSince time.Time        `json:"complete_since,omitzero"`
 	Total         ActivityCounts   `json:"total"`
 	Buckets       []ActivityBucket `json:"buckets"` // without gaps, in order of time
@@ -62,12 +62,12 @@ type ActivityReply struct {
 	ToDecision ActivityTimes    `json:"to_decision"`
 	Queued     ActivityTimes    `json:"queued"`
 	Run        ActivityTimes    `json:"run"`
-	Queues     []ActivityQueue  `json:"queues"` // now, in any window
-	Recent     []RecentDecision `json:"recent"` // the latest first, in any window
-	Open       ActivityOpen     `json:"open"`   // now, in any window
+	Queues     []ActivityQueue  `json:"queues"` // now, independent of the window
+	Recent     []RecentDecision `json:"recent"` // latest first, independent of the window
+	Open       ActivityOpen     `json:"open"`   // now, independent of the window
 }
 
-// Urgent is how close to its deadline an approval request is urgent.
+// Urgent is how little time an approval request has left when it counts as urgent.
 const Urgent = 15 * time.Minute
 
 // ActivityOpen counts the open approval requests.
@@ -77,11 +77,11 @@ type ActivityOpen struct {
 	ByTimeLeft []ActivityOpenUpTo `json:"by_time_left"`
 }
 
-// ActivityOpenUpTo counts the requests whose time is below UpToMS, and not below that of
-// the entry before.
+// ActivityOpenUpTo counts the requests whose time is below UpToMS, but not below the UpToMS
+// of the entry before.
 type ActivityOpenUpTo struct {
-	UpToMS     int64 `json:"up_to_ms,omitzero"` // 0: all others
-	Urgent     int   `json:"urgent,omitzero"`   // they end within 15 minutes
+	UpToMS     int64 `json:"up_to_ms,omitzero"` // 0 means all others
+	Urgent     int   `json:"urgent,omitzero"`   // ending within 15 minutes
 	Later      int   `json:"later,omitzero"`
 	NoDeadline int   `json:"no_deadline,omitzero"`
 }
@@ -90,7 +90,7 @@ type ActivityOpenUpTo struct {
 type ActivityCounts struct {
 	Proposed    int `json:"proposed"`
 	Allowed     int `json:"allowed"`     // by the policy, or by a standing approval
-	Standing    int `json:"standing"`    // of Allowed: by a standing approval
+	Standing    int `json:"standing"`    // those of Allowed by a standing approval
 	Asked       int `json:"asked"`       // requests for approval
 	Denied      int `json:"denied"`      // by the policy
 	Refused     int `json:"refused"`     // unknown tool, or bad input
@@ -113,13 +113,13 @@ type ActivityBucket struct {
 	ActivityCounts
 }
 
-// ActivityShare are the counts of one name.
+// ActivityShare holds the counts of one name.
 type ActivityShare struct {
 	Name string `json:"name"`
 	ActivityCounts
 }
 
-// ActivityTool are the counts and times of one tool.
+// ActivityTool holds the counts and times of one tool.
 type ActivityTool struct {
 	ActivityShare
 	ToDecision ActivityTimes `json:"to_decision"`
@@ -127,7 +127,7 @@ type ActivityTool struct {
 	Run        ActivityTimes `json:"run"`
 }
 
-// ActivityCell are the counts of the calls of one tool that one rule decided.
+// ActivityCell holds the counts of the calls of one tool that one rule decided.
 type ActivityCell struct {
 	Tool string `json:"tool_name"`
 	Rule string `json:"rule"`
@@ -138,13 +138,13 @@ type ActivityCell struct {
 type ActivityTimes struct {
 	Count   int            `json:"count"`
 	SumMS   int64          `json:"sum_ms"`
-	P50MS   int64          `json:"p50_ms"` // estimated within the bucket, as are the others
+	P50MS   int64          `json:"p50_ms"` // estimated within its bucket, like P90MS and P99MS
 	P90MS   int64          `json:"p90_ms"`
 	P99MS   int64          `json:"p99_ms"`
 	Buckets []ActivityUpTo `json:"buckets"` // empty if Count is 0
 }
 
-// ActivityUpTo counts the times above the bucket before and up to UpToMS; 0: no limit.
+// ActivityUpTo counts the times above the previous bucket and up to UpToMS; 0 means no limit.
 type ActivityUpTo struct {
 	UpToMS int64 `json:"up_to_ms"`
 	Count  int   `json:"count"`
@@ -160,13 +160,13 @@ type ActivityQueue struct {
 	Running   int       `json:"running"`
 	Retrying  int       `json:"retrying"` // calls that wait for their next attempt
 	Blocked   int       `json:"blocked"`  // calls that need an operator
-	// Listening are the requests for tasks that wait at the server now: a worker has one or
-	// more while it has free slots. Absent: unknown.
+	// Listening is the number of requests for tasks that now wait at the server: a worker has
+	// at least one while it has free slots. It is absent if unknown.
 	Listening *int             `json:"listening,omitzero"`
 	Workers   []ActivityWorker `json:"workers"` // heard of within the last hour
 }
 
-// WorkerSilence is how long a worker without a running call can be silent and still counts
+// WorkerSilence is how long a worker without a running call may be silent and still count
 // as connected: three times the longest request for tasks.
 const WorkerSilence = 90 * time.Second
 
@@ -181,7 +181,7 @@ func (q ActivityQueue) Connected(now time.Time) int {
 	return n
 }
 
-// HasWorker reports whether a worker is connected, to this engine or another one.
+// HasWorker reports whether a worker is connected to this engine or another one.
 func (q ActivityQueue) HasWorker(now time.Time) bool {
 	return q.Connected(now) > 0 || q.Listening != nil && *q.Listening > 0
 }
@@ -192,8 +192,8 @@ type ActivityWorker struct {
 	Running   int       `json:"running"` // calls of this queue
 	Calls     []Key     `json:"calls"`   // the first 20 of them
 	LastHeard time.Time `json:"last_heard,omitzero"`
-	// ClockAheadMS is how far its clock is ahead of the engine's, negative: behind, if
-	// it differs; ClockWithinMS is how exact that is.
+	// ClockAheadMS is how far the worker's clock is ahead of the engine's if it differs, negative
+	// if behind; ClockWithinMS is the accuracy.
 	ClockAheadMS  int64 `json:"clock_ahead_ms,omitzero"`
 	ClockWithinMS int64 `json:"clock_within_ms,omitzero"`
 }
@@ -204,7 +204,7 @@ func (w ActivityWorker) IsConnected(now time.Time) bool {
 	return w.Running > 0 || now.Sub(w.LastHeard) < WorkerSilence
 }
 
-// Verdict is the word for a decision.
+// Verdict names a decision.
 type Verdict string
 
 // The verdicts: of the policy, of people, and of time.
@@ -219,22 +219,22 @@ const (
 	VerdictExpire  Verdict = "expire"
 )
 
-// RecentDecision is one decision about a call. Requests for approval are not among
-// them before they are answered.
+// RecentDecision is one decision about a call. An approval request is listed once it has
+// been answered.
 type RecentDecision struct {
 	Key
 	Tool    string    `json:"tool_name"`
 	Agent   string    `json:"agent,omitzero"`
 	Summary string    `json:"summary"` // empty once the engine has forgotten the call
 	Verdict Verdict   `json:"verdict"`
-	By      string    `json:"by,omitzero"` // the person; empty: the policy, or time
+	By      string    `json:"by,omitzero"` // the person; empty for the policy or an expiry
 	Rule    string    `json:"rule,omitzero"`
 	At      time.Time `json:"at"`
-	TookMS  int64     `json:"took_ms,omitzero"` // since the request for approval
+	TookMS  int64     `json:"took_ms,omitzero"` // since the approval request
 }
 
-// Verdict is the last decision that an event record has; "" if it has none. An edit
-// that the policy allows is an approval.
+// Verdict returns the last decision in an event record, or "". An edit that the policy
+// allows is an approval.
 func (f *EventRecord) Verdict() Verdict {
 	if f.Call == nil || f.Note != nil {
 		return ""
@@ -250,7 +250,7 @@ func (f *EventRecord) Verdict() Verdict {
 	return out
 }
 
-// Verdict is what a step decides about a call; "" if it decides nothing.
+// Verdict returns what a step decides about a call, or "".
 func (c Cause) Verdict(edited bool) Verdict {
 	if c == CauseAllow && edited {
 		return VerdictApprove

@@ -9,15 +9,15 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// ApprovalRequest is what a decision stands for: what was asked of a person, or, for
-// a call that a rule allowed, what would have been asked. Its digest binds the
-// answer and the grant to these very bytes.
+// ApprovalRequest is what a person is asked or, for a call that a rule allowed, what
+// would have been asked. Its digest binds the response and the grant to exactly these
+// bytes.
 type ApprovalRequest struct {
 	V int `json:"v"` // 1
 	Key
 	Tool  string `json:"tool_name"`
-	Input string `json:"input"` // the raw JSON text that will run, after every rewrite
-	// Definition is what the runtime declared of the tool.
+	Input string `json:"input"` // the raw JSON text that will run, after all edits
+	// Definition is what the runtime declared about the tool.
 	Definition *DefinitionRef `json:"definition,omitzero"`
 	// Text is what the person sees above the arguments.
 	Text        string      `json:"text"`
@@ -26,17 +26,17 @@ type ApprovalRequest struct {
 	Reason      string      `json:"reason"` // why it asked (or allowed)
 	Requirement Requirement `json:"requirement"`
 	Bundle      string      `json:"bundle"` // content hash of the policy bundle
-	// Hidden are the paths into the arguments that rules redact. Salt is that of
-	// the commitments which stand for them in the digest; it is kept in the
-	// journal and never shown. Without it Input is already the redacted one.
+	// Hidden are the paths into the arguments that rules redact. Salt is the salt of the
+	// commitments that stand for hidden values in the digest; it is stored in the journal
+	// and never shown. Without it Input is already redacted.
 	Hidden []string `json:"hidden,omitzero"`
 	Salt   string   `json:"salt,omitzero"`
 }
 
 // Digest is "sha256:" and the hex SHA-256 of the approval request's RFC 8785 form. The
-// input enters as text, byte for byte, so numbers that a float cannot hold and
-// white space are bound as well. Hidden values enter as salted commitments: who
-// has the redacted approval request can compute the digest, too. It fails only on
+// input is included as text, byte for byte, so the digest also covers white space and
+// numbers that a float cannot hold. Hidden values are included as salted commitments, so
+// the digest can also be computed from the redacted approval request. It fails only on
 // invalid UTF-8.
 func (q ApprovalRequest) Digest() (string, error) {
 	b, err := jcs.Marshal(q.Redacted())
@@ -47,8 +47,8 @@ func (q ApprovalRequest) Digest() (string, error) {
 	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }
 
-// RequestText is what people read above the arguments of a request: the summary, if the
-// engine has set it, and then what the policy says.
+// RequestText returns what people read above the arguments of a request: the summary, if the
+// engine has set it, and then the policy's text.
 func (c *Call) RequestText() string {
 	switch {
 	case c.Request == nil:
@@ -61,23 +61,23 @@ func (c *Call) RequestText() string {
 	return c.Summary + "\n" + c.Request.Text
 }
 
-// Waiting says what an open approval request waits for: who has approved, who must
-// still, what time does next. It is derived from the call and kept nowhere.
+// Waiting describes what an open approval request waits for: who has approved, who must
+// still approve, and what happens next. It is computed from the call and not stored.
 type Waiting struct {
 	Key
 	Digest string `json:"digest"`
 	Tally
-	// NextStep is when the plan asks other people: NextUsers and NextGroups
-	// besides those who may answer already, or alone if NextOnly is set.
+	// NextStep is when the plan asks other people: NextUsers and NextGroups, in addition
+	// to those who may already respond, or instead of them if NextOnly is set.
 	NextStep   time.Time `json:"next_step,omitzero"`
 	NextUsers  []string  `json:"next_users,omitzero"`
 	NextGroups []string  `json:"next_groups,omitzero"`
 	NextOnly   bool      `json:"next_only,omitzero"`
-	// Ends is when the approval request denies; zero: never.
+	// Ends is when the approval request expires and denies; zero means never.
 	Ends time.Time `json:"ends,omitzero"`
 }
 
-// Waiting gives what the call's open approval request waits for; ok is false if none is
+// Waiting returns what the call's open approval request waits for; ok is false if none is
 // open.
 func (c *Call) Waiting() (w Waiting, ok bool) {
 	if c.State != message.ToolCallAsking || c.Request == nil {

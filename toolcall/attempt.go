@@ -6,8 +6,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// applyToAttempt takes the events that concern running the call. The attempt's number
-// is the fence: an event that names another one is refused as superseded.
+// applyToAttempt applies the events about running the call. The attempt's number is the
+// fence: an event with another number is refused as superseded.
 func (m *Machine) applyToAttempt(ev Event) error {
 	c := m.call
 	switch ev := ev.(type) {
@@ -48,13 +48,13 @@ func (m *Machine) checkAttempt(cause Cause, number int) error {
 		return stateError(m.call.Clone(), cause)
 	}
 	if number != m.call.Attempt.Number {
-		return supersededError(m.call.Clone(), cause, "another attempt is the present one")
+		return supersededError(m.call.Clone(), cause, "another attempt has replaced this one")
 	}
 	return nil
 }
 
-// applyStart binds the attempt. The first local start makes attempt 1 itself:
-// there was no offer.
+// applyStart gives the attempt its owner. The first local start creates attempt 1 itself,
+// because there was no offer.
 func (m *Machine) applyStart(ev Started) error {
 	c := m.call
 	if c.State == allowed && c.Attempt.Number == 0 && ev.Attempt == 1 {
@@ -67,9 +67,9 @@ func (m *Machine) applyStart(ev Started) error {
 	case c.Started():
 		return supersededError(c.Clone(), CauseStart, "the attempt has an owner")
 	case c.Blocked != NotBlocked:
-		return supersededError(c.Clone(), CauseStart, "the call waits for a person to resolve it")
+		return supersededError(c.Clone(), CauseStart, "the call waits for an operator to resolve it")
 	case !c.RetryAt.IsZero():
-		return supersededError(c.Clone(), CauseStart, "the attempt was given up")
+		return supersededError(c.Clone(), CauseStart, "the attempt was abandoned")
 	case ev.Claim == "" || ev.Worker == "":
 		return &message.Error{Code: message.CodeInvalid, Op: "start", What: "worker or claim is empty"}
 	}
@@ -85,22 +85,22 @@ func (m *Machine) applyOffer(ev Offered) error {
 	case ev.Attempt.Number == c.Attempt.Number && c.Started():
 		return supersededError(c.Clone(), CauseOffer, "the attempt has an owner")
 	case ev.Attempt.Number == c.Attempt.Number && !c.RetryAt.IsZero():
-		return supersededError(c.Clone(), CauseOffer, "the attempt was given up")
+		return supersededError(c.Clone(), CauseOffer, "the attempt was abandoned")
 	case ev.Attempt.Number != c.Attempt.Number && ev.Attempt.Number != c.Attempt.Number+1:
-		return supersededError(c.Clone(), CauseOffer, "attempts are counted one by one")
+		return supersededError(c.Clone(), CauseOffer, "the attempt is not the next one")
 	case ev.Attempt.Number == c.Attempt.Number+1 && c.RetryAt.IsZero() && c.Blocked == NotBlocked:
-		return supersededError(c.Clone(), CauseOffer, "the present attempt has not been given up")
+		return supersededError(c.Clone(), CauseOffer, "the current attempt has not been abandoned")
 	}
-	if c.Blocked == BlockedReturned { // an operator has it tried again
+	if c.Blocked == BlockedReturned { // an operator tries it again
 		c.Returned = nil
 	}
 	c.Attempt, c.RetryAt, c.Blocked = ev.Attempt, time.Time{}, NotBlocked
 	return m.move(CauseOffer)
 }
 
-// applyReturn takes the owner from an attempt that never began, also while the
-// call is blocked: only its owner knows that nothing happened. A rejected task has
-// no owner yet.
+// applyReturn removes the owner from an attempt that never began. It applies to a blocked
+// call, too, because only the owner knows that nothing happened. A rejected task has no
+// owner yet.
 func (m *Machine) applyReturn(ev Returned) error {
 	c := m.call
 	if err := m.checkAttempt(CauseReturn, ev.Attempt); err != nil {
@@ -108,9 +108,9 @@ func (m *Machine) applyReturn(ev Returned) error {
 	}
 	switch {
 	case ev.Rejected && c.Phase() != PhaseQueued:
-		return supersededError(c.Clone(), CauseReturn, "the task is not in the queue any more")
+		return supersededError(c.Clone(), CauseReturn, "the task is no longer in the queue")
 	case !ev.Rejected && (!c.Started() || ev.Claim != c.Attempt.Claim):
-		return supersededError(c.Clone(), CauseReturn, "the attempt is not the owner's to give back")
+		return supersededError(c.Clone(), CauseReturn, "the sender does not own the attempt")
 	case !ev.Rejected:
 		c.Begun--
 	}
@@ -121,15 +121,15 @@ func (m *Machine) applyReturn(ev Returned) error {
 	return m.move(CauseReturn)
 }
 
-// applyResult accepts the result of the present attempt from its owner, also
-// while the call is blocked: the owner knows better than any guess.
+// applyResult accepts the result of the current attempt from its owner, even while the
+// call is blocked, because the owner knows the outcome.
 func (m *Machine) applyResult(ev Resulted) error {
 	c := m.call
 	if err := m.checkAttempt(CauseResult, ev.Attempt); err != nil {
 		return err
 	}
 	if c.Placement != PlaceExternal && (!c.Started() || ev.Claim != c.Attempt.Claim) {
-		return supersededError(c.Clone(), CauseResult, "the result is not the owner's")
+		return supersededError(c.Clone(), CauseResult, "the sender does not own the attempt")
 	}
 	if err := m.move(CauseResult); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (m *Machine) applyResult(ev Resulted) error {
 	return nil
 }
 
-// applyBypass ends a call that nothing here allowed.
+// applyBypass ends a call that ran although nothing here allowed it.
 func (m *Machine) applyBypass(ev Bypassed) error {
 	c := m.call
 	if c.Placement != PlaceExternal {
@@ -162,7 +162,7 @@ func (m *Machine) applyResolution(ev Resolved) error {
 	}
 	if c.Blocked == NotBlocked {
 		return &message.Error{Code: message.CodeState, Op: "resolve", Call: ErrorCall(c),
-			What: "the call does not wait to be resolved", Hint: "only blocked calls are resolved: list them with --blocked"}
+			What: "the call is not blocked", Hint: "only blocked calls can be resolved: list them with --blocked"}
 	}
 	if err := m.move(CauseResolve); err != nil {
 		return err

@@ -2,14 +2,14 @@ package toolcall
 
 import "container/list"
 
-// BaseCache remembers the last record of each call, on which the next one builds, up to a
-// number of bytes. The oldest is forgotten first. One goroutine may use it at a time.
+// BaseCache caches the last record of each call, on which the next one builds, up to a
+// number of bytes. It drops the oldest first. It must be used by one goroutine at a time.
 type BaseCache struct {
-	// MaxBytes limits the stored bytes of what is remembered, with baseRoom for each.
+	// MaxBytes limits the stored bytes of cached records, plus baseRoom for each.
 	MaxBytes int
 
 	entries map[uint64]*list.Element
-	order   list.List // of *cachedBase, the oldest in front
+	order   list.List // of *cachedBase, oldest first
 	bytes   int
 }
 
@@ -18,7 +18,7 @@ type cachedBase struct {
 	bytes int
 }
 
-// baseRoom is about what a base needs in memory besides its stored bytes.
+// baseRoom is roughly what a base needs in memory besides its stored bytes.
 const baseRoom = 2 << 10
 
 // At returns the record at seq, or nil.
@@ -40,15 +40,15 @@ func (c *BaseCache) Find(seq, prev uint64) *RecordBase {
 	return nil
 }
 
-// Put remembers a record, which has that many stored bytes, in place of the one before: only
-// it still needed that.
+// Put adds a record that has the given stored size. It replaces the record before it, which
+// only this record still needed.
 func (c *BaseCache) Put(b *RecordBase, bytes int) {
 	if c.entries == nil {
 		c.entries = map[uint64]*list.Element{}
 	}
 	bytes += baseRoom
 	if p := b.Record.Prev; p != nil {
-		bytes += c.drop(p.Seq) // the two share what did not change
+		bytes += c.drop(p.Seq) // the two share what has not changed
 	}
 	c.drop(b.Seq)
 	c.entries[b.Seq], c.bytes = c.order.PushBack(&cachedBase{b, bytes}), c.bytes+bytes
@@ -57,7 +57,7 @@ func (c *BaseCache) Put(b *RecordBase, bytes int) {
 	}
 }
 
-// Drop forgets a record and the one before.
+// Drop removes a record and the one before it.
 func (c *BaseCache) Drop(b *RecordBase) {
 	c.drop(b.Seq)
 	if p := b.Record.Prev; p != nil {
@@ -65,7 +65,7 @@ func (c *BaseCache) Drop(b *RecordBase) {
 	}
 }
 
-// drop returns how many bytes the record had.
+// drop removes a record and returns its bytes.
 func (c *BaseCache) drop(seq uint64) int {
 	e := c.entries[seq]
 	if e == nil {

@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// BudgetID names a budget: a rule, what it adds up, and for whom. It outlives a
-// change of the limits and of the period.
+// BudgetID identifies a budget: a rule, what it sums, and for whom. It stays the same when
+// limits or period change.
 type BudgetID string
 
 // BudgetClaim is what a call would take from the budget of the rule that allows it,
 // with the limits of that rule.
 type BudgetClaim struct {
 	Rule    string   `json:"rule"`
-	Sum     string   `json:"sum,omitzero"`      // path of the argument that is added up, as args.cents
+	Sum     string   `json:"sum,omitzero"`      // path of the argument that is summed, such as args.cents
 	Amount  string   `json:"amount,omitzero"`   // what the call adds to the sum
-	AtMost  string   `json:"at_most,omitzero"`  // most that the sum can be
-	Calls   int      `json:"calls,omitzero"`    // most calls; 0: any number
-	For     []string `json:"for,omitzero"`      // for whom it is counted, as kind and name in turn
-	EveryMS int64    `json:"every_ms,omitzero"` // the period; 0: for ever
+	AtMost  string   `json:"at_most,omitzero"`  // limit of the sum
+	Calls   int      `json:"calls,omitzero"`    // limit of the number of calls; 0 means none
+	For     []string `json:"for,omitzero"`      // for whom it is counted, as alternating kinds and names
+	EveryMS int64    `json:"every_ms,omitzero"` // the period; 0 means forever
 }
 
 func (b BudgetClaim) every() time.Duration { return time.Duration(b.EveryMS) * time.Millisecond }
 
-// ID names the budget of the claim.
+// ID returns the ID of the claim's budget.
 func (b BudgetClaim) ID() BudgetID {
 	h := sha256.New()
 	h.Write([]byte("askance-budget-v1\x00"))
@@ -42,17 +42,17 @@ func (b BudgetClaim) ID() BudgetID {
 	return BudgetID(budgetPrefix + hex.EncodeToString(h.Sum(nil)[:16]))
 }
 
-// budgetPrefix begins the names of budgets, and of nothing else.
+// budgetPrefix begins every BudgetID, and nothing else.
 const budgetPrefix = "bud_"
 
-// What bounds the size of a budget's records.
+// Bounds of the size of a budget's records.
 const (
-	budgetParts = 16 // of a period; each expires as a whole
+	budgetParts = 16 // parts of a period; each expires as a whole
 	budgetMarks = 64 // calls that are known to have spent
 )
 
-// BudgetState is the full state of a budget's own entity: what calls have taken in
-// the present period. Each spending is a compare-and-swap before its call is allowed.
+// BudgetState is the full state of a budget's own entity: what calls have taken in the
+// current period. Each spending is a compare-and-swap before its call is allowed.
 type BudgetState struct {
 	ID    BudgetID     `json:"budget_id"`
 	Space SpaceID      `json:"space"`
@@ -60,30 +60,30 @@ type BudgetState struct {
 	Sum   string       `json:"sum,omitzero"`
 	For   []string     `json:"for,omitzero"`
 	Parts []BudgetPart `json:"parts"` // oldest first
-	// Use is the spending that this event record counts. nil: the record only asks
-	// the journal for its time.
+	// Use is the spending that this event record counts. If nil, the record only asks the
+	// journal for its time.
 	Use *StandingUse `json:"use,omitzero"`
 }
 
-// BudgetPart is what was spent during a part of the period. All of it counts until
-// a period after the last spending in it.
+// BudgetPart is what was spent during a part of the period. All of it counts until one
+// period after the last spending in it.
 type BudgetPart struct {
-	// From and Until are times of the journal. Of the part that an event record spends
-	// in, they are that record's own time and absent (see StoredAt).
+	// From and Until are journal times. In the part that an event record spends in, they
+	// are absent and mean that record's own time (see StoredAt).
 	From  time.Time `json:"from,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 	Calls int       `json:"calls"`
 	Sum   string    `json:"sum,omitzero"`
 	Marks []string  `json:"marks,omitzero"` // of the latest calls, see SpentBy
-	// Lost says that records of the budget are missing: nothing is left of it.
+	// Lost is set if records of the budget are missing; nothing is then left of it.
 	Lost bool `json:"lost,omitzero"`
 }
 
-// Key is that of the budget's own entity.
+// Key is the key of the budget's own entity.
 func (s *BudgetState) Key() Key { return Key{Space: s.Space, Entity: EntityName(s.ID)} }
 
-// StoredAt completes a state that was read with the time at which the journal stored
-// its event record.
+// StoredAt completes a state that was read, using the time at which the journal stored its
+// event record.
 func (s *BudgetState) StoredAt(t time.Time) {
 	if n := len(s.Parts); n > 0 && s.Parts[n-1].Until.IsZero() {
 		p := &s.Parts[n-1]
@@ -101,13 +101,13 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// BudgetError says why a call gets nothing from a budget.
+// BudgetError is why a call gets nothing from a budget.
 type BudgetError struct {
 	Text string
-	Room time.Time // when there is room for the call; zero: not by time alone
+	Room time.Time // when there will be room for the call; zero if waiting does not help
 }
 
-// Error is for people.
+// Error implements error, in words for people.
 func (r *BudgetError) Error() string {
 	if r.Room.IsZero() {
 		return r.Text
@@ -115,9 +115,9 @@ func (r *BudgetError) Error() string {
 	return r.Text + "; room for this call from " + r.Room.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// Spend gives the state after a call has taken what it claims; nil if it has taken it
-// before. at is a time of the journal that is not later than now. clock is the time of
-// the engine: it makes no room, and only says which spendings share a part.
+// Spend returns the state after a call has taken its claim, or nil if the call took it
+// before. at is a journal time not later than now. clock is the engine's time: it does not
+// free room, and only decides which spendings share a part.
 func (s *BudgetState) Spend(claim BudgetClaim, call Key, input string, at, clock time.Time) (*BudgetState, error) {
 	parts := slices.DeleteFunc(slices.Clone(s.Parts), func(p BudgetPart) bool { return claim.every() > 0 && !at.Before(p.Until.Add(claim.every())) })
 	mark := SpentBy(call, input)
@@ -147,8 +147,8 @@ func (s *BudgetState) Spend(claim BudgetClaim, call Key, input string, at, clock
 	return next, nil
 }
 
-// dropMarks forgets the oldest calls beyond the bound. One of them that is decided
-// once more spends once more.
+// dropMarks forgets the oldest calls beyond the bound. If one of them is decided again, it
+// spends again.
 func dropMarks(parts []BudgetPart) {
 	n := 0
 	for i := range slices.Backward(parts) {
@@ -158,7 +158,7 @@ func dropMarks(parts []BudgetPart) {
 	}
 }
 
-// fits reports why a call does not fit into what the parts leave.
+// fits returns an error if a call does not fit into what the parts leave.
 func (b BudgetClaim) fits(parts []BudgetPart, calls int, amount string) error {
 	if b.Sum != "" {
 		for _, text := range []string{amount, b.AtMost} {
@@ -184,12 +184,12 @@ func (b BudgetClaim) fits(parts []BudgetPart, calls int, amount string) error {
 	return out
 }
 
-// isOver reports whether the parts and the call together exceed a limit, in words.
+// isOver reports whether the parts and the call together exceed a limit, and describes how.
 func (b BudgetClaim) isOver(parts []BudgetPart, calls int, amount string) (bool, string) {
 	spent, made := new(big.Rat), 0
 	for _, p := range parts {
 		if p.Lost {
-			return true, "records of what was spent are lost" + b.period()
+			return true, "records of this budget are lost" + b.period()
 		}
 		made += p.Calls
 		spent.Add(spent, parseAmount(p.Sum))
@@ -216,7 +216,7 @@ func (b BudgetClaim) period() string {
 	return " in " + text
 }
 
-// Text says what the budget is and what the call takes from it.
+// Text describes the budget and what the call takes from it.
 func (b BudgetClaim) Text() string {
 	var limits []string
 	if b.Sum != "" {
@@ -232,7 +232,7 @@ func (b BudgetClaim) Text() string {
 	return strings.Join(parts, ", ")
 }
 
-// parseAmount reads what CheckAmount accepts; all else is nothing.
+// parseAmount parses what CheckAmount accepts; anything else is 0.
 func parseAmount(text string) *big.Rat {
 	if r, ok := new(big.Rat).SetString(text); ok && CheckAmount(text) == nil {
 		return r
@@ -240,7 +240,7 @@ func parseAmount(text string) *big.Rat {
 	return new(big.Rat)
 }
 
-// LoseBudget is the state of a budget whose records are lost or may be incomplete.
+// LoseBudget returns the state of a budget whose records are lost or may be incomplete.
 func LoseBudget(key Key, known *BudgetState) *BudgetState {
 	s := BudgetState{ID: BudgetID(key.Entity), Space: key.Space}
 	if known != nil {

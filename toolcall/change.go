@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// The members of a call that are stored in part, or not at all.
+// Members of a call that are stored in part, or not at all.
 const (
 	requestMember      = "request"
 	votesMember        = "votes"
@@ -21,16 +21,16 @@ const (
 	suggestedMember    = "suggested_rules"
 	resultMember       = "result"
 	resultDigestMember = "result_digest"
-	seqMember          = "seq" // is where the record stands, and no part of it
+	seqMember          = "seq" // position of the record, not part of it
 )
 
-// nestedMembers are read after the others, from which they are derived.
+// nestedMembers are read after the other members, from which they are derived.
 var nestedMembers = []string{requestMember, votesMember, attemptMember, proposalMember, suggestedMember, resultMember, resultDigestMember}
 
-// unlistedMembers are not written with the others.
+// unlistedMembers are not written like the others.
 var unlistedMembers = append(slices.Clone(nestedMembers), seqMember)
 
-// writeCall encodes what a reader cannot derive of a call.
+// writeCall encodes what a reader cannot derive about a call.
 func writeCall(c *Call, d derivation) ([]byte, error) {
 	w := newChange()
 	if err := w.putMembers(c, d.call, unlistedMembers...); err != nil {
@@ -53,7 +53,7 @@ func writeCall(c *Call, d derivation) ([]byte, error) {
 	return w.object(), err
 }
 
-// putDerived writes a member unless a reader derives it.
+// putDerived writes a member unless a reader derives the same value.
 func putDerived[T any](w *changeWriter, name string, have, want T) error {
 	h := reflect.ValueOf(&have).Elem()
 	switch {
@@ -84,7 +84,7 @@ func readDerived[T any](change []byte, to *T, want T) error {
 // wholeResult begins a result that is stored whole.
 var wholeResult = []byte(`{"type":`)
 
-// putResult writes a new result without what the call says of it, others whole.
+// putResult writes a new result without what a reader derives; other results are stored whole.
 func (w *changeWriter) putResult(c *Call, d derivation) error {
 	want := d.result(c)
 	if r := c.Result; want == nil || r == nil || r.Metadata == nil || len(r.Metadata) > 0 || r.FinishedAt == nil || *r.FinishedAt != r.CreatedAt {
@@ -132,7 +132,7 @@ func (w *changeWriter) putRequest(c *Call, d derivation) error {
 	return w.putChange(requestMember, c.Request, want, !d.hasRequest())
 }
 
-// putChange writes a member whose own members may differ. always: also if none does.
+// putChange writes a member whose own members may differ; with always, even if none does.
 func (w *changeWriter) putChange(name string, have, want any, always bool) error {
 	inner := newChange()
 	if err := inner.putMembers(have, want); err != nil {
@@ -144,8 +144,8 @@ func (w *changeWriter) putChange(name string, have, want any, always bool) error
 	return nil
 }
 
-// putVotes writes the votes that follow those of the base as {"add":[…]}, and others as
-// a list.
+// putVotes writes votes that were added to those of the base as {"add":[…]}, and any other
+// votes as a list.
 func (w *changeWriter) putVotes(c *Call, d derivation) error {
 	before, have := d.votes(), c.Votes
 	if have == nil && before != nil {

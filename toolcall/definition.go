@@ -10,24 +10,24 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Limits on what runtimes declare of their tools.
+// Limits of what runtimes may declare about their tools.
 const (
-	MaxDefinitions      = 256       // of one session, changed ones included
+	MaxDefinitions      = 256       // of one session, including changed ones
 	MaxDefinitionBytes  = 64 << 10  // one definition in its canonical form
 	MaxDefinitionsBytes = 384 << 10 // all definitions of a session
 )
 
-// ToolDefinition is what a runtime declares of a tool that it runs itself. It is a
-// claim: the tools that the engine knows are not defined by it.
+// ToolDefinition is what a runtime declares about a tool that it runs itself. It is only a
+// claim: it does not apply to tools that the engine is configured with.
 type ToolDefinition struct {
 	Name        string `json:"name"`
 	Description string `json:"description,omitzero"`
-	// InputSchema is a JSON Schema (2020-12) of the input; without it any object fits.
+	// InputSchema is a JSON Schema (2020-12) of the input; without it any object is valid.
 	InputSchema message.RawJSON `json:"input_schema,omitzero"`
 	Annotations ToolAnnotations `json:"annotations,omitzero"`
 }
 
-// ToolAnnotations are the hints of MCP and the tools file. What is left out is false.
+// ToolAnnotations are the hints of MCP and the tools file. A missing one is false.
 type ToolAnnotations struct {
 	ReadOnly    bool `json:"read_only,omitzero"`
 	Destructive bool `json:"destructive,omitzero"`
@@ -41,7 +41,7 @@ type DeclaredTool struct {
 	Hash string `json:"hash"` // "sha256:" and the hex SHA-256 of the RFC 8785 form
 }
 
-// Declare gives a definition its hash, and checks its size.
+// Declare checks the size of a definition and computes its hash.
 func Declare(d ToolDefinition) (DeclaredTool, error) {
 	form, err := jcs.Marshal(d)
 	switch {
@@ -58,19 +58,19 @@ func Declare(d ToolDefinition) (DeclaredTool, error) {
 	return DeclaredTool{d, "sha256:" + hex.EncodeToString(sum[:])}, nil
 }
 
-// DefinitionRef names the definition under which a call is decided.
+// DefinitionRef identifies the definition under which a call is decided.
 type DefinitionRef struct {
 	Hash string `json:"hash"`
-	// First is the hash of the session's first definition of the tool, if this is
-	// another one.
+	// First is the hash of the session's first definition of the tool, if it differs from
+	// Hash.
 	First string `json:"first_hash,omitzero"`
 }
 
 // Changed reports whether the session began with another definition of the tool.
 func (r *DefinitionRef) Changed() bool { return r != nil && r.First != "" }
 
-// DefinitionHash is that of the definition under which the call is decided; "": the
-// runtime declared none.
+// DefinitionHash is the hash of the definition under which the call is decided, or "" if
+// the runtime declared none.
 func (c *Call) DefinitionHash() string {
 	if c.Definition == nil {
 		return ""
@@ -78,7 +78,7 @@ func (c *Call) DefinitionHash() string {
 	return c.Definition.Hash
 }
 
-// Tool is the definition of the session that has this hash; nil: none.
+// Tool returns the session's definition with this hash, or nil.
 func (s SessionState) Tool(hash string) *DeclaredTool {
 	if i := slices.IndexFunc(s.Tools, func(t *DeclaredTool) bool { return t.Hash == hash }); i >= 0 {
 		return s.Tools[i]
@@ -86,7 +86,7 @@ func (s SessionState) Tool(hash string) *DeclaredTool {
 	return nil
 }
 
-// Newest is the definition of a tool that came last; nil: none.
+// Newest returns the latest definition of a tool, or nil.
 func (s SessionState) Newest(tool string) *DeclaredTool {
 	for _, t := range slices.Backward(s.Tools) {
 		if t.Name == tool {
@@ -96,7 +96,7 @@ func (s SessionState) Newest(tool string) *DeclaredTool {
 	return nil
 }
 
-// Ref names a definition as one of the session.
+// Ref returns a reference to one of the session's definitions.
 func (s SessionState) Ref(d *DeclaredTool) *DefinitionRef {
 	ref := &DefinitionRef{Hash: d.Hash}
 	if i := slices.IndexFunc(s.Tools, func(t *DeclaredTool) bool { return t.Name == d.Name }); i >= 0 && s.Tools[i].Hash != d.Hash {
@@ -105,7 +105,7 @@ func (s SessionState) Ref(d *DeclaredTool) *DefinitionRef {
 	return ref
 }
 
-// With is the state with further definitions; news: it has some that were missing.
+// With returns the state with additional definitions; news reports whether any was missing.
 func (s SessionState) With(tools []*DeclaredTool) (out SessionState, news bool, err error) {
 	out = s
 	out.Tools = slices.Clone(s.Tools)

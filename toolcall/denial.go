@@ -7,15 +7,15 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// DenialHint is what the operator tells agents about denials of a rule's calls.
+// DenialHint is what the operator tells agents when a rule denies their calls.
 type DenialHint struct {
-	// Reason is that of the denial, as the model is told it; absent before there is one.
+	// Reason is the reason of the denial as the model sees it; absent until the call is denied.
 	Reason  string `json:"reason,omitzero"`
 	Allowed string `json:"allowed,omitzero"` // what would be allowed instead
 	Contact string `json:"contact,omitzero"` // whom to ask
 }
 
-// Text is the hint as it follows the reason in the text for the model.
+// Text returns the hint in the form that follows the reason in the model's text.
 func (h *DenialHint) Text() string {
 	if h == nil {
 		return ""
@@ -37,8 +37,8 @@ func endSentence(text string) string {
 	return text + "."
 }
 
-// Denial says to the agent why its call did not run. It repeats nothing of the policy
-// but what the text for the model may say.
+// Denial tells the agent why its call did not run. Of the policy it repeats only what the
+// model's text may contain.
 type Denial struct {
 	// Cause is the step that ended the call: deny, reject, expire, revoke or refuse.
 	Cause   string `json:"cause"`
@@ -49,7 +49,7 @@ type Denial struct {
 	Contact string `json:"contact,omitzero"` // whom to ask
 }
 
-// newDenial is the denial of a call with the hints of its decision.
+// newDenial returns the denial of a call with the hints of its decision.
 func newDenial(c *Call, reason string) *Denial {
 	out := &Denial{Reason: reason}
 	if d := c.Decision; d != nil {
@@ -67,7 +67,7 @@ func newRejection(c *Call, v Vote) *Denial {
 	return d
 }
 
-// told is the reason of a denial as the model is told it.
+// told returns the reason of a denial as the model sees it.
 func (d *Decision) told() string {
 	if d.Denial != nil && d.Denial.Reason != "" {
 		return d.Denial.Reason
@@ -75,7 +75,7 @@ func (d *Decision) told() string {
 	return cmp.Or(d.Message, d.Reason)
 }
 
-// hint is what the call's decision tells agents besides a reason.
+// hint returns what the call's decision tells agents besides a reason.
 func (c *Call) hint() string {
 	if c.Decision == nil {
 		return ""
@@ -86,7 +86,7 @@ func (c *Call) hint() string {
 // hasHints reports whether the operator tells agents more than the reason.
 func (d *Denial) hasHints() bool { return d != nil && d.Allowed+d.Contact != "" }
 
-// metadata is the denial as the metadata of a result carry it.
+// metadata returns the denial in the form used in a result's metadata.
 func (d *Denial) metadata() map[string]any {
 	out := map[string]any{"cause": d.Cause, "reason": d.Reason}
 	for name, text := range map[string]string{"rule": d.Rule, "by": d.By, "allowed": d.Allowed, "contact": d.Contact} {
@@ -97,13 +97,13 @@ func (d *Denial) metadata() map[string]any {
 	return map[string]any{"denial": out}
 }
 
-// redacted is the denial without literal repetitions of hidden texts.
+// redacted returns the denial without literal repetitions of hidden texts.
 func (d *Denial) redacted(texts []string) *Denial {
 	if d == nil {
 		return nil
 	}
 	out := *d
-	if out.Cause == string(CauseRefuse) { // it says what is wrong with which value
+	if out.Cause == string(CauseRefuse) { // the reason describes an invalid value
 		out.Reason = hiddenRefusal
 		return &out
 	}

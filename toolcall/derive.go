@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// derivation says what a reader derives of the members of a call: only what differs is
-// stored. Its result depends on the record, its base, and members decoded before.
+// derivation is what a reader derives about the members of a call: only what differs is
+// stored. It depends only on the record, its base, and the members decoded before.
 //
 // Invariant: for the same input it never changes, because journals depend on it. A reader
 // of a compact record computes this:
@@ -30,8 +30,8 @@ import (
 //  15. `hides` must be the paths that the request's `hidden` and the call's `redact` name, sorted, each once.
 type derivation struct {
 	f    *EventRecord
-	call *Call // what is expected of the members without a method below
-	base *Call // nil: none
+	call *Call // expected values of the members without a method below
+	base *Call // nil if there is none
 }
 
 func derive(f *EventRecord, base *RecordBase) derivation {
@@ -60,7 +60,7 @@ func derive(f *EventRecord, base *RecordBase) derivation {
 	return d
 }
 
-// request is what is expected of the approval request: its text repeats the call and the
+// request returns the expected approval request: its text repeats the call and the
 // decision.
 func (d derivation) request(c *Call) *ApprovalRequest {
 	if d.base != nil && d.base.Request != nil {
@@ -78,7 +78,7 @@ func (d derivation) request(c *Call) *ApprovalRequest {
 	return q
 }
 
-// votes are those of the base, to which the record adds.
+// votes returns the votes of the base, to which the record adds.
 func (d derivation) votes() []Vote {
 	if d.base == nil {
 		return nil
@@ -86,7 +86,7 @@ func (d derivation) votes() []Vote {
 	return d.base.Votes
 }
 
-// vote is what is expected of a vote that the record adds.
+// vote returns the expected values of a vote that the record adds.
 func (d derivation) vote(c *Call) Vote {
 	v := Vote{By: d.f.By, At: d.f.At, Digest: c.Digest}
 	switch {
@@ -98,8 +98,8 @@ func (d derivation) vote(c *Call) Vote {
 	return v
 }
 
-// derivedSize limits the texts that are hashed to derive a digest: of larger ones the
-// digest costs less to store.
+// derivedSize limits the texts that are hashed to derive a digest: for larger ones it costs
+// less to store the digest.
 const derivedSize = 4 << 10
 
 func (d derivation) proposal(c *Call) string {
@@ -112,7 +112,7 @@ func (d derivation) proposal(c *Call) string {
 	return ProposalDigest(c.Tool, c.Input)
 }
 
-// suggested is what is expected of the suggested rules: the one that allows the tool.
+// suggested returns the expected suggested rules: the one that allows the tool.
 func (d derivation) suggested(c *Call) []message.PermissionRule {
 	switch {
 	case d.base != nil:
@@ -123,7 +123,7 @@ func (d derivation) suggested(c *Call) []message.PermissionRule {
 	return []message.PermissionRule{{ToolName: c.Tool, Behavior: message.BehaviorAllow, Source: "suggested"}}
 }
 
-// result is what is expected of the result, the time of its end left out; nil: none.
+// result returns the expected result, without the time of its end, or nil.
 func (d derivation) result(c *Call) *message.ToolResultBlock {
 	if d.took(CauseResult) {
 		return &message.ToolResultBlock{ID: c.Call, Name: c.Tool, State: message.ToolResultSuccess, Metadata: map[string]any{}}
@@ -151,12 +151,12 @@ func (f *EventRecord) took(causes ...Cause) bool {
 	return slices.ContainsFunc(f.Path, func(s Step) bool { return slices.Contains(causes, Cause(s.Cause)) })
 }
 
-// EditedReason is the reason of a decision that an edit answers, for which it had asked.
+// EditedReason is the reason of a decision to allow what an approver edited.
 func EditedReason(editor, asked string) string {
 	return "approved as edited by " + editor + "; " + asked
 }
 
-// attempt is what is expected of the attempt, its grant left out.
+// attempt returns the expected attempt, without its grant.
 func (d derivation) attempt() Attempt {
 	var a Attempt
 	if d.base != nil {
@@ -178,15 +178,15 @@ func (d derivation) attempt() Attempt {
 	return a
 }
 
-// What is expected of an engine's settings. They are part of the format: settings that
-// differ are stored.
+// Expected settings of an engine. They are part of the format: settings that differ are
+// stored.
 const (
-	derivedSkew  = 5 * time.Second // of a grant before its offer
+	derivedSkew  = 5 * time.Second // how long before its offer a grant is valid
 	derivedOffer = 10 * time.Minute
 	derivedLease = 10 * time.Second
 )
 
-// grant is what is expected of the grant of an attempt; nil: none.
+// grant returns the expected grant of an attempt, or nil.
 func (d derivation) grant(c *Call, a *Attempt) *Grant {
 	if !d.took(CauseSubmit, CauseOffer) {
 		if d.base == nil {

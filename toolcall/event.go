@@ -6,22 +6,22 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Event is what can happen to a call. Time comes in with it: the machine reads
-// no clock.
+// Event is something that can happen to a call. It includes the time, because the machine
+// reads no clock.
 //
 //sumtype:decl
 type Event interface {
 	at() time.Time
 }
 
-// Base is the time that every event carries.
+// Base is the time of every event.
 type Base struct{ At time.Time }
 
 func (b Base) at() time.Time { return b.At }
 
 type (
-	// Proposed begins a call. Call needs Key, Runtime, Tool, Input, Proposal and,
-	// where it has one, Order.
+	// Proposed begins a call. Call needs Key, Runtime, Tool, Input, Proposal and, if it has
+	// one, Order.
 	Proposed struct {
 		Base
 		Call *Call
@@ -31,26 +31,26 @@ type (
 		Base
 		Text string // reaches the model
 	}
-	// Decided carries the policy's word on a pending call. Any behavior but allow
-	// and deny asks: the safe side of an unknown word.
+	// Decided is the policy's decision on a pending call. Any behavior except allow and deny
+	// asks, which is safe for unknown values.
 	Decided struct {
 		Base
 		Decision  Decision
-		Request   ApprovalRequest // always: it is what the grant is bound to
+		Request   ApprovalRequest // always set, because the grant is bound to it
 		Digest    string
 		Suggested []message.PermissionRule
 		Placement Placement
-		// EditCounts: the edit in the same event record is also an approval of this
-		// approval request by its editor.
+		// EditCounts is set if the edit in the same event record also counts as its editor's
+		// approval of this approval request.
 		EditCounts bool
-		// Terms are what that person wants remembered with it, and StandingApprovals what this
-		// lets remember if it allows the call.
+		// Terms are what the editor wants remembered with it, and StandingApprovals are the
+		// result if it allows the call.
 		Terms             *StandingTerms
 		StandingApprovals []StandingApproval
-		// Step is how far the plan of the approval request has come already: an edit that is
-		// asked by the same rules goes on in the plan of the approval request before.
+		// Step is how far the plan of the approval request has already come: if the same rules
+		// ask again after an edit, the plan of the earlier request continues.
 		Step int
-		// Explanation is what the event record keeps besides the call; empty: nothing.
+		// Explanation is what the event record stores besides the call, if any.
 		Explanation message.RawJSON
 	}
 	// Hidden leaves a call pending behind another's open approval request.
@@ -58,40 +58,39 @@ type (
 		Base
 		Behind message.CallID
 	}
-	// Denied ends an open approval request because the policy denies it by now.
+	// Denied ends an open approval request because the policy now denies it.
 	Denied struct {
 		Base
 		Decision Decision
 		Vote     *Vote // the approval that came too late, if any
-		// Explanation is what the event record keeps besides the call; empty: nothing.
+		// Explanation is what the event record stores besides the call, if any.
 		Explanation message.RawJSON
 	}
-	// Responded is the word on an open approval request that ends it, with Kind approve
-	// (unedited), reject or answer. An approval has to complete what the
-	// approval request's requirement wants.
+	// Responded is a response that ends an open approval request, with Kind approve
+	// (unedited), reject or respond. An approval must complete the requirement of the
+	// approval request.
 	Responded struct {
 		Base
 		Vote              Vote
-		Output            string                   // kind answer: the result
+		Output            string                   // kind respond: the result
 		Remember          []message.PermissionRule // kind approve
 		StandingApprovals []StandingApproval       // kind approve
 	}
-	// Edited is an approval with other arguments. A Decided follows in the same
-	// record.
+	// Edited is an approval with other arguments. A Decided follows in the same record.
 	Edited struct {
 		Base
 		Vote     Vote
 		Input    string
 		Remember []message.PermissionRule
 	}
-	// Voted is a person's word that leaves the approval request open: an approval that
-	// needs further ones, or Kind skip or delegate.
+	// Voted is a response that leaves the approval request open: an approval that needs
+	// others, or Kind skip or delegate.
 	Voted struct {
 		Base
 		Vote Vote
 	}
-	// Escalated says that the plan of an open approval request has come to its instant
-	// number Step.
+	// Escalated records that the plan of an open approval request has reached step number
+	// Step.
 	Escalated struct {
 		Base
 		Step int
@@ -103,7 +102,7 @@ type (
 		Base
 		Attempt Attempt
 	}
-	// Started binds the present attempt to an owner.
+	// Started gives the current attempt its owner.
 	Started struct {
 		Base
 		Attempt  int
@@ -112,21 +111,20 @@ type (
 		LeaseMS  int64
 		Deadline time.Time
 	}
-	// Offered makes a new attempt (Number one higher) or offers the present,
-	// unstarted one again (same Number).
+	// Offered makes a new attempt (with the next Number), or offers the current, unstarted
+	// one again (with the same Number).
 	Offered struct {
 		Base
 		Attempt Attempt
 	}
-	// Lost says that the owner fell silent and a further attempt follows at
-	// RetryAt.
+	// Lost records that the owner fell silent and another attempt follows at RetryAt.
 	Lost struct {
 		Base
 		Attempt int
 		RetryAt time.Time
 	}
-	// Returned says that a worker never began the attempt and never will: its owner,
-	// or one that rejects the task (Rejected) and so never owns the attempt. A further
+	// Returned records that a worker never began the attempt and never will: its owner, or
+	// a worker that rejects the task (Rejected) and so never owns the attempt. Another
 	// attempt follows at RetryAt.
 	Returned struct {
 		Base
@@ -137,14 +135,14 @@ type (
 		Reason   string
 		RetryAt  time.Time
 	}
-	// Suspended holds a call for a person.
+	// Suspended blocks a call until an operator resolves it.
 	Suspended struct {
 		Base
 		Attempt int
 		Blocked Blocked
 	}
-	// Resulted brings the result of an attempt. Attempt and Claim are fences; an
-	// external call has neither.
+	// Resulted is the result of an attempt. Attempt and Claim are fences; an external call
+	// has neither.
 	Resulted struct {
 		Base
 		Attempt int
@@ -152,15 +150,15 @@ type (
 		Result  message.ToolResultBlock
 		Digest  string
 	}
-	// Bypassed brings the result of an external call that ran before it was decided
-	// here: the agent's own prompt was faster, or its hook failed.
+	// Bypassed is the result of an external call that ran before it was decided here: the
+	// agent's own prompt was faster, or its hook failed.
 	Bypassed struct {
 		Base
 		Result message.ToolResultBlock
 		Digest string
 	}
-	// Resolved ends a blocked call by an operator's word; Result is what the model
-	// sees.
+	// Resolved ends a blocked call with the outcome that an operator states; Result is what
+	// the model sees.
 	Resolved struct {
 		Base
 		Attempt int
@@ -170,10 +168,10 @@ type (
 	Revoked struct {
 		Base
 		Reason string
-		Denied *Decision // the policy's, if that revokes it
+		Denied *Decision // the policy's decision, if that revokes it
 	}
-	// Interrupted ends an open call with its reply. Text is the result's, if it is
-	// not the usual one.
+	// Interrupted ends an open call with its reply. Text is the text of the result, if it
+	// is not the usual one.
 	Interrupted struct {
 		Base
 		Text string

@@ -10,10 +10,10 @@ import (
 )
 
 // Events derives the AgentScope events that an event record stands for, in the order of
-// AgentScope's own agent loop. The same event record always gives the same events, ids
-// included, so that every reader of the journal rebuilds the same message.
-// Events that a person or another party sent (USER_CONFIRM_RESULT,
-// USER_INTERRUPT) are among them, because a reader who folds needs them.
+// AgentScope's own agent loop. The same event record always gives the same events with the
+// same ids, so every reader of the journal builds the same message. Events that a person or
+// another party sent (USER_CONFIRM_RESULT, USER_INTERRUPT) are included, because a reader
+// needs them to build the message.
 func Events(f *EventRecord) []message.Event {
 	p := projection{record: f}
 	switch {
@@ -33,8 +33,8 @@ type projection struct {
 	out    []message.Event
 }
 
-// header makes the next event's header: an id derived from the event record, the
-// event record's time.
+// header makes the header of the next event, with an id derived from the event record and
+// the event record's time.
 func (p *projection) header(reply message.ReplyID) message.EventHeader {
 	sum := sha256.Sum256(fmt.Appendf(nil, "askance-event-v1\x00%s\x00%d", p.record.ID, len(p.out)))
 	return message.EventHeader{
@@ -47,7 +47,7 @@ func (p *projection) add(e message.Event) { p.out = append(p.out, e) }
 
 func (p *projection) reply(r *ReplyState) {
 	switch r.Phase {
-	case ReplyOpen: // begun and ended by the runtime, whose events these are
+	case ReplyOpen: // begun and ended by the runtime, which sends these events itself
 		if end, err := message.DecodeEvent(p.record.End); p.record.End != nil && err == nil {
 			p.add(end)
 		}
@@ -85,15 +85,15 @@ func (p *projection) step(c *Call, s Step) {
 	}
 }
 
-// ask puts the approval request's digest into the event's id: AgentScope has no place
-// for it, and a frontend's confirm names none.
+// ask puts the approval request's digest into the event's id, because AgentScope has no
+// field for it, and a frontend's confirmation contains no digest.
 func (p *projection) ask(c *Call) {
 	e := &message.RequireUserConfirm{EventHeader: p.header(c.Reply), ToolCalls: []message.ToolCallBlock{p.block(c, asking)}}
 	e.ID = message.RequestEventID(e.ID, c.Digest)
 	p.add(e)
 }
 
-// block shows the call as AgentScope carries it inside its REQUIRE events.
+// block returns the call in the form that AgentScope's REQUIRE events contain.
 func (p *projection) block(c *Call, state message.ToolCallState) message.ToolCallBlock {
 	b := message.ToolCallBlock{
 		ID: c.Call, Name: c.Tool, Input: c.Input, State: state,
@@ -117,8 +117,8 @@ func (p *projection) start(c *Call) {
 	p.add(&message.ToolResultStart{EventHeader: p.header(c.Reply), ToolCallID: c.Call, ToolCallName: c.Tool})
 }
 
-// result streams a finished call's output the way AgentScope does: a delta per
-// block, then the end with the state and the result's metadata.
+// result streams a finished call's output as AgentScope does: a delta for each block,
+// then the end with the state and the result's metadata.
 func (p *projection) result(c *Call) {
 	r := c.Result
 	if !r.Output.IsList() {
@@ -137,7 +137,7 @@ func (p *projection) result(c *Call) {
 	if r.Metadata != nil {
 		h.Metadata = r.Metadata
 	}
-	if c.Denial.hasHints() { // else the event is AgentScope's own
+	if c.Denial.hasHints() { // otherwise the event is exactly AgentScope's
 		h.Metadata = maps.Clone(h.Metadata)
 		h.Metadata["askance"] = c.Denial.metadata()
 	}

@@ -8,36 +8,36 @@ type ExplainRequest struct {
 	Key
 }
 
-// ExplainReply says why a call was decided as it was, and how the policy in
-// force judges it now.
+// ExplainReply explains why a call was decided as it was, and how the current policy
+// judges it.
 type ExplainReply struct {
 	Key
 	State message.ToolCallState `json:"state"`
-	// Definition and Parent are those of the call.
+	// Definition and Parent are the call's.
 	Definition *DefinitionRef `json:"definition,omitzero"`
 	Parent     *Parent        `json:"parent,omitzero"`
-	// Decision is the one on record; absent of a call that is not decided yet.
+	// Decision is the recorded decision; absent if the call is not decided yet.
 	Decision *Decision `json:"decision,omitzero"`
-	// Standing approvals are the standing approvals that the decision relies on, as they stand
-	// now.
+	// StandingApprovals are the standing approvals that the decision relies on, in their
+	// current state.
 	StandingApprovals []StandingStatus `json:"standing_approvals"`
-	// Recorded is how the policy came to the decision, as it was explained then,
-	// in the form of Trace: kept where the rules want it (audit: {level: full}).
-	// truncated is true in it if it was too large to be kept whole.
+	// Recorded is the explanation recorded with the decision, in the form of Trace, if
+	// rules wanted it recorded (audit: {level: full}). It contains truncated: true if it
+	// was too large to be stored whole.
 	Recorded message.RawJSON `json:"recorded,omitzero"`
-	// Trace is how the policy in force judges the call now, rule by rule, as
-	// askance policy explain --json gives it; its bundle says whether it is the
-	// policy that decided. Absent, as Recorded is then, where it would show what was
-	// redacted: Withheld says so.
+	// Trace is how the current policy judges the call, rule by rule, in the form of
+	// askance policy explain --json; its bundle shows whether that is the policy that
+	// decided. Trace and Recorded are absent if they would show what was redacted;
+	// Withheld then says so for Trace.
 	Trace    message.RawJSON `json:"trace,omitzero"`
 	Withheld string          `json:"withheld,omitzero"`
 }
 
-// StandingStatus is a standing approval and how it stands at the moment.
+// StandingStatus is a standing approval with its current state.
 type StandingStatus struct {
 	Standing *StandingApproval `json:"standing_approval"`
 	State    StandingState     `json:"state"`
-	// UsesLeft is for how many further calls it can answer; absent if its uses are
-	// not counted.
+	// UsesLeft is how many more calls it can answer for; absent if its uses are not
+	// counted.
 	UsesLeft *int `json:"uses_left,omitzero"`
 }

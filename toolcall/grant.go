@@ -12,26 +12,26 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Approval is one person's or rule's consent as a grant repeats it.
+// Approval is the consent of one person or rule, as repeated in a grant.
 type Approval struct {
 	By Principal `json:"by"`
 	At time.Time `json:"at"`
-	// Signature is the person's own, with which a worker can do without trust in
-	// the engine: see ApproverList.
+	// Signature is the person's own signature, with which a worker need not trust the
+	// engine: see ApproverList.
 	Signature *ApproverSignature `json:"signature,omitzero"`
 }
 
-// Grant is the engine's signed leave to run one attempt of one call. A worker
-// needs only public keys to check it: nothing but the engine that holds the
-// private key can make a worker run, and only these very bytes.
+// Grant is the engine's signed permission to run one attempt of one call. A worker checks
+// it with public keys only: nothing but an engine that holds the private key can make a
+// worker run a call, and only with exactly these bytes.
 type Grant struct {
 	V     int    `json:"v"`      // 1
 	KeyID string `json:"key_id"` // which engine key signed; see KeyID
 	Key
 	IdempotencyKey string     `json:"idempotency_key"`
 	Tool           string     `json:"tool_name"`
-	Route          string     `json:"route,omitzero"` // only a worker of this route may run it; "": one without
-	Digest         string     `json:"digest"`         // of the Approval request that was decided
+	Route          string     `json:"route,omitzero"` // only a worker of this route may run it; "" means a worker without a route
+	Digest         string     `json:"digest"`         // of the ApprovalRequest that was decided
 	Attempt        int        `json:"attempt"`
 	Bundle         string     `json:"bundle"`
 	Approvals      []Approval `json:"approvals"`
@@ -41,10 +41,10 @@ type Grant struct {
 	Sig            string     `json:"sig,omitzero"` // base64url Ed25519 over the rest
 }
 
-// grantDomain keeps a grant's signature from being any other signature.
+// grantDomain separates signatures of grants from all other signatures.
 const grantDomain = "askance-grant-v1\n"
 
-// KeyID names a public key: the first 16 hex digits of its SHA-256.
+// KeyID identifies a public key: the first 16 hex digits of its SHA-256.
 func KeyID(pub ed25519.PublicKey) string {
 	sum := sha256.Sum256(pub)
 	return hex.EncodeToString(sum[:8])
@@ -82,8 +82,8 @@ func NewKeySet(keys ...ed25519.PublicKey) KeySet {
 	return s
 }
 
-// Signed checks that an engine with one of the keys signed the grant as it is,
-// and nothing else: what runs the call needs Verify.
+// Signed checks only that an engine with one of the keys signed the grant in this form.
+// Before running a call, use Verify.
 func (g *Grant) Signed(keys KeySet) error {
 	refuse := func(what, hint string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "verify grant of " + g.Key.String(), What: what, Hint: hint}
@@ -98,7 +98,7 @@ func (g *Grant) Signed(keys KeySet) error {
 	}
 	b, err := g.signedText()
 	if err != nil || !ed25519.Verify(pub, b, sig) {
-		return refuse("the signature does not fit", "the task was changed on its way, or forged")
+		return refuse("the signature does not match", "the task was changed on its way, or forged")
 	}
 	return nil
 }
@@ -109,21 +109,20 @@ func (g *Grant) Verify(keys KeySet, q ApprovalRequest, tool string, attempt int,
 }
 
 // VerifyQueue checks that the grant permits a worker of the queue to run approval request
-// q as the attempt at time now: known key, signature, digest recomputed from q,
-// identity, tool, route, attempt, bundle and validity. Any doubt is an error
-// with CodeForbidden.
+// q as the attempt at now: known key, signature, digest recomputed from q, identity, tool,
+// route, attempt, bundle and validity. Any doubt is an error with CodeForbidden.
 func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt int, now time.Time) error {
 	refuse := func(what, hint string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "verify grant of " + q.Key.String(), What: what, Hint: hint}
 	}
 	if g == nil {
-		return refuse("there is no grant", "only run what an engine submitted")
+		return refuse("there is no grant", "run only what an engine submitted")
 	}
 	if err := g.Signed(keys); err != nil {
 		return err
 	}
 	if len(q.Hidden) > 0 && q.Salt == "" {
-		return refuse("the approval request is the redacted one, whose arguments are not to be run", "hand the worker the whole approval request")
+		return refuse("the approval request is redacted, and its arguments must not be run", "give the worker the whole approval request")
 	}
 	digest, err := q.Digest()
 	if err != nil {
@@ -143,7 +142,7 @@ func (g *Grant) VerifyQueue(keys KeySet, q ApprovalRequest, queue Queue, attempt
 	case g.Attempt != attempt:
 		return refuse("it was given for another attempt", "")
 	case g.Bundle != q.Bundle:
-		return refuse("it names another policy bundle than the approval request", "")
+		return refuse("its policy bundle differs from the approval request's", "")
 	case now.Before(g.NotBefore):
 		return refuse("it is not valid before "+g.NotBefore.Format(time.RFC3339), "compare the clocks of worker and engine")
 	case !now.Before(g.Expires):

@@ -10,20 +10,20 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Key is the identity of a call: call ids come from models and repeat across
-// replies, so only all four parts together name one. A Key without Call names
-// the reply's own entity of event records, one without Reply too the session's. A Key with
-// an Entity and nothing else besides the space names a standing approval or a budget.
+// Key is the identity of a call: call ids come from models and repeat across replies, so
+// only all four parts together identify one. A Key without Call identifies the reply's own
+// entity of event records; without Reply too, the session's. A Key with only Space and
+// Entity identifies a standing approval or a budget.
 type Key struct {
 	Space   SpaceID           `json:"space"`
 	Session message.SessionID `json:"session_id"`
 	Reply   message.ReplyID   `json:"reply_id,omitzero"`
 	Call    message.CallID    `json:"tool_call_id,omitzero"`
-	Entity  EntityName        `json:"-"` // of no call: it does not travel
+	Entity  EntityName        `json:"-"` // never part of a call's key, and not sent
 }
 
-// EntityName names an entity that belongs to no session: it is a StandingID or a
-// BudgetID, whose beginnings differ.
+// EntityName names an entity that belongs to no session: a StandingID or a BudgetID, which
+// have different prefixes.
 type EntityName string
 
 // IsBudget reports whether the entity is a budget.
@@ -39,9 +39,8 @@ func (k Key) ReplyKey() Key { k.Call = ""; return k }
 // SessionKey is the key of the session that the call belongs to.
 func (k Key) SessionKey() Key { k.Call, k.Reply = "", ""; return k }
 
-// IdempotencyKey is handed to tools. It is a hash of all four parts, each with
-// its length before it, so that no two calls share it and every attempt of one
-// call does.
+// IdempotencyKey is passed to tools. It is a hash of all four parts, each prefixed with its
+// length, so no two calls share it and all attempts of one call do.
 func (k Key) IdempotencyKey() string {
 	h := sha256.New()
 	h.Write([]byte("askance-idempotency-v1\x00"))
@@ -54,7 +53,7 @@ func (k Key) IdempotencyKey() string {
 	return "ak_" + hex.EncodeToString(h.Sum(nil))
 }
 
-// Validate says which part of a call's key is missing or too long.
+// Validate reports which part of a call's key is missing or too long.
 func (k Key) Validate() error {
 	for _, p := range []struct{ name, value string }{
 		{"space", string(k.Space)}, {"session_id", string(k.Session)},
@@ -70,7 +69,7 @@ func (k Key) Validate() error {
 	return nil
 }
 
-// String is for people and logs; it is not parsed back.
+// String is for people and logs; it cannot be parsed.
 func (k Key) String() string {
 	if k.Entity != "" {
 		return string(k.Space) + "/" + string(k.Entity)
@@ -85,45 +84,44 @@ func (k Key) String() string {
 	return s
 }
 
-// SpaceID names a space: one journal, one set of keys, one set of people.
+// SpaceID identifies a space: one journal, one set of keys, one set of people.
 type SpaceID string
 
-// Role is what an authenticated principal may do in a space.
+// Role determines what an authenticated principal may do in a space.
 type Role string
 
-// The roles of a space. One person or program may hold several, one
-// connection acts in exactly one.
+// The roles of a space. A person or program may have several, but a connection acts in
+// exactly one.
 const (
 	RoleRuntime  Role = "runtime"  // proposes calls, streams events, reports external results
-	RoleApprover Role = "approver" // answers approval requests
+	RoleApprover Role = "approver" // responds to approval requests
 	RoleWorker   Role = "worker"   // runs submitted calls
 	RoleOperator Role = "operator" // resolves, retries, reloads
 	RoleAuditor  Role = "auditor"  // reads
 	RoleEngine   Role = "engine"   // timers, recovery and policy: the engine itself
 )
 
-// Principal is who acts. It always comes from the transport (a NATS subject
-// token guarded by permissions, an in-process caller), never from the body of
-// a request.
+// Principal is the acting person or program. It always comes from the transport (a NATS
+// subject token guarded by permissions, an in-process caller), never from the body of a
+// request.
 type Principal struct {
 	Role Role   `json:"role"`
 	Name string `json:"name"`
-	// Auth says how the name was established: "in-process" (by the program that
-	// the engine is part of), "nats-jwt" (the NATS server demands a
-	// signed login, which names the subjects that it may use), "nats-subject" (by
-	// a NATS subject alone: whether the server guards it, the engine does not
-	// know), "http-token" and "oidc:<issuer>" (a bearer token, or an identity
-	// provider's word, over HTTP), "unix-peer:<uid>" (the kernel named the user who
-	// connected to a Unix socket), "http-loopback" (not authenticated: any process
-	// of the machine). It is kept with each vote.
+	// Auth says how the name was established: "in-process" (by the program that the engine
+	// is part of), "nats-jwt" (the NATS server demands a signed login, which names the
+	// subjects that it may use), "nats-subject" (only by a NATS subject; the engine does not
+	// know whether the server guards it), "http-token" and "oidc:<issuer>" (a bearer token,
+	// or an identity provider, over HTTP), "unix-peer:<uid>" (the kernel named the user who
+	// connected to a Unix socket), "http-loopback" (not authenticated: any process of the
+	// machine). It is stored with each vote.
 	Auth string `json:"auth"`
 }
 
-// String gives role and name, for messages to people.
+// String returns role and name, for messages to people.
 func (p Principal) String() string { return string(p.Role) + " " + p.Name }
 
-// HashIDs stands for ids where a mistake costs little. It is the same in every process
-// (FNV-1a), so that it can be stored.
+// HashIDs hashes ids for uses where a collision costs little. It is the same in every process
+// (FNV-1a), so it can be stored.
 func HashIDs(ids ...string) uint64 {
 	const basis, prime = 14695981039346656037, 1099511628211
 	h := uint64(basis)

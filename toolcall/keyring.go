@@ -10,18 +10,17 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// EngineKey is one of the keys with which the engines of a space have signed
-// grants, as they announce it. A successor is signed by the key before it, and
-// the end of a key by its successor, so that a worker which knows one key can
-// follow the others, from any sender.
+// EngineKey is one of the keys with which the engines of a space have signed grants, as
+// they announce it. A new key is signed by the key before it, and the end of a key by its
+// successor, so a worker that knows one key can follow the others, regardless of who sends them.
 type EngineKey struct {
 	ID     string    `json:"id"`
 	Public string    `json:"public_key"`     // as FormatPublicKey writes it
-	Since  time.Time `json:"since,omitzero"` // zero: from the beginning
-	By     string    `json:"by,omitzero"`    // id of the key that vouches for it; empty: none does
+	Since  time.Time `json:"since,omitzero"` // zero if from the beginning
+	By     string    `json:"by,omitzero"`    // id of the key that vouches for it, if any
 	Sig    string    `json:"sig,omitzero"`   // base64url Ed25519 of By
 
-	Retired    time.Time `json:"retired,omitzero"` // zero: grants that it signed are good
+	Retired    time.Time `json:"retired,omitzero"` // zero while its grants are valid
 	RetiredBy  string    `json:"retired_by,omitzero"`
 	RetiredSig string    `json:"retired_sig,omitzero"` // base64url Ed25519 of RetiredBy
 }
@@ -29,7 +28,7 @@ type EngineKey struct {
 // KeyRing are a space's signing keys, oldest first.
 type KeyRing []EngineKey
 
-// The domains keep signatures over keys from being any other signatures.
+// These domains separate signatures over keys from all other signatures.
 const (
 	keyDomain     = "askance-key-v1\n"
 	retiredDomain = "askance-key-retired-v1\n"
@@ -51,7 +50,7 @@ func inDomain(domain string, v any) ([]byte, error) {
 	return append([]byte(domain), b...), nil
 }
 
-// Introduce lets the key before vouch for k.
+// Introduce signs k with the key before it, which thereby vouches for k.
 func (k *EngineKey) Introduce(before ed25519.PrivateKey) error {
 	k.By = KeyID(before.Public().(ed25519.PublicKey))
 	b, err := k.introductionText()
@@ -61,7 +60,7 @@ func (k *EngineKey) Introduce(before ed25519.PrivateKey) error {
 	return err
 }
 
-// Retire lets a successor declare the end of k.
+// Retire signs the end of k with its successor.
 func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) error {
 	k.Retired, k.RetiredBy = at, KeyID(successor.Public().(ed25519.PublicKey))
 	b, err := k.retirement()
@@ -71,16 +70,16 @@ func (k *EngineKey) Retire(at time.Time, successor ed25519.PrivateKey) error {
 	return err
 }
 
-// Key is the public key, or an error if text and id do not belong together.
+// Key returns the public key, or an error if it does not match the id.
 func (k EngineKey) Key() (ed25519.PublicKey, error) {
 	pub, err := ParsePublicKey(k.Public)
 	if err == nil && KeyID(pub) != k.ID {
-		err = &message.Error{Code: message.CodeInvalid, Op: "read public key", What: "the id is not that of the key", Hint: "take the key from the engines again"}
+		err = &message.Error{Code: message.CodeInvalid, Op: "read public key", What: "the id does not match the key", Hint: "get the key from the engines again"}
 	}
 	return pub, err
 }
 
-// InForce are the keys that are not retired. The ring itself must be trusted.
+// InForce returns the keys that are not retired. The ring itself must be trusted.
 func (r KeyRing) InForce() (KeySet, error) {
 	out := KeySet{}
 	for _, k := range r {
@@ -95,17 +94,16 @@ func (r KeyRing) InForce() (KeySet, error) {
 	return out, nil
 }
 
-// Follow tells what a ring of unknown origin means to a reader who trusts some
-// keys and has heard that others are retired: the keys that are trusted now, and
-// all that are known to be retired, which never come back. A key joins if one
-// that is trusted vouches for it; it goes if one that is trusted declares its
-// end. What an untrusted key says has no effect.
+// Follow applies a ring of unknown origin to the trusted keys and retired key ids that a
+// reader already has. It returns the keys that are now trusted, and all ids that are known to
+// be retired, which never come back. A key is added if a trusted key vouches for it, and
+// removed if a trusted key declares its end. Statements of untrusted keys have no effect.
 func (r KeyRing) Follow(trusted KeySet, retired map[string]bool) (KeySet, map[string]bool) {
 	known, gone := maps.Clone(trusted), maps.Clone(retired)
 	if gone == nil {
 		gone = map[string]bool{}
 	}
-	for _, k := range r { // oldest first: the key that vouches stands before
+	for _, k := range r { // oldest first: the key that vouches comes before
 		pub, err := k.Key()
 		if err != nil || known[k.ID] != nil || gone[k.By] {
 			continue

@@ -11,7 +11,7 @@ import (
 	"github.com/looplab/fsm"
 )
 
-// machines are reused: building one walks the whole table.
+// machines are reused, because building one walks the whole table.
 var machines = sync.Pool{New: func() any {
 	rows := Table()
 	desc := make(fsm.Events, 0, len(rows))
@@ -25,8 +25,8 @@ var machines = sync.Pool{New: func() any {
 	return fsm.NewFSM(string(none), desc, nil)
 }}
 
-// nextState asks the looplab machine where cause leads from state. A step that
-// stays in its state is a step like any other.
+// nextState asks the looplab machine where cause leads from state. A transition may lead to
+// the same state.
 func nextState(state message.ToolCallState, cause Cause) (message.ToolCallState, bool) {
 	f := machines.Get().(*fsm.FSM)
 	defer machines.Put(f)
@@ -39,17 +39,17 @@ func nextState(state message.ToolCallState, cause Cause) (message.ToolCallState,
 	return message.ToolCallState(f.Current()), true
 }
 
-// Machine drives one call. It is pure: events in, the new state and effects
-// out. It is not safe for concurrent use; it is cheap, make one per record.
+// Machine drives one call. It is pure: events go in, the new state and effects come out. It
+// is not safe for concurrent use; it is cheap, so make one for each record.
 type Machine struct {
 	before *Call // as loaded; nil for a new call
 	call   *Call
 	path   []Step
-	why    message.RawJSON // the explanation of the decision that was taken
+	why    message.RawJSON // the explanation of the last decision
 }
 
-// Load makes a machine that goes on from c, which it never changes. A nil c
-// begins a new call.
+// Load returns a machine that continues from c, which it never changes. A nil c begins a new
+// call.
 func Load(c *Call) *Machine {
 	m := &Machine{before: c}
 	if c == nil {
@@ -60,22 +60,22 @@ func Load(c *Call) *Machine {
 	return m
 }
 
-// Call is the state after the steps taken; it belongs to the caller once the
-// machine is done.
+// Call returns the state after the steps taken. It belongs to the caller once the machine
+// is done.
 func (m *Machine) Call() *Call { return m.call }
 
-// Path is the steps taken since Load: what the event record records.
+// Path returns the steps taken since Load, for the event record.
 func (m *Machine) Path() []Step { return m.path }
 
-// Explanation is what the last decision since Load brought for the event record; empty:
-// nothing.
+// Explanation returns the explanation that the last decision since Load adds to the event
+// record, if any.
 func (m *Machine) Explanation() message.RawJSON { return m.why }
 
-// Effects is what the engine has to do once the event record is durable.
+// Effects returns what the engine has to do once the event record is durable.
 func (m *Machine) Effects() []Effect { return effectsOf(m.before, m.call) }
 
-// Step takes one event. On an error, a *message.Error, the machine is as it
-// was. Several steps may be taken before the event record is written.
+// Step applies one event. On an error, a *message.Error, the machine is unchanged. Several
+// steps may be taken before the event record is written.
 func (m *Machine) Step(ev Event) error {
 	saved, steps, why := *m.call, len(m.path), m.why
 	err := m.apply(ev)
@@ -93,7 +93,7 @@ func (m *Machine) Step(ev Event) error {
 	return nil
 }
 
-// move takes the arrow cause, or says that there is none.
+// move takes the transition for cause, or returns an error if there is none.
 func (m *Machine) move(cause Cause) error {
 	to, ok := nextState(m.call.State, cause)
 	if !ok {
@@ -101,7 +101,7 @@ func (m *Machine) move(cause Cause) error {
 	}
 	m.path = append(m.path, Step{Cause: string(cause), From: m.call.State, To: to})
 	if to == asking || to == finished && m.call.State != allowed && m.call.State != submitted {
-		m.call.Remember, m.call.StandingApprovals = nil, nil // nothing was allowed, so nothing is remembered with it
+		m.call.Remember, m.call.StandingApprovals = nil, nil // nothing was allowed, so nothing is remembered
 	}
 	m.call.State, m.call.Cause = to, string(cause)
 	return nil
@@ -169,8 +169,7 @@ func (m *Machine) applyDecision(ev Decided) error {
 	}
 }
 
-// Counted is the vote of an edit as an approval of the approval request that the event
-// brings.
+// Counted returns the vote of an edit as an approval of the event's approval request.
 func (ev Decided) Counted(v Vote) Vote {
 	v.Made, v.Step, v.Remember = ev.Digest, ev.Step, ev.Terms
 	return v
@@ -181,7 +180,7 @@ func (m *Machine) applyRevocation(ev Revoked) error {
 		return &message.Error{Code: message.CodeState, Op: "revoke", Call: ErrorCall(m.call),
 			What: "the call has been started", Hint: "interrupt the reply to cancel it"}
 	}
-	if m.call.Begun > 0 { // an earlier attempt may have had its effect: denied would say that nothing ran
+	if m.call.Begun > 0 { // an earlier attempt may have had its effect, so it is not denied
 		return m.finish(CauseRevoke, message.ToolResultInterrupted, revokedAgainText(m.call.Tool, ev.Reason), ev.At)
 	}
 	d := newDenial(m.call, cmp.Or(ev.Reason, "the approval was revoked"))
@@ -191,7 +190,7 @@ func (m *Machine) applyRevocation(ev Revoked) error {
 	return m.deny(CauseRevoke, message.ToolResultDenied, revokedText(m.call, ev), d, ev.At)
 }
 
-// finish moves to finished with a result of ours.
+// finish moves to finished with a result that askance writes.
 func (m *Machine) finish(cause Cause, state message.ToolResultState, text string, at time.Time) error {
 	if err := m.move(cause); err != nil {
 		return err
@@ -201,7 +200,7 @@ func (m *Machine) finish(cause Cause, state message.ToolResultState, text string
 	return nil
 }
 
-// deny finishes a call that has not run, and says why.
+// deny finishes a call that has not run, and records why.
 func (m *Machine) deny(cause Cause, state message.ToolResultState, text string, d *Denial, at time.Time) error {
 	if err := m.finish(cause, state, text, at); err != nil {
 		return err
@@ -215,7 +214,7 @@ func (m *Machine) denyByPolicy(d Decision, at time.Time) error {
 	return m.deny(CauseDeny, message.ToolResultDenied, deniedText(m.call.Tool, d), newDenial(m.call, d.told()), at)
 }
 
-// setResult sets the result and clears what only an open call has.
+// setResult sets the result and clears fields that only an open call has.
 func (m *Machine) setResult(r *message.ToolResultBlock) {
 	m.call.Result = r
 	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", NotBlocked, time.Time{}

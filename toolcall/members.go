@@ -19,7 +19,7 @@ type member struct {
 
 var memberTables sync.Map // []member by reflect.Type
 
-// membersOf lists the JSON members of a struct in their order.
+// membersOf lists the JSON members of a struct, in order.
 func membersOf(t reflect.Type) []member {
 	if have, ok := memberTables.Load(t); ok {
 		return have.([]member)
@@ -45,7 +45,7 @@ func findMember(list []member, name string) (member, bool) {
 	return member{}, false
 }
 
-// changeWriter writes an object with the members that differ.
+// changeWriter writes a JSON object with the members that differ.
 type changeWriter struct{ b []byte }
 
 func newChange() *changeWriter { return &changeWriter{append(make([]byte, 0, 512), '{')} }
@@ -66,8 +66,8 @@ func (w *changeWriter) name(name string) {
 	w.b = append(append(append(w.b, '"'), name...), '"', ':')
 }
 
-// putMembers writes the members of have that differ from want, null for one that have
-// does not have.
+// putMembers writes the members of have that differ from want, and null for those that have
+// lacks.
 func (w *changeWriter) putMembers(have, want any, skip ...string) error {
 	h, x := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()
 next:
@@ -96,8 +96,8 @@ next:
 
 var null = []byte("null")
 
-// isEqual may take equal values for different ones: what differs is stored. It copies no
-// value that it can compare in place.
+// isEqual may report equal values as different, which only costs space: what differs is
+// stored. It avoids copying values that it can compare in place.
 func isEqual(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Slice:
@@ -128,8 +128,8 @@ func isZero(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// readMembers sets in v, a pointer to a struct, the members of an object. It returns
-// those in later for the caller.
+// readMembers sets the members of an object in v, a pointer to a struct. It returns the
+// members named in later for the caller to read.
 func readMembers(object []byte, v any, later ...string) (map[string][]byte, error) {
 	list, err := strictjson.Members(object)
 	if err != nil {

@@ -2,11 +2,11 @@ package toolcall
 
 import "github.com/askance-dev/askance/message"
 
-// Phase is where a call is. Call.Phase computes it; it is not stored.
-// toolcall.PhaseTable has the table of what each phase means and what can follow.
+// Phase is where a call is. Call.Phase computes it; it is not stored. PhaseTable says what
+// each phase means and what can follow.
 type Phase string
 
-// The phases, in the order in which a call goes through them.
+// The phases, in the order in which a call passes through them.
 const (
 	PhaseWaiting  Phase = "waiting"
 	PhaseAsking   Phase = "asking"
@@ -18,13 +18,13 @@ const (
 	PhaseFinished Phase = "finished"
 )
 
-// Phases are all phases, in the order in which a call goes through them.
+// Phases returns all phases, in the order in which a call passes through them.
 func Phases() []Phase {
 	return []Phase{PhaseWaiting, PhaseAsking, PhaseReady, PhaseQueued, PhaseRunning, PhaseRetrying, PhaseBlocked, PhaseFinished}
 }
 
-// Phase computes where the call is. Every package that has to know calls it,
-// instead of combining the state with other fields.
+// Phase computes where the call is. Use it instead of combining the state with other
+// fields.
 func (c *Call) Phase() Phase {
 	switch c.State {
 	case message.ToolCallPending:
@@ -34,7 +34,7 @@ func (c *Call) Phase() Phase {
 	case message.ToolCallFinished:
 		return PhaseFinished
 	case message.ToolCallAllowed, message.ToolCallSubmitted:
-	default: // not on record yet
+	default: // not recorded yet
 		return ""
 	}
 	switch {

@@ -14,12 +14,12 @@ import (
 // MaxRouteBytes bounds a route.
 const MaxRouteBytes = 256
 
-// Queue names where tasks wait: all remote calls of a tool that no rule
-// routes, or those that rules route to one subject. A worker serves queues; of
-// other queues it sees nothing. The zero Queue is none.
+// Queue identifies where tasks wait: all remote calls of a tool that no rule routes, or
+// those that rules route to one subject. A worker serves queues and sees nothing of other
+// queues. The zero Queue means none.
 type Queue struct {
 	Tool  string
-	Route string // the executor.subject of the rules that matched; "": none
+	Route string // the executor.subject of the matching rules, if any
 }
 
 // String is for people and logs.
@@ -30,8 +30,8 @@ func (l Queue) String() string {
 	return strconv.Quote(l.Tool) + " on " + strconv.Quote(l.Route)
 }
 
-// Queues are those of every tool with every route, or the tools' own where there
-// are no routes.
+// Queues returns the queue of every tool with every route, or without a route if there are
+// none.
 func Queues(tools, routes []string) []Queue {
 	if len(routes) == 0 {
 		routes = []string{""}
@@ -45,16 +45,16 @@ func Queues(tools, routes []string) []Queue {
 	return out
 }
 
-// CheckRoute says whether calls can be routed to a subject of that name: 1 to
-// 256 bytes of UTF-8. The error has CodeInvalid.
+// CheckRoute checks that calls can be routed to a subject of that name: 1 to 256 bytes of
+// UTF-8. The error has CodeInvalid.
 func CheckRoute(route string) error {
 	if route == "" || len(route) > MaxRouteBytes || !utf8.ValidString(route) {
-		return &message.Error{Code: message.CodeInvalid, Op: "check route", What: fmt.Sprintf("%.80q is not a subject that calls can be routed to", route), Hint: "name one of at most 256 bytes, for example exec.payments"}
+		return &message.Error{Code: message.CodeInvalid, Op: "check route", What: fmt.Sprintf("calls cannot be routed to the subject %.80q", route), Hint: "use a subject of at most 256 bytes, for example exec.payments"}
 	}
 	return nil
 }
 
-// Queue is where workers take the call if it runs remotely.
+// Queue is the queue from which workers take the call if it runs remotely.
 func (c *Call) Queue() Queue {
 	l := Queue{Tool: c.Tool}
 	if c.Decision != nil {
@@ -63,28 +63,27 @@ func (c *Call) Queue() Queue {
 	return l
 }
 
-// Task is a submitted event record in the hands of a worker. It is delivered at
-// least once: a task that is neither acknowledged nor released in time goes
-// to another worker, or to the same again. Acknowledging proves nothing; only
-// the engine's answer to a start says whose attempt it is.
+// Task is a submitted event record that was handed to a worker. It is delivered at least
+// once: a task that is neither acknowledged nor released in time goes to another worker,
+// or to the same one again. Acknowledging proves nothing; only the engine's answer to a
+// start says whose attempt it is.
 type Task struct {
 	Record    *EventRecord
-	ID        string // for StartRequest.Task; "": only Ack takes it off
-	Delivered int    // how often it was handed out, this time included; 1, 2, …
-	// Ack takes the task off the queue for good. It returns when the queue has
-	// confirmed that.
+	ID        string // for StartRequest.Task; "" if only Ack removes the task
+	Delivered int    // how often it was delivered, including this time; 1, 2, …
+	// Ack removes the task from the queue. It returns once the queue has confirmed that.
 	Ack func(context.Context) error
-	// Release gives it back, to be delivered again after delay at the earliest.
+	// Release returns the task to the queue, to be delivered again after delay at the earliest.
 	Release func(delay time.Duration) error
 }
 
-// Invocation is one attempt of an allowed call as it reaches what runs it: a
-// Go function in the engine's process, or the same function inside a worker.
+// Invocation is one attempt of an allowed call as passed to what runs it: a Go function in
+// the engine's process, or the same function in a worker.
 type Invocation struct {
-	// Call is the call's full state; read only. Its Attempt.Number says which
-	// attempt this is, Attempt.Claim who owns it.
+	// Call is the call's full state; read only. Its Attempt.Number says which attempt this
+	// is, and Attempt.Claim who owns it.
 	Call *Call
-	// Input is the raw JSON to run with, byte for byte what was decided.
+	// Input is the raw JSON to run with, byte for byte as decided.
 	Input json.RawMessage
 	// IdempotencyKey is the same for every attempt of the call, see
 	// [Key.IdempotencyKey].

@@ -9,12 +9,12 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// errReadsOtherwise is a defect of this program, not of the record.
+// errReadsOtherwise indicates a defect of this program, not of the record.
 var errReadsOtherwise = errors.New("the stored form reads as another event record")
 
-// EncodeAndRead encodes an event record as [EncodeStored] does, and returns what readers get
-// of it. The next record of the call builds on that: f may change. After an error nothing
-// may be written.
+// EncodeAndRead encodes an event record like [EncodeStored], and returns the record that
+// readers will get. The next record of the call builds on that one, because f may change.
+// After an error nothing may be written.
 //
 // Invariant: read has the same JSON form as f, except for the sequence of its call.
 func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, read *EventRecord, err error) {
@@ -23,7 +23,7 @@ func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, read *EventRe
 	}
 	switch {
 	case errors.Is(err, errReadsOtherwise):
-		return nil, nil, &message.Error{Code: message.CodeInternal, Op: "append", What: "nothing was written: the event record would read as another one", Hint: "report it, it is a defect of askance; restart the engine", Err: err}
+		return nil, nil, &message.Error{Code: message.CodeInternal, Op: "append", What: "nothing was written: the event record would be read differently", Hint: "report this defect of askance; restart the engine", Err: err}
 	case err != nil:
 		return nil, nil, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the event record has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}
 	}
@@ -47,7 +47,7 @@ func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, erro
 	if reflect.DeepEqual(read, &want) {
 		return read, nil
 	}
-	have, err := strictjson.Marshal(read) // equal values can have several forms in memory
+	have, err := strictjson.Marshal(read) // equal values may differ in memory
 	if err != nil {
 		return nil, err
 	}

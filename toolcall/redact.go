@@ -14,9 +14,9 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Redacted gives the approval request as those see it who may not see what rules
-// redact. Its digest is that of the whole approval request. An approval request that hides
-// nothing, or is redacted already, is returned as it is.
+// Redacted returns the approval request for people who may not see what rules redact. Its
+// digest is the digest of the whole approval request. If nothing is hidden, or it is
+// already redacted, it is returned unchanged.
 func (q ApprovalRequest) Redacted() ApprovalRequest {
 	if len(q.Hidden) > 0 && q.Salt != "" {
 		q.Input, q.Salt = conceal(q.Input, q.Hidden, q.Salt), ""
@@ -24,20 +24,20 @@ func (q ApprovalRequest) Redacted() ApprovalRequest {
 	return q
 }
 
-// Revealed gives arguments that a reader of the redacted approval request edited,
-// with the hidden values back in their places.
+// Revealed returns arguments that a reader of the redacted approval request edited, with
+// the hidden values put back.
 func (q ApprovalRequest) Revealed(edited string) (string, error) {
 	if len(q.Hidden) == 0 || q.Salt == "" {
 		return edited, nil
 	}
 	out, err := reveal(edited, q.Input, q.Hidden, q.Salt)
 	if err != nil {
-		return "", &message.Error{Code: message.CodeInvalid, What: err.Error(), Hint: "leave marks of hidden values where they are, or write another value over them"}
+		return "", &message.Error{Code: message.CodeInvalid, What: err.Error(), Hint: "leave the marks of hidden values where they are, or replace them with other values"}
 	}
 	return out, nil
 }
 
-// Hides reports whether rules redact anything of the call's arguments.
+// Hides reports whether rules redact any of the call's arguments.
 func (c *Call) Hides() bool { return len(c.hidden()) > 0 }
 
 func (c *Call) hidden() []string {
@@ -47,10 +47,9 @@ func (c *Call) hidden() []string {
 	return slices.Concat(c.Request.Hidden, c.Redact)
 }
 
-// Redacted gives the call as those see it who may not see what rules redact:
-// the arguments carry commitments, and what could show a value in another
-// way is left out. The call itself is not changed; one that hides nothing is
-// returned as it is.
+// Redacted returns the call for people who may not see what rules redact: the arguments
+// contain commitments, and anything else that could show a hidden value is left out. It
+// does not change the call; one that hides nothing is returned unchanged.
 func (c *Call) Redacted() *Call {
 	paths := c.hidden()
 	if len(paths) == 0 {
@@ -82,7 +81,7 @@ func (c *Call) Redacted() *Call {
 	for i := range d.Votes {
 		d.Votes[i].Rules, d.Votes[i].Remember = nil, nil
 	}
-	if c.Cause == string(CauseRefuse) && c.Result != nil { // it says what is wrong with which value
+	if c.Cause == string(CauseRefuse) && c.Result != nil { // the result describes an invalid value
 		r := *c.Result
 		r.Output = message.Content{Text: hiddenRefusal}
 		d.Result = &r
@@ -90,11 +89,11 @@ func (c *Call) Redacted() *Call {
 	return d
 }
 
-// resultDomain keeps the HMAC of a result's digest from being any other HMAC.
+// resultDomain separates the HMAC of a result's digest from all other HMACs.
 const resultDomain = "askance-result-v1\x00"
 
-// DigestResult is "sha256:" and the SHA-256 of what a worker says with a result, and that
-// text.
+// DigestResult returns "sha256:" and the SHA-256 of what a worker reports in a result, and the
+// text that was hashed.
 func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err error) {
 	body, err = strictjson.Marshal(struct {
 		Output   message.Content         `json:"output"`
@@ -105,9 +104,9 @@ func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err e
 	return "sha256:" + hex.EncodeToString(sum[:]), body, err
 }
 
-// SealResult is what is kept of the digest of the call's result, "sha256:…": the
-// digest itself or, of a call that hides arguments, "hmac-sha256:…" of it under
-// the salt of the approval request.
+// SealResult returns the stored form of the digest of the call's result, "sha256:…": the
+// digest itself or, for a call that hides arguments, "hmac-sha256:…" of it under the salt
+// of the approval request.
 func (c *Call) SealResult(digest string) string {
 	q := c.Request
 	if q == nil || len(q.Hidden) == 0 || q.Salt == "" || digest == "" {
@@ -118,32 +117,32 @@ func (c *Call) SealResult(digest string) string {
 	return "hmac-sha256:" + hex.EncodeToString(m.Sum(nil))
 }
 
-// IsResult reports whether digest is that of the call's result.
+// IsResult reports whether digest is the digest of the call's result.
 func (c *Call) IsResult(digest string) bool {
-	return digest != "" && (c.ResultDigest == c.SealResult(digest) || c.ResultDigest == digest) // bare in event records of an earlier release
+	return digest != "" && (c.ResultDigest == c.SealResult(digest) || c.ResultDigest == digest) // unsealed in records of an earlier release
 }
 
-// minHidden is how long a hidden text must be to be looked for in a result:
-// a shorter one would be found where it was not meant.
+// minHidden is the shortest hidden text that is searched for in a result: shorter ones would
+// match by accident.
 const minHidden = 4
 
-// hiddenDepth is how deep a hidden value is looked into: deeper than what an
-// input may be.
+// hiddenDepth bounds the nesting of a hidden value that is searched; an input cannot be
+// nested deeper.
 const hiddenDepth = 64
 
-// hiddenTexts are the hidden values as a tool may repeat them.
+// hiddenTexts returns the hidden values in the forms in which a tool may repeat them.
 func hiddenTexts(input string, paths []string) []string {
 	var out []string
 	for _, s := range spots(input, paths) {
 		out = appendTexts(out, []byte(input[s.start:s.end]), hiddenDepth)
 	}
 	out = slices.DeleteFunc(out, func(t string) bool { return len(t) < minHidden })
-	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }) // one may begin another
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) }) // longest first, because one may be the beginning of another
 	return slices.Compact(out)
 }
 
-// appendTexts adds the texts of a hidden value: itself and, of an object or an
-// array, what is in it, to a depth.
+// appendTexts appends the texts of a hidden value: the value itself and, for an object or an
+// array, what it contains, up to a depth.
 func appendTexts(out []string, value []byte, depth int) []string {
 	if text, err := strictjson.Text(value); err == nil {
 		out = append(out, text)
@@ -155,20 +154,20 @@ func appendTexts(out []string, value []byte, depth int) []string {
 	var parts []strictjson.Member
 	switch strictjson.KindOf(value) {
 	case "object":
-		parts, _ = strictjson.Members(value) // of what is none, nothing more is known
+		parts, _ = strictjson.Members(value) // if it cannot be decoded, it has no parts
 	case "array":
 		parts, _ = strictjson.Items(value)
 	}
 	for _, p := range parts {
-		if kind := strictjson.KindOf(p.Value); kind != "boolean" && kind != "null" { // they say nothing, and are everywhere
+		if kind := strictjson.KindOf(p.Value); kind != "boolean" && kind != "null" { // they reveal nothing, and occur everywhere
 			out = appendTexts(out, p.Value, depth-1)
 		}
 	}
 	return out
 }
 
-// hideInResult gives the result without literal repetitions of the texts. A tool
-// that turns a value into another text is not seen through.
+// hideInResult returns the result without literal repetitions of the texts. It cannot
+// detect a tool that turns a value into another text.
 func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResultBlock {
 	if b == nil || len(texts) == 0 {
 		return b
@@ -198,7 +197,7 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 	return &out
 }
 
-// hideInData gives the block with the texts in its name and its address replaced.
+// hideInData returns the block with the texts in its name and address replaced.
 func hideInData(b *message.DataBlock, swap *strings.Replacer) *message.DataBlock {
 	out := *b
 	if b.Name != nil {
@@ -213,10 +212,10 @@ func hideInData(b *message.DataBlock, swap *strings.Replacer) *message.DataBlock
 	return &out
 }
 
-// hiddenURL stands for an address that has a hidden value in it.
+// hiddenURL replaces an address that contains a hidden value.
 const hiddenURL = "about:redacted"
 
-// replaceTexts gives a JSON value with the texts in it replaced; it is copied.
+// replaceTexts returns a copy of a JSON value with the texts in it replaced.
 func replaceTexts(swap *strings.Replacer, value any) any {
 	switch v := value.(type) {
 	case string:
@@ -236,7 +235,7 @@ func replaceTexts(swap *strings.Replacer, value any) any {
 	case nil, bool:
 		return v
 	}
-	text := fmt.Sprint(value) // a number, which may be what is hidden
+	text := fmt.Sprint(value) // a number, which may be a hidden value
 	if f, is := value.(float64); is {
 		text = strconv.FormatFloat(f, 'f', -1, 64)
 	}
@@ -246,12 +245,12 @@ func replaceTexts(swap *strings.Replacer, value any) any {
 	return value
 }
 
-// hiddenRefusal stands for what is wrong with a hidden argument.
-const hiddenRefusal = "the input was refused; why is hidden with the arguments"
+// hiddenRefusal replaces the description of an invalid hidden argument.
+const hiddenRefusal = "the input was refused; the reason is hidden with the arguments"
 
-// Redacted gives the event record as those see it who may not see what rules redact.
-// The event record itself is not changed. It is what exports show; what proves an event record
-// is made of the event record itself.
+// Redacted returns the event record for people who may not see what rules redact. It does
+// not change the event record. Exports show the redacted form; proofs are made from the
+// event record itself.
 func (f *EventRecord) Redacted() *EventRecord {
 	if f.Call == nil || !f.Call.Hides() {
 		return f

@@ -4,20 +4,20 @@ import (
 	"fmt"
 )
 
-// Replay folds the event records of one call, oldest first, checks every step against
-// the table and returns the call's state. It is what proves that a history is
-// one the machine could have written: steps that the table lacks, gaps, a
-// changed identity, a moved finished call, a dispatch without an allow or an
-// approval without all required approvers are errors. A note changes nothing.
+// Replay reads the event records of one call, oldest first, checks every step against the
+// table and returns the call's state. It proves that a history is one that the machine
+// could have written: steps that the table lacks, gaps, a changed identity, a change of a
+// finished call, a dispatch without an allow, and an approval without all required approvers
+// are errors. A note changes nothing.
 func Replay(records []*EventRecord) (*Call, error) {
 	var cur *Call
 	for i, f := range records {
 		if f.Call == nil {
-			return nil, fmt.Errorf("event record %d: it is not about a call", i)
+			return nil, fmt.Errorf("event record %d is not about a call", i)
 		}
 		if f.Note != nil {
 			if cur == nil {
-				return nil, fmt.Errorf("event record %d: a note before the call was proposed", i)
+				return nil, fmt.Errorf("event record %d is a note before the call was proposed", i)
 			}
 			continue
 		}
@@ -47,18 +47,18 @@ func checkNext(cur *Call, f *EventRecord) error {
 			return fmt.Errorf("the table has no step %q from %q to %q", s.Cause, s.From, s.To)
 		}
 		if Cause(s.Cause) == CauseApprove && !c.Tally().Agreed {
-			return fmt.Errorf("it was approved without all required approvers")
+			return fmt.Errorf("the call was approved without all required approvers")
 		}
 		state = to
 	}
 	if state != c.State {
-		return fmt.Errorf("the steps lead to %q, the event record says %q", state, c.State)
+		return fmt.Errorf("the steps lead to %q, but the event record has %q", state, c.State)
 	}
 	if c.Records != count+1 {
-		return fmt.Errorf("it is number %d of the call's event records, %d was due", c.Records, count+1)
+		return fmt.Errorf("it is number %d of the call's event records, want number %d", c.Records, count+1)
 	}
 	return nil
 }
 
-// isRedacted reports whether the proposal's digest was removed from what may be shown.
+// isRedacted reports whether the proposal's digest was removed by redaction.
 func isRedacted(c *Call) bool { return c.Proposal == "" && c.Hides() }

@@ -5,55 +5,54 @@ import (
 	"time"
 )
 
-// OnExpiry is what happens to an approval request without an outcome at its deadline.
+// OnExpiry is what happens to an approval request that is still open at its deadline.
 type OnExpiry string
 
-// An approval request that expires denies, or stays open once more for the people of
-// its last escalation alone, and denies after that. It never allows. The zero
-// value denies.
+// An approval request that expires denies, or stays open until a final deadline only for
+// the people of its last escalation, and then denies. It never allows. The zero value
+// denies.
 const (
 	OnExpiryDeny     OnExpiry = "deny"
 	OnExpiryEscalate OnExpiry = "escalate"
 )
 
-// Requirement says who must agree and until when. It is fixed, and part of the
-// approval request's digest, when the approval request opens; the zero value is: one approver,
-// any, no deadline.
+// Requirement says who must agree and until when. It is fixed, and covered by the approval
+// request's digest, when the request opens. The zero value means one approver, anyone, with
+// no deadline.
 //
-// Who must agree falls into parts: Users, if there are any, and each of
-// Approvers. Of every part Quorum distinct people must approve; one person
-// counts for each part that accepts them. Without parts every approver may approve.
+// Who must agree is divided into parts: Users, if there are any, and each of Approvers. In
+// every part Quorum distinct people must approve; a person counts for each part that
+// accepts them. Without parts, every approver may approve.
 type Requirement struct {
-	// Users may answer; empty means that no list of people is required.
+	// Users may respond; if it is empty, no list of people is required.
 	Users []string `json:"users"`
-	// Deadline is the instant at which the approval request expires; zero: it waits for
-	// ever.
+	// Deadline is when the approval request expires; zero means never.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Approvers are sets of people; each set must agree.
 	Approvers []ApproverSet `json:"approvers,omitzero"`
-	// Quorum is how many distinct people of each part must approve; 0 is one.
+	// Quorum is how many distinct people of each part must approve; 0 means one.
 	Quorum int `json:"quorum,omitzero"`
-	// ExcludeRequester keeps Requester, on whose behalf the call is made, from
-	// answering. Without a known requester no answer is accepted.
+	// ExcludeRequester excludes Requester, on whose behalf the call is made, from
+	// responding. If the requester is unknown, no response is accepted.
 	ExcludeRequester bool   `json:"exclude_requester,omitzero"`
 	Requester        string `json:"requester,omitzero"`
-	// ExcludeEditor: the approvals of Editors, who changed the arguments since
-	// they were proposed, do not count.
+	// ExcludeEditor means that approvals of Editors, who changed the arguments after they
+	// were proposed, do not count.
 	ExcludeEditor bool     `json:"exclude_editor,omitzero"`
 	Editors       []string `json:"editors,omitzero"`
-	// Signed: an approval counts only with the approver's own signature.
+	// Signed means that an approval counts only with the approver's own signature.
 	Signed bool `json:"signed,omitzero"`
 	// OnExpiry is what happens at Deadline; with escalate the approval request ends at
 	// FinalDeadline.
 	OnExpiry      OnExpiry  `json:"on_expiry,omitzero"`
 	FinalDeadline time.Time `json:"final_deadline,omitzero"`
-	// Remember is how far the answer may be remembered on terms. Nil: not at all
-	// where rules ask; where no rule does, suggested rules may, for the session.
+	// Remember limits what a response may remember with terms. Nil means nothing if rules
+	// ask; if no rule asks, suggested rules may be remembered for the session.
 	Remember *RememberLimits `json:"remember,omitzero"`
 }
 
-// ApproverSet are the people whom one rule accepts: those who are listed or in one
-// of the groups. An empty set accepts no one.
+// ApproverSet is the people whom one rule accepts: those listed or in one of the groups. An
+// empty set accepts no one.
 type ApproverSet struct {
 	Rule       string           `json:"rule"`
 	Users      []string         `json:"users,omitzero"`
@@ -61,15 +60,15 @@ type ApproverSet struct {
 	Escalation []EscalationStep `json:"escalation,omitzero"` // in the order of time
 }
 
-// EscalationStep lets further people answer from At on.
+// EscalationStep lets more people respond from At on.
 type EscalationStep struct {
 	At     time.Time `json:"at"`
 	Users  []string  `json:"users,omitzero"`
 	Groups []string  `json:"groups,omitzero"`
 }
 
-// Plan gives the instants at which other people come to be asked, in order:
-// each escalation, and the deadline if the approval request escalates then.
+// Plan returns the times at which other people are asked, in order: each escalation, and
+// the deadline if the approval request escalates then.
 func (r Requirement) Plan() []time.Time {
 	var out []time.Time
 	for _, s := range r.Approvers {
@@ -84,7 +83,7 @@ func (r Requirement) Plan() []time.Time {
 	return slices.CompactFunc(out, time.Time.Equal)
 }
 
-// Ends is the instant at which the approval request denies; zero: never.
+// Ends is when the approval request denies; zero means never.
 func (r Requirement) Ends() time.Time {
 	if r.hasEscalation() {
 		return r.FinalDeadline
@@ -96,15 +95,15 @@ func (r Requirement) hasEscalation() bool {
 	return r.OnExpiry == OnExpiryEscalate && !r.Deadline.IsZero() && r.FinalDeadline.After(r.Deadline)
 }
 
-// NeedsGroups reports whether the groups of a person can matter.
+// NeedsGroups reports whether the groups of people matter.
 func (r Requirement) NeedsGroups() bool {
 	return slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool {
 		return len(s.Groups) > 0 || slices.ContainsFunc(s.Escalation, func(e EscalationStep) bool { return len(e.Groups) > 0 })
 	})
 }
 
-// Relevant are those of a person's groups that the requirement names: no other
-// says by what right they answer.
+// Relevant returns those of a person's groups that the requirement names. No other group
+// gives them the right to respond.
 func (r Requirement) Relevant(groups []string) []string {
 	named := func(g string) bool {
 		return slices.ContainsFunc(r.Approvers, func(s ApproverSet) bool {
@@ -120,8 +119,8 @@ func (r Requirement) Relevant(groups []string) []string {
 	return out
 }
 
-// stepsAt are the circles of the set that may answer when the plan has come to
-// the instant at. last: only those of the last escalation.
+// stepsAt returns the people of the set who may respond when the plan has reached at; with
+// last, only those of the last escalation.
 func (s ApproverSet) stepsAt(at time.Time, last bool) []EscalationStep {
 	var out []EscalationStep
 	if !last {

@@ -2,9 +2,9 @@ package toolcall
 
 import "github.com/askance-dev/askance/message"
 
-// This file takes what people say about an open approval request.
+// This file applies people's responses to an open approval request.
 
-// applyResponse checks the fence of every answer, the digest, before anything else.
+// applyResponse checks the digest, the fence of every response, before anything else.
 func (m *Machine) applyResponse(ev Responded) error {
 	c := m.call
 	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
@@ -23,7 +23,7 @@ func (m *Machine) applyResponse(ev Responded) error {
 	case ResponseRespond:
 		return m.finish(CauseRespond, message.ToolResultSuccess, ev.Output, ev.At)
 	default:
-		return unknownKind(ev.Vote.Kind, "use approve, reject or answer")
+		return unknownKind(ev.Vote.Kind, "use approve, reject or respond")
 	}
 }
 
@@ -31,7 +31,7 @@ func unknownKind(k ResponseKind, hint string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: "unknown kind of response " + string(k), Hint: hint}
 }
 
-// applyVote takes a word that leaves the approval request open.
+// applyVote applies a response that leaves the approval request open.
 func (m *Machine) applyVote(ev Voted) error {
 	c := m.call
 	if err := m.CheckRequest(ev.Vote.Digest); err != nil {
@@ -41,7 +41,7 @@ func (m *Machine) applyVote(ev Voted) error {
 	switch ev.Vote.Kind {
 	case ResponseApprove:
 		if c.Tally().Agreed {
-			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "all required approvers approved, and the approval request stays open", Hint: "approve it"}
+			return &message.Error{Code: message.CodeInternal, Op: "submit_response", What: "all required approvers approved, but the approval request would stay open", Hint: "approve it"}
 		}
 		return m.move(CauseVote)
 	case ResponseSkip:
@@ -53,7 +53,7 @@ func (m *Machine) applyVote(ev Voted) error {
 	}
 }
 
-// applyEscalation notes how far the plan of the approval request has come; it never goes
+// applyEscalation records how far the approval request's plan has come. It never goes
 // back.
 func (m *Machine) applyEscalation(ev Escalated) error {
 	c := m.call
@@ -61,7 +61,7 @@ func (m *Machine) applyEscalation(ev Escalated) error {
 		return stateError(c.Clone(), CauseEscalate)
 	}
 	if c.Request == nil || ev.Step <= c.Step || ev.Step > len(c.Request.Requirement.Plan()) {
-		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the approval request's plan has no such next step", Hint: "read the call again"}
+		return &message.Error{Code: message.CodeInternal, Op: "escalate", What: "the plan of the approval request has no such next step", Hint: "read the call again"}
 	}
 	c.Step = ev.Step
 	return m.move(CauseEscalate)
@@ -78,8 +78,8 @@ func (m *Machine) applyEdit(ev Edited) error {
 	return m.move(CauseEdit)
 }
 
-// CheckRequest refuses an answer that is not to the open approval request of the call:
-// the fence of every answer.
+// CheckRequest refuses a response that is not to the call's open approval request: the
+// fence of every response.
 func (m *Machine) CheckRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
@@ -87,13 +87,13 @@ func (m *Machine) CheckRequest(digest string) error {
 	}
 	if digest != c.Digest {
 		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: ErrorCall(c),
-			What: "the answer is to another approval request than the one that is open",
-			Hint: "look at the present approval request and answer that one"}
+			What: "this approval request changed after you opened it",
+			Hint: "look at the current approval request and respond to that one"}
 	}
 	return nil
 }
 
-// appendVote never writes into a slice that another copy of the call shares.
+// appendVote never writes into a slice that it shares with another copy of the call.
 func appendVote(votes []Vote, v Vote) []Vote {
 	return append(append([]Vote(nil), votes...), v)
 }

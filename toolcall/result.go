@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Timestamp writes a time of ours the way AgentScope's blocks and events carry
-// it: ISO 8601 without a zone, in UTC.
+// Timestamp formats a time like AgentScope's blocks and events: ISO 8601 without a zone,
+// in UTC.
 func Timestamp(t time.Time) string { return message.Timestamp(t.UTC()) }
 
 const interruptedText = "<system-reminder>The tool call has been interrupted by the user.</system-reminder>"
@@ -29,7 +29,7 @@ func rejectedText(c *Call, v Vote) string {
 	return text + c.hint() + "</system-reminder>"
 }
 
-const expiredReason = "no approver answered in time"
+const expiredReason = "no approver responded in time"
 
 func expiredText(c *Call) string {
 	return fmt.Sprintf("<system-reminder>The execution of tool %q is denied: %s.%s</system-reminder>", c.Tool, expiredReason, c.hint())
@@ -37,7 +37,7 @@ func expiredText(c *Call) string {
 
 func revokedText(c *Call, ev Revoked) string {
 	text := fmt.Sprintf("<system-reminder>Approval to run tool %q was revoked before it started.", c.Tool)
-	if ev.Denied != nil { // its message has the hints already
+	if ev.Denied != nil { // its message already has the hints
 		return withReason(text, cmp.Or(ev.Denied.Message, ev.Denied.Reason))
 	}
 	return withReason(text, ev.Reason+c.hint())
@@ -54,7 +54,7 @@ func withReason(text, reason string) string {
 	return text + "</system-reminder>"
 }
 
-// TextResult is a result of one text for call c.
+// TextResult returns a result with one text for call c.
 func TextResult(c *Call, state message.ToolResultState, text string, at time.Time) message.ToolResultBlock {
 	stamp := Timestamp(at)
 	return message.ToolResultBlock{

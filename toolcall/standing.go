@@ -15,12 +15,12 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// StandingID names a standing approval. It follows from the approval request whose answer
-// gave it.
+// StandingID identifies a standing approval. It is derived from the approval request whose
+// response granted it.
 type StandingID string
 
-// StandingScope is for which calls a standing approval answers, besides that its
-// rules must be about them.
+// StandingScope determines for which calls a standing approval answers; in addition, its
+// rules must cover them.
 type StandingScope string
 
 // The scopes, from the narrowest to the widest.
@@ -32,56 +32,55 @@ const (
 	ScopeSpace    StandingScope = "space"     // every call of the space
 )
 
-// Valid reports whether s is one of the scopes, spelled exactly so.
+// Valid reports whether s is exactly one of the scopes.
 func (s StandingScope) Valid() bool {
 	return slices.Contains([]StandingScope{ScopeCallLike, ScopeSession, ScopeAgent, ScopeUser, ScopeSpace}, s)
 }
 
 // Limits on standing approvals.
 const (
-	MaxStandingUses  = 1000 // further calls that one can answer for, if they are counted
-	MaxStandingRules = 16   // rules of one answer
-	// MaxStandingBytes bounds the content of those rules together, and the path of a
-	// budget.
+	MaxStandingUses  = 1000 // further calls that one approval can answer for, if they are counted
+	MaxStandingRules = 16   // rules of one response
+	// MaxStandingBytes bounds the total content of those rules, and the path of a budget.
 	MaxStandingBytes = 4 << 10
-	// MaxStandingTime is how far away its end may be: one year.
+	// MaxStandingTime bounds how far away its end may be: one year.
 	MaxStandingTime = 366 * 24 * time.Hour
 )
 
-// StandingTerms are what an approver wants remembered, and how far.
+// StandingTerms are what an approver wants remembered, and its limits.
 type StandingTerms struct {
-	// Rules are allow rules for the tool of the call, which must cover the call
-	// and be no wider than those that the approval request suggested. Empty: the
-	// suggested ones.
+	// Rules are allow rules for the tool of the call. They must cover the call and be no
+	// wider than those that the approval request suggested. Empty means the suggested
+	// ones.
 	Rules []message.PermissionRule `json:"rules,omitzero"`
-	// Scope is session if empty.
+	// Scope defaults to session.
 	Scope StandingScope `json:"scope,omitzero"`
-	// Until is when it ends; zero: as late as the policy lets it.
+	// Until is when it ends; zero means as late as the policy allows.
 	Until time.Time `json:"until,omitzero"`
-	// Uses is for how many further calls it answers; 0: as many as the policy
-	// lets it. At most 1000.
+	// Uses is for how many further calls it answers, at most 1000; 0 means as many as the
+	// policy allows.
 	Uses int `json:"uses,omitzero"`
-	// Budget bounds what the calls may add up to.
+	// Budget limits the sum over those calls.
 	Budget *Budget `json:"budget,omitzero"`
 }
 
-// Budget bounds the sum of one numeric argument over the further calls that a
-// standing approval answers for.
+// Budget limits the sum of one numeric argument over the further calls for which a standing
+// approval answers.
 type Budget struct {
-	Path  string `json:"path"`  // of the argument, as args.cents; never negative
-	Limit string `json:"limit"` // a decimal number as text, kept exactly
+	Path  string `json:"path"`  // path of the argument, such as args.cents; its values are never negative
+	Limit string `json:"limit"` // a decimal number as text, stored exactly
 }
 
-// RememberLimits is how far the rules that ask let an answer be remembered.
+// RememberLimits is how far the rules that ask allow a response to be remembered.
 type RememberLimits struct {
-	// Same are paths into the call, such as args.customer_id: a later call is
-	// answered only if it has the same value at each.
+	// Same are paths into the call, such as args.customer_id. It answers for a later call
+	// only if that has the same value at each path.
 	Same  []string `json:"same,omitzero"`
-	TTLMS int64    `json:"ttl_ms"`        // how long at most, from the approval on
-	Uses  int      `json:"uses,omitzero"` // how many further calls at most; 0: any number
+	TTLMS int64    `json:"ttl_ms"`        // longest time from the approval on
+	Uses  int      `json:"uses,omitzero"` // limit of further calls; 0 means none
 }
 
-// StandingState is where a standing approval stands.
+// StandingState is the state of a standing approval.
 type StandingState string
 
 // The states of a standing approval. Only an active one answers.
@@ -92,59 +91,58 @@ const (
 	StandingRevoked StandingState = "revoked"
 )
 
-// StandingApproval is a rule that an approver let remember with an answer: it answers for
+// StandingApproval is a rule that an approver remembered with a response. It answers for
 // later calls, within its terms, until it ends or is revoked. The event record of the
-// approval is its birth. After that it has an entity of its own in the journal,
-// whose event records, each with the full state, are its uses and its revocation: all
-// written by compare-and-swap, so that no use is spent twice.
+// approval creates it. After that it has its own entity in the journal, whose event records,
+// each with the full state, are its uses and its revocation. All are written by
+// compare-and-swap, so no use is spent twice.
 type StandingApproval struct {
 	ID    StandingID `json:"standing_approval_id"`
 	Space SpaceID    `json:"space"`
 	Tool  string     `json:"tool_name"`
-	// Definition is the hash of what the runtime had declared of the tool: under another
+	// Definition is the hash of what the runtime had declared about the tool: under another
 	// definition it is another tool.
 	Definition string        `json:"definition_hash,omitzero"`
 	Terms      StandingTerms `json:"terms"` // complete
-	// Plain: suggested rules that were accepted as they are. The policy counts
-	// them among the rules of the session; they have no end but a revocation, and
-	// no uses are counted.
+	// Plain marks suggested rules that were accepted unchanged. The policy treats them as
+	// rules of the session. They end only if revoked, and their uses are not counted.
 	Plain bool `json:"plain,omitzero"`
-	// Within are the suggested rules that an edited one narrows: they must cover
-	// a call as well.
+	// Within are the suggested rules that an edited rule narrows: they must also cover a
+	// call.
 	Within []message.PermissionRule `json:"within,omitzero"`
-	// Rule, Source and Reason are those of the approval request that was answered: only
-	// the same approval request is answered again.
+	// Rule, Source and Reason are those of the approval request that was answered: the
+	// approval answers only for the same approval request.
 	Rule   string `json:"rule,omitzero"`
 	Source string `json:"source"`
 	Reason string `json:"reason"`
-	// Same has the value of the approved call at each path of the limits.
+	// Same is the value of the approved call at each path of the limits.
 	Same map[string]string `json:"same,omitzero"`
-	// Session, User, Agent and Arguments are those of the approved call. Which of
-	// them count follows from the scope. Arguments is a digest.
+	// Session, User, Agent and Arguments are those of the approved call. The scope
+	// determines which of them matter. Arguments is a digest.
 	Session   message.SessionID `json:"session_id"`
 	User      string            `json:"user"`
 	Agent     string            `json:"agent,omitzero"`
 	Arguments string            `json:"arguments"`
 
-	From      Key       `json:"from"`   // the call whose approval gave it
+	From      Key       `json:"from"`   // the call whose approval granted it
 	Digest    string    `json:"digest"` // of the approval request that was answered
 	GrantedBy []Vote    `json:"granted_by"`
 	GrantedAt time.Time `json:"granted_at"`
 
 	Revoked *Revocation `json:"revoked,omitzero"`
-	// Spent names the calls whose uses are counted, each by a hash: the same call
-	// is counted once.
+	// Spent identifies the calls whose uses are counted, each by a hash, so that the same
+	// call is counted only once.
 	Spent []string `json:"spent,omitzero"`
 	// Left is what is left of the budget.
 	Left string       `json:"left,omitzero"`
-	Use  *StandingUse `json:"use,omitzero"` // the one that this event record counts
+	Use  *StandingUse `json:"use,omitzero"` // the use that this event record counts
 
-	// Seq is the journal sequence of its last event record, 0 before the first. It is not
+	// Seq is the journal sequence of its last event record, or 0 before the first. It is not
 	// part of the record.
 	Seq uint64 `json:"seq,omitzero"`
 }
 
-// StandingUse is one call for which a standing approval answered.
+// StandingUse is one call that a standing approval answered for.
 type StandingUse struct {
 	Call   Key       `json:"call"`
 	Amount string    `json:"amount,omitzero"` // taken from the budget
@@ -158,22 +156,22 @@ type Revocation struct {
 	Reason string    `json:"reason,omitzero"`
 }
 
-// NewStandingID is the name of what the approval of an approval request lets remember.
+// NewStandingID returns the ID of the standing approval that the approval of a request grants.
 func NewStandingID(call Key, digest string) StandingID {
 	sum := sha256.Sum256([]byte("askance-standing-approval-v1\x00" + call.IdempotencyKey() + "\x00" + digest))
 	return StandingID("sta_" + hex.EncodeToString(sum[:8]))
 }
 
-// Key is that of the standing approval's own entity.
+// Key is the key of the standing approval's own entity.
 func (l *StandingApproval) Key() Key { return Key{Space: l.Space, Entity: EntityName(l.ID)} }
 
 // Counted reports whether its uses are counted.
 func (l *StandingApproval) Counted() bool { return l.Terms.Uses > 0 }
 
-// UsesLeft is for how many further calls it can answer; only if it is Counted.
+// UsesLeft is how many more calls it can answer for. It applies only if Counted.
 func (l *StandingApproval) UsesLeft() int { return max(0, l.Terms.Uses-len(l.Spent)) }
 
-// State says where it stands at an instant.
+// State returns the state at a given time.
 func (l *StandingApproval) State(now time.Time) StandingState {
 	switch {
 	case l.Revoked != nil:
@@ -186,19 +184,18 @@ func (l *StandingApproval) State(now time.Time) StandingState {
 	return StandingActive
 }
 
-// SpentBy is the mark of a call, as it would run now, in Spent. Other arguments
-// are another call.
+// SpentBy returns the mark for a call, as it would run now, in Spent. With other arguments
+// it is another call.
 func SpentBy(call Key, input string) string {
 	sum := sha256.Sum256([]byte(call.IdempotencyKey() + "\x00" + input))
 	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }
 
-// Spend counts one use down for a call, with what it takes from the budget, and
-// gives the standing approval's next state. A use that is counted already is no error and
-// gives nil.
+// Spend counts one use for a call, with what it takes from the budget, and returns the
+// standing approval's next state, or nil if the use is already counted.
 func (l *StandingApproval) Spend(call Key, input, amount string, now time.Time) (*StandingApproval, error) {
 	refuse := func(what string) error {
-		return &message.Error{Code: message.CodeState, Op: "use " + string(l.ID), What: what, Hint: "the call is asked about"}
+		return &message.Error{Code: message.CodeState, Op: "use " + string(l.ID), What: what, Hint: "a person is asked instead"}
 	}
 	mark := SpentBy(call, input)
 	switch state := l.State(now); {
@@ -222,7 +219,7 @@ func (l *StandingApproval) Spend(call Key, input, amount string, now time.Time) 
 	return &next, nil
 }
 
-// Text says in a few words what is left of it.
+// Text describes briefly what is left of it.
 func (l *StandingApproval) Text() string {
 	text := "scope " + string(l.Terms.Scope)
 	if l.Counted() {
@@ -234,21 +231,21 @@ func (l *StandingApproval) Text() string {
 	return text
 }
 
-// StandingApprovalsRequest lists standing approvals: those that are active, or with All also
-// the last thousand that have ended.
+// StandingApprovalsRequest lists standing approvals: the active ones or, with All, also the
+// last thousand that have ended.
 type StandingApprovalsRequest struct {
 	V    int    `json:"v,omitzero"`
 	Tool string `json:"tool_name,omitzero"`
 	All  bool   `json:"all,omitzero"`
-	// After is the cursor: the id of the last one of the page before.
+	// After is the cursor: the id of the last one on the previous page.
 	After StandingID `json:"after,omitzero"`
 	Limit int        `json:"limit,omitzero"` // default and maximum 200
 }
 
-// StandingApprovalsReply has standing approvals in the order of their ids.
+// StandingApprovalsReply contains standing approvals, sorted by id.
 type StandingApprovalsReply struct {
 	StandingApprovals []*StandingApproval `json:"standing_approvals"`
-	Next              StandingID          `json:"next,omitzero"` // "": that was all
+	Next              StandingID          `json:"next,omitzero"` // "" at the end
 }
 
 // ShowStandingApprovalRequest names one standing approval.
@@ -257,23 +254,23 @@ type ShowStandingApprovalRequest struct {
 	ID StandingID `json:"standing_approval_id"`
 }
 
-// ShowStandingApprovalReply has a standing approval, and the last hundred calls for which
-// counted uses were spent, oldest first.
+// ShowStandingApprovalReply contains a standing approval, and the last hundred calls for
+// which counted uses were spent, oldest first.
 type ShowStandingApprovalReply struct {
 	Standing *StandingApproval `json:"standing_approval"`
 	Uses     []StandingUse     `json:"uses"`
 }
 
-// RevokeStandingApprovalRequest ends a standing approval at once. Calls that it has allowed
-// and that have not begun are revoked.
+// RevokeStandingApprovalRequest ends a standing approval at once. Calls that it allowed and
+// that have not begun are revoked.
 type RevokeStandingApprovalRequest struct {
 	V      int        `json:"v,omitzero"`
 	ID     StandingID `json:"standing_approval_id"`
 	Reason string     `json:"reason,omitzero"`
 }
 
-// Granted are the standing approvals that a call's approval gave, as they were then: those
-// on terms, and what its plain rules stand for.
+// Granted returns the standing approvals that a call's approval granted, as of then: those
+// with terms, and the one for its plain rules.
 func (c *Call) Granted() []StandingApproval {
 	if l, plain := c.PlainStandingApproval(); plain {
 		return append(slices.Clip(c.StandingApprovals), l)
@@ -281,7 +278,7 @@ func (c *Call) Granted() []StandingApproval {
 	return c.StandingApprovals
 }
 
-// Standing says how the standing approval stands at an instant.
+// Standing returns the standing approval with its state at a given time.
 func (l *StandingApproval) Standing(now time.Time) StandingStatus {
 	out := StandingStatus{Standing: l, State: l.State(now)}
 	if l.Counted() {
@@ -291,9 +288,9 @@ func (l *StandingApproval) Standing(now time.Time) StandingStatus {
 	return out
 }
 
-// PlainStandingApproval is the standing approval that an allowed call's Remember stands for: the
-// suggested rules that its approvers accepted as they are. It follows from any
-// event record of the call after it was allowed. ok: there is one.
+// PlainStandingApproval returns the standing approval for an allowed call's Remember: the
+// suggested rules that its approvers accepted unchanged. It can be derived from any event
+// record of the call after the call was allowed. ok reports whether there is one.
 func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
 	if len(c.Remember) == 0 {
 		return StandingApproval{}, false
@@ -308,7 +305,7 @@ func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
 		l.Rule, l.Source, l.Reason = q.Rule, q.Source, q.Reason
 	}
 	by := c.Tally().Approvals
-	if n := len(c.Votes); len(by) == 0 && n > 0 { // of an earlier release: an edit without a count
+	if n := len(c.Votes); len(by) == 0 && n > 0 { // in records of an earlier release, an edit did not count as an approval
 		by = c.Votes[n-1:]
 	}
 	for _, v := range by {
@@ -317,7 +314,7 @@ func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
 			l.GrantedAt = v.At
 		}
 	}
-	if c.Hides() { // of an earlier release: patterns are made of arguments
+	if c.Hides() { // possible in records of an earlier release; patterns are made of arguments
 		l.Terms.Rules = nil
 		for _, r := range c.Remember {
 			content := hiddenMark + "]"
@@ -328,21 +325,21 @@ func (c *Call) PlainStandingApproval() (l StandingApproval, ok bool) {
 	return l, true
 }
 
-// amountForm is a decimal number that is kept exactly: no sign, no exponent, at
-// most 18 digits before the point and 9 behind it.
+// amountForm matches a decimal number that is stored exactly: no sign, no exponent, at
+// most 18 digits before the point and 9 after it.
 var amountForm = regexp.MustCompile(`^(0|[1-9][0-9]{0,17})(\.[0-9]{1,9})?$`)
 
 const amountPlaces = 9
 
-// CheckAmount says what is wrong with a decimal number of a budget.
+// CheckAmount checks a decimal number of a budget.
 func CheckAmount(text string) error {
 	if !amountForm.MatchString(text) {
-		return errors.New("it is no decimal number from 0 on, with at most 18 digits before the point and 9 behind it")
+		return errors.New("it is not a decimal number of 0 or more, with at most 18 digits before the point and 9 after it")
 	}
 	return nil
 }
 
-// subtract takes amount from left, exactly.
+// subtract subtracts amount from left, exactly.
 func subtract(left, amount string) (string, error) {
 	for _, text := range []string{left, amount} {
 		if err := CheckAmount(text); err != nil {
@@ -352,7 +349,7 @@ func subtract(left, amount string) (string, error) {
 	a, ok := new(big.Rat).SetString(left)
 	b, ok2 := new(big.Rat).SetString(amount)
 	if !ok || !ok2 {
-		return "", errors.New("it is no number")
+		return "", errors.New("it is not a number")
 	}
 	if a.Cmp(b) < 0 {
 		return "", errors.New("the call needs " + amount)
@@ -360,7 +357,7 @@ func subtract(left, amount string) (string, error) {
 	return formatAmount(a.Sub(a, b)), nil
 }
 
-// formatAmount writes a number with at most amountPlaces places, exactly.
+// formatAmount formats a number exactly, with at most amountPlaces decimal places.
 func formatAmount(r *big.Rat) string {
 	return strings.TrimRight(strings.TrimRight(r.FloatString(amountPlaces), "0"), ".")
 }

@@ -9,22 +9,22 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// MinLease is the shortest lease that engines give and workers accept. An owner
-// sends four heartbeats in a lease, and a pause of 200 ms must not end it.
+// MinLease is the shortest lease that engines give and workers accept. An owner sends four
+// heartbeats per lease, and a pause of 200 ms must not end it.
 const MinLease = 500 * time.Millisecond
 
-// BeginWithin is how much of a lease may have passed when its owner begins: the
-// rest is for the first heartbeat.
+// BeginWithin is how much of a lease may have passed when its owner begins; the rest is
+// for the first heartbeat.
 func BeginWithin(lease time.Duration) time.Duration { return lease - lease/4 }
 
-// Elapsed is the longer time from since to now of the monotonic and the wall
-// clock: the monotonic clock can stop while a machine is suspended.
+// Elapsed is the time from since to now by the monotonic or the wall clock, the
+// longer of the two: the monotonic clock can stop while a machine is suspended.
 func Elapsed(since, now time.Time) time.Duration {
 	return max(now.Sub(since), now.Round(0).Sub(since.Round(0)))
 }
 
-// StartReply is the engine's signed permission to run one attempt now. It holds
-// for one claim and one sending of the request, so it cannot be replayed.
+// StartReply is the engine's signed permission to run one attempt now. It is valid for one
+// claim and one request, so it cannot be replayed.
 type StartReply struct {
 	V     int    `json:"v"`      // 1
 	KeyID string `json:"key_id"` // which engine key signed; see KeyID
@@ -33,18 +33,18 @@ type StartReply struct {
 	Claim   string `json:"claim"`
 	Request string `json:"request,omitzero"` // of the StartRequest that it answers
 	Nonce   string `json:"grant_nonce"`      // of the attempt's grant
-	// Fresh: this very sending stored the start, so the lease began after it was
-	// sent. Otherwise an earlier sending of the same claim may have stored it.
+	// Fresh is set if this very request stored the start, so the lease began after the
+	// request was sent. Otherwise an earlier request with the same claim may have stored it.
 	Fresh          bool      `json:"fresh"`
 	LeaseMS        int64     `json:"lease_ms"`
 	HeartbeatMS    int64     `json:"heartbeat_ms"`
 	Deadline       time.Time `json:"deadline,omitzero"`
 	IdempotencyKey string    `json:"idempotency_key"`
-	At             time.Time `json:"at"`           // the engine's clock when it answered, UTC
+	At             time.Time `json:"at"`           // the engine's time of the answer, UTC
 	Sig            string    `json:"sig,omitzero"` // base64url Ed25519 over the rest
 }
 
-// startDomain keeps a start reply's signature from being any other signature.
+// startDomain separates signatures of start replies from all other signatures.
 const startDomain = "askance-start-v1\n"
 
 func (r StartReply) signedText() ([]byte, error) {
@@ -63,8 +63,8 @@ func (r *StartReply) Sign(key ed25519.PrivateKey) error {
 	return nil
 }
 
-// Verify checks that an engine with one of the keys gave this permission for
-// the request and the grant. Any doubt is an error with CodeForbidden.
+// Verify checks that an engine with one of the keys gave this permission for the request
+// and the grant. Any doubt is an error with CodeForbidden.
 func (r StartReply) Verify(keys KeySet, q StartRequest, g *Grant) error {
 	refuse := func(what, hint string) error {
 		return &message.Error{Code: message.CodeForbidden, Op: "verify start reply for " + q.Key.String(), What: what, Hint: hint}
@@ -75,7 +75,7 @@ func (r StartReply) Verify(keys KeySet, q StartRequest, g *Grant) error {
 	}
 	pub, ok := keys[r.KeyID]
 	if !ok {
-		return refuse(fmt.Sprintf("it is signed by the unknown engine key %.64q", r.KeyID), "give this worker that engine's public key, if the key is not retired")
+		return refuse(fmt.Sprintf("it is signed by the unknown engine key %.64q", r.KeyID), "give this worker that engine's public key, unless the key is retired")
 	}
 	b, err := r.signedText()
 	if err != nil || !signedBy(pub, b, r.Sig) {
@@ -91,11 +91,11 @@ func (r StartReply) Verify(keys KeySet, q StartRequest, g *Grant) error {
 	case r.Claim != q.Claim || r.Claim == "":
 		return refuse("it is about another claim", forged)
 	case r.Request != q.Request:
-		return refuse("it answers another sending of the request", forged)
+		return refuse("it answers another request", forged)
 	case g == nil || r.Nonce != g.Nonce:
 		return refuse("it is about another grant", forged)
 	case r.IdempotencyKey != q.Key.IdempotencyKey():
-		return refuse("its idempotency key is not the call's", forged)
+		return refuse("its idempotency key differs from the call's", forged)
 	}
 	return nil
 }

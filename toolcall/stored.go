@@ -11,33 +11,33 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// StoredVersion is the version of the compact form in which journals keep the event
-// records of calls. Records of [RecordVersion], which have the whole call, stay readable.
+// StoredVersion is the version of the compact form in which journals store the event
+// records of calls. Records of [RecordVersion], which contain the whole call, stay readable.
 const StoredVersion = 3
 
-// MaxBases is how many records a reader needs at most besides a record itself.
+// MaxBases is how many other records a reader needs at most to read a record.
 const MaxBases = 3
 
-// maxStoredBytes limits what is decoded of a stored record.
+// maxStoredBytes limits the size of a stored record that is decoded.
 const maxStoredBytes = 64 << 20
 
 var storedLimit = strictjson.MaxBytes(maxStoredBytes)
 
-// RecordBase is a stored event record of a call on which a later one builds. It is read only,
-// so that goroutines can share it.
+// RecordBase is a stored event record of a call on which a later one builds. It is read
+// only, so goroutines can share it.
 type RecordBase struct {
 	Seq  uint64
-	Hash string // of the record as it was stored, as a Link has it
-	// Record has the whole call. Nothing else may change that call.
+	Hash string // of the record as it was stored, as in a Link
+	// Record contains the whole call. Nothing else may change that call.
 	Record *EventRecord
-	// Depth is how many records a reader needs besides this one, and Whole the one of
-	// them that needs none; nil: this one.
+	// Depth is how many other records a reader needs to read this one, and Whole the one of
+	// them that needs none, or nil if that is this one.
 	Depth int
 	Whole *RecordBase
 }
 
-// NewRecordBase makes a base of a record. below is what the record itself builds on, nil for a
-// record with the whole call. It copies what others may change.
+// NewRecordBase makes a base of a record. below is what the record itself builds on, or nil
+// for a record with the whole call. It copies what others may change.
 func NewRecordBase(seq uint64, hash string, f *EventRecord, below *RecordBase) *RecordBase {
 	kept := *f
 	kept.Call, kept.Explanation = f.Call.Clone(), nil
@@ -45,14 +45,14 @@ func NewRecordBase(seq uint64, hash string, f *EventRecord, below *RecordBase) *
 	b := &RecordBase{Seq: seq, Hash: hash, Record: &kept}
 	if below != nil {
 		b.Depth = below.Depth + 1
-		if f.Call.Input == below.Record.Call.Input { // else later ones build on it: they repeat its input
+		if f.Call.Input == below.Record.Call.Input { // otherwise later records build on this one and repeat its input
 			b.Whole = below.whole()
 		}
 	}
 	return b
 }
 
-// Redacted is the base as those see it who may not see what rules redact. b may be nil.
+// Redacted returns the base for people who may not see what rules redact. b may be nil.
 func (b *RecordBase) Redacted() *RecordBase {
 	if b == nil || !b.Record.Call.Hides() {
 		return b
@@ -70,8 +70,8 @@ func (b *RecordBase) whole() *RecordBase {
 }
 
 // BaseFor returns the base on which f should build after the record prev of its call:
-// the record before, or the whole one where a reader would need too many. nil: f is
-// stored whole, because it begins the call or has the input of an edit before it.
+// that record, or the whole one if a reader would need too many others. It returns nil if f
+// is to be stored whole, because it begins the call or has the input of an edit before it.
 func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 	if prev == nil || f.Call == nil {
 		return nil
@@ -87,16 +87,16 @@ func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 	return prev
 }
 
-// storedRecord is the compact form. Call has the members of the whole call, Change only
+// storedRecord is the compact form. Call contains the members of the whole call, Change only
 // those that differ from what a reader derives from the base.
 type storedRecord struct {
 	V           int               `json:"v"`
 	ID          string            `json:"id"`
-	Base        *Link             `json:"base,omitzero"` // absent: the record before, as Prev
+	Base        *Link             `json:"base,omitzero"` // absent if it is the record before, Prev
 	Path        []message.RawJSON `json:"path,omitzero"`
 	By          []string          `json:"by"` // role, name, and how the name was established
 	At          time.Time         `json:"at"`
-	Engine      *string           `json:"engine,omitzero"` // absent: the base's
+	Engine      *string           `json:"engine,omitzero"` // absent if it is the base's
 	Call        message.RawJSON   `json:"call,omitzero"`
 	Change      message.RawJSON   `json:"change,omitzero"`
 	Hides       []string          `json:"hides,omitzero"` // paths that rules hide of the call
@@ -105,10 +105,10 @@ type storedRecord struct {
 	Prev        *Link             `json:"prev,omitzero"`
 }
 
-// Stored is a stored event record that is decoded and not yet expanded.
+// Stored is a stored event record that is decoded but not yet expanded.
 type Stored struct {
 	compact storedRecord
-	whole   *EventRecord // a record that is not compact
+	whole   *EventRecord // set for a record that is not compact
 }
 
 var storedPrefix = fmt.Appendf(nil, `{"v":%d,`, StoredVersion)
@@ -138,7 +138,7 @@ func DecodeStored(body []byte) (*Stored, error) {
 	return nil, fmt.Errorf("it has event record version %d, this program reads versions %d and %d", head.V, RecordVersion, StoredVersion)
 }
 
-// StoredHead is what a stored record says without the one on which it builds.
+// StoredHead contains what can be read from a stored record without its base.
 type StoredHead struct {
 	V     int      `json:"v"`
 	ID    string   `json:"id"`
@@ -146,8 +146,8 @@ type StoredHead struct {
 	Prev  *Link    `json:"prev"`
 }
 
-// DecodeHead decodes the head of a compact record, a part of the cost of DecodeStored. Any
-// other record is an error.
+// DecodeHead decodes the head of a compact record, which is cheaper than DecodeStored. For
+// any other record it returns an error.
 func DecodeHead(body []byte) (StoredHead, error) {
 	var h StoredHead
 	if !bytes.HasPrefix(body, storedPrefix) {
@@ -156,24 +156,24 @@ func DecodeHead(body []byte) (StoredHead, error) {
 	return h, strictjson.UnmarshalOpen(body, &h, storedLimit)
 }
 
-// check checks what the members of the compact form say of each other.
+// check checks that the members of the compact form are consistent.
 func (r *storedRecord) check() error {
 	switch {
 	case len(r.By) != 3:
-		return fmt.Errorf("its member by has not three texts")
+		return fmt.Errorf("its member by does not have three strings")
 	case (r.Call == nil) == (r.Change == nil):
-		return fmt.Errorf("it has not exactly one of call and change")
+		return fmt.Errorf("it does not have exactly one of call and change")
 	case r.Call != nil && (r.Base != nil || r.Engine == nil):
-		return fmt.Errorf("it has the whole call, and a base or no engine")
+		return fmt.Errorf("it has the whole call, but also a base or no engine")
 	case r.Change != nil && (r.Prev == nil || r.Prev.Seq == 0):
-		return fmt.Errorf("it changes a call and follows no record")
+		return fmt.Errorf("it changes a call but follows no record")
 	case r.Base != nil && (r.Base.Seq == 0 || r.Base.Seq >= r.Prev.Seq):
-		return fmt.Errorf("its base is not before the record that it follows")
+		return fmt.Errorf("its base does not come before the record that it follows")
 	}
 	return nil
 }
 
-// BaseSeq is the sequence of the record on which it builds, 0 if it needs none.
+// BaseSeq is the sequence of the record on which it builds, or 0 if it needs none.
 func (s *Stored) BaseSeq() uint64 {
 	switch {
 	case s.whole != nil || s.compact.Change == nil:
@@ -184,7 +184,7 @@ func (s *Stored) BaseSeq() uint64 {
 	return s.compact.Prev.Seq
 }
 
-// Follows is the sequence of the record before, 0 for none.
+// Follows is the sequence of the record before, or 0.
 func (s *Stored) Follows() uint64 {
 	link := s.compact.Prev
 	if s.whole != nil {
@@ -207,8 +207,8 @@ func (s *Stored) Hides() bool {
 // IsCompact reports whether it is a record of [StoredVersion].
 func (s *Stored) IsCompact() bool { return s.whole == nil }
 
-// Expand returns the event record as it was written. base is the record at BaseSeq, nil
-// if that is 0. Another base than the writer's is an error.
+// Expand returns the event record as it was written. base is the record at BaseSeq, or nil
+// if BaseSeq is 0. A base other than the writer's is an error.
 func (s *Stored) Expand(base *RecordBase) (*EventRecord, error) {
 	if s.whole != nil {
 		return s.whole, nil
@@ -236,7 +236,7 @@ func (s *Stored) Expand(base *RecordBase) (*EventRecord, error) {
 	}
 	f.Call = call
 	if hidden := call.HiddenPaths(); !slices.Equal(hidden, r.Hides) {
-		return nil, fmt.Errorf("it names other hidden paths than its call")
+		return nil, fmt.Errorf("its hidden paths differ from its call's")
 	}
 	if base != nil && call.Key != base.Record.Call.Key {
 		return nil, fmt.Errorf("it changes the key of its call")
@@ -252,12 +252,12 @@ func (r *storedRecord) checkBase(base *RecordBase) error {
 	case base.Depth >= MaxBases:
 		return fmt.Errorf("it needs more than %d other records", MaxBases)
 	case base.Seq != want.Seq || base.Hash != want.Hash:
-		return fmt.Errorf("its base is another record than the one at %d", base.Seq)
+		return fmt.Errorf("its base is not the record at %d", base.Seq)
 	}
 	return nil
 }
 
-// readPath decodes the steps. Each begins in the state in which the one before ended.
+// readPath decodes the steps. Each begins in the state in which the previous one ended.
 func (f *EventRecord) readPath(path []message.RawJSON, base *RecordBase) error {
 	state := stateOf(base)
 	for _, raw := range path {
@@ -310,8 +310,8 @@ func stateOf(base *RecordBase) message.ToolCallState {
 	return base.Record.Call.State
 }
 
-// EncodeStored encodes an event record as journals store it. base is what [BaseFor]
-// returned. Records of entities other than calls have one form only.
+// EncodeStored encodes an event record as journals store it. base is the result of
+// [BaseFor]. Records of entities other than calls have only one form.
 func EncodeStored(f *EventRecord, base *RecordBase) ([]byte, error) {
 	if f.Call == nil || f.V != RecordVersion || f.Reply != nil || f.Session != nil || f.Standing != nil || f.Budget != nil || f.End != nil {
 		return strictjson.Marshal(f)
@@ -346,7 +346,7 @@ func EncodeStored(f *EventRecord, base *RecordBase) ([]byte, error) {
 	return strictjson.Marshal(&r)
 }
 
-// HiddenPaths are the paths that rules hide of the call, sorted; nil: none.
+// HiddenPaths returns the paths that rules hide in the call, sorted, or nil.
 func (c *Call) HiddenPaths() []string {
 	paths := slices.Clone(c.hidden())
 	if len(paths) == 0 {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// Trace is a position in a distributed trace, as the header traceparent of W3C Trace
-// Context has it: version, trace, span and flags in lower-case hexadecimal. The zero
-// value is none.
+// Trace is a position in a distributed trace, in the form of the traceparent header of W3C
+// Trace Context: version, trace, span and flags in lower-case hexadecimal. The zero value
+// means none.
 type Trace string
 
-// TraceHeader is the header that carries a Trace over HTTP and NATS.
+// TraceHeader is the header that contains a Trace over HTTP and NATS.
 const TraceHeader = "traceparent"
 
-// ParseTrace reads a traceparent. One that cannot be used is none, as W3C Trace
-// Context demands: a trace never keeps a request from being served.
+// ParseTrace parses a traceparent. An unusable one becomes "", as W3C Trace Context demands:
+// a trace never prevents a request from being served.
 func ParseTrace(header string) Trace {
 	if len(header) < 55 || strings.HasPrefix(header, "ff") || strings.HasPrefix(header, "00") && len(header) > 55 || len(header) > 55 && header[55] != '-' {
 		return ""
@@ -36,7 +36,7 @@ func ParseTrace(header string) Trace {
 	return Trace(header)
 }
 
-// ID is the trace's id; "" if there is none.
+// ID is the trace's id, or "".
 func (t Trace) ID() string {
 	if len(t) != 55 {
 		return ""
@@ -46,7 +46,7 @@ func (t Trace) ID() string {
 
 type traceKey struct{}
 
-// WithTrace gives a context a position in a trace, for the requests that are made with it.
+// WithTrace returns a context with a position in a trace, for requests made with it.
 func WithTrace(ctx context.Context, t Trace) context.Context {
 	if t == "" {
 		return ctx
@@ -54,7 +54,7 @@ func WithTrace(ctx context.Context, t Trace) context.Context {
 	return context.WithValue(ctx, traceKey{}, t)
 }
 
-// TraceOf is the position in a trace of a context.
+// TraceOf returns the context's position in a trace.
 func TraceOf(ctx context.Context) Trace {
 	t, _ := ctx.Value(traceKey{}).(Trace)
 	return t

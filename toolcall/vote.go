@@ -7,24 +7,24 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// ResponseKind is what an approver decided.
+// ResponseKind is the kind of an approver's response.
 type ResponseKind string
 
-// The kinds of answer.
+// The kinds of response.
 const (
-	ResponseApprove ResponseKind = "approve" // counts towards the requirement; the one that completes it allows the call. With input, a new proposal: schema and policy decide again
-	ResponseReject  ResponseKind = "reject"  // one is enough; the feedback reaches the model in the result
-	ResponseRespond ResponseKind = "respond" // the approver supplies the result, and nothing runs; only where this person alone could approve
-	// ResponseSkip and ResponseDelegate leave the approval request to others; Delegate
-	// names who should look at it. Neither lets a person respond who could not.
+	ResponseApprove ResponseKind = "approve" // counts towards the requirement, and completing it allows the call; with input it is a new proposal, which schema and policy decide again
+	ResponseReject  ResponseKind = "reject"  // one is enough; the model sees the feedback in the result
+	ResponseRespond ResponseKind = "respond" // the approver supplies the result, and nothing runs; only if this person alone could approve
+	// ResponseSkip and ResponseDelegate leave the approval request to others. Neither lets
+	// a person respond who otherwise could not.
 	ResponseSkip     ResponseKind = "skip"     // leaves the request to others, with a note
-	ResponseDelegate ResponseKind = "delegate" // the same, and names the person, who gets no new rights
+	ResponseDelegate ResponseKind = "delegate" // the same, and names a person, who gets no new rights
 )
 
-// Vote is an answer as event records keep it. By.Auth says how the person was
+// Vote is a response as event records store it. By.Auth says how the person was
 // authenticated.
 type Vote struct {
-	ID       string       `json:"response_id,omitzero"` // of the answer, if its sender gave one
+	ID       string       `json:"response_id,omitzero"` // of the response, if its sender gave one
 	Kind     ResponseKind `json:"kind"`
 	By       Principal    `json:"by"`
 	At       time.Time    `json:"at"`
@@ -32,73 +32,72 @@ type Vote struct {
 	Edited   bool         `json:"edited,omitzero"`
 	Feedback string       `json:"feedback,omitzero"`
 
-	// Groups are those groups of the person that the requirement names, when they
-	// answered, and GroupsFrom is the directory that knew them.
+	// Groups are the person's groups, at the time of the response, that the requirement
+	// names, and GroupsFrom is the directory that provided them.
 	Groups     []string `json:"groups,omitzero"`
 	GroupsFrom string   `json:"groups_from,omitzero"`
-	// Step is how many instants of the requirement's plan had come.
+	// Step is how many steps of the requirement's plan had been reached.
 	Step int `json:"step,omitzero"`
-	// Made, of an edit, is the digest of the approval request with the new arguments, if
+	// Made, for an edit, is the digest of the approval request with the new arguments, if
 	// the edit counts as an approval of it.
 	Made string `json:"made,omitzero"`
-	Note string `json:"note,omitzero"` // of skip and delegate, for people
-	To   string `json:"to,omitzero"`   // of delegate: who should answer
-	// Signature of an approval with the person's own key, which the engine has
-	// checked.
+	Note string `json:"note,omitzero"` // for skip and delegate, for people
+	To   string `json:"to,omitzero"`   // for delegate: who should respond
+	// Signature is the person's own signature of an approval, which the engine has checked.
 	Signature *ApproverSignature `json:"signature,omitzero"`
-	// Rules that this approval wants remembered.
+	// Rules are rules that this approval wants remembered.
 	Rules []message.PermissionRule `json:"rules,omitzero"`
-	// Remember is what this approval wants remembered on terms.
+	// Remember is what this approval wants remembered with terms.
 	Remember *StandingTerms `json:"remember,omitzero"`
 }
 
-// On reports whether the vote is about the approval request with this digest.
+// On reports whether the vote applies to the approval request with this digest.
 func (v Vote) On(digest string) bool {
 	return v.Made == digest && digest != "" || !v.Edited && v.Digest == digest
 }
 
-// VoteOf is a person's last word on the approval request that is open.
+// VoteOf returns a person's last vote on the open approval request.
 func (c *Call) VoteOf(name string) (Vote, bool) {
 	for _, v := range slices.Backward(c.Votes) {
 		if v.By.Name == name && v.On(c.Digest) {
 			return v, true
 		}
 		if v.Edited {
-			break // it voids what was said before it
+			break // an edit voids earlier votes
 		}
 	}
 	return Vote{}, false
 }
 
-// CanRevise reports whether a person whose last word is v can respond again: a person
-// becomes more careful, never less, so an old response sent again changes nothing.
+// CanRevise reports whether a person whose last vote is v can respond again. A person can
+// become more careful, never less, so an old response sent again changes nothing.
 func (v Vote) CanRevise(kind ResponseKind, edits bool) bool {
 	return kind == ResponseReject || v.Kind == ResponseApprove && (edits || kind != ResponseApprove)
 }
 
-// ApprovesAlone reports whether an approval by the person of v would need no other.
+// ApprovesAlone reports whether an approval by the person of v would suffice alone.
 func (r Requirement) ApprovesAlone(v Vote) bool {
 	v.Kind = ResponseApprove
 	return r.Tally([]Vote{v}, v.Digest, v.Step).Agreed
 }
 
-// Tally is how the votes on an approval request stand against its requirement.
+// Tally is the result of counting the votes on an approval request against its requirement.
 type Tally struct {
 	Quorum int    `json:"quorum"` // how many people of each part must approve
 	Parts  []Part `json:"parts"`
-	Agreed bool   `json:"agreed"` // every part has its people
+	Agreed bool   `json:"agreed"` // every part has enough approvals
 	// Approvals are the votes that count, one for each person, in order.
 	Approvals []Vote `json:"-"`
 }
 
-// Part is one circle of people that has to agree. Without users and groups it
-// is any approver of the space.
+// Part is one group of people that has to agree. Without users and groups it is any
+// approver of the space.
 type Part struct {
 	Rule     string   `json:"rule,omitzero"`
 	Users    []string `json:"users,omitzero"`
 	Groups   []string `json:"groups,omitzero"`
-	Approved []string `json:"approved,omitzero"` // names of those who did
-	Missing  int      `json:"missing"`           // how many more must
+	Approved []string `json:"approved,omitzero"` // names of those who approved
+	Missing  int      `json:"missing"`           // how many more must approve
 }
 
 // Tally counts the votes on the call's approval request.
@@ -109,9 +108,9 @@ func (c *Call) Tally() Tally {
 	return c.Request.Requirement.Tally(c.Votes, c.Digest, c.Step)
 }
 
-// Tally counts the votes on the approval request with this digest. A person counts
-// once in each part, and with their last word. The parts name who is asked
-// after step instants of the plan.
+// Tally counts the votes on the approval request with this digest. Each person counts once
+// in each part, with their last vote. The parts name who is asked after the given number of
+// steps of the plan.
 func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 	t := Tally{Quorum: max(r.Quorum, 1), Parts: r.partsAt(step), Agreed: true}
 	for _, v := range lastWords(votes, digest) {
@@ -135,8 +134,8 @@ func (r Requirement) Tally(votes []Vote, digest string, step int) Tally {
 	return t
 }
 
-// lastWords are the votes on an approval request, of each person the last one. An edit
-// voids what was said before it, also when it brings old arguments back.
+// lastWords returns each person's last vote on an approval request. An edit voids earlier
+// votes, even if it restores old arguments.
 func lastWords(votes []Vote, digest string) []Vote {
 	var out []Vote
 	for _, v := range votes {
@@ -152,8 +151,8 @@ func lastWords(votes []Vote, digest string) []Vote {
 	return out
 }
 
-// partsAt are the circles of people, each with those who are asked after step
-// instants of the plan.
+// partsAt returns the parts, each with the people who are asked after the given number of
+// steps of the plan.
 func (r Requirement) partsAt(step int) []Part {
 	var out []Part
 	if len(r.Users) > 0 {
@@ -178,7 +177,7 @@ func (r Requirement) isLastStep(at time.Time) bool {
 	return r.hasEscalation() && !at.Before(r.Deadline)
 }
 
-// isInPart reports whether part i, of those that parts gives, accepts the voter.
+// isInPart reports whether part i, as returned by partsAt, accepts the voter.
 func (r Requirement) isInPart(i int, v Vote) bool {
 	if len(r.Users) > 0 {
 		if i == 0 {
@@ -195,7 +194,7 @@ func (r Requirement) isInPart(i int, v Vote) bool {
 	})
 }
 
-// at is the instant to which the plan has come after n steps.
+// at is the time that the plan has reached after n steps.
 func (r Requirement) at(n int) time.Time {
 	plan := r.Plan()
 	if n <= 0 || len(plan) == 0 {
@@ -209,8 +208,8 @@ func (r Requirement) isCounted(v Vote) bool {
 	return r.Accepts(v) && !(r.Signed && v.Signature == nil) && !(r.ExcludeEditor && slices.Contains(r.Editors, v.By.Name))
 }
 
-// Accepts reports whether the person may answer at all: refuse, skip or, if
-// they did not make the arguments themselves, approve.
+// Accepts reports whether the person may respond at all: reject, skip or, unless they wrote
+// the arguments themselves, approve.
 func (r Requirement) Accepts(v Vote) bool {
 	if v.By.Name == "" || r.ExcludeRequester && (r.Requester == "" || v.By.Name == r.Requester) {
 		return false

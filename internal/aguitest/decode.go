@@ -1,7 +1,7 @@
-// Package aguitest reads AG-UI event streams as AG-UI's own client does.
+// Package aguitest reads AG-UI event streams like AG-UI's own client.
 //
-// Servers only write events, so the reading half exists for tests alone. It
-// decodes the members by the same tables that package agui writes them from.
+// Servers only write events, so the reading half exists only for tests. It decodes members
+// by the same tables from which package agui writes them.
 package aguitest
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// DeviationType reports an event of a type that AG-UI 1.0 does not have; the
-// client drops the event.
+// DeviationType reports an event of a type that AG-UI 1.0 does not have; the client drops
+// such an event.
 const DeviationType agui.DeviationKind = "unknown_type"
 
-// Decoder reads the events of one stream. It keeps the ids that it made for
-// retired events, so each stream has its own.
+// Decoder reads the events of one stream. It keeps the ids that it made for retired events,
+// so each stream needs its own.
 type Decoder struct {
-	// Strict and OnDeviation are those of [agui.Decoder]; Strict also refuses
-	// unknown and retired types.
+	// Strict and OnDeviation are as in [agui.Decoder]; Strict also refuses unknown and
+	// retired types.
 	Strict      bool
 	OnDeviation func(agui.Deviation)
-	// NewID makes ids for retired events, which had none; nil: random UUIDs.
+	// NewID makes ids for retired events, which had none; nil means random UUIDs.
 	NewID func() string
 
 	span, thought string // ids of the open THINKING span and message
@@ -37,7 +37,7 @@ func DecodeEvent(data []byte) (agui.Event, error) {
 	return d.Event(data)
 }
 
-// Event reads one event. An event of a type that 1.0 does not have is nil,
+// Event reads one event. It returns nil for an event of a type that 1.0 does not have,
 // unless the decoder is strict.
 func (d *Decoder) Event(data []byte) (agui.Event, error) {
 	kind, err := eventType(data)
@@ -72,7 +72,7 @@ func (d *Decoder) report(seen ...agui.Deviation) {
 	}
 }
 
-// eventType reads the discriminator of an event.
+// eventType reads the type of an event.
 func eventType(data []byte) (agui.EventType, error) {
 	if err := strictjson.Check(data, strictjson.MaxBytes(agui.MaxFrameBytes)); err != nil {
 		return "", err
@@ -99,9 +99,9 @@ func typeFault(format string, args ...any) error {
 	return strictjson.Within(strictjson.Wrong(strictjson.ErrType, format, args...), "decode", "/type", -1)
 }
 
-// translate rewrites a THINKING event, which AG-UI had before 1.0, as its
-// successor. The decoder makes the ids that these events lacked: one for the
-// span and one for the message. The event is nil for every other type.
+// translate rewrites a THINKING event, which AG-UI had before 1.0, as its successor, with
+// ids that these events lacked: one for the span and one for the message. It returns nil for
+// every other type.
 func (d *Decoder) translate(kind agui.EventType, data []byte, seen *[]agui.Deviation) (agui.Event, []byte) {
 	var e agui.Event
 	var id string
@@ -128,8 +128,8 @@ func (d *Decoder) translate(kind agui.EventType, data []byte, seen *[]agui.Devia
 	return e, rewrite(data, e, id, seen)
 }
 
-// rewrite replaces what identifies an event. A member that only the successor
-// has is an unknown member of the retired event.
+// rewrite replaces the type and ids of an event. A member that only the successor has is an
+// unknown member of the retired event.
 func rewrite(data []byte, e agui.Event, id string, seen *[]agui.Deviation) []byte {
 	quote := func(text string) []byte { return must(strictjson.AppendString(nil, text)) }
 	out := append([]byte(`{"type":`), quote(string(agui.TypeOf(e)))...)
@@ -143,7 +143,7 @@ func rewrite(data []byte, e agui.Event, id string, seen *[]agui.Deviation) []byt
 		case m.Name == "messageId", m.Name == "role":
 			*seen = append(*seen, agui.Deviation{Kind: agui.DeviationMember, Path: "/" + m.Name, What: "unknown member"})
 		case m.Name == "title" && agui.TypeOf(e) == agui.TypeReasoningStart:
-			*seen = append(*seen, agui.Deviation{Kind: agui.DeviationRetired, Path: "/title", What: "a title, which nothing can carry: " + string(m.Value)})
+			*seen = append(*seen, agui.Deviation{Kind: agui.DeviationRetired, Path: "/title", What: "a title, which cannot be kept: " + string(m.Value)})
 		default:
 			out = append(append(out, ','), quote(m.Name)...)
 			out = append(append(out, ':'), m.Value...)
@@ -166,7 +166,7 @@ func (d *Decoder) newID() string {
 	return uuid.NewString()
 }
 
-// closeID returns the id and forgets it. Without one it makes an id that names
+// closeID returns the id and forgets it. If there is none, it makes an id that refers to
 // nothing open, so the stream does not verify.
 func (d *Decoder) closeID(id *string) string {
 	closed := *id
@@ -177,7 +177,7 @@ func (d *Decoder) closeID(id *string) string {
 	return closed
 }
 
-// NewEvent returns an empty event; nil for a type that 1.0 does not have.
+// NewEvent returns an empty event, or nil for a type that 1.0 does not have.
 func NewEvent(kind agui.EventType) agui.Event {
 	if build := agui.Events[kind]; build != nil {
 		return build()

@@ -10,10 +10,9 @@ import (
 	"github.com/askance-dev/askance/message/agui"
 )
 
-// Reader reads a stream of events as AG-UI's own client does: two line feeds in
-// a row end a frame and nothing else does. Only the lines that begin with
-// "data:" count. A frame without such a line is skipped, and the last frame
-// needs no empty line after it.
+// Reader reads a stream of events like AG-UI's own client: only two consecutive line feeds
+// end a frame. Only lines that begin with "data:" count. A frame without such a line is
+// skipped, and the last frame needs no empty line after it.
 type Reader struct {
 	in    *bufio.Reader
 	dec   *Decoder
@@ -21,7 +20,7 @@ type Reader struct {
 	err   error
 }
 
-// NewReader returns a reader that decodes with d; nil: the zero [Decoder].
+// NewReader returns a reader that decodes with d, or the zero [Decoder] if d is nil.
 func NewReader(r io.Reader, d *Decoder) *Reader {
 	if d == nil {
 		d = new(Decoder)
@@ -46,7 +45,7 @@ func (r *Reader) Next() (agui.Event, error) {
 	return nil, r.err
 }
 
-// readFrame reads one frame and returns its data, nil if it has none.
+// readFrame reads one frame and returns its data, or nil if it has none.
 func (r *Reader) readFrame() ([]byte, error) {
 	r.frame = r.frame[:0]
 	for {
@@ -65,8 +64,8 @@ func (r *Reader) readFrame() ([]byte, error) {
 	}
 }
 
-// joinData joins the data lines of a frame; nil if it has none. Data that is
-// empty is not nil.
+// joinData joins the data lines of a frame, or returns nil if it has none. Empty data is
+// not nil.
 func joinData(frame []byte) []byte {
 	var data []byte
 	for line := range bytes.SplitSeq(frame, []byte("\n")) {

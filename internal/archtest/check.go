@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Kind says in what sort of file an import stands.
+// Kind is the kind of file that contains an import.
 type Kind int
 
 // The kinds of files.
 const (
-	Code         Kind = iota // no test
+	Code         Kind = iota // not a test
 	Test                     // a test inside the package
 	ExternalTest             // a test of package x_test
 )
 
-// Import is one import as a file writes it.
+// Import is one import of a file.
 type Import struct {
 	From string // the folder of the importing package, "." for the root
 	To   string // the import path
@@ -25,15 +25,15 @@ type Import struct {
 	File string // for the failure text
 }
 
-// ErrImport is wrapped by every refusal of [Table.Check].
+// ErrImport is wrapped by every error of [Table.Check].
 var ErrImport = errors.New("import not in the table")
 
 // Check returns nil for an import that the table allows. Otherwise the error
 // names the file, the import, what the row allows instead, and why.
 //
-// Tests inside a package are held to its row, and may use test libraries and
-// Proof packages. External tests may import any package of the module and any
-// library that some row names: they join parts, as a user does.
+// Tests inside a package are bound by its row, but may also use test libraries and Proof
+// packages. External tests may import any package of the module and any library that a row
+// names, because they join parts as a user does.
 func (t Table) Check(i Import) error {
 	row, ok := t.Row(i.From)
 	if !ok {
@@ -95,8 +95,8 @@ func (t Table) someRowNames(library string) bool {
 	return slices.ContainsFunc(t.Rows, func(r Row) bool { return anyBelow(library, r.Libraries) })
 }
 
-// TestOnly says whether code that is no test must not reach the package: the
-// test machinery of the standard library, test libraries, Proof packages.
+// TestOnly reports whether code that is not a test must not reach the package: the test
+// machinery of the standard library, test libraries, Proof packages.
 func (t Table) TestOnly(path string) bool {
 	if folder, own := ownFolder(path); own {
 		row, ok := t.Row(folder)
@@ -117,8 +117,8 @@ func internal(folder string) bool {
 	return slices.Contains(strings.Split(folder, "/"), "internal")
 }
 
-// standard says whether a path belongs to the standard library: its first
-// element has no dot, which the import paths of all modules have.
+// standard reports whether a path belongs to the standard library: its first element has no
+// dot, unlike the import paths of modules.
 func standard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".")

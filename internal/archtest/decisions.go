@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// decided are the packages whose comments say why they are as they are.
+// decided are the packages whose comments have a section of decisions.
 var decided = []string{".", "engine", "bus", "executor", "permission", "gateway"}
 
 // Decisions collects the sections "Decisions" of package comments for docs/decisions.md.
@@ -63,7 +63,7 @@ func packageComment(tree fs.FS, folder string) (string, error) {
 	return text.String(), nil
 }
 
-// ConstTable draws the constants of a type, with the comments behind them.
+// ConstTable renders the constants of a type with their trailing comments.
 func ConstTable(tree fs.FS, file, typ, head string) (string, error) {
 	source, err := fs.ReadFile(tree, file)
 	if err != nil {

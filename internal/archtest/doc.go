@@ -1,11 +1,10 @@
-// Package archtest keeps the architecture true: what the documents say about
-// the module is compared with the module.
+// Package archtest keeps the architecture true: it compares what the documents say about
+// the module with the module.
 //
-// [Rules] is the table of allowed imports, with the reason of every row.
-// [Table.Check] judges one import, [Reach] finds how a package comes to depend
-// on another, [Table.Markdown] draws the table for docs/imports.md. They are
-// plain functions over plain values, so that the tests can also hand them made-up
-// imports and see them refused.
+// [Rules] is the table of allowed imports, with the reason for every row. [Table.Check]
+// judges one import, [Reach] finds how a package depends on another, [Table.Markdown] renders
+// the table for docs/imports.md. They are plain functions over plain values, so the tests can
+// also pass made-up imports and see them refused.
 //
 // The tests of this package read the module and fail when
 //
@@ -13,20 +12,20 @@
 //   - a type of product code has more than 30 methods;
 //   - a test library is reachable from code that is not a test;
 //   - a package has no doc comment, or an example no README;
-//   - a fuzz target is not in the Makefile's list, or the list names none;
+//   - a fuzz target is not in the Makefile's list, or the list names a missing one;
 //   - the import table or the state diagram in the documents is not the one in
 //     the code;
 //   - a file names this machine, its registries, or files outside the module;
 //   - the product is larger than its ceilings;
-//   - a copied test vector is not the original, where the original is available.
+//   - a copied test vector differs from the original, where the original is available.
 //
-// After a change of the table or of the state machine,
+// After a change to the table or of the state machine,
 //
 //	go test ./internal/archtest -update
 //
 // writes both into the documents.
 //
-// It does not judge style: that is the linters' part.
+// It does not judge style, which is left to the linters.
 //
 // # Where to add things
 //
@@ -48,7 +47,7 @@
 //   - a surface over HTTP: a gateway.Surface below gateway/, one line in
 //     cmd/askance/internal/web/surfaces.go; gateway/gatewaytest is the world for its
 //     tests
-//   - a way to run tools: engine.Executor in process; else anything that speaks the
-//     worker protocol over NATS or HTTP, held to executor/executortest
-//   - a journal: engine.Journal, held to engine/journaltest
+//   - a way to run tools: engine.Executor in process; otherwise anything that speaks the
+//     worker protocol over NATS or HTTP, tested by executor/executortest
+//   - a journal: engine.Journal, tested by engine/journaltest
 package archtest

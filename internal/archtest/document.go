@@ -15,7 +15,7 @@ func Block(document, name string) (string, error) {
 	return inner, err
 }
 
-// WithBlock returns the document with another text between the marks.
+// WithBlock returns the document with other text between the marks.
 func WithBlock(document, name, text string) (string, error) {
 	head, _, tail, err := cut(document, name)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 // the text among the arguments.
 var errorMakers = map[string]int{"errors.New": 0, "fmt.Errorf": 0, "usagef": 0, "findingsf": 0, "message.Errorf": 2}
 
-// ErrorTexts lists the texts of all errors by package, sorted, for one reading from
-// top to bottom. A message.Error has What and Hint on one line.
+// ErrorTexts lists the texts of all errors by package, sorted, to be read in one go. A
+// message.Error has What and Hint on one line.
 func ErrorTexts(sources []Source) string {
 	byFolder := map[string]map[string]bool{}
 	for _, s := range sources {
@@ -42,7 +42,7 @@ func ErrorTexts(sources []Source) string {
 	return b.String()
 }
 
-// errorText is the text of an error that a node makes; "" if it makes none.
+// errorText returns the text of an error that a node makes, or "".
 func errorText(n ast.Node) string {
 	switch n := n.(type) {
 	case *ast.CallExpr:
@@ -74,7 +74,7 @@ func whatAndHint(c *ast.CompositeLit) string {
 	return parts["What"] + " (" + parts["Hint"] + ")"
 }
 
-// nameOf is the name of a function, a type or a field, with its package.
+// nameOf returns the name of a function, a type or a field, with its package.
 func nameOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -87,7 +87,7 @@ func nameOf(e ast.Expr) string {
 	return ""
 }
 
-// literalText is the text of an expression, with … for what is not a literal.
+// literalText returns the text of an expression, with … for anything that is not a literal.
 func literalText(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

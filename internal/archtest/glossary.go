@@ -16,7 +16,7 @@ type Term struct {
 	Name    string
 	Means   string
 	Package string   // where it is defined
-	Was     []string // words of identifiers and JSON members that it replaces
+	Was     []string // words in identifiers and JSON members that it replaces
 }
 
 // Glossary has the names in the order in which a call meets them.
@@ -38,11 +38,11 @@ var Glossary = []Term{
 	{"journal", "the stream that keeps everything", "bus.Journal", nil},
 	{"event record", "one entry of the journal that changes an entity", "toolcall.EventRecord", []string{"fact", "facts"}},
 	{"entity", "what one compare-and-swap protects: a call, reply, session or standing approval", "bus.Entity", nil},
-	{"dead letter", "a message that was given up after retries", "toolcall.DeadLetter", []string{"bury", "buried", "dig"}},
+	{"dead letter", "a message that was abandoned after its last retry", "toolcall.DeadLetter", []string{"bury", "buried", "dig"}},
 	{"space", "one tenant: a journal with its engines, keys and people", "toolcall.SpaceID", nil},
 }
 
-// GlossaryPage is the page of the names.
+// GlossaryPage returns the glossary as a page.
 func GlossaryPage() string {
 	var b strings.Builder
 	b.WriteString("# Glossary\n\nFor everyone who reads or writes about askance: one name for each thing, in code, on the wire and on the screen. This page is generated from `internal/archtest/glossary.go`.\n\n| name | means | in code |\n|---|---|---|\n")
@@ -75,7 +75,7 @@ func OldNames(root, file string) ([]string, error) {
 			word = strings.ToLower(word)
 			for _, t := range Glossary {
 				if slices.Contains(t.Was, word) {
-					found = append(found, fmt.Sprintf("%s:%d: %s: say %s", filepath.ToSlash(rel), set.Position(at).Line, name, t.Name))
+					found = append(found, fmt.Sprintf("%s:%d: %s: use %s", filepath.ToSlash(rel), set.Position(at).Line, name, t.Name))
 				}
 			}
 		}

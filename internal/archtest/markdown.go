@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Markdown draws the table for docs/imports.md.
+// Markdown renders the table for docs/imports.md.
 func (t Table) Markdown() string {
 	var b strings.Builder
 	b.WriteString("| package | may import | third party | why |\n|---|---|---|---|\n")
 	for _, r := range t.Rows {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", r.name(), r.own(), r.libraries(), r.Why)
 	}
-	fmt.Fprintf(&b, "\nEvery package but the examples may use %s.\n", codes(t.Shared, " and "))
+	fmt.Fprintf(&b, "\nEvery package except the examples may use %s.\n", codes(t.Shared, " and "))
 	fmt.Fprintf(&b, "Tests may use %s; no other code may.\n", codes(t.TestLibraries, ", "))
 	b.WriteString(t.forbidden())
 	return b.String()
 }
 
-// forbidden says what folders never import, one line for all that have the same list.
+// forbidden lists what folders must never import, one line for all folders with the same list.
 func (t Table) forbidden() string {
 	folders, order := map[string][]string{}, []string(nil)
 	for _, r := range t.Rows {
@@ -38,7 +38,7 @@ func (t Table) forbidden() string {
 	return b.String()
 }
 
-// summary says what a row allows, in one line of plain text.
+// summary describes what a row allows, in one line of plain text.
 func (r Row) summary() string {
 	text := fmt.Sprintf("%s may import %s; third party: %s", r.Folder, r.own(), r.libraries())
 	if len(r.Never) > 0 {
@@ -72,7 +72,7 @@ func (r Row) own() string {
 func (r Row) libraries() string {
 	switch {
 	case r.Proof:
-		return "test libraries, and what another row names"
+		return "test libraries, and libraries that another row names"
 	case len(r.Libraries) == 0:
 		return "none"
 	}

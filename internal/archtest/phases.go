@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// PhaseTable writes the table of phases for the documentation.
+// PhaseTable renders the table of phases for the documentation.
 func PhaseTable() string {
 	var b strings.Builder
 	b.WriteString("| phase | means | set by | next | lasts |\n|---|---|---|---|---|\n")

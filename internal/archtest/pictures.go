@@ -16,7 +16,7 @@ import (
 // edges holds, for each node of a picture, the nodes that it uses directly.
 type edges map[string][]string
 
-// direct drops each edge that a longer way through the picture implies.
+// direct drops each edge that a longer path in the picture implies.
 func (e edges) direct() edges {
 	var reach func(from, to string) bool
 	reach = func(from, to string) bool {
@@ -73,8 +73,8 @@ func (t Table) ModulePicture() string {
 	return e.direct().mermaid()
 }
 
-// EnginePicture draws the parts of package engine: a part points to those that
-// its struct holds. Packages below engine/internal stand with their short names.
+// EnginePicture draws the parts of package engine: a part points to those that its struct
+// holds. Packages below engine/internal have their short names.
 func EnginePicture(root fs.FS) (string, error) {
 	folder, err := parseFolder(root, "engine")
 	if err != nil {

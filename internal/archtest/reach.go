@@ -2,12 +2,12 @@ package archtest
 
 import "slices"
 
-// Graph holds, for each package by import path, the packages that its code
-// imports. Tests are not part of it.
+// Graph maps each package, by import path, to the packages that its code imports, without
+// tests.
 type Graph map[string][]string
 
-// Reach returns a shortest chain of imports from a package to one that bad
-// names, the package itself first; nil when there is none.
+// Reach returns a shortest chain of imports from a package to one for which bad reports true,
+// starting with the package itself, or nil if there is none.
 func Reach(g Graph, from string, bad func(path string) bool) []string {
 	by := map[string]string{from: ""}
 	queue := []string{from}

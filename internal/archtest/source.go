@@ -24,8 +24,8 @@ type Source struct {
 	AST    *ast.File
 }
 
-// Root returns the folder of the module's go.mod, looked for upwards from the
-// working directory.
+// Root returns the folder of the module's go.mod, found by searching upwards from the working
+// directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -43,9 +43,9 @@ func Root() (string, error) {
 	}
 }
 
-// Sources parses every Go file of the module, those for other systems too, and
-// leaves out what git ignores and what the go command leaves out: testdata,
-// hidden folders, those with a leading underscore, and modules of their own.
+// Sources parses every Go file of the module, including those for other systems. It leaves
+// out what git and the go command ignore: testdata, hidden folders, folders with a leading
+// underscore, and nested modules.
 func Sources(ctx context.Context, root string) ([]Source, error) {
 	files, err := Files(ctx, root)
 	if err != nil {
@@ -65,7 +65,7 @@ func Sources(ctx context.Context, root string) ([]Source, error) {
 	return out, nil
 }
 
-// inModule reports whether the go command would look at a file of the module.
+// inModule reports whether the go command considers a file part of the module.
 func inModule(root, file string) bool {
 	for dir := path.Dir(file); dir != "."; dir = path.Dir(dir) {
 		name := path.Base(dir)
@@ -76,10 +76,10 @@ func inModule(root, file string) bool {
 	return true
 }
 
-// Test says whether the file is part of a test.
+// Test reports whether the file is part of a test.
 func (s Source) Test() bool { return strings.HasSuffix(s.File, "_test.go") }
 
-// Kind says how the table judges the file's imports.
+// Kind returns how the table judges the file's imports.
 func (s Source) Kind() Kind {
 	switch {
 	case !s.Test():
@@ -96,21 +96,21 @@ func (s Source) Imports() []Import {
 	for _, spec := range s.AST.Imports {
 		to, err := strconv.Unquote(spec.Path.Value)
 		if err != nil {
-			continue // the parser has accepted the literal already
+			continue // the parser has already accepted the literal
 		}
 		out = append(out, Import{From: s.Folder, To: to, Kind: s.Kind(), File: s.File})
 	}
 	return out
 }
 
-// Files lists the files of the module, with slashes: those that git tracks or
-// would, and without git every file below the root.
+// Files lists the files of the module, with slashes: those that git tracks or would track
+// or, without git, every file below the root.
 func Files(ctx context.Context, root string) ([]string, error) {
 	git := exec.CommandContext(ctx, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	git.Dir = root
 	if out, err := git.Output(); err == nil {
 		files := strings.Split(strings.TrimRight(string(out), "\x00"), "\x00")
-		if slices.Contains(files, "go.mod") { // else it is another repository, around this copy
+		if slices.Contains(files, "go.mod") { // otherwise it is another repository that contains this copy
 			return slices.DeleteFunc(files, func(f string) bool { return !regular(root, f) }), nil
 		}
 	}
@@ -122,22 +122,21 @@ func Files(ctx context.Context, root string) ([]string, error) {
 	return files, err
 }
 
-// regular leaves out what git lists and is gone, and what is no plain file.
+// regular reports whether a file that git lists exists and is a regular file.
 func regular(root, file string) bool {
 	info, err := os.Lstat(filepath.Join(root, file))
 	return err == nil && info.Mode().IsRegular()
 }
 
-// otherModule says whether a folder is the root of a module of its own, whose
-// dependencies never reach users of this one.
+// otherModule reports whether a folder is the root of a nested module, whose dependencies
+// never reach users of this one.
 func otherModule(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "go.mod"))
 	return err == nil
 }
 
-// walk visits the plain files below root by their relative paths, save what
-// lies in hidden folders, in those with a leading underscore and in modules of
-// their own.
+// walk visits the regular files below root by their relative paths, except those in hidden
+// folders, folders with a leading underscore, and nested modules.
 func walk(root string, visit func(file string) error) error {
 	return filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -157,8 +156,8 @@ func walk(root string, visit func(file string) error) error {
 	})
 }
 
-// Packages asks the go command for the imports of every package of the module
-// and of all that they depend on, tests left out.
+// Packages asks the go command for the imports of every package of the module and of all
+// its dependencies, without tests.
 func Packages(ctx context.Context, root string) (Graph, error) {
 	list := exec.CommandContext(ctx, "go", "list", "-deps", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "./...")
 	list.Dir = root

@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// StateDiagram draws the table of transitions as a Mermaid state diagram, one line per arrow with
-// all the causes that take it. The docs contain its output; a test compares.
+// StateDiagram renders the table of transitions as a Mermaid state diagram, with one line per
+// arrow and its causes. The docs contain its output; a test compares them.
 func StateDiagram() string {
 	type arrow struct{ from, to string }
 	var order []arrow

@@ -7,23 +7,23 @@ const Module = "github.com/askance-dev/askance"
 
 // Row says what the packages of one folder may import.
 type Row struct {
-	// Folder, below the module's root; "." is the root package alone. The row
-	// holds for all packages below it too, unless a longer one names them.
-	// "*test" stands for every package whose name ends so and has no row.
+	// Folder is below the module's root; "." means only the root package. The row applies to
+	// all packages below it too, unless a longer one names them. "*test" stands for every
+	// package whose name ends in test and that has no row.
 	Folder string
 	// Own are the folders of the module that it may import.
 	Own []string
 	// Public lets it import every package of the module outside internal/.
 	Public bool
-	// Libraries are the import paths, of others, that it may import; all
-	// packages below them too.
+	// Libraries are the import paths outside the module that it may import, including all
+	// packages below them.
 	Libraries []string
-	// Never are packages of the standard library that it may not import.
+	// Never are packages of the standard library that it must not import.
 	Never []string
-	// Outside marks code that stands for a user's: internal/ does not exist.
+	// Outside marks code that stands for a user's code, which cannot import internal/.
 	Outside bool
-	// Proof marks code that exists for tests: only tests import it, and it may
-	// use what tests use.
+	// Proof marks code that exists for tests: only tests import it, and it may use what
+	// tests may use.
 	Proof bool
 	// Why is the reason, shown in the document and in the failure text.
 	Why string
@@ -32,19 +32,19 @@ type Row struct {
 // anyTest is the folder of the row for all packages whose name ends in test.
 const anyTest = "*test"
 
-// Table is all rows together.
+// Table holds all rows.
 type Table struct {
 	Rows []Row
-	// Shared are folders that everybody may import, save where Outside is set.
+	// Shared are folders that every package may import unless Outside is set.
 	Shared []string
-	// TestLibraries are import paths of others that only tests may reach.
+	// TestLibraries are outside import paths that only tests may reach.
 	TestLibraries []string
 }
 
-// noIO are the packages by which a pure package would reach the world.
+// noIO are the packages with which a pure package would do I/O.
 var noIO = []string{"database/sql", "io/ioutil", "net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
-// noSockets are the packages by which the engine would become an adapter.
+// noSockets are the packages with which the engine would become an adapter.
 var noSockets = []string{"database/sql", "net", "net/http", "os", "os/exec", "os/signal", "syscall"}
 
 // Rules is the import table of the module.
@@ -56,7 +56,7 @@ func Rules() Table {
 	}
 }
 
-// core is what decides: no sockets, no wiring.
+// core returns the rows of what decides: no sockets, no wiring.
 func core() []Row {
 	return []Row{
 		{
@@ -191,7 +191,7 @@ func core() []Row {
 			Folder: "engine/internal/summary",
 			Own:    []string{"toolcall", "permission"},
 			Never:  noSockets,
-			Why:    "it says in one line what a call would do, by what people may see of it",
+			Why:    "it says in one line what a call would do, using only what people may see of it",
 		},
 		{
 			Folder: "engine",
@@ -248,7 +248,7 @@ func core() []Row {
 	}
 }
 
-// around is what connects the core with the world, and what proves it.
+// around returns the rows of what connects the core with the world, and of what tests it.
 func around() []Row {
 	return []Row{
 		{
@@ -341,7 +341,7 @@ func around() []Row {
 	}
 }
 
-// Row returns the row that holds for a folder, and whether there is one.
+// Row returns the row for a folder, and whether there is one.
 func (t Table) Row(folder string) (Row, bool) {
 	var best Row
 	for _, r := range t.Rows {
@@ -359,8 +359,7 @@ func (t Table) Row(folder string) (Row, bool) {
 	return best, best.Folder != ""
 }
 
-// below says whether path is root or lies under it. Nothing but itself lies
-// under ".".
+// below reports whether path is root or below it. Only "." itself is below ".".
 func below(path, root string) bool {
 	return path == root || strings.HasPrefix(path, root+"/")
 }

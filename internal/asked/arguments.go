@@ -13,20 +13,19 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Argument is a member or an item of arguments. It has a value, lines of text,
-// or items. All of it has been made visible.
+// Argument is a member or an item of arguments. It has a value, lines of text, or items. All
+// text in it is revealed.
 type Argument struct {
-	Name  string // "" of arguments that are no object and no list
+	Name  string // "" for arguments that are neither an object nor a list
 	Kind  string // string, number, boolean, null, object, array
-	Value string // of a list or of a text of several lines: how many there are
+	Value string // for a list or a text of several lines, their number
 	Lines []string
 	Items []Argument
 }
 
-// Arguments takes JSON apart, for people who decide on it: members keep the
-// order of the input, numbers their digits. ok is false where there is nothing
-// to take apart: what is no JSON, has a name twice, or has more than most members
-// and items (0: any number) is better shown as it came.
+// Arguments splits JSON for people who decide about it: members keep the order of the input,
+// numbers their digits. ok is false if the input should be shown unchanged: if it is not JSON,
+// has a duplicate name, or has more than most members and items (0 means no limit).
 func Arguments(input string, most int) (all []Argument, ok bool) {
 	if strictjson.Check([]byte(input), strictjson.MaxBytes(len(input)+1)) != nil {
 		return nil, false
@@ -44,7 +43,7 @@ func Arguments(input string, most int) (all []Argument, ok bool) {
 	return []Argument{root}, true
 }
 
-// read takes one value apart, and reports whether left was enough for it.
+// read splits one value, and reports whether left was enough for it.
 func read(name string, data []byte, left *int) (a Argument, ok bool) {
 	a, ok = Argument{Name: name, Kind: strictjson.KindOf(data)}, true
 	switch a.Kind {
@@ -107,7 +106,7 @@ func (a *Argument) add(name string, data []byte, left *int) bool {
 	return ok
 }
 
-// label is a member's name; what could be taken for something else is quoted.
+// label returns a member's name, quoted if it could be mistaken for something else.
 func label(name string) string {
 	for _, r := range name {
 		word := r == '_' || r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
@@ -121,16 +120,15 @@ func label(name string) string {
 	return name
 }
 
-// Editable is what a person gets to edit: the same JSON, laid out, with what
-// misleads as escapes.
+// Editable returns what a person edits: the same JSON, indented, with misleading characters
+// as escapes.
 func Editable(input string) string { return reveal.Escape(indentJSON(input)) }
 
-// Laid is arguments as they came, over several lines where they are JSON, and
-// made visible.
+// Laid returns arguments unchanged or, if they are JSON, indented, and revealed.
 func Laid(input string) string { return reveal.Text(indentJSON(input)) }
 
-// Changes are what an edit changes: the lines of both inputs, laid out alike and
-// made visible, marked "- ", "+ " and "  ". There are none if both say the same.
+// Changes returns what an edit changes: the lines of both inputs, indented alike and revealed,
+// marked "- ", "+ " and "  ". It is empty if both inputs are equivalent.
 func Changes(before, after string) []string {
 	was, is := indentJSON(before), indentJSON(after)
 	if was == is {
@@ -143,7 +141,7 @@ func Changes(before, after string) []string {
 	return out
 }
 
-// CheckInput refuses a text that no tool can take as new arguments.
+// CheckInput refuses a text that no tool can accept as new arguments.
 func CheckInput(text string) error {
 	if len(text) > toolcall.MaxInputBytes {
 		return fmt.Errorf("the new arguments have %d bytes, the limit is %d", len(text), toolcall.MaxInputBytes)
@@ -154,7 +152,7 @@ func CheckInput(text string) error {
 	return nil
 }
 
-// indentJSON lays JSON out, and leaves what is none.
+// indentJSON indents JSON, and returns any other text unchanged.
 func indentJSON(input string) string {
 	var b bytes.Buffer
 	if json.Indent(&b, []byte(input), "", "  ") != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Title says in one line what a call would do, not revealed.
+// Title describes in one line what a call would do. It is not revealed.
 func Title(c *toolcall.Call) string {
 	if c.Summary != "" {
 		return c.Summary
 	}
-	if c.Request != nil && c.Request.Text != "" { // of a record, or an older engine
+	if c.Request != nil && c.Request.Text != "" { // from a record, or from an older engine
 		first, _, _ := strings.Cut(c.Request.Text, "\n")
 		return first
 	}
@@ -42,7 +42,7 @@ func Needs(c *toolcall.Call) []string {
 	return append(out, Excluded(c)...)
 }
 
-// Excluded lists whose approval does not count, one line for each reason.
+// Excluded lists people whose approval does not count, one line for each reason.
 func Excluded(c *toolcall.Call) []string {
 	var out []string
 	r := c.Request.Requirement
@@ -126,7 +126,7 @@ func Deadline(r toolcall.Requirement, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// RuleText is a rule that is offered for a standing approval.
+// RuleText describes a rule that is offered for a standing approval.
 func RuleText(r message.PermissionRule) string {
 	content := "every call"
 	if r.RuleContent != nil && *r.RuleContent != "" {
@@ -135,7 +135,7 @@ func RuleText(r message.PermissionRule) string {
 	return fmt.Sprintf("%s %s: %s", r.Behavior, reveal.Line(r.ToolName), content)
 }
 
-// Why is the rule and its reason.
+// Why returns the rule and its reason.
 func Why(c *toolcall.Call) []string {
 	q := c.Request
 	rule := "no rule"
@@ -160,15 +160,15 @@ func Why(c *toolcall.Call) []string {
 	return out
 }
 
-// sourceWords are the steps of the decision procedure in words.
+// sourceWords describe the steps of the decision procedure.
 var sourceWords = map[string]string{
 	"no_policy": "no policy is loaded", "error": "a rule could not be evaluated", "read_only": "the tool is read-only",
 	"tool_check": "the tool's own check", "ask_converted_to_deny": "mode dont_ask denies", "fallback_ask": "default: ask",
 	"fallback_explore": "mode explore denies", "fallback_bypass": "mode bypass allows", "fallback_dont_ask": "mode dont_ask denies",
 }
 
-// Source says where a decision comes from: the source of its rule, or the step of the
-// procedure in words. It is not revealed.
+// Source describes where a decision comes from: the source of its rule, or the step of the
+// procedure. It is not revealed.
 func Source(source string) string {
 	if words := sourceWords[source]; words != "" {
 		return words
@@ -176,19 +176,19 @@ func Source(source string) string {
 	return source
 }
 
-// Definition says what is known of the tool's definition; "": it is askance's own.
+// Definition describes the runtime's definition of the tool; "" if the tool is askance's own.
 func Definition(c *toolcall.Call) string {
 	switch d := c.Definition; {
 	case d == nil:
 		return ""
 	case d.Changed():
-		return "CHANGED: the runtime declares the tool as " + d.Hash + ", and first declared it in this session as " + d.First
+		return "CHANGED: the runtime declares the tool as " + d.Hash + ", but first declared it in this session as " + d.First
 	default:
 		return "declared by the runtime as " + d.Hash
 	}
 }
 
-// Origin is who proposed the call, and within which other one.
+// Origin says who proposed the call, and within which other call.
 func Origin(c *toolcall.Call) string {
 	text := "runtime " + reveal.Line(c.Runtime)
 	if c.Agent != "" && c.Agent != c.Runtime {
@@ -200,7 +200,7 @@ func Origin(c *toolcall.Call) string {
 	return text
 }
 
-// At is when the present approval request opened, as far as the call tells.
+// At is when the current approval request opened, as far as the call shows.
 func At(c *toolcall.Call) time.Time {
 	if len(c.Votes) == 0 {
 		return c.UpdatedAt

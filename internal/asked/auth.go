@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Who is a principal's name with the way in which it was established, such as
-// "ann (HTTP token)", not revealed. Every text that names an approver uses it.
+// Who returns a principal's name with how it was established, such as "ann (HTTP token)". It
+// is not revealed. Every text that names an approver uses it.
 func Who(p toolcall.Principal) string {
 	if p.Name == "" || p.Auth == "" {
 		return p.Name
@@ -16,7 +16,7 @@ func Who(p toolcall.Principal) string {
 	return p.Name + " (" + Authenticated(p.Auth) + ")"
 }
 
-// Actor is Who with the role. An engine has no name that it could have chosen.
+// Actor is Who with the role. An engine cannot choose its name.
 func Actor(p toolcall.Principal) string {
 	if p.Role == toolcall.RoleEngine {
 		return p.String()
@@ -24,7 +24,7 @@ func Actor(p toolcall.Principal) string {
 	return string(p.Role) + " " + Who(p)
 }
 
-// Approvers are those of a part whose approval counts, as Who names them.
+// Approvers lists the people of a part whose approval counts, as returned by Who.
 func Approvers(t toolcall.Tally, p toolcall.Part) []string {
 	out := slices.Clone(p.Approved)
 	for i, name := range out {
@@ -37,7 +37,7 @@ func Approvers(t toolcall.Tally, p toolcall.Part) []string {
 	return out
 }
 
-// Authenticated says how a name was established: toolcall.Principal.Auth in words.
+// Authenticated describes toolcall.Principal.Auth.
 func Authenticated(auth string) string {
 	switch auth {
 	case "http-loopback":

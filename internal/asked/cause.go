@@ -16,7 +16,7 @@ var stepWords = map[toolcall.Cause][2]string{
 	toolcall.CauseResolve: {"resolved", "good"}, toolcall.CauseRevoke: {"revoked", "bad"}, toolcall.CauseInterrupt: {"interrupted", "bad"}, toolcall.CauseBypass: {"ran without a decision", "bad"},
 }
 
-// Step words an arrow of a call, with a tone: ask, work, good, bad or none.
+// Step names a step of a call, with a tone: ask, work, good, bad or none.
 func Step(cause string) (word, tone string) {
 	c := toolcall.Cause(cause)
 	if w, ok := stepWords[c]; ok {
@@ -25,8 +25,7 @@ func Step(cause string) (word, tone string) {
 	return string(c), ""
 }
 
-// Ended says in a word how a finished call ended, and whether that is what was
-// wanted.
+// Ended says in a word how a finished call ended, and whether that is a success.
 func Ended(c *toolcall.Call) (word string, good bool) {
 	switch toolcall.Cause(c.Cause) {
 	case toolcall.CauseReject:

@@ -1,9 +1,8 @@
-// Package asked words approval requests and responses for people: who must agree, what
-// was said, how long there is, what became of it, which arguments run and what
-// an edit changes in them. The commands, the terminal inbox and the web inbox
-// share it, so that all say the same.
+// Package asked phrases approval requests and responses for people: who must agree, what was
+// said, how much time is left, the outcome, which arguments run, and what an edit changes in
+// them. The commands, the terminal inbox and the web inbox share it, so they all use the
+// same words.
 //
-// Text that comes from strangers (names, rules, reasons) is made visible by
-// package reveal where a function's comment does not say otherwise. All
-// functions are pure.
+// Untrusted text (names, rules, reasons) is revealed with package reveal, unless a function's
+// comment says otherwise. All functions are pure.
 package asked

@@ -9,11 +9,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// May is whether a person can respond.
+// May says whether a person can respond.
 type May int
 
-// A person can respond, cannot, or can if they are in one of the groups, which
-// only the engine knows.
+// A person can respond, cannot, or can if they are in one of the groups, which only the
+// engine can check.
 const (
 	No May = iota
 	Perhaps
@@ -38,7 +38,7 @@ func MayRespond(c *toolcall.Call, who string) May {
 	return No
 }
 
-// Obstacle says why the engine would refuse a person's response to a call; "" if it would
+// Obstacle says why the engine would refuse a person's response to a call, or "" if it would
 // not, as far as can be told without the person's groups. An edit has an input.
 func Obstacle(c *toolcall.Call, who string, a toolcall.Response) string {
 	if c.State != message.ToolCallAsking || c.Request == nil {
@@ -63,7 +63,7 @@ func Obstacle(c *toolcall.Call, who string, a toolcall.Response) string {
 	return ""
 }
 
-// revisions says what a person whose last word is v can still send.
+// revisions says what a person whose last vote is v can still send.
 func revisions(v toolcall.Vote) string {
 	if v.Kind == toolcall.ResponseApprove {
 		return "edit, reject, delegate or skip"
@@ -71,7 +71,7 @@ func revisions(v toolcall.Vote) string {
 	return "reject"
 }
 
-// approvesAlone takes a person to be in the groups of the requirement.
+// approvesAlone reports whether the person could approve alone, if in all required groups.
 func approvesAlone(c *toolcall.Call, who string) bool {
 	v := toolcall.Vote{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: who}, Digest: c.Digest, Step: c.Step}
 	for _, p := range c.Tally().Parts {

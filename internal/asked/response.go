@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Verb says what sending a response does.
+// Verb names the button that sends a response.
 func Verb(a toolcall.Response) string {
 	switch a.Kind {
 	case toolcall.ResponseApprove:
@@ -28,7 +28,7 @@ func Verb(a toolcall.Response) string {
 	return string(a.Kind)
 }
 
-// Refusal is an error in the engine's words, without the operation.
+// Refusal is the engine's error text, without the operation.
 func Refusal(err error) string {
 	me, ok := errors.AsType[*message.Error](err)
 	if !ok {
@@ -54,7 +54,7 @@ var Outcomes = []struct {
 	{toolcall.OutcomeRunAgain, "Run it again, as a new attempt"},
 }
 
-// Resolved says where a call stands after an operator resolved it.
+// Resolved describes a call after an operator resolved it.
 func Resolved(c *toolcall.Call) string { return "Resolved: the call is " + string(c.State) + "." }
 
 // IsUnsure reports whether a response may count although its sender got an error.
@@ -66,7 +66,7 @@ func IsUnsure(err error) bool {
 // Unsure says what to do about a response that may count.
 const Unsure = "outcome unknown: it may count. Open the request to see, or send it again, which does no harm"
 
-// Outcome says where a call stands after a response.
+// Outcome describes a call after a response.
 func Outcome(a toolcall.Response, c *toolcall.Call) string {
 	if c == nil {
 		return "sent"
@@ -92,7 +92,7 @@ func Outcome(a toolcall.Response, c *toolcall.Call) string {
 	return fmt.Sprintf("%s, %s needed", text, Count(missing, "more approval"))
 }
 
-// Forged says why what is shown is not what the digest stands for; "" if it is.
+// Forged says why the digest does not match what is shown, or "" if it does.
 func Forged(c *toolcall.Call, digest string) string {
 	own, err := c.Request.Digest()
 	if err == nil && own == digest {

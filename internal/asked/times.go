@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Span is a duration in one or two units, which is as much as one reads: 45s, 20m, 3h 58m.
+// Span formats a duration in one or two units: 45s, 20m, 3h 58m.
 func Span(d time.Duration) string {
 	d = max(0, d).Round(time.Second)
 	for _, u := range []struct {
@@ -23,7 +23,7 @@ func Span(d time.Duration) string {
 	return fmt.Sprintf("%ds", int(d.Seconds()))
 }
 
-// Took is Span for what may be over at once: 240ms, 1.5s.
+// Took is Span with fractions for short durations: 240ms, 1.5s.
 func Took(d time.Duration) string {
 	switch {
 	case d <= 0:
@@ -45,7 +45,7 @@ func ShortSpan(d time.Duration) string {
 	return text
 }
 
-// Until is how long there is until an instant, or "-" if there is none.
+// Until returns the time left until at, or "-" if at is zero.
 func Until(at, now time.Time) string {
 	switch {
 	case at.IsZero():
@@ -56,7 +56,7 @@ func Until(at, now time.Time) string {
 	return Span(at.Sub(now))
 }
 
-// Count is "1 approval request" or "2 approval requests".
+// Count returns for example "1 approval request" or "2 approval requests".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what

@@ -6,9 +6,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Verdict says in a few words who resolved an approval request, and how, as it comes from
-// people: not revealed. by is who moved
-// the call last, or "" if that is not known.
+// Verdict says in a few words who resolved an approval request, and how. It is not revealed.
+// by is who last changed the call, or "" if that is unknown.
 func Verdict(c *toolcall.Call, by string) string {
 	v, voted := LastVote(c)
 	if !voted || !endsRequest(c, v) {
@@ -79,7 +78,7 @@ func from(name string) string {
 	return " by " + name
 }
 
-// LastVote is the last word on a call.
+// LastVote returns the last vote on a call.
 func LastVote(c *toolcall.Call) (toolcall.Vote, bool) {
 	if len(c.Votes) == 0 {
 		return toolcall.Vote{}, false
@@ -87,7 +86,7 @@ func LastVote(c *toolcall.Call) (toolcall.Vote, bool) {
 	return c.Votes[len(c.Votes)-1], true
 }
 
-// LastOn is the last word on the approval request that is open.
+// LastOn returns the last vote on the open approval request.
 func LastOn(c *toolcall.Call) (toolcall.Vote, bool) {
 	v, ok := LastVote(c)
 	return v, ok && v.On(c.Digest)

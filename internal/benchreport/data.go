@@ -1,6 +1,6 @@
 package main
 
-// data is what one run measured.
+// data holds what one run measured.
 type data struct {
 	Date        string     `json:"date"`
 	Commit      string     `json:"commit"`
@@ -78,7 +78,7 @@ type open struct {
 	ResidentBytes float64 `json:"resident_bytes"`
 }
 
-// job is a row of the module peers.
+// job is one row of the module peers.
 type job struct {
 	System      string  `json:"system"`
 	Version     string  `json:"version"`
@@ -94,7 +94,7 @@ type job struct {
 	Failed      string  `json:"failed,omitempty"`
 }
 
-// decision is how long one takes with so many rules, in microseconds.
+// decision is how long a decision takes with a number of rules, in microseconds.
 type decision struct {
 	Rules      int     `json:"rules"`
 	Askance    float64 `json:"askance_us"`

@@ -1,11 +1,10 @@
 // Command benchreport measures askance and its peers in one run and writes
 // BENCHMARKS.md with its plots.
 //
-// What it measures is in data.json; the page is made of nothing else, and a
-// test compares the two. Each part of a run is a process of its own: askance
-// bench, the jobs of the module peers, and the decisions of
-// permission/benchpeers. A part that fails is a line of the page, not the end
-// of the run.
+// The measurements are stored in data.json. The page is made only from that file, and a test
+// compares the two. Each part of a run is a separate process: askance bench, the jobs of the
+// module peers, and the decisions of permission/benchpeers. A part that fails becomes a line
+// of the page and does not end the run.
 package main
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// dataFile is what a run measured.
+// dataFile holds the measurements of a run.
 const dataFile = "internal/benchreport/data.json"
 
 func main() {

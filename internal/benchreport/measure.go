@@ -25,7 +25,7 @@ type settings struct {
 	open        int
 }
 
-// maxReason bounds why a part could not run.
+// maxReason bounds the text of why a part could not run.
 const maxReason = 200
 
 func measure(ctx context.Context, s settings) (*data, error) {
@@ -86,7 +86,7 @@ func runBench(ctx context.Context, r *report, askance string, args ...string) er
 	return strictjson.UnmarshalOpen(text, r)
 }
 
-// measureJobs runs the module peers. It moves what failed to d.Missing.
+// measureJobs runs the module peers. It moves failed jobs to d.Missing.
 func (d *data) measureJobs(ctx context.Context, s settings) error {
 	text, err := output(ctx, "internal/benchreport/peers", "go", "run", ".", "-duration", s.duration.String(), "-concurrency", strconv.Itoa(s.concurrency))
 	if err != nil {
@@ -118,8 +118,7 @@ func (d *data) measureDecisions(ctx context.Context) error {
 	return nil
 }
 
-// parseDecisions reads the table of the shape prefix in which the last rule
-// matches.
+// parseDecisions reads the table of the shape prefix in which the last rule matches.
 func parseDecisions(text string) []decision {
 	var out []decision
 	_, table, _ := strings.Cut(text, "prefix, the last rule matches")
@@ -134,14 +133,14 @@ func parseDecisions(text string) []decision {
 	return out
 }
 
-// try notes why a part could not run.
+// try records why a part could not run.
 func (d *data) try(what string, do func() error) {
 	if err := do(); err != nil {
 		d.Missing = append(d.Missing, missing{what, shorten(err.Error())})
 	}
 }
 
-// output runs a program, which says on the standard error how far it is.
+// output runs a program, which reports its progress on standard error.
 func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	fmt.Fprintf(os.Stderr, "%s  %s %s\n", time.Now().Format(time.TimeOnly), filepath.Base(name), strings.Join(args, " "))
 	var failure bytes.Buffer
@@ -154,8 +153,8 @@ func output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 	return text, nil
 }
 
-// measureSync gives the median time, in microseconds, to write and sync 4 kB
-// where the journals of the run are.
+// measureSync returns the median time, in microseconds, to write and sync 4 kB in the folder
+// of the run's journals.
 func measureSync() (float64, error) {
 	const times = 200
 	f, err := os.CreateTemp("", "askance-sync-")
@@ -176,14 +175,14 @@ func measureSync() (float64, error) {
 	return float64(all[times/2].Nanoseconds()) / 1e3, nil
 }
 
-// readLoad is the load average of the last minute; 0 where the system does not tell.
+// readLoad returns the load average of the last minute, or 0 if the system has none.
 func readLoad() float64 {
 	text, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(text), " ")
 	return number(first)
 }
 
-// lineOf is the value of a "name: value" line; "" if there is none.
+// lineOf returns the value of a "name: value" line, or "".
 func lineOf(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for s := bufio.NewScanner(bytes.NewReader(text)); s.Scan(); {
@@ -194,7 +193,7 @@ func lineOf(file, name string) string {
 	return ""
 }
 
-// number is 0 for what is not a number.
+// number parses a number, or returns 0.
 func number(s string) float64 {
 	f, _ := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	return f

@@ -18,12 +18,12 @@ const (
 //go:embed page.md.tmpl
 var pageText string
 
-// remains says what the largest costs are now; written by hand after a run.
+// remains describes the largest remaining costs; written by hand after a run.
 //
 //go:embed remains.txt
 var remains string
 
-// files are the page and its plots, by path.
+// files returns the page and its plots, by path.
 func (d *data) files() map[string]string {
 	return map[string]string{
 		pageFile:   d.page(),
@@ -40,20 +40,20 @@ func (d *data) page() string {
 	var b strings.Builder
 	err := t.Execute(&b, map[string]any{"Data": d, "Rows": d.rows(), "Remains": strings.TrimSpace(remains)})
 	if err != nil {
-		panic("the template does not fit its data: " + err.Error()) // the test renders it
+		panic("the template does not match its data: " + err.Error()) // the test renders it
 	}
 	return b.String()
 }
 
-// row is a workload of askance or a system that it is compared with. The template reads the
-// fields; times are in microseconds.
+// row is a workload of askance or of a system that it is compared with. The template reads
+// the fields; times are in microseconds.
 type row struct {
 	System, Durability, What string
 	PerSecond, P50, P99, CPU float64
 	own                      bool
 }
 
-// rows are the workloads with many callers, and the jobs of the peers.
+// rows returns the workloads with many callers, and the jobs of the peers.
 func (d *data) rows() []row {
 	var out []row
 	for _, r := range d.Reports {
@@ -95,7 +95,7 @@ func (d *data) stageBars() []bar {
 	return out
 }
 
-// formatCount writes a count with groups of three digits, small ones with decimals.
+// formatCount formats a count with groups of three digits, small ones with decimals.
 func formatCount(f float64) string {
 	if f < 100 {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", f), ".0")
@@ -107,7 +107,7 @@ func formatCount(f float64) string {
 	return s
 }
 
-// formatMicros writes microseconds as people read them.
+// formatMicros formats microseconds for people.
 func formatMicros(us float64) string {
 	switch {
 	case us == 0:

@@ -22,7 +22,7 @@ const (
 	numberRoom = 90 // for the number after the longest bar
 )
 
-// colors differ in lightness, too, so that they do without a printer's colors.
+// colors also differ in lightness, so they can be told apart in grayscale.
 var colors = []string{"#1f6feb", "#a5b4c4", "#d97706", "#6b7280"}
 
 // plotBars draws horizontal bars on a linear scale from zero.

@@ -20,7 +20,7 @@ func Main(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// Dir is a folder for a server's store, to be made before a bubble begins.
+// Dir returns a folder for a server's store. Call it before a bubble begins.
 func Dir(t testing.TB) string {
 	t.Helper()
 	return t.TempDir()
@@ -39,10 +39,10 @@ func Fsynced() Option { return func(o *embed.Options) { o.Durability = bus.Durab
 // Listening opens a TCP socket on a free loopback port. Not inside a bubble.
 func Listening() Option { return func(o *embed.Options) { o.Listen = freeAddress() } }
 
-// With changes the options at will.
+// With changes the options directly.
 func With(f func(*embed.Options)) Option { return f }
 
-// Bus is a running server and what a test needs to talk to it.
+// Bus is a running server with what a test needs to use it.
 type Bus struct {
 	*embed.Server
 	t    testing.TB
@@ -79,9 +79,9 @@ func (b *Bus) start() {
 	b.Server = s
 }
 
-// Restart stops the server and starts it again on the same folder and, if it
-// listens, the same port. Connections of Dial reconnect, those of Conn do
-// not. No other goroutine may use b meanwhile.
+// Restart stops the server and starts it again on the same folder and, if it listens, the
+// same port. Connections of Dial reconnect, those of Conn do not. No other goroutine may use
+// b during the restart.
 func (b *Bus) Restart() {
 	b.t.Helper()
 	b.Close()
@@ -91,11 +91,11 @@ func (b *Bus) Restart() {
 // Keys are the engine keys of this bus.
 func (b *Bus) Keys() *keyfile.Keys { return b.keys }
 
-// UseKeys replaces them: for a second server on the store of a first.
+// UseKeys replaces the keys, for a second server on the store of a first.
 func (b *Bus) UseKeys(k *keyfile.Keys) { b.keys = k }
 
-// Conn opens a connection with every right for a principal. It is closed when
-// the test ends.
+// Conn opens a connection with all permissions for a principal. It is closed when the test
+// ends.
 func (b *Bus) Conn(principal string) *nats.Conn {
 	b.t.Helper()
 	nc, err := b.Connect(context.Background(), bus.ConnectOptions{Principal: principal})
@@ -106,7 +106,7 @@ func (b *Bus) Conn(principal string) *nats.Conn {
 	return nc
 }
 
-// Dial is Conn over TCP: it outlives a Restart. The server must listen.
+// Dial is Conn over TCP, which survives a Restart. The server must listen.
 func (b *Bus) Dial(principal string) *nats.Conn {
 	b.t.Helper()
 	nc, err := bus.Connect(context.Background(), b.URL(), bus.ConnectOptions{Principal: principal})
@@ -117,7 +117,7 @@ func (b *Bus) Dial(principal string) *nats.Conn {
 	return nc
 }
 
-// Journal opens a space's journal on a connection of its own.
+// Journal opens a space's journal on its own connection.
 func (b *Bus) Journal(space toolcall.SpaceID) *bus.Journal {
 	b.t.Helper()
 	return b.JournalWith(space, bus.JournalOptions{Durability: b.Durability(), Health: b.Health, Room: b.Room})

@@ -19,7 +19,7 @@ import (
 // startWithin bounds the start of a server of a cluster, and the election of a leader.
 const startWithin = time.Minute
 
-// Cluster is some NATS servers in this process that form a cluster. Not for a bubble.
+// Cluster is a cluster of NATS servers in this process. It does not work in a bubble.
 type Cluster struct {
 	t       testing.TB
 	servers []*server.Server
@@ -90,7 +90,7 @@ func (c *Cluster) await(what string, ok func() bool) {
 		if time.Now().After(deadline) {
 			c.t.Fatal(what)
 		}
-		time.Sleep(20 * time.Millisecond) // servers tell no one when they are done
+		time.Sleep(20 * time.Millisecond) // servers do not signal when they are ready
 	}
 }
 
@@ -131,7 +131,7 @@ func (c *Cluster) Index(name string) int {
 	return 0
 }
 
-// URL has the addresses of all servers.
+// URL returns the addresses of all servers.
 func (c *Cluster) URL() string {
 	var all []string
 	for _, o := range c.options {

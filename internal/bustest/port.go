@@ -7,18 +7,18 @@ import (
 	"sync/atomic"
 )
 
-// Ports that systems do not assign. A restarted server must find its port free; the
-// system could assign another port to a listener or a connection meanwhile.
+// Ports that systems do not assign. A restarted server must find its port free, but the
+// system could meanwhile assign another port to a listener or a connection.
 const (
 	firstPort = 10_000
 	ports     = 10_000
-	// portsEach is how far the processes of two tests begin from each other.
+	// portsEach is the distance between the first ports of two test processes.
 	portsEach = 97
 )
 
 var lastPort atomic.Uint32
 
-// freeAddress is a loopback address without a listener, which no other test of this
+// freeAddress returns a loopback address without a listener, which no other test of this
 // process got.
 func freeAddress() string {
 	for range ports {
@@ -29,5 +29,5 @@ func freeAddress() string {
 			return addr
 		}
 	}
-	return "127.0.0.1:0" // no port of these is free
+	return "127.0.0.1:0" // none of these ports is free
 }

@@ -1,10 +1,10 @@
-// Package capacity divides what a server can do at once: between classes of
-// operations, and within a class between the principals that send requests.
+// Package capacity divides what a server can do at once: between classes of operations, and
+// within a class between the principals that send requests.
 //
-// Reading a long list must never delay a decision, and new proposals never a
-// response or a result, so each class has limits of its own. One principal can use at most
-// half of each limit, and principals with waiting requests take turns. A request beyond a
-// limit is refused at once: no caller of this package ever blocks on a full class.
+// Reading a long list must never delay a decision, and new proposals must never delay a
+// response or a result, so each class has its own limits. One principal may use at most half
+// of each limit, and principals with waiting requests take turns. A request beyond a limit is
+// refused at once: no caller of this package ever blocks on a full class.
 package capacity
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/askance-dev/askance/message/api"
 )
 
-// Limit bounds one class. One principal can use half of each number.
+// Limit bounds one class. One principal may use half of each number.
 type Limit struct {
 	Run     int // requests that run at once
 	Running int // bytes of requests that run at once: large ones use the processor
-	Stay    int // requests that wait, run or rest at once
-	Bytes   int // of these requests, and of replies that a peer has not read
+	Stay    int // requests that wait, run or rest at the same time
+	Bytes   int // bytes of these requests, and of replies that a peer has not read
 }
 
 const mib = 1 << 20
 
-// Default gives the limits of each class. Reads use the processor, so few run
-// at once: a decision then waits for few of them before it gets a processor.
+// Default returns the limits of each class. Reads use the processor, so few run at once: a
+// decision then waits for few of them.
 func Default() map[api.Class]Limit {
 	procs := runtime.GOMAXPROCS(0)
 	running := max(2, procs) * mib

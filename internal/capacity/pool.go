@@ -9,21 +9,20 @@ import (
 	"github.com/askance-dev/askance/message/api"
 )
 
-// Why a request is refused.
+// The reasons why a request is refused.
 var (
 	// ErrFull: the class, or the principal's part of it, is full.
-	ErrFull = errors.New("too many requests of this kind wait")
-	// ErrLate: the request waited so long that its sender has asked again.
+	ErrFull = errors.New("too many requests of this kind are waiting")
+	// ErrLate: the request waited so long that its sender has sent it again.
 	ErrLate = errors.New("the request waited too long for its turn")
 	// ErrClosed: the pool is closed.
 	ErrClosed = errors.New("the server is stopping")
 )
 
-// MaxWait is how long a request can wait for its turn.
+// MaxWait is how long a request may wait for its turn.
 const MaxWait = 5 * time.Second
 
-// Pool is the capacity of one class. Its methods can be called from many
-// goroutines.
+// Pool is the capacity of one class. Its methods may be called from many goroutines.
 type Pool struct {
 	limit   Limit
 	runners runners
@@ -39,11 +38,11 @@ type Pool struct {
 type user struct {
 	name string
 	load
-	waiting []*Place // the oldest first
+	waiting []*Place // oldest first
 	inTurns bool
 }
 
-// load is what a pool or a user of it has in each of the limit's numbers.
+// load is what a pool or one of its users occupies of each number of the limit.
 type load struct{ running, runBytes, staying, bytes int }
 
 // Place is the right of one request to be in the pool.
@@ -53,7 +52,7 @@ type Place struct {
 	size  int // of the request
 	bytes int // that it holds
 	state state
-	until time.Time   // when waiting ends; zero: never
+	until time.Time   // when waiting ends; zero for never
 	start func(error) // called once, with pool.mu held: must not block
 }
 
@@ -71,13 +70,13 @@ func NewPool(l Limit) *Pool {
 	return &Pool{limit: l, runners: newRunners(), users: map[string]*user{}}
 }
 
-// part is how much of a limit one principal can use.
+// part is how much of a limit one principal may use.
 func part(n int) int { return (n + 1) / 2 }
 
-// Submit asks for a place for a request of a principal that holds so many
-// bytes. It never blocks. When the request's turn comes, run is called in another
-// goroutine with the place, which run must leave. An error given to run means
-// that its turn never comes; it has no place then.
+// Submit asks for a place for a request of a principal that holds that many bytes. It never
+// blocks. When the request's turn comes, run is called in another goroutine with the place,
+// which run must leave. If run is called with an error, the turn never comes and there is no
+// place.
 func (p *Pool) Submit(principal string, bytes int, run func(*Place, error)) error {
 	var place *Place
 	_, err := p.add(principal, bytes, func(made *Place) { place = made }, func(err error) {
@@ -102,8 +101,8 @@ func (p *Pool) Enter(ctx context.Context, principal string, bytes int) (*Place, 
 	return place, nil
 }
 
-// add puts a waiting place into the pool and gives turns. made is called
-// before start can be.
+// add puts a waiting place into the pool and gives turns. It calls made before start may be
+// called.
 func (p *Pool) add(principal string, bytes int, made func(*Place), start func(error)) (*Place, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -131,7 +130,7 @@ func (p *Pool) add(principal string, bytes int, made func(*Place), start func(er
 	return place, nil
 }
 
-// queue lets a place wait. p.mu is held.
+// queue adds a place to the waiting ones. p.mu is held.
 func (p *Pool) queue(place *Place) {
 	u := place.user
 	place.state = waiting
@@ -142,14 +141,14 @@ func (p *Pool) queue(place *Place) {
 	}
 }
 
-// fits reports whether one more request runs within these limits. A request
-// larger than the limit runs alone.
+// fits reports whether one more request may run within these limits. A request larger than
+// the limit runs alone.
 func (l load) fits(run, bytes, size int) bool {
 	return l.running < run && (l.running == 0 || l.runBytes+size <= bytes)
 }
 
-// giveTurns starts waiting places while there is capacity. p.mu is held. It
-// skips users that run their part: these are few, for each runs about half.
+// giveTurns starts waiting places while there is capacity. p.mu is held. It skips users that
+// already run their part; there are few of them, because each runs about half.
 func (p *Pool) giveTurns() {
 	for i := 0; i < len(p.turns) && p.running < p.limit.Run; {
 		u := p.turns[i]
@@ -187,7 +186,7 @@ func (p *Pool) giveTurns() {
 	}
 }
 
-// remove takes a place out of the pool's counts. p.mu is held.
+// remove removes a place from the pool's counts. p.mu is held.
 func (p *Pool) remove(place *Place) {
 	u := place.user
 	if place.state == running {
@@ -202,7 +201,7 @@ func (p *Pool) remove(place *Place) {
 	}
 }
 
-// Close refuses the requests that wait, and all that come.
+// Close refuses the waiting requests and all later ones.
 func (p *Pool) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,7 +219,7 @@ func (p *Pool) Close() {
 	p.turns = nil
 }
 
-// Leave ends the place. It can be called again.
+// Leave ends the place. It may be called again.
 func (p *Place) Leave() {
 	p.pool.mu.Lock()
 	defer p.pool.mu.Unlock()
@@ -234,7 +233,7 @@ func (p *Place) Leave() {
 	p.pool.giveTurns()
 }
 
-// unqueue takes a waiting place out of its user's queue. pool.mu is held.
+// unqueue removes a waiting place from its user's queue. pool.mu is held.
 func (p *Place) unqueue() {
 	for i, other := range p.user.waiting {
 		if other == p {
@@ -244,8 +243,8 @@ func (p *Place) unqueue() {
 	}
 }
 
-// Hold counts n more bytes against the class until the place is left. It
-// refuses nothing: the bytes exist already.
+// Hold counts n more bytes against the class until the place is left. It never refuses,
+// because the bytes already exist.
 func (p *Place) Hold(n int) {
 	p.pool.mu.Lock()
 	defer p.pool.mu.Unlock()
@@ -260,7 +259,7 @@ func (p *Place) hold(n int) {
 	p.user.bytes += n
 }
 
-// count counts the place among those that run (1), or no longer (-1).
+// count adds the place to the running ones (1), or removes it (-1).
 func (p *Place) count(n int) {
 	for _, l := range [...]*load{&p.pool.load, &p.user.load} {
 		l.running += n
@@ -268,8 +267,8 @@ func (p *Place) count(n int) {
 	}
 }
 
-// Rest lets other requests run while this one waits for something else. It
-// stays in the pool.
+// Rest lets other requests run while this one waits for something else. It keeps its place in
+// the pool.
 func (p *Place) Rest() {
 	p.pool.mu.Lock()
 	defer p.pool.mu.Unlock()
@@ -318,8 +317,7 @@ func With(ctx context.Context, p *Place) context.Context {
 	return context.WithValue(ctx, placeKey{}, p)
 }
 
-// Rest lets the place of ctx rest until resume is called. Without a place both
-// do nothing.
+// Rest lets the place of ctx rest until resume is called. Without a place, both do nothing.
 func Rest(ctx context.Context) (resume func() error) {
 	p, ok := ctx.Value(placeKey{}).(*Place)
 	if !ok {
@@ -351,12 +349,12 @@ func (s Set) Close() {
 // maxIdle is how many goroutines of a pool wait for their next request.
 const maxIdle = 64
 
-// runners run requests in goroutines that stay for the next request, because a new
-// goroutine first has to grow its stack.
+// runners run requests in goroutines that are reused, because a new goroutine first has to
+// grow its stack.
 type runners struct {
 	next   chan func()
-	idle   chan struct{} // has an element for each goroutine that waits
-	closed chan struct{} // then none waits any more
+	idle   chan struct{} // has an element for each waiting goroutine
+	closed chan struct{} // closed to end waiting goroutines
 }
 
 func newRunners() runners {

@@ -1,5 +1,5 @@
-// Package clitest has what the tests of the command share: a test binary that
-// stands in for askance itself, and golden files. Only tests import it.
+// Package clitest is shared by the tests of the command: a test binary that stands in for
+// askance itself, and golden files. Only tests import it.
 package clitest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// Update says that golden files are rewritten: go test -update.
+// Update rewrites the golden files: go test -update.
 var Update = flag.Bool("update", false, "rewrite the golden files")
 
 // Testdata is the folder of the golden files, found before any test changes the
@@ -24,13 +24,13 @@ var Testdata = func() string {
 	return dir
 }()
 
-// Volatile is what differs from run to run, and what stands for it.
+// Volatile is a text that differs between runs, and its replacement.
 type Volatile struct {
 	What *regexp.Regexp
 	With string
 }
 
-// Golden compares a text with testdata/NAME.golden, what is volatile apart.
+// Golden compares a text, with volatile parts replaced, with testdata/NAME.golden.
 func Golden(t testing.TB, name, got string, volatile ...Volatile) {
 	t.Helper()
 	for _, v := range volatile {
@@ -55,9 +55,8 @@ func Golden(t testing.TB, name, got string, volatile ...Volatile) {
 	}
 }
 
-// Main runs tests, or stands in for askance if the test binary is called as
-// askance would be: processes and terminals of their own are real then. process
-// is cli.Process.
+// Main runs tests, or stands in for askance if the test binary is called like askance, so
+// tests can use real processes and terminals. process is cli.Process.
 func Main(m *testing.M, process func(args []string) int) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
 		os.Exit(process(os.Args[1:]))

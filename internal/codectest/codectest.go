@@ -1,6 +1,5 @@
-// Package codectest has what the tests of every codec ask: that what was read
-// can be written and read again, and that two JSON texts say the same. Only tests
-// import it.
+// Package codectest contains checks for the tests of every codec: that what was read can be
+// written and read again, and that two JSON texts are equivalent. Only tests import it.
 package codectest
 
 import (
@@ -11,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Stable checks that writing, reading and writing again gives the same bytes.
-// What is written in more than most bytes is not read (0: any number).
+// Stable checks that writing, reading and writing again gives the same bytes. A text of more
+// than most bytes is not read again (0 means no limit).
 func Stable[T any](t testing.TB, v T, most int, encode func(T) ([]byte, error), decode func([]byte) (T, error)) {
 	t.Helper()
 	once, err := encode(v)
@@ -32,8 +31,7 @@ func Stable[T any](t testing.TB, v T, most int, encode func(T) ([]byte, error), 
 	}
 }
 
-// SameJSON compares as values: the order of members and the form of numbers do
-// not count.
+// SameJSON compares as values, ignoring the order of members and the form of numbers.
 func SameJSON(t testing.TB, got, want []byte) {
 	t.Helper()
 	var g, w any

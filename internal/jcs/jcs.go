@@ -1,21 +1,19 @@
-// Package jcs writes JSON in the one canonical form of RFC 8785: no white
-// space, members sorted by their names' UTF-16 code units, strings with the
-// fewest escapes, numbers as ECMAScript prints doubles. Two documents with the
-// same content have the same bytes, so digests and signatures are taken over
-// this form.
+// Package jcs writes JSON in the canonical form of RFC 8785: no white space, members sorted by
+// their names' UTF-16 code units, strings with the fewest escapes, numbers as ECMAScript prints
+// doubles. Two documents with the same content have the same bytes, so digests and signatures
+// are computed over this form.
 //
-//	b, err := jcs.Marshal(approval request)
+//	b, err := jcs.Marshal(request)
 //	sum := sha256.Sum256(b)
 //
-// Guarantees: a canonical form is its own canonical form; different values
-// never share one. For the second, numbers that the form would change are
-// refused with [ErrInexactNumber] (RFC 8785 itself would round them): integers
-// that a double does not hold, such as 9007199254740993, and numbers that
-// become infinite or zero. Fractions are what the nearest double is, as for
-// every other JSON reader. Duplicate names, broken UTF-8 and nesting deeper
-// than [MaxDepth] are refused as internal/strictjson does.
+// Guarantees: the canonical form of a canonical form is the same, and different values never
+// share one. For the latter, it refuses numbers that the form would change, with
+// [ErrInexactNumber] (RFC 8785 itself would round them): integers that a double cannot
+// represent, such as 9007199254740993, and numbers that become infinite or zero. Fractions
+// have the value of the nearest double, as for every other JSON reader. Duplicate names,
+// broken UTF-8 and nesting deeper than [MaxDepth] are refused as in internal/strictjson.
 //
-// It does not limit the size of its input: check before.
+// It does not limit the size of its input; check that before.
 package jcs
 
 import (
@@ -32,8 +30,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ErrInexactNumber marks a number that the canonical form cannot carry. It
-// arrives inside a [strictjson.Error] that says where the number stands.
+// ErrInexactNumber marks a number that the canonical form cannot represent. It is wrapped in
+// a [strictjson.Error] that gives the position of the number.
 var ErrInexactNumber = errors.New("number cannot be represented exactly; send it as a string")
 
 // MaxDepth is the deepest nesting that has a canonical form here.
@@ -70,8 +68,8 @@ func Canonicalize(data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// refusal is the error for data that the library refused with err: the strict
-// reader's, which says where and what.
+// refusal returns the error for data that the library refused with err: the strict reader's
+// error, which gives position and fault.
 func refusal(data []byte, err error) error {
 	strict := strictjson.Check(data, strictjson.MaxBytes(math.MaxInt), strictjson.MaxDepth(MaxDepth))
 	if strict == nil {
@@ -80,9 +78,8 @@ func refusal(data []byte, err error) error {
 	return strictjson.Within(cmp.Or(strict, err), "canonicalize", "", 0)
 }
 
-// plainNumbers reports that each number in valid JSON is an integer of so few
-// digits that every form of it is exact. After false the numbers are looked at
-// one by one.
+// plainNumbers reports whether each number in valid JSON is an integer with so few digits that
+// every form of it is exact. If not, the numbers are checked one by one.
 func plainNumbers(data []byte) bool {
 	digits := 0
 	for i := 0; i < len(data); i++ {
@@ -102,7 +99,7 @@ func plainNumbers(data []byte) bool {
 	return true
 }
 
-// textEnd is the offset of the quote that ends the text beginning at i.
+// textEnd returns the offset of the quote that ends the string beginning at i.
 func textEnd(data []byte, i int) int {
 	for i++; i < len(data) && data[i] != '"'; i++ {
 		if data[i] == '\\' {
@@ -112,7 +109,7 @@ func textEnd(data []byte, i int) int {
 	return i
 }
 
-// maxPlainDigits is the length of integers that are all below 2^53.
+// maxPlainDigits is a length at which all integers are below 2^53.
 const maxPlainDigits = 15
 
 // checkNumbers refuses every number whose canonical form is another number.
@@ -136,8 +133,8 @@ func checkNumbers(data []byte) error {
 	}
 }
 
-// exact reports whether the canonical form keeps the number: an integer as the
-// same integer, anything else as a finite double that is zero only if it was.
+// exact reports whether the canonical form keeps the number: an integer as the same integer,
+// any other number as a finite double that is zero only if the number is.
 func exact(text string) bool {
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -152,15 +149,14 @@ func exact(text string) bool {
 	return sameInteger(text, f)
 }
 
-// mantissa is the number without its exponent.
+// mantissa returns the number without its exponent.
 func mantissa(text string) string {
 	m, _, _ := strings.Cut(strings.ToLower(text), "e")
 	return m
 }
 
-// sameInteger reports whether the shortest decimal form of f, which is what
-// gets printed, is the integer text. (2^60 is a double, but prints as
-// 1152921504606847000: another integer.)
+// sameInteger reports whether the shortest decimal form of f, which is what gets printed, is
+// the integer text. (2^60 is a double, but prints as 1152921504606847000, another integer.)
 func sameInteger(text string, f float64) bool {
 	shortest := strconv.FormatFloat(math.Abs(f), 'f', -1, 64)
 	return strings.TrimPrefix(text, "-") == shortest

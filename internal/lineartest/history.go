@@ -1,5 +1,5 @@
 // Package lineartest checks that the replies to requests about calls have one order that
-// explains each of them, for every fault between clients, engines and the journal.
+// explains each of them, also when faults occur between clients, engines and the journal.
 //
 //	began := h.Begin()
 //	c, err := ann.SubmitResponse(ctx, approve)
@@ -7,8 +7,8 @@
 //	…
 //	err := h.Check()
 //
-// The model knows how far a call was decided, not how it ran. An error of Check has the
-// whole history, and what Tell noted meanwhile.
+// The model covers how a call was decided, not how it ran. An error of Check contains the
+// whole history, and what Tell recorded.
 package lineartest
 
 import (
@@ -37,23 +37,23 @@ const (
 	Read    Request = "read" // the journal itself, in the end
 )
 
-// Seen is how far a call is: the state of the model, and what clients see.
+// Seen is how far a call has come: the state of the model, and what clients see.
 type Seen string
 
 // What clients see.
 const (
 	Absent   Seen = "absent"
-	Pending  Seen = "pending" // of exclusive tools: recorded, and decided later by any engine
+	Pending  Seen = "pending" // for exclusive tools: recorded, and decided later by any engine
 	Asking   Seen = "asking"
 	Approved Seen = "approved"
 	Rejected Seen = "rejected"
 	// The other outcomes of a request.
-	Refused Seen = "refused"     // the call moved on, or there is none
+	Refused Seen = "refused"     // the call has changed, or does not exist
 	Unsent  Seen = "unavailable" // nothing was written
 	Unsure  Seen = "unknown"     // it may have taken effect, at any later time
 )
 
-// Of is how far a call is; nil: it is not known.
+// Of returns how far a call has come; c is nil if it is unknown.
 func Of(c *toolcall.Call) Seen {
 	switch {
 	case c == nil:
@@ -68,7 +68,7 @@ func Of(c *toolcall.Call) Seen {
 	return Approved
 }
 
-// Outcome is what a client learned from the reply to a request.
+// Outcome returns what a client learned from the reply to a request.
 func Outcome(c *toolcall.Call, err error) Seen {
 	switch {
 	case err == nil:
@@ -101,13 +101,13 @@ var model = (&porcupine.NondeterministicModel{
 	Equal: func(a, b any) bool { return a == b },
 }).ToModel()
 
-// request is what a client did with a call of the tool that it has.
+// request is what a client did with a call of its tool.
 type request struct {
 	did       Request
 	exclusive bool
 }
 
-// step gives the states that may follow; none: the outcome is impossible here.
+// step returns the states that may follow; none if the outcome is impossible here.
 func step(now Seen, r request, saw Seen) []any {
 	var out []any
 	for _, from := range meanwhile(now) {
@@ -117,7 +117,7 @@ func step(now Seen, r request, saw Seen) []any {
 				next = from
 			case Unsure:
 				out = append(out, from)
-			case Refused: // a response to a call that waits for one is taken
+			case Refused: // a response to a call that waits for one is accepted
 				if r.did == Propose || from == Asking {
 					continue
 				}
@@ -133,8 +133,8 @@ func step(now Seen, r request, saw Seen) []any {
 	return out
 }
 
-// meanwhile gives the states that a call may have by now without a request: engines
-// decide what is recorded.
+// meanwhile returns the states that a call may have reached without a request, because
+// engines decide what is recorded.
 func meanwhile(now Seen) []Seen {
 	if now == Pending {
 		return []Seen{Pending, Asking}
@@ -142,7 +142,7 @@ func meanwhile(now Seen) []Seen {
 	return []Seen{now}
 }
 
-// follow gives the states to which a request leads.
+// follow returns the states to which a request leads.
 func follow(now Seen, r request) []Seen {
 	switch {
 	case r.did == Propose && now == Absent && r.exclusive: // an engine records the call before it decides
@@ -157,16 +157,16 @@ func follow(now Seen, r request) []Seen {
 	return []Seen{now}
 }
 
-// forever is when a request returned whose outcome is not known.
+// forever is the return time of a request with an unknown outcome.
 const forever = int64(1) << 40
 
-// checkTime bounds one check: it grows fast with the requests whose outcome is not known.
+// checkTime bounds one check, whose cost grows fast with the number of unknown outcomes.
 const checkTime = time.Minute
 
-// History is what clients saw. Its methods can be called from many goroutines.
+// History records what clients saw. Its methods may be called from many goroutines.
 type History struct {
-	// Exclusive reports whether the tool of a call must run alone; nil: none must. It is set
-	// before the first request.
+	// Exclusive reports whether the tool of a call must run alone; nil means that none must.
+	// Set it before the first request.
 	Exclusive func(toolcall.Key) bool
 
 	mu    sync.Mutex // guards what follows
@@ -182,10 +182,10 @@ func (h *History) tick() int64 {
 	return h.clock
 }
 
-// Begin notes the time before a request is sent.
+// Begin returns the time before a request is sent.
 func (h *History) Begin() int64 { return h.tick() }
 
-// End notes what a client saw of a call, with the time of Begin.
+// End records what a client saw of a call, with the time from Begin.
 func (h *History) End(client int, did Request, call toolcall.Key, saw Seen, began int64) {
 	ended := h.tick()
 	if saw == Unsure {
@@ -196,7 +196,7 @@ func (h *History) End(client int, did Request, call toolcall.Key, saw Seen, bega
 	h.ops = append(h.ops, porcupine.Operation{ClientId: client, Input: request{did, h.Exclusive != nil && h.Exclusive(call)}, Output: saw, Call: began, Return: ended, Metadata: call})
 }
 
-// Tell notes what else happened.
+// Tell records anything else that happened.
 func (h *History) Tell(format string, args ...any) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -212,7 +212,7 @@ func (h *History) Count(total map[Seen]int) {
 	}
 }
 
-// Check says that no order explains the outcomes, and tells the story.
+// Check returns an error with the whole history if no order explains the outcomes.
 func (h *History) Check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -226,7 +226,7 @@ func (h *History) Check() error {
 	}
 }
 
-// Transcript is what happened, for a failure.
+// Transcript returns what happened, for a failure.
 func (h *History) Transcript() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -3,12 +3,11 @@ package linediff
 
 import "slices"
 
-// maxLines bounds the table of Lines; what differs in longer texts is given whole, without
-// the equal lines at both ends.
+// maxLines bounds the table of Lines; the differing parts of longer texts are returned whole.
 const maxLines = 1000
 
-// Lines gives the lines of both texts, marked "- ", "+ " or "  ", by their
-// longest common subsequence.
+// Lines returns the lines of both texts, marked "- ", "+ " or "  ", by their longest common
+// subsequence.
 func Lines(a, b []string) []string {
 	same := 0
 	for same < min(len(a), len(b)) && a[same] == b[same] {

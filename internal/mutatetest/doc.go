@@ -1,5 +1,5 @@
-// Package mutatetest changes a JSON document in every small way there is, one at
-// a time: each member and element left out, put in twice, given another value or
-// another kind of value, or moved, down into texts that are JSON themselves. A
-// test that holds each of these against a checker needs no list of attacks.
+// Package mutatetest changes a JSON document in every small way, one at a time: each member
+// and element is left out, repeated, given another value or kind of value, or moved, including
+// inside strings that are JSON themselves. A test that checks all of these needs no list of
+// attacks.
 package mutatetest

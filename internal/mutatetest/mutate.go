@@ -9,15 +9,15 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// Each yields every mutation of a JSON document with what it is. The document
-// must be valid.
+// Each yields every mutation of a JSON document with its description. The document must be
+// valid.
 func Each(doc []byte) iter.Seq2[string, []byte] {
 	return func(yield func(string, []byte) bool) {
 		mutate(bytes.TrimSpace(doc), "", yield)
 	}
 }
 
-// mutate yields the mutations of one value and reports whether to go on.
+// mutate yields the mutations of one value and reports whether to continue.
 func mutate(value []byte, at string, yield func(string, []byte) bool) bool {
 	kind := strictjson.KindOf(value)
 	for _, other := range others(value, kind) {
@@ -38,7 +38,7 @@ func mutate(value []byte, at string, yield func(string, []byte) bool) bool {
 	return true
 }
 
-// others are values to stand in the place of one.
+// others returns values to replace one with.
 func others(value []byte, kind string) [][]byte {
 	out := [][]byte{[]byte("null")}
 	switch kind {
@@ -53,7 +53,7 @@ func others(value []byte, kind string) [][]byte {
 			middle[i] ^= 1
 		}
 		for _, s := range []string{"", text + "x", string(middle)} {
-			if b, err := strictjson.AppendString(nil, s); err == nil { // else it is no text any more
+			if b, err := strictjson.AppendString(nil, s); err == nil { // otherwise it is no longer a string
 				out = append(out, b)
 			}
 		}
@@ -69,7 +69,7 @@ func others(value []byte, kind string) [][]byte {
 	return out
 }
 
-// quoted mutates a text that is JSON itself.
+// quoted mutates a string that is JSON itself.
 func quoted(value []byte, at string, yield func(string, []byte) bool) bool {
 	text, err := strictjson.Text(value)
 	if err != nil || text == "" || text[0] != '{' && text[0] != '[' || strictjson.Check([]byte(text)) != nil {
@@ -81,7 +81,7 @@ func quoted(value []byte, at string, yield func(string, []byte) bool) bool {
 	})
 }
 
-// inside mutates what an object or an array is made of.
+// inside mutates the parts of an object or an array.
 func inside(parts []strictjson.Member, object bool, at string, yield func(string, []byte) bool) bool {
 	put := func(what string, parts []strictjson.Member) bool { return yield(what, join(parts, object)) }
 	for i, p := range parts {
@@ -122,7 +122,7 @@ func join(parts []strictjson.Member, object bool) []byte {
 			out = append(out, ',')
 		}
 		if object {
-			out, _ = strictjson.AppendString(out, p.Name) // it was read as a text
+			out, _ = strictjson.AppendString(out, p.Name) // it was decoded as a string
 			out = append(out, ':')
 		}
 		out = append(out, p.Value...)

@@ -1,11 +1,11 @@
 // Package plainfile reads and replaces the files that operators name: policies, keys, tokens,
-// settings. Such a file is a regular one, or a link to one. A named pipe would
-// keep a server waiting forever, a device has no end, and a folder is a mistake;
-// each is refused at once, by a [KindError] that says what it is. Nothing is read
-// beyond what its reader can use. A [Reloader] follows files that change.
+// settings. Such a file must be a regular one, or a link to one. A named pipe would make a
+// server wait forever, a device has no end, and a folder is a mistake; each is refused at
+// once, with a [KindError] that says what it is. A file is not read beyond what its reader
+// can use. A [Reloader] follows files that change.
 //
-// What a shell passes under a number, as <(…) and /dev/stdin, may be a pipe
-// where it is read once: [HandedOver], [ReadHanded], [OpenHanded].
+// A file that a shell passes by number, such as <(…) or /dev/stdin, may be a pipe if it is
+// read only once: [HandedOver], [ReadHanded], [OpenHanded].
 package plainfile
 
 import (
@@ -19,24 +19,24 @@ import (
 	"syscall"
 )
 
-// KindError says that a path leads to something else than a file.
+// KindError says that a path leads to something other than a file.
 type KindError struct {
 	Path string
 	Kind string // such as "a folder"
 }
 
-// Error names the path and what is there.
+// Error names the path and what it leads to.
 func (e *KindError) Error() string { return e.Path + " is " + e.Kind + ", not a file" }
 
-// Is makes it a kind of fs.ErrInvalid.
+// Is makes it match fs.ErrInvalid.
 func (e *KindError) Is(target error) bool { return target == fs.ErrInvalid }
 
-// Open opens a regular file for reading. Errors are those of the system, which
-// name the path, and *KindError.
+// Open opens a regular file for reading. Errors are *KindError or those of the system, which
+// name the path.
 func Open(path string) (*os.File, os.FileInfo, error) { return open(path, regular) }
 
-// Read reads a regular file: at most one byte more than most, by which its reader
-// knows that it is longer.
+// Read reads a regular file: at most one byte more than most, so that the reader can tell
+// that it is longer.
 func Read(path string, most int) ([]byte, os.FileInfo, error) {
 	f, info, err := Open(path)
 	if err != nil {
@@ -46,8 +46,8 @@ func Read(path string, most int) ([]byte, os.FileInfo, error) {
 	return data, info, err
 }
 
-// ReadHanded is Read that also reads the pipe of a path that a shell passed. It
-// waits until the writer has ended, and the path can be read only once.
+// ReadHanded is Read that also reads a pipe that a shell passed. It waits until the writer has
+// finished, and the path can be read only once.
 func ReadHanded(path string, most int) ([]byte, error) {
 	f, err := OpenHanded(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func ReadHanded(path string, most int) ([]byte, error) {
 	return bounded(f, most)
 }
 
-// OpenHanded is Open that also opens the pipe of a path that a shell passed.
+// OpenHanded is Open that also opens a pipe that a shell passed.
 func OpenHanded(path string) (*os.File, error) {
 	fits := regular
 	if HandedOver(path) {
@@ -66,8 +66,8 @@ func OpenHanded(path string) (*os.File, error) {
 	return f, err
 }
 
-// HandedOver reports whether a path stands for an open file of the process: what
-// <(…) becomes in a shell, or /dev/stdin.
+// HandedOver reports whether a path stands for an open file of the process: what <(…)
+// becomes in a shell, or /dev/stdin.
 func HandedOver(path string) bool {
 	path = filepath.Clean(path)
 	return path == "/dev/stdin" || strings.HasPrefix(path, "/dev/fd/") || strings.HasPrefix(path, "/proc/self/fd/")
@@ -83,9 +83,9 @@ func regular(m fs.FileMode) bool { return m.IsRegular() }
 
 func orPipe(m fs.FileMode) bool { return regular(m) || m&fs.ModeNamedPipe != 0 }
 
-// open looks before it opens, since to open can have an effect already, and once
-// more at what it has opened. Without O_NONBLOCK a pipe that has come between
-// would wait for its writer.
+// open checks the file before it opens it, because opening can already have an effect, and
+// again afterwards. Without O_NONBLOCK it would wait for the writer of a pipe that was put in
+// place between.
 func open(path string, fits func(fs.FileMode) bool) (*os.File, os.FileInfo, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -95,7 +95,7 @@ func open(path string, fits func(fs.FileMode) bool) (*os.File, os.FileInfo, erro
 		return nil, nil, &KindError{path, kind(info.Mode())}
 	}
 	flags := os.O_RDONLY
-	if runtime.GOOS != "windows" { // has no such pipes
+	if runtime.GOOS != "windows" { // Windows has no such pipes
 		flags |= syscall.O_NONBLOCK
 	}
 	f, err := os.OpenFile(path, flags, 0)
@@ -112,7 +112,7 @@ func open(path string, fits func(fs.FileMode) bool) (*os.File, os.FileInfo, erro
 	return f, info, nil
 }
 
-// cannotOpen tells a link that leads nowhere from a path that does not exist.
+// cannotOpen distinguishes a dangling link from a path that does not exist.
 func cannotOpen(path string, err error) error {
 	at, ok := errors.AsType[*fs.PathError](err)
 	if !ok {
@@ -138,17 +138,17 @@ func kind(m fs.FileMode) string {
 	return "something else"
 }
 
-// Unfinished begins the name of a file that Replace has not finished.
+// Unfinished is the prefix of a file that Replace has not finished.
 const Unfinished = ".new-"
 
-// Replace writes a file in place of the one that is there, if any: whole, or not at all.
-// Only its owner can read it. A killed process leaves an unfinished file in the folder.
+// Replace writes a file, replacing an existing one, completely or not at all. Only its owner
+// can read it. A killed process may leave an unfinished file in the folder.
 func Replace(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*") // mode 0600
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // renamed by then, if all went well
+	defer func() { _ = os.Remove(f.Name()) }() // already renamed on success
 	_, err = f.Write(data)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)

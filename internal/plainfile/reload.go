@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Reloader follows files that change while a program runs. It calls one reload at a
-// time, remembers the fault of the last one, and reports what is new: what a reload
-// puts in force is its caller's. The zero value reports nothing.
+// Reloader follows files that change while a program runs. It runs one reload at a time,
+// remembers the last error, and reports changes. The caller decides what a reload puts in
+// force. The zero value reports nothing.
 type Reloader struct {
-	// Report is called with each fault that differs from the one before, and with nil
-	// when a reload succeeds after a fault. It must not reload.
+	// Report is called with each error that differs from the previous one, and with nil when
+	// a reload succeeds after an error. It must not reload.
 	Report func(error)
 
 	reload sync.Mutex // serializes reloads and their reports
@@ -21,8 +21,8 @@ type Reloader struct {
 	since time.Time
 }
 
-// Reload calls a function that reads the files again, and returns its error. An error
-// after ctx has ended is no fault of the files and is not remembered.
+// Reload calls a function that reads the files again, and returns its error. An error after
+// ctx has ended is not the fault of the files and is not remembered.
 func (r *Reloader) Reload(ctx context.Context, reload func(context.Context) error) error {
 	r.reload.Lock()
 	defer r.reload.Unlock()
@@ -36,7 +36,7 @@ func (r *Reloader) Reload(ctx context.Context, reload func(context.Context) erro
 	return err
 }
 
-// record reports whether the outcome of a reload differs from the one before.
+// record reports whether the outcome of a reload differs from the previous one.
 func (r *Reloader) record(err error) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -57,13 +57,13 @@ func (r *Reloader) Watch(ctx context.Context, every time.Duration, reload func(c
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = r.Reload(ctx, reload) // remembered as the fault
+			_ = r.Reload(ctx, reload) // remembered for Fault
 		}
 	}
 }
 
-// Fault is why the last reload failed, and since when reloads have failed; nil after
-// one that succeeded.
+// Fault returns why the last reload failed, and since when reloads have failed, or nil if it
+// succeeded.
 func (r *Reloader) Fault() (since time.Time, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// The letters and digits that look like one of ASCII's, from the scripts whose
-// alphabets are the Latin one's relatives.
+// The letters and digits that look like ASCII, from the scripts whose alphabets are related
+// to the Latin one.
 const (
 	cyrillicAlike = "аеорсухѕіјһԁԛԝѵӏгкптвмнАВЕЅІЈКМНОРСТУХҮӀԌԚԜѴҺԀԐ"
 	greekAlike    = "αβγδενικοπρτυχωϲϳΑΒΕΖΗΙΚΜΝΟΡΤΥΧϹͿ"
@@ -36,7 +36,7 @@ var relatives = []struct {
 	{unicode.Canadian_Aboriginal, ""},
 }
 
-// relativeOf is the index of r's script in relatives, or -1.
+// relativeOf returns the index of r's script in relatives, or -1.
 func relativeOf(r rune) int {
 	if r < 0x370 {
 		return -1
@@ -49,8 +49,8 @@ func relativeOf(r rune) int {
 	return -1
 }
 
-// nativeScripts says in which of the relatives s is written: those with a
-// letter that imitates nothing.
+// nativeScripts returns the relatives in which s is written: those with a letter that
+// imitates nothing.
 func nativeScripts(s string) map[int]bool {
 	native := map[int]bool{}
 	for _, r := range s {
@@ -61,10 +61,9 @@ func nativeScripts(s string) map[int]bool {
 	return native
 }
 
-// judge gives the test for the characters of one word. In a word with letters
-// of ASCII those of a relative are hidden, also where the text has words of
-// that script. In a word without, they are hidden if all of the word imitates
-// and the text is not in that script.
+// judge returns the test for the characters of one word. In a word with ASCII letters, those
+// of a relative are hidden, even if the text has words of that script. In a word without
+// ASCII letters they are hidden if the whole word imitates and the text is not in that script.
 func judge(word string, native map[int]bool) func(rune) bool {
 	var ascii, foreignDigit, other bool // other: a dead letter that imitates nothing
 	scripts := map[int]bool{}
@@ -99,8 +98,8 @@ func judge(word string, native map[int]bool) func(rune) bool {
 	}
 }
 
-// imitation has characters that stand for themselves in no ordinary text and
-// look like one of ASCII's.
+// imitation contains characters that look like ASCII ones and are not used in ordinary
+// text.
 const imitation = "⁄∕⧸╱〳" + // slash
 	"∖⧵⧹╲" + // backslash
 	"․܁܂ꓸ۔" + // full stop
@@ -133,7 +132,7 @@ func imitates(r, before, next rune) bool {
 		r >= 0x1d400 && r <= 0x1d7ff,                      // mathematical letters
 		r >= 0x1f100 && r <= 0x1f1ff:                      // enclosed letters and flags' letters
 		return true
-	case r == '–' || r == '—': // a dash between words is one, before a word it may be an option's
+	case r == '–' || r == '—': // between words it is a dash, but before a word it may look like an option
 		return next != ' ' && !(unicode.IsDigit(before) && unicode.IsDigit(next))
 	}
 	return strings.ContainsRune(imitation, r)

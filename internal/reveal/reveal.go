@@ -7,18 +7,17 @@ import (
 	"unicode/utf8"
 )
 
-// Line reveals a text that is shown on one line: line breaks and tabs become
-// marks, too.
+// Line reveals a text that is shown on one line: line breaks and tabs become marks, too.
 func Line(s string) string { return markText(s, false) }
 
-// Text reveals a text of several lines. Line breaks stay; a tab becomes four
-// spaces, since where it leads depends on the terminal.
+// Text reveals a text of several lines. Line breaks stay. A tab becomes four spaces, because
+// its width depends on the terminal.
 func Text(s string) string { return expandTabs(markText(s, true)) }
 
 func expandTabs(s string) string { return strings.ReplaceAll(s, "\t", "    ") }
 
-// Name reveals the name of a person or a program, on one line. Letters of every script
-// stay: a name is not compared with a command. See [Mixed].
+// Name reveals the name of a person or a program, on one line. Letters of every script are
+// unchanged, because a name is not compared with a command. See [Mixed].
 func Name(s string) string {
 	if isPlain(s) {
 		return s
@@ -41,7 +40,7 @@ func Name(s string) string {
 	return b.String()
 }
 
-// MarkedName is Name where nothing next to a name can tell that it is [Mixed], as on a
+// MarkedName is Name for places that cannot show next to a name that it is [Mixed], such as a
 // terminal: the look-alike letters of such a name become marks.
 func MarkedName(s string) string {
 	if Mixed(s) {
@@ -50,8 +49,8 @@ func MarkedName(s string) string {
 	return Name(s)
 }
 
-// isJoiner reports whether r joins or parts two letters of a script that is written
-// with joiners, such as Persian or Hindi.
+// isJoiner reports whether r joins or separates two letters of a script that uses joiners,
+// such as Persian or Hindi.
 func isJoiner(r, before, next rune) bool {
 	writes := func(r rune) bool { return r >= 0x600 && r < 0x1100 && (unicode.IsLetter(r) || unicode.IsMark(r)) }
 	return (r == 0x200c || r == 0x200d) && writes(before) && writes(next)
@@ -75,12 +74,11 @@ func Mixed(s string) bool {
 // Hidden reports whether a character of s would become a mark in Text.
 func Hidden(s string) bool { return !isPlain(s) && markText(s, true) != s }
 
-// Mark is how a character is written that is not shown as itself.
+// Mark returns the mark for a character that is not shown as itself.
 func Mark(r rune) string { return fmt.Sprintf("‹U+%04X›", r) }
 
-// Escape writes every character that would become a mark as a JSON escape. The
-// result is the same JSON text, and shows what it says; s must be JSON, in
-// which such characters stand inside of strings only.
+// Escape replaces every character that would become a mark with a JSON escape, which does not
+// change the JSON value. s must be JSON, in which such characters occur only inside strings.
 func Escape(s string) string {
 	for range 4 { // an escape can make its neighbour suspicious
 		if !Hidden(s) {
@@ -116,7 +114,7 @@ func markText(s string, lines bool) string {
 	return b.String()
 }
 
-// marker writes characters as they are shown.
+// marker returns a function that writes characters as they are shown.
 func marker(b *strings.Builder, lines bool) func(piece string, r rune, hidden bool) {
 	return func(piece string, r rune, hidden bool) {
 		switch {
@@ -130,7 +128,7 @@ func marker(b *strings.Builder, lines bool) func(piece string, r rune, hidden bo
 	}
 }
 
-// isPlain reports whether s is printable ASCII throughout: most texts are.
+// isPlain reports whether s is printable ASCII throughout, as most texts are.
 func isPlain(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
@@ -140,9 +138,8 @@ func isPlain(s string) bool {
 	return true
 }
 
-// each walks over the characters of s, word by word, and says of each whether
-// it must not be shown as it is. A broken byte is a piece of its own, with
-// utf8.RuneError.
+// each walks over the characters of s, word by word, and reports for each whether it must be
+// hidden. A broken byte is a piece of its own, with utf8.RuneError.
 func each(s string, f func(piece string, r rune, hidden bool)) {
 	w := walk{native: nativeScripts(s)}
 	for len(s) > 0 {
@@ -152,14 +149,14 @@ func each(s string, f func(piece string, r rune, hidden bool)) {
 	}
 }
 
-// walk is how far a text has been walked over.
+// walk is the state of a walk over a text.
 type walk struct {
 	native map[int]bool // the scripts that it is written in
-	before rune         // the character before; 0 at the beginning
-	piled  int          // combining marks since the last other character
+	before rune         // the previous character; 0 at the beginning
+	piled  int          // number of combining marks since the last other character
 }
 
-// word walks over the next word; after is the text behind it.
+// word walks over the next word; after is the text that follows it.
 func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool)) {
 	alike := judge(word, w.native)
 	for len(word) > 0 {
@@ -179,8 +176,8 @@ func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool
 	}
 }
 
-// wordLen is the length of the word at the beginning of s, or of the one
-// character there that belongs to no word.
+// wordLen is the length of the word at the beginning of s, or of the one character there that
+// belongs to no word.
 func wordLen(s string) int {
 	n := 0
 	for i, r := range s {
@@ -199,9 +196,8 @@ func inWord(r rune) bool {
 	return r != utf8.RuneError && (unicode.IsLetter(r) || unicode.IsDigit(r) || unicode.IsMark(r) || r == '_')
 }
 
-// Invisible reports whether a character is obeyed by terminals, turns the
-// direction of text, or leaves nothing on the screen. The common space is none of
-// them.
+// Invisible reports whether terminals obey a character, or it changes the direction of text,
+// or it shows nothing. The ordinary space is none of these.
 func Invisible(r rune) bool {
 	switch {
 	case r == ' ':
@@ -213,8 +209,8 @@ func Invisible(r rune) bool {
 		unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || unicode.Is(unicode.Variation_Selector, r)
 }
 
-// isLoose reports whether a combining mark strikes its letter out, encloses it,
-// has none, or is one too many.
+// isLoose reports whether a combining mark strikes out or encloses its letter, has no letter,
+// or is one too many.
 func isLoose(r, before rune, piled int) bool {
 	if !unicode.IsMark(r) {
 		return false
@@ -223,8 +219,8 @@ func isLoose(r, before rune, piled int) bool {
 	return over || piled > 2 || before == 0 || !unicode.IsLetter(before) && !unicode.IsMark(before)
 }
 
-// Cell makes a cell of CSV from s: text that a spreadsheet could take for a formula gets
-// an apostrophe before it.
+// Cell makes a CSV cell from s: text that a spreadsheet could take for a formula gets a
+// leading apostrophe.
 func Cell(s string) string {
 	text := strings.TrimLeft(s, " \u00a0\u3000\t\r\n\v\f")
 	if text == "" {

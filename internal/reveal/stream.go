@@ -6,25 +6,25 @@ import (
 	"unicode/utf8"
 )
 
-// maxHeld bounds what a stream keeps back, in bytes. Of a longer word, which
-// cannot be judged as a whole, only ASCII is shown as it is.
+// maxHeld bounds what a stream holds back, in bytes. Of a longer word, which cannot be judged
+// as a whole, only ASCII is shown unmarked.
 const maxHeld = 1024
 
-// Stream reveals a text of several lines that comes in pieces, cut anywhere, as
-// [Text] reveals a whole one. A word is shown when what follows it has come. In
-// which scripts a text is written can be known of its beginning alone: a word may
-// be marked that Text leaves as it is, never the other way round. The zero value
-// is a text that has not begun. It is not safe for concurrent use.
+// Stream reveals a text of several lines that arrives in pieces, cut anywhere, as [Text]
+// reveals a whole one. A word is shown once it is followed by something. Only the beginning of
+// the text tells in which scripts it is written, so a word may be marked that Text leaves
+// unmarked, but never the other way round. The zero value is ready to use. It is not safe for
+// concurrent use.
 type Stream struct {
 	walk walk
 	held string
 	long bool // in the middle of a word longer than maxHeld
 }
 
-// Write takes the next piece and gives what can be shown now.
+// Write adds the next piece and returns what can be shown now.
 func (s *Stream) Write(piece string) string { return s.show(piece, false) }
 
-// End gives what is left, and begins another text.
+// End returns what is left, and begins another text.
 func (s *Stream) End() string {
 	shown := s.show("", true)
 	*s = Stream{}

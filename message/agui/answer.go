@@ -9,33 +9,33 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Response is what a person said to one interrupt, or that no answer came.
+// Response is a person's response to one interrupt, or the fact that none came.
 type Response struct {
 	Interrupt Interrupt
 	Entry     ResumeEntry
-	// Abandoned: the entry is cancelled and no answer came.
+	// Abandoned means that the entry is cancelled and no response came.
 	Abandoned bool
-	// Approved is the answer to an approval request about a call ([ReasonToolCall]). It
-	// is never set without a payload that says approved: true.
+	// Approved is the response to an approval request about a call ([ReasonToolCall]). It is
+	// set only if the payload says approved: true.
 	Approved bool
-	// Edited takes the place of all arguments; an object, nil if they stay. It
-	// comes with an approval only, and only where the approval request offered it.
+	// Edited replaces all arguments; it is an object, or nil if they are unchanged. It is set
+	// only for an approval, and only if the approval request offered edits.
 	Edited message.RawJSON
-	// Rules are to be remembered; with an approval only, and only where the
-	// approval request offered it. Whether they may be is for the policy to say.
+	// Rules are to be remembered; only for an approval, and only if the approval request
+	// offered rules. The policy decides whether they may be remembered.
 	Rules    []message.PermissionRule
-	Feedback string // why not, for the model
+	Feedback string // why the call was denied, for the model
 }
 
-// readAnswer reads an entry. It refuses a payload about a call that has an
-// unknown member: that may be a misspelt edit, and then the wrong call would run.
+// readAnswer reads an entry. It refuses a payload about a call that has an unknown member,
+// because that may be a misspelled edit, and then the wrong call would run.
 func readAnswer(i Interrupt, e ResumeEntry) (Response, error) {
 	a := Response{Interrupt: i, Entry: e, Abandoned: e.Status == ResumeCancelled}
 	if a.Abandoned || i.Reason != ReasonToolCall {
 		return a, nil
 	}
 	if e.Status != ResumeResolved {
-		return a, fmt.Errorf("status %.20q is none", e.Status)
+		return a, fmt.Errorf("unknown status %.20q", e.Status)
 	}
 	if e.Payload == nil {
 		return a, fmt.Errorf("there is no payload")
@@ -83,8 +83,8 @@ func (a *Response) member(m strictjson.Member) (err error) {
 	return err
 }
 
-// checkOffer checks the response against what the schema of the request offers;
-// without a schema that is a plain yes or no.
+// checkOffer checks the response against what the schema of the request offers. Without a
+// schema that is only yes or no.
 func (a *Response) checkOffer() error {
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -102,10 +102,10 @@ func (a *Response) checkOffer() error {
 	return nil
 }
 
-// Confirm is the answer as AgentScope takes it: the call that was asked about,
-// as the interrupt's metadata has it, with the arguments as edited. An abandoned
-// approval request is a refusal, AgentScope has no other word. The error says that the
-// interrupt is not one that a [Mapper] made.
+// Confirm returns the response in AgentScope's form: the call that was asked about, as in
+// the interrupt's metadata, with the edited arguments. An abandoned approval request becomes
+// a refusal, because AgentScope has nothing else for it. The error means that the interrupt
+// was not made by a [Mapper].
 func (a Response) Confirm() (message.ConfirmResult, error) {
 	var meta struct {
 		Askance *struct {
@@ -131,9 +131,9 @@ func (a Response) Confirm() (message.ConfirmResult, error) {
 	return r, nil
 }
 
-// Event is the AgentScope event of the answers: USER_INTERRUPT if all approval requests
-// were abandoned, USER_CONFIRM_RESULT if there is an answer about a call, nil if
-// there is neither. Answers to approval requests of other kinds are for the caller.
+// Event returns the AgentScope event of the responses: USER_INTERRUPT if all approval
+// requests were abandoned, USER_CONFIRM_RESULT if there is a response about a call, or else
+// nil. Responses to approval requests of other kinds are for the caller.
 func (r *Resumption) Event(h message.EventHeader) (message.Event, error) {
 	abandoned := len(r.Answers) > 0
 	var results []message.ConfirmResult

@@ -1,15 +1,14 @@
 package agui
 
-// Chunks turns the chunk events of a stream, which stand for start, content and
-// end together, into those three, as the client does in front of its sequence
-// checks. Other events pass, and close what chunks of their owner left open. The
-// zero value is ready to use; each stream has its own.
+// Chunks replaces the chunk events of a stream, which combine start, content and end, with separate events, as the client does before its sequence checks. Other events
+// pass, and close what chunks of their owner left open. The zero value is ready to use; each
+// stream needs its own.
 type Chunks struct {
 	runs  map[owner]*chunkRun
-	order []owner // in which their items began
+	order []owner // in the order in which their items began
 }
 
-// chunkRun is the item that the chunks of one owner are writing.
+// chunkRun is the item that the chunks of one owner write.
 type chunkRun struct {
 	kind   EventType // of the chunks
 	id     string
@@ -39,7 +38,7 @@ func chunkOf(e Event) (chunk, bool) {
 	}
 }
 
-// Expand returns the events that e stands for. The error is an *[OrderError].
+// Expand returns the separate events for e. The error is an *[OrderError].
 func (c *Chunks) Expand(e Event) ([]Event, error) {
 	if ch, ok := chunkOf(e); ok {
 		return c.chunk(e, ch)
@@ -88,7 +87,7 @@ func (c *Chunks) chunk(e Event, ch chunk) ([]Event, error) {
 	return out, nil
 }
 
-// findOwner finds the owner whose item a chunk belongs to.
+// findOwner finds the owner of the item to which a chunk belongs.
 func (c *Chunks) findOwner(e Event, ch chunk) (owner, error) {
 	tag := ownerOf(ch.SubagentRunID)
 	if ch.id != nil {
@@ -97,7 +96,7 @@ func (c *Chunks) findOwner(e Event, ch chunk) (owner, error) {
 				continue
 			}
 			if tag.tagged && tag != at {
-				return at, orderError(RuleChunk, e, "%s goes on with an item of %s", tag, at)
+				return at, orderError(RuleChunk, e, "%s continues an item of %s", tag, at)
 			}
 			return at, nil
 		}
@@ -150,21 +149,21 @@ func (c *Chunks) end(at owner) []Event {
 	}
 }
 
-// agrees checks that a later chunk does not say otherwise than the first.
+// agrees checks that a later chunk does not contradict the first.
 func (l *chunkRun) agrees(e Event, ch chunk) error {
 	role := RoleAssistant
 	if l.opener.role != nil {
 		role = *l.opener.role
 	}
 	if ch.role != nil && *ch.role != role {
-		return orderError(RuleChunk, e, "role %q goes on with role %q", *ch.role, role)
+		return orderError(RuleChunk, e, "role %q does not match role %q of the first chunk", *ch.role, role)
 	}
 	for _, f := range []struct {
 		name       string
 		now, first *string
 	}{{"name", ch.name, l.opener.name}, {"toolCallName", ch.tool, l.opener.tool}, {"parentMessageId", ch.parent, l.opener.parent}} {
 		if f.now != nil && (f.first == nil || *f.now != *f.first) {
-			return orderError(RuleChunk, e, "%s is not what the first chunk said", f.name)
+			return orderError(RuleChunk, e, "%s differs from the first chunk", f.name)
 		}
 	}
 	return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// format is AG-UI's use of JSON: an absent member for nothing, never null, and
-// integers that JavaScript holds exactly.
+// format is AG-UI's use of JSON: an absent member for nil, never null, and only integers
+// that JavaScript represents exactly.
 var format = wire.Format{
 	NilIsAbsent: true, OneLine: true, SafeInts: true, PlaceMissing: true,
 	Name: func(v any) string {
@@ -27,7 +27,7 @@ var format = wire.Format{
 	Verify: verify,
 }
 
-// words are the closed lists of AG-UI.
+// words are the closed enumerations of AG-UI.
 var words = map[reflect.Type][]string{
 	reflect.TypeFor[Role]():                {"developer", "system", "user", "assistant", "tool", "reasoning", "activity"},
 	reflect.TypeFor[PartType]():            {"text", "image", "audio", "video", "document"},
@@ -39,19 +39,19 @@ var words = map[reflect.Type][]string{
 	reflect.TypeFor[ResumeStatus]():        {"resolved", "cancelled"},
 }
 
-// maxSafe is the largest integer of the wire.
+// maxSafe is the largest integer on the wire.
 const maxSafe = wire.MaxSafe
 
-// Object is what AG-UI transfers as one JSON object: an [Event] or a *[RunInput].
+// Object is what AG-UI sends as one JSON object: an [Event] or a *[RunInput].
 type Object interface{ isObject() }
 
-// AppendJSON appends the object as one line of JSON: an event's type first, no
-// null for an absent member, every required member. AG-UI's 1.0 client takes
-// the line unchanged. An object that has no such form, for example an interrupt
-// without an approval request, is an error, and dst is returned unchanged.
+// AppendJSON appends the object as one line of JSON: the type of an event first, no null
+// for an absent member, and every required member. AG-UI's 1.0 client accepts the line
+// unchanged. An object without such a form, for example an interrupt without an approval
+// request, is an error, and dst is returned unchanged.
 func AppendJSON(dst []byte, v Object) ([]byte, error) {
 	if e, ok := v.(Event); ok && TypeOf(e) == "" {
-		return dst, message.Errorf(message.CodeInvalid, "encode AG-UI event", "a %T is no event", v)
+		return dst, message.Errorf(message.CodeInvalid, "encode AG-UI event", "a %T is not an event", v)
 	}
 	out, err := format.Append(dst, v)
 	if err != nil {
@@ -60,7 +60,7 @@ func AppendJSON(dst []byte, v Object) ([]byte, error) {
 	return out, nil
 }
 
-// describe returns the name of an object for errors.
+// describe names an object in errors.
 func describe(v Object) string {
 	if _, ok := v.(Event); ok {
 		return "AG-UI event"
@@ -68,60 +68,57 @@ func describe(v Object) string {
 	return "run input"
 }
 
-// AppendFrame appends the event as one frame of server-sent events: "data: ",
-// the JSON, and an empty line. dst comes back as it was if the event cannot be
-// written, or if it is longer than [MaxFrameBytes], over which a client ends
-// the run.
+// AppendFrame appends the event as one frame of server-sent events: "data: ", the JSON, and
+// an empty line. If the event cannot be written, or is longer than [MaxFrameBytes], beyond
+// which a client ends the run, dst is returned unchanged.
 func AppendFrame(dst []byte, e Event) ([]byte, error) {
 	out, err := AppendJSON(append(dst, "data: "...), e)
 	if err != nil {
 		return dst, err
 	}
 	if out = append(out, '\n', '\n'); len(out)-len(dst) > MaxFrameBytes {
-		return dst, message.Errorf(message.CodeTooLarge, "encode AG-UI event", "a %s of %d bytes, the limit of a frame is %d", TypeOf(e), len(out)-len(dst), MaxFrameBytes)
+		return dst, message.Errorf(message.CodeTooLarge, "encode AG-UI event", "a %s has %d bytes, the limit of a frame is %d", TypeOf(e), len(out)-len(dst), MaxFrameBytes)
 	}
 	return out, nil
 }
 
-// MaxFrameBytes is the longest input or event that AG-UI's own client takes.
+// MaxFrameBytes is the longest input or event that AG-UI's own client accepts.
 const MaxFrameBytes = 10 << 20
 
-// DeviationKind classifies what a tolerant reader passes over.
+// DeviationKind classifies what a tolerant reader ignores.
 type DeviationKind string
 
 // The kinds of deviations from AG-UI 1.0, and what the reader does about each.
 const (
 	DeviationMember  DeviationKind = "unknown_member"  // the member is dropped
-	DeviationVariant DeviationKind = "unknown_variant" // the object is dropped, where the rest can do without it
-	DeviationNull    DeviationKind = "null"            // the member is absent
+	DeviationVariant DeviationKind = "unknown_variant" // the object is dropped if the rest does not need it
+	DeviationNull    DeviationKind = "null"            // the member is treated as absent
 	DeviationRetired DeviationKind = "retired"         // read as its successor
 )
 
-// Deviation is one point in which an input departs from AG-UI 1.0 and was read
-// all the same.
+// Deviation is one point in which an input departs from AG-UI 1.0 but was still read.
 type Deviation struct {
 	Kind DeviationKind
 	Path string // JSON pointer; "" is the whole input
 	What string
 }
 
-// Decoder reads inputs and events as AG-UI's own client does before its
-// sequence checks. It accepts what the client accepts, repairs and reports what
-// the client repairs, and refuses what makes a run fail there.
+// Decoder reads inputs and events like AG-UI's own client before its sequence checks. It
+// accepts what the client accepts, repairs and reports what the client repairs, and refuses
+// what would make a run fail there.
 //
 // The zero value is ready to use.
 type Decoder struct {
-	// Strict refuses what the schema of 1.0 refuses: nulls, retired and unknown
-	// variants. Unknown members are dropped either way, as the specification
-	// says.
+	// Strict refuses what the schema of 1.0 refuses: nulls, and retired and unknown
+	// variants. Unknown members are dropped either way, as the specification requires.
 	Strict bool
-	// OnDeviation, if set, receives each deviation of an input that was read.
+	// OnDeviation, if set, is called with each deviation of an input that was read.
 	OnDeviation func(Deviation)
 }
 
-// DecodeRunInput reads a run's input as a server must. It drops unknown members
-// and takes the nulls of older clients as absent. Everything else that is wrong
-// is an error, and the server refuses the request with a status of 4xx.
+// DecodeRunInput reads a run's input as a server must. It drops unknown members and treats
+// the nulls of older clients as absent. Anything else that is wrong is an error, and the
+// server should refuse the request with a 4xx status.
 func DecodeRunInput(data []byte) (*RunInput, error) {
 	in := new(RunInput)
 	var d Decoder
@@ -131,9 +128,9 @@ func DecodeRunInput(data []byte) (*RunInput, error) {
 	return in, nil
 }
 
-// Decode reads one JSON object into v. The object must be what v is: an event
-// has the type of v. Errors are *[message.Error]s whose cause names the place;
-// after an error v has no defined content.
+// Decode reads one JSON object into v. An event must have the type of v. Errors are
+// *[message.Error]s whose cause names the position; after an error the contents of v are
+// undefined.
 func (d *Decoder) Decode(data []byte, v Object) error {
 	r := wire.Reader{Format: &format, Lenient: !d.Strict, Noting: d.OnDeviation != nil}
 	err := strictjson.Check(data, strictjson.MaxBytes(MaxFrameBytes))
@@ -156,12 +153,12 @@ func checkPointer(p string) (string, error) {
 		wrong = wrong || p[i] == '~' && (i+1 == len(p) || p[i+1] != '0' && p[i+1] != '1')
 	}
 	if wrong {
-		return "", strictjson.Wrong(strictjson.ErrType, "%.60q is no JSON pointer", p)
+		return "", strictjson.Wrong(strictjson.ErrType, "%.60q is not a JSON pointer", p)
 	}
 	return p, nil
 }
 
-// verify checks what concerns more than one member.
+// verify checks conditions that involve several members.
 func verify(v any, reading bool) error {
 	at := func(name string, fault error, format string, args ...any) error {
 		op := "encode"
@@ -214,7 +211,7 @@ func writeContent(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
 	return f.AppendValue(dst, reflect.ValueOf(&c.Parts).Elem())
 }
 
-// deviationRetired is the kind of what is read as its successor.
+// deviationRetired is the kind of deviation that is read as its successor.
 const deviationRetired = string(DeviationRetired)
 
 // readPart reads a part. A lenient reader also takes the retired binary part.
@@ -240,8 +237,8 @@ func writePart(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
 	return f.Append(dst, v.Addr().Interface())
 }
 
-// readBinary reads the retired binary part as the media part that took its
-// place. One that has neither data nor url is of no known kind.
+// readBinary reads the retired binary part as the media part that replaced it. Without data
+// or url it is treated as unknown.
 func (p *Part) readBinary(in []strictjson.Member) bool {
 	if strictjson.TextMember(in, "type") != string(partBinary) {
 		return false
@@ -263,7 +260,7 @@ func (p *Part) readBinary(in []strictjson.Member) bool {
 	return true
 }
 
-// mediaPart is the kind of part that holds media of a type.
+// mediaPart returns the kind of part that holds media of a MIME type.
 func mediaPart(mime string) PartType {
 	kind, _, _ := strings.Cut(mime, "/")
 	switch kind {
@@ -273,8 +270,8 @@ func mediaPart(mime string) PartType {
 	return PartDocument
 }
 
-// isRepeated reports whether a part that was read from a binary one also stands
-// there in the present form: senders of that time wrote both.
+// isRepeated reports whether a part that was read from a binary one also occurs in the
+// current form: senders of that time wrote both.
 func isRepeated(p Part, parts []Part) bool {
 	for _, o := range parts {
 		if !o.legacy && o.Type == p.Type && o.Source != nil && o.Source.Type == p.Source.Type &&

@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// EventType is the discriminator of an event, in AG-UI's words.
+// EventType is the type of an event, in AG-UI's spelling.
 type EventType string
 
 // The 31 event types of AG-UI 1.0.
@@ -45,29 +45,29 @@ const (
 	TypeSubagentError           EventType = "SUBAGENT_ERROR"
 )
 
-// Event is one event of a stream. The set is closed: a pointer to one of the 31
-// structs named after the wire (TEXT_MESSAGE_START is *TextMessageStart).
-// [TypeOf] gives its type, [AppendJSON] and [AppendFrame] write it.
+// Event is one event of a stream. The set is closed: a pointer to one of the 31 structs
+// named after the protocol (TEXT_MESSAGE_START is *TextMessageStart). [TypeOf] returns its
+// type, [AppendJSON] and [AppendFrame] write it.
 //
-// Optional members are pointers, and nil slices and nil raw JSON where a
-// comment says so: nil is absent, anything else is written, "" too. AG-UI has no
-// null for an absent member and none is ever written.
+// Optional members are pointers, or slices and raw JSON where a comment says so: nil means
+// absent, anything else is written, including "". AG-UI has no null for an absent member,
+// and none is ever written.
 //
 //sumtype:decl
 type Event interface {
-	// Common gives access to what all events share.
+	// Common returns the members that all events share.
 	Common() *Base
 	Object
 }
 
-// TypeOf is the discriminator of an event.
+// TypeOf returns the type of an event.
 func TypeOf(e Event) EventType { return eventTypes[reflect.TypeOf(e)] }
 
-// Base is what all events may carry.
+// Base contains what all events may have.
 type Base struct {
 	Timestamp *int64          `json:"timestamp"`              // milliseconds since 1970; within ±(2^53-1)
-	RawEvent  message.RawJSON `json:"rawEvent" wire:"rescue"` // the event that this one was made from; nil: absent
-	Metadata  message.RawJSON `json:"metadata" wire:"object"` // nil: absent. The key "ag-ui" is the protocol's own
+	RawEvent  message.RawJSON `json:"rawEvent" wire:"rescue"` // the event from which this one was made; nil if absent
+	Metadata  message.RawJSON `json:"metadata" wire:"object"` // nil if absent; the key "ag-ui" is reserved for the protocol
 }
 
 // Common returns b itself.
@@ -75,7 +75,7 @@ func (b *Base) Common() *Base { return b }
 
 func (*Base) isObject() {}
 
-// MarshalJSON refuses: only [AppendJSON] writes an event with its type.
+// MarshalJSON fails: only [AppendJSON] writes an event with its type.
 func (*Base) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("encode AG-UI event: encoding/json cannot write it; use agui.AppendJSON")
 }
@@ -83,10 +83,10 @@ func (*Base) MarshalJSON() ([]byte, error) {
 // Tagged is Base for the events that may belong to a subagent.
 type Tagged struct {
 	Base
-	SubagentRunID *string `json:"subagentRunId"` // the invocation whose work this is; nil: the agent itself, or unsaid
+	SubagentRunID *string `json:"subagentRunId"` // the invocation that this belongs to; nil for the agent itself, or if not stated
 }
 
-// Events makes an empty event of each type: the whole vocabulary of AG-UI 1.0.
+// Events makes an empty event of each type of AG-UI 1.0.
 var Events = map[EventType]func() Event{
 	TypeRunStarted:              func() Event { return new(RunStarted) },
 	TypeRunFinished:             func() Event { return new(RunFinished) },

@@ -8,26 +8,26 @@ type RunStarted struct {
 	RunID           string    `json:"runId"`
 	ProtocolVersion *string   `json:"protocolVersion"` // see [Version]
 	ParentRunID     *string   `json:"parentRunId"`     // the run that spawned this one
-	Input           *RunInput `json:"input"`           // an echo of what was asked; its messages join the client's
+	Input           *RunInput `json:"input"`           // an echo of the input; its messages are added to the client's
 	Base
 }
 
-// RunFinished is RUN_FINISHED: it closes a run that did not fail. Everything that it opened is
-// closed before.
+// RunFinished is RUN_FINISHED: it closes a run that did not fail. Everything that the run
+// opened must be closed before.
 type RunFinished struct {
 	ThreadID string          `json:"threadId"`
 	RunID    string          `json:"runId"`
-	Result   message.RawJSON `json:"result" wire:"rescue"`  // of a success; nil: absent
+	Result   message.RawJSON `json:"result" wire:"rescue"`  // for a success; nil if absent
 	Outcome  *Outcome        `json:"outcome" wire:"rescue"` // nil is success
-	Usage    []TokenUsage    `json:"usage"`                 // nil: absent
+	Usage    []TokenUsage    `json:"usage"`                 // nil if absent
 	Base
 }
 
 // RunError is RUN_ERROR: it ends a run that failed, at any time. Nothing needs to be closed.
 type RunError struct {
 	Message string       `json:"message"`
-	Code    *string      `json:"code"`  // an open word
-	Usage   []TokenUsage `json:"usage"` // nil: absent
+	Code    *string      `json:"code"`  // any string
+	Usage   []TokenUsage `json:"usage"` // nil if absent
 	Base
 }
 
@@ -43,8 +43,8 @@ type StepFinished struct {
 	Tagged
 }
 
-// TextMessageStart is TEXT_MESSAGE_START: it opens a text message; on a known id it continues
-// that message.
+// TextMessageStart is TEXT_MESSAGE_START: it opens a text message, or continues the message
+// with that id.
 type TextMessageStart struct {
 	MessageID string  `json:"messageId"`
 	Role      *Role   `json:"role" wire:"in=developer system assistant user"` // nil is assistant
@@ -65,8 +65,8 @@ type TextMessageEnd struct {
 	Tagged
 }
 
-// TextMessageChunk is TEXT_MESSAGE_CHUNK: it stands for start, content and end together. The
-// first of a message needs its id.
+// TextMessageChunk is TEXT_MESSAGE_CHUNK: it combines start, content and end. The first
+// chunk of a message needs its id.
 type TextMessageChunk struct {
 	MessageID *string `json:"messageId"`
 	Role      *Role   `json:"role" wire:"in=developer system assistant user"`
@@ -87,7 +87,7 @@ type ToolCallStart struct {
 // ToolCallArgs is TOOL_CALL_ARGS: it appends to the arguments of an open call.
 type ToolCallArgs struct {
 	ToolCallID string `json:"toolCallId"`
-	Delta      string `json:"delta"` // text; that all of it is JSON is not promised
+	Delta      string `json:"delta"` // text; together not necessarily valid JSON
 	Tagged
 }
 
@@ -97,7 +97,7 @@ type ToolCallEnd struct {
 	Tagged
 }
 
-// ToolCallResult is TOOL_CALL_RESULT: it makes a new tool message. Only the tool message of a
+// ToolCallResult is TOOL_CALL_RESULT: it adds a tool message. Only the tool message of a
 // history has an error member.
 type ToolCallResult struct {
 	MessageID  string  `json:"messageId"` // of the new message
@@ -107,7 +107,7 @@ type ToolCallResult struct {
 	Tagged
 }
 
-// ToolCallChunk is TOOL_CALL_CHUNK: it stands for start, args and end together. The first of a
+// ToolCallChunk is TOOL_CALL_CHUNK: it combines start, args and end. The first chunk of a
 // call needs its id and name.
 type ToolCallChunk struct {
 	ToolCallID      *string `json:"toolCallId"`
@@ -119,12 +119,12 @@ type ToolCallChunk struct {
 
 // StateSnapshot is STATE_SNAPSHOT: it replaces the state.
 type StateSnapshot struct {
-	Snapshot message.RawJSON `json:"snapshot" wire:"required,any"` // any JSON, null too
+	Snapshot message.RawJSON `json:"snapshot" wire:"required,any"` // any JSON, including null
 	Tagged
 }
 
-// StateDelta is STATE_DELTA: it changes the state. A client that cannot apply it keeps
-// what it has.
+// StateDelta is STATE_DELTA: it changes the state. A client that cannot apply it keeps its
+// state.
 type StateDelta struct {
 	Delta []PatchOp `json:"delta" wire:"required"`
 	Tagged
@@ -136,7 +136,7 @@ type MessagesSnapshot struct {
 	Base
 }
 
-// ActivitySnapshot is ACTIVITY_SNAPSHOT: it shows progress that is no conversation.
+// ActivitySnapshot is ACTIVITY_SNAPSHOT: it shows progress outside the conversation.
 type ActivitySnapshot struct {
 	MessageID    string          `json:"messageId"`
 	ActivityType string          `json:"activityType"`
@@ -153,17 +153,17 @@ type ActivityDelta struct {
 	Tagged
 }
 
-// Raw is RAW: it passes the event of another system through.
+// Raw is RAW: it passes on an event of another system.
 type Raw struct {
-	Event  message.RawJSON `json:"event" wire:"required,any"` // any JSON, null too
+	Event  message.RawJSON `json:"event" wire:"required,any"` // any JSON, including null
 	Source *string         `json:"source"`
 	Tagged
 }
 
-// Custom is CUSTOM: it is an event of the application.
+// Custom is CUSTOM: an event of the application.
 type Custom struct {
 	Name  string          `json:"name"`
-	Value message.RawJSON `json:"value" wire:"required,any"` // any JSON, null too
+	Value message.RawJSON `json:"value" wire:"required,any"` // any JSON, including null
 	Tagged
 }
 
@@ -179,8 +179,8 @@ type ReasoningEnd struct {
 	Tagged
 }
 
-// ReasoningMessageStart is REASONING_MESSAGE_START: it opens a reasoning message. Its role is always
-// written.
+// ReasoningMessageStart is REASONING_MESSAGE_START: it opens a reasoning message. Its role is
+// always written.
 type ReasoningMessageStart struct {
 	MessageID string   `json:"messageId"`
 	_         struct{} `wire:"name=role,const=reasoning"`
@@ -200,15 +200,15 @@ type ReasoningMessageEnd struct {
 	Tagged
 }
 
-// ReasoningMessageChunk is REASONING_MESSAGE_CHUNK: it stands for start, content and end together.
+// ReasoningMessageChunk is REASONING_MESSAGE_CHUNK: it combines start, content and end.
 type ReasoningMessageChunk struct {
 	MessageID *string `json:"messageId"`
 	Delta     *string `json:"delta"`
 	Tagged
 }
 
-// ReasoningEncryptedValue is REASONING_ENCRYPTED_VALUE: it carries the sealed reasoning of a provider
-// for a message or a call.
+// ReasoningEncryptedValue is REASONING_ENCRYPTED_VALUE: it contains a provider's encrypted
+// reasoning for a message or a call.
 type ReasoningEncryptedValue struct {
 	Subtype        EncryptedSubtype `json:"subtype"`
 	EntityID       string           `json:"entityId"`
@@ -230,7 +230,7 @@ type SubagentStarted struct {
 // SubagentFinished is SUBAGENT_FINISHED: it closes an invocation, for this run.
 type SubagentFinished struct {
 	SubagentRunID string           `json:"subagentRunId"`
-	Result        message.RawJSON  `json:"result" wire:"rescue"` // nil: absent
+	Result        message.RawJSON  `json:"result" wire:"rescue"` // nil if absent
 	Outcome       *SubagentOutcome `json:"outcome"`              // nil is success
 	Base
 }
@@ -243,7 +243,7 @@ type SubagentError struct {
 	Base
 }
 
-// PatchOpType is the discriminator of an operation.
+// PatchOpType is the type of an operation.
 type PatchOpType string
 
 // The operations of JSON Patch.
@@ -256,12 +256,12 @@ const (
 	PatchTest    PatchOpType = "test"
 )
 
-// PatchOp is one operation of a JSON Patch (RFC 6902), which says to ignore
-// members that an operation does not have. Only its form is checked.
+// PatchOp is one operation of a JSON Patch (RFC 6902), in which members that the operation
+// does not define are ignored. Only its form is checked.
 type PatchOp struct {
 	Op    PatchOpType     `json:"op" wire:"variant"`
 	Path  string          `json:"path" wire:"rule=pointer"`
-	Value message.RawJSON `json:"value" wire:"required,any,when=add replace test"` // any JSON, null too
+	Value message.RawJSON `json:"value" wire:"required,any,when=add replace test"` // any JSON, including null
 	From  string          `json:"from" wire:"rule=pointer,when=move copy"`
 	_     struct{}        `wire:"open"`
 }

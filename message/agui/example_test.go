@@ -81,7 +81,7 @@ func ExampleThread_Resume() {
 	answer(agui.ResumeEntry{InterruptID: "q1", Status: agui.ResumeResolved, Payload: message.RawJSON(`{"approved":true,"editedargs":{"cents":400}}`)})
 	answer(agui.ResumeEntry{InterruptID: "q1", Status: agui.ResumeCancelled})
 	// Output:
-	// refused: resume AG-UI run: interrupt q1: the thread waits for an answer, and the run brings none
+	// refused: resume AG-UI run: interrupt q1: the thread waits for an answer, but the run has none
 	// true refund {"cents":400} <nil>
 	// refused: resume AG-UI run: interrupt q1: decode JSON at /editedargs (byte 30): unknown member: "editedargs"; remove it or correct its spelling; names are case-sensitive
 	// false refund {"cents":500} <nil>

@@ -8,39 +8,37 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// History folds the events of a stream into messages as the client does, so
-// that a server can restate the conversation: begin with the messages of the
-// run's input, apply what is sent, and [History.Snapshot] is what the client
-// has by then. It applies no patches (ACTIVITY_DELTA leaves an activity as it
-// is) and no sealed reasoning, and keeps no state. It is not safe for
-// concurrent use.
+// History builds messages from the events of a stream like the client does, so that a
+// server can restate the conversation: start with the messages of the run's input, apply
+// what is sent, and [History.Snapshot] is what the client then has. It applies no patches
+// (ACTIVITY_DELTA does not change an activity) and no encrypted reasoning, and keeps no
+// state. It is not safe for concurrent use.
 type History struct {
 	messages []Message
 	chunks   Chunks
 }
 
-// NewHistory begins with a conversation, which is not changed.
+// NewHistory starts with a conversation, which it does not change.
 func NewHistory(messages []Message) *History {
 	h := &History{}
 	h.restate(messages)
 	return h
 }
 
-// Messages returns the conversation. It is the history's own.
+// Messages returns the conversation, which belongs to the history.
 func (h *History) Messages() []Message { return h.messages }
 
-// Snapshot returns the event that restates the conversation. Activities and
-// reasoning are not in it: a client keeps its own, and does not send back all
-// of them, so that a snapshot with some would drop the others.
+// Snapshot returns the event that restates the conversation, without activities and
+// reasoning: a client keeps its own and does not send all of them back, so a snapshot with
+// only some would drop the others.
 func (h *History) Snapshot() *MessagesSnapshot {
 	return &MessagesSnapshot{Messages: slices.DeleteFunc(slices.Clone(h.messages), isOwn)}
 }
 
-// isOwn reports whether a message is one that a client keeps without the server.
+// isOwn reports whether the client keeps a message without the server.
 func isOwn(m Message) bool { return m.Role == RoleActivity || m.Role == RoleReasoning }
 
-// Apply takes the next event. An event out of place changes nothing; see
-// [Verifier].
+// Apply applies the next event. An event out of place changes nothing; see [Verifier].
 func (h *History) Apply(e Event) {
 	events, err := h.chunks.Expand(e)
 	if err != nil {
@@ -85,11 +83,11 @@ func (h *History) apply(e Event) {
 		h.result(e)
 	case *ActivitySnapshot:
 		h.activity(e)
-	default: // nothing of the others stands in a message
+	default: // the others do not affect messages
 	}
 }
 
-// find returns the place of a message, -1 if there is none.
+// find returns the index of a message, or -1.
 func (h *History) find(id string) int {
 	return slices.IndexFunc(h.messages, func(m Message) bool { return m.ID == id })
 }
@@ -102,7 +100,7 @@ func (h *History) add(messages []Message) {
 	}
 }
 
-// restate replaces, in place, what the client does not keep without the server.
+// restate replaces, in place, the messages that the client does not keep without the server.
 func (h *History) restate(messages []Message) {
 	said := map[string]Message{}
 	keeps := map[Role]bool{RoleActivity: true, RoleReasoning: true}
@@ -126,7 +124,7 @@ func (h *History) restate(messages []Message) {
 	}
 }
 
-// cloneMessage is a copy that can be changed.
+// cloneMessage returns a copy that may be changed.
 func cloneMessage(m Message) Message {
 	if m.Content != nil {
 		c := *m.Content
@@ -167,7 +165,7 @@ func (h *History) end(e Event, id string) {
 	}
 }
 
-// findCall returns a call and the place of the message that has it.
+// findCall returns a call and the index of the message that contains it.
 func (h *History) findCall(id string) (*ToolCall, int) {
 	for i := range h.messages {
 		for j := range h.messages[i].ToolCalls {
@@ -213,8 +211,8 @@ func (h *History) appendArguments(e Event, id, delta string) {
 	}
 }
 
-// result puts a tool message behind the message of its call and the results
-// that are there already.
+// result inserts a tool message after the message of its call and the results that
+// already follow it.
 func (h *History) result(e *ToolCallResult) {
 	content := e.Content
 	m := Message{ID: e.MessageID, Role: RoleTool, ToolCallID: e.ToolCallID, Content: &content, SubagentRunID: e.SubagentRunID}
@@ -249,8 +247,8 @@ func (h *History) activity(e *ActivitySnapshot) {
 	merge(&h.messages[i].Metadata, e)
 }
 
-// merge adds an event's metadata to that of what it is about, the last word for
-// each key.
+// merge adds an event's metadata to the metadata of its subject; later values replace
+// earlier ones.
 func merge(into *message.RawJSON, e Event) {
 	raw := e.Common().Metadata
 	if raw == nil || *into == nil {

@@ -4,11 +4,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// ToolResults returns the results that the history brings for calls that the
-// server waits for ([Mapper.Pending]: by the id that the client has, with the
-// call's own id and the tool's name), in the order of the history. Of two for one call the first counts. A tool message with an error
-// is a result of state error; where it has no content, the error is the output,
-// else it is in the metadata.
+// ToolResults returns the results in the history for calls that the server waits for
+// ([Mapper.Pending]: by the client's id, with the call's own id and the tool's name), in the
+// order of the history. The first of several results for one call counts. A tool message
+// with an error becomes a result of state error; the error is the output if there is no
+// content, and otherwise in the metadata.
 func (in *RunInput) ToolResults(waiting map[string]message.ToolCallBlock) []message.ToolResultBlock {
 	var out []message.ToolResultBlock
 	done := map[string]bool{}
@@ -32,12 +32,12 @@ func (in *RunInput) ToolResults(waiting map[string]message.ToolCallBlock) []mess
 	return out
 }
 
-// UserMsg is a message of a person as AgentScope has it: text and media. The
-// name is the message's own or the one that is given. Times and ids are for
-// the caller's factory, codec; the message's id is AG-UI's.
+// UserMsg converts a person's message to AgentScope: text and media. The name is the
+// message's own, or else name. The caller's codec provides times and ids; the message's id
+// is AG-UI's.
 func (m *Message) UserMsg(codec message.Codec, name string) (*message.Msg, error) {
 	if m.Role != RoleUser || m.Content == nil {
-		return nil, message.Errorf(message.CodeInvalid, "read AG-UI message", "message %.60q is not a person's", m.ID)
+		return nil, message.Errorf(message.CodeInvalid, "read AG-UI message", "message %.60q is not a user message", m.ID)
 	}
 	if m.Name != nil {
 		name = *m.Name
@@ -53,14 +53,14 @@ func (m *Message) UserMsg(codec message.Codec, name string) (*message.Msg, error
 				d.ID = b.ID
 			}
 			content.Blocks[i] = d
-		default: // scopeContent makes no other
+		default: // scopeContent makes no other blocks
 		}
 	}
 	return codec.UserMsg(name, content, message.WithID(m.ID))
 }
 
-// scopeContent turns parts into blocks. A handle that only a provider can read
-// is kept as text, in the words of AG-UI.
+// scopeContent converts parts to blocks. A handle that only a provider can read is kept as
+// text, in AG-UI's form.
 func scopeContent(c Content) message.Content {
 	if c.Parts == nil {
 		return message.Content{Text: c.Text}

@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// appender applies events to the buffer. Times and ids that events lack are of
-// no account there.
+// appender applies events to the buffer. Times and ids that events lack do not matter
+// there.
 var appender = message.Codec{
 	Now:   func() time.Time { return time.Time{} },
 	NewID: func() string { return "" },
@@ -53,7 +53,7 @@ func (m *blockMapper) block(e message.Event) []Event {
 	return nil
 }
 
-// noteBlock says which block a message is, where its id does not.
+// noteBlock names the block of a message whose id differs.
 func noteBlock(id, block string) map[string]any {
 	if id == block {
 		return nil
@@ -105,11 +105,11 @@ func (m *blockMapper) hint(e *message.HintBlockEvent) []Event {
 	return []Event{&ActivitySnapshot{Tagged: m.taggedBase(e, noteBlock(id, e.BlockID)), MessageID: id, ActivityType: ActivityHint, Content: raw}}
 }
 
-// The activities that this package makes and reads.
+// The activities that this package writes and reads.
 const (
 	ActivityData = sourceName + ".data" // mediaType, and data or url: media of the assistant
 	ActivityHint = sourceName + ".hint" // source and hint: an instruction put between the model's turns
-	ActivityCall = "askance.call"       // toolCallId and state: where a call stands
+	ActivityCall = "askance.call"       // toolCallId and state: the state of a call
 )
 
 // data collects the pieces of a data block and shows it whole at its end.

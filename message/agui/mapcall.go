@@ -10,25 +10,25 @@ import (
 type callMapper struct {
 	*scope
 	known   map[message.CallID]*callState
-	waiting []wait // in the order in which they began
+	waiting []wait // in the order in which the waits began
 }
 
-// callState is what is known of a call.
+// callState is what the mapper knows about a call.
 type callState struct {
 	name, wire       string // its name, and its id at the client
-	answered, result bool   // the client has its result; it was sent
+	answered, result bool   // whether the client has its result; whether this mapper sent it
 }
 
-// wait is a call for which a parked reply waits.
+// wait is a call that a parked reply waits for.
 type wait struct {
 	call      message.CallID
-	name      string     // of the tool, of a call without an interrupt
-	interrupt *Interrupt // a person; nil: see client
-	client    bool       // the client's own tool; else a worker
+	name      string     // of the tool, for a call without an interrupt
+	interrupt *Interrupt // set if a person is asked; else see client
+	client    bool       // whether it is the client's own tool, and not a worker's
 }
 
-// call maps what a model writes of a call. A call that the client knows is
-// never streamed again: its arguments would be joined to those that it has.
+// call maps what a model writes for a call. A call that the client already has is not
+// streamed again, because its arguments would be appended to the existing ones.
 func (m *callMapper) call(e message.Event) []Event {
 	switch e := e.(type) {
 	case *message.ToolCallStart:
@@ -80,9 +80,9 @@ func (m *callMapper) findShown(id message.CallID) (*callState, bool) {
 	return c, false
 }
 
-// wire is the id of a call at the client: its own, unless the reply began here
-// and the history has another call of that id. Models number their calls
-// from one in each reply, and to the client one id is one call.
+// wire returns the id of a call at the client: its own, unless the reply began here and the
+// history has another call with that id. Models number their calls from one in each reply,
+// but for the client one id is one call.
 func (m *callMapper) wire(id message.CallID) string {
 	if c := m.known[id]; c != nil {
 		return c.wire
@@ -93,7 +93,7 @@ func (m *callMapper) wire(id message.CallID) string {
 	return string(id)
 }
 
-// callMeta says which call it is, where the client's id does not.
+// callMeta contains the call's own id, if the client's differs.
 func (m *callMapper) callMeta(id message.CallID) map[string]any {
 	if m.wire(id) == string(id) {
 		return nil
@@ -101,7 +101,7 @@ func (m *callMapper) callMeta(id message.CallID) map[string]any {
 	return map[string]any{"toolCallId": string(id)}
 }
 
-// showCall makes sure that the client knows a call, with complete arguments.
+// showCall makes sure that the client has a call, with complete arguments.
 func (m *callMapper) showCall(e message.Event, b *message.ToolCallBlock) (out []Event) {
 	if _, known := m.findShown(b.ID); !known {
 		delete(m.known, b.ID)
@@ -115,7 +115,7 @@ func (m *callMapper) showCall(e message.Event, b *message.ToolCallBlock) (out []
 	return append(out, m.completeCall(b.ID)...)
 }
 
-// completeCall ends a call whose end was not seen.
+// completeCall ends a call whose end was missing.
 func (m *callMapper) completeCall(id message.CallID) []Event {
 	at := blockKey{message.BlockToolCall, string(id)}
 	if !slices.ContainsFunc(m.open, func(o opening) bool { return o.at == at }) {
@@ -125,7 +125,7 @@ func (m *callMapper) completeCall(id message.CallID) []Event {
 	return []Event{&ToolCallEnd{Tagged: m.plainBase(), ToolCallID: m.wire(id)}}
 }
 
-// state shows where a call stands, if that is wanted.
+// state shows the state of a call, if requested.
 func (m *callMapper) state(id message.CallID, state message.ToolCallState) []Event {
 	if !m.opt.CallStates {
 		return nil
@@ -179,7 +179,7 @@ func (m *callMapper) resultOf(e message.Event) []Event {
 	return m.result(e, b, m.taggedBase(e, map[string]any{"state": string(end.State)}))
 }
 
-// result sends what became of a call, unless the client said so itself.
+// result sends the outcome of a call, unless the client provided it itself.
 func (m *callMapper) result(e message.Event, b *message.ToolResultBlock, t Tagged) []Event {
 	c, _ := m.findShown(b.ID)
 	m.resolve(b.ID)
@@ -198,7 +198,7 @@ func (m *callMapper) result(e message.Event, b *message.ToolResultBlock, t Tagge
 	return append(out, m.state(b.ID, message.ToolCallFinished)...)
 }
 
-// resultContent is a string, or if there is more than text, a list of parts.
+// resultContent returns a string or, if there is more than text, a list of parts.
 func resultContent(c message.Content) Content {
 	media := slices.ContainsFunc(c.Blocks, func(b message.Block) bool { return b.Type() != message.BlockText })
 	if !media {
@@ -213,13 +213,13 @@ func resultContent(c message.Content) Content {
 			parts = append(parts, MediaPart(b))
 		case *message.UnknownBlock:
 			parts = append(parts, Part{Type: PartText, Text: string(b.Raw)})
-		default: // no other block can stand in a result
+		default: // a result contains no other blocks
 		}
 	}
 	return Content{Parts: parts}
 }
 
-// MediaPart is the part that shows a data block.
+// MediaPart returns the part for a data block.
 func MediaPart(b *message.DataBlock) Part {
 	p := Part{ID: &b.ID, Source: &Source{Type: SourceURL}}
 	switch s := b.Source.(type) {
@@ -231,8 +231,8 @@ func MediaPart(b *message.DataBlock) Part {
 	return p
 }
 
-// mapTurn maps the events by which a reply hands calls to people and others, and
-// gets them back.
+// mapTurn maps the events with which a reply hands calls to people and others, and gets
+// them back.
 func (m *callMapper) mapTurn(e message.Event) (out []Event) {
 	switch e := e.(type) {
 	case *message.RequireUserConfirm:
@@ -257,7 +257,7 @@ func (m *callMapper) mapTurn(e message.Event) (out []Event) {
 	return out
 }
 
-// ask holds an approval request until the reply parks: AG-UI asks by ending the run.
+// ask holds an approval request until the reply parks, because AG-UI asks by ending the run.
 func (m *callMapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 	out := m.showCall(e, b)
 	m.resolve(b.ID)
@@ -270,9 +270,9 @@ func (m *callMapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 	return append(out, m.state(b.ID, message.ToolCallAsking)...)
 }
 
-// request makes the interrupt of a call. Its schema offers edits always, rules
-// where some were suggested. The metadata has the arguments to review, which an
-// edit may have changed since they were streamed.
+// request makes the interrupt of a call. Its schema always offers edits, and rules if some
+// were suggested. The metadata contains the arguments to review, which an edit may have
+// changed since they were streamed.
 func (m *callMapper) request(e message.Event, b *message.ToolCallBlock) *Interrupt {
 	asked := map[string]any{"toolCallId": string(b.ID), "toolName": b.Name, "arguments": b.Input}
 	if len(b.SuggestedRules) > 0 {
@@ -285,9 +285,9 @@ func (m *callMapper) request(e message.Event, b *message.ToolCallBlock) *Interru
 	}
 }
 
-// ResponseSchema is the schema of the response to an approval request: a
-// boolean approved and, where they are offered, an object editedArgs, which
-// takes the place of all arguments, and a list of rules to remember.
+// ResponseSchema is the schema of the response to an approval request: a boolean approved
+// and, if they are offered, an object editedArgs that replaces all arguments, and a list of
+// rules to remember.
 func ResponseSchema(edits, rules bool) message.RawJSON {
 	s := `{"type":"object","properties":{"approved":{"type":"boolean"}`
 	if edits {
@@ -321,8 +321,8 @@ func (m *callMapper) handOver(e message.Event, b *message.ToolCallBlock) []Event
 	return append(out, m.state(b.ID, message.ToolCallSubmitted)...)
 }
 
-// bringResult sends a result from outside, if no events of its own carry it:
-// they do once the call has a TOOL_RESULT_START.
+// bringResult sends a result from outside, unless events of its own follow, which is the
+// case once the call has a TOOL_RESULT_START.
 func (m *callMapper) bringResult(e message.Event, b *message.ToolResultBlock) []Event {
 	m.resolve(b.ID)
 	if c, _ := m.findShown(b.ID); c.result || m.buffer.ToolResult(b.ID) != nil {
@@ -331,7 +331,7 @@ func (m *callMapper) bringResult(e message.Event, b *message.ToolResultBlock) []
 	return m.result(e, b, m.taggedBase(e, map[string]any{"state": string(b.State)}))
 }
 
-// resolve takes a call off the list of those that the reply waits for.
+// resolve removes a call from those that the reply waits for.
 func (m *callMapper) resolve(id message.CallID) {
 	m.waiting = slices.DeleteFunc(m.waiting, func(w wait) bool { return w.call == id })
 }

@@ -4,8 +4,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// finish ends the run: what is open is closed, then comes the end, as the peer
-// can read it.
+// finish ends the run: it closes what is open and then sends the end, in the form that the
+// peer understands.
 func (m *Mapper) finish(base Base, outcome *Outcome) []Event {
 	out := append(m.Start(), m.closeOpen()...)
 	m.ended = true
@@ -52,11 +52,11 @@ func (m *Mapper) replyEnd(e *message.ReplyEnd) []Event {
 	}
 }
 
-// Park ends the run of a reply that waits: as interrupt if people are asked,
-// as success if the client is to run its own tools. A worker that is still busy
-// becomes an interrupt that anyone may resolve to look again. before are
-// snapshots of state and messages, which older clients expect there. If the
-// reply waits for nothing, the run ends as an error, never as a success.
+// Park ends the run of a reply that waits: as an interrupt if people are asked, or as a
+// success if the client has to run its own tools. A worker that is still busy becomes an
+// interrupt that anyone may resolve to look again. before are snapshots of state and
+// messages, which older clients expect there. If the reply waits for nothing, the run ends
+// as an error, never as a success.
 func (m *Mapper) Park(before ...Event) []Event {
 	if m.ended {
 		return nil
@@ -88,15 +88,15 @@ func (m *Mapper) Park(before ...Event) []Event {
 	return append(out, m.finish(Base{Timestamp: m.at}, outcome)...)
 }
 
-// Leave ends the mapping of a reply whose run goes on with another one: it closes
-// what is open, and gives the usage for [Run].Usage.
+// Leave ends the mapping of a reply whose run continues with another reply: it closes what
+// is open, and returns the usage for [Run].Usage.
 func (m *Mapper) Leave() ([]Event, []TokenUsage) {
 	m.ended = true
 	return m.closeOpen(), m.model.usage
 }
 
-// busyInterrupt is the interrupt of a call that a worker is running. The run's id makes
-// its own unique in the thread.
+// busyInterrupt is the interrupt for a call that a worker is running. The run's id makes
+// the interrupt's id unique in the thread.
 func (m *Mapper) busyInterrupt(id message.CallID) Interrupt {
 	return Interrupt{
 		ID: m.run.RunID + "/" + string(id) + "/running", Reason: ReasonExternal,
@@ -112,8 +112,8 @@ func (m *Mapper) Fail(text, code string) []Event {
 	return append(m.Start(), m.fail(Base{Timestamp: m.at}, text, code)...)
 }
 
-// Cancel ends the run as cancelled, unless it has ended. A person stopped it on
-// purpose, and no REPLY_END says so.
+// Cancel ends the run as cancelled, unless it has ended. Use it if a person stopped the run
+// and no REPLY_END follows.
 func (m *Mapper) Cancel() []Event {
 	if m.ended {
 		return nil

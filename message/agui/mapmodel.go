@@ -7,11 +7,10 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// modelMapper maps the calls of the model, which are the steps of a run, and
-// counts what they cost.
+// modelMapper maps model calls, which are the steps of a run, and counts their usage.
 type modelMapper struct {
 	*scope
-	count int    // calls of the model in this run
+	count int    // model calls in this run
 	name  string // of the model that is writing
 	usage []TokenUsage
 }
@@ -25,7 +24,7 @@ func (m *modelMapper) modelStart(e *message.ModelCallStart) []Event {
 	return append(out, &StepStarted{Tagged: m.taggedBase(e, map[string]any{"modelName": e.ModelName}), StepName: name})
 }
 
-// endModel ends the step of a call of the model whose end was not seen.
+// endModel ends the step of a model call whose end was missing.
 func (m *modelMapper) endModel() []Event {
 	i := slices.IndexFunc(m.open, func(o opening) bool { return o.at.kind == blockStep })
 	if i < 0 {
@@ -53,9 +52,9 @@ func (m *modelMapper) modelEnd(e *message.ModelCallEnd) []Event {
 	return out
 }
 
-// countUsage adds a call of the model to the run's usage. AG-UI's parts are parts of
-// its totals; where AgentScope's are larger than the input, its input cannot
-// include them, and they are left out.
+// countUsage adds a model call to the run's usage. AG-UI's cache counters are parts of its
+// totals; if AgentScope's are larger than the input, the input cannot include them, and they
+// are left out.
 func (m *modelMapper) countUsage(e *message.ModelCallEnd) {
 	i := slices.IndexFunc(m.usage, func(u TokenUsage) bool {
 		return u.Model == nil && m.name == "" || u.Model != nil && *u.Model == m.name
@@ -83,7 +82,7 @@ func (m *modelMapper) countUsage(e *message.ModelCallEnd) {
 	}
 }
 
-// add keeps a counter within what AG-UI can say.
+// add keeps a counter within AG-UI's range.
 func add(total **int64, n int64) {
 	sum := max(n, 0)
 	if *total != nil {

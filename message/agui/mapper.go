@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Run is what a [Mapper] must know of the run that it writes.
+// Run is what a [Mapper] needs to know about the run that it writes.
 type Run struct {
 	ThreadID string
 	RunID    string
@@ -16,21 +16,21 @@ type Run struct {
 	Peer     Peer
 	// ClientTools are the names of the tools that the client executes.
 	ClientTools map[string]bool
-	// Calls are the calls that the client knows from the history; true: it has
-	// their result too.
+	// Calls are the calls that the client knows from the history; true means that it also
+	// has their result.
 	Calls map[string]bool
-	// Messages are ids that messages of earlier replies have: a block of the same
-	// id gets another one.
+	// Messages are the ids of messages of earlier replies: a block with the same id gets
+	// another one.
 	Messages map[string]bool
-	// Usage is what earlier replies of the run have cost.
+	// Usage is the usage of the run's earlier replies.
 	Usage []TokenUsage
-	// Abandons says that the run cancels all that the thread waited for. A peer
-	// before 1.0, which has no cancelled outcome, then gets a success: a RUN_ERROR
-	// would leave it waiting.
+	// Abandons is set if the run cancels everything that the thread waited for. A peer before
+	// 1.0, which has no cancelled outcome, then gets a success, because a RUN_ERROR would
+	// leave it waiting.
 	Abandons bool
 }
 
-// RunOf reads a run off its input. The error is that of [PeerOf].
+// RunOf returns the run of an input. Its error is that of [PeerOf].
 func RunOf(in *RunInput) (Run, error) {
 	peer, err := PeerOf(in.ProtocolVersion)
 	r := Run{
@@ -56,21 +56,19 @@ func RunOf(in *RunInput) (Run, error) {
 
 // Mapping sets how a [Mapper] maps. The zero value is ready to use.
 type Mapping struct {
-	// Zone is where times without a zone are from, as AgentScope writes them;
-	// nil: UTC.
+	// Zone is the time zone of times without a zone, which AgentScope writes; nil means UTC.
 	Zone *time.Location
-	// Request, if set, changes the interrupt of an approval request. It is called
-	// once for each call of a REQUIRE_USER_CONFIRM; the id must stay unique in the
-	// thread.
+	// Request, if set, changes the interrupt of an approval request. It is called once for
+	// each call of a REQUIRE_USER_CONFIRM; the id must stay unique in the thread.
 	Request func(call *message.ToolCallBlock, i *Interrupt)
 	// CallStates shows the state of each call as an activity "askance.call".
 	CallStates bool
-	// OnLoss, if set, is told of everything that an event says and AG-UI cannot.
+	// OnLoss, if set, is called for everything in an event that AG-UI cannot represent.
 	OnLoss func(e message.Event, loss Loss)
 }
 
-// Loss names something that a mapping cannot carry. The package documentation
-// has the one table of all of them.
+// Loss names something that a mapping cannot represent. The package documentation lists all
+// losses.
 type Loss string
 
 // The losses, by what is lost.
@@ -99,9 +97,9 @@ const (
 // Mapper turns the AgentScope events of one reply into the AG-UI events of one
 // run. [Verifier] accepts their order for every order of the input.
 //
-// A reply may take several runs: it parks when people or the client are to
-// answer ([Mapper.Park]), and the run that brings the answers has the mapper
-// that [Mapper.Next] returns. A Mapper is not safe for concurrent use.
+// A reply may take several runs: it parks when people or the client have to respond
+// ([Mapper.Park]), and the run with the responses uses the mapper that [Mapper.Next]
+// returns. A Mapper is not safe for concurrent use.
 type Mapper struct {
 	*scope
 	started, ended bool
@@ -125,9 +123,9 @@ func NewMapper(run Run, opt Mapping) *Mapper {
 	}
 }
 
-// Next returns the mapper for the run that continues the same reply. The old
-// mapper must not be used after it. An approval request that is still open is
-// shown again with the interrupt it had, id included.
+// Next returns the mapper for the run that continues the same reply. The old mapper must
+// not be used afterwards. An approval request that is still open is shown again with the
+// same interrupt and id.
 func (m *Mapper) Next(run Run) *Mapper {
 	s := *m.scope
 	s.run, s.open, s.at, s.round = run, nil, nil, round{}
@@ -140,8 +138,8 @@ func (m *Mapper) Next(run Run) *Mapper {
 	}
 }
 
-// Pending returns the client's own calls that the reply waits for, by the id
-// that the client has, as [RunInput.ToolResults] takes them.
+// Pending returns the client's own calls that the reply waits for, by the client's id, for
+// [RunInput.ToolResults].
 func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 	out := map[string]message.ToolCallBlock{}
 	for _, w := range m.calls.waiting {
@@ -152,17 +150,16 @@ func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 	return out
 }
 
-// OmitResult leaves out the result of a call that the client brings itself.
+// OmitResult leaves out the result of a call that the client provides itself.
 func (m *Mapper) OmitResult(id message.CallID) {
 	c, _ := m.calls.findShown(id)
 	c.answered = true
 }
 
-// Ended reports whether the run has its RUN_FINISHED or RUN_ERROR. Events that
-// come later are lost.
+// Ended reports whether the run has its RUN_FINISHED or RUN_ERROR. Later events are lost.
 func (m *Mapper) Ended() bool { return m.ended }
 
-// Start begins the run, if it has not begun: the first event does so too.
+// Start begins the run, if it has not begun. The first event does so too.
 func (m *Mapper) Start() []Event {
 	if m.started || m.ended {
 		return nil
@@ -178,9 +175,8 @@ func (m *Mapper) Start() []Event {
 	}}
 }
 
-// Map returns the AG-UI events that e stands for, none for some. Events of
-// another reply than the first one, and events that have no place where they
-// come, are lost.
+// Map returns the AG-UI events for e, if any. Events of another reply than the first one,
+// and events out of place, are lost.
 func (m *Mapper) Map(e message.Event) []Event {
 	if m.ended || m.isForeign(e) {
 		m.lose(e, LossOutOfPlace)
@@ -199,8 +195,8 @@ func (m *Mapper) Map(e message.Event) []Event {
 	return out
 }
 
-// isForeign reports whether an event belongs to another reply. Those that name
-// none belong to any.
+// isForeign reports whether an event belongs to another reply. An event without a reply
+// belongs to any.
 func (m *Mapper) isForeign(e message.Event) bool {
 	id := e.ReplyID()
 	switch e.(type) {
@@ -218,8 +214,7 @@ func (m *Mapper) isForeign(e message.Event) bool {
 	return id != m.reply
 }
 
-// begin opens the run, for the first event of it. REPLY_START adds what it
-// says.
+// begin opens the run at its first event. REPLY_START adds its metadata.
 func (m *Mapper) begin(e message.Event) []Event {
 	out := m.Start()
 	s, ok := e.(*message.ReplyStart)
@@ -239,7 +234,7 @@ func (m *Mapper) begin(e message.Event) []Event {
 func (m *Mapper) event(e message.Event) []Event {
 	switch e := e.(type) {
 	case *message.ReplyStart, *message.UserInterrupt:
-		return nil // the run's beginning; what the interrupt does comes as other events
+		return nil // the run's beginning; the effects of an interrupt arrive as other events
 	case *message.ExceedMaxIters:
 		m.lose(e, LossMaxIters)
 		return nil

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// scope is what the parts of a [Mapper] share: the run and the reply, the time
-// of the event that is mapped, and which items are open and ids used.
+// scope is shared by the parts of a [Mapper]: the run and the reply, the time of the event
+// that is being mapped, which items are open and which ids are used.
 type scope struct {
 	run       Run
 	opt       Mapping
@@ -22,15 +22,15 @@ type scope struct {
 	buffer    *message.Msg // data blocks and results that have not ended
 	round     round
 
-	open  []opening // in the order in which they were opened
+	open  []opening // in the order of opening
 	names map[blockKey]string
 	used  map[string]bool // message ids
 }
 
-// round is the work between two results: its calls belong to one message.
+// round is the model's work between two results; its calls belong to one message.
 type round struct {
-	parent string // the message
-	called bool   // a call has used it
+	parent string // the id of the message
+	called bool   // whether a call has used it
 }
 
 // opening is an item that must be closed before the run finishes.
@@ -39,13 +39,13 @@ type opening struct {
 	close []Event
 }
 
-// blockKey is a block of AgentScope: ids are unique within a kind at best.
+// blockKey identifies a block of AgentScope; ids are unique only within a kind.
 type blockKey struct {
 	kind message.BlockType
 	id   string
 }
 
-// blockStep is the kind under which an open step stands among the blocks.
+// blockStep is the kind that stands for an open step among the blocks.
 const blockStep message.BlockType = "step"
 
 func (m *scope) lose(e message.Event, l Loss) {
@@ -54,18 +54,17 @@ func (m *scope) lose(e message.Event, l Loss) {
 	}
 }
 
-// sourceName is the key under which an event's metadata has what AG-UI has no
-// place for, the source of RAW events, and the prefix of CUSTOM names and
-// activity types.
+// sourceName is the key in an event's metadata for everything without a place in AG-UI, the
+// source of RAW events, and the prefix of CUSTOM names and activity types.
 const sourceName = "agentscope"
 
-// reservedName is the key of metadata that AG-UI keeps for itself.
+// reservedName is the metadata key that AG-UI reserves for itself.
 const reservedName = "ag-ui"
 
-// layouts of created_at: AgentScope's own, and with a zone.
+// layouts are the formats of created_at: AgentScope's own, and one with a zone.
 var layouts = []string{"2006-01-02T15:04:05", time.RFC3339}
 
-// readTime takes the time of an event as that of the AG-UI events it becomes.
+// readTime sets the time of the AG-UI events that an event becomes.
 func (m *scope) readTime(e message.Event) {
 	zone := m.opt.Zone
 	if zone == nil {
@@ -90,8 +89,8 @@ func (m *scope) readTime(e message.Event) {
 	m.at = nil
 }
 
-// base is the beginning of an AG-UI event that e becomes: its time, its
-// metadata, and under [sourceName] its id and what more is given.
+// base returns the Base of an AG-UI event made from e: its time, its metadata and, under
+// [sourceName], its id and more.
 func (m *scope) base(e message.Event, more map[string]any) Base {
 	h := e.Header()
 	own := map[string]any{}
@@ -111,7 +110,7 @@ func (m *scope) base(e message.Event, more map[string]any) Base {
 		all[sourceName] = own
 	}
 	raw, err := strictjson.Marshal(all)
-	if err != nil { // something that JSON cannot hold
+	if err != nil { // something that JSON cannot represent
 		m.lose(e, LossMetadata)
 		raw, err = strictjson.Marshal(map[string]any{sourceName: own})
 	}
@@ -125,10 +124,10 @@ func (m *scope) taggedBase(e message.Event, more map[string]any) Tagged {
 	return Tagged{Base: m.base(e, more)}
 }
 
-// plainBase is the beginning of an event that nothing else is said about.
+// plainBase returns the base of an event with only a time.
 func (m *scope) plainBase() Tagged { return Tagged{Base: Base{Timestamp: m.at}} }
 
-// object writes an object; nil if JSON cannot hold it.
+// object encodes an object, or returns nil if JSON cannot represent it.
 func object(members map[string]any) message.RawJSON {
 	raw, err := strictjson.Marshal(members)
 	if err != nil {
@@ -137,8 +136,8 @@ func object(members map[string]any) message.RawJSON {
 	return raw
 }
 
-// nameMessage gives a block the id of its message, which is the block's own unless
-// another message has it. false: the block was begun before.
+// nameMessage returns the id of a block's message: the block's own id, unless another message
+// has it. It returns false if the block was begun before.
 func (m *scope) nameMessage(e message.Event, kind message.BlockType, id string) (string, bool) {
 	at := blockKey{kind, id}
 	if _, known := m.names[at]; known {
@@ -149,8 +148,8 @@ func (m *scope) nameMessage(e message.Event, kind message.BlockType, id string) 
 	return m.names[at], true
 }
 
-// makeID makes an id that no message has: the one that is wanted, or that and
-// more. The same events always give the same ids.
+// makeID makes an id that no message has: id itself if it is free, or else id with more
+// appended. The same events always give the same ids.
 func (m *scope) makeID(id, more string) string {
 	want := id
 	for n := 1; m.used[want]; n++ {
@@ -167,7 +166,7 @@ func (m *scope) recordOpen(kind message.BlockType, id string, closing ...Event) 
 	m.open = append(m.open, opening{blockKey{kind, id}, closing})
 }
 
-// isOpen returns the message of a block that is being written.
+// isOpen returns the message of a block that is being written, or false.
 func (m *scope) isOpen(e message.Event, kind message.BlockType, id string) (string, bool) {
 	at := blockKey{kind, id}
 	if !slices.ContainsFunc(m.open, func(o opening) bool { return o.at == at }) {
@@ -182,7 +181,7 @@ func (m *scope) recordClosed(kind message.BlockType, id string) {
 	m.open = slices.DeleteFunc(m.open, func(o opening) bool { return o.at == at })
 }
 
-// stampTime gives events that are made up their time.
+// stampTime sets the time of events that the mapper adds.
 func stampTime(events []Event, at *int64) []Event {
 	for _, e := range events {
 		e.Common().Timestamp = at
@@ -190,7 +189,7 @@ func stampTime(events []Event, at *int64) []Event {
 	return events
 }
 
-// closeOpen closes every open item, the latest first.
+// closeOpen closes every open item, latest first.
 func (m *scope) closeOpen() (out []Event) {
 	for _, o := range slices.Backward(m.open) {
 		out = append(out, stampTime(o.close, m.at)...)

@@ -5,30 +5,29 @@ import "fmt"
 // Rule names a rule about the order of events.
 type Rule string
 
-// The rules. Those of the first group are enforced by the 1.0 client: breaking
-// one makes its run fail. Those of the second stand in the specification alone.
+// The rules. The 1.0 client enforces the first group: breaking one makes its run fail. The
+// second group (from RuleIDs on) is only in the specification.
 const (
 	RuleFirst     Rule = "first"        // RUN_STARTED or RUN_ERROR comes first
 	RuleActive    Rule = "active"       // no RUN_STARTED while a run is active
 	RuleEnded     Rule = "ended"        // after RUN_ERROR only RUN_STARTED; after RUN_FINISHED also RUN_ERROR
 	RuleText      Rule = "text"         // START on a message that is not open; CONTENT and END on one that is
 	RuleCall      Rule = "call"         // the same for tool calls
-	RuleReasoning Rule = "reasoning"    // the same for reasoning spans and messages, which are apart
+	RuleReasoning Rule = "reasoning"    // the same for reasoning spans and for reasoning messages
 	RuleStep      Rule = "step"         // the same for steps, by owner and name
 	RuleOpen      Rule = "open"         // nothing is open at RUN_FINISHED
 	RuleSubagent  Rule = "subagent"     // started once, with a known parent; ended while active
-	RuleOwner     Rule = "owner"        // an event's subagentRunId is that of the item it goes on with
+	RuleOwner     Rule = "owner"        // an event's subagentRunId is that of the item it continues
 	RuleChunk     Rule = "chunk"        // a first chunk names its item, a later one does not contradict it
 	RuleIDs       Rule = "ids"          // RUN_FINISHED names the run and thread of RUN_STARTED
-	RuleThread    Rule = "thread"       // all runs of a stream are of one thread
+	RuleThread    Rule = "thread"       // all runs of a stream belong to one thread
 	RuleInterrupt Rule = "interrupt-id" // interrupt ids are unique in a thread
 	RuleMessage   Rule = "message-id"   // message ids are unique in a thread
-	RuleResult    Rule = "result"       // a result is of a call that exists and is complete
+	RuleResult    Rule = "result"       // a result belongs to a call that exists and is complete
 	RuleTruncated Rule = "truncated"    // a stream ends with RUN_FINISHED or RUN_ERROR
 )
 
-// OrderError says which rule an event broke. The stream is of no use from there
-// on.
+// OrderError says which rule an event broke. The rest of the stream cannot be used.
 type OrderError struct {
 	Rule  Rule
 	Event EventType // "" at the end of the stream
@@ -44,7 +43,7 @@ func orderError(rule Rule, e Event, format string, args ...any) error {
 	return &OrderError{Rule: rule, Event: TypeOf(e), What: fmt.Sprintf(format, args...)}
 }
 
-// owner is whose work an item is: a subagent's, or, untagged, the agent's own.
+// owner says whose work an item is: a subagent's or, if untagged, the agent's own.
 type owner struct {
 	tagged bool
 	id     string
@@ -64,7 +63,7 @@ func (o owner) String() string {
 	return fmt.Sprintf("subagent %.60q", o.id)
 }
 
-// tagOf is the subagentRunId of an event that may have one.
+// tagOf returns the subagentRunId of an event, if it has one.
 func tagOf(e Event) *string {
 	if t, ok := e.(interface{ tag() *string }); ok {
 		return t.tag()

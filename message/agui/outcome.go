@@ -2,22 +2,22 @@ package agui
 
 import "github.com/askance-dev/askance/message"
 
-// OutcomeType is the discriminator of an outcome.
+// OutcomeType is the type of an outcome.
 type OutcomeType string
 
-// How a run that did not fail can end. There is no other: a consumer takes an
-// unknown one away and reads success.
+// How a run that did not fail can end. There is no other way: a consumer drops an unknown
+// outcome and assumes success.
 const (
 	OutcomeSuccess   OutcomeType = "success"
 	OutcomeInterrupt OutcomeType = "interrupt"
-	OutcomeCancelled OutcomeType = "cancelled" // stopped on purpose; new in 1.0
+	OutcomeCancelled OutcomeType = "cancelled" // stopped intentionally; new in 1.0
 )
 
 // Outcome is why a run ended.
 type Outcome struct {
 	Type OutcomeType `json:"type" wire:"variant"`
-	// PendingToolCallIDs of a success name the client's tools that the client is
-	// to run now; new in 1.0. nil: absent, the client finds out alone.
+	// PendingToolCallIDs of a success are the client's tools that the client has to run now;
+	// new in 1.0. If nil it is absent, and the client finds out itself.
 	PendingToolCallIDs []string `json:"pendingToolCallIds" wire:"when=success"`
 	// Interrupts of an interrupt, at least one.
 	Interrupts []Interrupt `json:"interrupts" wire:"required,when=interrupt"`
@@ -26,23 +26,23 @@ type Outcome struct {
 // Interrupt is an approval request that the run waits for.
 type Interrupt struct {
 	ID             string          `json:"id"`     // unique in the thread
-	Reason         string          `json:"reason"` // an open word; see the Reason constants
+	Reason         string          `json:"reason"` // any string; see the Reason constants
 	Message        *string         `json:"message"`
 	ToolCallID     *string         `json:"toolCallId"`
-	ResponseSchema message.RawJSON `json:"responseSchema" wire:"object"` // nil: absent
+	ResponseSchema message.RawJSON `json:"responseSchema" wire:"object"` // nil if absent
 	ExpiresAt      *string         `json:"expiresAt"`                    // RFC 3339
-	Metadata       message.RawJSON `json:"metadata" wire:"object"`       // nil: absent
+	Metadata       message.RawJSON `json:"metadata" wire:"object"`       // nil if absent
 	SubagentRunID  *string         `json:"subagentRunId"`
 }
 
-// The reasons that this package gives and knows.
+// The reasons that this package uses and recognizes.
 const (
-	ReasonToolCall = "tool_call"                  // may this tool run
-	ReasonExternal = "askance:external_execution" // a worker is still busy; resolve it to go on
+	ReasonToolCall = "tool_call"                  // asks whether a tool may run
+	ReasonExternal = "askance:external_execution" // a worker is still busy; resolve it to continue
 )
 
-// TokenUsage is what the calls of one model cost. Input and output are totals,
-// the others parts of them; nil is not known, which is not 0.
+// TokenUsage is what the calls of one model cost. Input and output are totals, and the
+// others parts of them; nil means unknown, which is not 0.
 type TokenUsage struct {
 	Provider              *string `json:"provider"`
 	Model                 *string `json:"model"`
@@ -54,7 +54,7 @@ type TokenUsage struct {
 	CacheWriteInputTokens *int64  `json:"cacheWriteInputTokens" wire:"least=0"`
 }
 
-// SubagentOutcomeType is the discriminator of a subagent's outcome.
+// SubagentOutcomeType is the type of a subagent's outcome.
 type SubagentOutcomeType string
 
 // How a subagent's part of a run ends.
@@ -66,13 +66,13 @@ const (
 // SubagentOutcome is why a subagent's part of a run ended.
 type SubagentOutcome struct {
 	Type         SubagentOutcomeType `json:"type" wire:"variant"`
-	InterruptIDs []string            `json:"interruptIds" wire:"when=suspended"` // nil: absent
+	InterruptIDs []string            `json:"interruptIds" wire:"when=suspended"` // nil if absent
 }
 
-// EncryptedSubtype says what a sealed value belongs to.
+// EncryptedSubtype says what an encrypted value belongs to.
 type EncryptedSubtype string
 
-// The subtypes; the hyphen is the wire's.
+// The subtypes; the hyphen is AG-UI's.
 const (
 	EncryptedMessage  EncryptedSubtype = "message"
 	EncryptedToolCall EncryptedSubtype = "tool-call"

@@ -9,35 +9,33 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Thread is what the server knows of a thread's interrupts. It is the server's
-// own record: what a client says of them is never believed.
+// Thread is what the server knows about a thread's interrupts. It comes from the server's
+// own records: what a client says about them is never trusted.
 type Thread struct {
-	// Open are the interrupts of the latest interrupted run that wait for an
-	// answer.
+	// Open are the interrupts of the latest interrupted run that wait for an answer.
 	Open []Interrupt
-	// Resolved are those that have one, by id, with the first decision: by an
-	// earlier run, or by another surface in the words of an entry. An interrupt
-	// that is in both is resolved.
+	// Settled are the answered ones, by id, with the first decision: by an earlier run, or
+	// by another surface, in the form of an entry. An interrupt that is in both is settled.
 	Settled map[string]ResumeEntry
 }
 
-// Resumption is what a run's resume entries come to.
+// Resumption is the result of checking a run's resume entries.
 type Resumption struct {
 	Answers   []Response    // one for each open interrupt, in the order of Thread.Open
-	Replayed  []ResumeEntry // said again what was decided: answer from the record
-	Overtaken []ResumeEntry // said otherwise than was decided: the first decision stands, tell the client so
-	Strays    []ResumeEntry // for interrupts that the thread never had: no effect, worth an audit
+	Replayed  []ResumeEntry // repeat the decision: answer from the record
+	Overtaken []ResumeEntry // contradict the decision: the first one is final, so tell the client
+	Strays    []ResumeEntry // for interrupts that the thread never had: no effect, but worth auditing
 }
 
-// Resume checks a run's entries against the thread. The error is a *[RefusalError]:
+// Resume checks a run's entries against the thread. Its error is a *[RefusalError]:
 //
-//   - without entries a thread with open interrupts takes no run;
-//   - every open interrupt has an entry, and two for one agree;
-//   - past its expiry an interrupt can be cancelled, not resolved; now, the
-//     server's clock, decides;
-//   - an answer is one that its approval request allows, see [Answer].
+//   - a thread with open interrupts accepts no run without entries;
+//   - every open interrupt has an entry, and two entries for one agree;
+//   - after its expiry, by the server's clock now, an interrupt can be cancelled but not
+//     resolved;
+//   - an answer is one that its approval request allows, see [Response].
 //
-// An entry for a resolved or an unknown interrupt has no effect.
+// An entry for a settled or an unknown interrupt has no effect.
 func (t Thread) Resume(entries []ResumeEntry, now time.Time) (*Resumption, error) {
 	var out Resumption
 	byID := map[string]ResumeEntry{}
@@ -82,7 +80,7 @@ func answerTo(i Interrupt, byID map[string]ResumeEntry, now time.Time) (Response
 	e, ok := byID[i.ID]
 	switch {
 	case len(byID) == 0:
-		return Response{}, &RefusalError{CodeInterruptPending, i.ID, "the thread waits for an answer, and the run brings none"}
+		return Response{}, &RefusalError{CodeInterruptPending, i.ID, "the thread waits for an answer, but the run has none"}
 	case !ok:
 		return Response{}, &RefusalError{CodeResumeIncomplete, i.ID, "it is open and has no entry"}
 	case e.Status == ResumeResolved && isExpired(i, now):
@@ -95,8 +93,8 @@ func answerTo(i Interrupt, byID map[string]ResumeEntry, now time.Time) (Response
 	return a, nil
 }
 
-// isExpired: a time that cannot be read has passed. The server wrote it, so
-// something is wrong.
+// isExpired reports whether an interrupt has expired. An invalid time counts as expired: the
+// server wrote it, so something is wrong.
 func isExpired(i Interrupt, now time.Time) bool {
 	if i.ExpiresAt == nil {
 		return false
@@ -122,27 +120,27 @@ func sameValue(a, b message.RawJSON) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// The codes that this package puts on RUN_ERROR. AG-UI leaves the code open.
+// The codes that this package sets on RUN_ERROR. AG-UI does not define the code.
 const (
-	CodeCancelled        = "cancelled"         // to peers before 1.0: the run was stopped on purpose
+	CodeCancelled        = "cancelled"         // to peers before 1.0: the run was stopped intentionally
 	CodeExceedMaxIters   = "exceed_max_iters"  // to peers before 1.0: the agent's limit of rounds
-	CodeNotParked        = "not_parked"        // the run was ended while its reply went on
-	CodeInterruptPending = "interrupt_pending" // the thread waits for answers and the run brings none
+	CodeNotParked        = "not_parked"        // the run was ended while its reply continued
+	CodeInterruptPending = "interrupt_pending" // the thread waits for answers, but the run has none
 	CodeResumeIncomplete = "resume_incomplete" // an open interrupt has no entry
 	CodeResumeConflict   = "resume_conflict"   // two entries for one interrupt disagree
 	CodePayloadInvalid   = "payload_invalid"   // an answer that the approval request does not allow
 	CodeInterruptExpired = "interrupt_expired" // an answer after the deadline
 )
 
-// RefusalError is why a run that should resume does not begin. Nothing of it may be
+// RefusalError is why a run that should resume does not start. Nothing of the run may be
 // executed, and every interrupt stays open.
 type RefusalError struct {
 	Code      string // one of the codes above, from CodeInterruptPending on
-	Interrupt string // the id that it is about
+	Interrupt string // the id of the interrupt
 	What      string
 }
 
-// Error gives the fault and the interrupt.
+// Error names the interrupt and the fault.
 func (r *RefusalError) Error() string {
 	return "resume AG-UI run: interrupt " + r.Interrupt + ": " + r.What
 }
@@ -150,8 +148,8 @@ func (r *RefusalError) Error() string {
 // Is makes a refusal match [message.ErrInvalid].
 func (r *RefusalError) Is(target error) bool { return target == error(message.ErrInvalid) }
 
-// Event is the refusal as the one event of a run that never starts. A client
-// that gets it keeps its interrupts and can try again.
+// Event returns the refusal as the only event of a run that never starts. A client that gets
+// it keeps its interrupts and can try again.
 func (r *RefusalError) Event() *RunError {
 	return &RunError{Message: r.Error(), Code: new(r.Code)}
 }

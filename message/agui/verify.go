@@ -1,31 +1,30 @@
 package agui
 
-// Verifier checks the order of a stream's events, chunks included. The zero
-// value has the rules that the 1.0 client enforces; Strict adds those that the
-// specification has beyond them. Each stream has its own Verifier; it is not
-// safe for concurrent use.
+// Verifier checks the order of a stream's events, including chunks. The zero value applies
+// the rules that the 1.0 client enforces; Strict adds the further rules of the
+// specification. Each stream needs its own Verifier; it is not safe for concurrent use.
 type Verifier struct {
-	// Strict adds the rules [RuleIDs] to [RuleTruncated]. A result of a call
-	// that an earlier run of the thread made needs [Verifier.Seed].
+	// Strict adds the rules from [RuleIDs] to [RuleTruncated]. A result for a call of an
+	// earlier run of the thread needs [Verifier.Seed].
 	Strict bool
 
 	err     error
 	chunks  Chunks
-	first   bool // an event was seen
+	first   bool // whether an event was seen
 	started *RunStarted
 	phase   phase
 
 	open      map[item]bool
 	steps     map[step]bool
 	owners    map[item]owner
-	subagents map[string]bool // true: active
+	subagents map[string]bool // true while active
 
-	calls      map[string]bool // of the whole stream; true: complete
-	texts      map[string]bool // message ids that were used
+	calls      map[string]bool // of the whole stream; true once complete
+	texts      map[string]bool // used message ids
 	interrupts map[string]bool
 }
 
-// phase is where the present run stands.
+// phase is the phase of the current run.
 type phase uint8
 
 const (
@@ -35,7 +34,7 @@ const (
 	phaseFailed
 )
 
-// item is something that an id names. Ids are unique within a kind.
+// item is something that an id identifies. Ids are unique within a kind.
 type item struct {
 	kind itemKind
 	id   string
@@ -51,21 +50,20 @@ const (
 	itemThought  itemKind = "reasoning message"
 )
 
-// step is known by its owner too: a subagent may have a step of the same name.
+// step includes its owner, because a subagent may have a step with the same name.
 type step struct {
 	owner owner
 	name  string
 }
 
-// Seed tells the verifier of the conversation so far, as the run's input had
-// it.
+// Seed adds the conversation so far, from the run's input.
 func (v *Verifier) Seed(history []Message) {
 	v.init()
 	v.recordOwners(history, false)
 }
 
-// Check takes the next event. The error is an *[OrderError]; it stays, as the
-// client's run has failed.
+// Check checks the next event. The error is an *[OrderError]; later calls return it again,
+// because the client's run has failed.
 func (v *Verifier) Check(e Event) error {
 	if v.err != nil {
 		return v.err
@@ -98,7 +96,7 @@ func (v *Verifier) init() {
 	}
 }
 
-// reset begins a run with everything closed.
+// reset begins a run with nothing open.
 func (v *Verifier) reset() {
 	v.open, v.steps = map[item]bool{}, map[step]bool{}
 	v.owners, v.subagents = map[item]owner{}, map[string]bool{}
@@ -127,7 +125,7 @@ func (v *Verifier) check(e Event) error {
 	return nil
 }
 
-// run checks what may come in this phase of a run.
+// run checks which events may come in the current phase.
 func (v *Verifier) run(e Event) error {
 	_, starts := e.(*RunStarted)
 	_, fails := e.(*RunError)
@@ -145,7 +143,7 @@ func (v *Verifier) run(e Event) error {
 
 func (v *Verifier) begin(e *RunStarted) error {
 	if v.Strict && v.started != nil && v.started.ThreadID != e.ThreadID {
-		return orderError(RuleThread, e, "thread %.60q on a stream of thread %.60q", e.ThreadID, v.started.ThreadID)
+		return orderError(RuleThread, e, "thread %.60q in a stream of thread %.60q", e.ThreadID, v.started.ThreadID)
 	}
 	if v.phase != phaseNone {
 		v.reset()
@@ -174,7 +172,7 @@ func (v *Verifier) finish(e *RunFinished) error {
 		return nil
 	}
 	if e.ThreadID != v.started.ThreadID || e.RunID != v.started.RunID {
-		return orderError(RuleIDs, e, "run %.60q of thread %.60q, which is not the one that was started", e.RunID, e.ThreadID)
+		return orderError(RuleIDs, e, "run %.60q of thread %.60q is not the one that was started", e.RunID, e.ThreadID)
 	}
 	if e.Outcome == nil {
 		return nil
@@ -202,7 +200,7 @@ func (v *Verifier) step(e Event) error {
 		at.name = s.StepName
 	}
 	if v.steps[at] {
-		return orderError(RuleStep, e, "step %.60q of %s is open already", at.name, at.owner)
+		return orderError(RuleStep, e, "step %.60q of %s is already open", at.name, at.owner)
 	}
 	v.steps[at] = true
 	return nil

@@ -33,7 +33,7 @@ func (v *Verifier) item(e Event) error {
 	}
 }
 
-// checkOwnerOnly checks the events that open and close nothing but have an owner.
+// checkOwnerOnly checks events that open and close nothing but have an owner.
 func (v *Verifier) checkOwnerOnly(e Event) error {
 	switch e := e.(type) {
 	case *ActivitySnapshot:
@@ -51,13 +51,13 @@ func (v *Verifier) checkOwnerOnly(e Event) error {
 			return v.checkOwner(e, item{itemText, e.EntityID})
 		}
 		return v.checkOwner(e, item{itemThought, e.EntityID})
-	default: // state, raw and custom events: their tag says where they come from
+	default: // state, raw and custom events have no item
 	}
 	return nil
 }
 
-// ownerKey is the item under which an owner is on record: a span and a message
-// of reasoning that share an id share their owner.
+// ownerKey returns the item under which an owner is recorded: a reasoning span and a reasoning
+// message with the same id have the same owner.
 func ownerKey(at item) item {
 	if at.kind == itemSpan {
 		at.kind = itemThought
@@ -65,18 +65,18 @@ func ownerKey(at item) item {
 	return at
 }
 
-// checkOwner checks that a tagged event does not contradict the owner on record.
+// checkOwner checks that a tagged event does not contradict the recorded owner.
 func (v *Verifier) checkOwner(e Event, at item) error {
 	tag := ownerOf(tagOf(e))
 	if have, known := v.owners[ownerKey(at)]; known && tag.tagged && tag != have {
-		return orderError(RuleOwner, e, "%s goes on with %s %.60q of %s", tag, at.kind, at.id, have)
+		return orderError(RuleOwner, e, "%s continues %s %.60q of %s", tag, at.kind, at.id, have)
 	}
 	return nil
 }
 
 func (v *Verifier) start(e Event, rule Rule, at item) error {
 	if v.open[at] {
-		return orderError(rule, e, "%s %.60q is open already", at.kind, at.id)
+		return orderError(rule, e, "%s %.60q is already open", at.kind, at.id)
 	}
 	if err := v.checkOwner(e, at); err != nil {
 		return err
@@ -112,7 +112,7 @@ func (v *Verifier) startThought(e *ReasoningMessageStart) error {
 	return v.checkFreshID(e, e.MessageID)
 }
 
-// checkFreshID checks that a message's id names no message yet.
+// checkFreshID checks that a message id has not been used.
 func (v *Verifier) checkFreshID(e Event, id string) error {
 	if v.Strict && v.texts[id] {
 		return orderError(RuleMessage, e, "message id %.60q was used before", id)
@@ -121,8 +121,8 @@ func (v *Verifier) checkFreshID(e Event, id string) error {
 	return nil
 }
 
-// startCall checks a call against its parent message too: a call has no owner
-// of its own in the message that carries it.
+// startCall also checks a call against its parent message: a call has the owner of the
+// message that contains it.
 func (v *Verifier) startCall(e *ToolCallStart) error {
 	at, tag := item{itemCall, e.ToolCallID}, ownerOf(e.SubagentRunID)
 	have, known := v.owners[at]
@@ -149,13 +149,13 @@ func (v *Verifier) startCall(e *ToolCallStart) error {
 func (v *Verifier) result(e *ToolCallResult) error {
 	v.owners[item{itemText, e.MessageID}] = ownerOf(e.SubagentRunID)
 	if complete, known := v.calls[e.ToolCallID]; v.Strict && !complete {
-		return orderError(RuleResult, e, "call %.60q has no complete arguments (known: %t)", e.ToolCallID, known)
+		return orderError(RuleResult, e, "call %.60q does not have complete arguments (known: %t)", e.ToolCallID, known)
 	}
 	return v.checkFreshID(e, e.MessageID)
 }
 
-// recordOwners records whose the messages of a history are. A snapshot says so with
-// authority, an echoed input does not.
+// recordOwners records the owners of a history's messages. A snapshot overrides recorded
+// owners, an echoed input does not.
 func (v *Verifier) recordOwners(history []Message, authority bool) {
 	set := func(at item, o owner) {
 		if _, known := v.owners[at]; authority || !known {

@@ -8,22 +8,22 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Version is the version of the protocol that this package writes. A producer
-// declares it on RUN_STARTED, to peers of any age.
+// Version is the protocol version that this package writes. A producer declares it on
+// RUN_STARTED, to all peers.
 const Version = "1.0"
 
-// Peer says which AG-UI the other side reads.
+// Peer says which AG-UI the other side understands.
 type Peer uint8
 
-// The kinds of peers. The zero value gets what every peer reads.
+// The kinds of peers. What the zero value gets, every peer understands.
 const (
-	PeerLegacy Peer = iota // declared no version: 0.0.x, whose outcomes are closed objects
-	Peer10                 // 1.0, and newer minors
+	PeerLegacy Peer = iota // declared no version: 0.0.x, which rejects unknown outcomes
+	Peer10                 // 1.0 and newer minor versions
 )
 
-// PeerOf reads the protocolVersion of a run's input. A newer minor is served
-// and so is what is no MAJOR.MINOR, as the specification wants; another major
-// is refused, as it allows.
+// PeerOf parses the protocolVersion of a run's input. As the specification demands, newer
+// minor versions and anything that is not MAJOR.MINOR are served; other major versions are
+// refused, as it allows.
 func PeerOf(version *string) (Peer, error) {
 	if version == nil {
 		return PeerLegacy, nil
@@ -33,7 +33,7 @@ func PeerOf(version *string) (Peer, error) {
 		return Peer10, nil
 	}
 	if n, err := strconv.Atoi(major); err != nil || n != 1 {
-		return PeerLegacy, message.Errorf(message.CodeInvalid, "read protocolVersion", "version %.20q is not one of %s", *version, Version)
+		return PeerLegacy, message.Errorf(message.CodeInvalid, "read protocolVersion", "version %.20q is not a version %s can serve", *version, Version)
 	}
 	return Peer10, nil
 }
@@ -42,12 +42,11 @@ func digits(s string) bool {
 	return s != "" && strings.Trim(s, "0123456789") == ""
 }
 
-// Adapt returns the event as the peer can read it, and what that loses. For a
-// peer of 1.0 it is the event itself. A peer before 1.0 reads no cancelled
-// outcome (it becomes a RUN_ERROR with the code cancelled), no
-// pendingToolCallIds, no lists in tool results and tool messages (their text
-// remains) and no file sources (the parts are left out). The event that was
-// given is not changed.
+// Adapt returns the event in a form that the peer understands, and what is lost by that. For
+// a 1.0 peer it is the event itself. A peer before 1.0 understands no cancelled outcome (it
+// becomes a RUN_ERROR with the code cancelled), no pendingToolCallIds, no lists in tool
+// results and tool messages (their text remains) and no file sources (the parts are left
+// out). Adapt does not change e.
 func (p Peer) Adapt(e Event) (Event, []Loss) {
 	if p == Peer10 {
 		return e, nil
@@ -102,7 +101,7 @@ func adaptFinished(e *RunFinished) (Event, []Loss) {
 	}
 }
 
-// textOnly keeps the text of a content and says whether there was more.
+// textOnly returns the text of a content, and the loss if there was more.
 func textOnly(c Content) (Content, []Loss) {
 	media := slices.ContainsFunc(c.Parts, func(p Part) bool { return p.Type != PartText })
 	if !media {

@@ -7,8 +7,8 @@ import (
 )
 
 // Client is what a runtime, an approver's surface or an operator works with: the
-// operations of the table as methods. All methods may be called from many
-// goroutines. Errors are *message.Error.
+// operations of the table as methods. All methods may be called from many goroutines.
+// Errors are *message.Error.
 type Client interface {
 	Caller
 	Propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error)
@@ -31,7 +31,7 @@ type Client interface {
 	Explain(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error)
 }
 
-// Methods makes a Client of a Caller.
+// Methods makes a Client from a Caller.
 type Methods struct{ Caller }
 
 var _ Client = Methods{}

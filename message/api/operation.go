@@ -1,12 +1,12 @@
 // Package api is the table of the operations that askance offers.
 //
-// A row has an operation's name, request, reply, roles, capacity and transports.
-// [Table] has every row. The engine in process, the NATS service and client, the HTTP
-// API with its OpenAPI document and the documentation loop over it.
+// A row defines an operation's name, request, reply, roles, capacity and transports.
+// [Table] returns every row. The in-process engine, the NATS service and client, the HTTP
+// API with its OpenAPI document, and the documentation are all built from it.
 //
 //	reply, err := api.List.Call(ctx, client, toolcall.ListRequest{})
 //
-// A transport is a [Caller]. [Methods] gives it one method per operation, the
+// A transport is a [Caller]. [Methods] adds one method per operation, which makes it a
 // [Client].
 //
 // # How to add an operation
@@ -16,7 +16,7 @@
 //
 // # What it does not do
 //
-// It decides and checks nothing: the engine checks the role.
+// It decides and checks nothing; the engine checks the role.
 package api
 
 import (
@@ -29,49 +29,49 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Caller carries out operations for one principal. It is safe for concurrent use.
-// request and reply have the types of the row; an error can come with a reply.
+// Caller carries out operations for one principal. It is safe for concurrent use. request
+// and reply have the types of the row; a reply may be returned with an error.
 type Caller interface {
 	Call(ctx context.Context, op *Operation, request any) (reply any, err error)
 }
 
-// Class is a kind of operation with a capacity of its own.
+// Class is a kind of operation with its own capacity.
 type Class int
 
 // The classes.
 const (
 	ClassStop    Class = iota // stops calls: interrupt, revoke
-	ClassPropose              // brings new work: proposals, and events of a turn
+	ClassPropose              // adds new work: proposals, and events of a turn
 	ClassDecide               // finishes work: responses, reports of results, resolutions
 	ClassWork                 // belongs to a worker that runs a call
-	ClassRead                 // reads and replies at once
+	ClassRead                 // reads and replies immediately
 	ClassWait                 // reads, and waits for changes
-	ClassOffer                // a worker that waits for a task
+	ClassOffer                // a worker waits for a task
 )
 
-// Classes are all classes, in the order of their values.
+// Classes lists all classes, in the order of their values.
 var Classes = []Class{ClassStop, ClassPropose, ClassDecide, ClassWork, ClassRead, ClassWait, ClassOffer}
 
 func (c Class) String() string {
 	return [...]string{"stop", "propose", "decide", "work", "read", "wait", "offer"}[c]
 }
 
-// Holds reports whether an operation of the class can wait for changes.
+// Holds reports whether an operation of the class may wait for changes.
 func (c Class) Holds() bool { return c == ClassWait || c == ClassOffer }
 
 // Operation is a row of the table.
 type Operation struct {
 	Name  string // on NATS, in errors and in logs
 	Class Class
-	// Roles may use it. A peer with several of them acts in the first.
+	// Roles may use it. A peer with several roles acts in the first of these that it has.
 	Roles   []toolcall.Role
-	Changes bool // it can write
-	// NATS has for each role the kind of its subject; empty: not over NATS.
+	Changes bool // whether it can write
+	// NATS maps each role to the kind of its subject; it is empty if not offered over NATS.
 	NATS map[toolcall.Role]string
-	HTTP *HTTP // the route; nil: not over HTTP
+	HTTP *HTTP // the route; nil if not offered over HTTP
 
 	request, reply reflect.Type
-	version        []int // the field of the request's version; nil: none
+	version        []int // the field of the request's version; nil if none
 	decode         func(parts [][]byte, options []strictjson.Option) (any, error)
 	decodeReply    func([]byte, []strictjson.Option) (any, error)
 	hold           func(request any, longest int64) any
@@ -86,7 +86,7 @@ type HTTP struct {
 	Tag          string
 	Summary, Doc string
 	Params       []Param // the members of the request in the query
-	Stream       bool    // it can reply with server-sent events
+	Stream       bool    // whether it can reply with server-sent events
 }
 
 // Param is a query parameter.
@@ -95,14 +95,14 @@ type Param struct {
 	Member string // of the request; "": the name of the parameter
 	Doc    string
 	Type   string // string, integer, boolean
-	Many   bool   // it can occur several times
+	Many   bool   // whether it may be repeated
 	Words  []string
 }
 
 // Op is an operation with its types.
 type Op[Req, Rep any] struct{ *Operation }
 
-// Define adds the types of its request and reply to a row.
+// Define adds the types of request and reply to a row.
 func Define[Req, Rep any](o Operation) Op[Req, Rep] {
 	o.request, o.reply = reflect.TypeFor[Req](), reflect.TypeFor[Rep]()
 	if f, ok := o.request.FieldByName("V"); ok {
@@ -125,8 +125,8 @@ func Define[Req, Rep any](o Operation) Op[Req, Rep] {
 	return Op[Req, Rep]{&o}
 }
 
-// withHold sets the request's field for how long it may be held, in milliseconds;
-// always: 0 means as long as possible.
+// withHold sets the request's field for how long it may be held, in milliseconds. With
+// always, 0 means as long as possible.
 func (o Op[Req, Rep]) withHold(at func(*Req) *int64, always bool) Op[Req, Rep] {
 	o.hold = func(request any, longest int64) any {
 		r, ok := request.(Req)
@@ -138,7 +138,7 @@ func (o Op[Req, Rep]) withHold(at func(*Req) *int64, always bool) Op[Req, Rep] {
 	return o
 }
 
-// withPages sets the request's field for the size of a page, and how to count the
+// withPages sets the request's field for the page size, and the function that counts the
 // items of a reply.
 func (o Op[Req, Rep]) withPages(limit func(*Req) *int, count func(Rep) int) Op[Req, Rep] {
 	o.halve = func(request, reply any) (any, bool) {
@@ -176,10 +176,10 @@ func (o Op[Req, Rep]) Call(ctx context.Context, c Caller, r Req) (Rep, error) {
 	return rep, err
 }
 
-// Types are the types of the request and the reply; an empty struct: none.
+// Types returns the types of request and reply; an empty struct means none.
 func (o *Operation) Types() (request, reply reflect.Type) { return o.request, o.reply }
 
-// Version is the version of a request; 0: none.
+// Version returns the version of a request, or 0.
 func (o *Operation) Version(request any) int {
 	v := reflect.ValueOf(request)
 	if o.version == nil || v.Type() != o.request {
@@ -188,18 +188,18 @@ func (o *Operation) Version(request any) int {
 	return int(v.FieldByIndex(o.version).Int())
 }
 
-// Decode strictly reads a request of at most so many bytes. Later parts add members to
-// earlier ones.
+// Decode strictly decodes a request of at most most bytes. Later parts add members to earlier
+// ones.
 func (o *Operation) Decode(most int, parts ...[]byte) (any, error) {
 	return o.decode(parts, []strictjson.Option{strictjson.MaxBytes(most)})
 }
 
-// DecodeReply reads a reply of at most so many bytes and ignores unknown members.
+// DecodeReply decodes a reply of at most most bytes, ignoring unknown members.
 func (o *Operation) DecodeReply(most int, data []byte) (any, error) {
 	return o.decodeReply(data, []strictjson.Option{strictjson.MaxBytes(most)})
 }
 
-// Hold bounds how long a request may be held, if its operation holds requests.
+// Hold limits how long a request may be held, if its operation holds requests.
 func (o *Operation) Hold(request any, longestMS int64) any {
 	if o.hold == nil {
 		return request
@@ -207,8 +207,8 @@ func (o *Operation) Hold(request any, longestMS int64) any {
 	return o.hold(request, longestMS)
 }
 
-// Halve returns a request for half the page after a reply that was too large; false:
-// there is none.
+// Halve returns a request for half the page after a reply that was too large, or false if
+// that is impossible.
 func (o *Operation) Halve(request, reply any) (any, bool) {
 	if o.halve == nil {
 		return nil, false

@@ -6,31 +6,31 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// PolicyStatusReply is how the policy of one engine is doing: what is in force, and
-// what it has decided. Each engine counts its own decisions, from its start on.
+// PolicyStatusReply describes the policy of one engine: what is in force, and what it has
+// decided. Each engine counts its own decisions, from its start on.
 type PolicyStatusReply struct {
 	Engine string `json:"engine"`
 	Bundle string `json:"bundle"` // the hash of the policy in force
 	Rules  int    `json:"rules"`
-	// Loaded is when the policy came into force; zero before the first good one.
+	// Loaded is when the policy came into force; zero before the first valid one.
 	Loaded time.Time `json:"loaded"`
-	// Files are those of the policy in force, Ignored what else is in their folders.
+	// Files are the files of the policy in force, Ignored other files in their folders.
 	Files   []PolicyFile `json:"files"`
 	Ignored []string     `json:"ignored"`
-	// Versions are the last policies, whose text PolicyText has, the newest first. An engine
-	// with a data folder knows those from before its start.
+	// Versions are the latest policies whose text PolicyText has, newest first. An engine with
+	// a data folder also has those from before its start.
 	Versions []PolicyVersion `json:"versions"`
-	// Alarm says why the newest policy was refused, "" when it is in force; AlarmSince
-	// is when reloads began to fail.
+	// Alarm says why the newest policy was refused, or "" if it is in force; AlarmSince is
+	// when reloads began to fail.
 	Alarm      string    `json:"alarm"`
 	AlarmSince time.Time `json:"alarm_since,omitzero"`
 	Loads      uint64    `json:"loads"`   // policies that came into force
 	Refused    uint64    `json:"refused"` // reloads that failed
 	Calls      uint64    `json:"calls"`   // decisions
-	// Failures counts what could not be evaluated and is not of one rule, such as bad input.
+	// Failures counts evaluation failures that belong to no rule, such as bad input.
 	Failures uint64            `json:"failures"`
 	ByRule   []PolicyRuleCount `json:"by_rule"`
-	// Shadow is absent where there is no shadow policy.
+	// Shadow is absent if there is no shadow policy.
 	Shadow *ShadowPolicyStatus `json:"shadow,omitzero"`
 }
 
@@ -44,7 +44,7 @@ type PolicyVersion struct {
 // PolicyTextRequest asks for the text of a policy.
 type PolicyTextRequest struct {
 	V      int    `json:"v,omitzero"`
-	Bundle string `json:"bundle,omitzero"` // of PolicyStatusReply.Versions; absent: the policy in force
+	Bundle string `json:"bundle,omitzero"` // one of PolicyStatusReply.Versions; absent for the policy in force
 	Rule   string `json:"rule,omitzero"`   // only this rule, without the files
 }
 
@@ -60,15 +60,15 @@ type PolicyTextReply struct {
 // PolicyFileText is a rule file as it was loaded.
 type PolicyFileText struct {
 	PolicyFile
-	// Text is absent if the texts of all files together exceed MaxPolicyText: ask for
-	// single rules then.
+	// Text is absent if the texts of all files together exceed MaxPolicyText; ask for single
+	// rules then.
 	Text string `json:"text,omitzero"`
 }
 
-// MaxPolicyText is the largest text of rule files in a reply, in bytes.
+// MaxPolicyText limits the total text of rule files in a reply, in bytes.
 const MaxPolicyText = 512 << 10
 
-// PolicyRuleText is a rule with its place. Lines count from 1.
+// PolicyRuleText is a rule with its location. Lines count from 1.
 type PolicyRuleText struct {
 	Rule     string           `json:"rule"`
 	Behavior message.Behavior `json:"behavior"`
@@ -76,7 +76,7 @@ type PolicyRuleText struct {
 	File     string           `json:"file"`
 	Line     int              `json:"line"`
 	End      int              `json:"end"` // the last line
-	// Text is the rule as its file has it; absent unless the request names a rule.
+	// Text is the rule as written in its file; absent unless the request names a rule.
 	Text string `json:"text,omitzero"`
 }
 
@@ -87,16 +87,16 @@ type PolicyFile struct {
 	Digest string `json:"digest"`
 }
 
-// PolicyRuleCount is what one rule has done since it came into force as it is.
+// PolicyRuleCount is what one rule has done since it came into force in this form.
 type PolicyRuleCount struct {
 	Rule     string           `json:"rule"`
-	Behavior message.Behavior `json:"behavior,omitzero"` // absent of the rules of sessions
-	File     string           `json:"file,omitzero"`     // where the rule stands
+	Behavior message.Behavior `json:"behavior,omitzero"` // absent for session rules
+	File     string           `json:"file,omitzero"`     // the file that contains the rule
 	Line     int              `json:"line,omitzero"`     // from 1
 	Since    time.Time        `json:"since,omitzero"`
 	Decided  uint64           `json:"decided"` // calls that it decided
-	Watched  uint64           `json:"watched"` // matches while it only warned or audited
-	Failed   uint64           `json:"failed"`  // times that it could not be evaluated
+	Watched  uint64           `json:"watched"` // matches in modes that only warn or audit
+	Failed   uint64           `json:"failed"`  // evaluations that failed
 }
 
 // ShadowPolicyStatus is what a shadow policy would have done.
@@ -106,7 +106,7 @@ type ShadowPolicyStatus struct {
 	Alarm       string             `json:"alarm"`
 	Compared    uint64             `json:"compared"`
 	Differing   uint64             `json:"differing"`
-	Differences []PolicyDifference `json:"differences"` // the most frequent first
+	Differences []PolicyDifference `json:"differences"` // most frequent first
 	Unlisted    uint64             `json:"unlisted"`    // calls of kinds beyond the first 200
 }
 

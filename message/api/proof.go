@@ -10,28 +10,28 @@ import (
 // ProofStatusRequest asks how far the journal is signed.
 type ProofStatusRequest struct {
 	V int `json:"v,omitzero"`
-	// Verify has the engine compare the whole journal with its signed checkpoints. One
-	// verification runs at a time; its state is in the replies that follow.
+	// Verify makes the engine compare the whole journal with its signed checkpoints. One
+	// verification runs at a time; later replies contain its state.
 	Verify bool `json:"verify,omitzero"`
 }
 
-// ProofStatusReply says how far the journal is signed, and what is damaged.
+// ProofStatusReply reports how far the journal is signed, and what is damaged.
 type ProofStatusReply struct {
 	First uint64 `json:"first_seq"` // of the journal
 	Last  uint64 `json:"last_seq"`
-	// Signed is the last sequence that a signed checkpoint covers; 0: nothing is signed.
-	// What follows are that checkpoint's number, time, engine, key and hash.
+	// Signed is the last sequence that a signed checkpoint covers, or 0 if nothing is signed.
+	// The next fields are that checkpoint's number, time, engine, key and hash.
 	Signed     uint64    `json:"signed_seq"`
 	Checkpoint uint64    `json:"checkpoint,omitzero"`
 	SignedAt   time.Time `json:"signed_at,omitzero"`
 	Engine     string    `json:"engine,omitzero"`
 	KeyID      string    `json:"key_id,omitzero"`
-	// Anchor names the checkpoint: keep it elsewhere, and askance audit verify --anchor
-	// requires it.
+	// Anchor identifies the checkpoint: store it elsewhere, and check it with askance audit
+	// verify --anchor.
 	Anchor string `json:"anchor,omitzero"`
-	// Damage is what the journal lacks by its checkpoints and the engine's anchor.
+	// Damage lists what the journal lacks according to its checkpoints and the engine's anchor.
 	Damage []string `json:"damage"`
-	// Losses are losses of records that operators accepted, in words.
+	// Losses describe losses of records that operators accepted.
 	Losses       []string      `json:"losses"`
 	Verification *Verification `json:"verification,omitzero"` // the last one of this engine
 }
@@ -41,10 +41,10 @@ type Verification struct {
 	Running     bool              `json:"running"`
 	BeganAt     time.Time         `json:"began_at"`
 	EndedAt     time.Time         `json:"ended_at,omitzero"`
-	Read        uint64            `json:"read_seq"` // how far it has come
+	Read        uint64            `json:"read_seq"` // the sequence reached so far
 	Through     uint64            `json:"through_seq"`
 	OK          bool              `json:"ok"`
-	Error       string            `json:"error,omitzero"` // why it could not end
+	Error       string            `json:"error,omitzero"` // why it could not be completed
 	Records     uint64            `json:"records,omitzero"`
 	Checkpoints uint64            `json:"checkpoints,omitzero"`
 	Covered     uint64            `json:"covered_to_seq,omitzero"`
@@ -53,7 +53,7 @@ type Verification struct {
 	Findings    []VerifiedFinding `json:"findings"`
 }
 
-// VerifiedFinding is a deviation of the journal from what was signed.
+// VerifiedFinding is a difference between the journal and what was signed.
 type VerifiedFinding struct {
 	Kind    string `json:"kind"` // changed, removed, …: see PROOF.md
 	Seq     uint64 `json:"seq,omitzero"`
@@ -68,7 +68,7 @@ type ReceiptRequest struct {
 	toolcall.Key
 }
 
-// ReceiptReply has a receipt, which proves the history of a call without a server.
+// ReceiptReply contains a receipt, which proves the history of a call without a server.
 type ReceiptReply struct {
 	Receipt message.RawJSON `json:"receipt"`
 }
@@ -77,7 +77,7 @@ type ReceiptReply struct {
 // check has a higher limit.
 const MaxCheckedReceipt = 1 << 20
 
-// CheckReceiptRequest has a receipt to check with the keys of the engine.
+// CheckReceiptRequest contains a receipt to check with the keys of the engine.
 type CheckReceiptRequest struct {
 	V       int             `json:"v,omitzero"`
 	Receipt message.RawJSON `json:"receipt"`
@@ -87,7 +87,7 @@ type CheckReceiptRequest struct {
 type CheckReceiptReply struct {
 	Valid  bool   `json:"valid"`
 	Reason string `json:"reason,omitzero"` // why it is not valid
-	// What a valid receipt proves.
+	// The rest is what a valid receipt proves.
 	Call        *toolcall.Key           `json:"call,omitzero"`
 	Tool        string                  `json:"tool_name,omitzero"`
 	State       message.ToolCallState   `json:"state,omitzero"`

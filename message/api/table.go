@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Who may use an operation, in the order in which a peer's role is chosen.
+// The roles that may use an operation, in the order in which a peer's role is chosen.
 var (
 	readers    = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
 	everyone   = append(slices.Clip(readers), toolcall.RoleWorker)
@@ -16,7 +16,7 @@ var (
 	onlyWorker = []toolcall.Role{toolcall.RoleWorker}
 )
 
-// The kinds of subject on which the roles send operations.
+// The kinds of subjects to which the roles send operations.
 var (
 	onRead = map[toolcall.Role]string{
 		toolcall.RoleRuntime: "propose", toolcall.RoleApprover: "query", toolcall.RoleOperator: "query", toolcall.RoleAuditor: "query",
@@ -38,18 +38,18 @@ var (
 		Name: "propose", Class: ClassPropose, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "proposeCalls", Method: "POST", Path: replyPath + "/calls", Tag: "sessions",
 			Summary: "Propose tool calls",
-			Doc:     "The calls of one model turn. The policy decides each of them; those that are allowed begin. The same proposal again returns their present state."},
+			Doc:     "The calls of one model turn. The policy decides each of them, and allowed calls begin. Repeating a proposal returns the current state of its calls."},
 	})
 	Wait = Define[toolcall.WaitRequest, toolcall.WaitReply](Operation{
 		Name: "wait", Class: ClassWait, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}, NATS: onRead,
 		HTTP: &HTTP{ID: "waitForCalls", Method: "GET", Path: replyPath + "/wait", Tag: "sessions",
 			Params: []Param{
-				{Name: "tool_call_id", Member: "tool_call_ids", Type: "string", Many: true, Doc: "Only these calls; may be repeated. Without it, all that the reply has so far."},
+				{Name: "tool_call_id", Member: "tool_call_ids", Type: "string", Many: true, Doc: "Only these calls; may be repeated. Without it, all calls of the reply so far."},
 				{Name: "until", Type: "string", Doc: "finished (default); parked: finished or waiting for someone outside the engine; runnable: finished, or allowed and yours to run.", Words: []string{"finished", "parked", "runnable"}},
-				{Name: "timeout_ms", Type: "integer", Doc: "How long the request is held at most; default and maximum 30000. Ask again while done is false."},
+				{Name: "timeout_ms", Type: "integer", Doc: "The longest time to hold the request; default and maximum 30000. Ask again while done is false."},
 			},
 			Summary: "Wait for calls",
-			Doc:     "A long poll: the reply comes when all calls have resolved, or when the time is over."},
+			Doc:     "A long poll: the reply comes when the wait for all calls is over, or after timeout_ms."},
 	}).withHold(func(r *toolcall.WaitRequest) *int64 { return &r.TimeoutMS }, true)
 	Report = Define[toolcall.ReportRequest, *toolcall.Call](Operation{
 		Name: "report", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator},
@@ -62,11 +62,11 @@ var (
 		Name: "emit", Class: ClassPropose, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "emitEvents", Method: "POST", Path: replyPath + "/events", Tag: "sessions",
 			Summary: "Stream events",
-			Doc:     "AgentScope events of the reply: text, thinking, model calls. askance makes those of tool calls."},
+			Doc:     "AgentScope events of the reply: text, thinking, model calls. askance makes the events of tool calls itself."},
 	}).withCheck(toolcall.EmitRequest.Foreign)
 	Interrupt = Define[toolcall.InterruptRequest, toolcall.InterruptReply](Operation{
 		Name: "interrupt", Class: ClassStop, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover, toolcall.RoleRuntime},
-		// A runtime has a subject for it that never queues behind its proposals.
+		// A runtime has a separate subject for it, which never queues behind its proposals.
 		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "interrupt", toolcall.RoleApprover: "decide", toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "interruptReply", Method: "POST", Path: replyPath + "/interrupt", Tag: "sessions",
 			Summary: "Interrupt a reply",
@@ -74,13 +74,13 @@ var (
 	})
 )
 
-// What people decide.
+// Operations of people who decide.
 var (
 	SubmitResponse = Define[toolcall.Response, *toolcall.Call](Operation{
 		Name: "submit_response", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleApprover}, NATS: map[toolcall.Role]string{toolcall.RoleApprover: "decide"},
 		HTTP: &HTTP{ID: "submitResponse", Method: "POST", Path: callPath + "/response", Tag: "calls",
 			Summary: "Respond to an approval request",
-			Doc:     "approve (with edited arguments if input is there), reject, respond for the tool, skip or delegate. A response to another digest than the open approval request's is refused with the present call: look again."},
+			Doc:     "Approve (with edited arguments if input is set), reject, respond for the tool, skip or delegate. If digest is not that of the open approval request, the response is refused with the current call: review it again."},
 	})
 	Revoke = Define[toolcall.RevokeRequest, *toolcall.Call](Operation{
 		Name: "revoke", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
@@ -92,17 +92,17 @@ var (
 		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator}, NATS: map[toolcall.Role]string{toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "resolveCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
 			Summary: "Resolve a blocked call",
-			Doc:     "States the outcome of a call whose outcome is unknown, that no worker took, or whose attempts were all lost."},
+			Doc:     "States the outcome of a call whose outcome is unknown, or ends or repeats a call that no worker took or whose attempts were all lost."},
 	})
 	RevokeStandingApproval = Define[toolcall.RevokeStandingApprovalRequest, *toolcall.StandingApproval](Operation{
 		Name: "revoke_standing_approval", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
 		HTTP: &HTTP{ID: "revokeStandingApproval", Method: "POST", Path: rulePath + "/revoke", Tag: "standing_approvals",
 			Summary: "Revoke a standing approval",
-			Doc:     "At once: calls that it has allowed and that have not begun are revoked."},
+			Doc:     "It ends at once, and calls that it allowed and that have not begun are revoked."},
 	})
 )
 
-// What is read.
+// Operations that read.
 var (
 	List = Define[toolcall.ListRequest, toolcall.ListReply](Operation{
 		Name: "list", Class: ClassRead, Roles: readers, NATS: onRead,
@@ -115,9 +115,9 @@ var (
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
 				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: []string{"pending", "asking", "allowed", "submitted", "finished"}},
 				{Name: "phase", Member: "phases", Type: "string", Many: true, Doc: "Only calls in one of these phases; may be repeated.", Words: phaseWords()},
-				{Name: "all", Type: "boolean", Doc: "Finished calls, too."},
-				{Name: "after", Type: "integer", Doc: "The cursor: next of the page before."},
-				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 500."},
+				{Name: "all", Type: "boolean", Doc: "Include finished calls."},
+				{Name: "after", Type: "integer", Doc: "The cursor: next of the previous page."},
+				{Name: "limit", Type: "integer", Doc: "The page size; default and maximum 500."},
 				{Name: "tool_names", Type: "string", Many: true, Doc: "Only calls of one of these tools; may be repeated."},
 				{Name: "agents", Type: "string", Many: true, Doc: "Only calls of one of these agents; may be repeated."},
 				{Name: "session_ids", Type: "string", Many: true, Doc: "Only calls of one of these sessions; may be repeated."},
@@ -126,21 +126,21 @@ var (
 				{Name: "mine", Type: "boolean", Doc: "Only approval requests to which you can respond and have not."},
 				{Name: "since", Type: "string", Doc: "Only calls that were proposed at this time (RFC 3339) or later."},
 				{Name: "until", Type: "string", Doc: "Only calls that were proposed before this time (RFC 3339)."},
-				{Name: "sort", Type: "string", Doc: "The order: deadline (the request that ends first), age (the newest call first), proposed (the oldest call first), tool or agent; with a minus sign the other way round.", Words: sortWords()},
-				{Name: "cursor", Type: "string", Doc: "The cursor of a list with sort: cursor of the page before."},
+				{Name: "sort", Type: "string", Doc: "The order: deadline (the request that ends first), age (the newest call first), proposed (the oldest call first), tool or agent; a minus sign reverses it.", Words: sortWords()},
+				{Name: "cursor", Type: "string", Doc: "The cursor of a list with sort: cursor of the previous page."},
 				{Name: "newest", Type: "boolean", Doc: "The calls that finished last first; only for finished calls."},
 				{Name: "by", Type: "string", Doc: "Only calls to whose approval request this person responded."},
-				{Name: "outcomes", Type: "string", Many: true, Doc: "Only finished calls that ended by one of these causes, such as result, reject or expire; may be repeated."},
+				{Name: "outcomes", Type: "string", Many: true, Doc: "Only finished calls that ended with one of these causes, such as result, reject or expire; may be repeated."},
 				{Name: "result_states", Type: "string", Many: true, Doc: "Only calls whose result has one of these states; may be repeated.", Words: []string{"success", "error", "interrupted", "denied"}},
 			},
 			Summary: "List calls",
-			Doc:     "In the order in which they were proposed, unless sort names another one. Without all, only open ones. counts has the number of calls of each phase. A page can be short, or empty, and have a next or a cursor: continue until there is none."},
+			Doc:     "In the order in which they were proposed, unless sort is set. Without all, only open calls. counts has the number of calls in each phase. A page may be short, or even empty, and still have a next or a cursor: continue until there is none."},
 	}).withPages(func(r *toolcall.ListRequest) *int { return &r.Limit }, func(r toolcall.ListReply) int { return len(r.Calls) })
 	Show = Define[toolcall.ShowRequest, toolcall.ShowReply](Operation{
 		Name: "show", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "showCall", Method: "GET", Path: callPath, Tag: "calls",
 			Summary: "Show a call",
-			Doc:     "Its present state, its history, and what its open approval request waits for."},
+			Doc:     "Its current state, its history, and what its open approval request waits for."},
 	})
 	Explain = Define[toolcall.ExplainRequest, toolcall.ExplainReply](Operation{
 		Name: "explain", Class: ClassRead, Roles: overseers, NATS: onOversee,
@@ -152,19 +152,19 @@ var (
 		Name: "preview", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "previewCalls", Method: "POST", Path: replyPath + "/preview", Tag: "sessions",
 			Summary: "Preview decisions",
-			Doc:     "How the current policy decides these calls, each on its own, or an open call as the approver would edit it. Nothing is proposed and nothing is recorded."},
+			Doc:     "How the current policy decides these calls, each independently, or an open call as the approver would edit it. Nothing is proposed and nothing is recorded."},
 	})
 	Events = Define[toolcall.EventsRequest, toolcall.EventsReply](Operation{
 		Name: "events", Class: ClassWait, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "readEvents", Method: "GET", Path: "/v1/sessions/{session_id}/events", Tag: "sessions", Stream: true,
 			Params: []Param{
-				{Name: "after", Type: "integer", Doc: "Only events of records after this sequence: next of the page before."},
+				{Name: "after", Type: "integer", Doc: "Only events of records after this sequence: next of the previous page."},
 				{Name: "reply_id", Type: "string", Doc: "Only events of this reply."},
-				{Name: "limit", Type: "integer", Doc: "Records for one page; default and maximum 1000."},
-				{Name: "wait_ms", Type: "integer", Doc: "How long a page is held until there is something; maximum 30000."},
+				{Name: "limit", Type: "integer", Doc: "Records per page; default and maximum 1000."},
+				{Name: "wait_ms", Type: "integer", Doc: "How long to wait for new events; maximum 30000."},
 			},
 			Summary: "Read events",
-			Doc:     "The session's AgentScope events in journal order. With Accept: text/event-stream it is a stream without an end; each event has an id from which Last-Event-ID continues. Otherwise it is one page of JSON, held for wait_ms until there is something."},
+			Doc:     "The session's AgentScope events in journal order. With Accept: text/event-stream the reply is an endless stream, and Last-Event-ID continues after an event. Otherwise it is one page of JSON, which waits up to wait_ms for new events."},
 	}).withHold(func(r *toolcall.EventsRequest) *int64 { return &r.WaitMS }, false).
 		withPages(func(r *toolcall.EventsRequest) *int { return &r.Limit }, func(r toolcall.EventsReply) int { return len(r.Events) })
 	Info = Define[struct{}, toolcall.InfoReply](Operation{
@@ -177,37 +177,37 @@ var (
 		Name: "policy_status", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "policyStatus", Method: "GET", Path: "/v1/policy", Tag: "space",
 			Summary: "Show the policy in force",
-			Doc:     "Its files, since when it is in force, the error of the last reload, and what each rule and the shadow policy decided in the engine that answers."},
+			Doc:     "Its files, when it came into force, the error of the last reload, and what each rule and the shadow policy decided in the engine that answers."},
 	})
 	PolicyText = Define[PolicyTextRequest, PolicyTextReply](Operation{
 		Name: "policy_text", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "policyText", Method: "GET", Path: "/v1/policy/text", Tag: "space",
 			Params: []Param{
-				{Name: "bundle", Type: "string", Doc: "A version that the status of the policy lists. Without it, the policy in force."},
+				{Name: "bundle", Type: "string", Doc: "A version from the policy status. Without it, the policy in force."},
 				{Name: "rule", Type: "string", Doc: "Only this rule, without the files."},
 			},
 			Summary: "Show the text of a policy",
-			Doc:     "The rule files as they were loaded, and where each rule stands. The engine that answers has the versions since its start."},
+			Doc:     "The rule files as they were loaded, and the location of each rule. The engine that answers has the versions since its start."},
 	})
 	ProofStatus = Define[ProofStatusRequest, ProofStatusReply](Operation{
 		Name: "proof_status", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "proofStatus", Method: "GET", Path: "/v1/proof", Tag: "space",
-			Params:  []Param{{Name: "verify", Type: "boolean", Doc: "Begin to compare the whole journal with its checkpoints; its state is in later replies."}},
+			Params:  []Param{{Name: "verify", Type: "boolean", Doc: "Start comparing the whole journal with its checkpoints; later replies contain the state."}},
 			Summary: "Show how far the journal is signed",
 			Doc:     "The last signed checkpoint, with its key, what is damaged, and the last verification of the engine that answers."},
 	})
 	Receipt = Define[ReceiptRequest, ReceiptReply](Operation{
-		// It can sign the journal earlier than the engine would, which changes nothing that anyone decides.
+		// It may sign the journal earlier than the engine would, which affects no decision.
 		Name: "receipt", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "makeReceipt", Method: "POST", Path: callPath + "/receipt", Tag: "calls",
 			Summary: "Make a receipt",
-			Doc:     "The records of the call with their paths to signed checkpoints, less what rules redact. Records that are not signed are signed first. Anyone can check it with the engine's public key: askance audit check."},
+			Doc:     "The records of the call with their paths to signed checkpoints, without what rules redact. Records that are not signed are signed first. Anyone can check it with the engine's public key: askance audit check."},
 	})
 	CheckReceipt = Define[CheckReceiptRequest, CheckReceiptReply](Operation{
 		Name: "check_receipt", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "checkReceipt", Method: "POST", Path: "/v1/receipts/check", Tag: "space",
 			Summary: "Check a receipt",
-			Doc:     "With the keys of the space's engines. The receipt itself is the evidence: nothing is read from the journal."},
+			Doc:     "Checks it with the keys of the space's engines. The receipt itself is the evidence: nothing is read from the journal."},
 	})
 	Load = Define[toolcall.LoadRequest, toolcall.LoadReply](Operation{
 		Name: "load", Class: ClassRead, Roles: overseers, NATS: onOversee,
@@ -221,25 +221,25 @@ var (
 			Params: []Param{
 				{Name: "since", Type: "string", Doc: "Count what happened at this time or later (RFC 3339); default: from the beginning of the journal."},
 				{Name: "until", Type: "string", Doc: "Count what happened before this time (RFC 3339); default: now."},
-				{Name: "step_ms", Type: "integer", Doc: "The length of a bucket: whole seconds. Default: one that gives at most 60 buckets."},
+				{Name: "step_ms", Type: "integer", Doc: "The length of a bucket, in whole seconds; by default one that gives at most 60 buckets."},
 				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
 				{Name: "recent", Type: "integer", Doc: "How many decisions to list; default 50, maximum 500."},
 			},
 			Summary: "Show activity",
-			Doc:     "What happened to calls, over time and by tool, rule and agent; how long decisions and runs took; queues and workers now; the latest decisions. Every engine of the space counts the same."},
+			Doc:     "What happened to calls, over time and by tool, rule and agent; how long decisions and runs took; current queues and workers; the latest decisions. Every engine of the space counts the same."},
 	})
 	Standings = Define[toolcall.StandingApprovalsRequest, toolcall.StandingApprovalsReply](Operation{
 		Name: "standing_approvals", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "listStandingApprovals", Method: "GET", Path: "/v1/standing-approvals", Tag: "standing_approvals",
 			Params: []Param{
 				{Name: "tool_name", Type: "string", Doc: "Only those for this tool."},
-				{Name: "all", Type: "boolean", Doc: "Ended ones, too."},
-				{Name: "after", Type: "string", Doc: "The cursor: next of the page before."},
-				{Name: "limit", Type: "integer", Doc: "The size of the page; default and maximum 200."},
+				{Name: "all", Type: "boolean", Doc: "Include ended ones."},
+				{Name: "after", Type: "string", Doc: "The cursor: next of the previous page."},
+				{Name: "limit", Type: "integer", Doc: "The page size; default and maximum 200."},
 			},
 			Summary: "List standing approvals",
-			Doc:     "What approvers let askance remember with a response."},
+			Doc:     "What approvers remembered with their responses."},
 	}).withPages(func(r *toolcall.StandingApprovalsRequest) *int { return &r.Limit }, func(r toolcall.StandingApprovalsReply) int { return len(r.StandingApprovals) })
 	ShowStandingApproval = Define[toolcall.ShowStandingApprovalRequest, toolcall.ShowStandingApprovalReply](Operation{
 		Name: "show_standing_approval", Class: ClassRead, Roles: overseers, NATS: onOversee,
@@ -249,11 +249,11 @@ var (
 	})
 )
 
-// What a worker does with its calls. Over NATS each has a subject of its own: the tool
-// and the worker stand in it.
+// Operations of a worker for its calls. Over NATS each has its own subject, which contains the
+// tool and the worker.
 var (
 	Start = Define[toolcall.StartRequest, toolcall.StartReply](ofWorkers("start", true, "startTask",
-		"Start a task", "Claims the attempt, or rejects it with refuse. Run only after a reply whose signature you checked. The same claim again gets the same answer; superseded and finished mean that there is nothing to run."))
+		"Start a task", "Claims the attempt, or rejects it with refuse. Run only after a reply whose signature you checked. Repeating a claim gets the same answer; superseded and finished mean that there is nothing to run."))
 	Heartbeat = Define[toolcall.HeartbeatRequest, toolcall.HeartbeatReply](ofWorkers("heartbeat", false, "sendHeartbeat",
 		"Renew the lease of a task", "The reply says whether to cancel the run."))
 	Progress = Define[toolcall.ProgressRequest, toolcall.ProgressReply](ofWorkers("progress", true, "sendProgress",
@@ -262,21 +262,21 @@ var (
 		"Report the result of a task", "Send it until it is answered. With not_begun the call is offered again."))
 )
 
-// What a worker needs of the queue, over HTTP. On NATS the service has operations of
-// its own for it.
+// Operations of a worker for the queue, over HTTP. On NATS the service has separate
+// operations for it.
 var (
 	Next = Define[toolcall.NextTasksRequest, toolcall.NextTasksReply](Operation{
 		Name: "next_tasks", Class: ClassOffer, Roles: onlyWorker,
-		HTTP: workHTTP("next", "takeTasks", "Take tasks", "A long poll for tasks of one tool. The token has to name the tool."),
+		HTTP: workHTTP("next", "takeTasks", "Take tasks", "A long poll for tasks of one tool. The token must name the tool."),
 	}).withHold(func(r *toolcall.NextTasksRequest) *int64 { return &r.WaitMS }, true)
 	Ack = Define[toolcall.AckTaskRequest, toolcall.AckTaskReply](Operation{
 		Name: "ack_task", Class: ClassWork, Roles: onlyWorker,
-		HTTP: workHTTP("ack", "ackTask", "Take a task off the queue", "After the answer to its start; or return it unstarted."),
+		HTTP: workHTTP("ack", "ackTask", "Remove a task from the queue", "Call it after the answer to its start, or to return the task unstarted."),
 	})
 	Keys = Define[struct{}, toolcall.EngineKeysReply](Operation{
 		Name: "engine_keys", Class: ClassWork, Roles: onlyWorker,
 		HTTP: &HTTP{ID: "engineKeys", Method: "GET", Path: "/v1/work/keys", Tag: "work",
-			Summary: "List the engines' keys", Doc: "The Ed25519 keys that sign grants and start replies. Pin one of them; it vouches for the others."},
+			Summary: "List the engines' keys", Doc: "The Ed25519 keys that sign grants and start replies. Pin one of them; it vouches for the later ones."},
 	})
 )
 
@@ -284,7 +284,7 @@ func workHTTP(name, id, summary, doc string) *HTTP {
 	return &HTTP{ID: id, Method: "POST", Path: "/v1/work/" + name, Tag: "work", Summary: summary, Doc: doc}
 }
 
-// sortWords are the orders of a list, each in both directions.
+// sortWords returns the orders of a list, each in both directions.
 func sortWords() []string {
 	out := toolcall.Sorts()
 	for _, s := range toolcall.Sorts() {
@@ -305,7 +305,7 @@ func ofWorkers(name string, changes bool, id, summary, doc string) Operation {
 	return Operation{Name: name, Class: ClassWork, Changes: changes, Roles: onlyWorker, NATS: map[toolcall.Role]string{toolcall.RoleWorker: name}, HTTP: workHTTP(name, id, summary, doc)}
 }
 
-// Table has every operation of the engine.
+// Table returns every operation of the engine.
 func Table() []*Operation {
 	return []*Operation{
 		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
@@ -315,17 +315,17 @@ func Table() []*Operation {
 	}
 }
 
-// PreviewRequest has calls as they would be proposed or, instead of them, an edit.
+// PreviewRequest contains calls as they would be proposed or, instead, an edit.
 type PreviewRequest struct {
 	toolcall.ProposeRequest
 	// Edit is how the caller would edit the arguments of an open call of the reply.
 	Edit *PreviewEdit `json:"edit,omitzero"`
 }
 
-// PreviewEdit is an edit that is not sent.
+// PreviewEdit is an edit to preview.
 type PreviewEdit struct {
 	Call   message.CallID `json:"tool_call_id"`
-	Digest string         `json:"digest,omitzero"` // of the approval request that is open; "": any
+	Digest string         `json:"digest,omitzero"` // of the open approval request; "" for any
 	Input  string         `json:"input"`
 }
 
@@ -336,34 +336,34 @@ type EditOutcome string
 const (
 	EditRuns    EditOutcome = "runs"    // the call is approved as edited, or allowed
 	EditAsks    EditOutcome = "asks"    // an approval is needed for the edited call
-	EditRefused EditOutcome = "refused" // the approval request stays open as it is
+	EditRefused EditOutcome = "refused" // the approval request stays open unchanged
 )
 
-// PreviewReply has the decision about each call, in the order of the request.
+// PreviewReply contains the decision about each call, in the order of the request.
 type PreviewReply struct {
-	Bundle string          `json:"bundle"` // the policy that decides
+	Bundle string          `json:"bundle"` // the policy that decided
 	Calls  []PreviewedCall `json:"calls"`
 }
 
-// PreviewedCall is the decision about a call that is not proposed. It can differ
-// from that of a proposal: the policy, the time and standing approvals change.
+// PreviewedCall is the decision about a call that is not proposed. A later proposal may be
+// decided differently, because the policy, the time and standing approvals change.
 type PreviewedCall struct {
 	Call message.CallID `json:"tool_call_id"`
 	Tool string         `json:"tool_name"`
-	// Definition is what the runtime declared of the tool.
+	// Definition is what the runtime declared about the tool.
 	Definition *toolcall.DefinitionRef `json:"definition,omitzero"`
-	// Refused says why the call never reaches the policy: an unknown tool, or input
-	// that does not fit it.
+	// Refused says why the call never reaches the policy: an unknown tool, or input that is
+	// not valid for it.
 	Refused string `json:"refused,omitzero"`
-	// Decision is absent of a refused call.
+	// Decision is absent for a refused call.
 	Decision *toolcall.Decision `json:"decision,omitzero"`
 	// Trace is the explanation of the decision, as in toolcall.ExplainReply. Only
 	// approvers, operators and auditors get it, for a request of one call.
 	Trace message.RawJSON `json:"trace,omitzero"`
-	// Summary and Risk are those that the call would have.
+	// Summary and Risk are what the call would have.
 	Summary string   `json:"summary,omitzero"`
 	Risk    []string `json:"risk,omitzero"`
-	// Edit is what the edit of the request would do; absent where none was given.
+	// Edit is what the edit in the request would do; absent if there was none.
 	Edit EditOutcome `json:"edit,omitzero"`
 	// Needs is who would have to approve the edited call.
 	Needs *toolcall.Tally `json:"needs,omitzero"`

@@ -9,24 +9,24 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Why an approval command has no effect. Each arrives inside a
+// The reasons why an approval command has no effect. Each is wrapped in a
 // [*message.Error].
 var (
 	ErrUnknownApproval  = errors.New("no approval has that key")
-	ErrWhichApproval    = errors.New("more than one approval is open, or none, and the command has no approval_key")
-	ErrApprovalResolved = errors.New("the approval is resolved already")
-	ErrApprovalExpired  = errors.New("the approval ended without an answer")
-	ErrDecisions        = errors.New("the decisions do not fit the actions")
+	ErrWhichApproval    = errors.New("the command has no approval_key, and there is not exactly one open approval")
+	ErrApprovalResolved = errors.New("the approval is already resolved")
+	ErrApprovalExpired  = errors.New("the approval ended without a response")
+	ErrDecisions        = errors.New("the decisions do not match the actions")
 )
 
-// Responses turns the decisions of a command into answers to the approval requests as
-// this approval_request showed them: with the digests of then, so that a
-// approval request which changed meanwhile refuses them. Either every decision fits or
-// there is an error and no answer.
+// Responses turns the decisions of a command into responses to the approval requests as this
+// approval_request showed them, with their digests of that time. A request that has changed
+// since then refuses its response. Either every decision is valid or there is an error and
+// no response.
 //
-// Without tool_use_id, decisions stand for the calls in the order in which they
-// were sent, one for each. With it, on all of them, order is free and calls may
-// be left out; these stay open.
+// Without tool_use_id, decisions are for the calls in the order in which they were sent, one
+// for each. If all have a tool_use_id, their order is free and calls may be left out; those
+// stay open.
 func (a *Asked) Responses(c *Approval) ([]toolcall.Response, error) {
 	if err := a.checkAddress(c); err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (a *Asked) Responses(c *Approval) ([]toolcall.Response, error) {
 	return out, nil
 }
 
-// checkAddress refuses a command that names something else.
+// checkAddress refuses a command that names another approval, session or message.
 func (a *Asked) checkAddress(c *Approval) error {
 	switch {
 	case c.Key != "" && c.Key != a.Key, c.Session != "" && c.Session != a.Session, c.MessageID != "" && c.MessageID != a.MessageID:
@@ -57,7 +57,7 @@ func decisionsError(a *Asked, format string, args ...any) error {
 	return message.Errorf(message.CodeInvalid, "answer "+a.Key, "%w: "+format, append([]any{ErrDecisions}, args...)...)
 }
 
-// places finds the call that each decision is about.
+// places finds the call of each decision.
 func (a *Asked) places(decisions []Decision) ([]int, error) {
 	named := 0
 	for _, d := range decisions {
@@ -67,7 +67,7 @@ func (a *Asked) places(decisions []Decision) ([]int, error) {
 	}
 	switch {
 	case len(decisions) == 0:
-		return nil, decisionsError(a, "there is none")
+		return nil, decisionsError(a, "there are no decisions")
 	case named == 0 && len(decisions) != len(a.Calls):
 		return nil, decisionsError(a, "%d decisions for %d actions", len(decisions), len(a.Calls))
 	case named != 0 && named != len(decisions):
@@ -92,7 +92,7 @@ func (a *Asked) places(decisions []Decision) ([]int, error) {
 	return out, nil
 }
 
-// place finds the one call with that id.
+// place finds the call with that id, which must be the only one.
 func (a *Asked) place(id message.CallID) (int, error) {
 	at := -1
 	for i, c := range a.Calls {
@@ -110,9 +110,9 @@ func (a *Asked) place(id message.CallID) (int, error) {
 	return at, nil
 }
 
-// answer makes the answer to one call. The tool is never changed. Edited
-// arguments that are the same JSON as the shown ones are an approval of them:
-// clients parse and print arguments, and the bytes that were asked about run.
+// answer makes the response to one call. The tool never changes. Edited arguments that are
+// the same JSON as the shown ones count as an approval, because clients parse and reformat
+// arguments; the bytes that were asked about will run.
 func (c AskedCall) answer(d Decision) (toolcall.Response, error) {
 	a := toolcall.Response{Key: c.Key, Digest: c.Digest}
 	if err := d.check(); err != nil {
@@ -138,9 +138,8 @@ func (c AskedCall) answer(d Decision) (toolcall.Response, error) {
 	return a, nil
 }
 
-// sameJSON compares values: white space, order of members and the spelling of
-// strings do not matter. Numbers that have no exact canonical form are compared
-// as bytes.
+// sameJSON compares values, ignoring white space, the order of members and the escaping of
+// strings. Numbers without an exact canonical form are compared as bytes.
 func sameJSON(a, b message.RawJSON) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -153,13 +152,12 @@ func sameJSON(a, b message.RawJSON) bool {
 	return err == nil && bytes.Equal(x, y)
 }
 
-// ErrorFrame puts an error into words of the stream; key is the approval it is
-// about, or "".
+// ErrorFrame converts an error to a frame; key is the approval that it is about, or "".
 func ErrorFrame(err error, key string) *Error {
 	e := message.AsError("", err)
 	f := &Error{Message: e.Error(), ApprovalKey: key, Code: codeOf(err, e.Code)}
 	if e.Code == message.CodeInternal {
-		f.Message = "internal error" // its words are for our log
+		f.Message = "internal error" // the details are only for our log
 	}
 	return f
 }

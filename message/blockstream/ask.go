@@ -7,21 +7,21 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// request is an approval_request and what became of it.
+// request is an approval_request and its outcome.
 type request struct {
 	Asked
 	open      bool
-	expired   bool // something in it ended without an answer
+	expired   bool // a call in it ended without a response
 	decisions []*Decision
 }
 
-// callKey names a call within the session.
+// callKey identifies a call within the session.
 type callKey struct {
 	reply message.ReplyID
 	call  message.CallID
 }
 
-// requestList knows the approval requests: the open ones, and the last closed ones.
+// requestList holds the approval requests: the open ones, and the last closed ones.
 type requestList struct {
 	asked   []*request
 	pending map[callKey]*place
@@ -35,20 +35,20 @@ type place struct {
 	i   int
 }
 
-// maxClosed bounds how many approvals are remembered after their end, so that a
-// late answer is told what happened.
+// maxClosed bounds how many approvals are remembered after their end, so that a late
+// response gets a precise error.
 const maxClosed = 256
 
-// ask shows the approval request of one event. An approval request about an earlier turn is
-// shown in the one that is open: approval requests must reach people.
+// ask shows the approval request of one event. A request about an earlier turn is shown in
+// the open turn, because approval requests must reach people.
 func (m *Mapper) ask(e *message.RequireUserConfirm) {
 	if len(e.ToolCalls) == 0 {
-		m.skip(e, "it asks about nothing")
+		m.skip(e, "it asks about no call")
 		return
 	}
 	a := m.askedOf(e)
 	if m.requests.find(a.Key) != nil {
-		m.skip(e, "it was asked already")
+		m.skip(e, "it was already asked")
 		return
 	}
 	if m.turn == nil || m.turn.reply != e.Reply {
@@ -109,7 +109,7 @@ func (l *requestList) remember(a Asked) *request {
 	return r
 }
 
-// show sends the block and stops it at once: clients show a card only then.
+// show sends the block and stops it at once, because clients show a card only then.
 func (m *Mapper) show(r *request) {
 	if m.hidden[r.Key] {
 		return
@@ -118,7 +118,7 @@ func (m *Mapper) show(r *request) {
 	m.block(start, delta)
 }
 
-// resolve notes what an event says about calls with an approval request, in any turn.
+// resolve applies what an event says about calls with an approval request, in any turn.
 func (m *Mapper) resolve(e message.Event) {
 	switch e := e.(type) {
 	case *message.UserConfirmResult:
@@ -134,35 +134,35 @@ func (m *Mapper) resolve(e message.Event) {
 		for _, r := range e.ExecutionResults {
 			m.closeUnanswered(e, r.ID, r.State)
 		}
-	default: // says nothing about an answer
+	default: // says nothing about a response
 	}
 }
 
-// applyConfirmation notes an answer. The call is shown as it will run.
+// applyConfirmation applies a response. The call is shown as it will run.
 func (m *Mapper) applyConfirmation(e *message.UserConfirmResult, p *place, r *message.ConfirmResult) {
 	if m.turn != nil && m.turn.reply == e.Reply && r.Confirmed {
 		b := r.ToolCall
-		b.Name = p.req.Calls[p.i].Tool // an answer changes arguments, never the tool
+		b.Name = p.req.Calls[p.i].Tool // a response may change arguments, never the tool
 		m.turn.replaceCall(&b)
 	}
 	m.decide(p, p.req.decision(p.i, r), e.CreatedAt, false)
 }
 
-// closeUnanswered closes the approval request of a call that ended without an answer: its
-// time was up, or the reply was interrupted.
+// closeUnanswered closes the approval request of a call that ended without a response: it
+// expired, or the reply was interrupted.
 func (m *Mapper) closeUnanswered(e message.Event, id message.CallID, state message.ToolResultState) {
 	p := m.requests.pending[callKey{e.ReplyID(), id}]
 	if p == nil {
 		return
 	}
-	d := Decision{Type: DecisionReject, Message: "It ended without an answer."}
+	d := Decision{Type: DecisionReject, Message: "It ended without a response."}
 	if state == message.ToolResultSuccess {
-		d = Decision{Type: DecisionApprove} // allowed by a decision that no event shows
+		d = Decision{Type: DecisionApprove} // allowed by a decision that has no event
 	}
 	m.decide(p, d, e.Header().CreatedAt, true)
 }
 
-// decision puts a confirm result into the stream's words.
+// decision converts a confirm result to a Decision.
 func (r *request) decision(i int, c *message.ConfirmResult) Decision {
 	switch {
 	case !c.Confirmed:
@@ -174,7 +174,7 @@ func (r *request) decision(i int, c *message.ConfirmResult) Decision {
 	}
 }
 
-// decide notes one decision; with the last one the result is announced, if a
+// decide records one decision. After the last one of a request the result is announced, if a
 // turn is open.
 func (m *Mapper) decide(p *place, d Decision, at string, unanswered bool) {
 	c := p.req.Calls[p.i]
@@ -207,8 +207,8 @@ func (l *requestList) find(key string) *request {
 	return nil
 }
 
-// Open lists the approvals that wait for a decision, oldest first. Keep them
-// where a restart does not lose them.
+// Open returns the approvals that wait for a decision, oldest first. Store them where they
+// survive a restart.
 func (m *Mapper) Open() []Asked {
 	var out []Asked
 	for _, r := range m.requests.asked {
@@ -219,8 +219,8 @@ func (m *Mapper) Open() []Asked {
 	return out
 }
 
-// Responses turns an approval command into answers; see [Asked.Answers]. The
-// mapper's own state changes only with the events that follow from them.
+// Responses turns an approval command into responses; see [Asked.Responses]. The mapper's
+// own state changes only with the events that result from them.
 func (m *Mapper) Responses(c *Approval) ([]toolcall.Response, error) {
 	r, err := m.requests.findMeant(c)
 	if err != nil {
@@ -229,7 +229,7 @@ func (m *Mapper) Responses(c *Approval) ([]toolcall.Response, error) {
 	return r.Responses(c)
 }
 
-// findMeant finds the approval that a command is about.
+// findMeant finds the approval that a command refers to.
 func (l *requestList) findMeant(c *Approval) (*request, error) {
 	if c.Key == "" {
 		return l.only(c)
@@ -247,7 +247,7 @@ func (l *requestList) findMeant(c *Approval) (*request, error) {
 	}
 }
 
-// only is the one open approval.
+// only returns the approval if exactly one is open.
 func (l *requestList) only(c *Approval) (*request, error) {
 	var found *request
 	for _, r := range l.asked {

@@ -11,19 +11,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Asked is one approval_request as it was first sent. The order of its calls
-// is what positional decisions mean: keep it as it is (it is plain JSON for
-// that), never compute it again.
+// Asked is one approval_request as it was first sent. Positional decisions depend on the
+// order of its calls: store it as it is (it is plain JSON) and never compute it again.
 type Asked struct {
 	Key            string            `json:"approval_key"`
 	Session        message.SessionID `json:"session_id"`
 	MessageID      message.ReplyID   `json:"message_id"`
 	Calls          []AskedCall       `json:"calls"`
-	TimeoutSeconds int64             `json:"timeout_seconds,omitzero"` // as told to the client
+	TimeoutSeconds int64             `json:"timeout_seconds,omitzero"` // as sent to the client
 }
 
-// AskedCall is one call of an approval_request: exactly what the person saw,
-// and the digest of that approval request.
+// AskedCall is one call of an approval_request: exactly what the person saw, and the digest
+// of that approval request.
 type AskedCall struct {
 	toolcall.Key
 	Tool           string                   `json:"tool_name"`
@@ -33,10 +32,9 @@ type AskedCall struct {
 	SuggestedRules []message.PermissionRule `json:"suggested_rules,omitzero"`
 }
 
-// FromCall is the approval_request about an engine's call that is asking, for
-// [Mapper.Resend]: an open approval request of any age is shown. It has the key
-// that the event of the approval request gets, if Config.Request knows its digest. now
-// is what the time limit counts from.
+// FromCall makes the approval_request for a call of the engine that is asking, for
+// [Mapper.Resend], however old it is. It has the same key as the one made from the event of
+// the approval request, if Config.Request knows its digest. The time limit counts from now.
 func FromCall(c *toolcall.Call, now time.Time) (Asked, error) {
 	if c == nil || c.State != message.ToolCallAsking || c.Request == nil || c.Digest == "" {
 		return Asked{}, message.Errorf(message.CodeState, "ask", "there is no call with an open approval request")
@@ -52,8 +50,7 @@ func FromCall(c *toolcall.Call, now time.Time) (Asked, error) {
 	return a, nil
 }
 
-// limit sets the time limit to the earliest deadline. A second is the least
-// that can be said.
+// limit sets the time limit to the earliest deadline, at least one second.
 func (a *Asked) limit(deadline, now time.Time) {
 	if deadline.IsZero() {
 		return
@@ -64,11 +61,10 @@ func (a *Asked) limit(deadline, now time.Time) {
 	}
 }
 
-// approvalKey names an approval request: the session and, where the original counts, a
-// number taken from a hash of what is asked: of the digests, or, where they are
-// not known, of the event that asked and of the calls. A count would be another
-// one after a restart or with other retention, and an old card would then
-// answer another approval request.
+// approvalKey identifies an approval request: by the session and, where the original uses a
+// count, a number from a hash of what is asked: of the digests or, if they are unknown, of
+// the event and the calls. A count would differ after a restart or with another retention,
+// and an old card would then answer another approval request.
 func approvalKey(session message.SessionID, event string, calls []AskedCall) string {
 	h := sha256.New()
 	part := func(s string) {
@@ -87,12 +83,12 @@ func approvalKey(session message.SessionID, event string, calls []AskedCall) str
 		part(c.Input)
 		part(c.Digest)
 	}
-	const bits = 62 // fits the signed integers of every client language
+	const bits = 62 // fits into the signed integers of all client languages
 	number := binary.BigEndian.Uint64(h.Sum(nil)) >> (64 - bits)
 	return string(session) + "_" + strconv.FormatUint(number, 10)
 }
 
-// frames are the block's start, delta and stop, readable as either form.
+// frames returns the block's start, delta and stop, readable in either form.
 func (a *Asked) frames() (*ApprovalRequest, *ApprovalDelta) {
 	actions := make([]Action, len(a.Calls))
 	configs := make([]ReviewConfig, len(a.Calls))

@@ -2,11 +2,11 @@ package blockstream
 
 import "github.com/askance-dev/askance/message"
 
-// BlockType is the discriminator of a content block.
+// BlockType is the type of a content block.
 type BlockType string
 
-// The block types on the wire. The terminal blocks of the clients are text
-// blocks with [Extras] here.
+// The block types on the wire. What clients call terminal blocks are text blocks with
+// [Extras] here.
 const (
 	BlockThinking        BlockType = "thinking"
 	BlockText            BlockType = "text"
@@ -17,14 +17,14 @@ const (
 	BlockApprovalResult  BlockType = "approval_result"
 )
 
-// ContentBlock is what a block starts with. The set is closed: a pointer to
-// one of the structs below. [BlockTypeOf] gives its type.
+// ContentBlock is the start of a block. The set is closed: a pointer to one of the structs
+// below. [BlockTypeOf] returns its type.
 //
 //sumtype:decl
 type ContentBlock interface{ isBlock() }
 
-// Parent says that a sub-agent made the block. Both members are written as
-// null when nil; readers take a missing one for null.
+// Parent identifies the sub-agent that made the block. Both members are written as null if
+// nil; readers treat missing ones as null.
 type Parent struct {
 	Subagent        *string `json:"subagent"`
 	ParentToolUseID *string `json:"parent_tool_use_id"`
@@ -36,15 +36,15 @@ type Thinking struct {
 	Parent
 }
 
-// Text is text that people read; text deltas append to it.
+// Text is text for people; text deltas append to it.
 type Text struct {
 	Text string `json:"text" wire:"null"`
 	Parent
 	IsPart bool `json:"is_part" wire:"null"`
 }
 
-// ToolUse is a call that a model made, whole: it has no deltas. ID travels
-// twice, as id and as tool_use_id.
+// ToolUse is a complete call of a model; it has no deltas. ID is sent twice, as id and as
+// tool_use_id.
 type ToolUse struct {
 	ID    message.CallID  `json:"id" wire:"required"`
 	Name  string          `json:"name" wire:"required"`
@@ -63,7 +63,7 @@ const (
 	ResultError   ResultStatus = "error"
 )
 
-// ToolResult is the end of a call, whole: it has no deltas. Content has at most
+// ToolResult is the complete result of a call; it has no deltas. Content has at most
 // [MaxContent] characters.
 type ToolResult struct {
 	ToolUseID message.CallID  `json:"tool_use_id" wire:"required"`
@@ -74,8 +74,8 @@ type ToolResult struct {
 	Parent
 }
 
-// FileProcessing stands at index 0 of turns that were started with
-// content_urls; its delta says when the files are ready.
+// FileProcessing is at index 0 of turns that were started with content_urls; its delta says
+// when the files are ready.
 type FileProcessing struct {
 	Status string `json:"status" wire:"required"` // "processing"
 	Files  []File `json:"files" wire:"null"`
@@ -86,13 +86,12 @@ type File struct {
 	URL string `json:"url" wire:"required"`
 }
 
-// ApprovalRequest asks a person about tool calls. It exists in two forms: with
-// the actions in the start and no delta, or with the key alone here and the
-// actions in an [ApprovalDelta]. What this package writes is readable as
-// either.
+// ApprovalRequest asks a person about tool calls. It exists in two forms: with the actions
+// in the start and no delta, or with only the key here and the actions in an
+// [ApprovalDelta]. What this package writes can be read as either.
 type ApprovalRequest struct {
 	ApprovalKey   string         `json:"approval_key" wire:"required"`
-	Actions       []Action       `json:"actions" wire:"omit,null"` // nil: not written
+	Actions       []Action       `json:"actions" wire:"omit,null"` // not written if nil
 	ReviewConfigs []ReviewConfig `json:"review_configs" wire:"omit,null"`
 }
 
@@ -100,19 +99,19 @@ type ApprovalRequest struct {
 type Action struct {
 	Name      string          `json:"name" wire:"required"`
 	Args      message.RawJSON `json:"args" wire:"object,empty,null"` // nil is written as {}
-	ToolUseID message.CallID  `json:"tool_use_id" wire:"omit,null"`  // "" in the form that has none
-	// Description and SuggestedRules are ours; empty ones are not written.
+	ToolUseID message.CallID  `json:"tool_use_id" wire:"omit,null"`  // "" in the form without it
+	// Description and SuggestedRules are our extensions; empty ones are not written.
 	Description    string                   `json:"description" wire:"omit,null"`
 	SuggestedRules []message.PermissionRule `json:"suggested_rules" wire:"omitempty,null"`
 }
 
-// ReviewConfig says how the action at the same place is reviewed.
+// ReviewConfig says how the action at the same index is reviewed.
 type ReviewConfig struct {
 	RequireApproval bool  `json:"require_approval"`
-	Timeout         int64 `json:"timeout" wire:"omit,null,least=0"` // seconds; 0 is not written: no limit, or told elsewhere
+	Timeout         int64 `json:"timeout" wire:"omit,null,least=0"` // seconds; 0 (no limit here) is not written
 }
 
-// ApprovalResult announces the decisions, which come in a [DecisionsDelta].
+// ApprovalResult announces the decisions, which follow in a [DecisionsDelta].
 type ApprovalResult struct {
 	ApprovalKey string `json:"approval_key" wire:"omit,null"`
 }
@@ -125,14 +124,13 @@ func (*FileProcessing) isBlock()  {}
 func (*ApprovalRequest) isBlock() {}
 func (*ApprovalResult) isBlock()  {}
 
-// Delta is what a content_block_delta adds. Only text and thinking deltas name
-// a type on the wire; the others are known by their members. The set is
-// closed.
+// Delta is what a content_block_delta adds. Only text and thinking deltas name their type
+// on the wire; the others are recognized by their members. The set is closed.
 //
 //sumtype:decl
 type Delta interface{ isDelta() }
 
-// TextDelta appends to a text block. Extras turn the block into a terminal one.
+// TextDelta appends to a text block. Extras make it a terminal block.
 type TextDelta struct {
 	Text   string  `json:"text" wire:"null"`
 	Extras *Extras `json:"extras" wire:"omit"`
@@ -141,24 +139,23 @@ type TextDelta struct {
 // Subtype names a terminal block.
 type Subtype string
 
-// The terminal blocks: a client shows a text block with such extras as
+// The terminal blocks. A client shows a text block with these extras as
 // terminal_user_stopped or terminal_error.
 const (
 	SubtypeUserStopped Subtype = "user_stopped"
 	SubtypeError       Subtype = "error"
 )
 
-// Extras mark a terminal block. The members after Subtype are written for
-// errors only.
+// Extras mark a terminal block. The members after Subtype are written only for errors.
 type Extras struct {
 	Subtype   Subtype         `json:"block_subtype" wire:"variant,null"`
-	Code      string          `json:"code" wire:"null,when=error"` // CodeLLM is the only one that is documented
+	Code      string          `json:"code" wire:"null,when=error"` // CodeLLM is the only documented code
 	CanRetry  bool            `json:"can_retry" wire:"null,when=error"`
 	ErrorType string          `json:"error_type" wire:"null,when=error"`           // "terminal"
 	Details   message.RawJSON `json:"details" wire:"object,empty,null,when=error"` // nil is written as {}
 }
 
-// What extras of an error say.
+// Values in the extras of an error.
 const (
 	CodeLLM       = "LLM_ERROR"
 	ErrorTerminal = "terminal"
@@ -169,21 +166,21 @@ type ThinkingDelta struct {
 	Thinking string `json:"thinking" wire:"null"`
 }
 
-// FileDelta says what became of the files. Its members have these names in no
-// other delta: a client sets the file state of any block by them.
+// FileDelta reports the outcome of the files. No other delta has members with these names,
+// because clients set the file state of any block that has them.
 type FileDelta struct {
 	Status  string `json:"status" wire:"required"`
 	Message string `json:"message" wire:"null"`
 }
 
-// ApprovalDelta carries the actions of an approval_request.
+// ApprovalDelta contains the actions of an approval_request.
 type ApprovalDelta struct {
 	Actions        []Action       `json:"action_requests"`
 	ReviewConfigs  []ReviewConfig `json:"review_configs"`
-	TimeoutSeconds int64          `json:"timeout_seconds" wire:"omit,null,least=0"` // 0 is not written: no limit
+	TimeoutSeconds int64          `json:"timeout_seconds" wire:"omit,null,least=0"` // 0 (no limit) is not written
 }
 
-// DecisionsDelta carries what was decided, in the order of the actions.
+// DecisionsDelta contains the decisions, in the order of the actions.
 type DecisionsDelta struct {
 	Decisions []Decision `json:"decisions"`
 }

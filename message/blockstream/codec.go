@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// format is what the stream has beyond the tags of its structs.
+// format is the wire format, as far as struct tags do not define it.
 var format = wire.Format{
 	Name:   func(v any) string { return names[reflect.TypeOf(v)] },
 	Words:  func(t reflect.Type) []string { return words[t] },
@@ -25,8 +25,8 @@ func writeStruct(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
 	return f.Append(dst, v.Addr().Interface())
 }
 
-// names are the types on the wire. Of the deltas only two have one; the others
-// are known by their members.
+// names are the types on the wire. Only two deltas have one; the others are recognized by
+// their members.
 var names = map[reflect.Type]string{
 	reflect.TypeFor[*MessageStart]():    string(FrameMessageStart),
 	reflect.TypeFor[*MessageDelta]():    string(FrameMessageDelta),
@@ -64,13 +64,13 @@ var words = map[reflect.Type][]string{
 	reflect.TypeFor[DecisionType]():  {string(DecisionApprove), string(DecisionEdit), string(DecisionReject), string(DecisionRespond)},
 }
 
-// FrameTypeOf is the discriminator of a frame.
+// FrameTypeOf returns the type of a frame.
 func FrameTypeOf(f Frame) FrameType { return FrameType(names[reflect.TypeOf(f)]) }
 
-// BlockTypeOf is the discriminator of a block.
+// BlockTypeOf returns the type of a block.
 func BlockTypeOf(b ContentBlock) BlockType { return BlockType(names[reflect.TypeOf(b)]) }
 
-// CommandTypeOf is the discriminator of a command.
+// CommandTypeOf returns the type of a command.
 func CommandTypeOf(c Command) CommandType { return CommandType(names[reflect.TypeOf(c)]) }
 
 func checkContent(text string) (string, error) {
@@ -80,7 +80,7 @@ func checkContent(text string) (string, error) {
 	return text, nil
 }
 
-// verify checks what concerns more than one member.
+// verify checks conditions that involve several members.
 func verify(v any, reading bool) error {
 	switch v := v.(type) {
 	case *Decision:
@@ -93,9 +93,9 @@ func verify(v any, reading bool) error {
 	return nil
 }
 
-// AppendFrame appends a frame as it travels. It fails on values that the format
-// has no place for: text that is not UTF-8, arguments that are no object, a
-// result longer than [MaxContent].
+// AppendFrame appends an encoded frame. It fails on values that the format cannot represent:
+// text that is not UTF-8, arguments that are not an object, a result longer than
+// [MaxContent].
 func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 	if FrameTypeOf(f) == "" {
 		return dst, message.Errorf(message.CodeInvalid, "encode frame", "there is no frame")
@@ -107,22 +107,21 @@ func AppendFrame(dst []byte, f Frame) ([]byte, error) {
 	return out, nil
 }
 
-// Limits of what is decoded.
+// Limits for decoding.
 const (
-	// MaxCommandBytes bounds a command: room for one edited input.
+	// MaxCommandBytes bounds a command; it has room for one edited input.
 	MaxCommandBytes = 512 << 10
-	// MaxDecisions, MaxContentURLs bound the lists of a command.
+	// MaxDecisions and MaxContentURLs bound the lists of a command.
 	MaxDecisions   = 256
 	MaxContentURLs = 64
 )
 
-// ErrUnknownCommand is wrapped by the error for a command of unknown type. A
-// command is never guessed.
+// ErrUnknownCommand is wrapped by the error for a command of unknown type, which is never
+// guessed.
 var ErrUnknownCommand = errors.New("unknown command")
 
-// DecodeCommand decodes what a client sent. In an approval every member must
-// be known, elsewhere unknown ones are dropped; unknown types are refused with
-// [ErrUnknownCommand].
+// DecodeCommand decodes a client's command. It refuses unknown members in an approval and
+// ignores them elsewhere; for unknown types it returns [ErrUnknownCommand].
 func DecodeCommand(data []byte) (Command, error) {
 	err := strictjson.Check(data, strictjson.MaxBytes(MaxCommandBytes))
 	var c Command
@@ -180,14 +179,14 @@ func newCommand(t CommandType) Command {
 	return nil
 }
 
-// saysText reports whether a chat has a text, which may be empty.
+// saysText reports whether a chat contains a text, which may be empty.
 func saysText(members []strictjson.Member) bool {
 	return slices.ContainsFunc(members, func(m strictjson.Member) bool {
 		return (m.Name == "message" || m.Name == "content" || m.Name == "text") && string(m.Value) != "null"
 	})
 }
 
-// unknownError is both a wrong type and an unknown command.
+// unknownError is both a type error and ErrUnknownCommand.
 type unknownError struct{ name string }
 
 func (e unknownError) Error() string {

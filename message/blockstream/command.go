@@ -2,11 +2,11 @@ package blockstream
 
 import "github.com/askance-dev/askance/message"
 
-// CommandType is the discriminator of a command that the client sends.
+// CommandType is the type of a command that the client sends.
 type CommandType string
 
-// The commands. The names auth, subscribe, chat and approval are the
-// original's; stop, ping and pong are ours.
+// The commands. The names auth, subscribe, chat and approval come from the original
+// protocol; stop, ping and pong are our extensions.
 const (
 	CommandAuth      CommandType = "auth"
 	CommandSubscribe CommandType = "subscribe"
@@ -17,28 +17,27 @@ const (
 	CommandPong      CommandType = "pong"
 )
 
-// Command is one JSON object that the client sends in a text frame of its own.
-// The set is closed: a pointer to one of the structs below. [CommandTypeOf] gives
-// its type.
+// Command is one JSON object that the client sends in its own text frame. The set is closed:
+// a pointer to one of the structs below. [CommandTypeOf] returns its type.
 //
 //sumtype:decl
 type Command interface{ isCommand() }
 
-// Auth gives the token, the answer to connected.
+// Auth contains the token, in reply to connected.
 type Auth struct {
 	Token string `json:"token" wire:"required"`
 }
 
-// Subscribe asks for a session's frames behind LastEventID; "": all there are.
+// Subscribe asks for a session's frames after LastEventID, or for all of them if it is "".
 type Subscribe struct {
 	Session     message.SessionID `json:"session_id" wire:"required"`
 	LastEventID string            `json:"last_event_id" wire:"omit,null"`
 }
 
-// Chat is what a person says. Text travels as message; content and text are
-// read, too.
+// Chat is a person's message. The text is sent as message; content and text are accepted
+// too.
 type Chat struct {
-	Session     message.SessionID `json:"session_id" wire:"omit,null"` // "": a new one
+	Session     message.SessionID `json:"session_id" wire:"omit,null"` // "" for a new one
 	Text        string            `json:"message" wire:"null,or=content text"`
 	ContentURLs []string          `json:"content_urls" wire:"omitempty,null,most=64"`
 }
@@ -49,8 +48,8 @@ type Stop struct {
 	MessageID message.ReplyID   `json:"message_id" wire:"omit,null"`
 }
 
-// Approval answers an approval_request. Only Decisions must be there; a key is
-// needed when more than one request is open.
+// Approval answers an approval_request. Only Decisions is required; a key is needed if more
+// than one request is open.
 type Approval struct {
 	Key       string            `json:"approval_key" wire:"omit,null"`
 	Session   message.SessionID `json:"session_id" wire:"omit,null"`

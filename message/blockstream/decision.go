@@ -9,11 +9,11 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// DecisionType is what a person decided about one action.
+// DecisionType is a person's decision about one action.
 type DecisionType string
 
-// The decisions. The first three are LangChain's; respond, which only some of
-// its releases know, gives the result in the tool's place.
+// The decisions. The first three are LangChain's; respond, which only some of its releases
+// support, supplies the result in place of the tool.
 const (
 	DecisionApprove DecisionType = "approve"
 	DecisionEdit    DecisionType = "edit"
@@ -24,29 +24,28 @@ const (
 // Decision is one item of an approval command and of an approval_result.
 type Decision struct {
 	Type DecisionType `json:"type" wire:"required"`
-	// ToolUseID names the action; without it the item's place does.
+	// ToolUseID identifies the action; without it the item's index does.
 	ToolUseID message.CallID `json:"tool_use_id" wire:"omit,null"`
 	// Edited, with edit, replaces the arguments.
 	Edited *EditedAction `json:"edited_action" wire:"omit"`
-	// Message, with reject, reaches the model; with respond it is the result.
+	// Message, with reject, is shown to the model; with respond it is the result.
 	Message string `json:"message" wire:"omit,null"`
-	// DecidedBy and DecidedAt are ours and in results only: a command that says
-	// who decided is refused, because the connection says so.
+	// DecidedBy and DecidedAt are our extensions, only for results: a command that contains
+	// them is refused, because the connection determines who decides.
 	DecidedBy string   `json:"decided_by" wire:"omit,null"`
 	DecidedAt string   `json:"decided_at" wire:"omit,null"`
 	_         struct{} `wire:"closed"`
 }
 
-// EditedAction is the call as a person changed it. Name may be left out; if it
-// is there it must be the tool's.
+// EditedAction is the call as changed by a person. Name is optional, but must be the tool's.
 type EditedAction struct {
 	Name string          `json:"name" wire:"omit,null"`
 	Args message.RawJSON `json:"args" wire:"object,empty,null"`
 	_    struct{}        `wire:"closed"`
 }
 
-// spokenDecision is an item of a command as clients spell it. Unknown members are
-// refused: they may limit the approval.
+// spokenDecision is an item of a command in the form that clients send. Unknown members are
+// refused, because they may restrict the approval.
 type spokenDecision struct {
 	Type      DecisionType    `json:"type" wire:"required,or=decision"`
 	ToolUseID *message.CallID `json:"tool_use_id"`
@@ -62,7 +61,7 @@ type spokenAction struct {
 	_    struct{}        `wire:"closed"`
 }
 
-// readDecision reads an item of a command: a bare word or an object.
+// readDecision reads an item of a command: a plain string or an object.
 func readDecision(r *wire.Reader, raw []byte, v reflect.Value) error {
 	d := v.Addr().Interface().(*Decision)
 	if strictjson.KindOf(raw) == "string" {
@@ -94,17 +93,17 @@ func readDecision(r *wire.Reader, raw []byte, v reflect.Value) error {
 	return d.check()
 }
 
-// check refuses combinations that could be meant in two ways.
+// check refuses ambiguous combinations.
 func (d Decision) check() error {
 	switch {
 	case !slices.Contains(words[reflect.TypeFor[DecisionType]()], string(d.Type)):
-		return strictjson.Wrong(strictjson.ErrType, "%.60q is none of approve, edit, reject, respond", string(d.Type))
+		return strictjson.Wrong(strictjson.ErrType, "%.60q is not one of approve, edit, reject, respond", string(d.Type))
 	case d.Type == DecisionEdit && d.Edited == nil:
 		return strictjson.Wrong(strictjson.ErrMissingMember, "%q of an edit", "edited_action")
 	case d.Type != DecisionEdit && d.Edited != nil:
-		return strictjson.Wrong(strictjson.ErrType, "%s with changed arguments; to change them is an edit", d.Type)
+		return strictjson.Wrong(strictjson.ErrType, "%s with changed arguments; use edit to change them", d.Type)
 	case d.Message != "" && (d.Type == DecisionApprove || d.Type == DecisionEdit):
-		return strictjson.Wrong(strictjson.ErrType, "%s with a message, which has no reader", d.Type)
+		return strictjson.Wrong(strictjson.ErrType, "%s with a message, which is never read", d.Type)
 	case d.Type == DecisionRespond && d.Message == "":
 		return strictjson.Wrong(strictjson.ErrMissingMember, "%q of a respond", "message")
 	}

@@ -1,8 +1,8 @@
-// Package blockstream speaks the content-block stream: the JSON frames of a
-// WebSocket on which a chat frontend sees an agent's turns as indexed blocks
-// and approves tool calls (approval_request, approval_result). It has the
-// frames and commands with their codec, a [Mapper] from AgentScope events to
-// frames, and the way back from an approval to answers. It does no I/O.
+// Package blockstream implements the content-block stream: the JSON frames of a WebSocket on
+// which a chat frontend shows an agent's turns as indexed blocks and people approve tool
+// calls (approval_request, approval_result). It has the frames and commands with their codec,
+// a [Mapper] from AgentScope events to frames, and the conversion of approvals to responses.
+// It does no I/O.
 //
 //	m, err := blockstream.NewMapper(blockstream.Config{Session: "s1"})
 //	…
@@ -14,37 +14,37 @@
 //
 //	cmd, err := blockstream.DecodeCommand(data)
 //	if a, ok := cmd.(*blockstream.Approval); ok {
-//		answers, err := m.Answers(a) // for the engine
+//		responses, err := m.Responses(a) // for the engine
 //	}
 //
 // # Guarantees
 //
 //   - For any events, the frames keep the order that clients rely on: turns do
 //     not overlap, one block is open at a time, indices run 0, 1, … in each turn,
-//     a call's id is used once and before its result.
-//   - The same events give the same frames and the same approval keys, on every
-//     replica and after every restart. Nothing here reads a clock.
-//   - An approval_request shows the very arguments that will run, or is not made.
-//     It is readable in both of its forms, and is stopped at once.
-//   - An open approval is on every client's screen: it is shown again when a turn
-//     begins, and [Mapper.Resend] shows what is older than the events that are kept.
-//   - An approval command answers the approval requests as they were sent, with the
-//     digests of then, or nothing: a word, member, id or number of decisions that
-//     does not fit refuses it whole. It never changes the tool.
-//   - What is written can be read back, and writing that again gives the same
-//     bytes. Commands are bounded ([MaxCommandBytes]).
-//   - Errors are [*message.Error]s; what callers branch on are the sentinels of
-//     this package.
+//     a call's id is used once, before its result.
+//   - The same events give the same frames and approval keys, on every replica and after
+//     every restart. The package reads no clock.
+//   - An approval_request shows exactly the arguments that will run, or is not made. It can
+//     be read in both of its forms, and is stopped at once.
+//   - An open approval is on every client's screen: it is shown again when a turn begins, and
+//     [Mapper.Resend] shows those older than the retained events.
+//   - An approval command responds to the approval requests as they were sent, with their
+//     digests of that time, or not at all: any word, member, id or number of decisions that
+//     does not match refuses it whole. It never changes the tool.
+//   - What is written can be read back, and writing it again gives the same bytes. Commands
+//     are bounded ([MaxCommandBytes]).
+//   - Errors are [*message.Error]s; callers distinguish them by the sentinel errors of this
+//     package.
 //
-// It does not keep frames for replay (fold the events again, see [Cursor]),
-// send heartbeats, count down time limits or authenticate: who decides is known
-// by the connection, and a command that says so is refused.
+// It does not store frames for replay (map the events again, see [Cursor]), send heartbeats,
+// count down time limits or authenticate: the connection determines who decides, and a
+// command that says so is refused.
 //
-// # What is lost, and what differs
+// # Losses and differences
 //
-// The original is described by two pages and two client programs; what they
-// leave open is decided here. What AgentScope's events say and the stream has no
-// place for is lost. These are all the points:
+// The original is described by two pages and two client programs; what they leave open is
+// decided here. What AgentScope's events contain and the stream cannot represent is lost.
+// This is the complete list:
 //
 //	 #  AgentScope, or the original              here
 //	 1  REPLY_START: name and role               lost
@@ -61,21 +61,21 @@
 //	                                             input that runs: one of the published clients
 //	                                             cannot take a result if any delta came between
 //	                                             (calls that run at once can still cause that)
-//	 8  input that is no JSON object, is over    input {}, and the first 500 characters in
-//	    256 KiB or 56 levels                     tool_content_message
+//	 8  input that is not a JSON object, over    input {}, and the first 500 characters in
+//	    256 KiB or over 56 levels                tool_content_message
 //	 9  an approval request about such input              refused with ErrUnshowable; other surfaces have it
 //	10  a second TOOL_CALL_START of one id       skipped, as ids are unique in a turn
 //	11  TOOL_RESULT_*_DELTA, state running       lost: a tool_result comes at the end
 //	12  output over 500 characters               lost here, kept elsewhere; artifact says how much
-//	13  output that is no text                   lost; artifact lists media types and URLs
+//	13  output that is not text                  lost; artifact lists media types and URLs
 //	14  result states denied and interrupted     "error"
 //	15  metadata of results and events           lost
 //	16  suggested_rules                          a member of each action, which the original
 //	                                             has not; likewise description
-//	17  rules accepted with an answer            no place in a command: refused there; lost in
+//	17  rules accepted with a response           no place in a command: refused there; lost in
 //	                                             approval_result
-//	18  an answer that changes the tool's name   refused
-//	19  an answer given for the tool (respond)   read in commands; approval_result says approve,
+//	18  a response that changes the tool's name  refused
+//	19  a response for the tool (respond)        read in commands; approval_result says approve,
 //	                                             as AgentScope's event does
 //	20  REQUIRE_EXTERNAL_EXECUTION               a tool_use like others: that it runs elsewhere
 //	                                             is lost
@@ -96,7 +96,7 @@
 //	                                             counts repeat after a restart
 //	28  a time limit of 300 s                    the approval request's deadline; no member if there is
 //	                                             none. The engine rejects, not the stream
-//	29  partial answers                          one approval_result when all calls of a request
+//	29  partial responses                        one approval_result when all calls of a request
 //	                                             are decided; undecided ones that ended are
 //	                                             rejected in it
 //	30  approvals of an ended turn               approval_result only if some turn is open
@@ -106,6 +106,6 @@
 //	                                             commands are refused
 //	33  null and absent                          the same when read; is_final false is not written
 //	34  event_id: place unknown                  a member of every frame
-//	35  stop, ping, pong, error; the text of     names of ours; chat is read with message, content
+//	35  stop, ping, pong, error; the text of     our names; chat is read with message, content
 //	    chat                                     or text
 package blockstream

@@ -6,12 +6,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// FrameType is the discriminator of a frame that the server sends.
+// FrameType is the type of a frame that the server sends.
 type FrameType string
 
-// The frame types. The first six are the turn; connected, auth_ok and
-// subscribed answer commands. pong and error are ours: how the original
-// says these things is not published.
+// The frame types. The first six form the turn; connected, auth_ok and subscribed answer
+// commands. pong and error are our extensions, because the original's are not published.
 const (
 	FrameMessageStart FrameType = "message_start"
 	FrameMessageDelta FrameType = "message_delta"
@@ -26,24 +25,24 @@ const (
 	FrameError        FrameType = "error"
 )
 
-// Frame is one JSON object that the server sends in a text frame of its own.
-// The set is closed: a pointer to one of the structs below. [FrameTypeOf] gives
-// its type, [AppendFrame] writes it.
+// Frame is one JSON object that the server sends in its own text frame. The set is closed: a
+// pointer to one of the structs below. [FrameTypeOf] returns its type, [AppendFrame] writes
+// it.
 //
 //sumtype:decl
 type Frame interface {
-	// Head gives access to what all frames share.
+	// Head returns the members that all frames share.
 	Head() *Header
 
 	isFrame()
 }
 
-// Header is what every frame may carry; empty members are not written.
+// Header contains what every frame may have; empty members are not written.
 type Header struct {
-	// MessageID names the turn. Readers must not require it: most frames of the
-	// original do not show it.
+	// MessageID identifies the turn. Readers must not require it, because most frames of the
+	// original lack it.
 	MessageID message.ReplyID `json:"message_id" wire:"omit"`
-	// EventID is where a subscriber continues, see [Cursor].
+	// EventID is the position from which a subscriber continues, see [Cursor].
 	EventID string `json:"event_id" wire:"omit"`
 }
 
@@ -52,7 +51,7 @@ func (h *Header) Head() *Header { return h }
 
 func (*Header) isFrame() {}
 
-// MarshalJSON refuses: only [AppendFrame] writes a frame with its type.
+// MarshalJSON fails: only [AppendFrame] writes a frame with its type.
 func (*Header) MarshalJSON() ([]byte, error) {
 	return nil, errors.New("encode frame: encoding/json cannot write it; use blockstream.AppendFrame")
 }
@@ -60,16 +59,16 @@ func (*Header) MarshalJSON() ([]byte, error) {
 // DisplayMode says whether a turn shows the model's reasoning.
 type DisplayMode string
 
-// The modes. Thinking blocks exist in agent mode only.
+// The modes. Thinking blocks exist only in agent mode.
 const (
 	ModeAgent DisplayMode = "agent"
 	ModeChat  DisplayMode = "chat"
 )
 
-// Valid reports whether m is one of the modes, spelled exactly so.
+// Valid reports whether m is exactly one of the modes.
 func (m DisplayMode) Valid() bool { return m == ModeAgent || m == ModeChat }
 
-// MessageStart opens a turn. Clients forget every block of the turn before.
+// MessageStart opens a turn. Clients forget every block of the previous turn.
 type MessageStart struct {
 	Session          message.SessionID `json:"session_id" wire:"required"`
 	Timestamp        float64           `json:"timestamp" wire:"required"` // Unix seconds
@@ -78,23 +77,23 @@ type MessageStart struct {
 	Header
 }
 
-// StopEndTurn is the only stop reason that is documented.
+// StopEndTurn is the only documented stop reason.
 const StopEndTurn = "end_turn"
 
-// MessageDelta comes when no further block follows.
+// MessageDelta comes after the last block.
 type MessageDelta struct {
 	StopReason string `json:"stop_reason" wire:"omit,null,group=delta"`
 	Header
 }
 
-// MessageStop closes a turn; only then clients leave "streaming".
+// MessageStop closes a turn; only then do clients leave "streaming".
 type MessageStop struct {
 	DurationMS int64 `json:"duration_ms" wire:"null"`
 	Header
 }
 
-// BlockStart opens the block with that index: 0, 1, … over all blocks of a
-// turn, from 0 in each turn.
+// BlockStart opens the block with that index. Indices run 0, 1, … over the blocks of each
+// turn.
 type BlockStart struct {
 	Index int          `json:"index" wire:"required,least=0,most=1073741824"`
 	Block ContentBlock `json:"content_block" wire:"required"`
@@ -108,8 +107,8 @@ type BlockDelta struct {
 	Header
 }
 
-// BlockStop closes the block with that index. Final, of text blocks only, says
-// that it is the last answer of the turn.
+// BlockStop closes the block with that index. Final, only for text blocks, marks the last
+// answer of the turn.
 type BlockStop struct {
 	Index int  `json:"index" wire:"required,least=0,most=1073741824"`
 	Final bool `json:"is_final" wire:"omit,null"` // written when true
@@ -122,7 +121,7 @@ type Connected struct{ Header }
 // AuthOK answers the auth command.
 type AuthOK struct{ Header }
 
-// SessionStatus is what a subscriber can expect.
+// SessionStatus says what a subscriber can expect.
 type SessionStatus string
 
 // The states of a session.
@@ -141,10 +140,10 @@ type Subscribed struct {
 // Pong answers the ping command.
 type Pong struct{ Header }
 
-// ErrorCode is the closed list of what an error frame says.
+// ErrorCode is the closed list of codes of error frames.
 type ErrorCode string
 
-// The error codes, all of them ours.
+// The error codes, which are our extensions.
 const (
 	CodeInvalidCommand   ErrorCode = "INVALID_COMMAND"           // malformed: correct it
 	CodeUnauthenticated  ErrorCode = "UNAUTHENTICATED"           // authenticate first
@@ -152,9 +151,9 @@ const (
 	CodeNotFound         ErrorCode = "NOT_FOUND"                 // no such session, or turn
 	CodeApprovalUnknown  ErrorCode = "APPROVAL_NOT_FOUND"        // no approval has that key
 	CodeApprovalUnclear  ErrorCode = "APPROVAL_KEY_REQUIRED"     // several are open: name one
-	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // another answer was first
-	CodeApprovalExpired  ErrorCode = "APPROVAL_EXPIRED"          // it ended without an answer
-	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the approval request is another one by now
+	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // another response was first
+	CodeApprovalExpired  ErrorCode = "APPROVAL_EXPIRED"          // it ended without a response
+	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the approval request has changed
 	CodeTurnOpen         ErrorCode = "TURN_IN_PROGRESS"          // the session has an open turn
 	CodeOverLimit        ErrorCode = "OVER_LIMIT"                // too much at once
 	CodeFull             ErrorCode = "STORE_FULL"                // the store has no room
@@ -162,7 +161,7 @@ const (
 	CodeInternal         ErrorCode = "INTERNAL"                  // a defect of askance
 )
 
-// ErrorCodes says what each code means and what a client does, in two sentences.
+// ErrorCodes says what each code means and what a client should do.
 var ErrorCodes = []struct {
 	Code      ErrorCode
 	Means, Do string
@@ -170,16 +169,16 @@ var ErrorCodes = []struct {
 	{CodeInvalidCommand, "the command is malformed or too large", "correct it"},
 	{CodeUnauthenticated, "the connection has no credentials yet", "send `auth` first"},
 	{CodeForbidden, "the credentials lack the role, or the session belongs to another user", "use other credentials"},
-	{CodeNotFound, "no session is followed, or none has the id", "`subscribe` to a session that exists"},
-	{CodeTurnOpen, "`chat`: the session's turn has not ended, and the message was not taken", "answer what it asks, or `stop` it; then send the message again"},
+	{CodeNotFound, "no session is subscribed, or none has the id", "`subscribe` to a session that exists"},
+	{CodeTurnOpen, "`chat`: the session's turn has not ended, and the message was not accepted", "respond to its requests, or `stop` it; then send the message again"},
 	{CodeApprovalUnknown, "no approval request of the session has the key", "send the key of the card"},
 	{CodeApprovalUnclear, "several requests are open, or another card was resolved meanwhile", "name the `approval_key`"},
 	{CodeApprovalResolved, "another response was first", "show the `approval_result`"},
 	{CodeApprovalExpired, "the request expired without a response", "show the `approval_result`"},
 	{CodeApprovalChanged, "the request changed since it was shown", "show the new card, and respond to that"},
-	{CodeOverLimit, "the user sends too much, or has too much open", "wait, then send it again"},
+	{CodeOverLimit, "the user sends too much, or has too many open requests", "wait, then send it again"},
 	{CodeFull, "the server's store is full, and nothing was stored", "tell an operator"},
-	{CodeUnavailable, "the server cannot tell whether the command took effect, or cannot carry it out now", "look at what is shown, then send it again"},
+	{CodeUnavailable, "the server cannot tell whether the command took effect, or cannot carry it out now", "check what is shown, then send it again"},
 	{CodeInternal, "the server failed; its log has the reason", "tell an operator"},
 }
 
@@ -187,22 +186,22 @@ var ErrorCodes = []struct {
 type Error struct {
 	Code        ErrorCode `json:"code" wire:"required"`
 	Message     string    `json:"message" wire:"null"`
-	ApprovalKey string    `json:"approval_key" wire:"omit,null"` // the approval it is about
+	ApprovalKey string    `json:"approval_key" wire:"omit,null"` // the approval that it is about
 	Header
 }
 
-// The codes with which the server closes a socket. Closing never affects the
-// run: a socket is only a viewer. Heartbeat is the original's; the others are
-// RFC 6455's and, from 4000 on, ours.
+// The codes with which the server closes a socket. Closing never affects the run, because a
+// socket is only a viewer. CloseHeartbeat comes from the original; the others are RFC 6455's
+// and, from 4000 on, our extensions.
 const (
-	CloseNormal          = 1000 // the client is done
-	CloseGoingAway       = 1001 // the server stops: reconnect
+	CloseNormal          = 1000 // the client has finished
+	CloseGoingAway       = 1001 // the server is stopping: reconnect
 	CloseUnsupported     = 1003 // a binary frame
 	CloseTooBig          = 1009 // a command over the size limit
 	CloseInternal        = 1011 // a defect of askance: reconnect
 	CloseTryAgain        = 1013 // too many connections, or no engine: reconnect later
 	CloseUnauthenticated = 4001 // no auth in time, or a wrong token: do not reconnect with it
 	CloseForbidden       = 4003 // may not see this session
-	CloseHeartbeat       = 4008 // no sign of life in time: reconnect
-	CloseTooSlow         = 4013 // the client reads slower than frames come: reconnect
+	CloseHeartbeat       = 4008 // no heartbeat in time: reconnect
+	CloseTooSlow         = 4013 // the client reads more slowly than frames come: reconnect
 )

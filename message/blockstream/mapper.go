@@ -10,44 +10,44 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// ErrUnshowable is wrapped when an approval request cannot be put into an
-// approval_request, because the arguments are no JSON object: what the person
-// would see is not what would run. The approval request stays open for others.
+// ErrUnshowable is wrapped if an approval request cannot be shown in an approval_request,
+// because its arguments are not a JSON object: the person would not see what will run. The
+// approval request stays open on other surfaces.
 var ErrUnshowable = errors.New("the arguments cannot be shown")
 
-// Config sets up a [Mapper]. Only Session is needed. The functions are called
-// by the mapper's methods; they must give the same answer whenever they are
-// asked about the same thing, or replays differ.
+// Config configures a [Mapper]. Only Session is required. The functions are called by the
+// mapper's methods; they must always return the same result for the same input, or replays
+// differ.
 type Config struct {
-	Space       toolcall.SpaceID // of the answers' keys
+	Space       toolcall.SpaceID // for the keys of responses
 	Session     message.SessionID
-	DisplayMode DisplayMode // "": agent
-	// Location is the zone of times without one; nil: UTC.
+	DisplayMode DisplayMode // "" means agent
+	// Location is the zone of times without a zone; nil means UTC.
 	Location *time.Location
-	// Label is what people read of a call; nil: the tool's name.
+	// Label returns the text that people read for a call; nil means the tool's name.
 	Label func(tool, input string) string
-	// OpenRequest tells what the event of an approval request does not say; nil:
-	// nothing. It must be about the request with this very input, or be zero.
+	// OpenRequest returns what the event of an approval request lacks; nil means nothing. The
+	// result must be about the request with exactly this input, or be zero.
 	OpenRequest func(key toolcall.Key, tool, input string) OpenRequest
-	// DecidedBy names who decided about a call; nil: no name is shown.
+	// DecidedBy names who decided about a call; if nil, no name is shown.
 	DecidedBy func(key toolcall.Key) string
-	// Artifact is the artifact of a result; nil: [Output.Reference].
+	// Artifact returns the artifact of a result; nil means [Output.Reference].
 	Artifact func(o Output) message.RawJSON
-	// Stopped and Failed are the texts of terminal blocks; "": English ones.
+	// Stopped and Failed are the texts of terminal blocks; "" means English defaults.
 	Stopped, Failed string
-	// OnSkip is told of everything that the stream has no place for.
+	// OnSkip, if set, is called with everything that the stream cannot represent.
 	OnSkip func(e message.Event, why string)
 }
 
 // OpenRequest is what an engine knows about an open approval request.
 type OpenRequest struct {
-	Digest   string    // of the approval request; without it answers are refused
-	Text     string    // for the person; "" is not shown
-	Deadline time.Time // zero: none
+	Digest   string    // of the approval request; without it responses are refused
+	Text     string    // for the person; not shown if ""
+	Deadline time.Time // zero if none
 }
 
-// Output is what became of a call; the frame shows the first [MaxContent]
-// characters of its text.
+// Output is the output of a call; the frame shows the first [MaxContent] characters of its
+// text.
 type Output struct {
 	MessageID  message.ReplyID
 	ToolUseID  message.CallID
@@ -56,25 +56,24 @@ type Output struct {
 	Data       []DataPart // in order, at most maxParts
 }
 
-// DataPart is binary content in an output. URL is "" if the bytes came with it.
+// DataPart is binary content in an output. URL is "" if the bytes were included.
 type DataPart struct {
 	MediaType string `json:"media_type"`
 	URL       string `json:"url" wire:"omit"`
 }
 
-// Mapper turns the events of one session into frames, and commands back into
-// answers. It is a fold: the same events give the same frames. It knows one
-// turn at a time, and every frame sequence it gives keeps the order that the
-// package documentation promises. Each subscriber has one of its own, because what they have
-// seen differs. It is not safe for concurrent use.
+// Mapper turns the events of one session into frames, and commands into responses. The same
+// events always give the same frames. It follows one turn at a time, and its frames keep the
+// order that the package documentation promises. Each subscriber needs its own Mapper,
+// because subscribers have seen different frames. It is not safe for concurrent use.
 type Mapper struct {
 	turnWriter
 	requests requestList
-	files    []File          // of the next turn
+	files    []File          // for the next turn
 	hidden   map[string]bool // approvals that a catch-up leaves out
 }
 
-// NewMapper makes a mapper that has seen nothing.
+// NewMapper returns a mapper that has seen no events.
 func NewMapper(cfg Config) (*Mapper, error) {
 	if cfg.DisplayMode == "" {
 		cfg.DisplayMode = ModeAgent
@@ -86,7 +85,7 @@ func NewMapper(cfg Config) (*Mapper, error) {
 		cfg.Location = time.UTC
 	}
 	if cfg.Stopped == "" {
-		cfg.Stopped = "The conversation was stopped. Send a message to go on."
+		cfg.Stopped = "The conversation was stopped. Send a message to continue."
 	}
 	if cfg.Failed == "" {
 		cfg.Failed = "Something went wrong. Please try again."
@@ -94,16 +93,16 @@ func NewMapper(cfg Config) (*Mapper, error) {
 	return &Mapper{turnWriter: turnWriter{cfg: cfg}, requests: newRequestList()}, nil
 }
 
-// Attach announces the content_urls of a chat: the next turn begins with a
-// file_processing block.
+// Attach announces the content_urls of a chat: the next turn begins with a file_processing
+// block.
 func (m *Mapper) Attach(urls []string) {
 	for _, u := range urls {
 		m.files = append(m.files, File{URL: u})
 	}
 }
 
-// Event gives the frames of one event, in order; often there are none. With an
-// error there are none either, and nothing has changed.
+// Event returns the frames for one event, in order; often there are none. On an error there
+// are none, and nothing has changed.
 func (m *Mapper) Event(e message.Event) ([]Frame, error) {
 	if e == nil {
 		return nil, message.Errorf(message.CodeInvalid, "map event", "there is no event")
@@ -123,16 +122,17 @@ func (m *Mapper) Event(e message.Event) ([]Frame, error) {
 	return m.flush(), nil
 }
 
-// Catchup gives the frames for a subscriber who has seen no event, which
-// must begin where a turn does: as Event for each, without the approvals that
-// are resolved by the end, so that no card is shown that can no longer be answered. Events that cannot be shown are left out; see Config.OnSkip.
+// Catchup returns the frames for a subscriber who has seen no event. The events must start
+// where a turn does. The frames are those of Event, but without approvals that are resolved
+// by the end, so no card is shown that can no longer be answered. Events that cannot be shown
+// are left out; see Config.OnSkip.
 func (m *Mapper) Catchup(events []message.Event) []Frame {
 	scout, quiet := *m, m.cfg
 	quiet.OnSkip = nil
 	scout.cfg, scout.requests = quiet, newRequestList()
 	scout.turn, scout.out, scout.over = nil, nil, slices.Clone(m.over)
 	for _, e := range events {
-		_, _ = scout.Event(e) // what cannot be shown is told of below
+		_, _ = scout.Event(e) // events that cannot be shown are reported below
 	}
 	m.hidden = map[string]bool{}
 	for _, r := range scout.requests.asked {
@@ -152,10 +152,9 @@ func (m *Mapper) Catchup(events []message.Event) []Frame {
 	return out
 }
 
-// Resend asks again what was asked in a turn that this stream no longer holds:
-// for a subscriber who comes after the retention, or after a restart. An
-// approval that is open here already is shown once more, too. It opens a turn if
-// there is none.
+// Resend shows an approval request again that was asked in a turn which this stream no longer
+// contains, for a subscriber who comes after the retention or after a restart. It also
+// repeats an approval that is already open here. It opens a turn if there is none.
 func (m *Mapper) Resend(a Asked) []Frame {
 	r := m.requests.find(a.Key)
 	if r == nil {
@@ -172,7 +171,7 @@ func (m *Mapper) Resend(a Asked) []Frame {
 	return m.flush()
 }
 
-// showable reports an approval request whose arguments are no JSON object.
+// showable returns an error for an approval request whose arguments are not a JSON object.
 func showable(e *message.RequireUserConfirm) error {
 	for _, c := range e.ToolCalls {
 		if !isObject(c.Input) {
@@ -182,8 +181,8 @@ func showable(e *message.RequireUserConfirm) error {
 	return nil
 }
 
-// maxInput and maxDepth bound arguments that are shown as such. A frame adds
-// some levels of its own and has to stay readable.
+// maxInput and maxDepth bound arguments that are shown as an object. A frame adds some levels
+// and must remain readable.
 const (
 	maxInput = 256 << 10
 	maxDepth = strictjson.DefaultMaxDepth - 8
@@ -194,7 +193,7 @@ func isObject(input string) bool {
 	return strictjson.KindOf(raw) == "object" && strictjson.Check(raw, strictjson.MaxBytes(maxInput), strictjson.MaxDepth(maxDepth)) == nil
 }
 
-// apply gives each event to the part that knows it.
+// apply passes each event to the part that handles it.
 func (m *Mapper) apply(e message.Event) {
 	switch e := e.(type) {
 	case *message.ReplyStart:
@@ -213,7 +212,7 @@ func (m *Mapper) apply(e message.Event) {
 	case *message.RequireUserConfirm:
 		m.ask(e)
 	case *message.UserConfirmResult, *message.ModelCallStart, *message.ModelCallEnd, *message.ExceedMaxIters, *message.UserInterrupt:
-		// resolved before, or without a place and of no interest to people
+		// already resolved, or not representable and of no interest to people
 	case *message.DataBlockStart, *message.DataBlockDelta, *message.DataBlockEnd,
 		*message.HintBlockEvent, *message.Custom, *message.UnknownEvent:
 		m.skip(e, "the stream has no place for "+string(e.Type()))

@@ -12,9 +12,9 @@ import (
 type call struct {
 	name  string
 	input strings.Builder
-	bare  bool // known from its result alone: there is nothing to show
-	shown bool // its tool_use was sent
-	over  bool // its tool_result was sent
+	bare  bool // only its result is known, so there is nothing to show
+	shown bool // whether its tool_use was sent
+	over  bool // whether its tool_result was sent
 	// result is set while the tool runs.
 	result *output
 }
@@ -30,7 +30,7 @@ type output struct {
 // maxParts bounds the data parts that an artifact lists.
 const maxParts = 32
 
-// add appends text: the first characters are kept, all are counted.
+// add appends text: it keeps the first characters and counts all.
 func (o *output) add(text string) {
 	if room := MaxContent - o.chars; room > 0 {
 		o.shown.WriteString(first(text, room))
@@ -38,19 +38,18 @@ func (o *output) add(text string) {
 	o.chars += utf8.RuneCountInString(text)
 }
 
-// MaxContent is how many characters (Unicode code points) of a tool's output a
-// frame holds. The whole output stays where it is; see [ToolResult.Artifact].
+// MaxContent is how many characters (Unicode code points) of a tool's output a frame
+// contains. The whole output is kept elsewhere; see [ToolResult.Artifact].
 const MaxContent = 500
 
-// Cut gives the first MaxContent characters of s and reports whether that is
-// not all of it. A character is never split; nothing marks the cut in the text
-// itself.
+// Cut returns the first MaxContent characters of s and reports whether anything was cut. It
+// never splits a character, and the text does not show the cut.
 func Cut(s string) (string, bool) {
 	shown := first(s, MaxContent)
 	return shown, len(shown) < len(s)
 }
 
-// first gives the first n characters.
+// first returns the first n characters.
 func first(s string, n int) string {
 	for i := range s {
 		if n == 0 {
@@ -67,10 +66,9 @@ func (o *output) part(mediaType, url string) {
 	}
 }
 
-// toolCall maps the events by which a model makes a call. The tool_use goes on
-// the wire when the call begins, not before: an approval request about it comes first,
-// and with it, in one of the published clients, the loss of every block that
-// stands there without its result.
+// toolCall maps the events with which a model makes a call. The tool_use is sent when the call
+// begins, not before: an approval request about the call comes first, and makes one of the
+// published clients drop every block that does not have its result yet.
 func (m *Mapper) toolCall(e message.Event) {
 	t := m.enter(e)
 	if t == nil {
@@ -79,26 +77,26 @@ func (m *Mapper) toolCall(e message.Event) {
 	switch e := e.(type) {
 	case *message.ToolCallStart:
 		if c := t.calls[e.ToolCallID]; c != nil {
-			m.skip(e, "the turn has a call with that id already")
+			m.skip(e, "the turn already has a call with that id")
 			return
 		}
 		t.add(e.ToolCallID, &call{name: e.ToolCallName})
 	case *message.ToolCallDelta:
 		c := t.calls[e.ToolCallID]
 		if c == nil || c.bare || c.shown {
-			m.skip(e, "the turn has no such call, or it was shown already, whole")
+			m.skip(e, "the turn has no such call, or it was already shown")
 			return
 		}
-		if c.input.Len() <= maxInput { // one delta over the limit is enough to know
+		if c.input.Len() <= maxInput { // one delta beyond the limit suffices
 			c.input.WriteString(e.Delta)
 		}
-	case *message.ToolCallEnd: // shown when it begins
+	case *message.ToolCallEnd: // shown when the call begins
 	case *message.RequireExternalExecution:
 		for i := range e.ToolCalls {
 			t.replaceCall(&e.ToolCalls[i])
 			m.showCall(e.ToolCalls[i].ID)
 		}
-	default: // of another family
+	default: // handled elsewhere
 	}
 }
 
@@ -107,9 +105,9 @@ func (t *turn) add(id message.CallID, c *call) {
 	t.order = append(t.order, id)
 }
 
-// replaceCall takes a call over from an event that carries it whole: its own events
-// may not have come, as a runtime need not stream what it proposes, and a person
-// may have changed it since.
+// replaceCall takes a call from an event that contains it whole. The call's own events may
+// be missing, because a runtime need not stream what it proposes, and a person may have
+// changed the call since.
 func (t *turn) replaceCall(b *message.ToolCallBlock) {
 	c := t.calls[b.ID]
 	if c == nil {
@@ -123,7 +121,7 @@ func (t *turn) replaceCall(b *message.ToolCallBlock) {
 	}
 }
 
-// showCall shows a call, unless that was done or there is nothing to show.
+// showCall shows a call, unless it was shown or there is nothing to show.
 func (m *turnWriter) showCall(id message.CallID) {
 	if c := m.turn.calls[id]; !c.shown && !c.over && !c.bare {
 		m.use(id, c)
@@ -137,8 +135,8 @@ func (m *turnWriter) showRemainingCalls() {
 	}
 }
 
-// use sends the tool_use. Arguments that are no JSON object cannot be shown as
-// such: they stand as text in the label.
+// use sends the tool_use. Arguments that are not a JSON object are shown as text in the
+// label instead.
 func (m *turnWriter) use(id message.CallID, c *call) {
 	input := c.input.String()
 	b := &ToolUse{ID: id, Name: c.name, Label: c.name}
@@ -181,7 +179,7 @@ func (m *Mapper) toolResult(e message.Event) {
 		for i := range e.ExecutionResults {
 			m.showWholeResult(t, e, &e.ExecutionResults[i])
 		}
-	default: // of another family
+	default: // handled elsewhere
 	}
 }
 
@@ -192,7 +190,7 @@ func deref(s *string) string {
 	return *s
 }
 
-// resultStart notes that a call runs.
+// resultStart records that a call runs.
 func (m *Mapper) resultStart(t *turn, e *message.ToolResultStart) {
 	c := t.calls[e.ToolCallID]
 	if c == nil {
@@ -200,16 +198,16 @@ func (m *Mapper) resultStart(t *turn, e *message.ToolResultStart) {
 		t.add(e.ToolCallID, c)
 	}
 	if c.result != nil || c.over {
-		m.skip(e, "the call has a result already")
+		m.skip(e, "the call already has a result")
 		return
 	}
 	c.result = &output{name: e.ToolCallName}
-	if m.requests.pending[callKey{t.reply, e.ToolCallID}] == nil { // else it ends unanswered, which is said first
+	if m.requests.pending[callKey{t.reply, e.ToolCallID}] == nil { // otherwise it ends without a response, which is announced first
 		m.showCall(e.ToolCallID)
 	}
 }
 
-// running is the result that a delta or an end is about.
+// running returns the result that a delta or an end is about.
 func (m *turnWriter) running(t *turn, e message.Event, id message.CallID) *output {
 	if c := t.calls[id]; c != nil && c.result != nil && !c.over {
 		return c.result
@@ -218,12 +216,12 @@ func (m *turnWriter) running(t *turn, e message.Event, id message.CallID) *outpu
 	return nil
 }
 
-// showWholeResult shows a result that came in one piece, unless the call has one: then
-// its own events bring the content.
+// showWholeResult shows a result that came in one piece, unless the call's own result events
+// have begun, which then contain it.
 func (m *Mapper) showWholeResult(t *turn, e message.Event, r *message.ToolResultBlock) {
 	c := t.calls[r.ID]
 	if c != nil && (c.result != nil || c.over) {
-		m.skip(e, "the call has a result already")
+		m.skip(e, "the call already has a result")
 		return
 	}
 	if c == nil {
@@ -244,7 +242,7 @@ func (m *Mapper) showWholeResult(t *turn, e message.Event, r *message.ToolResult
 	m.result(t, r.ID, o, r.State)
 }
 
-// result sends the tool_result, after the tool_use it belongs to.
+// result sends the tool_result, after the tool_use that it belongs to.
 func (m *Mapper) result(t *turn, id message.CallID, o *output, state message.ToolResultState) {
 	m.showCall(id)
 	c := t.calls[id]
@@ -272,9 +270,9 @@ type outputReference struct {
 	Data       []DataPart      `json:"data"`
 }
 
-// Reference is the artifact of a result whose frame does not hold all of it:
-// where the rest belongs, how long it is, what data came with it. It is nil if
-// the frame holds everything.
+// Reference returns the artifact of a result that the frame does not hold completely: where
+// the rest belongs, how long it is, and what data came with it. It is nil if the frame holds
+// everything.
 func (o Output) Reference() message.RawJSON {
 	if o.Characters <= MaxContent && len(o.Data) == 0 {
 		return nil
@@ -284,7 +282,7 @@ func (o Output) Reference() message.RawJSON {
 		Characters: o.Characters, Truncated: o.Characters > MaxContent, Data: o.Data,
 	})
 	if err != nil {
-		return nil // text that is not UTF-8: nothing can be said about it in JSON
+		return nil // text that is not UTF-8 cannot be encoded in JSON
 	}
 	return raw
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// turn is what is open on the wire.
+// turn is the turn that is open on the wire.
 // Invariant: next is the number of blocks so far; open, if set, is block next-1.
 type turn struct {
 	reply   message.ReplyID
@@ -17,7 +17,7 @@ type turn struct {
 	open    *openBlock
 	known   map[string]bool // text and thinking blocks that have begun
 	calls   map[message.CallID]*call
-	order   []message.CallID // of calls, as they came
+	order   []message.CallID // of calls, in order of arrival
 }
 
 // maxOver bounds how many ended turns are remembered.
@@ -27,7 +27,7 @@ const maxOver = 64
 type turnWriter struct {
 	cfg  Config
 	turn *turn
-	over []message.ReplyID // turns that ended, the last ones
+	over []message.ReplyID // the last turns that ended
 	out  []Frame
 }
 
@@ -43,16 +43,16 @@ func (m *turnWriter) skip(e message.Event, why string) {
 	}
 }
 
-// openBlock is the text or thinking block that can still grow. All other blocks
-// are written whole.
+// openBlock is the text or thinking block that can still grow. All other blocks are written
+// whole.
 type openBlock struct {
 	name  string // kind and block id
 	text  bool
-	ended bool // its END came; the stop waits to know whether it is final
+	ended bool // whether its END came; the stop waits until it is known whether it is final
 }
 
-// enter makes the event's turn the one that is open. nil: the event comes too
-// late for its turn.
+// enter makes the event's turn the open one. It returns nil if the event comes too late for
+// its turn.
 func (m *Mapper) enter(e message.Event) *turn {
 	reply := e.ReplyID()
 	if m.turn != nil && m.turn.reply == reply {
@@ -81,8 +81,8 @@ func (m *Mapper) begin(reply message.ReplyID, at string) {
 		m.block(&FileProcessing{Status: "processing", Files: m.files}, &FileDelta{Status: "completed", Message: "Received " + plural(len(m.files), "file")})
 		m.files = nil
 	}
-	// Clients forget every block at message_start, the cards of open approval requests
-	// too.
+	// Clients forget every block at message_start, including the cards of open approval
+	// requests.
 	for _, r := range m.requests.asked {
 		if r.open {
 			m.show(r)
@@ -97,7 +97,7 @@ func plural(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// time reads AgentScope's times, which have no zone, and those that have one.
+// time parses AgentScope's times, which have no zone, and times with a zone.
 func (m *turnWriter) time(at string) (time.Time, bool) {
 	for _, layout := range []string{"2006-01-02T15:04:05.999999999", time.RFC3339Nano} {
 		if t, err := time.ParseInLocation(layout, at, m.cfg.Location); err == nil {
@@ -107,7 +107,7 @@ func (m *turnWriter) time(at string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// endTurn closes the turn that is open, if there is one.
+// endTurn closes the open turn, if there is one.
 func (m *turnWriter) endTurn(at string) {
 	if m.turn == nil {
 		return
@@ -133,14 +133,14 @@ func (m *turnWriter) emit(f Frame) {
 	m.out = append(m.out, f)
 }
 
-// start opens the next block, after it closes the open one.
+// start opens the next block, after closing the open one.
 func (m *turnWriter) start(b ContentBlock) {
 	m.stop(false)
 	m.emit(&BlockStart{Index: m.turn.next, Block: b})
 	m.turn.next++
 }
 
-// block sends a block whole.
+// block sends a whole block.
 func (m *turnWriter) block(b ContentBlock, deltas ...Delta) {
 	m.start(b)
 	i := m.turn.next - 1
@@ -158,8 +158,8 @@ func (m *turnWriter) stop(final bool) {
 	}
 }
 
-// release closes a text block that has ended as soon as something shows that it
-// is not the last answer of the turn.
+// release closes a text block that has ended, as soon as an event shows that it is not the
+// last answer of the turn.
 func (m *turnWriter) release(e message.Event) {
 	if m.turn == nil || m.turn.open == nil || !m.turn.open.ended {
 		return
@@ -171,7 +171,7 @@ func (m *turnWriter) release(e message.Event) {
 	}
 }
 
-// replyEnd closes the reply's turn; how it ended shows in a terminal block.
+// replyEnd closes the reply's turn; a terminal block shows how it ended.
 func (m *Mapper) replyEnd(e *message.ReplyEnd) {
 	if m.turn == nil || m.turn.reply != e.Reply {
 		m.skip(e, "its turn is not open")
@@ -199,14 +199,14 @@ func (m *Mapper) text(e message.Event) {
 		}
 	case *message.TextBlockEnd:
 		m.endBlock("text " + e.BlockID)
-	default: // of another family
+	default: // handled elsewhere
 	}
 }
 
 // thinking maps the events of thinking blocks, which chat mode does not show.
 func (m *Mapper) thinking(e message.Event) {
 	if m.cfg.DisplayMode != ModeAgent {
-		m.skip(e, "chat mode shows no thinking")
+		m.skip(e, "chat mode does not show thinking")
 		return
 	}
 	switch e := e.(type) {
@@ -218,19 +218,19 @@ func (m *Mapper) thinking(e message.Event) {
 		}
 	case *message.ThinkingBlockEnd:
 		m.endBlock("thinking " + e.BlockID)
-	default: // of another family
+	default: // handled elsewhere
 	}
 }
 
-// noteBlock notes that a block has begun. It goes on the wire with its first text.
+// noteBlock records that a block has begun. It is sent with its first text.
 func (m *Mapper) noteBlock(e message.Event, name string) {
 	if t := m.enter(e); t != nil {
 		t.known[name] = true
 	}
 }
 
-// grow makes the named block the open one; if another block came between, that
-// is a further block. false: there is nothing to send.
+// grow makes the named block the open one; if another block came between, it starts a new
+// block. It returns false if there is nothing to send.
 func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool {
 	t := m.enter(e)
 	if t == nil {
@@ -250,8 +250,8 @@ func (m *Mapper) grow(e message.Event, name, delta string, b ContentBlock) bool 
 	return true
 }
 
-// endBlock notes the end of the named block. Thinking stops at once; text waits to
-// know whether it is the last answer.
+// endBlock records the end of the named block. Thinking stops at once; text waits until it is
+// known whether it is the last answer.
 func (m *turnWriter) endBlock(name string) {
 	if m.turn == nil || m.turn.open == nil || m.turn.open.name != name {
 		return

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// The limits of a batch that one worker computes.
+// The limits of a batch.
 const (
 	batchValues = 128
 	batchBytes  = 256 << 10
@@ -16,14 +16,13 @@ const (
 type batch[T, R any] struct {
 	in   []T
 	out  []R
-	err  error // of the iterator, after in
+	err  error // error of the iterator, after the values of in
 	done chan struct{}
 }
 
-// readAhead computes f of each value of seq in several goroutines and returns the results
-// in their order; nil: the end, or an error, which is the last answer. seq runs in a
-// goroutine of its own, two batches for each worker ahead. stop ends it and waits until it
-// has ended.
+// readAhead computes f of each value of seq in several goroutines and returns the results in
+// order; nil means the end, or an error, which is final. seq runs in its own goroutine, two
+// batches per worker ahead. stop ends it and waits until it has ended.
 func readAhead[T, R any](seq iter.Seq2[T, error], workers int, size func(T) int, f func(T) R) (next func() (*R, error), stop func()) {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)

@@ -8,7 +8,7 @@ import (
 // window is how far a moved record may be from its signed place to be recognized.
 const window = 4096
 
-// slot is one place of the journal, signed or present.
+// slot is one position of the journal, signed or current.
 type slot struct {
 	seq     uint64
 	leaf    Hash
@@ -17,7 +17,7 @@ type slot struct {
 	invalid string
 }
 
-// difference is one difference between the signed and the present journal.
+// difference is one difference between the signed and the current journal.
 type difference struct {
 	kind    Kind
 	was, is slot // the kind determines which are set
@@ -25,14 +25,14 @@ type difference struct {
 
 // aligned is the result of align.
 type aligned struct {
-	was, is int // how many slots of each are resolved
+	was, is int // number of resolved slots of each
 	diffs   []difference
 }
 
-// align compares the signed with the present records, up to the last record that both
-// have in the same order. all: nothing follows the windows. The longest common
-// subsequence is in order; other common records were moved; of the rest between two
-// records in order, pairs were changed, and what remains was removed or inserted.
+// align compares the signed with the current records, up to the last record that both have
+// in the same order. all means that nothing follows the windows. The longest common
+// subsequence is in order; other common records were moved. Of the rest between two records
+// in order, pairs were changed, and what remains was removed or inserted.
 func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
 	at := map[Hash][]int{}
 	for i := range was {
@@ -64,7 +64,7 @@ func align(was, is []slot, all bool, moved map[Hash]slot) aligned {
 			break
 		}
 	}
-	for k := a.is; k < len(is); k++ { // the next call sees these again
+	for k := a.is; k < len(is); k++ { // the next call handles these again
 		if m := match[k]; m >= 0 && m < a.was {
 			moved[is[k].leaf] = was[m]
 		}
@@ -79,7 +79,7 @@ func (a *aligned) resolveSegment(was, is []slot, matched []bool, match []int, al
 		if matched[i] {
 			continue
 		}
-		if _, met := moved[w.leaf]; met { // at an earlier place
+		if _, met := moved[w.leaf]; met { // found at an earlier position
 			delete(moved, w.leaf)
 			continue
 		}
@@ -89,10 +89,10 @@ func (a *aligned) resolveSegment(was, is []slot, matched []bool, match []int, al
 		switch m := match[j]; {
 		case m >= 0:
 			a.diffs = append(a.diffs, difference{kind: Reordered, was: all[m], is: s})
-			if m >= a.was { // its old place comes later
+			if m >= a.was { // its old position comes later
 				moved[s.leaf] = s
 			}
-		case moved[s.leaf].seq > 0: // its old place came before
+		case moved[s.leaf].seq > 0: // its old position came before
 			a.diffs = append(a.diffs, difference{kind: Reordered, was: moved[s.leaf], is: s})
 			delete(moved, s.leaf)
 		default:

@@ -15,18 +15,18 @@ import (
 // announces it before the first of its records is deleted.
 type Archive struct {
 	Number uint64 `json:"number"` // 1, 2, … without a gap
-	// Before is where the ledger has the checkpoint with the archive before; 0: none.
+	// Before is the place in the ledger of the checkpoint with the archive before, or 0.
 	Before uint64    `json:"before_seq,omitzero"`
 	By     string    `json:"by"`     // the operator
 	Reason string    `json:"reason"` // the setting that chose the records
 	At     time.Time `json:"at"`
-	// Gone has exactly the sequences of the archive, in order.
+	// Gone lists exactly the sequences of the archive, in order.
 	Gone    []Range `json:"gone"`
 	Records uint64  `json:"records"`
-	// Name is that of the files, without what they end with.
+	// Name is the name of the files, without their extensions.
 	Name  string `json:"name"`
 	File  Sum    `json:"file"`  // the records
-	Index Sum    `json:"index"` // which calls and replies they are of
+	Index Sum    `json:"index"` // the calls and replies of the records
 }
 
 // Sum is the size and the hash of a file.
@@ -35,7 +35,8 @@ type Sum struct {
 	Hash  Hash  `json:"hash"`
 }
 
-// check returns what is wrong with an archive that a checkpoint from a sequence on announces.
+// check returns what is wrong with an archive announced by a checkpoint that begins at from,
+// or "".
 func (a *Archive) check(from uint64) string {
 	n, last := uint64(0), uint64(0)
 	for _, r := range a.Gone {
@@ -46,14 +47,14 @@ func (a *Archive) check(from uint64) string {
 	}
 	switch {
 	case n == 0 || n != a.Records:
-		return "it counts other records of its archive than there are"
+		return "its count of archived records is wrong"
 	case last >= from:
-		return "its archive has records that no earlier checkpoint signs"
+		return "its archive has records that no earlier checkpoint covers"
 	}
 	return ""
 }
 
-// LastArchive is where the ledger has the last announced archive, if c is at a place.
+// LastArchive returns the place in the ledger of the last announced archive, if c is at place.
 func (c Checkpoint) LastArchive(place uint64) uint64 {
 	if c.Archive != nil {
 		return place
@@ -61,8 +62,8 @@ func (c Checkpoint) LastArchive(place uint64) uint64 {
 	return c.ArchiveAt
 }
 
-// followsArchive checks what c says of archives against the checkpoint before, whose place
-// it need not know.
+// followsArchive checks what c says about archives against the checkpoint before, whose
+// place it need not know.
 func (c Checkpoint) followsArchive(prev *Checkpoint) error {
 	want, before := prev.Archives, c.ArchiveAt
 	if c.Archive != nil {
@@ -72,7 +73,7 @@ func (c Checkpoint) followsArchive(prev *Checkpoint) error {
 	if c.Archives == want && isKnown && (c.Archive == nil || c.Archive.Number == want) {
 		return nil
 	}
-	return &message.Error{Code: message.CodeConflict, Op: "follow checkpoints", What: fmt.Sprintf("checkpoint %d knows of other archives than the one before", c.Number)}
+	return &message.Error{Code: message.CodeConflict, Op: "follow checkpoints", What: fmt.Sprintf("the archives of checkpoint %d do not follow from the one before", c.Number)}
 }
 
 // Archives reads the announced archives from stored checkpoints. It skips unverified

@@ -16,7 +16,7 @@ const maxRecord = 64 << 20
 // chains follows the chains of all entities. It keeps about 100 bytes for each.
 type chains struct {
 	trees   map[[16]byte]tail
-	wanted  map[Hash]int // leaves that a link names and that are missing so far: index of the finding
+	wanted  map[Hash]int // missing leaves that a link names: index of the finding
 	shifts  map[int64]Finding
 	spoiled map[uint64]bool // sequences of records that no engine wrote
 	voids   map[string]bool // leaves of void records
@@ -39,8 +39,8 @@ const (
 	noneFollowed = math.MaxUint64
 )
 
-// follows is the sequence that the compare-and-swap of a record names, which its hash
-// covers; noneFollowed without one.
+// follows returns the sequence that the compare-and-swap of a record names, which its hash
+// covers, or noneFollowed.
 func (r *Record) follows() uint64 {
 	if v := r.Header[prevHeader]; len(v) == 1 {
 		if seq, err := strconv.ParseUint(v[0], 10, 64); err == nil && seq < r.Seq {
@@ -50,8 +50,8 @@ func (r *Record) follows() uint64 {
 	return noneFollowed
 }
 
-// isVoid reports whether engines do not believe a record: its compare-and-swap should have
-// failed, or it follows a void one. A copy of the record before is inserted.
+// isVoid reports whether engines ignore a record: its compare-and-swap should have failed,
+// or it follows a void one. A copy of the record before counts as inserted instead.
 func (c *chains) isVoid(before tail, r *checked) bool {
 	if r.link != nil && c.voids[r.link.Hash] {
 		return true
@@ -63,11 +63,11 @@ func newChains(first uint64, rep *Report) *chains {
 	return &chains{trees: map[[16]byte]tail{}, wanted: map[Hash]int{}, shifts: map[int64]Finding{}, spoiled: map[uint64]bool{}, voids: map[string]bool{}, first: first, rep: rep}
 }
 
-// checked is a record with all that can be computed of it alone.
+// checked is a record with everything that can be computed from it alone.
 type checked struct {
 	*Record
 	leaf     Hash
-	unproved string // what is shown without a proof
+	unproved string // what is shown without a proof, if anything
 	withheld bool
 	entity   [16]byte // the hash of Entity
 	hidden   bool     // its body is not proved, but the next event record names its leaf
@@ -88,7 +88,7 @@ func checkAlone(r Record) checked {
 	return c
 }
 
-// LinkOf reads only the link of an event record's body; nil: it has none.
+// LinkOf decodes only the link of an event record's body, or returns nil.
 func LinkOf(body []byte) (*toolcall.Link, error) {
 	var f struct {
 		Prev *toolcall.Link `json:"prev"`
@@ -103,7 +103,7 @@ func (c *chains) add(r *checked, add func(Finding)) {
 		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: r.unproved})
 	}
 	if r.withheld {
-		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "nothing of it is shown, although its engine permits more: export it with an engine of that release"})
+		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "nothing of it is shown, although its engine permits that: export it with an engine of that release"})
 	}
 	if r.Entity == "" {
 		return
@@ -133,7 +133,7 @@ func (c *chains) add(r *checked, add func(Finding)) {
 	}
 	link := r.link
 	c.countLink(r.Seq, link)
-	if i, ok := c.wanted[r.leaf]; ok { // a later event record came first
+	if i, ok := c.wanted[r.leaf]; ok { // a later event record was read first
 		c.found[i].Kind, c.found[i].Seq = Reordered, r.Seq
 		c.found[i].What = fmt.Sprintf("it comes after the event record of its call that follows it; its place was %d", c.found[i].Through)
 		c.found[i].Through = 0
@@ -159,7 +159,7 @@ func (c *chains) countLink(seq uint64, link *toolcall.Link) {
 	c.rep.Chained++
 }
 
-// noteVoid reports a record without effect, which is no finding.
+// noteVoid reports a record without effect, which is not a finding.
 func (c *chains) noteVoid(seq uint64, leaf Hash, subject string) {
 	if len(c.voids) < MaxFindings {
 		c.voids[leaf.String()] = true
@@ -188,11 +188,11 @@ func (c *chains) checkLink(r *Record, link *toolcall.Link, before tail, seen boo
 		add(Inserted, r.Seq, "it begins its call, which began earlier")
 	case link.Seq == 0, !seen && link.Seq < c.first:
 	case seen && link.Seq == before.seq:
-		add(Changed, before.seq, "the event record of its call at %d follows another record than the present one", r.Seq)
+		add(Changed, before.seq, "the event record of its call at %d follows another record than this one", r.Seq)
 	case seen && link.Seq < before.seq:
 		add(Inserted, r.Seq, "it follows %d, as the event record of its call at %d already does", link.Seq, before.seq)
 	case c.spoiled[link.Seq]:
-		add(Changed, link.Seq, "the event record of its call at %d follows another record than the present one, which no engine wrote", r.Seq)
+		add(Changed, link.Seq, "the event record of its call at %d follows another record than this one, which no engine wrote", r.Seq)
 	default:
 		add(Removed, link.Seq, "the event record of its call at %d follows it, and it is missing", r.Seq)
 		if want, err := ParseHash(link.Hash); err == nil {

@@ -28,18 +28,18 @@ type Checkpoint struct {
 	Number  uint64           `json:"number"`        // 1, 2, … without a gap
 	From    uint64           `json:"from_seq"`      // the first sequence of the range
 	To      uint64           `json:"to_seq"`        // the last one
-	Records uint64           `json:"records"`       // how many of them were there
+	Records uint64           `json:"records"`       // how many records were present
 	Root    Hash             `json:"root"`          // over the leaves From … To
-	Prev    Hash             `json:"prev,omitzero"` // Hash of the checkpoint before; none for the first
+	Prev    Hash             `json:"prev,omitzero"` // Hash of the checkpoint before; absent for the first
 	At      time.Time        `json:"at"`            // the engine's clock, UTC
 	Engine  string           `json:"engine"`        // which replica
-	// Losses is how many losses operators had accepted by then; Loss is the one
-	// that this checkpoint records.
+	// Losses is how many losses operators had accepted by then; Loss is the one that this
+	// checkpoint records.
 	Losses uint64 `json:"losses,omitzero"`
 	Loss   *Loss  `json:"loss,omitzero"`
-	// Archives is how many archives were announced by then, and ArchiveAt where the ledger
-	// has the last one that an earlier checkpoint announced. Archive is the one that this
-	// checkpoint announces: it may cover nothing, and To is then one less than From.
+	// Archives is how many archives had been announced by then, and ArchiveAt the place in the
+	// ledger of the last one that an earlier checkpoint announced. Archive is announced by this
+	// checkpoint, which may cover nothing; To is then one less than From.
 	Archives  uint64   `json:"archives,omitzero"`
 	ArchiveAt uint64   `json:"archive_at_seq,omitzero"`
 	Archive   *Archive `json:"archive,omitzero"`
@@ -49,7 +49,7 @@ type Checkpoint struct {
 // checkpointDomain separates signatures of checkpoints from any other.
 const checkpointDomain = "askance-checkpoint-v1\n"
 
-// signedText is the signed text.
+// signedText returns the text that is signed.
 func (c Checkpoint) signedText() ([]byte, error) {
 	c.Sig = ""
 	b, err := jcs.Marshal(c)
@@ -70,8 +70,8 @@ func (c *Checkpoint) Sign(key ed25519.PrivateKey) error {
 	return nil
 }
 
-// Hash is the hash of the signed text. The next checkpoint carries it, and an auditor
-// keeps it.
+// Hash is the hash of the signed text. The next checkpoint contains it, and an auditor keeps
+// it.
 func (c Checkpoint) Hash() (Hash, error) {
 	b, err := c.signedText()
 	if err != nil {
@@ -156,19 +156,19 @@ func (c Checkpoint) Follows(prev *Checkpoint) error {
 	case err != nil:
 		return err
 	case c.Space != prev.Space:
-		return bad("checkpoint %d is of the space %q, the one before of %q", c.Number, c.Space, prev.Space)
+		return bad("checkpoint %d belongs to the space %q, the one before to %q", c.Number, c.Space, prev.Space)
 	case c.Number != prev.Number+1:
 		return bad("checkpoint %d comes after checkpoint %d", c.Number, prev.Number)
 	case c.From != prev.To+1:
 		return bad("%s does not begin where %s ends", c, prev)
 	case c.Prev != hash:
-		return bad("%s follows another checkpoint %d than the present one", c, prev.Number)
+		return bad("%s follows a checkpoint %d other than this one", c, prev.Number)
 	}
 	return c.followsArchive(prev)
 }
 
-// Entry is what a checkpoint stores of a record, so that the leaf outlives the record.
-// An absent record has no subject.
+// Entry is what a checkpoint stores about a record, so that the leaf outlives the record. An
+// absent record has no subject.
 type Entry struct {
 	Subject string
 	Content Hash
@@ -224,7 +224,7 @@ func Seal(c Checkpoint, entries []Entry, key ed25519.PrivateKey) (Sealed, error)
 	}
 	c.Root = Root(leaves)
 	if uint64(len(entries)) != c.Size() || c.checkForm() != nil {
-		return fail("the entries are not those of the range", c.checkForm())
+		return fail("the entries do not match the range", c.checkForm())
 	}
 	packed, err := deflate(names.String())
 	if err != nil {
@@ -268,7 +268,7 @@ func DecodeSealed(b []byte) (Sealed, error) {
 		return Sealed{}, err
 	}
 	if uint64(len(s.Contents)) != s.Checkpoint.Size()*uint64(len(Hash{})) {
-		return Sealed{}, badEntries("it has not one content hash for each sequence")
+		return Sealed{}, badEntries("it does not have one content hash for each sequence")
 	}
 	return s, nil
 }
@@ -283,7 +283,7 @@ func (s Sealed) Entries() ([]Entry, error) {
 func (s Sealed) open() ([]Entry, []Hash, error) {
 	n := int(s.Checkpoint.Size()) // at most MaxRecords
 	if s.Checkpoint.checkForm() != nil || len(s.Contents) != n*len(Hash{}) {
-		return nil, nil, badEntries("it has not one content hash for each sequence")
+		return nil, nil, badEntries("it does not have one content hash for each sequence")
 	}
 	limit := int64(n) * (maxSubject + 1)
 	text, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(s.Subjects)), limit+1))
@@ -292,7 +292,7 @@ func (s Sealed) open() ([]Entry, []Hash, error) {
 	}
 	names := strings.SplitAfter(string(text), "\n")
 	if len(names) != n+1 || names[n] != "" {
-		return nil, nil, badEntries("it has not one subject for each sequence")
+		return nil, nil, badEntries("it does not have one subject for each sequence")
 	}
 	out := make([]Entry, n)
 	leaves := make([]Hash, n)
@@ -324,22 +324,21 @@ func Leaves(entries []Entry) []Hash {
 	return out
 }
 
-// Retired has, by key id, when engine keys were retired. Earlier signatures stay
-// valid.
+// Retired maps key ids to when engine keys were retired. Earlier signatures stay valid.
 type Retired map[string]time.Time
 
-// noticeTime is how long after a retirement an engine may not know of it.
+// noticeTime is how long after a retirement an engine may not have learned of it.
 const noticeTime = time.Minute
 
-// isRetired reports whether a key was retired at a time and every engine knew it.
+// isRetired reports whether a key was retired at a time when every engine had learned of it.
 func (r Retired) isRetired(keyID string, at time.Time) bool {
 	end, is := r[keyID]
 	return is && at.After(end.Add(noticeTime))
 }
 
-// Check refuses a checkpoint that was signed after its key was retired: by its own
-// time, or by that of the genuine checkpoint before it, if known. The holder of a
-// retired key can forge its time, but not the time of the checkpoint before it.
+// Check refuses a checkpoint that was signed after its key was retired: by its own time, or
+// by the time of the genuine checkpoint before it, if known. The holder of a retired key can
+// forge the former, but not the latter.
 func (r Retired) Check(c Checkpoint, before *Checkpoint) error {
 	at := c.At
 	if before != nil && before.At.After(at) {
@@ -348,5 +347,5 @@ func (r Retired) Check(c Checkpoint, before *Checkpoint) error {
 	if !r.isRetired(c.KeyID, at) {
 		return nil
 	}
-	return &message.Error{Code: message.CodeForbidden, Op: "verify checkpoint", What: fmt.Sprintf("%s is signed by the engine key %s, which was retired at %s, before", c, c.KeyID, r[c.KeyID].UTC().Format(time.RFC3339)), Hint: "find out who has the retired key"}
+	return &message.Error{Code: message.CodeForbidden, Op: "verify checkpoint", What: fmt.Sprintf("%s is signed by the engine key %s, which was already retired at %s", c, c.KeyID, r[c.KeyID].UTC().Format(time.RFC3339)), Hint: "find out who has the retired key"}
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxBaseBytes limits the records that an Expander remembers.
+// maxBaseBytes limits the size of the records that an Expander caches.
 const maxBaseBytes = 64 << 20
 
 // ErrBaseUnread means that a record could not be expanded because Load failed.
 var ErrBaseUnread = errors.New("the record on which it builds could not be read")
 
 // Expander returns the event records of calls with the whole call. It is given the stored
-// records in their order and remembers the last ones on which later ones build. The zero
-// value is ready. One goroutine may use it at a time.
+// records in order and caches those on which later ones may build. The zero value is ready
+// to use. It must be used by one goroutine at a time.
 type Expander struct {
-	// Load reads a record that is not remembered; nil without an error: there is none.
-	// Without Load, the Expander remembers all.
+	// Load reads a record that is not cached; nil without an error means that there is none.
+	// Without Load, the Expander caches all records.
 	Load func(seq uint64) (*Record, error)
 
 	bases toolcall.BaseCache
 }
 
 // Expand decodes a record, which may be redacted, and sets its Base. The result belongs to
-// the caller. A record that shows what nothing proves is an error.
+// the caller. A record that shows something without a proof is an error.
 func (e *Expander) Expand(r *Record) (*toolcall.EventRecord, error) { return e.expand(r, 0) }
 
 func (e *Expander) expand(r *Record, loads int) (*toolcall.EventRecord, error) {
@@ -54,8 +54,8 @@ func (e *Expander) expand(r *Record, loads int) (*toolcall.EventRecord, error) {
 	return f, nil
 }
 
-// find returns the base at seq of a record that follows the one at prev. loads is how many
-// records were loaded for it already.
+// find returns the base at seq of a record that follows the one at prev. loads counts the
+// records that were already loaded for it.
 func (e *Expander) find(seq, prev uint64, of *Record, loads int) (*toolcall.RecordBase, error) {
 	if found := e.bases.Find(seq, prev); found != nil {
 		return found, nil
@@ -76,12 +76,12 @@ func (e *Expander) find(seq, prev uint64, of *Record, loads int) (*toolcall.Reco
 	case err != nil:
 		return nil, err
 	case f.Call == nil:
-		return nil, fmt.Errorf("the record %d, on which it builds, is not of a call", seq)
+		return nil, fmt.Errorf("the record %d, on which it builds, does not belong to a call", seq)
 	}
 	return toolcall.NewRecordBase(seq, r.Leaf().String(), f, r.Base), nil
 }
 
-// put remembers a record. Few records follow a finished call: they load it again.
+// put caches a record. Few records follow a finished call; they load it again.
 func (e *Expander) put(b *toolcall.RecordBase, bytes int) {
 	if e.Load == nil {
 		e.bases.MaxBytes = math.MaxInt

@@ -17,7 +17,7 @@ import (
 type Receipt struct {
 	Kind string `json:"type"` // "askance-receipt"
 	V    int    `json:"v"`    // 1
-	// Made is the maker's time. It is not proved, and Check does not return it.
+	// Made is the time of its maker. It is not proved, and Check does not return it.
 	Made time.Time `json:"made_at"`
 	toolcall.Key
 	// Story summarizes the event records. Check refuses a receipt with another story.
@@ -87,7 +87,7 @@ func MakeReceipt(key toolcall.Key, records []Record, sealed []Sealed, now time.T
 			return nil, err
 		}
 		if !f.BodyHash.IsZero() && string(f.Body()) == RedactedWhole {
-			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("nothing of the record %d may be shown, so a receipt would prove nothing", f.Seq), Hint: "make the receipt with an engine of the release that wrote it"}
+			return nil, &message.Error{Code: message.CodeConflict, Op: op, What: fmt.Sprintf("no part of the record %d may be shown, so a receipt would prove nothing", f.Seq), Hint: "make the receipt with an engine of the release that wrote it"}
 		}
 		f.Time = time.Time{} // not proved
 		r.Records = append(r.Records, Proved{Record: f, Checkpoint: c.Number, Path: path})
@@ -153,7 +153,7 @@ func (r *Receipt) checkForm() error {
 			bad = "its event records are not in order"
 		}
 		if len(f.Path) > maxPath || f.Invalid != "" || f.Altered || !f.Time.IsZero() {
-			bad = "an event record has members that no receipt has"
+			bad = "an event record has members that do not belong in a receipt"
 		}
 	}
 	for i, c := range r.Checkpoints {
@@ -192,7 +192,7 @@ func (r *Receipt) decodeRecords() ([]*toolcall.EventRecord, error) {
 		case f.Call == nil:
 			return nil, refuse("the record at %d is not an event record of a call", rec.Seq)
 		case f.Call.Key != r.Key:
-			return nil, refuse("the event record at %d is of the call %s", rec.Seq, f.Call.Key)
+			return nil, refuse("the event record at %d belongs to the call %s", rec.Seq, f.Call.Key)
 		case len(ids) != 1 || ids[0] != f.ID:
 			return nil, refuse("the event record at %d was stored under another id", rec.Seq)
 		case len(rec.Header[kindHeader]) > 0 && rec.Header[kindHeader][0] != f.Kind():
@@ -232,7 +232,7 @@ func storyOf(records []*toolcall.EventRecord) Story {
 
 // addAttempt adds an attempt, or replaces it by its later state.
 func (s *Story) addAttempt(a toolcall.Attempt) {
-	a.Grant = nil // it is among the grants
+	a.Grant = nil // it is listed with the grants
 	switch n := len(s.Attempts); {
 	case a.Number == 0:
 	case n > 0 && s.Attempts[n-1].Number == a.Number:
@@ -255,12 +255,12 @@ type Checked struct {
 	KeyIDs []string `json:"key_ids"`
 	// Unchained counts event records at the start of a release without links.
 	Unchained int `json:"unchained,omitzero"`
-	// Redacted counts event records that show less than was stored; what they show is
-	// proved, too.
+	// Redacted counts event records that show less than was stored; what they show is also
+	// proved.
 	Redacted int `json:"redacted,omitzero"`
-	// Whole: the receipt begins with the call's first record.
+	// Whole is set if the receipt begins with the call's first record.
 	Whole bool `json:"from_the_beginning"`
-	// Ended: the call is finished, so only notes can follow.
+	// Ended is set if the call is finished, so only notes can follow.
 	Ended bool `json:"ended"`
 }
 
@@ -325,7 +325,7 @@ func (r *Receipt) checkSignatures(keys toolcall.KeySet, retired Retired, out *Ch
 			return nil, err
 		}
 		if c.Space != r.Space {
-			return nil, refuse("checkpoint %d is of another space", c.Number)
+			return nil, refuse("checkpoint %d belongs to another space", c.Number)
 		}
 		by[c.Number] = c
 		if !ids[c.KeyID] {
@@ -415,7 +415,7 @@ func (r *Receipt) checkBinding(records []*toolcall.EventRecord, keys toolcall.Ke
 	return nil
 }
 
-// isSame reports whether two stories have one canonical form.
+// isSame reports whether two stories have the same canonical form.
 func isSame(a, b Story) bool {
 	x, err := jcs.Marshal(a)
 	if err != nil {

@@ -29,7 +29,7 @@ func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
 // MarshalText writes the hash as text.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what MarshalText writes, and nothing else.
+// UnmarshalText parses exactly what MarshalText writes.
 func (h *Hash) UnmarshalText(text []byte) error {
 	p, err := ParseHash(string(text))
 	if err == nil {
@@ -38,7 +38,7 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return err
 }
 
-// ParseHash reads a hash as String writes it: there is one spelling.
+// ParseHash parses a hash in the only form that String writes.
 func ParseHash(text string) (Hash, error) {
 	var h Hash
 	digits, ok := strings.CutPrefix(text, hashPrefix)
@@ -58,7 +58,7 @@ type Record struct {
 	// Time is when the server stored it. It is not proved.
 	Time    time.Time `json:"time,omitzero"`
 	Subject string    `json:"subject"`
-	// Header has the meaningful headers.
+	// Header contains the headers that are hashed.
 	Header map[string][]string `json:"header,omitzero"`
 	Text   string              `json:"body,omitzero"`        // the exact body, if it is UTF-8
 	Binary []byte              `json:"body_base64,omitzero"` // the exact body, if it is not
@@ -68,15 +68,15 @@ type Record struct {
 	// Redacted names what was removed: paths into the arguments, as rules write them;
 	// "delta" for a part of streamed arguments, "*" for all.
 	Redacted []string `json:"redacted,omitzero"`
-	// Invalid is why the engines of the space do not believe the record, by a reader
-	// with their key. Altered: it has their MAC, and the MAC does not match.
+	// Invalid is why the engines of the space reject the record, according to a reader with
+	// their key. Altered is set if it has a MAC of theirs that does not match.
 	Invalid string `json:"invalid,omitzero"`
 	Altered bool   `json:"altered,omitzero"`
 	// Entity is the entity of an event record, "" for none. The reader of records
 	// derives it from the subject.
 	Entity string `json:"-"`
-	// Base is the event record on which this one builds, as its reader knows it; nil:
-	// none, or unknown. Without it, nothing is shown of a record that has to be redacted.
+	// Base is the event record on which this one builds, as its reader knows it; nil means
+	// none, or unknown. Without it, nothing of a record that must be redacted is shown.
 	Base *toolcall.RecordBase `json:"-"`
 	// Final means that an engine has redacted the record for its reader. What has no Base
 	// cannot be redacted again.
@@ -102,7 +102,7 @@ func (r *Record) SetBody(b []byte) {
 	}
 }
 
-// Body is the present body: exact unless BodyHash is set.
+// Body returns the current body: the exact one unless BodyHash is set.
 func (r *Record) Body() []byte {
 	if r.Binary != nil {
 		return r.Binary
@@ -133,8 +133,8 @@ const (
 	absentDomain  = "askance-absent-v1\n"
 )
 
-// Content hashes the meaningful headers and the body of a message. A length precedes
-// each part, so that no two messages have the same encoding.
+// Content hashes the headers that count and the body of a message. Each part is prefixed with
+// its length, so that no two messages have the same encoding.
 func Content(header map[string][]string, body []byte) Hash {
 	return content(header, sha256.Sum256(body))
 }

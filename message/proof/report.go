@@ -19,11 +19,11 @@ const (
 	Inserted       Kind = "inserted"        // a record is in a place where no engine wrote it
 	Reordered      Kind = "reordered"       // a genuine record is in another place
 	Truncated      Kind = "truncated"       // the last records are missing, or an export is incomplete
-	RolledBack     Kind = "rolled_back"     // the journal ends before what was signed
+	RolledBack     Kind = "rolled_back"     // the journal ends before the last signed record
 	Purged         Kind = "purged"          // the first records are missing; pass --purged-through if that was intended
 	Unlinked       Kind = "unlinked"        // an event record has no link, after ones that have
 	Unreadable     Kind = "unreadable"      // an event record has a malformed body
-	Void           Kind = "void"            // no finding, only noted: the record has no effect, because an earlier one follows the same, or it follows such a record
+	Void           Kind = "void"            // not a finding: the record has no effect, because an earlier one follows the same record, or it follows a void one
 	Withheld       Kind = "withheld"        // a record that may be shown in part is not shown at all
 	BadCheckpoint  Kind = "bad_checkpoint"  // no engine signed it, it was changed, or its key was retired before
 	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
@@ -40,12 +40,12 @@ type Finding struct {
 	// a range is known.
 	Call    string `json:"call,omitzero"`
 	Subject string `json:"subject,omitzero"`
-	// Checkpoint is the one that shows it; 0: the chain of the call does.
+	// Checkpoint is the one that shows it, or 0 if the chain of the call does.
 	Checkpoint uint64 `json:"checkpoint,omitzero"`
 	What       string `json:"what"`
 }
 
-// String is the finding in one line.
+// String returns the finding in one line.
 func (f Finding) String() string {
 	s := string(f.Kind)
 	switch {
@@ -73,8 +73,8 @@ type Report struct {
 	EventRecords uint64           `json:"event_records"`
 	Trees        uint64           `json:"entities"` // calls, and replies and sessions with event records of their own
 
-	// Chained event records link to the one before. Unchained ones are of a release
-	// without links: only checkpoints prove them. ChainFrom is the first chained one.
+	// Chained event records link to the one before. Unchained ones come from a release without
+	// links, and only checkpoints prove them. ChainFrom is the first chained one.
 	Chained   uint64 `json:"chained"`
 	Unchained uint64 `json:"unchained"`
 	ChainFrom uint64 `json:"chain_from_seq,omitzero"`
@@ -90,10 +90,10 @@ type Report struct {
 	// verification: then not even the holder of the engine's key can change earlier
 	// records undetected.
 	Anchor Anchor `json:"anchor,omitzero"`
-	// Earlier verified the records before First, which were not read now.
+	// Earlier is the verification of the records before First, which were not read now.
 	Earlier *Earlier `json:"earlier,omitzero"`
-	// Partial: the records were a selection, so missing ones are not reported. Redacted
-	// records are proved by the hash of their original body.
+	// Partial is set if the records were a selection, so missing ones are not reported.
+	// Redacted records are proved by the hash of their original body.
 	Partial  bool   `json:"partial,omitzero"`
 	Redacted uint64 `json:"redacted,omitzero"`
 
@@ -102,27 +102,27 @@ type Report struct {
 	Losses    []Loss `json:"losses,omitzero"`
 	Explained int    `json:"explained,omitzero"`
 
-	// Archives counts the announced archives, and Archived their records. The records in
-	// NotShown are signed and were not there to be read: files of archives are missing.
+	// Archives counts the announced archives, and Archived their records. NotShown are signed
+	// records that could not be read, because files of archives are missing.
 	Archives uint64 `json:"archives,omitzero"`
 	Archived uint64 `json:"archived,omitzero"`
 	NotShown uint64 `json:"archived_not_shown,omitzero"`
 
-	// Void counts the records without effect, which are no findings, and Voids lists them: a
-	// server stored each behind the same record as an earlier one of its call.
+	// Void counts the records without effect, which are not findings, and Voids lists them: a
+	// server stored each after the same record as an earlier one of its call.
 	Void  uint64    `json:"void,omitzero"`
 	Voids []Finding `json:"void_records,omitzero"`
 
-	Found    int       `json:"found"` // total, also beyond MaxFindings
+	Found    int       `json:"found"` // total, including those beyond MaxFindings
 	Findings []Finding `json:"findings"`
 }
 
 // Earlier is a verification without findings that another one continues.
 type Earlier struct {
 	At         time.Time  `json:"at"`
-	ReadAt     time.Time  `json:"read_at"`    // when a verification read all that is remembered
+	ReadAt     time.Time  `json:"read_at"`    // when a verification last read everything
 	First      uint64     `json:"first_seq"`  // the first verified sequence
-	Checkpoint Checkpoint `json:"checkpoint"` // the last that was verified, with all before it
+	Checkpoint Checkpoint `json:"checkpoint"` // the last verified one; all before it were verified too
 	Place      uint64     `json:"-"`          // of that checkpoint in the ledger
 }
 
@@ -159,12 +159,12 @@ func (r Range) String() string {
 // Has reports whether a sequence is in the range.
 func (r Range) Has(seq uint64) bool { return r.From <= seq && seq <= r.Through }
 
-// Loss is a loss that an operator accepted. A signed checkpoint carries it.
+// Loss is a loss that an operator accepted. A signed checkpoint contains it.
 type Loss struct {
 	By     string    `json:"by"`     // the operator
 	Reason string    `json:"reason"` // in the operator's words
 	At     time.Time `json:"at"`     // the clock of the command, UTC
-	// Missing are the sequences without a record. Any others are in earlier losses.
+	// Missing are the sequences without a record, except those in earlier losses.
 	Missing []Range `json:"missing,omitzero"`
 	// Changed are ranges with other records than the signed or known ones.
 	Changed []Range `json:"changed,omitzero"`

@@ -21,12 +21,12 @@ const ShownWhole = "whole"
 // be redacted separately; the event records have the whole arguments.
 var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 
-// Shown returns the body that may be shown of a record, and what was removed from it;
-// nil: nothing. Of an event record that cannot be decoded nothing is shown. base is the
-// one on which it builds, nil for none: both are redacted, so that what is shown of the
-// record builds on what is shown of its base.
+// Shown returns the body that may be shown of a record, or nil, and what was removed from
+// it. Nothing is shown of an event record that cannot be decoded. base is the record on
+// which it builds, or nil: both are redacted, so what is shown of the record builds on what
+// is shown of its base.
 //
-// Invariant: its result for a stored body never changes, because journals have its hash.
+// Invariant: the result for a stored body never changes, because journals contain its hash.
 func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, what []string) {
 	if !record {
 		if bytes.Contains(body, streamedArguments) {
@@ -63,7 +63,7 @@ func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, w
 	return shown, f.Call.HiddenPaths()
 }
 
-// MarkOf is the value of HeaderShown for a result of Shown.
+// MarkOf returns the value of HeaderShown for a result of Shown.
 func MarkOf(shown []byte, what []string) string {
 	if what == nil {
 		return ShownWhole
@@ -84,8 +84,8 @@ func (r *Record) Redact() {
 	switch {
 	case what == nil:
 		return
-	case !marked && r.Entity == "": // nothing remains of it
-	case mark == ShownWhole && what[0] == "*" && r.Header[HeaderShown] != nil: // a later engine hides nothing of it
+	case !marked && r.Entity == "": // nothing is left of it
+	case mark == ShownWhole && what[0] == "*" && r.Header[HeaderShown] != nil: // a later engine hides nothing
 		return
 	case mark != MarkOf(shown, what):
 		shown, what = []byte(RedactedWhole), []string{"*"}
@@ -95,8 +95,8 @@ func (r *Record) Redact() {
 	r.BodyHash, r.Redacted = hash, what
 }
 
-// mark is what the engine permits to show. Without the header that is a whole record, or
-// unknown if an earlier release wrote it: those named the kind of each record.
+// mark returns what the engine permits to be shown. Without the header that is the whole
+// record, or unknown if an earlier release wrote it; those named the kind of each record.
 func (r *Record) mark() (string, bool) {
 	values := r.Header[HeaderShown]
 	switch {
@@ -115,7 +115,7 @@ func (r *Record) isWithheld() bool {
 	return !r.BodyHash.IsZero() && marked && string(r.Body()) == RedactedWhole && mark != BodyHash(r.Body()).String()
 }
 
-// findUnproved says what is shown of a record without a proof; "": nothing.
+// findUnproved returns what is shown of a record without a proof, or "".
 func (r *Record) findUnproved() string {
 	redacted := !r.BodyHash.IsZero()
 	mark, marked := r.mark()
@@ -123,7 +123,7 @@ func (r *Record) findUnproved() string {
 	case r.Text != "" && r.Binary != nil:
 		return "it has two bodies"
 	case !redacted && len(r.Redacted) > 0:
-		return "it names removed values, and none were removed"
+		return "it names removed values, but none were removed"
 	case !redacted:
 		return ""
 	case r.isWithheld():
@@ -133,7 +133,7 @@ func (r *Record) findUnproved() string {
 		return "it is marked as redacted, but nothing proves what it shows"
 	}
 	if !slices.Equal(r.Redacted, r.findRemoved()) {
-		return "its redacted values are not those that it names"
+		return "its redacted values differ from those that it names"
 	}
 	return ""
 }

@@ -9,35 +9,35 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Options are what an auditor knows.
+// Options are the inputs of a verification besides the journal.
 type Options struct {
 	Space toolcall.SpaceID
-	// Keys are the public keys of the space's engines, also former ones. Required.
+	// Keys are the public keys of the space's engines, including former ones. Required.
 	Keys    toolcall.KeySet
 	Retired Retired // when some of the keys were retired
-	// First is the first stored sequence and Last the last assigned one, by the store;
-	// Last 0: not known.
+	// First is the first stored sequence and Last the last assigned one, according to the
+	// store; Last 0 means unknown.
 	First, Last   uint64
-	PurgedThrough uint64 // the records up to here were purged on purpose
+	PurgedThrough uint64 // the records up to here were purged intentionally
 	Partial       bool   // the records are a selection
 	Anchor        Anchor // a checkpoint that must be present
-	// Earlier is continued: checkpoints and records are those after it. The caller ensures
-	// that its checkpoint is in the ledger, and the record at its end in the journal.
+	// Earlier is the verification to continue: checkpoints and records are those after it. The
+	// caller ensures that its checkpoint is in the ledger and its last record in the journal.
 	Earlier  *Earlier
-	Losses   []Loss    // of the checkpoints: see the function Losses
-	Archives []Archive // the same: see the function Archives
+	Losses   []Loss    // from the checkpoints: see the function Losses
+	Archives []Archive // from the checkpoints: see the function Archives
 	// Name returns a subject as session/reply/call; may be nil.
 	Name     func(subject string) string
 	Progress func(seq uint64) // called from time to time; may be nil
-	Workers  int              // how many goroutines compute hashes and signatures; 0: one for each processor
+	Workers  int              // goroutines that compute hashes and signatures; 0 means one per processor
 }
 
-// Verify compares a journal with its checkpoints and the chains of its calls.
-// checkpoints and records yield both in order. The report has the findings; an error is
-// one of the iterators.
+// Verify compares a journal with its checkpoints and the chains of its calls. checkpoints and
+// records yield both in order. The report contains the findings; an error comes from one of
+// the iterators.
 //
-// It needs memory for some thousand records and about 100 bytes for each call. The
-// iterators run in goroutines of their own, and have ended when it returns.
+// It needs memory for a few thousand records and about 100 bytes per call. The iterators run
+// in their own goroutines, which have ended when it returns.
 func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, error], o Options) (*Report, error) {
 	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}, archived: archivedBy(o.Archives)}
 	if o.Earlier != nil {
@@ -67,7 +67,7 @@ func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, erro
 	return v.rep, nil
 }
 
-// goOn begins where an earlier verification ended.
+// goOn continues where an earlier verification ended.
 func (v *verifier) goOn(e Earlier) {
 	c := e.Checkpoint
 	hash, _ := c.Hash() // it was signed, so it has a form
@@ -83,7 +83,7 @@ type verifier struct {
 
 	nextCheckpoint func() (*opened, error)
 	nextRecord     func() (*checked, error)
-	was, is        []slot // signed and present ones, read ahead
+	was, is        []slot // signed and current slots, read ahead
 	wasEnd, isEnd  bool
 	last           *Checkpoint
 	anchored       bool
@@ -94,7 +94,7 @@ type verifier struct {
 	archived       archived
 }
 
-// readSigned reads ahead until n signed places are known, or all.
+// readSigned reads ahead until n signed slots are known, or all.
 func (v *verifier) readSigned(n int) error {
 	for len(v.was) < n && !v.wasEnd {
 		c, err := v.nextCheckpoint()
@@ -110,13 +110,13 @@ func (v *verifier) readSigned(n int) error {
 	return nil
 }
 
-// opened is a stored checkpoint with all that its own bytes and the keys say of it.
+// opened is a stored checkpoint with the results of checking it alone.
 type opened struct {
 	Checkpoint
-	err        error // it is not a checkpoint of the keys
+	err        error // set if it is not a checkpoint of the keys
 	hash       Hash
 	slots      []slot
-	entriesErr error // its entries are not the signed ones
+	entriesErr error // set if its entries are not the signed ones
 }
 
 func (v *verifier) openCheckpoint(raw []byte) (o opened) {
@@ -144,7 +144,7 @@ func (v *verifier) addCheckpoint(o *opened) {
 		err = v.o.Retired.Check(c, v.last)
 	}
 	if err == nil && v.o.Space != "" && c.Space != v.o.Space {
-		err = fmt.Errorf("it is of the space %q", c.Space)
+		err = fmt.Errorf("it belongs to the space %q", c.Space)
 	}
 	if err != nil {
 		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
@@ -152,7 +152,7 @@ func (v *verifier) addCheckpoint(o *opened) {
 	}
 	if err := c.Follows(v.last); err != nil {
 		v.rep.add(Finding{Kind: LostCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
-		if v.last != nil && c.From <= v.last.To { // an old one
+		if v.last != nil && c.From <= v.last.To { // an older checkpoint
 			return
 		}
 	}
@@ -237,7 +237,7 @@ func (v *verifier) addDoubt(f Finding) {
 	v.doubts = append(v.doubts[:min(len(v.doubts), MaxFindings)], f)
 }
 
-// checkWhole compares a journal that has everything.
+// checkWhole compares a complete journal.
 func (v *verifier) checkWhole() error {
 	for {
 		if err := v.readSigned(1); err != nil {
@@ -290,8 +290,8 @@ func (v *verifier) findDifferences() error {
 	return nil
 }
 
-// countCandidates counts the present records up to the last signed one, or up to the
-// last signed sequence.
+// countCandidates counts the current records up to the last signed one, or up to the last
+// signed sequence.
 func (v *verifier) countCandidates(was, is []slot) int {
 	leaves := make(map[Hash]bool, len(was))
 	for _, w := range was {
@@ -310,7 +310,7 @@ func (v *verifier) countCandidates(was, is []slot) int {
 func (v *verifier) reportLostEnd(at slot) {
 	kind, what := RolledBack, fmt.Sprintf("the journal ends at %d, before this signed record", v.rep.Last)
 	if v.o.Last >= at.seq {
-		kind, what = Removed, "it was signed there and is gone"
+		kind, what = Removed, "it was signed there, but is gone"
 	}
 	if n := len(v.rep.Findings); n > 0 && v.rep.Findings[n-1].Kind == kind && kind == RolledBack && v.rep.Findings[n-1].endsBefore(at.seq) {
 		v.rep.Findings[n-1].Through = at.seq
@@ -341,7 +341,7 @@ func (v *verifier) skipPurged() {
 }
 
 // checkSelection compares each record of a filtered export with what was signed at its
-// place.
+// position.
 func (v *verifier) checkSelection() error {
 	for {
 		if err := v.readPresent(1); err != nil || len(v.is) == 0 {
@@ -380,7 +380,7 @@ func (v *verifier) checkSelection() error {
 func (v *verifier) addChainFindings() {
 	if v.o.Last > v.rep.Last {
 		if v.o.Last > v.rep.CoverTo && !v.o.Partial {
-			v.add(Finding{Kind: Truncated, Seq: max(v.rep.Last, v.rep.CoverTo) + 1, Through: v.o.Last, What: "these sequences were assigned, and their records are missing"})
+			v.add(Finding{Kind: Truncated, Seq: max(v.rep.Last, v.rep.CoverTo) + 1, Through: v.o.Last, What: "these sequences were assigned, but their records are missing"})
 		}
 		v.rep.Last = max(v.rep.Last, v.o.Last)
 	}

@@ -442,7 +442,7 @@ func TestRetiredKey(t *testing.T) {
 				j.sealed = append(j.sealed, b)
 			}
 			r := j.verify(proof.Options{Keys: both, Retired: proof.Retired{old: at.Add(hour)}})
-			if tc.bad == 0 != r.OK || !r.OK && (r.Found != 1 || r.Findings[0].Kind != proof.BadCheckpoint || r.Findings[0].Checkpoint != tc.bad || !strings.Contains(r.Findings[0].What, "was retired at")) {
+			if tc.bad == 0 != r.OK || !r.OK && (r.Found != 1 || r.Findings[0].Kind != proof.BadCheckpoint || r.Findings[0].Checkpoint != tc.bad || !strings.Contains(r.Findings[0].What, "was already retired at")) {
 				t.Errorf("found %v, want checkpoint %d to be bad", r.Findings, tc.bad)
 			}
 		})

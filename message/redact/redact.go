@@ -1,12 +1,12 @@
-// Package redact reads the paths by which rules hide arguments, and finds the values on
-// them. It alone decides what a path means, so approval requests, texts and records hide
-// the same values.
+// Package redact reads the paths with which rules hide arguments, and finds the values on
+// them. It is the only place that interprets paths, so approval requests, texts and records
+// hide the same values.
 //
 //	path, err := redact.Parse(`args.card["number"]`)
 //	hidden, below := redact.Below(path).Member("card", false)
 //
-// A path that names a member of a list means that member of every element. A path into
-// a value without members hides the whole value: hiding too much is safe.
+// A path that names a member of a list means that member of every element. A path into a
+// value without members hides the whole value, because hiding too much is safe.
 package redact
 
 import (
@@ -27,7 +27,7 @@ type Path struct {
 	Steps []string
 }
 
-// Parse reads a path; args["odd name"] quotes a name. Errors do not contain the text.
+// Parse parses a path; args["odd name"] quotes a name. Errors do not contain the text.
 func Parse(text string) (Path, error) {
 	end := strings.IndexAny(text, ".[")
 	if end < 0 {
@@ -78,8 +78,8 @@ type Paths []remainder
 
 type remainder struct {
 	steps []string
-	// wide: the path reached elements of a list only by its star. It hides what it names
-	// there, and no value above.
+	// wide is set if the path reached elements of a list only by its star. It hides what it
+	// names there, and no value above.
 	wide bool
 }
 
@@ -92,8 +92,8 @@ func Below(paths ...Path) Paths {
 	return out
 }
 
-// Member reports whether the paths hide a member of an object, and returns those below
-// it. leaf: the member has no members.
+// Member reports whether the paths hide a member of an object, and returns those below it.
+// leaf means that the member has no members.
 func (p Paths) Member(name string, leaf bool) (hidden bool, below Paths) {
 	for _, r := range p {
 		if r.steps[0] != name && r.steps[0] != Any {

@@ -1,8 +1,8 @@
 // Generated from gateway/api/openapi.json by scripts/generate.mjs. Do not edit.
 
-/** AckTaskBody takes a task off its queue after the start was answered, or returns it. */
+/** AckTaskBody removes a task from its queue after the start was answered, or returns it. */
 export interface AckTaskBody {
-  /** with return: not before */
+  /** with return: offer it no earlier */
   delay_ms?: number;
   /** offer it again */
   return?: boolean;
@@ -11,7 +11,7 @@ export interface AckTaskBody {
   tool_name: string;
 }
 
-/** AckTaskReply says that the queue has confirmed it. */
+/** AckTaskReply confirms that the queue did it. */
 export interface AckTaskReply {
 }
 
@@ -44,7 +44,7 @@ export interface ActivityBucket {
   retried: number;
   /** before the start */
   revoked: number;
-  /** of Allowed: by a standing approval */
+  /** those of Allowed by a standing approval */
   standing: number;
   start: string;
   /** attempts */
@@ -53,7 +53,7 @@ export interface ActivityBucket {
   succeeded: number;
 }
 
-/** ActivityCell are the counts of the calls of one tool that one rule decided. */
+/** ActivityCell holds the counts of the calls of one tool that one rule decided. */
 export interface ActivityCell {
   /** by the policy, or by a standing approval */
   allowed: number;
@@ -83,7 +83,7 @@ export interface ActivityCell {
   /** before the start */
   revoked: number;
   rule: string;
-  /** of Allowed: by a standing approval */
+  /** those of Allowed by a standing approval */
   standing: number;
   /** attempts */
   started: number;
@@ -121,7 +121,7 @@ export interface ActivityCounts {
   retried: number;
   /** before the start */
   revoked: number;
-  /** of Allowed: by a standing approval */
+  /** those of Allowed by a standing approval */
   standing: number;
   /** attempts */
   started: number;
@@ -137,13 +137,13 @@ export interface ActivityOpen {
   requests: number;
 }
 
-/** ActivityOpenUpTo counts the requests whose time is below UpToMS, and not below that of the entry before. */
+/** ActivityOpenUpTo counts the requests whose time is below UpToMS, but not below the UpToMS of the entry before. */
 export interface ActivityOpenUpTo {
   later?: number;
   no_deadline?: number;
-  /** 0: all others */
+  /** 0 means all others */
   up_to_ms?: number;
-  /** they end within 15 minutes */
+  /** ending within 15 minutes */
   urgent?: number;
 }
 
@@ -153,7 +153,7 @@ export interface ActivityQueue {
   blocked: number;
   /** calls that wait for a worker */
   depth: number;
-  /** Listening are the requests for tasks that wait at the server now: a worker has one or more while it has free slots. Absent: unknown. */
+  /** Listening is the number of requests for tasks that now wait at the server: a worker has at least one while it has free slots. It is absent if unknown. */
   listening?: number;
   /** when the first of them was offered */
   oldest?: string;
@@ -178,14 +178,14 @@ export interface ActivityReply {
   by_rule: ActivityShare[];
   by_tool: ActivityTool[];
   by_tool_and_rule: ActivityCell[];
-  /** CompleteSince is set if older events were forgotten: of a window and of the buckets, what is earlier may be missing. Totals from the beginning of the journal stay whole. */
+  /** CompleteSince is set if older events were forgotten: windows and buckets may lack earlier events. Totals from the beginning of the journal are still complete. */
   complete_since?: string;
-  /** now, in any window */
+  /** now, independent of the window */
   open: ActivityOpen;
   queued: ActivityTimes;
-  /** now, in any window */
+  /** now, independent of the window */
   queues: ActivityQueue[];
-  /** the latest first, in any window */
+  /** latest first, independent of the window */
   recent: RecentDecision[];
   run: ActivityTimes;
   /** as asked */
@@ -198,7 +198,7 @@ export interface ActivityReply {
   until?: string;
 }
 
-/** ActivityShare are the counts of one name. */
+/** ActivityShare holds the counts of one name. */
 export interface ActivityShare {
   /** by the policy, or by a standing approval */
   allowed: number;
@@ -228,7 +228,7 @@ export interface ActivityShare {
   retried: number;
   /** before the start */
   revoked: number;
-  /** of Allowed: by a standing approval */
+  /** those of Allowed by a standing approval */
   standing: number;
   /** attempts */
   started: number;
@@ -241,14 +241,14 @@ export interface ActivityTimes {
   /** empty if Count is 0 */
   buckets: ActivityUpTo[];
   count: number;
-  /** estimated within the bucket, as are the others */
+  /** estimated within its bucket, like P90MS and P99MS */
   p50_ms: number;
   p90_ms: number;
   p99_ms: number;
   sum_ms: number;
 }
 
-/** ActivityTool are the counts and times of one tool. */
+/** ActivityTool holds the counts and times of one tool. */
 export interface ActivityTool {
   /** by the policy, or by a standing approval */
   allowed: number;
@@ -280,7 +280,7 @@ export interface ActivityTool {
   /** before the start */
   revoked: number;
   run: ActivityTimes;
-  /** of Allowed: by a standing approval */
+  /** those of Allowed by a standing approval */
   standing: number;
   /** attempts */
   started: number;
@@ -289,7 +289,7 @@ export interface ActivityTool {
   to_decision: ActivityTimes;
 }
 
-/** ActivityUpTo counts the times above the bucket before and up to UpToMS; 0: no limit. */
+/** ActivityUpTo counts the times above the previous bucket and up to UpToMS; 0 means no limit. */
 export interface ActivityUpTo {
   count: number;
   up_to_ms: number;
@@ -299,7 +299,7 @@ export interface ActivityUpTo {
 export interface ActivityWorker {
   /** the first 20 of them */
   calls: Key[];
-  /** ClockAheadMS is how far its clock is ahead of the engine's, negative: behind, if it differs; ClockWithinMS is how exact that is. */
+  /** ClockAheadMS is how far the worker's clock is ahead of the engine's if it differs, negative if behind; ClockWithinMS is the accuracy. */
   clock_ahead_ms?: number;
   clock_within_ms?: number;
   last_heard?: string;
@@ -308,23 +308,23 @@ export interface ActivityWorker {
   running: number;
 }
 
-/** Approval is one person's or rule's consent as a grant repeats it. */
+/** Approval is the consent of one person or rule, as repeated in a grant. */
 export interface Approval {
   at: string;
   by: Principal;
-  /** Signature is the person's own, with which a worker can do without trust in the engine: see ApproverList. */
+  /** Signature is the person's own signature, with which a worker need not trust the engine: see ApproverList. */
   signature?: ApproverSignature;
 }
 
-/** ApprovalRequest is what a decision stands for: what was asked of a person, or, for a call that a rule allowed, what would have been asked. */
+/** ApprovalRequest is what a person is asked or, for a call that a rule allowed, what would have been asked. */
 export interface ApprovalRequest {
   /** content hash of the policy bundle */
   bundle: string;
-  /** Definition is what the runtime declared of the tool. */
+  /** Definition is what the runtime declared about the tool. */
   definition?: DefinitionRef;
-  /** Hidden are the paths into the arguments that rules redact. Salt is that of the commitments which stand for them in the digest; it is kept in the journal and never shown. Without it Input is already the redacted one. */
+  /** Hidden are the paths into the arguments that rules redact. Salt is the salt of the commitments that stand for hidden values in the digest; it is stored in the journal and never shown. Without it Input is already redacted. */
   hidden?: string[];
-  /** the raw JSON text that will run, after every rewrite */
+  /** the raw JSON text that will run, after all edits */
   input: string;
   /** why it asked (or allowed) */
   reason: string;
@@ -345,7 +345,7 @@ export interface ApprovalRequest {
   v: number;
 }
 
-/** ApproverSet are the people whom one rule accepts: those who are listed or in one of the groups. */
+/** ApproverSet is the people whom one rule accepts: those listed or in one of the groups. */
 export interface ApproverSet {
   /** in the order of time */
   escalation?: EscalationStep[];
@@ -354,43 +354,43 @@ export interface ApproverSet {
   users?: string[];
 }
 
-/** ApproverSignature is an approver's own consent to one approval request, so that not even an engine can make up an approval. */
+/** ApproverSignature is an approver's own signature on the approval of one request, so that not even an engine can forge an approval. */
 export interface ApproverSignature {
   /** see KeyID */
   key_id: string;
   /** base64url Ed25519 */
   sig: string;
-  /** no start from then on */
+  /** no start at or after this time */
   until: string;
 }
 
-/** Attempt is one try at running the call. */
+/** Attempt is one attempt to run the call. */
 export interface Attempt {
   /** the owner's own id for this start; "" until started */
   claim?: string;
-  /** the run is cancelled then; zero: none */
+  /** when the run is cancelled; zero if never */
   deadline?: string;
   /** remote attempts only */
   grant?: Grant;
   /** silence after which the owner counts as dead */
   lease_ms?: number;
-  /** 1, 2, …; 0: none yet */
+  /** 1, 2, …; 0 if there is none yet */
   number?: number;
-  /** offered again if no worker started by then */
+  /** offered again if no worker has started it by then */
   offer_until?: string;
   offered_at?: string;
-  /** how often an unstarted item was offered, this one included */
+  /** how often this attempt was offered, including this time */
   offers?: number;
   started_at?: string;
   /** the authenticated owner, once started */
   worker?: string;
 }
 
-/** Budget bounds the sum of one numeric argument over the further calls that a standing approval answers for. */
+/** Budget limits the sum of one numeric argument over the further calls for which a standing approval answers. */
 export interface Budget {
-  /** a decimal number as text, kept exactly */
+  /** a decimal number as text, stored exactly */
   limit: string;
-  /** of the argument, as args.cents; never negative */
+  /** path of the argument, such as args.cents; its values are never negative */
   path: string;
 }
 
@@ -405,44 +405,44 @@ export interface Call {
   /** the agent's name, as the runtime gave it */
   agent?: string;
   attempt?: Attempt;
-  /** Batch is in records that were written before Order was: such a call is exclusive. */
+  /** Batch is in records that are older than Order. Such a call is exclusive. */
   batch?: unknown;
-  /** attempts that started and were not given back: each may have had its effect */
+  /** attempts that started and were not returned; each may have had its effect */
   begun?: number;
   /** pending behind the open approval request of this call */
   behind?: string;
   blocked?: "" | "unknown" | "dead_letter" | "no_worker" | "returned" | "clock";
-  /** BlockedReason says more about a hold that is shown and not stored. */
+  /** BlockedReason explains a Blocked that is shown but not stored. */
   blocked_reason?: string;
-  /** the last transition that was taken */
+  /** the last transition */
   cause: string;
-  /** the policy's last word */
+  /** the policy's latest decision */
   decision?: Decision;
-  /** Definition is what the runtime declared of the tool; nil: nothing, or the engine knows the tool. */
+  /** Definition is what the runtime declared about the tool; nil if it declared nothing or the engine has its own configuration of the tool. */
   definition?: DefinitionRef;
-  /** Denial says to the agent why the call did not run; nil: it may have run. */
+  /** Denial tells the agent why the call did not run; nil if it may have run. */
   denial?: Denial;
-  /** of Approval request */
+  /** of Request */
   digest?: string;
-  /** First is the journal sequence of the call's first event record: the order in which calls were proposed. The first event record itself cannot carry it (see At). */
+  /** First is the journal sequence of the call's first event record, by which calls are ordered. The first event record itself cannot contain it (see At). */
   first_seq?: number;
   /** raw JSON as it will run, after an approver's edit */
   input: string;
   /** which calls of its reply it waits for */
   order?: "" | "shared" | "exclusive";
-  /** Parent is the call within which this one was made; nil: none. */
+  /** Parent is the call within which this one was made, or nil. */
   parent?: Parent;
   /** set in replies and never stored; Phase computes it */
   phase?: "waiting" | "asking" | "ready" | "queued" | "running" | "retrying" | "blocked" | "finished";
   placement?: "local" | "remote" | "external";
-  /** Proposal is the digest of what was proposed (tool and raw input): the same ids with another digest is a conflict. */
+  /** Proposal is the digest of what was proposed (tool and raw input). The same ids with another digest are a conflict. */
   proposal: string;
   proposed_at: string;
-  /** how many event records this call has, this one included */
+  /** number of event records of this call, including this one */
   records: number;
-  /** Redact are the paths that rules hide of a call about which no approval request has been made (yet). */
+  /** Redact are the paths that rules hide in a call for which no approval request exists (yet). */
   redact?: string[];
-  /** rules that an approver accepted with the answer */
+  /** rules that an approver accepted with the response */
   remember?: Array<{
     /** Behavior is what a permission rule or a decision says about a tool call. */
     behavior: "allow" | "deny" | "ask" | "passthrough";
@@ -453,7 +453,7 @@ export interface Call {
   reply_id?: string;
   /** what was asked, or would have been */
   request?: ApprovalRequest;
-  /** Requester is what is known of the runtime's user; nil: nothing, or no rule reads it. */
+  /** Requester is what is known about the runtime's user, or nil if nothing is or no rule reads it. */
   requester?: Requester;
   result?: {
     created_at?: string;
@@ -467,7 +467,7 @@ export interface Call {
     state?: "success" | "error" | "interrupted" | "denied" | "running";
     type: "tool_result";
   };
-  /** ResultDigest is the SHA-256 of the result as its sender gave it: the same result sent again gets the same answer, another one is refused. Of a call that hides arguments it is an HMAC of that (see SealResult): a result may repeat a short secret, which could be guessed from a bare hash. */
+  /** ResultDigest is the SHA-256 of the result as its sender sent it: the same result sent again gets the same answer, and a different one is refused. For a call that hides arguments it is an HMAC of that (see SealResult), because a result may repeat a short secret that could be guessed from a plain hash. */
   result_digest?: string;
   /** when the next attempt is offered */
   retry_at?: string;
@@ -476,15 +476,15 @@ export interface Call {
   risk?: string[];
   /** the runtime that proposed it */
   runtime: string;
-  /** Seq is the journal sequence of the call's last record. It is not part of the event record: the reader sets it (see At). */
+  /** Seq is the journal sequence of the call's last record. It is not part of the event record; readers set it (see At). */
   seq?: number;
   session_id: string;
   space: string;
-  /** what the approval let remember on terms, as it was then */
+  /** what the approval remembered with terms, as of then */
   standing_approvals?: StandingApproval[];
-  /** AgentScope's word */
+  /** AgentScope's state */
   state: "pending" | "asking" | "allowed" | "submitted" | "finished";
-  /** Step is how many instants of the approval request's plan are on record as reached. */
+  /** Step is how many steps of the approval request's plan have been recorded. */
   step?: number;
   suggested_rules?: Array<{
     /** Behavior is what a permission rule or a decision says about a tool call. */
@@ -493,12 +493,12 @@ export interface Call {
     source: string;
     tool_name: string;
   }>;
-  /** Summary says in one line what would run, as people may see it, and Risk what the tool's annotations warn of. Like InPhase, both are set in replies and never stored. */
+  /** Summary describes in one line what would run, as people may see it; Risk lists warnings from the tool's annotations. Like InPhase, both are set in replies and never stored. */
   summary?: string;
   tool_call_id?: string;
   /** never changes */
   tool_name: string;
-  /** Trace is that of the proposal, for tools that watch: no decision and no digest reads it. */
+  /** Trace is the trace of the proposal, for monitoring; no decision or digest depends on it. */
   traceparent?: string;
   updated_at: string;
   votes?: Vote[];
@@ -519,7 +519,7 @@ export interface ChangeEvent {
   waiting?: Waiting;
 }
 
-/** CheckReceiptBody has a receipt to check with the keys of the engine. */
+/** CheckReceiptBody contains a receipt to check with the keys of the engine. */
 export interface CheckReceiptBody {
   receipt: unknown;
 }
@@ -527,7 +527,7 @@ export interface CheckReceiptBody {
 /** CheckReceiptReply is the verdict about a receipt. */
 export interface CheckReceiptReply {
   attempts?: number;
-  /** What a valid receipt proves. */
+  /** The rest is what a valid receipt proves. */
   call?: Key;
   /** of the last step */
   cause?: string;
@@ -549,21 +549,21 @@ export interface CheckReceiptReply {
   votes?: Vote[];
 }
 
-/** ClockReading is how a clock differs from that of the engine that answers. */
+/** ClockReading says how a clock differs from that of the engine that answers. */
 export interface ClockReading {
   /** negative: behind */
   ahead_ms: number;
-  /** when it was taken, by the engine's clock */
+  /** when it was measured, by the engine's clock */
   at: string;
   /** "worker NAME", or "journal" for the NATS server */
   who: string;
-  /** how exact the measurement is */
+  /** accuracy of the measurement */
   within_ms: number;
 }
 
-/** DeadLetter is a delivery that was given up: a dead letter. */
+/** DeadLetter is a delivery that was abandoned after its last attempt. */
 export interface DeadLetter {
-  /** when it was given up */
+  /** when it was abandoned */
   at: string;
   attempts: number;
   destination: string;
@@ -578,7 +578,7 @@ export interface DeadLettersReply {
   dead_letters: DeadLetter[];
 }
 
-/** Decision is what the policy said about the call, as event records keep it. */
+/** Decision is the policy's decision about the call, as event records store it. */
 export interface Decision {
   behavior: "allow" | "deny" | "ask" | "passthrough";
   /** Budget is what the call has taken from the budget of the rule that allowed it. */
@@ -588,21 +588,21 @@ export interface Decision {
   denial?: DenialHint;
   /** rule errors; each failed closed */
   errors?: string[];
-  /** Besides are further standing approvals without which it would not have been allowed: each covers a part of the call. */
+  /** Besides are further standing approvals without which the call would not have been allowed: each covers a part of the call. */
   further_standing_approval_ids?: string[];
-  /** Headline says that the first line of Message is the rule's message about this call. */
+  /** Headline is set if the first line of Message is the rule's message about this call. */
   headline?: boolean;
   message?: string;
   reason: string;
   /** Recheck names rules whose conditions must hold again when the call begins. */
   recheck?: string[];
-  /** Route is the subject on which workers take the call, if rules say so: only a worker of that route may run it. */
+  /** Route is the subject on which workers take the call, if rules name one: only workers of that route may run it. */
   route?: string;
   rule?: string;
   source?: string;
-  /** Lease is the standing approval that allowed what the policy asks about. */
+  /** Standing is the standing approval that allowed what the policy asks about. */
   standing_approval_id?: string;
-  /** TimeoutMS is the longest run of an attempt that the rules let it have, in milliseconds; 0: they say nothing. */
+  /** TimeoutMS is the longest run of an attempt that the rules permit, in milliseconds; 0 if they set none. */
   timeout_ms?: number;
 }
 
@@ -612,19 +612,19 @@ export interface DeclaredTool {
   description?: string;
   /** "sha256:" and the hex SHA-256 of the RFC 8785 form */
   hash: string;
-  /** InputSchema is a JSON Schema (2020-12) of the input; without it any object fits. */
+  /** InputSchema is a JSON Schema (2020-12) of the input; without it any object is valid. */
   input_schema?: unknown;
   name: string;
 }
 
-/** DefinitionRef names the definition under which a call is decided. */
+/** DefinitionRef identifies the definition under which a call is decided. */
 export interface DefinitionRef {
-  /** First is the hash of the session's first definition of the tool, if this is another one. */
+  /** First is the hash of the session's first definition of the tool, if it differs from Hash. */
   first_hash?: string;
   hash: string;
 }
 
-/** Denial says to the agent why its call did not run. */
+/** Denial tells the agent why its call did not run. */
 export interface Denial {
   /** what would be allowed instead */
   allowed?: string;
@@ -639,79 +639,79 @@ export interface Denial {
   rule?: string;
 }
 
-/** DenialHint is what the operator tells agents about denials of a rule's calls. */
+/** DenialHint is what the operator tells agents when a rule denies their calls. */
 export interface DenialHint {
   /** what would be allowed instead */
   allowed?: string;
   /** whom to ask */
   contact?: string;
-  /** Reason is that of the denial, as the model is told it; absent before there is one. */
+  /** Reason is the reason of the denial as the model sees it; absent until the call is denied. */
   reason?: string;
 }
 
-/** EmitBody appends streaming events of a reply (text, thinking, model calls) to the journal. */
+/** EmitBody appends streamed events of a reply (text, thinking, model calls) to the journal. */
 export interface EmitBody {
   events: unknown[];
 }
 
-/** EmitReply has the sequence of the last stored event. */
+/** EmitReply contains the sequence of the last stored event. */
 export interface EmitReply {
   seq: number;
 }
 
 /** EngineKey is one of the keys with which the engines of a space have signed grants, as they announce it. */
 export interface EngineKey {
-  /** id of the key that vouches for it; empty: none does */
+  /** id of the key that vouches for it, if any */
   by?: string;
   id: string;
   /** as FormatPublicKey writes it */
   public_key: string;
-  /** zero: grants that it signed are good */
+  /** zero while its grants are valid */
   retired?: string;
   retired_by?: string;
   /** base64url Ed25519 of RetiredBy */
   retired_sig?: string;
   /** base64url Ed25519 of By */
   sig?: string;
-  /** zero: from the beginning */
+  /** zero if from the beginning */
   since?: string;
 }
 
-/** EngineKeysReply has the engines' signing keys, oldest first. */
+/** EngineKeysReply contains the engines' signing keys, oldest first. */
 export interface EngineKeysReply {
   keys: KeyRing;
 }
 
-/** EscalationStep lets further people answer from At on. */
+/** EscalationStep lets more people respond from At on. */
 export interface EscalationStep {
   at: string;
   groups?: string[];
   users?: string[];
 }
 
-/** EventsReply has events and the cursor to go on from. */
+/** EventsReply contains events and the cursor to continue from. */
 export interface EventsReply {
   events: SequencedEvent[];
   next: number;
 }
 
-/** ExplainReply says why a call was decided as it was, and how the policy in force judges it now. */
+/** ExplainReply explains why a call was decided as it was, and how the current policy judges it. */
 export interface ExplainReply {
-  /** Decision is the one on record; absent of a call that is not decided yet. */
+  /** Decision is the recorded decision; absent if the call is not decided yet. */
   decision?: Decision;
-  /** Definition and Parent are those of the call. */
+  /** Definition and Parent are the call's. */
   definition?: DefinitionRef;
   parent?: Parent;
-  /** Recorded is how the policy came to the decision, as it was explained then, in the form of Trace: kept where the rules want it (audit: {level: full}). truncated is true in it if it was too large to be kept whole. */
+  /** Recorded is the explanation recorded with the decision, in the form of Trace, if rules wanted it recorded (audit: {level: full}). It contains truncated: true if it was too large to be stored whole. */
   recorded?: unknown;
   reply_id?: string;
   session_id: string;
   space: string;
-  /** Standing approvals are the standing approvals that the decision relies on, as they stand now. */
+  /** StandingApprovals are the standing approvals that the decision relies on, in their current state. */
   standing_approvals: StandingStatus[];
   state: "pending" | "asking" | "allowed" | "submitted" | "finished";
   tool_call_id?: string;
-  /** Trace is how the policy in force judges the call now, rule by rule, as askance policy explain --json gives it; its bundle says whether it is the policy that decided. Absent, as Recorded is then, where it would show what was redacted: Withheld says so. */
+  /** Trace is how the current policy judges the call, rule by rule, in the form of askance policy explain --json; its bundle shows whether that is the policy that decided. Trace and Recorded are absent if they would show what was redacted; Withheld then says so for Trace. */
   trace?: unknown;
   withheld?: string;
 }
@@ -721,12 +721,12 @@ export interface FateReply {
   fate: "delivered" | "stale" | "dropped";
 }
 
-/** Grant is the engine's signed leave to run one attempt of one call. */
+/** Grant is the engine's signed permission to run one attempt of one call. */
 export interface Grant {
   approvals: Approval[];
   attempt: number;
   bundle: string;
-  /** of the Approval request that was decided */
+  /** of the ApprovalRequest that was decided */
   digest: string;
   /** a start after this is refused */
   expires: string;
@@ -736,7 +736,7 @@ export interface Grant {
   nonce: string;
   not_before: string;
   reply_id?: string;
-  /** only a worker of this route may run it; "": one without */
+  /** only a worker of this route may run it; "" means a worker without a route */
   route?: string;
   session_id: string;
   /** base64url Ed25519 over the rest */
@@ -752,18 +752,18 @@ export interface Grant {
 export interface HeartbeatBody {
   attempt: number;
   claim: string;
-  /** ClockMS is how far the worker's clock is ahead of the engines' (negative: behind), as it measured by their replies; 0: not known to differ. */
+  /** ClockMS is how far the worker's clock is ahead of the engines' (negative if behind), measured from their replies; 0 if it is not known to differ. */
   clock_ms?: number;
-  /** how exact that is */
+  /** accuracy of ClockMS */
   clock_within_ms?: number;
   reply_id: string;
   session_id: string;
   tool_call_id: string;
 }
 
-/** HeartbeatReply tells the worker whether to go on. */
+/** HeartbeatReply tells the worker whether to continue. */
 export interface HeartbeatReply {
-  /** At is the engine's clock, by which the worker measures its own. */
+  /** At is the engine's clock, against which the worker measures its own. */
   at?: string;
   cancel?: boolean;
   reason?: string;
@@ -773,7 +773,7 @@ export interface HeartbeatReply {
 /** HistoryEntry is one line of a call's history. */
 export interface HistoryEntry {
   at: string;
-  /** Attempt and Worker as they stood after the record. */
+  /** Attempt and Worker are those after the record. */
   attempt?: number;
   by: Principal;
   kind: string;
@@ -783,22 +783,22 @@ export interface HistoryEntry {
   worker?: string;
 }
 
-/** InfoReply says which engine answers and what may be expected of it. */
+/** InfoReply describes the engine that answers. */
 export interface InfoReply {
   blocked: number;
   /** the policy in force */
   bundle: string;
-  /** Clocks are those of workers and of the journal that differ from the engine's. */
+  /** Clocks are the clocks of workers and the journal that differ from the engine's. */
   clocks?: ClockReading[];
   /** cached, fsynced, quorum or memory */
   durability: string;
   engine: string;
-  /** NotReady is why the engine takes no new calls now; "" if it takes them. */
+  /** NotReady is why the engine takes no new calls now, or "". */
   not_ready?: string;
   /** open calls */
   open: number;
   policy_error?: string;
-  /** Returned counts the open calls that do not run because workers returned their tasks. */
+  /** Returned counts the open calls that are not running because workers returned their tasks. */
   returned?: number;
   space: string;
   tools: string[];
@@ -815,7 +815,7 @@ export interface InterruptReply {
   calls: Call[];
 }
 
-/** Key is the identity of a call: call ids come from models and repeat across replies, so only all four parts together name one. */
+/** Key is the identity of a call: call ids come from models and repeat across replies, so only all four parts together identify one. */
 export interface Key {
   reply_id?: string;
   session_id: string;
@@ -826,20 +826,20 @@ export interface Key {
 /** KeyRing are a space's signing keys, oldest first. */
 export type KeyRing = EngineKey[];
 
-/** ListReply has the calls that were listed, in the order of the request. */
+/** ListReply contains the listed calls, in the requested order. */
 export interface ListReply {
   calls: Call[];
-  /** Counts are the calls of each phase that meet all conditions but that of the phase. Only the first page has them, and no list that has to read the journal. */
+  /** Counts are the numbers of calls in each phase that meet all conditions except the phase. Only the first page has them, and only if the journal need not be read. */
   counts?: Record<string, number>;
-  /** Cursor continues a list with Sort; "": that was all. */
+  /** Cursor continues a list with Sort; "" at the end. */
   cursor?: string;
-  /** 0: that was all */
+  /** 0 at the end */
   next?: number;
-  /** Waiting says of each open approval request what it waits for. It follows from Calls: engines leave it out, askance list --json adds it. */
+  /** Waiting says for each open approval request what it waits for. It is computed from Calls: engines leave it out, and askance list --json adds it. */
   waiting?: Waiting[];
 }
 
-/** LoadReply is the load of the space's reviewers, as one engine's copy of the journal has it. */
+/** LoadReply is the load of the space's reviewers, according to one engine's copy of the journal. */
 export interface LoadReply {
   at: string;
   /** by name */
@@ -847,15 +847,15 @@ export interface LoadReply {
   limits?: ReviewerLimits;
   /** open approval requests */
   open: number;
-  /** Others counts people and groups beyond the number that is kept apart. */
+  /** Others counts people and groups beyond the number that is counted separately. */
   others?: number;
   /** by name */
   people: ReviewerLoad[];
-  /** Refused are the answers that this engine has refused since it started, because of Limits. */
+  /** Refused is how many responses and requests this engine has refused since it started, because of Limits. */
   refused?: number;
   /** as asked */
   since?: string;
-  /** of those: any approver may answer */
+  /** those of Open that any approver may answer */
   unassigned: number;
   /** as asked */
   until?: string;
@@ -887,21 +887,21 @@ export interface MsgsReply {
 
 /** NextTasksBody asks for tasks of one queue, over HTTP. */
 export interface NextTasksBody {
-  /** default 1, maximum 64: ask only for what can start at once */
+  /** default 1, maximum 64: ask only for tasks that can start at once */
   limit?: number;
-  /** to which rules route calls; the token has to name it */
+  /** the subject to which rules route calls; the token must name it */
   subject?: string;
   tool_name: string;
-  /** how long the request is held at most; default and maximum 30000 */
+  /** longest time to hold the request; default and maximum 30000 */
   wait_ms?: number;
 }
 
-/** NextTasksReply has the tasks; none came if it is empty. */
+/** NextTasksReply contains the tasks, or none if none came. */
 export interface NextTasksReply {
   tasks: OfferedTask[];
 }
 
-/** Note records something that changed nothing: a late result, a stale attempt. */
+/** Note records something that changed nothing, such as a late result. */
 export interface Note {
   attempt?: number;
   result?: {
@@ -921,20 +921,20 @@ export interface Note {
   what: string;
 }
 
-/** OfferedTask is a task for a worker that has 10 seconds to start it. */
+/** OfferedTask is a task for a worker, which has 10 seconds to start it before the queue offers it again. */
 export interface OfferedTask {
-  /** how often it was handed out, this time included */
+  /** how often it was delivered, including this time */
   delivered?: number;
   /** the submitted event record, with the call and its grant */
   record: unknown;
-  /** names it in an AckTaskRequest */
+  /** identifies it in an AckTaskRequest */
   task: string;
 }
 
-/** Parent is the call within which another one was made, as it was then. */
+/** Parent is the call within which another one was made, in its state at that time. */
 export interface Parent {
   agent?: string;
-  /** of the call that has this parent; 1: its parent has none */
+  /** of the call that has this parent; 1 if the parent itself has none */
   depth: number;
   reply_id: string;
   runtime: string;
@@ -950,12 +950,12 @@ export interface ParentKey {
   tool_call_id: string;
 }
 
-/** Part is one circle of people that has to agree. */
+/** Part is one group of people that has to agree. */
 export interface Part {
-  /** names of those who did */
+  /** names of those who approved */
   approved?: string[];
   groups?: string[];
-  /** how many more must */
+  /** how many more must approve */
   missing: number;
   rule?: string;
   users?: string[];
@@ -986,29 +986,29 @@ export interface PolicyFileText {
   digest: string;
   layer: string;
   name: string;
-  /** Text is absent if the texts of all files together exceed MaxPolicyText: ask for single rules then. */
+  /** Text is absent if the texts of all files together exceed MaxPolicyText; ask for single rules then. */
   text?: string;
 }
 
-/** PolicyRuleCount is what one rule has done since it came into force as it is. */
+/** PolicyRuleCount is what one rule has done since it came into force in this form. */
 export interface PolicyRuleCount {
-  /** absent of the rules of sessions */
+  /** absent for session rules */
   behavior?: "allow" | "deny" | "ask" | "passthrough";
   /** calls that it decided */
   decided: number;
-  /** times that it could not be evaluated */
+  /** evaluations that failed */
   failed: number;
-  /** where the rule stands */
+  /** the file that contains the rule */
   file?: string;
   /** from 1 */
   line?: number;
   rule: string;
   since?: string;
-  /** matches while it only warned or audited */
+  /** matches in modes that only warn or audit */
   watched: number;
 }
 
-/** PolicyRuleText is a rule with its place. */
+/** PolicyRuleText is a rule with its location. */
 export interface PolicyRuleText {
   behavior: "allow" | "deny" | "ask" | "passthrough";
   /** the last line */
@@ -1016,14 +1016,14 @@ export interface PolicyRuleText {
   file: string;
   line: number;
   rule: string;
-  /** Text is the rule as its file has it; absent unless the request names a rule. */
+  /** Text is the rule as written in its file; absent unless the request names a rule. */
   text?: string;
   tools: string[];
 }
 
-/** PolicyStatusReply is how the policy of one engine is doing: what is in force, and what it has decided. */
+/** PolicyStatusReply describes the policy of one engine: what is in force, and what it has decided. */
 export interface PolicyStatusReply {
-  /** Alarm says why the newest policy was refused, "" when it is in force; AlarmSince is when reloads began to fail. */
+  /** Alarm says why the newest policy was refused, or "" if it is in force; AlarmSince is when reloads began to fail. */
   alarm: string;
   alarm_since?: string;
   /** the hash of the policy in force */
@@ -1032,21 +1032,21 @@ export interface PolicyStatusReply {
   /** decisions */
   calls: number;
   engine: string;
-  /** Failures counts what could not be evaluated and is not of one rule, such as bad input. */
+  /** Failures counts evaluation failures that belong to no rule, such as bad input. */
   failures: number;
-  /** Files are those of the policy in force, Ignored what else is in their folders. */
+  /** Files are the files of the policy in force, Ignored other files in their folders. */
   files: PolicyFile[];
   ignored: string[];
-  /** Loaded is when the policy came into force; zero before the first good one. */
+  /** Loaded is when the policy came into force; zero before the first valid one. */
   loaded: string;
   /** policies that came into force */
   loads: number;
   /** reloads that failed */
   refused: number;
   rules: number;
-  /** Shadow is absent where there is no shadow policy. */
+  /** Shadow is absent if there is no shadow policy. */
   shadow?: ShadowPolicyStatus;
-  /** Versions are the last policies, whose text PolicyText has, the newest first. An engine with a data folder knows those from before its start. */
+  /** Versions are the latest policies whose text PolicyText has, newest first. An engine with a data folder also has those from before its start. */
   versions: PolicyVersion[];
 }
 
@@ -1076,14 +1076,14 @@ export interface PolicyVersion {
   rules: number;
 }
 
-/** PreviewBody has calls as they would be proposed or, instead of them, an edit. */
+/** PreviewBody contains calls as they would be proposed or, instead, an edit. */
 export interface PreviewBody {
   agent?: string;
   /** Edit is how the caller would edit the arguments of an open call of the reply. */
   edit?: PreviewEdit;
-  /** External names tools of these calls that the engine need not know, because the runtime or its frontend runs them: the policy decides about such a call as about any other, and once it is allowed it waits for a Report. A tool that the engine knows to run elsewhere is refused. */
+  /** External names tools of these calls that the engine need not know, because the runtime or its frontend runs them: the policy decides about such a call like any other, and once it is allowed it waits for a Report. A tool that the engine runs elsewhere is refused. */
   external_tools?: string[];
-  /** Parent is the call within which these calls are made, such as the one that started a sub-agent. Their reply is another one. */
+  /** Parent is the call within which these calls are made, such as the one that started a sub-agent. It must belong to another reply. */
   parent?: ParentKey;
   tool_calls: Array<{
     created_at?: string;
@@ -1092,7 +1092,7 @@ export interface PreviewBody {
     id: string;
     input: string;
     name: string;
-    /** ToolCallState is where a tool call stands. */
+    /** ToolCallState is the state of a tool call. */
     state?: "pending" | "asking" | "allowed" | "submitted" | "finished";
     suggested_rules?: Array<{
       /** Behavior is what a permission rule or a decision says about a tool call. */
@@ -1103,39 +1103,39 @@ export interface PreviewBody {
     }>;
     type: "tool_call";
   }>;
-  /** Tools defines tools that the runtime or its frontend runs, and names them as External does. A definition holds for the session: later proposals need not repeat it. A tool that the engine knows keeps the engine's definition. */
+  /** Tools defines tools that the runtime or its frontend runs, and makes them external like External does. A definition holds for the session: later proposals need not repeat it. A tool that the engine is configured with keeps the engine's definition. */
   tools?: ToolDefinition[];
 }
 
-/** PreviewEdit is an edit that is not sent. */
+/** PreviewEdit is an edit to preview. */
 export interface PreviewEdit {
-  /** of the approval request that is open; "": any */
+  /** of the open approval request; "" for any */
   digest?: string;
   input: string;
   tool_call_id: string;
 }
 
-/** PreviewReply has the decision about each call, in the order of the request. */
+/** PreviewReply contains the decision about each call, in the order of the request. */
 export interface PreviewReply {
-  /** the policy that decides */
+  /** the policy that decided */
   bundle: string;
   calls: PreviewedCall[];
 }
 
 /** PreviewedCall is the decision about a call that is not proposed. */
 export interface PreviewedCall {
-  /** Decision is absent of a refused call. */
+  /** Decision is absent for a refused call. */
   decision?: Decision;
-  /** Definition is what the runtime declared of the tool. */
+  /** Definition is what the runtime declared about the tool. */
   definition?: DefinitionRef;
-  /** Edit is what the edit of the request would do; absent where none was given. */
+  /** Edit is what the edit in the request would do; absent if there was none. */
   edit?: string;
   /** Needs is who would have to approve the edited call. */
   needs?: Tally;
-  /** Refused says why the call never reaches the policy: an unknown tool, or input that does not fit it. */
+  /** Refused says why the call never reaches the policy: an unknown tool, or input that is not valid for it. */
   refused?: string;
   risk?: string[];
-  /** Summary and Risk are those that the call would have. */
+  /** Summary and Risk are what the call would have. */
   summary?: string;
   tool_call_id: string;
   tool_name: string;
@@ -1143,9 +1143,9 @@ export interface PreviewedCall {
   trace?: unknown;
 }
 
-/** Principal is who acts. */
+/** Principal is the acting person or program. */
 export interface Principal {
-  /** Auth says how the name was established: "in-process" (by the program that the engine is part of), "nats-jwt" (the NATS server demands a signed login, which names the subjects that it may use), "nats-subject" (by a NATS subject alone: whether the server guards it, the engine does not know), "http-token" and "oidc:<issuer>" (a bearer token, or an identity provider's word, over HTTP), "unix-peer:<uid>" (the kernel named the user who connected to a Unix socket), "http-loopback" (not authenticated: any process of the machine). It is kept with each vote. */
+  /** Auth says how the name was established: "in-process" (by the program that the engine is part of), "nats-jwt" (the NATS server demands a signed login, which names the subjects that it may use), "nats-subject" (only by a NATS subject; the engine does not know whether the server guards it), "http-token" and "oidc:<issuer>" (a bearer token, or an identity provider, over HTTP), "unix-peer:<uid>" (the kernel named the user who connected to a Unix socket), "http-loopback" (not authenticated: any process of the machine). It is stored with each vote. */
   auth: string;
   name: string;
   role: "runtime" | "approver" | "worker" | "operator" | "auditor" | "engine";
@@ -1161,7 +1161,7 @@ export interface Problem {
   type: string;
 }
 
-/** ProgressBody carries a line of progress. */
+/** ProgressBody sends a line of progress. */
 export interface ProgressBody {
   attempt: number;
   claim: string;
@@ -1173,37 +1173,37 @@ export interface ProgressBody {
   tool_call_id: string;
 }
 
-/** ProgressReply says that the line was passed on. */
+/** ProgressReply confirms that the line was forwarded. */
 export interface ProgressReply {
 }
 
-/** ProofStatusReply says how far the journal is signed, and what is damaged. */
+/** ProofStatusReply reports how far the journal is signed, and what is damaged. */
 export interface ProofStatusReply {
-  /** Anchor names the checkpoint: keep it elsewhere, and askance audit verify --anchor requires it. */
+  /** Anchor identifies the checkpoint: store it elsewhere, and check it with askance audit verify --anchor. */
   anchor?: string;
   checkpoint?: number;
-  /** Damage is what the journal lacks by its checkpoints and the engine's anchor. */
+  /** Damage lists what the journal lacks according to its checkpoints and the engine's anchor. */
   damage: string[];
   engine?: string;
   /** of the journal */
   first_seq: number;
   key_id?: string;
   last_seq: number;
-  /** Losses are losses of records that operators accepted, in words. */
+  /** Losses describe losses of records that operators accepted. */
   losses: string[];
   signed_at?: string;
-  /** Signed is the last sequence that a signed checkpoint covers; 0: nothing is signed. What follows are that checkpoint's number, time, engine, key and hash. */
+  /** Signed is the last sequence that a signed checkpoint covers, or 0 if nothing is signed. The next fields are that checkpoint's number, time, engine, key and hash. */
   signed_seq: number;
   /** the last one of this engine */
   verification?: Verification;
 }
 
-/** ProposeBody hands over the tool calls of one model turn, in the model's order. */
+/** ProposeBody submits the tool calls of one model turn, in the model's order. */
 export interface ProposeBody {
   agent?: string;
-  /** External names tools of these calls that the engine need not know, because the runtime or its frontend runs them: the policy decides about such a call as about any other, and once it is allowed it waits for a Report. A tool that the engine knows to run elsewhere is refused. */
+  /** External names tools of these calls that the engine need not know, because the runtime or its frontend runs them: the policy decides about such a call like any other, and once it is allowed it waits for a Report. A tool that the engine runs elsewhere is refused. */
   external_tools?: string[];
-  /** Parent is the call within which these calls are made, such as the one that started a sub-agent. Their reply is another one. */
+  /** Parent is the call within which these calls are made, such as the one that started a sub-agent. It must belong to another reply. */
   parent?: ParentKey;
   tool_calls: Array<{
     created_at?: string;
@@ -1212,7 +1212,7 @@ export interface ProposeBody {
     id: string;
     input: string;
     name: string;
-    /** ToolCallState is where a tool call stands. */
+    /** ToolCallState is the state of a tool call. */
     state?: "pending" | "asking" | "allowed" | "submitted" | "finished";
     suggested_rules?: Array<{
       /** Behavior is what a permission rule or a decision says about a tool call. */
@@ -1223,11 +1223,11 @@ export interface ProposeBody {
     }>;
     type: "tool_call";
   }>;
-  /** Tools defines tools that the runtime or its frontend runs, and names them as External does. A definition holds for the session: later proposals need not repeat it. A tool that the engine knows keeps the engine's definition. */
+  /** Tools defines tools that the runtime or its frontend runs, and makes them external like External does. A definition holds for the session: later proposals need not repeat it. A tool that the engine is configured with keeps the engine's definition. */
   tools?: ToolDefinition[];
 }
 
-/** ProposeReply has the present state of each proposed call, in order. */
+/** ProposeReply contains the current state of each proposed call, in order. */
 export interface ProposeReply {
   calls: Call[];
 }
@@ -1236,7 +1236,7 @@ export interface ProposeReply {
 export interface ReceiptBody {
 }
 
-/** ReceiptReply has a receipt, which proves the history of a call without a server. */
+/** ReceiptReply contains a receipt, which proves the history of a call without a server. */
 export interface ReceiptReply {
   receipt: unknown;
 }
@@ -1245,7 +1245,7 @@ export interface ReceiptReply {
 export interface RecentDecision {
   agent?: string;
   at: string;
-  /** the person; empty: the policy, or time */
+  /** the person; empty for the policy or an expiry */
   by?: string;
   reply_id?: string;
   rule?: string;
@@ -1253,24 +1253,24 @@ export interface RecentDecision {
   space: string;
   /** empty once the engine has forgotten the call */
   summary: string;
-  /** since the request for approval */
+  /** since the approval request */
   took_ms?: number;
   tool_call_id?: string;
   tool_name: string;
   verdict: "allow" | "ask" | "deny" | "refuse" | "approve" | "reject" | "respond" | "expire";
 }
 
-/** RememberLimits is how far the rules that ask let an answer be remembered. */
+/** RememberLimits is how far the rules that ask allow a response to be remembered. */
 export interface RememberLimits {
-  /** Same are paths into the call, such as args.customer_id: a later call is answered only if it has the same value at each. */
+  /** Same are paths into the call, such as args.customer_id. It answers for a later call only if that has the same value at each path. */
   same?: string[];
-  /** how long at most, from the approval on */
+  /** longest time from the approval on */
   ttl_ms: number;
-  /** how many further calls at most; 0: any number */
+  /** limit of further calls; 0 means none */
   uses?: number;
 }
 
-/** ReportBody brings the result of an external call. */
+/** ReportBody reports the result of an external call. */
 export interface ReportBody {
   result: {
     created_at?: string;
@@ -1284,11 +1284,11 @@ export interface ReportBody {
     state?: "success" | "error" | "interrupted" | "denied" | "running";
     type: "tool_result";
   };
-  /** Unasked reports a call that ran although it is not decided yet: the agent's own prompt was faster, or its hook failed. The call ends, and its record says so. */
+  /** Unasked reports a call that ran before it was decided: the agent's own prompt was faster, or its hook failed. The call ends, and its record says so. */
   unasked?: boolean;
 }
 
-/** Requester is what the credentials of a proposal, or the directory, say of the user on whose behalf it is made. */
+/** Requester describes the user on whose behalf a call is proposed, from the credentials of the proposal or from the directory. */
 export interface Requester {
   groups: string[];
   /** where they come from, as in a Vote */
@@ -1299,53 +1299,53 @@ export interface Requester {
 export interface Requirement {
   /** Approvers are sets of people; each set must agree. */
   approvers?: ApproverSet[];
-  /** Deadline is the instant at which the approval request expires; zero: it waits for ever. */
+  /** Deadline is when the approval request expires; zero means never. */
   deadline?: string;
   editors?: string[];
-  /** ExcludeEditor: the approvals of Editors, who changed the arguments since they were proposed, do not count. */
+  /** ExcludeEditor means that approvals of Editors, who changed the arguments after they were proposed, do not count. */
   exclude_editor?: boolean;
-  /** ExcludeRequester keeps Requester, on whose behalf the call is made, from answering. Without a known requester no answer is accepted. */
+  /** ExcludeRequester excludes Requester, on whose behalf the call is made, from responding. If the requester is unknown, no response is accepted. */
   exclude_requester?: boolean;
   final_deadline?: string;
   /** OnExpiry is what happens at Deadline; with escalate the approval request ends at FinalDeadline. */
   on_expiry?: "deny" | "escalate";
-  /** Quorum is how many distinct people of each part must approve; 0 is one. */
+  /** Quorum is how many distinct people of each part must approve; 0 means one. */
   quorum?: number;
-  /** Remember is how far the answer may be remembered on terms. Nil: not at all where rules ask; where no rule does, suggested rules may, for the session. */
+  /** Remember limits what a response may remember with terms. Nil means nothing if rules ask; if no rule asks, suggested rules may be remembered for the session. */
   remember?: RememberLimits;
   requester?: string;
-  /** Signed: an approval counts only with the approver's own signature. */
+  /** Signed means that an approval counts only with the approver's own signature. */
   signed?: boolean;
-  /** Users may answer; empty means that no list of people is required. */
+  /** Users may respond; if it is empty, no list of people is required. */
   users: string[];
 }
 
-/** ResolveBody ends the wait of a blocked call. */
+/** ResolveBody resolves a blocked call. */
 export interface ResolveBody {
-  /** the attempt that is being resolved: a fence */
+  /** the attempt to resolve, as a fence */
   attempt: number;
   note?: string;
   outcome: "happened" | "did_not_happen" | "run_again";
   output?: string;
 }
 
-/** ResponseBody decides an open approval request. */
+/** ResponseBody responds to an open approval request. */
 export interface ResponseBody {
   digest: string;
-  /** Feedback, with kind reject, reaches the model in the result text. */
+  /** Feedback, with kind reject, is shown to the model in the result text. */
   feedback?: string;
   /** Input, with kind approve, replaces the arguments; the policy decides again. */
   input?: string;
   kind: "approve" | "reject" | "respond" | "skip" | "delegate";
-  /** Note, with kind skip or delegate, is for the people who look next. */
+  /** Note, with kind skip or delegate, is for the people who respond next. */
   note?: string;
-  /** Output, with kind answer, becomes the tool's result. */
+  /** Output, with kind respond, becomes the tool's result. */
   output?: string;
-  /** Remember, with kind approve, lets rules be remembered on terms: they are counted, bounded and can be revoked. With input they are held against the edited call. */
+  /** Remember, with kind approve, remembers rules with terms: they are counted and limited, and can be revoked. With input they are checked against the edited call. */
   remember?: StandingTerms;
-  /** ID, if the sender gives one, is the same when the same answer is sent again: what has been taken already is then answered with the present call. At most 128 bytes, random. */
+  /** ID, if set, is the same when the same response is sent again: a response that is already recorded is then answered with the current call. It is random, with at most 128 bytes. */
   response_id?: string;
-  /** Rules to remember for the session; only suggested ones are accepted, and with input only such as cover the edited call. */
+  /** Rules are rules to remember for the session; only suggested ones are accepted and, with input, only those that cover the edited call. */
   rules?: Array<{
     /** Behavior is what a permission rule or a decision says about a tool call. */
     behavior: "allow" | "deny" | "ask" | "passthrough";
@@ -1353,17 +1353,17 @@ export interface ResponseBody {
     source: string;
     tool_name: string;
   }>;
-  /** Signature, with kind approve and without input, is by the approver's own key. */
+  /** Signature, with kind approve and without input, is made with the approver's own key. */
   signature?: ApproverSignature;
-  /** To, with kind delegate, is who should answer: a name. */
+  /** To, with kind delegate, is the name of the person who should respond. */
   to?: string;
 }
 
-/** ResultBody brings the result of an attempt; it is sent again until answered. */
+/** ResultBody reports the result of an attempt; workers send it again until it is answered. */
 export interface ResultBody {
   attempt: number;
   claim: string;
-  /** NotBegun, if set, says why the owner never began to run the attempt and never will. There is no Result then: the call is offered as a new attempt. */
+  /** NotBegun, if set, says why the owner never began to run the attempt and never will. Result must then be empty: the call is offered as a new attempt. */
   not_begun?: string;
   reply_id: string;
   result?: {
@@ -1382,42 +1382,42 @@ export interface ResultBody {
   tool_call_id: string;
 }
 
-/** ResultReply says that the result is durable (Stored), or that it came too late and was only noted. */
+/** ResultReply says that the result is durable (Stored), or that it came too late and was only recorded as a note. */
 export interface ResultReply {
   state: "pending" | "asking" | "allowed" | "submitted" | "finished";
   stored: boolean;
 }
 
-/** ReviewerLimits bound what one reviewer does and is given; zero: no limit. */
+/** ReviewerLimits limit what one reviewer may do and get; zero means no limit. */
 export interface ReviewerLimits {
-  /** MaxOpen is how many open approval requests may wait for one reviewer by name: no further one is handed over to them, and no call is taken from a runtime whose approval request only people with so many could answer. */
+  /** MaxOpen is how many open approval requests may wait for one reviewer by name. Beyond it no request is delegated to them, and a proposed call is refused if its approval request could be answered only by people at this limit. */
   max_open?: number;
-  /** PerHour is the same within sixty minutes. */
+  /** PerHour is the same for sixty minutes. */
   per_hour?: number;
-  /** PerMinute is how many answers of one reviewer, of any kind, are taken within sixty seconds. */
+  /** PerMinute is how many responses of one reviewer, of any kind, are accepted within sixty seconds. */
   per_minute?: number;
 }
 
-/** ReviewerLoad is that of one person or group. */
+/** ReviewerLoad is the load of one person or group. */
 export interface ReviewerLoad {
-  /** Answered counts approvals, rejections and results given for a tool, in all and by kind. A group's are those of its members, to approval requests that ask it. */
+  /** Answered counts approvals, rejections and results given for a tool, in total and by kind. A group's are those of its members to approval requests that ask the group. */
   answered: number;
   approved: number;
   last_hour?: number;
-  /** LastMinute and LastHour are how many answers of any kind came within the last sixty seconds, and minutes, before At, for any window; 0 for groups. */
+  /** LastMinute and LastHour are how many responses of any kind came within the last sixty seconds or sixty minutes before At, independent of the window; 0 for groups. */
   last_minute: number;
-  /** MedianMS is the median time from the approval request to the answer, to within 5%. */
+  /** MedianMS is the median time from the approval request to the response, to within 5%. */
   median_ms: number;
   name: string;
-  /** Open approval requests that name the person or group, or were handed over to the person, and wait for their word. */
+  /** Open counts approval requests that name the person or group, or were delegated to the person, and wait for their response. */
   open: number;
-  /** left to others or handed over; not among Answered */
+  /** skipped or delegated; not included in Answered */
   passed: number;
   rejected: number;
   responded: number;
   /** TotalMS is the sum of those times. */
   total_ms: number;
-  /** Within2S of the answers came within two seconds: too soon to have read. */
+  /** Within2S counts the responses within two seconds, which is too fast to have read. */
   within_2s: number;
 }
 
@@ -1438,7 +1438,7 @@ export interface RevokeStandingApprovalBody {
   reason?: string;
 }
 
-/** SequencedEvent is an event with the sequence of the record it came from. */
+/** SequencedEvent is an event with the sequence of the record from which it comes. */
 export interface SequencedEvent {
   event: unknown;
   seq: number;
@@ -1449,7 +1449,7 @@ export interface ShadowPolicyStatus {
   alarm: string;
   bundle: string;
   compared: number;
-  /** the most frequent first */
+  /** most frequent first */
   differences: PolicyDifference[];
   differing: number;
   rules: number;
@@ -1457,60 +1457,60 @@ export interface ShadowPolicyStatus {
   unlisted: number;
 }
 
-/** ShowReply has the call and its event records, oldest first. */
+/** ShowReply contains the call and its event records, oldest first. */
 export interface ShowReply {
   call: Call;
-  /** Definition is what the runtime declared of the tool. */
+  /** Definition is what the runtime declared about the tool. */
   definition?: DeclaredTool;
   history: HistoryEntry[];
   /** Waiting says what the open approval request waits for, as in ListReply. */
   waiting?: Waiting;
 }
 
-/** ShowStandingApprovalReply has a standing approval, and the last hundred calls for which counted uses were spent, oldest first. */
+/** ShowStandingApprovalReply contains a standing approval, and the last hundred calls for which counted uses were spent, oldest first. */
 export interface ShowStandingApprovalReply {
   standing_approval: StandingApproval;
   uses: StandingUse[];
 }
 
-/** StandingApproval is a rule that an approver let remember with an answer: it answers for later calls, within its terms, until it ends or is revoked. */
+/** StandingApproval is a rule that an approver remembered with a response. */
 export interface StandingApproval {
   agent?: string;
   arguments: string;
-  /** Definition is the hash of what the runtime had declared of the tool: under another definition it is another tool. */
+  /** Definition is the hash of what the runtime had declared about the tool: under another definition it is another tool. */
   definition_hash?: string;
   /** of the approval request that was answered */
   digest: string;
-  /** the call whose approval gave it */
+  /** the call whose approval granted it */
   from: Key;
   granted_at: string;
   granted_by: Vote[];
   /** Left is what is left of the budget. */
   left?: string;
-  /** Plain: suggested rules that were accepted as they are. The policy counts them among the rules of the session; they have no end but a revocation, and no uses are counted. */
+  /** Plain marks suggested rules that were accepted unchanged. The policy treats them as rules of the session. They end only if revoked, and their uses are not counted. */
   plain?: boolean;
   reason: string;
   revoked?: Revocation;
-  /** Rule, Source and Reason are those of the approval request that was answered: only the same approval request is answered again. */
+  /** Rule, Source and Reason are those of the approval request that was answered: the approval answers only for the same approval request. */
   rule?: string;
-  /** Same has the value of the approved call at each path of the limits. */
+  /** Same is the value of the approved call at each path of the limits. */
   same?: Record<string, string>;
-  /** Seq is the journal sequence of its last event record, 0 before the first. It is not part of the record. */
+  /** Seq is the journal sequence of its last event record, or 0 before the first. It is not part of the record. */
   seq?: number;
-  /** Session, User, Agent and Arguments are those of the approved call. Which of them count follows from the scope. Arguments is a digest. */
+  /** Session, User, Agent and Arguments are those of the approved call. The scope determines which of them matter. Arguments is a digest. */
   session_id: string;
   source: string;
   space: string;
-  /** Spent names the calls whose uses are counted, each by a hash: the same call is counted once. */
+  /** Spent identifies the calls whose uses are counted, each by a hash, so that the same call is counted only once. */
   spent?: string[];
   standing_approval_id: string;
   /** complete */
   terms: StandingTerms;
   tool_name: string;
-  /** the one that this event record counts */
+  /** the use that this event record counts */
   use?: StandingUse;
   user: string;
-  /** Within are the suggested rules that an edited one narrows: they must cover a call as well. */
+  /** Within are the suggested rules that an edited rule narrows: they must also cover a call. */
   within?: Array<{
     /** Behavior is what a permission rule or a decision says about a tool call. */
     behavior: "allow" | "deny" | "ask" | "passthrough";
@@ -1520,26 +1520,26 @@ export interface StandingApproval {
   }>;
 }
 
-/** StandingApprovalsReply has standing approvals in the order of their ids. */
+/** StandingApprovalsReply contains standing approvals, sorted by id. */
 export interface StandingApprovalsReply {
-  /** "": that was all */
+  /** "" at the end */
   next?: string;
   standing_approvals: StandingApproval[];
 }
 
-/** StandingStatus is a standing approval and how it stands at the moment. */
+/** StandingStatus is a standing approval with its current state. */
 export interface StandingStatus {
   standing_approval: StandingApproval;
   state: "active" | "used_up" | "expired" | "revoked";
-  /** UsesLeft is for how many further calls it can answer; absent if its uses are not counted. */
+  /** UsesLeft is how many more calls it can answer for; absent if its uses are not counted. */
   uses_left?: number;
 }
 
-/** StandingTerms are what an approver wants remembered, and how far. */
+/** StandingTerms are what an approver wants remembered, and its limits. */
 export interface StandingTerms {
-  /** Budget bounds what the calls may add up to. */
+  /** Budget limits the sum over those calls. */
   budget?: Budget;
-  /** Rules are allow rules for the tool of the call, which must cover the call and be no wider than those that the approval request suggested. Empty: the suggested ones. */
+  /** Rules are allow rules for the tool of the call. They must cover the call and be no wider than those that the approval request suggested. Empty means the suggested ones. */
   rules?: Array<{
     /** Behavior is what a permission rule or a decision says about a tool call. */
     behavior: "allow" | "deny" | "ask" | "passthrough";
@@ -1547,15 +1547,15 @@ export interface StandingTerms {
     source: string;
     tool_name: string;
   }>;
-  /** Scope is session if empty. */
+  /** Scope defaults to session. */
   scope?: "call_like" | "session" | "agent" | "user" | "space";
-  /** Until is when it ends; zero: as late as the policy lets it. */
+  /** Until is when it ends; zero means as late as the policy allows. */
   until?: string;
-  /** Uses is for how many further calls it answers; 0: as many as the policy lets it. At most 1000. */
+  /** Uses is for how many further calls it answers, at most 1000; 0 means as many as the policy allows. */
   uses?: number;
 }
 
-/** StandingUse is one call for which a standing approval answered. */
+/** StandingUse is one call that a standing approval answered for. */
 export interface StandingUse {
   /** taken from the budget */
   amount?: string;
@@ -1563,31 +1563,31 @@ export interface StandingUse {
   call: Key;
 }
 
-/** StartBody claims the present attempt of a submitted call. */
+/** StartBody claims the current attempt of a submitted call. */
 export interface StartBody {
   attempt: number;
   claim: string;
-  /** Nonce is that of the grant that the worker checked: a start that arrives after the attempt was offered again with another grant is superseded. */
+  /** Nonce is the nonce of the grant that the worker checked: a start that arrives after the attempt was offered again with another grant is superseded. */
   grant_nonce?: string;
-  /** Refuse, if set, says why the worker cannot run it, such as an engine key that it does not know. The call stays open: its task is returned and offered again. */
+  /** Refuse, if set, says why the worker cannot run the call, such as an unknown engine key. The call stays open: its task is returned and offered again. */
   refuse?: string;
   reply_id: string;
-  /** Request names this sending: the signed reply repeats it, so that no reply answers another sending. At most 128 bytes, random. */
+  /** Request identifies this request: the signed reply repeats it, so no reply can answer another request. It is random, with at most 128 bytes. */
   request?: string;
   session_id: string;
-  /** Task is the task that brought the attempt: the engine takes it off the queue with the reply. If that is lost, the task comes again and its start is superseded. */
+  /** Task is the task that delivered the attempt: the engine removes it from the queue with the reply. If that fails, the task is delivered again and its start is superseded. */
   task?: string;
   tool_call_id: string;
 }
 
 /** StartReply is the engine's signed permission to run one attempt now. */
 export interface StartReply {
-  /** the engine's clock when it answered, UTC */
+  /** the engine's time of the answer, UTC */
   at: string;
   attempt: number;
   claim: string;
   deadline?: string;
-  /** Fresh: this very sending stored the start, so the lease began after it was sent. Otherwise an earlier sending of the same claim may have stored it. */
+  /** Fresh is set if this very request stored the start, so the lease began after the request was sent. Otherwise an earlier request with the same claim may have stored it. */
   fresh: boolean;
   /** of the attempt's grant */
   grant_nonce: string;
@@ -1608,23 +1608,23 @@ export interface StartReply {
   v: number;
 }
 
-/** Step is one arrow of the state machine that an event record took. */
+/** Step is one transition of the state machine in an event record. */
 export interface Step {
   cause: string;
   from: "" | "pending" | "asking" | "allowed" | "submitted" | "finished";
   to: "pending" | "asking" | "allowed" | "submitted" | "finished";
 }
 
-/** Tally is how the votes on an approval request stand against its requirement. */
+/** Tally is the result of counting the votes on an approval request against its requirement. */
 export interface Tally {
-  /** every part has its people */
+  /** every part has enough approvals */
   agreed: boolean;
   parts: Part[];
   /** how many people of each part must approve */
   quorum: number;
 }
 
-/** TaskReturn says that a worker did not begin an attempt, for a reason of its own such as a missing engine key. */
+/** TaskReturn records that a worker did not begin an attempt, for a reason of its own such as a missing engine key. */
 export interface TaskReturn {
   at: string;
   reason: string;
@@ -1650,11 +1650,11 @@ export interface ToolAnnotations {
   read_only?: boolean;
 }
 
-/** ToolDefinition is what a runtime declares of a tool that it runs itself. */
+/** ToolDefinition is what a runtime declares about a tool that it runs itself. */
 export interface ToolDefinition {
   annotations?: ToolAnnotations;
   description?: string;
-  /** InputSchema is a JSON Schema (2020-12) of the input; without it any object fits. */
+  /** InputSchema is a JSON Schema (2020-12) of the input; without it any object is valid. */
   input_schema?: unknown;
   name: string;
 }
@@ -1670,13 +1670,13 @@ export interface Verification {
   checkpoints?: number;
   covered_to_seq?: number;
   ended_at?: string;
-  /** why it could not end */
+  /** why it could not be completed */
   error?: string;
   findings: VerifiedFinding[];
   /** findings; the first ones follow */
   found: number;
   ok: boolean;
-  /** how far it has come */
+  /** the sequence reached so far */
   read_seq: number;
   records?: number;
   running: boolean;
@@ -1684,7 +1684,7 @@ export interface Verification {
   uncovered?: number;
 }
 
-/** VerifiedFinding is a deviation of the journal from what was signed. */
+/** VerifiedFinding is a difference between the journal and what was signed. */
 export interface VerifiedFinding {
   call?: string;
   /** changed, removed, …: see PROOF.md */
@@ -1694,7 +1694,7 @@ export interface VerifiedFinding {
   what: string;
 }
 
-/** Vote is an answer as event records keep it. */
+/** Vote is a response as event records store it. */
 export interface Vote {
   at: string;
   by: Principal;
@@ -1702,19 +1702,19 @@ export interface Vote {
   digest: string;
   edited?: boolean;
   feedback?: string;
-  /** Groups are those groups of the person that the requirement names, when they answered, and GroupsFrom is the directory that knew them. */
+  /** Groups are the person's groups, at the time of the response, that the requirement names, and GroupsFrom is the directory that provided them. */
   groups?: string[];
   groups_from?: string;
   kind: "approve" | "reject" | "respond" | "skip" | "delegate";
-  /** Made, of an edit, is the digest of the approval request with the new arguments, if the edit counts as an approval of it. */
+  /** Made, for an edit, is the digest of the approval request with the new arguments, if the edit counts as an approval of it. */
   made?: string;
-  /** of skip and delegate, for people */
+  /** for skip and delegate, for people */
   note?: string;
-  /** Remember is what this approval wants remembered on terms. */
+  /** Remember is what this approval wants remembered with terms. */
   remember?: StandingTerms;
-  /** of the answer, if its sender gave one */
+  /** of the response, if its sender gave one */
   response_id?: string;
-  /** Rules that this approval wants remembered. */
+  /** Rules are rules that this approval wants remembered. */
   rules?: Array<{
     /** Behavior is what a permission rule or a decision says about a tool call. */
     behavior: "allow" | "deny" | "ask" | "passthrough";
@@ -1722,30 +1722,30 @@ export interface Vote {
     source: string;
     tool_name: string;
   }>;
-  /** Signature of an approval with the person's own key, which the engine has checked. */
+  /** Signature is the person's own signature of an approval, which the engine has checked. */
   signature?: ApproverSignature;
-  /** Step is how many instants of the requirement's plan had come. */
+  /** Step is how many steps of the requirement's plan had been reached. */
   step?: number;
-  /** of delegate: who should answer */
+  /** for delegate: who should respond */
   to?: string;
 }
 
-/** WaitReply has the present state; Done says whether the wait is over. */
+/** WaitReply contains the current state; Done says whether the wait is over. */
 export interface WaitReply {
   calls: Call[];
   done: boolean;
 }
 
-/** Waiting says what an open approval request waits for: who has approved, who must still, what time does next. */
+/** Waiting describes what an open approval request waits for: who has approved, who must still approve, and what happens next. */
 export interface Waiting {
-  /** every part has its people */
+  /** every part has enough approvals */
   agreed: boolean;
   digest: string;
-  /** Ends is when the approval request denies; zero: never. */
+  /** Ends is when the approval request expires and denies; zero means never. */
   ends?: string;
   next_groups?: string[];
   next_only?: boolean;
-  /** NextStep is when the plan asks other people: NextUsers and NextGroups besides those who may answer already, or alone if NextOnly is set. */
+  /** NextStep is when the plan asks other people: NextUsers and NextGroups, in addition to those who may already respond, or instead of them if NextOnly is set. */
   next_step?: string;
   next_users?: string[];
   parts: Part[];

@@ -3,8 +3,8 @@
 // JSON. A caller sends a job, a worker in the same process returns its payload,
 // and the caller waits for the end of the job before it sends the next one.
 //
-// redis-server, initdb and postgres must be in the PATH; Temporal's server is
-// linked. What cannot run is in the output with the reason.
+// redis-server, initdb and postgres must be in the PATH; Temporal's server is linked. For a
+// system that cannot run, the output contains the reason.
 package main
 
 import (
@@ -39,21 +39,21 @@ type job struct {
 	Failed      string  `json:"failed,omitempty"`
 }
 
-// load is what every system gets.
+// load is the same for every system.
 type load struct {
 	concurrency int
 	duration    time.Duration
 }
 
-// peer starts a system, calls measure with what sends one job and waits for it,
+// peer starts a system, calls measure with a function that sends one job and waits for it,
 // and stops the system.
 type peer struct {
 	system, module, durability, what string
 	run                              func(ctx context.Context, l load, measure measureFunc) error
 }
 
-// measureFunc runs the load. server is the process that its own processor time
-// is read from; 0 if the server is in this process.
+// measureFunc runs the load. server is the process whose processor time counts as the
+// server's, or 0 if the server is in this process.
 type measureFunc func(server int, send func(ctx context.Context, payload []byte) error) error
 
 var peers = []peer{
@@ -84,7 +84,7 @@ func main() {
 	}
 }
 
-// patience bounds what one system may take beyond its load.
+// patience bounds the time of one system beyond its load.
 const patience = 90 * time.Second
 
 func (p peer) measure(l load) job {
@@ -129,7 +129,7 @@ func (l load) measure(ctx context.Context, j *job, server int, send func(context
 		wg.Wait()
 		return times, failed
 	}
-	if _, err := callers(time.Now()); err != nil { // one each, so that connections and caches are there
+	if _, err := callers(time.Now()); err != nil { // one each, to establish connections and fill caches
 		return fmt.Errorf("the first job: %w", err)
 	}
 	own, others, began := ownTime(), treeTime(server), time.Now()
@@ -151,7 +151,7 @@ func (l load) measure(ctx context.Context, j *job, server int, send func(context
 // waiting tells callers that their job ended.
 type waiting struct{ m sync.Map }
 
-// add gives the channel that is closed when the job with the payload ends.
+// add returns the channel that is closed when the job with the payload ends.
 func (w *waiting) add(payload []byte) <-chan struct{} {
 	c := make(chan struct{})
 	w.m.Store(string(payload), c)

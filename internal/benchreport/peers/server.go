@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// server is a process of a peer with a folder of its own.
+// server is a process of a peer with its own folder.
 type server struct {
 	dir string
 	cmd *exec.Cmd
-	as  *syscall.Credential // who runs it; nil: as this process
+	as  *syscall.Credential // the user that runs it; nil for the current one
 }
 
-// newServer makes the folder. PostgreSQL refuses to run as root: then the user
-// runs it.
+// newServer makes the folder. If this process is root, another user runs the server, because
+// PostgreSQL refuses to run as root.
 func newServer(name string) (*server, error) {
 	dir, err := os.MkdirTemp("", "askance-peer-")
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *server) command(name string, args ...string) *exec.Cmd {
 	return c
 }
 
-// start starts the server and waits until ready says so.
+// start starts the server and waits until ready reports success.
 func (s *server) start(ctx context.Context, ready func(context.Context) error, name string, args ...string) error {
 	log, err := os.Create(filepath.Join(s.dir, "log"))
 	if err != nil {
@@ -82,14 +82,14 @@ func (s *server) start(ctx context.Context, ready func(context.Context) error, n
 // stop ends the server and removes its folder.
 func (s *server) stop() error {
 	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(syscall.SIGINT) // both servers then end at once
+		_ = s.cmd.Process.Signal(syscall.SIGINT) // both servers then end quickly
 		_ = s.cmd.Wait()                         // how it ended does not matter
 	}
 	return os.RemoveAll(s.dir)
 }
 
-// treeTime is the processor time of a process, its living children, and those
-// that it waited for; 0 for no process.
+// treeTime returns the processor time of a process, its living children, and those that it
+// has waited for; 0 for no process.
 func treeTime(pid int) time.Duration {
 	if pid == 0 {
 		return 0
@@ -105,12 +105,12 @@ func treeTime(pid int) time.Duration {
 		if err != nil {
 			continue // it ended
 		}
-		_, rest, _ := strings.Cut(string(text), ") ") // what comes before is the name
+		_, rest, _ := strings.Cut(string(text), ") ") // the name comes before
 		f := strings.Fields(rest)
 		if len(f) < 15 || id != pid && f[1] != strconv.Itoa(pid) {
 			continue
 		}
-		for _, ticks := range f[11:15] { // user, system, and the same of children
+		for _, ticks := range f[11:15] { // user and system time, then those of children
 			n, _ := strconv.ParseInt(ticks, 10, 64)
 			total += time.Duration(n) * 10 * time.Millisecond // a tick is 1/100 s on Linux
 		}

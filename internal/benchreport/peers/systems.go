@@ -22,7 +22,7 @@ import (
 	"go.temporal.io/server/temporaltest"
 )
 
-// keep is how long a result is kept.
+// keep is how long results are kept.
 const keep = time.Hour
 
 func runAsynq(appendfsync string) func(context.Context, load, measureFunc) error {
@@ -48,7 +48,7 @@ func runAsynq(appendfsync string) func(context.Context, load, measureFunc) error
 		c := asynq.NewClient(redis)
 		defer func() { err = errors.Join(err, c.Close()) }()
 		var w waiting
-		// The default pause between looks at an empty queue is a second.
+		// By default an empty queue is checked every second.
 		workers := asynq.NewServer(redis, asynq.Config{Concurrency: l.concurrency, LogLevel: asynq.FatalLevel, TaskCheckInterval: time.Millisecond})
 		err = workers.Start(asynq.HandlerFunc(func(_ context.Context, t *asynq.Task) error {
 			_, err := t.ResultWriter().Write(t.Payload())
@@ -105,7 +105,7 @@ func runRiver(synchronousCommit string) func(context.Context, load, measureFunc)
 		}
 		workers := river.NewWorkers()
 		river.AddWorker(workers, echoWorker{})
-		// The default pause between two fetches is 100 ms.
+		// By default there are 100 ms between two fetches.
 		c, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 			Queues:  map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: l.concurrency, FetchCooldown: time.Millisecond}},
 			Workers: workers, Logger: slog.New(slog.DiscardHandler),

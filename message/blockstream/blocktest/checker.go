@@ -7,19 +7,18 @@ import (
 	"github.com/askance-dev/askance/message/blockstream"
 )
 
-// Checker checks that frames come in an order that clients can read: a turn is
-// message_start, blocks, message_delta, message_stop; one block is open at a
-// time; indices run 0, 1, … in each turn; deltas fit their block; blocks that
-// are sent whole have none; file_processing stands first; a call's id is used
-// once a turn, and its result comes after it; a result is announced for an
-// approval that was asked. Frames outside turns (connected, error, …) may come
-// at any time. The zero value expects a message_start.
+// Checker checks that frames come in an order that clients can read: a turn is message_start,
+// blocks, message_delta, message_stop; one block is open at a time; indices run 0, 1, … in
+// each turn; deltas match their block; blocks that are sent whole have none; file_processing
+// comes first; a call's id is used once per turn, before its result; a result is announced
+// only for an approval that was asked. Frames outside turns (connected, error, …) may come at
+// any time. The zero value expects a message_start.
 type Checker struct {
-	in    bool // a turn is open
-	delta bool // its message_delta came
+	in    bool // whether a turn is open
+	delta bool // whether its message_delta has come
 	next  int
 	open  blockstream.ContentBlock
-	got   int // deltas of the open block
+	got   int // number of deltas of the open block
 	calls map[message.CallID]int
 }
 
@@ -67,7 +66,7 @@ func (c *Checker) wrong(f blockstream.Frame) string {
 			return fmt.Sprintf("block %d is not open", f.Index)
 		}
 		if f.Final && blockstream.BlockTypeOf(c.open) != blockstream.BlockText {
-			return "is_final of a block that is no text"
+			return "is_final of a block that is not text"
 		}
 		c.open = nil
 		return ""
@@ -75,7 +74,7 @@ func (c *Checker) wrong(f blockstream.Frame) string {
 		return ""
 	case *blockstream.Header:
 	}
-	return "there is no frame"
+	return "the frame is nil"
 }
 
 func (c *Checker) start(f *blockstream.BlockStart) string {
@@ -87,7 +86,7 @@ func (c *Checker) start(f *blockstream.BlockStart) string {
 	case f.Index != c.next:
 		return fmt.Sprintf("index %d, want %d", f.Index, c.next)
 	case f.Block == nil:
-		return "there is no block"
+		return "the block is nil"
 	}
 	c.open, c.got = f.Block, 0
 	c.next++
@@ -106,12 +105,12 @@ func (c *Checker) start(f *blockstream.BlockStart) string {
 			return fmt.Sprintf("a second result of %.60q", string(b.ToolUseID))
 		}
 		c.calls[b.ToolUseID] = 2
-	default: // no rules of their own
+	default: // no further rules
 	}
 	return ""
 }
 
-// fits says what is wrong with the n-th delta of a block.
+// fits returns what is wrong with the n-th delta of a block, or "".
 func fits(b blockstream.ContentBlock, d blockstream.Delta, n int) string {
 	ok := false
 	switch b.(type) {

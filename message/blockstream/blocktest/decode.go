@@ -9,11 +9,11 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// MaxFrameBytes bounds a frame: the largest input of a call is 256 KiB and an
-// approval_request carries it twice.
+// MaxFrameBytes bounds a frame: the largest input of a call is 256 KiB, and an
+// approval_request contains it twice.
 const MaxFrameBytes = 1 << 20
 
-// format reads what package blockstream writes, by the same tags.
+// format reads what package blockstream writes, by the same struct tags.
 var format = wire.Format{Name: commandName, Types: map[reflect.Type]wire.Type{
 	reflect.TypeFor[blockstream.ContentBlock](): {Read: readBlock},
 	reflect.TypeFor[blockstream.Delta]():        {Read: readDelta},
@@ -21,8 +21,8 @@ var format = wire.Format{Name: commandName, Types: map[reflect.Type]wire.Type{
 	reflect.TypeFor[message.PermissionRule]():   {Read: readRule},
 }}
 
-// DecodeFrame decodes one frame. It drops members that it does not know and
-// refuses a frame that [blockstream.AppendFrame] could not write.
+// DecodeFrame decodes one frame. It ignores unknown members and refuses a frame that
+// [blockstream.AppendFrame] could not write.
 func DecodeFrame(data []byte) (blockstream.Frame, error) { return DecodeLarge(data, MaxFrameBytes) }
 
 // DecodeLarge is DecodeFrame with another limit.
@@ -53,7 +53,7 @@ var (
 	}
 )
 
-// readType reads the type of an object, which must be there.
+// readType reads the type of an object, which is required.
 func readType(r *wire.Reader, raw []byte) (string, error) {
 	var head struct {
 		Type string `json:"type" wire:"required"`
@@ -62,7 +62,7 @@ func readType(r *wire.Reader, raw []byte) (string, error) {
 	return head.Type, err
 }
 
-// empty makes a new value of the type that v points to.
+// empty returns a new value of the type that v points to.
 func empty[T any](v T) T { return reflect.New(reflect.TypeOf(v).Elem()).Interface().(T) }
 
 func readFrame(raw []byte) (blockstream.Frame, error) {
@@ -95,8 +95,8 @@ func readBlock(r *wire.Reader, raw []byte, v reflect.Value) error {
 	return strictjson.Wrong(strictjson.ErrType, "unknown block %.60q", name)
 }
 
-// readDelta tells deltas apart by type, or by the members that only one kind
-// has. It refuses more than one kind at once, because clients look for each.
+// readDelta distinguishes deltas by type, or by members that only one kind has. It refuses
+// several kinds at once, because clients look for each of them.
 func readDelta(r *wire.Reader, raw []byte, v reflect.Value) error {
 	var has struct {
 		Type    string          `json:"type" wire:"null"`
@@ -133,7 +133,7 @@ func readDelta(r *wire.Reader, raw []byte, v reflect.Value) error {
 	return r.Read(raw, kinds[0])
 }
 
-// readReviewConfig reads how an action is reviewed: without a word, by approval.
+// readReviewConfig reads how an action is reviewed; the default is by approval.
 func readReviewConfig(r *wire.Reader, raw []byte, v reflect.Value) error {
 	members, err := strictjson.Members(raw)
 	if err != nil {
@@ -163,5 +163,5 @@ func commandName(v any) string {
 	return string(blockstream.CommandTypeOf(c))
 }
 
-// EncodeCommand writes a command as clients send it.
+// EncodeCommand encodes a command as clients send it.
 func EncodeCommand(c blockstream.Command) ([]byte, error) { return format.Append(nil, c) }

@@ -7,10 +7,10 @@ import (
 	"github.com/askance-dev/askance/message/blockstream"
 )
 
-// Join reads what is asked from either form of an approval_request, or from
-// both: delta is nil where there was none. Actions, reviews and time limit come
-// from the delta if it has them, else from the start; two that disagree are
-// refused, because what the person sees would depend on the client.
+// Join returns what is asked from either form of an approval_request, or from both: delta
+// is nil if there was none. Actions, reviews and time limit come from the delta if it has
+// them, otherwise from the start. It refuses two that disagree, because then different
+// clients would show different things.
 func Join(start *blockstream.ApprovalRequest, delta *blockstream.ApprovalDelta) (*blockstream.ApprovalDelta, error) {
 	out := &blockstream.ApprovalDelta{Actions: start.Actions, ReviewConfigs: start.ReviewConfigs}
 	if delta != nil {
@@ -31,13 +31,12 @@ func Join(start *blockstream.ApprovalRequest, delta *blockstream.ApprovalDelta) 
 		}
 	}
 	if len(out.Actions) == 0 {
-		return nil, message.Errorf(message.CodeInvalid, "read approval_request", "%.100q asks about nothing", start.ApprovalKey)
+		return nil, message.Errorf(message.CodeInvalid, "read approval_request", "%.100q has no actions", start.ApprovalKey)
 	}
 	return out, nil
 }
 
-// sameActions compares names, the bytes of the arguments, and ids where both
-// forms have one.
+// sameActions compares names, the bytes of the arguments, and ids if both forms have them.
 func sameActions(a, b []blockstream.Action) bool {
 	if len(a) != len(b) {
 		return false

@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// What may not stand in a host. Controls and %, for domains, are added in code.
+// forbiddenHost are characters that a host must not contain. Controls, and % in domains, are checked in code.
 const forbiddenHost = "\x00\t\n\r #/:<>?@[\\]^|"
 
-// parseHost reads the host of a URL; the schemes that are special name
-// domains and addresses, the others are opaque text.
+// parseHost parses the host of a URL. For special schemes it is a domain or an address, for
+// others opaque text.
 func parseHost(s string, special bool) (string, error) {
 	if strings.HasPrefix(s, "[") {
 		return parseIPv6(s)
 	}
 	if !special {
 		if strings.ContainsAny(s, forbiddenHost) {
-			return "", fmt.Errorf("the host %.60q has a character that no host may have", s)
+			return "", fmt.Errorf("the host %.60q contains an invalid character", s)
 		}
 		return percentEncode(s, opaqueSet), nil
 	}
@@ -30,7 +30,7 @@ func parseHost(s string, special bool) (string, error) {
 		case c > '~'+1:
 			return "", fmt.Errorf("the host %.60q is not ASCII: write it in its xn-- form", s)
 		case c < ' ', c == '%', c == '~'+1, strings.IndexByte(forbiddenHost, c) >= 0:
-			return "", fmt.Errorf("the host %.60q has a character that no host may have", s)
+			return "", fmt.Errorf("the host %.60q contains an invalid character", s)
 		}
 	}
 	if domain == "" {
@@ -42,7 +42,7 @@ func parseHost(s string, special bool) (string, error) {
 	return domain, nil
 }
 
-// percentDecode decodes what is validly encoded and leaves the rest.
+// percentDecode decodes what is validly encoded and leaves the rest unchanged.
 func percentDecode(s string) string {
 	if !strings.Contains(s, "%") {
 		return s
@@ -61,7 +61,7 @@ func percentDecode(s string) string {
 	return b.String()
 }
 
-// endsInNumber tells an IPv4 address from a domain, by its last label.
+// endsInNumber distinguishes an IPv4 address from a domain by the last label.
 func endsInNumber(domain string) bool {
 	labels := strings.Split(strings.TrimSuffix(domain, "."), ".")
 	last := labels[len(labels)-1]
@@ -75,9 +75,9 @@ func endsInNumber(domain string) bool {
 	return err == nil
 }
 
-// parseIPv4 accepts all the spellings that browsers do, 0x7f.1 among them.
+// parseIPv4 accepts all spellings that browsers accept, such as 0x7f.1.
 func parseIPv4(s string) (string, error) {
-	bad := fmt.Errorf("the host %.60q looks like an IPv4 address and is none", s)
+	bad := fmt.Errorf("the host %.60q looks like an IPv4 address, but is not one", s)
 	parts := strings.Split(strings.TrimSuffix(s, "."), ".")
 	if len(parts) > 4 {
 		return "", bad
@@ -87,7 +87,7 @@ func parseIPv4(s string) (string, error) {
 		n, err := parseNumber(p)
 		room := uint64(256)
 		if i == len(parts)-1 {
-			room = 1 << (8 * (5 - len(parts))) // the last part fills what is left
+			room = 1 << (8 * (5 - len(parts))) // the last part fills the remaining bytes
 		}
 		if err != nil || n >= room {
 			return "", bad
@@ -101,8 +101,8 @@ func parseIPv4(s string) (string, error) {
 	return netip.AddrFrom4([4]byte{byte(addr >> 24), byte(addr >> 16), byte(addr >> 8), byte(addr)}).String(), nil
 }
 
-// parseNumber reads a part of an IPv4 address: decimal, 0x hexadecimal, or
-// octal after a 0.
+// parseNumber parses a part of an IPv4 address: decimal, hexadecimal after 0x, or octal after
+// 0.
 func parseNumber(s string) (uint64, error) {
 	base := 10
 	switch {
@@ -115,7 +115,7 @@ func parseNumber(s string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(s, base, 64)
 	if errors.Is(err, strconv.ErrRange) {
-		return math.MaxUint64, nil // a number all the same, only too large for any place
+		return math.MaxUint64, nil // still a number, but too large anywhere
 	}
 	return n, err
 }
@@ -123,13 +123,13 @@ func parseNumber(s string) (uint64, error) {
 func parseIPv6(s string) (string, error) {
 	addr, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
 	if err != nil || !strings.HasSuffix(s, "]") || !addr.Is6() || addr.Zone() != "" {
-		return "", fmt.Errorf("the host %.60q is no IPv6 address", s)
+		return "", fmt.Errorf("the host %.60q is not an IPv6 address", s)
 	}
 	return "[" + formatIPv6(addr.As16()) + "]", nil
 }
 
-// formatIPv6 writes eight groups and shortens the first longest run of zeros,
-// with no exception for embedded IPv4 addresses (netip's String makes one).
+// formatIPv6 formats eight groups and shortens the first longest run of zeros, without the
+// exception for embedded IPv4 addresses that netip's String makes.
 func formatIPv6(a [16]byte) string {
 	var groups [8]uint16
 	start, length := -1, 1

@@ -1,9 +1,9 @@
-// Package weburl writes URLs in the normal form of the WHATWG URL standard, as
-// the library behind AgentScope does: recorded rows compare the two.
+// Package weburl normalizes URLs according to the WHATWG URL standard, like the library that
+// AgentScope uses: recorded rows compare the two.
 //
-// It accepts every spelling that browsers do. Rules judge URLs by package
-// permission/internal/urls, which refuses what programs read in two ways: the two
-// contracts exclude each other, so that each has a parser.
+// It accepts every spelling that browsers accept. Rules judge URLs with package
+// permission/internal/urls, which refuses what programs read in different ways. The two
+// contracts exclude each other, so each has its own parser.
 package weburl
 
 import (
@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// Normalize parses an absolute URL and writes it in normal form: scheme and host in
-// lower case, default ports and dot segments gone, everything that needs it
-// percent-encoded. A normal form is its own normal form.
+// Normalize parses an absolute URL and returns its normal form: scheme and host in lower
+// case, no default ports and dot segments, and everything percent-encoded that must be. The
+// normal form of a normal form is the same.
 //
-// Hosts with characters outside ASCII are refused: turning them into xn-- form
-// needs the Unicode tables of IDNA, and a wrong table is another host.
+// It refuses hosts with characters outside ASCII, because converting them to xn-- form needs
+// the Unicode tables of IDNA, and a wrong table gives another host.
 func Normalize(raw string) (string, error) {
 	s := strings.Trim(raw, c0AndSpace)
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || !isScheme(scheme) {
-		return "", fmt.Errorf("%.60q is no absolute URL: it does not begin with a scheme, as https: is one", raw)
+		return "", fmt.Errorf("%.60q is not an absolute URL: it does not begin with a scheme such as https:", raw)
 	}
 	u := href{scheme: strings.ToLower(scheme)}
 	_, u.special = defaultPorts[u.scheme]
 	if err := u.parse(rest); err != nil {
-		return "", fmt.Errorf("%.60q is no valid URL: %w", raw, err)
+		return "", fmt.Errorf("%.60q is not a valid URL: %w", raw, err)
 	}
 	return u.String(), nil
 }
@@ -37,9 +37,9 @@ func Normalize(raw string) (string, error) {
 // defaultPorts lists the special schemes; file has no port.
 var defaultPorts = map[string]string{"http": "80", "https": "443", "ws": "80", "wss": "443", "ftp": "21", "file": ""}
 
-// The standard's percent-encode sets, beyond controls and non-ASCII. Today's
-// standard also encodes ^ in paths; the library behind the upstream version
-// that we follow does not.
+// The standard's percent-encode sets, beyond controls and non-ASCII. The current standard
+// also encodes ^ in paths, but the library behind the upstream version that we follow does
+// not.
 const (
 	opaqueSet       = ""
 	fragmentSet     = " \"<>`"
@@ -49,7 +49,7 @@ const (
 	userinfoSet     = pathSet + "/:;=@[\\]^|"
 )
 
-// c0AndSpace is what is cut from both ends.
+// c0AndSpace is trimmed from both ends.
 var c0AndSpace = func() string {
 	var b []byte
 	for c := byte(0); c <= ' '; c++ {
@@ -58,7 +58,7 @@ var c0AndSpace = func() string {
 	return string(b)
 }()
 
-// href is a URL in its parts, each already in normal form.
+// href holds the parts of a URL, each in normal form.
 type href struct {
 	scheme   string
 	special  bool
@@ -67,7 +67,7 @@ type href struct {
 	host     string
 	port     string // with the :
 	path     string
-	tail     string // query and fragment, with their marks
+	tail     string // query and fragment, with ? and #
 }
 
 func (u *href) String() string {
@@ -76,12 +76,12 @@ func (u *href) String() string {
 	case u.hasHost:
 		s += "//" + u.userinfo + u.host + u.port
 	case strings.HasPrefix(u.path, "//"):
-		s += "/." // else the path would read as a host
+		s += "/." // otherwise the path would be read as a host
 	}
 	return s + u.path + u.tail
 }
 
-// parse takes apart what follows the scheme and its colon.
+// parse parses what follows the scheme and its colon.
 func (u *href) parse(rest string) error {
 	rest, fragment, hasFragment := strings.Cut(rest, "#")
 	rest, query, hasQuery := strings.Cut(rest, "?")
@@ -111,7 +111,7 @@ func (u *href) parse(rest string) error {
 	return nil
 }
 
-// parseFile reads the rest of a file: URL, with slashes only.
+// parseFile parses the rest of a file: URL, in which \ is already /.
 func (u *href) parseFile(rest string) error {
 	u.hasHost = true
 	if after, ok := strings.CutPrefix(rest, "//"); ok {
@@ -135,7 +135,7 @@ func (u *href) parseFile(rest string) error {
 	return nil
 }
 
-// parseAuthority reads user, host, port and path.
+// parseAuthority parses user, host, port and path.
 func (u *href) parseAuthority(rest string) error {
 	u.hasHost = true
 	authority, path, slash := strings.Cut(rest, "/")
@@ -199,7 +199,7 @@ func (u *href) setPort(port string) error {
 		return nil
 	}
 	if strings.Trim(digits, "0123456789") != "" {
-		return errors.New("the port is no number")
+		return errors.New("the port is not a number")
 	}
 	n, err := strconv.ParseUint(digits, 10, 16)
 	if err != nil {
@@ -211,7 +211,7 @@ func (u *href) setPort(port string) error {
 	return nil
 }
 
-// segments resolves and encodes a path that begins behind its first slash.
+// segments resolves and encodes a path without its first slash.
 func (u *href) segments(path string) string {
 	var out []string
 	parts := strings.Split(path, "/")
@@ -239,7 +239,7 @@ func (u *href) segments(path string) string {
 	return "/" + strings.Join(out, "/")
 }
 
-// dots says whether a segment means this folder (1) or the one above (2).
+// dots returns 1 if a segment means this folder, 2 for the parent folder, otherwise 0.
 func dots(seg string) int {
 	if len(seg) > 6 {
 		return 0
@@ -253,7 +253,7 @@ func dots(seg string) int {
 	return 0
 }
 
-// isDriveLetter reports whether s is like C: or C|.
+// isDriveLetter reports whether s has the form C: or C|.
 func isDriveLetter(s string) bool {
 	return len(s) == 2 && isLetter(s[0]) && (s[1] == ':' || s[1] == '|')
 }

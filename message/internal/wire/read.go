@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// Extra is a member that is passed through because the struct has no field for it.
+// Extra is a member that is passed on because the struct has no field for it.
 type Extra struct {
 	Name  string
 	Value json.RawMessage
@@ -19,16 +19,16 @@ type Extra struct {
 // Reader reads one input. It is not safe for concurrent use.
 type Reader struct {
 	Format *Format
-	Codec  any // what the functions of the format need to know
-	// Lenient takes null for missing members where tags say so, and drops
-	// objects of an unknown variant where the rest can do without them.
+	Codec  any // passed to the functions of the format
+	// Lenient accepts null for missing members if tags permit it, and drops objects of an
+	// unknown variant if the rest does not need them.
 	Lenient bool
-	Noting  bool   // departures are wanted
-	Notes   []Note // the departures
+	Noting  bool   // whether to record deviations
+	Notes   []Note // the deviations
 	path    []string
 }
 
-// Note is one point in which an input departs from its format.
+// Note is one point in which an input deviates from its format.
 type Note struct{ Kind, Path, What string }
 
 // The kinds of notes that this package makes.
@@ -38,7 +38,7 @@ const (
 	NoteNull    = "null"
 )
 
-// Note records a departure at the place that is being read.
+// Note records a deviation at the current position.
 func (r *Reader) Note(kind, what string) { r.noteAt("", kind, what) }
 
 func (r *Reader) noteAt(step, kind, what string) {
@@ -47,7 +47,7 @@ func (r *Reader) noteAt(step, kind, what string) {
 	}
 }
 
-// within reads a value at a place, which only notes need.
+// within reads a value at a position, which only notes need.
 func (r *Reader) within(step string, read func() error) error {
 	if !r.Noting {
 		return read()
@@ -58,7 +58,7 @@ func (r *Reader) within(step string, read func() error) error {
 	return err
 }
 
-// attempt reads a value that the rest can do without.
+// attempt reads a value that the rest does not need.
 func (r *Reader) attempt(step string, read func() error) (dropped bool, err error) {
 	mark := len(r.Notes)
 	if err = r.within(step, read); !r.Lenient || !errors.Is(err, ErrVariant) {
@@ -107,7 +107,7 @@ func (r *Reader) object(p *plan, raw []byte, s reflect.Value) error {
 }
 
 func (r *Reader) members(p *plan, members []strictjson.Member, s reflect.Value) error {
-	var room [32]int // of most structs: which member of the input each member of the plan is
+	var room [32]int // enough for most structs: the input member for each member of the plan
 	found := room[:]
 	if len(p.members) > len(found) {
 		found = make([]int, len(p.members))
@@ -150,7 +150,7 @@ func (r *Reader) members(p *plan, members []strictjson.Member, s reflect.Value) 
 	return r.rest(p, members, s)
 }
 
-// rest keeps, refuses or notes the members that have no field of their own.
+// rest keeps, refuses or notes the members without a field of their own.
 func (r *Reader) rest(p *plan, members []strictjson.Member, s reflect.Value) error {
 	for _, in := range members {
 		i, known := p.byName[in.Name]
@@ -204,17 +204,17 @@ func (r *Reader) member(m *member, raw []byte, s reflect.Value) error {
 	return err
 }
 
-// checkCopy refuses a member that is not what it repeats.
+// checkCopy refuses a member that differs from the one it repeats.
 func (m *member) checkCopy(r *Reader, raw []byte, f reflect.Value) error {
 	v := reflect.New(f.Type()).Elem()
 	err := m.typ.Read(r, raw, v)
 	if err == nil && v.Interface() != f.Interface() {
-		err = strictjson.Wrong(strictjson.ErrType, "%s is not what it repeats", m.name)
+		err = strictjson.Wrong(strictjson.ErrType, "%s differs from the member that it repeats", m.name)
 	}
 	return err
 }
 
-// missing fills in a member that the input does not have.
+// missing sets a member that the input lacks.
 func (r *Reader) missing(m *member, s reflect.Value) error {
 	switch {
 	case m.variant:

@@ -14,13 +14,13 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// MaxSafe is the largest integer that a JavaScript number holds exactly.
+// MaxSafe is the largest integer that a JavaScript number represents exactly.
 const MaxSafe int64 = 1<<53 - 1
 
-// ErrVariant is wrapped by the fault of an object whose variant is not known.
-var ErrVariant = errors.New("of no known kind")
+// ErrVariant is wrapped by the error for an object of an unknown variant.
+var ErrVariant = errors.New("unknown kind")
 
-// typeOf gives the functions for a Go type, as the tags of the member want it.
+// typeOf returns the functions for a Go type, according to the tags of the member.
 func (f *Format) typeOf(t reflect.Type, m *member) Type {
 	nilable := t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice
 	m.required = m.required || f.NilIsAbsent && !nilable && t.Kind() != reflect.Bool
@@ -74,9 +74,9 @@ func (f *Format) textType(t reflect.Type, opt tag) Type {
 	check := func(text string) (string, error) {
 		switch {
 		case words != nil && !slices.Contains(words, text) && opt.variant:
-			return "", fmt.Errorf("%w: %w: %q is none of %s", strictjson.ErrType, ErrVariant, opt.name, strings.Join(words, ", "))
+			return "", fmt.Errorf("%w: %w: %q is not one of %s", strictjson.ErrType, ErrVariant, opt.name, strings.Join(words, ", "))
 		case words != nil && !slices.Contains(words, text):
-			return "", strictjson.Wrong(strictjson.ErrType, "%.60q is none of %s", text, strings.Join(words, ", "))
+			return "", strictjson.Wrong(strictjson.ErrType, "%.60q is not one of %s", text, strings.Join(words, ", "))
 		case rule != nil:
 			return rule(text)
 		}
@@ -136,7 +136,7 @@ func (f *Format) intType(opt tag) Type {
 	}
 }
 
-// wholeNumber reads a number by its value, as JavaScript does: 2.0 and 2e0 are 2.
+// wholeNumber reads an integer by its value, as JavaScript does: 2.0 and 2e0 are 2.
 func wholeNumber(raw []byte, refused error) (int64, error) {
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if strictjson.KindOf(raw) != "number" || err != nil || n != math.Trunc(n) || math.Abs(n) > float64(MaxSafe) {
@@ -157,11 +157,12 @@ func readFloat(_ *Reader, raw []byte, v reflect.Value) error {
 	return nil
 }
 
-// writeFloat always writes a fraction: some languages take no integer for a float.
+// writeFloat always writes a fraction, because some languages do not accept an integer as a
+// float.
 func writeFloat(_ *Format, dst []byte, v reflect.Value) ([]byte, error) {
 	n := v.Float()
 	if math.IsInf(n, 0) || math.IsNaN(n) {
-		return dst, strictjson.Wrong(strictjson.ErrType, "%v is no JSON number", n)
+		return dst, strictjson.Wrong(strictjson.ErrType, "%v is not a JSON number", n)
 	}
 	start := len(dst)
 	dst = strconv.AppendFloat(dst, n, 'f', -1, 64)
@@ -213,7 +214,7 @@ func writeInterface(f *Format, dst []byte, v reflect.Value) ([]byte, error) {
 	return f.appendStruct(dst, v.Elem().Elem())
 }
 
-// rawType is JSON that is passed through.
+// rawType is JSON that is passed on unread.
 func (f *Format) rawType(opt tag) Type {
 	check := func(raw []byte) error {
 		switch kind := strictjson.KindOf(raw); {
@@ -238,8 +239,8 @@ func (f *Format) rawType(opt tag) Type {
 	}
 }
 
-// AppendRaw appends JSON that is passed through, byte for byte, but on one line
-// where the format wants it so.
+// AppendRaw appends JSON that is passed on unchanged, or on one line if the format requires
+// that.
 func (f *Format) AppendRaw(dst, raw []byte) ([]byte, error) {
 	if err := strictjson.Check(raw, strictjson.MaxBytes(math.MaxInt)); err != nil {
 		return dst, err

@@ -1,36 +1,36 @@
-// Package wire is the one mechanism by which the wire formats read and write
-// JSON objects: the tags of a struct say which members its objects have.
+// Package wire is the mechanism with which all wire formats read and write JSON objects:
+// the tags of a struct define the members of its objects.
 //
-// The json tag names a member, the wire tag says more, separated by commas:
+// The json tag names a member. The wire tag adds options, separated by commas:
 //
-//	name=x         the name, of a field without a json tag
-//	required       the member must be there
+//	name=x         the name, for a field without a json tag
+//	required       the member must be present
 //	null           null stands for the zero value; pointers always, unless a format says otherwise
 //	omit           not written when zero; omitempty: when it has no elements
-//	empty          nil is written, and a missing member read, as {} or []
+//	empty          nil is written as {} or [], and so is a missing member read
 //	id, now        generated when missing
 //	default=word   this value when missing, and when the field is empty
-//	const=word     of a blank field: the member always has this value
-//	copy=Field     of a blank field: the member repeats another one when written
+//	const=word     on a blank field: the member always has this value
+//	copy=Field     on a blank field: the member repeats another one when written
 //	in=a b         one of these words
 //	rule=name      a text that the format's rule of that name accepts and may rewrite
 //	least=n        the smallest integer
 //	most=n         the largest integer, or the most elements
-//	or=a b         other names that are read, one of them at a time
+//	or=a b         other names that are accepted, one at a time
 //	object, any    raw JSON that is an object; that may be null
-//	variant        the words of this member say which others exist
-//	when=a b       the member exists for these words of the variant
-//	group=name     the member stands in an object of that name
-//	rescue         a tolerant reader takes null for a missing member
-//	aftertype      the type of the object stands before this member, else first
-//	without=name   of an embedded struct: it lends all members but this one
-//	extra          the field for members that have no field of their own
-//	closed         of a blank field: members without a field are refused
-//	open           of a blank field: members without a field are not worth a note
+//	variant        the value of this member determines which others exist
+//	when=a b       the member exists for these values of the variant
+//	group=name     the member is in an object of that name
+//	rescue         a tolerant reader accepts null for a missing member
+//	aftertype      the type of the object comes before this member, not first
+//	without=name   on an embedded struct: all its members except this one
+//	extra          the field for members without a field of their own
+//	closed         on a blank field: members without a field are refused
+//	open           on a blank field: members without a field are not noted
 //
-// One plan for each type is made from the tags and drives both directions.
-// Errors are [*strictjson.Error]s with places seen from the object. Input must
-// have passed [strictjson.Check].
+// The tags of each type are compiled to one plan that serves both directions. Errors are
+// [*strictjson.Error]s with positions relative to the object. Input must have passed
+// [strictjson.Check].
 package wire
 
 import (
@@ -45,30 +45,30 @@ import (
 // TypeMember is the member that names the type of an object.
 const TypeMember = "type"
 
-// Format is what one protocol has beyond the tags. It is safe for concurrent
-// use once its fields are set.
+// Format is what a protocol defines beyond the tags. It is safe for concurrent use once its
+// fields are set.
 type Format struct {
-	// NilIsAbsent leaves members out whose field is nil, and makes those
-	// required whose field cannot be nil. Otherwise nil is null.
+	// NilIsAbsent omits members whose field is nil, and requires members whose field cannot
+	// be nil. Otherwise nil is null.
 	NilIsAbsent bool
 	// OneLine removes line breaks from raw JSON.
 	OneLine bool
-	// SafeInts limits integers to those that a JavaScript number holds exactly,
-	// and reads 2.0 as 2.
+	// SafeInts limits integers to those that a JavaScript number represents exactly, and
+	// reads 2.0 as 2.
 	SafeInts bool
-	// PlaceMissing gives a missing member its own place in errors.
+	// PlaceMissing gives a missing member its own position in errors.
 	PlaceMissing bool
-	// Name is the discriminator of a pointer to a struct; "": it has none.
+	// Name returns the type of a pointer to a struct, or "".
 	Name func(v any) string
-	// Words are the values of a closed list of strings; nil: any.
+	// Words returns the values of a closed list of strings, or nil for any.
 	Words func(t reflect.Type) []string
 	// Rules are the rules for texts.
 	Rules map[string]func(text string) (string, error)
-	// Types read and write what no struct describes.
+	// Types read and write values that no struct describes.
 	Types map[reflect.Type]Type
-	// Verify checks more than one member; v is a pointer to a struct.
+	// Verify checks conditions on several members; v is a pointer to a struct.
 	Verify func(v any, reading bool) error
-	// Generate makes the value of a missing member; what is "id" or "now".
+	// Generate returns the value of a missing member; what is "id" or "now".
 	Generate func(r *Reader, what string) string
 
 	plans sync.Map // reflect.Type -> *plan
@@ -80,11 +80,11 @@ type Type struct {
 	Write func(f *Format, dst []byte, v reflect.Value) ([]byte, error)
 }
 
-// plan is the member list of one struct type, in the order of writing.
+// plan lists the members of one struct type, in the order of writing.
 type plan struct {
 	members []member
 	byName  map[string]int
-	extra   []int // index of the field for all other members; nil: none
+	extra   []int // index of the field for all other members, or nil
 	variant []int
 	open    bool
 	closed  bool
@@ -92,16 +92,16 @@ type plan struct {
 
 type member struct {
 	tag
-	index    []int // of the struct field; nil: a constant, or a group
+	index    []int // of the struct field; nil for a constant or a group
 	inner    *plan // of a group
 	typ      Type
 	key      []byte // the name as it is written
 	step     string // the name in a JSON pointer
 	constant bool
-	next     int // the next member of this name, in another variant; -1: none
+	next     int // the next member with this name, in another variant, or -1
 }
 
-// tag is what the tags of a field say.
+// tag holds the parsed tags of a field.
 type tag struct {
 	name, word, generate, rule, group, copy             string
 	required, null, omit, omitEmpty, empty, object, any bool
@@ -110,7 +110,7 @@ type tag struct {
 	least, most                                         int64
 }
 
-// noTag is the tag of a value that is no member.
+// noTag is the tag of a value that is not a member.
 var noTag = tagOf(reflect.StructField{})
 
 func tagOf(f reflect.StructField) tag {
@@ -198,7 +198,7 @@ func (f *Format) constant(name, word string) member {
 	return member{tag: tag{name: name, word: word, required: f.NilIsAbsent}, constant: true}
 }
 
-// addFields adds the fields of t, which stands at index in the planned struct.
+// addFields adds the fields of t, which is at index in the planned struct.
 func (f *Format) addFields(p *plan, t reflect.Type, index []int, without, name string) {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -235,7 +235,7 @@ func (f *Format) addFields(p *plan, t reflect.Type, index []int, without, name s
 	}
 }
 
-// add adds a member, within its group if it has one.
+// add adds a member, in its group if it has one.
 func (f *Format) add(p *plan, m member) {
 	if m.group == "" {
 		p.members = append(p.members, m)
@@ -255,7 +255,7 @@ func (f *Format) add(p *plan, m member) {
 	inner.index()
 }
 
-// field is the value of a member of the struct s.
+// field returns the value of a member of the struct s.
 func (m *member) field(s reflect.Value) reflect.Value {
 	if m.index == nil {
 		return s

@@ -6,7 +6,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// Append appends the struct that v points to. What it appends can be read back.
+// Append appends the struct that v points to. The result can be read back.
 func (f *Format) Append(dst []byte, v any) ([]byte, error) {
 	return f.appendStruct(dst, reflect.ValueOf(v).Elem())
 }
@@ -17,7 +17,7 @@ func (f *Format) AppendValue(dst []byte, v reflect.Value) ([]byte, error) {
 }
 
 func (f *Format) appendStruct(dst []byte, s reflect.Value) ([]byte, error) {
-	if !s.CanAddr() { // of a map
+	if !s.CanAddr() { // a value in a map
 		c := reflect.New(s.Type()).Elem()
 		c.Set(s)
 		s = c
@@ -62,7 +62,7 @@ func (f *Format) appendMembers(dst []byte, p *plan, s reflect.Value) ([]byte, er
 	return append(dst, '}'), err
 }
 
-// variantName is the name of the member that says which others exist.
+// variantName returns the name of the member that determines which others exist.
 func (p *plan) variantName() string {
 	for _, m := range p.members {
 		if m.variant {
@@ -114,7 +114,7 @@ func (f *Format) appendValue(dst []byte, m *member, v reflect.Value) ([]byte, er
 	}
 }
 
-// appendExtra appends the members that were passed through.
+// appendExtra appends the members that are passed on.
 func (f *Format) appendExtra(dst []byte, p *plan, extra reflect.Value) ([]byte, error) {
 	names := map[string]bool{}
 	for i := range extra.Len() {

@@ -9,7 +9,7 @@ AckTaskBody = TypedDict('AckTaskBody', {'delay_ms': 'int', 'return': 'bool', 'su
 
 
 class AckTaskReply(TypedDict):
-    """AckTaskReply says that the queue has confirmed it."""
+    """AckTaskReply confirms that the queue did it."""
 
 
 
@@ -37,7 +37,7 @@ class ActivityBucket(TypedDict):
 
 
 class ActivityCell(TypedDict):
-    """ActivityCell are the counts of the calls of one tool that one rule decided."""
+    """ActivityCell holds the counts of the calls of one tool that one rule decided."""
 
     allowed: int
     approved: int
@@ -91,7 +91,7 @@ class ActivityOpen(TypedDict):
 
 
 class ActivityOpenUpTo(TypedDict, total=False):
-    """ActivityOpenUpTo counts the requests whose time is below UpToMS, and not below that of the entry before."""
+    """ActivityOpenUpTo counts the requests whose time is below UpToMS, but not below the UpToMS of the entry before."""
 
     later: int
     no_deadline: int
@@ -143,7 +143,7 @@ class ActivityReply(_ActivityReply, total=False):
 
 
 class ActivityShare(TypedDict):
-    """ActivityShare are the counts of one name."""
+    """ActivityShare holds the counts of one name."""
 
     allowed: int
     approved: int
@@ -177,7 +177,7 @@ class ActivityTimes(TypedDict):
 
 
 class ActivityTool(TypedDict):
-    """ActivityTool are the counts and times of one tool."""
+    """ActivityTool holds the counts and times of one tool."""
 
     allowed: int
     approved: int
@@ -203,7 +203,7 @@ class ActivityTool(TypedDict):
 
 
 class ActivityUpTo(TypedDict):
-    """ActivityUpTo counts the times above the bucket before and up to UpToMS; 0: no limit."""
+    """ActivityUpTo counts the times above the previous bucket and up to UpToMS; 0 means no limit."""
 
     count: int
     up_to_ms: int
@@ -229,7 +229,7 @@ class _Approval(TypedDict):
 
 
 class Approval(_Approval, total=False):
-    """Approval is one person's or rule's consent as a grant repeats it."""
+    """Approval is the consent of one person or rule, as repeated in a grant."""
 
     signature: ApproverSignature
 
@@ -249,9 +249,7 @@ class _ApprovalRequest(TypedDict):
 
 
 class ApprovalRequest(_ApprovalRequest, total=False):
-    """ApprovalRequest is what a decision stands for: what was asked of a person, or, for a call that a rule allowed,
-    what would have been asked.
-    """
+    """ApprovalRequest is what a person is asked or, for a call that a rule allowed, what would have been asked."""
 
     definition: DefinitionRef
     hidden: list[str]
@@ -265,7 +263,7 @@ class _ApproverSet(TypedDict):
 
 
 class ApproverSet(_ApproverSet, total=False):
-    """ApproverSet are the people whom one rule accepts: those who are listed or in one of the groups."""
+    """ApproverSet is the people whom one rule accepts: those listed or in one of the groups."""
 
     escalation: list[EscalationStep]
     groups: list[str]
@@ -273,8 +271,8 @@ class ApproverSet(_ApproverSet, total=False):
 
 
 class ApproverSignature(TypedDict):
-    """ApproverSignature is an approver's own consent to one approval request, so that not even an engine can make up
-    an approval.
+    """ApproverSignature is an approver's own signature on the approval of one request, so that not even an engine
+    can forge an approval.
     """
 
     key_id: str
@@ -283,7 +281,7 @@ class ApproverSignature(TypedDict):
 
 
 class Attempt(TypedDict, total=False):
-    """Attempt is one try at running the call."""
+    """Attempt is one attempt to run the call."""
 
     claim: str
     deadline: str
@@ -298,7 +296,7 @@ class Attempt(TypedDict, total=False):
 
 
 class Budget(TypedDict):
-    """Budget bounds the sum of one numeric argument over the further calls that a standing approval answers for."""
+    """Budget limits the sum of one numeric argument over the further calls for which a standing approval answers."""
 
     limit: str
     path: str
@@ -382,7 +380,7 @@ class ChangeEvent(_ChangeEvent, total=False):
 
 
 class CheckReceiptBody(TypedDict):
-    """CheckReceiptBody has a receipt to check with the keys of the engine."""
+    """CheckReceiptBody contains a receipt to check with the keys of the engine."""
 
     receipt: Any
 
@@ -412,7 +410,7 @@ class CheckReceiptReply(_CheckReceiptReply, total=False):
 
 
 class ClockReading(TypedDict):
-    """ClockReading is how a clock differs from that of the engine that answers."""
+    """ClockReading says how a clock differs from that of the engine that answers."""
 
     ahead_ms: int
     at: str
@@ -421,7 +419,7 @@ class ClockReading(TypedDict):
 
 
 class DeadLetter(TypedDict):
-    """DeadLetter is a delivery that was given up: a dead letter."""
+    """DeadLetter is a delivery that was abandoned after its last attempt."""
 
     at: str
     attempts: int
@@ -443,7 +441,7 @@ class _Decision(TypedDict):
 
 
 class Decision(_Decision, total=False):
-    """Decision is what the policy said about the call, as event records keep it."""
+    """Decision is the policy's decision about the call, as event records store it."""
 
     budget: BudgetUse
     denial: DenialHint
@@ -477,7 +475,7 @@ class _DefinitionRef(TypedDict):
 
 
 class DefinitionRef(_DefinitionRef, total=False):
-    """DefinitionRef names the definition under which a call is decided."""
+    """DefinitionRef identifies the definition under which a call is decided."""
 
     first_hash: str
 
@@ -488,7 +486,7 @@ class _Denial(TypedDict):
 
 
 class Denial(_Denial, total=False):
-    """Denial says to the agent why its call did not run."""
+    """Denial tells the agent why its call did not run."""
 
     allowed: str
     by: str
@@ -497,7 +495,7 @@ class Denial(_Denial, total=False):
 
 
 class DenialHint(TypedDict, total=False):
-    """DenialHint is what the operator tells agents about denials of a rule's calls."""
+    """DenialHint is what the operator tells agents when a rule denies their calls."""
 
     allowed: str
     contact: str
@@ -505,13 +503,13 @@ class DenialHint(TypedDict, total=False):
 
 
 class EmitBody(TypedDict):
-    """EmitBody appends streaming events of a reply (text, thinking, model calls) to the journal."""
+    """EmitBody appends streamed events of a reply (text, thinking, model calls) to the journal."""
 
     events: list[Any]
 
 
 class EmitReply(TypedDict):
-    """EmitReply has the sequence of the last stored event."""
+    """EmitReply contains the sequence of the last stored event."""
 
     seq: int
 
@@ -533,7 +531,7 @@ class EngineKey(_EngineKey, total=False):
 
 
 class EngineKeysReply(TypedDict):
-    """EngineKeysReply has the engines' signing keys, oldest first."""
+    """EngineKeysReply contains the engines' signing keys, oldest first."""
 
     keys: KeyRing
 
@@ -543,14 +541,14 @@ class _EscalationStep(TypedDict):
 
 
 class EscalationStep(_EscalationStep, total=False):
-    """EscalationStep lets further people answer from At on."""
+    """EscalationStep lets more people respond from At on."""
 
     groups: list[str]
     users: list[str]
 
 
 class EventsReply(TypedDict):
-    """EventsReply has events and the cursor to go on from."""
+    """EventsReply contains events and the cursor to continue from."""
 
     events: list[SequencedEvent]
     next: int
@@ -564,7 +562,7 @@ class _ExplainReply(TypedDict):
 
 
 class ExplainReply(_ExplainReply, total=False):
-    """ExplainReply says why a call was decided as it was, and how the policy in force judges it now."""
+    """ExplainReply explains why a call was decided as it was, and how the current policy judges it."""
 
     decision: Decision
     definition: DefinitionRef
@@ -599,7 +597,7 @@ class _Grant(TypedDict):
 
 
 class Grant(_Grant, total=False):
-    """Grant is the engine's signed leave to run one attempt of one call."""
+    """Grant is the engine's signed permission to run one attempt of one call."""
 
     reply_id: str
     route: str
@@ -623,7 +621,7 @@ class HeartbeatBody(_HeartbeatBody, total=False):
 
 
 class HeartbeatReply(TypedDict, total=False):
-    """HeartbeatReply tells the worker whether to go on."""
+    """HeartbeatReply tells the worker whether to continue."""
 
     at: str
     cancel: bool
@@ -659,7 +657,7 @@ class _InfoReply(TypedDict):
 
 
 class InfoReply(_InfoReply, total=False):
-    """InfoReply says which engine answers and what may be expected of it."""
+    """InfoReply describes the engine that answers."""
 
     clocks: list[ClockReading]
     not_ready: str
@@ -686,7 +684,7 @@ class _Key(TypedDict):
 
 class Key(_Key, total=False):
     """Key is the identity of a call: call ids come from models and repeat across replies, so only all four parts
-    together name one.
+    together identify one.
     """
 
     reply_id: str
@@ -698,7 +696,7 @@ class _ListReply(TypedDict):
 
 
 class ListReply(_ListReply, total=False):
-    """ListReply has the calls that were listed, in the order of the request."""
+    """ListReply contains the listed calls, in the requested order."""
 
     counts: dict[str, int]
     cursor: str
@@ -715,7 +713,7 @@ class _LoadReply(TypedDict):
 
 
 class LoadReply(_LoadReply, total=False):
-    """LoadReply is the load of the space's reviewers, as one engine's copy of the journal has it."""
+    """LoadReply is the load of the space's reviewers, according to one engine's copy of the journal."""
 
     limits: ReviewerLimits
     others: int
@@ -761,7 +759,7 @@ class NextTasksBody(_NextTasksBody, total=False):
 
 
 class NextTasksReply(TypedDict):
-    """NextTasksReply has the tasks; none came if it is empty."""
+    """NextTasksReply contains the tasks, or none if none came."""
 
     tasks: list[OfferedTask]
 
@@ -771,7 +769,7 @@ class _Note(TypedDict):
 
 
 class Note(_Note, total=False):
-    """Note records something that changed nothing: a late result, a stale attempt."""
+    """Note records something that changed nothing, such as a late result."""
 
     attempt: int
     result: dict[str, Any]
@@ -784,7 +782,7 @@ class _OfferedTask(TypedDict):
 
 
 class OfferedTask(_OfferedTask, total=False):
-    """OfferedTask is a task for a worker that has 10 seconds to start it."""
+    """OfferedTask is a task for a worker, which has 10 seconds to start it before the queue offers it again."""
 
     delivered: int
 
@@ -799,7 +797,7 @@ class _Parent(TypedDict):
 
 
 class Parent(_Parent, total=False):
-    """Parent is the call within which another one was made, as it was then."""
+    """Parent is the call within which another one was made, in its state at that time."""
 
     agent: str
 
@@ -819,7 +817,7 @@ class _Part(TypedDict):
 
 
 class Part(_Part, total=False):
-    """Part is one circle of people that has to agree."""
+    """Part is one group of people that has to agree."""
 
     approved: list[str]
     groups: list[str]
@@ -868,7 +866,7 @@ class _PolicyRuleCount(TypedDict):
 
 
 class PolicyRuleCount(_PolicyRuleCount, total=False):
-    """PolicyRuleCount is what one rule has done since it came into force as it is."""
+    """PolicyRuleCount is what one rule has done since it came into force in this form."""
 
     behavior: Literal['allow', 'deny', 'ask', 'passthrough']
     file: str
@@ -886,7 +884,7 @@ class _PolicyRuleText(TypedDict):
 
 
 class PolicyRuleText(_PolicyRuleText, total=False):
-    """PolicyRuleText is a rule with its place."""
+    """PolicyRuleText is a rule with its location."""
 
     text: str
 
@@ -908,7 +906,7 @@ class _PolicyStatusReply(TypedDict):
 
 
 class PolicyStatusReply(_PolicyStatusReply, total=False):
-    """PolicyStatusReply is how the policy of one engine is doing: what is in force, and what it has decided."""
+    """PolicyStatusReply describes the policy of one engine: what is in force, and what it has decided."""
 
     alarm_since: str
     shadow: ShadowPolicyStatus
@@ -945,7 +943,7 @@ class _PreviewBody(TypedDict):
 
 
 class PreviewBody(_PreviewBody, total=False):
-    """PreviewBody has calls as they would be proposed or, instead of them, an edit."""
+    """PreviewBody contains calls as they would be proposed or, instead, an edit."""
 
     agent: str
     edit: PreviewEdit
@@ -960,13 +958,13 @@ class _PreviewEdit(TypedDict):
 
 
 class PreviewEdit(_PreviewEdit, total=False):
-    """PreviewEdit is an edit that is not sent."""
+    """PreviewEdit is an edit to preview."""
 
     digest: str
 
 
 class PreviewReply(TypedDict):
-    """PreviewReply has the decision about each call, in the order of the request."""
+    """PreviewReply contains the decision about each call, in the order of the request."""
 
     bundle: str
     calls: list[PreviewedCall]
@@ -991,7 +989,7 @@ class PreviewedCall(_PreviewedCall, total=False):
 
 
 class Principal(TypedDict):
-    """Principal is who acts."""
+    """Principal is the acting person or program."""
 
     auth: str
     name: str
@@ -1012,7 +1010,7 @@ class Problem(_Problem, total=False):
 
 
 class ProgressBody(TypedDict):
-    """ProgressBody carries a line of progress."""
+    """ProgressBody sends a line of progress."""
 
     attempt: int
     claim: str
@@ -1024,7 +1022,7 @@ class ProgressBody(TypedDict):
 
 
 class ProgressReply(TypedDict):
-    """ProgressReply says that the line was passed on."""
+    """ProgressReply confirms that the line was forwarded."""
 
 
 
@@ -1037,7 +1035,7 @@ class _ProofStatusReply(TypedDict):
 
 
 class ProofStatusReply(_ProofStatusReply, total=False):
-    """ProofStatusReply says how far the journal is signed, and what is damaged."""
+    """ProofStatusReply reports how far the journal is signed, and what is damaged."""
 
     anchor: str
     checkpoint: int
@@ -1052,7 +1050,7 @@ class _ProposeBody(TypedDict):
 
 
 class ProposeBody(_ProposeBody, total=False):
-    """ProposeBody hands over the tool calls of one model turn, in the model's order."""
+    """ProposeBody submits the tool calls of one model turn, in the model's order."""
 
     agent: str
     external_tools: list[str]
@@ -1061,7 +1059,7 @@ class ProposeBody(_ProposeBody, total=False):
 
 
 class ProposeReply(TypedDict):
-    """ProposeReply has the present state of each proposed call, in order."""
+    """ProposeReply contains the current state of each proposed call, in order."""
 
     calls: list[Call]
 
@@ -1072,7 +1070,7 @@ class ReceiptBody(TypedDict):
 
 
 class ReceiptReply(TypedDict):
-    """ReceiptReply has a receipt, which proves the history of a call without a server."""
+    """ReceiptReply contains a receipt, which proves the history of a call without a server."""
 
     receipt: Any
 
@@ -1102,7 +1100,7 @@ class _RememberLimits(TypedDict):
 
 
 class RememberLimits(_RememberLimits, total=False):
-    """RememberLimits is how far the rules that ask let an answer be remembered."""
+    """RememberLimits is how far the rules that ask allow a response to be remembered."""
 
     same: list[str]
     uses: int
@@ -1113,13 +1111,15 @@ class _ReportBody(TypedDict):
 
 
 class ReportBody(_ReportBody, total=False):
-    """ReportBody brings the result of an external call."""
+    """ReportBody reports the result of an external call."""
 
     unasked: bool
 
 
 class Requester(TypedDict):
-    """Requester is what the credentials of a proposal, or the directory, say of the user on whose behalf it is made."""
+    """Requester describes the user on whose behalf a call is proposed, from the credentials of the proposal or from
+    the directory.
+    """
 
     groups: list[str]
     groups_from: str
@@ -1151,7 +1151,7 @@ class _ResolveBody(TypedDict):
 
 
 class ResolveBody(_ResolveBody, total=False):
-    """ResolveBody ends the wait of a blocked call."""
+    """ResolveBody resolves a blocked call."""
 
     note: str
     output: str
@@ -1163,7 +1163,7 @@ class _ResponseBody(TypedDict):
 
 
 class ResponseBody(_ResponseBody, total=False):
-    """ResponseBody decides an open approval request."""
+    """ResponseBody responds to an open approval request."""
 
     feedback: str
     input: str
@@ -1185,21 +1185,23 @@ class _ResultBody(TypedDict):
 
 
 class ResultBody(_ResultBody, total=False):
-    """ResultBody brings the result of an attempt; it is sent again until answered."""
+    """ResultBody reports the result of an attempt; workers send it again until it is answered."""
 
     not_begun: str
     result: dict[str, Any]
 
 
 class ResultReply(TypedDict):
-    """ResultReply says that the result is durable (Stored), or that it came too late and was only noted."""
+    """ResultReply says that the result is durable (Stored), or that it came too late and was only recorded as a
+    note.
+    """
 
     state: Literal['pending', 'asking', 'allowed', 'submitted', 'finished']
     stored: bool
 
 
 class ReviewerLimits(TypedDict, total=False):
-    """ReviewerLimits bound what one reviewer does and is given; zero: no limit."""
+    """ReviewerLimits limit what one reviewer may do and get; zero means no limit."""
 
     max_open: int
     per_hour: int
@@ -1221,7 +1223,7 @@ class _ReviewerLoad(TypedDict):
 
 
 class ReviewerLoad(_ReviewerLoad, total=False):
-    """ReviewerLoad is that of one person or group."""
+    """ReviewerLoad is the load of one person or group."""
 
     last_hour: int
 
@@ -1250,7 +1252,7 @@ class RevokeStandingApprovalBody(TypedDict, total=False):
 
 
 class SequencedEvent(TypedDict):
-    """SequencedEvent is an event with the sequence of the record it came from."""
+    """SequencedEvent is an event with the sequence of the record from which it comes."""
 
     event: Any
     seq: int
@@ -1274,14 +1276,14 @@ class _ShowReply(TypedDict):
 
 
 class ShowReply(_ShowReply, total=False):
-    """ShowReply has the call and its event records, oldest first."""
+    """ShowReply contains the call and its event records, oldest first."""
 
     definition: DeclaredTool
     waiting: Waiting
 
 
 class ShowStandingApprovalReply(TypedDict):
-    """ShowStandingApprovalReply has a standing approval, and the last hundred calls for which counted uses were
+    """ShowStandingApprovalReply contains a standing approval, and the last hundred calls for which counted uses were
     spent, oldest first.
     """
 
@@ -1297,7 +1299,7 @@ class _StandingApprovalsReply(TypedDict):
 
 
 class StandingApprovalsReply(_StandingApprovalsReply, total=False):
-    """StandingApprovalsReply has standing approvals in the order of their ids."""
+    """StandingApprovalsReply contains standing approvals, sorted by id."""
 
     next: str
 
@@ -1308,13 +1310,13 @@ class _StandingStatus(TypedDict):
 
 
 class StandingStatus(_StandingStatus, total=False):
-    """StandingStatus is a standing approval and how it stands at the moment."""
+    """StandingStatus is a standing approval with its current state."""
 
     uses_left: int
 
 
 class StandingTerms(TypedDict, total=False):
-    """StandingTerms are what an approver wants remembered, and how far."""
+    """StandingTerms are what an approver wants remembered, and its limits."""
 
     budget: Budget
     rules: list[dict[str, Any]]
@@ -1329,7 +1331,7 @@ class _StandingUse(TypedDict):
 
 
 class StandingUse(_StandingUse, total=False):
-    """StandingUse is one call for which a standing approval answered."""
+    """StandingUse is one call that a standing approval answered for."""
 
     amount: str
 
@@ -1343,7 +1345,7 @@ class _StartBody(TypedDict):
 
 
 class StartBody(_StartBody, total=False):
-    """StartBody claims the present attempt of a submitted call."""
+    """StartBody claims the current attempt of a submitted call."""
 
     grant_nonce: str
     refuse: str
@@ -1380,7 +1382,7 @@ Step = TypedDict('Step', {'cause': 'str', 'from': "Literal['', 'pending', 'askin
 
 
 class Tally(TypedDict):
-    """Tally is how the votes on an approval request stand against its requirement."""
+    """Tally is the result of counting the votes on an approval request against its requirement."""
 
     agreed: bool
     parts: list[Part]
@@ -1388,7 +1390,9 @@ class Tally(TypedDict):
 
 
 class TaskReturn(TypedDict):
-    """TaskReturn says that a worker did not begin an attempt, for a reason of its own such as a missing engine key."""
+    """TaskReturn records that a worker did not begin an attempt, for a reason of its own such as a missing engine
+    key.
+    """
 
     at: str
     reason: str
@@ -1422,7 +1426,7 @@ class _ToolDefinition(TypedDict):
 
 
 class ToolDefinition(_ToolDefinition, total=False):
-    """ToolDefinition is what a runtime declares of a tool that it runs itself."""
+    """ToolDefinition is what a runtime declares about a tool that it runs itself."""
 
     annotations: ToolAnnotations
     description: str
@@ -1462,7 +1466,7 @@ class _VerifiedFinding(TypedDict):
 
 
 class VerifiedFinding(_VerifiedFinding, total=False):
-    """VerifiedFinding is a deviation of the journal from what was signed."""
+    """VerifiedFinding is a difference between the journal and what was signed."""
 
     call: str
     seq: int
@@ -1477,7 +1481,7 @@ class _Vote(TypedDict):
 
 
 class Vote(_Vote, total=False):
-    """Vote is an answer as event records keep it."""
+    """Vote is a response as event records store it."""
 
     edited: bool
     feedback: str
@@ -1494,7 +1498,7 @@ class Vote(_Vote, total=False):
 
 
 class WaitReply(TypedDict):
-    """WaitReply has the present state; Done says whether the wait is over."""
+    """WaitReply contains the current state; Done says whether the wait is over."""
 
     calls: list[Call]
     done: bool
@@ -1510,7 +1514,9 @@ class _Waiting(TypedDict):
 
 
 class Waiting(_Waiting, total=False):
-    """Waiting says what an open approval request waits for: who has approved, who must still, what time does next."""
+    """Waiting describes what an open approval request waits for: who has approved, who must still approve, and what
+    happens next.
+    """
 
     ends: str
     next_groups: list[str]

@@ -40,7 +40,7 @@ func TestSignedApproval(t *testing.T) {
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	approve := []string{"approve", "c1", "--yes", "--data", s.data, "--as", "ann"}
 	fails(t, cli.ExitForbidden, "own signature", approve...)
-	fails(t, cli.ExitForbidden, "not one of theirs", append(approve, "--sign-key", at("other.key"))...)
+	fails(t, cli.ExitForbidden, "does not belong to this approver", append(approve, "--sign-key", at("other.key"))...)
 	fails(t, cli.ExitUsage, "must be positive", append(approve, "--sign-key", at("ann.key"), "--sign-for", "0s")...)
 	fails(t, cli.ExitUsage, "not an approver key", append(approve, "--sign-key", at("rules.yaml"))...)
 	ok(t, append(approve, "--sign-key", at("ann.key"))...)
@@ -51,7 +51,7 @@ func TestSignedApproval(t *testing.T) {
 	s.propose("r1", "c2", "pay", `{"cents":5}`)
 	for look := time.NewTicker(20 * time.Millisecond); ; <-look.C {
 		list := ok(t, "list", "--json", "--data", s.data, "--as", "ann")
-		if strings.Contains(list, "have not signed") {
+		if strings.Contains(list, "have not all signed") {
 			break
 		}
 	}

@@ -124,5 +124,5 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 	// With its login a worker reaches no other queue.
 	fails(t, cli.ExitForbidden, "", "worker", "--nats", url, "--creds", plain, "--data", filepath.Join(dir, "w"), "--engine-key", filepath.Join(data, "engine.pub"), "--tool", "pay", "--subject", "exec.payments", "--", "cat")
 	fails(t, cli.ExitForbidden, "", "worker", "--nats", url, "--creds", routed, "--data", filepath.Join(dir, "w"), "--engine-key", filepath.Join(data, "engine.pub"), "--tool", "pay", "--", "cat")
-	fails(t, cli.ExitUsage, "is not a subject that calls can be routed to", "worker", "--tool", "pay", "--subject", "", "--", "cat")
+	fails(t, cli.ExitUsage, "calls cannot be routed to the subject", "worker", "--tool", "pay", "--subject", "", "--", "cat")
 }
