@@ -24,7 +24,7 @@ func Normalize(raw string) (string, error) {
 	s = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
 	scheme, rest, ok := strings.Cut(s, ":")
 	if !ok || !isScheme(scheme) {
-		return "", fmt.Errorf("%.60q is not an absolute URL: it does not begin with a scheme such as https:", raw)
+		return "", fmt.Errorf("%.60q is not an absolute URL: it does not begin with a scheme such as https", raw)
 	}
 	u := href{scheme: strings.ToLower(scheme)}
 	_, u.special = defaultPorts[u.scheme]
