@@ -37,7 +37,7 @@ type Retention struct {
 	By, Reason string
 	// DryRun means that nothing is written or deleted.
 	DryRun bool
-	// Progress, if set, hears of long work: what is done, and how much of how much.
+	// Progress, if set, is told how far long work is, by one goroutine at a time.
 	Progress func(what string, done, all uint64)
 }
 

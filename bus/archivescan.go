@@ -8,7 +8,7 @@ import (
 	"hash/maphash"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -390,7 +390,9 @@ func (l *Ledger) deleteRecords(ctx context.Context, gone ranges, r Retention) er
 	if err != nil {
 		return apiError("archive", "stream "+l.j.store.stream, err)
 	}
-	progress, all, done := r.reportOn("delete archived records"), gone.count(), atomic.Uint64{}
+	progress, all := r.reportOn("delete archived records"), gone.count()
+	var mu sync.Mutex
+	done := uint64(0) // guarded by mu, as progress is
 	p, after := newDeletionPlan(gone), uint64(0)
 	var requests []deletion
 	if first := st.CachedInfo().State.FirstSeq; len(gone) > 0 && gone[0].Has(first) {
@@ -411,7 +413,10 @@ func (l *Ledger) deleteRecords(ctx context.Context, gone ranges, r Retention) er
 		if err := l.delete(ctx, st, requests[i]); err != nil {
 			return err
 		}
-		progress(done.Add(requests[i].records), all)
+		mu.Lock()
+		defer mu.Unlock()
+		done += requests[i].records
+		progress(done, all)
 		return nil
 	})
 }

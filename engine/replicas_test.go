@@ -133,7 +133,7 @@ func takeOverTimers(w *world) {
 	e, other := w.engine(), w.engine()
 	q := e.ask("a", deploy, `{}`)
 	e.kill()
-	w.wantResult(other.finished(q.Key), message.ToolResultDenied, "no approver answered")
+	w.wantResult(other.finished(q.Key), message.ToolResultDenied, "no approver responded")
 	w.wantPath(q.Key, "propose+ask expire")
 }
 

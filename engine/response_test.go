@@ -261,7 +261,7 @@ func requestExpires(w *world) {
 		w.Fatal("the approval request has no deadline")
 	}
 	c := e.finished(q.Key)
-	w.wantResult(c, message.ToolResultDenied, "no approver answered")
+	w.wantResult(c, message.ToolResultDenied, "no approver responded")
 	w.wantPath(q.Key, "propose+ask expire")
 	w.wantRuns(q.Key, 0)
 	_, err := e.ann().SubmitResponse(w.Context(), approve(q))

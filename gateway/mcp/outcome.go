@@ -114,7 +114,7 @@ func (h *held) outcomeOf(call *toolcall.Call) *outcome {
 		}
 		return refusal("rejected by a person"+feedback, call)
 	case toolcall.CauseExpire:
-		return refusal("expired: no approver answered in time. The call did not run", call)
+		return refusal("expired: no approver responded in time. The call did not run", call)
 	case toolcall.CauseInterrupt:
 		return refusal("interrupted: the call was stopped. "+text, call)
 	case toolcall.CauseRespond:

@@ -59,9 +59,9 @@ func TestCheck(t *testing.T) {
 	}{
 		{"concurrency is 0", func(c *Config) { c.Concurrency = 0 }},
 		{"calls is -1", func(c *Config) { c.Calls = -1 }},
-		{"open requests are -1", func(c *Config) { c.Open = -1 }},
+		{"open is -1", func(c *Config) { c.Open = -1 }},
 		{"duration is 0s", func(c *Config) { c.Duration = 0 }},
-		{"bare record has 0 bytes", func(c *Config) { c.RecordBytes = 0 }},
+		{"record bytes is 0", func(c *Config) { c.RecordBytes = 0 }},
 		{"no folder", func(c *Config) { c.Dir = "" }},
 		{`no workload "x"`, func(c *Config) { c.Workloads = []string{"x"} }},
 	} {
