@@ -28,7 +28,7 @@ var (
 	errRevoked = errors.New("the credentials were revoked")
 )
 
-// errEnded refuses an operation of a request whose credentials have ended since.
+// errEnded refuses an operation of a request whose credentials ended in the meantime.
 var errEnded error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the credentials ended before the request was carried out", Hint: "send it again with a valid token (askance token create NAME --role approver)"}
 
 // asHeader named the sender of a request in earlier releases.
@@ -99,8 +99,8 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	return p, nil
 }
 
-// cancelAtEnd cancels when the credentials end. Requests that are no streams watch
-// only for expiry.
+// cancelAtEnd cancels when the credentials end. Requests that are not streams watch only for
+// expiry.
 func (p *Peer) cancelAtEnd(cancel context.CancelCauseFunc, stream bool) (stop func()) {
 	var timer *time.Timer
 	if !p.Expires.IsZero() {
@@ -145,7 +145,7 @@ type bounded struct {
 	peer  *Peer
 }
 
-// Call waits for its turn, and says when to try again if there is too much to do.
+// Call waits for its turn. If the server is overloaded, Call sets Retry-After.
 func (b bounded) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
 	v, _ := ctx.Value(visitKey{}).(*visit)
 	reply, err := b.callInTurn(ctx, v, op, request)
@@ -177,7 +177,7 @@ func (b bounded) callInTurn(ctx context.Context, v *visit, op *api.Operation, re
 	return b.callInTime(capacity.With(ctx, place), op, request)
 }
 
-// overloadError says why an operation got no place.
+// overloadError returns the error of an operation that got no place.
 func overloadError(op *api.Operation, err error) error {
 	e := &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was given up, or the server is stopping", Hint: "send it again", Err: err}
 	if errors.Is(err, capacity.ErrFull) || errors.Is(err, capacity.ErrLate) {
@@ -189,14 +189,14 @@ func overloadError(op *api.Operation, err error) error {
 // Bounds of one operation: a journal that hangs must not hold a request forever.
 const (
 	answerWithin = 15 * time.Second
-	holdAtMost   = 30 * time.Second // what an engine may hold a waiting request, in addition
+	holdAtMost   = 30 * time.Second // additional time for which an engine may hold a waiting request
 )
 
-// errSlow is the cause with which an operation ends that takes too long.
+// errSlow is the cancellation cause of an operation that takes too long.
 var errSlow = errors.New("the operation took too long")
 
-// callInTime gives an operation up after its time. A read that was cut short is no
-// answer; a change that was carried out is one.
+// callInTime limits the time of an operation. It discards the reply of a read that was cut short,
+// and returns the reply of a change that was carried out.
 func (b bounded) callInTime(ctx context.Context, op *api.Operation, request any) (any, error) {
 	limit := answerWithin
 	if r, is := request.(toolcall.EventsRequest); op.Class.Holds() && (!is || r.WaitMS > 0) {
@@ -227,8 +227,8 @@ func (b bounded) callInTime(ctx context.Context, op *api.Operation, request any)
 	return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the journal did not answer in time", Hint: "try again, and look at /readyz", Err: err}
 }
 
-// untilEnd makes a context that also ends when the credentials are revoked, or the
-// server stops: a task that arrives later goes to another worker.
+// untilEnd makes a context that also ends when the credentials are revoked or the server stops,
+// so a task that arrives later goes to another worker.
 func (b bounded) untilEnd(ctx context.Context) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stopping := func() bool { return true }
@@ -246,8 +246,7 @@ func (b bounded) untilEnd(ctx context.Context) (_ context.Context, stop func()) 
 	return ctx, func() { close(over); stopping(); cancel(nil) }
 }
 
-// heldPlace is the place of a read whose reply is not sent yet. The zero value has
-// none.
+// heldPlace is the place of a read whose reply is not sent yet. The zero value holds none.
 type heldPlace struct {
 	mu    sync.Mutex // guards place
 	place *capacity.Place

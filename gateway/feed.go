@@ -185,8 +185,8 @@ type Listeners struct {
 	all  map[int]func(toolcall.ProgressRequest)
 }
 
-// Add has f called with progress until stop is called. f must not block and must
-// not call the Listeners.
+// Add calls f with each progress line until stop is called. f must not block and must not call
+// the Listeners.
 func (l *Listeners) Add(f func(toolcall.ProgressRequest)) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

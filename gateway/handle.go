@@ -57,7 +57,7 @@ func (v *visit) bodySize() int {
 	return v.body.read
 }
 
-// end runs after every request, also after a panic.
+// end runs after every request, even after a panic.
 func (v *visit) end(r *http.Request) {
 	if p := recover(); p != nil { //nolint:revive // end is the deferred function
 		v.panicked(p)
@@ -88,7 +88,7 @@ func (s *Server) handler(route Route) http.Handler {
 		v, _ := r.Context().Value(visitKey{}).(*visit) // ServeHTTP has put it there
 		ctx, cancel := context.WithCancelCause(r.Context())
 		defer cancel(nil)
-		if route.Stream { // other requests may finish
+		if route.Stream { // the server lets other requests finish
 			defer context.AfterFunc(s.run(), func() { cancel(errClosing) })()
 		}
 		v.route, v.cancel = &route, cancel

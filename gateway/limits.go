@@ -16,8 +16,8 @@ type Limits struct {
 	PerSecond float64
 	Burst     int
 	Streams   int // open streams of one peer; default 2048
-	// Failures is how many wrong credentials of one address are answered within a
-	// minute; default 30. Valid ones always are.
+	// Failures is how many wrong credentials from one address are answered per minute; default 30.
+	// Valid credentials are always accepted.
 	Failures int
 }
 
@@ -75,7 +75,7 @@ func (l *limiter) takeRequest(p *Peer, alters bool) bool {
 	return l.peers.take(key, time.Now())
 }
 
-// takeFailure reports whether one more wrong credential of an address is answered.
+// takeFailure reports whether one more wrong credential from an address is answered.
 func (l *limiter) takeFailure(remote string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -100,7 +100,7 @@ func (l *limiter) takeStream(p *Peer) (done func(), ok bool) {
 	}, true
 }
 
-// address is the client address of a request; of IPv6 its /64 network.
+// address returns the client address of a request; for IPv6, its /64 network.
 func address(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {

@@ -18,7 +18,7 @@ const (
 	csrfField  = "csrf"
 )
 
-// origins says whose pages may use the server from a browser.
+// origins decides whose pages may use the server from a browser.
 type origins struct {
 	listed []string
 	cross  *http.CrossOriginProtection
@@ -44,8 +44,8 @@ func newOrigins(listed []string) (*origins, error) {
 	return o, nil
 }
 
-// preflight answers the CORS questions of browsers and reports whether that was the
-// whole request. Credentials are never allowed: no cookie comes with such requests.
+// preflight sets the CORS headers and reports whether r was a preflight request, which it
+// answers. Credentials are never allowed, so browsers send no cookie with cross-origin requests.
 func (o *origins) preflight(w http.ResponseWriter, r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if len(o.listed) > 0 {
@@ -99,8 +99,8 @@ func alters(route *Route, r *http.Request) bool {
 	return !route.Safe && r.Method != http.MethodGet && r.Method != http.MethodHead
 }
 
-// check demands proof that one of our pages made a request, where a browser sends
-// the credentials automatically.
+// check requires proof that one of our pages made a request whose credentials a browser sends
+// automatically.
 func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	if !id.Ambient {
 		return nil

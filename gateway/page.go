@@ -47,7 +47,7 @@ var errorPolicy = func() string {
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }()
 
-// sentence makes a sentence of the words of an error.
+// sentence turns the text of an error into a sentence.
 func sentence(words string) string {
 	if words == "" {
 		return ""

@@ -16,9 +16,9 @@ import (
 
 // Identity is the authenticated sender of a request.
 type Identity struct {
-	Name  string           // of the principal; votes carry it
-	Space toolcall.SpaceID // the one space that it may see
-	Roles []toolcall.Role  // in which it may act
+	Name  string           // the principal's name; votes carry it
+	Space toolcall.SpaceID // the only space that it can access
+	Roles []toolcall.Role  // the roles in which it may act
 	// Groups are the person's groups by the credentials, GroupsFrom their source
 	// ("oidc"). Directory passes them to the engine.
 	Groups     []string
@@ -26,39 +26,39 @@ type Identity struct {
 	// Auth says how the name was authenticated ("http-token", "oidc:<issuer>",
 	// "unix-peer:<uid>", "http-loopback"); each vote records it.
 	Auth string
-	// Credential names the token among its authenticator's, Grant sums up what it grants.
-	// Both are empty for other credentials.
+	// Credential identifies a token within its authenticator, and Grant summarizes what the token
+	// grants. Both are empty for other credentials.
 	Credential, Grant string
 	// Ambient marks credentials that a browser sends automatically (a cookie, or
 	// none on loopback): a request that changes something must prove that one of
 	// our pages made it. CSRF is that proof.
 	Ambient bool
 	CSRF    string
-	// Queues are those for which the identity may act as a worker; none: it may not.
+	// Queues are the queues for which the identity may act as a worker; nil: it may not.
 	Queues []toolcall.Queue
 	// Expires ends the identity and its streams; zero: never.
 	Expires time.Time
 	// Revoked is closed when the identity ends earlier; nil: never.
 	Revoked <-chan struct{}
-	// InForce reports validity that is known before Revoked is closed; may be nil.
+	// InForce reports whether the identity is valid, even before Revoked is closed; may be nil.
 	InForce func() bool
 }
 
-// Authenticator says who sends a request, from the credentials alone. Invariant:
-// a wrong credential is an error with message.CodeForbidden, even where none is
-// needed. It is safe for concurrent use.
+// Authenticator identifies the sender of a request by the credentials only. Invariant: a wrong
+// credential is an error with message.CodeForbidden, even where none is needed. It is safe for
+// concurrent use.
 type Authenticator interface {
-	// Authenticate reads the credentials of r. ErrNoCredentials if it has none.
+	// Authenticate reads the credentials of r. It returns ErrNoCredentials if there are none.
 	Authenticate(r *http.Request) (*Identity, error)
-	// Token checks a bearer token that came outside a header, such as in the first
-	// frame of a WebSocket.
+	// Token checks a bearer token that arrived outside a header, such as in the first frame of a
+	// WebSocket.
 	Token(r *http.Request, token string) (*Identity, error)
 }
 
-// ErrNoCredentials says that a request has no credentials.
+// ErrNoCredentials reports a request without credentials.
 var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN (askance token create NAME --role approver makes one), or log in"}
 
-// ended reports whether the identity is no longer good.
+// ended reports whether the identity is no longer valid.
 func (id *Identity) ended() bool {
 	select {
 	case <-id.Revoked:
@@ -105,7 +105,7 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 	return api.Methods{Caller: c}, nil
 }
 
-// noWork refuses every operation of a worker without tools.
+// noWork refuses every operation of a worker without queues.
 type noWork struct{ name string }
 
 // Call implements api.Caller.
@@ -117,7 +117,7 @@ func (n noWork) Call(_ context.Context, op *api.Operation, _ any) (any, error) {
 // the whole space first. A runtime sees only its sessions, but unredacted.
 var readingOrder = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleRuntime}
 
-// readRole is the role in which the peer reads; "": it may not.
+// readRole returns the role in which the peer reads, or "" if it may not.
 func (p *Peer) readRole() toolcall.Role {
 	for _, r := range readingOrder {
 		if p.Has(r) {
@@ -141,8 +141,8 @@ func (p *Peer) Stopper() (engine.Client, error) {
 	return p.As(toolcall.RoleRuntime)
 }
 
-// Space is what the gateway needs of an engine and its journal. Its functions are
-// safe for concurrent use.
+// Space is what the gateway needs from an engine and its journal. Its functions are safe for
+// concurrent use.
 type Space struct {
 	ID toolcall.SpaceID
 	// As returns the engine for an authenticated principal, as Engine.As does.
@@ -156,17 +156,17 @@ type Space struct {
 	// Progress calls f, from one goroutine, with progress lines of running calls
 	// until stop is called. Best effort; nil: there are none.
 	Progress func(f func(toolcall.ProgressRequest)) (stop func())
-	// Ready is why the journal takes no new calls now; nil: it does. It may be nil
-	// itself: then only the engine is asked.
+	// Ready returns why the journal accepts no new calls now, or nil if it does. If Ready itself
+	// is nil, only the engine is asked.
 	Ready func(context.Context) error
-	// Show is a call of a record as people see it, as Engine.Show gives it; nil: without its
-	// summary.
+	// Show returns a record's call as people see it, like Engine.Show. If Show is nil, the call
+	// has no summary.
 	Show func(*toolcall.Call) *toolcall.Call
 	// Tools are the engine's tools, for their schemas and descriptions.
 	Tools []engine.Tool
 }
 
-// ShowCall is a call of a record as people see it. It can be the call itself.
+// ShowCall returns a record's call as people see it, which can be c itself.
 func (s *Space) ShowCall(c *toolcall.Call) *toolcall.Call {
 	if s.Show == nil {
 		return c.Redacted()

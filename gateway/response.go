@@ -23,7 +23,7 @@ import (
 // response records the status and size of a reply.
 type response struct {
 	http.ResponseWriter
-	page    bool // errors are pages: a browser asks
+	page    bool // a browser asks, so errors are pages
 	status  int
 	bytes   int64
 	sending func(n int) // called before n bytes are sent; may be nil
@@ -54,7 +54,7 @@ func (w *response) Flush() {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	_ = http.NewResponseController(w.ResponseWriter).Flush() // best effort, as of any Flusher
+	_ = http.NewResponseController(w.ResponseWriter).Flush() // best effort, like any Flusher
 }
 
 func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
@@ -71,8 +71,8 @@ func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // Limits of bodies.
 const (
 	bodyTimeout = 30 * time.Second // to send a body
-	leftTimeout = time.Second      // to send the rest that no handler read
-	maxLeft     = 256 << 10        // bytes of such a rest, as in net/http
+	leftTimeout = time.Second      // to send the rest of a body that no handler read
+	maxLeft     = 256 << 10        // bytes of that rest, as in net/http
 )
 
 // timedBody is a request's body with a limit on its size and time.
@@ -95,7 +95,7 @@ func newTimedBody(w http.ResponseWriter, r *http.Request, limit int64) *timedBod
 func (b *timedBody) Read(p []byte) (int, error) {
 	if !b.started {
 		b.started = true
-		_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // only a test has no deadlines
+		_ = b.rc.SetReadDeadline(time.Now().Add(bodyTimeout)) // fails only in a test without deadlines
 	}
 	n, err := b.ReadCloser.Read(p)
 	b.read += n
@@ -108,11 +108,11 @@ func (b *timedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// leave reads what a handler left of a body, within leftTimeout. Invariant: no
-// deadline outlasts the body. net/http keeps reading to notice a disconnect and
-// would take an expired deadline for one: later requests would be canceled at once.
+// leave reads what a handler left unread, within leftTimeout. Invariant: no deadline outlasts the
+// body. net/http keeps reading to notice a disconnect, and would take an expired deadline for
+// one: later requests would be canceled at once.
 func (b *timedBody) leave() {
-	if b.over || b.unasked && !b.started { // net/http does not wait for that one
+	if b.over || b.unasked && !b.started { // net/http does not wait for such a body
 		return
 	}
 	_ = b.rc.SetReadDeadline(time.Now().Add(leftTimeout))

@@ -22,11 +22,11 @@ const (
 // roomKey names the watchers of a session that see the same events.
 type roomKey struct {
 	session message.SessionID
-	runtime string // that sees redacted values; "" for all others
+	runtime string // a runtime, which sees unredacted values; "" for all others
 }
 
-// room follows one session with one reader of the journal for all watchers. It keeps
-// the last events, so a watcher costs a position and no copy.
+// room follows one session with one reader of the journal for all watchers. It keeps the last
+// events, so a watcher needs only a position and no copy.
 type room struct {
 	key    roomKey
 	cancel context.CancelFunc
@@ -94,7 +94,7 @@ func (f *Feeds) follow(ctx context.Context, r *room, p *Peer) {
 	}
 }
 
-// read asks an engine, and waits while there is none.
+// read requests events, and waits while no engine answers.
 func (f *Feeds) read(ctx context.Context, p *Peer, req toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	for {
 		c, err := p.Reader()
@@ -150,8 +150,8 @@ func size(b EventBatch) int {
 // errPast: the room no longer has the next events.
 var errPast = errors.New("the room has moved on")
 
-// next is the first batch after at; more is closed when there may be one. All
-// watchers share its events.
+// next returns the first batch after at. If there is none, more is closed when there may be one.
+// All watchers share the events.
 func (r *room) next(at uint64) (b EventBatch, more <-chan struct{}, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,11 +171,10 @@ func (r *room) next(at uint64) (b EventBatch, more <-chan struct{}, err error) {
 	return b, nil, nil
 }
 
-// Events calls fn, from the caller's goroutine, with the AgentScope events of a
-// session as p may see them: those of records after a sequence, then new ones, in
-// order and without a gap. It waits while there is no engine. It returns fn's error,
-// an engine's refusal, or the cause of ctx's end. fn must not change the events: they
-// are shared.
+// Events calls fn, from the caller's goroutine, with the AgentScope events of a session as p may
+// see them: first those of records after a sequence, then new ones, in order and without a gap.
+// It waits while no engine answers. It returns fn's error, an engine's refusal, or the cause of
+// ctx's end. fn must not change the events, because they are shared.
 func (f *Feeds) Events(ctx context.Context, p *Peer, session message.SessionID, after uint64, fn func(EventBatch) error) error {
 	w := &watcher{f: f, p: p, session: session, at: after, fn: fn}
 	err := w.run(ctx)
@@ -266,9 +265,9 @@ func (w *watcher) pause(ctx context.Context) error {
 	}
 }
 
-// Cursor is a position in a session's event stream: after the Nth event (from 1) of
-// the record with sequence Seq, or after all of them if N is 0. As text, "SEQ" or
-// "SEQ-N", it is the id of a stream's event and comes back as Last-Event-ID.
+// Cursor is a position in a session's event stream: after the Nth event (from 1) of the record
+// with sequence Seq, or after all of them if N is 0. As text, "SEQ" or "SEQ-N", it is the id of
+// an event in a stream, which clients return as Last-Event-ID.
 type Cursor struct {
 	Seq uint64
 	N   int

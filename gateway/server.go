@@ -1,6 +1,6 @@
-// Package gateway serves askance over HTTP. It holds what every surface
-// shares: authentication, access, errors, limits, streams, and the live feeds of sessions and of a space. A surface is one wire format:
-// a list of Routes in a package of its own below this one.
+// Package gateway serves askance over HTTP. It holds what every surface shares: authentication,
+// access, errors, limits, streams, and the live feeds of sessions and of a space. A surface is
+// one wire format: a list of Routes in its own package below this one.
 //
 //	srv, err := gateway.New(gateway.Config{Spaces: spaces, Auth: authenticator, Surfaces: surfaces})
 //	…
@@ -17,7 +17,7 @@
 //
 // # What it does not do
 //
-// It decides nothing, stores nothing and does not know NATS: an engine is an
+// It decides nothing, stores nothing and does not depend on NATS: it reaches an engine only as an
 // engine.Client.
 //
 // # Decisions
@@ -76,8 +76,8 @@ type Config struct {
 	Login  string
 	Limits Limits
 	Log    *slog.Logger
-	// Served, if set, is told of each request after its reply. route is its path as the
-	// surface declares it; "" if there is none. It must not block.
+	// Served, if set, is called after the reply to each request. route is the path as the surface
+	// declares it, or "" if no route matched. It must not block.
 	Served func(method, route string, status int, took time.Duration)
 }
 
@@ -100,7 +100,7 @@ type Server struct {
 // errClosing ends the streams of a server that is being closed.
 var errClosing = errors.New("the gateway is stopping")
 
-// New makes a server and starts its surfaces. Close it.
+// New makes a server and starts its surfaces. The caller must Close it.
 func New(cfg Config) (*Server, error) {
 	if cfg.Auth == nil || len(cfg.Spaces) == 0 {
 		return nil, errors.New("gateway: spaces or an authenticator is missing: set Config.Spaces and Config.Auth")
@@ -188,14 +188,14 @@ type Routes []Route
 // Routes implements Surface.
 func (r Routes) Routes() []Route { return r }
 
-// Handler serves a request of an admitted peer; p is nil on public routes
-// without credentials. An error becomes the reply as problem details, unless the
-// handler has written already: then it is logged.
+// Handler serves a request of an admitted peer; p is nil on public routes without credentials. An
+// error becomes the reply as problem details, or is only logged if the handler has already
+// written.
 type Handler func(w http.ResponseWriter, r *http.Request, p *Peer) error
 
 // Route is one method and path.
 type Route struct {
-	// Method and Path, as http.ServeMux takes them: "GET", "/v1/calls/{call}".
+	// Method and Path are in the form of http.ServeMux: "GET", "/v1/calls/{call}".
 	Method, Path string
 	// Access says who may use it.
 	Access Access
@@ -206,7 +206,7 @@ type Route struct {
 	// OwnAuth marks routes whose protocol may carry the credentials (the first
 	// frame of a WebSocket): without a peer, they must call Login first.
 	OwnAuth bool
-	// Safe marks requests of other methods than GET that change nothing.
+	// Safe marks requests with methods other than GET that change nothing.
 	Safe  bool
 	Doc   string // one line for people
 	Serve Handler
@@ -216,7 +216,7 @@ type Route struct {
 type Access struct {
 	// Public routes need no credentials: static files, health, login.
 	Public bool
-	// Roles are those that may use it: a peer needs one.
+	// Roles may use the route; a peer needs one of them.
 	Roles []toolcall.Role
 }
 

@@ -19,9 +19,8 @@ type Stream struct {
 	sse *SSE
 }
 
-// Streaming replies with a stream that f writes. ctx ends with the request, or when
-// the peer stops reading; f then returns. It returns an error of f that is not the
-// end of ctx.
+// Streaming replies with a stream that f writes. ctx ends with the request, or when the peer
+// stops reading; f must then return. Streaming returns the error of f unless ctx has ended.
 func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Duration, f func(context.Context, *Stream) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -96,8 +95,8 @@ func NewSSE(w http.ResponseWriter) *SSE {
 	return &SSE{w: w, rc: rc}
 }
 
-// Event writes one event; id and name may be empty. data with line breaks is split
-// as the format demands.
+// Event writes one event; id and name may be empty. data with line breaks is split as the format
+// requires.
 func (s *SSE) Event(id, name string, data []byte) error {
 	var b strings.Builder
 	if id != "" {
@@ -137,8 +136,8 @@ func (s *SSE) Write(b []byte) error {
 	return s.rc.Flush()
 }
 
-// Ended returns, as an error for the peer, why a stream ends although its session
-// goes on; ctx is the request's. nil: it has not ended, or the peer is gone.
+// Ended returns an error that tells the peer why a stream ends although its session continues.
+// ctx is the request's. Ended returns nil if ctx has not ended or the peer is gone.
 func Ended(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	switch {

@@ -12,13 +12,13 @@ type openBlocks struct {
 	model bool // a call to the model is under way
 }
 
-// part is one block. Its end is the event that ends it.
+// part is a block that has begun.
 type part struct {
 	kind message.EventType // of the event that began it
 	id   string
 }
 
-// note takes in an event of the reply.
+// note records an event of the reply.
 func (o *openBlocks) note(e message.Event) {
 	switch e := e.(type) {
 	case *message.ModelCallStart:
@@ -55,7 +55,7 @@ func (o *openBlocks) end(kind message.EventType, id string) {
 	o.parts = slices.DeleteFunc(o.parts, func(p part) bool { return p == part{kind, id} })
 }
 
-// calls are the tool calls that have no end.
+// calls returns the tool calls without an end.
 func (o *openBlocks) calls() []message.CallID {
 	var out []message.CallID
 	for _, p := range o.parts {
@@ -66,7 +66,7 @@ func (o *openBlocks) calls() []message.CallID {
 	return out
 }
 
-// closeEvents are the events that end what is open.
+// closeEvents returns the events that end the open blocks.
 func (o *openBlocks) closeEvents(reply message.ReplyID) []message.Event {
 	var out []message.Event
 	for _, p := range o.parts {

@@ -61,7 +61,7 @@ func (t *turn) announce(ctx context.Context, calls []message.ToolCallBlock) erro
 	return t.send(ctx, events...)
 }
 
-// propose hands calls over to the engine, which knows those that it has.
+// propose proposes calls to the engine, which recognizes those that it already has.
 func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error {
 	req := toolcall.ProposeRequest{V: 1, Session: t.note.Session, Reply: t.note.Reply, Agent: t.rec.Agent}
 	for _, c := range calls {
@@ -97,7 +97,7 @@ func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*tool
 	}
 }
 
-// checkInterrupted is the error of a turn whose calls ended because it was interrupted.
+// checkInterrupted returns ErrInterrupted if the calls ended because the reply was interrupted.
 func (t *turn) checkInterrupted(ctx context.Context, calls []*toolcall.Call) error {
 	interrupted := false
 	for _, c := range calls {
@@ -117,9 +117,9 @@ func (t *turn) checkInterrupted(ctx context.Context, calls []*toolcall.Call) err
 	return nil
 }
 
-// closeLoose ends what has begun in the reply and not ended. A tool call that is
-// not complete is proposed without arguments: it gets a result and cannot run.
-// all includes complete calls that were never proposed.
+// closeLoose ends the open blocks of the reply. An incomplete tool call is proposed without
+// arguments, so it gets a result and cannot run. all includes complete calls that were never
+// proposed.
 func (t *turn) closeLoose(ctx context.Context, all bool) error {
 	if err := t.sync(ctx); err != nil {
 		return err
@@ -145,7 +145,7 @@ func (t *turn) closeLoose(ctx context.Context, all bool) error {
 	})
 }
 
-// giveUp proposes those calls that were never proposed, without arguments.
+// giveUp proposes, without arguments, the selected calls that were never proposed.
 func (t *turn) giveUp(ctx context.Context, calls []message.ToolCallBlock, which func(message.CallID) bool) error {
 	for _, c := range calls {
 		if !which(c.ID) {

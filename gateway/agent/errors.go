@@ -7,24 +7,23 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// ErrInterrupted is the cause with which a run ends whose user interrupted the
-// reply.
+// ErrInterrupted is the cause of the end of a run whose reply the user interrupted.
 var ErrInterrupted = errors.New("the reply was interrupted")
 
-// ErrStopping is the cause with which runs end when the process stops.
+// ErrStopping is the cause of the end of runs when the process stops.
 var ErrStopping = errors.New("the runner is stopping")
 
 // ErrMaxIters ends a reply whose agent has called its model too often.
 var ErrMaxIters = errors.New("the agent has reached its limit of iterations")
 
-// ReplyError is an error of an agent as the user is to see it.
+// ReplyError is an agent's error in the form that the user sees.
 type ReplyError struct {
 	Type message.ErrorType
 	What string // for people; no internals
 	Err  error  // the cause, for the log only
 }
 
-// Error gives all of it, for the log.
+// Error returns all of it, for the log.
 func (f *ReplyError) Error() string {
 	if f.Err == nil {
 		return fmt.Sprintf("%s: %s", f.Type, f.What)
@@ -32,20 +31,20 @@ func (f *ReplyError) Error() string {
 	return fmt.Sprintf("%s: %s: %v", f.Type, f.What, f.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (f *ReplyError) Unwrap() error { return f.Err }
 
-// OpenTurnError refuses a message that comes while a turn of its session is open.
-// It is a *message.Error with CodeConflict too.
+// OpenTurnError refuses a message that arrives while a turn of its session is open. It unwraps to
+// a *message.Error with CodeConflict.
 type OpenTurnError struct {
 	Session message.SessionID
 	Reply   message.ReplyID // the reply that is open
 }
 
-// Error says which turn is open.
+// Error names the open turn.
 func (e *OpenTurnError) Error() string { return e.Unwrap().Error() }
 
-// Unwrap gives the error as it crosses the border.
+// Unwrap returns the error that clients receive.
 func (e *OpenTurnError) Unwrap() error {
 	return &message.Error{
 		Code: message.CodeConflict, Op: "start turn",
@@ -54,7 +53,7 @@ func (e *OpenTurnError) Unwrap() error {
 	}
 }
 
-// errorInfoOf is an agent's error as the reply's end shows it.
+// errorInfoOf returns an agent's error in the form that the end of the reply shows.
 func errorInfoOf(err error) *message.ErrorInfo {
 	if f, ok := errors.AsType[*ReplyError](err); ok {
 		if !f.Type.Valid() {
@@ -68,7 +67,7 @@ func errorInfoOf(err error) *message.ErrorInfo {
 	return &message.ErrorInfo{Type: message.ErrorInternal, Message: "the agent failed; the server's log says why"}
 }
 
-// typeOf is AgentScope's class for a code.
+// typeOf returns AgentScope's error type for a code.
 func typeOf(c message.Code) message.ErrorType {
 	switch c {
 	case message.CodeForbidden, message.CodeForeign:

@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// finish ends the reply and notes that the turn is closed. The end of an
-// interrupted reply is the engine's.
+// finish ends the reply and records that the turn is closed. The engine ends an interrupted reply
+// itself.
 func (t *turn) finish(ctx context.Context, failed error) error {
 	if err := t.end(ctx, failed); err != nil && !errors.Is(err, message.ErrInterrupted) && !errors.Is(err, ErrInterrupted) {
 		return err
@@ -33,7 +33,7 @@ func (t *turn) end(ctx context.Context, failed error) error {
 	return t.send(ctx, t.endEvents(failed)...)
 }
 
-// checkOpen is an error if the reply was interrupted, or ended.
+// checkOpen returns an error if the reply was interrupted or has ended.
 func (t *turn) checkOpen(ctx context.Context) error {
 	if err := t.sync(ctx); err != nil {
 		return err
@@ -46,8 +46,8 @@ func (t *turn) checkOpen(ctx context.Context) error {
 	return nil
 }
 
-// interruptOpen interrupts the reply if calls of it are still open: its agent
-// no longer waits for them.
+// interruptOpen interrupts the reply if some of its calls are still open: its agent no longer
+// waits for them.
 func (t *turn) interruptOpen(ctx context.Context, failed error) (bool, error) {
 	var open toolcall.ListReply
 	err := retry(ctx, func() (err error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Names of the events by which a runner notes its turns.
+// Names of the events with which a runner records its turns.
 const (
 	noteOpened = "askance.turn.opened"
 	noteClosed = "askance.turn.closed"
@@ -27,18 +27,18 @@ type note struct {
 	By      toolcall.Principal `json:"by"`
 }
 
-// key tells turns apart.
+// key identifies the turn.
 func (n note) key() turnKey { return turnKey{n.Session, n.Reply} }
 
-// notes is the list of a runner's turns, in a session of its own. It is what a
-// new process looks at; the truth about a turn is its own session.
+// notes is the list of a runner's turns, in a session of its own. A new process reads it to find
+// open turns; the state of a turn is in the turn's own session.
 type notes struct {
 	as port
 	id string
 }
 
-// port is the engine for one principal, looked up for each request: the
-// engine may be replaced while a turn waits.
+// port returns the engine for one principal. It is called for each request, because the engine
+// may be replaced while a turn waits.
 type port func() engine.Client
 
 func (n notes) session() message.SessionID { return message.SessionID("askance.turns/" + n.id) }
@@ -46,7 +46,7 @@ func (n notes) session() message.SessionID { return message.SessionID("askance.t
 func (n notes) recordOpened(ctx context.Context, t note) error { return n.write(ctx, noteOpened, t) }
 func (n notes) recordClosed(ctx context.Context, t note) error { return n.write(ctx, noteClosed, t) }
 
-// bind makes the notes' session this runner's, before another principal can have it.
+// bind claims the notes' session for this runner before another principal can.
 func (n notes) bind(ctx context.Context) error {
 	e, err := custom(noteStarts, struct {
 		V int `json:"v"`
@@ -69,8 +69,7 @@ func (n notes) write(ctx context.Context, name string, t note) error {
 	return emit(ctx, n.as, n.session(), "turns", e)
 }
 
-// open reads which turns are open by the notes, in the order in which they were
-// begun.
+// open returns the turns that are open according to the notes, in the order in which they began.
 func (n notes) open(ctx context.Context) ([]note, error) {
 	var order []turnKey
 	open := map[turnKey]note{}
@@ -115,11 +114,11 @@ func readNote(e message.Event) (string, note, error) {
 	return c.Name, t, nil
 }
 
-// retryPause is the pause after no engine answered.
+// retryPause is the pause after a request that no engine answered.
 const retryPause = 250 * time.Millisecond
 
-// emit stores events, waiting for an engine as long as ctx lets it. The same
-// events are sent each time, so that they are stored once.
+// emit stores events and waits for an engine until ctx ends. Every attempt sends the same events,
+// so they are stored once.
 func emit(ctx context.Context, as port, session message.SessionID, reply message.ReplyID, events ...message.Event) error {
 	if len(events) == 0 {
 		return nil
@@ -138,7 +137,7 @@ func emit(ctx context.Context, as port, session message.SessionID, reply message
 	})
 }
 
-// retry repeats a request that may be repeated until an engine has answered.
+// retry repeats an idempotent request until an engine answers.
 func retry(ctx context.Context, request func() error) error {
 	for {
 		err := request()

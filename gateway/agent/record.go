@@ -15,19 +15,19 @@ import (
 // Names of the CUSTOM events of a turn. Their value is a Record.
 const (
 	TurnEvent   = "askance.turn"        // the turn begins
-	QueuedEvent = "askance.turn.queued" // the turn is to begin after those before it
+	QueuedEvent = "askance.turn.queued" // the turn begins after the turns before it
 )
 
 // maxRecord bounds a turn's record, in bytes of JSON.
 const maxRecord = toolcall.MaxRequestBytes - 16<<10
 
-// Record is the value of these events: what a user sent, and what the turn needs
-// to go on in another process.
+// Record is the value of these events: what a user sent, and what the turn needs to continue in
+// another process.
 type Record struct {
 	V     int             `json:"v"` // 1
 	Reply message.ReplyID `json:"reply_id"`
 	Agent string          `json:"agent"`
-	// Runner is the Config.ID of the runner that has the turn.
+	// Runner is the Config.ID of the runner that runs the turn.
 	Runner string `json:"runner"`
 	// By is the user's name, as authenticated.
 	By       string                     `json:"by"`
@@ -36,8 +36,8 @@ type Record struct {
 	Input    map[string]message.RawJSON `json:"input,omitzero"`
 }
 
-// ParseRecord reads a turn's record from an event. It returns false if the
-// event is another one, or no record that this version can use.
+// ParseRecord reads a turn's record from an event. It returns false for any other event, and for
+// a record that this version cannot use.
 func ParseRecord(e message.Event) (*Record, bool) { return parseRecord(e, TurnEvent) }
 
 func parseRecord(e message.Event, name string) (*Record, bool) {
@@ -65,7 +65,7 @@ func parseRecord(e message.Event, name string) (*Record, bool) {
 	return &r, true
 }
 
-// stableCodec decodes what a stranger has left incomplete alike for every reader.
+// stableCodec fills in what another writer left out, with the same values for every reader.
 func stableCodec(id string) message.Codec {
 	n := 0
 	return message.Codec{
@@ -74,7 +74,7 @@ func stableCodec(id string) message.Codec {
 	}
 }
 
-// event is the record as the event of that name.
+// event returns the record as an event with that name.
 func (r *Record) event(name string) (message.Event, error) {
 	return custom(name, r)
 }
@@ -103,7 +103,7 @@ func fromValue(value map[string]any, v any) error {
 	return strictjson.Unmarshal(text, v)
 }
 
-// replyID is the reply to a message: always the same to the same message.
+// replyID returns the id of the reply to a message, always the same for the same message.
 func replyID(session message.SessionID, last string) message.ReplyID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "askance-turn-v1\x00%d\x00%s%s", len(session), session, last))
 	return message.ReplyID(hex.EncodeToString(sum[:16]))

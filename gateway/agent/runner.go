@@ -14,19 +14,19 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Principal is the name under which runners keep their notes, each in a session
-// of its own, "askance.turns/" and its ID. No other principal may have that name in a
-// space with a runner: its holder could make the runner act as any user.
+// Principal is the name under which runners keep their notes, each in its own session,
+// "askance.turns/" followed by its ID. No other principal may have that name in a space with a
+// runner: it could make the runner act as any user.
 const Principal = "askance-gateway"
 
-// Config says what a Runner runs.
+// Config configures a Runner.
 type Config struct {
-	// As gives the engine of the space to a principal. Required.
+	// As returns the space's engine for a principal. Required.
 	As func(toolcall.Principal) engine.Client
-	// Agents by their names, which differ. Required.
+	// Agents are the agents; their names must differ. Required.
 	Agents []Agent
-	// ID tells this process's turns from those of others on the same journal, now
-	// and after a restart. Default "gateway".
+	// ID distinguishes this process's turns from those of others on the same journal, even after a
+	// restart. Default "gateway".
 	ID string
 	// Tools are the names of the tools that the engine or its workers run: a
 	// frontend cannot bring a tool of the same name.
@@ -34,8 +34,7 @@ type Config struct {
 	Log   *slog.Logger // nil: none
 }
 
-// Runner drives the turns of agents in one space. Its methods may be called
-// from many goroutines.
+// Runner drives the turns of agents in one space. It is safe for concurrent use.
 type Runner struct {
 	cfg    Config
 	agents map[string]Agent
@@ -46,7 +45,7 @@ type Runner struct {
 	stop context.CancelCauseFunc
 	wg   sync.WaitGroup
 
-	mu    sync.Mutex // guards turns, and that nothing begins after stop
+	mu    sync.Mutex // guards turns; nothing begins after stop
 	turns map[turnKey]*turn
 }
 
@@ -56,7 +55,7 @@ type turnKey struct {
 	reply   message.ReplyID
 }
 
-// New makes a runner. Resume begins its work.
+// New makes a runner. Call Resume to start its work.
 func New(cfg Config) (*Runner, error) {
 	if cfg.As == nil || len(cfg.Agents) == 0 {
 		return nil, errors.New("agent: a runner needs an engine and an agent")
@@ -89,8 +88,8 @@ func (r *Runner) Agents() []Info {
 	return out
 }
 
-// Resume goes on with the turns that an earlier process of the same ID left
-// open. It returns when all of them run.
+// Resume continues the turns that an earlier process with the same ID left open. It returns once
+// all of them run.
 func (r *Runner) Resume(ctx context.Context) error {
 	if err := r.notes.bind(ctx); err != nil {
 		return fmt.Errorf("agent: %w", err)
@@ -107,22 +106,22 @@ func (r *Runner) Resume(ctx context.Context) error {
 	return nil
 }
 
-// resume goes on with a turn if it is open.
+// resume continues a turn if it is open.
 func (r *Runner) resume(ctx context.Context, n note) error {
 	thread := NewThread()
 	if err := thread.read(ctx, r.cfg.As(n.By), n.Session); err != nil {
 		return err
 	}
 	rec := thread.current(n.Reply)
-	if rec == nil { // it ended, or was never begun
+	if rec == nil { // it ended, or never began
 		return r.notes.recordClosed(ctx, n)
 	}
 	r.begin(n, rec, thread)
 	return nil
 }
 
-// Close stops the runner: running agents are told to stop and waited for. Open
-// turns stay open in the journal. It may be called twice.
+// Close tells the running agents to stop and waits for them. Open turns stay open in the journal.
+// It may be called twice.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	r.stop(ErrStopping)
@@ -131,15 +130,14 @@ func (r *Runner) Close() error {
 	return nil
 }
 
-// Running reports whether a reply is being made here.
+// Running reports whether this runner is making a reply.
 func (r *Runner) Running(session message.SessionID, reply message.ReplyID) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.turns[turnKey{session, reply}] != nil
 }
 
-// begin runs a turn on a goroutine of its own, unless it runs already or the
-// runner stops.
+// begin runs a turn in its own goroutine, unless the turn already runs or the runner is stopping.
 func (r *Runner) begin(n note, rec *Record, thread *Thread) {
 	a := r.agents[rec.Agent]
 	if a == nil {
@@ -163,7 +161,7 @@ func (r *Runner) begin(n note, rec *Record, thread *Thread) {
 	})
 }
 
-// missingAgent stands for an agent that was removed.
+// missingAgent stands in for an agent that was removed.
 type missingAgent string
 
 func (m missingAgent) Info() Info { return Info{Name: string(m)} }
@@ -175,8 +173,7 @@ func (m missingAgent) Run(context.Context, Turn) error {
 // Runners are the runners of several spaces.
 type Runners map[toolcall.SpaceID]*Runner
 
-// Of is the runner of a space; an error with message.CodeNotFound if no agent
-// runs there.
+// Of returns the runner of a space, or an error with message.CodeNotFound if no agent runs there.
 func (r Runners) Of(space toolcall.SpaceID) (*Runner, error) {
 	if one := r[space]; one != nil {
 		return one, nil

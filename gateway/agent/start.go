@@ -15,28 +15,26 @@ import (
 
 // Input is what begins a turn.
 type Input struct {
-	// Messages are what the user says, oldest first; the last is new. Those before
-	// it that the session knows are left out.
+	// Messages are what the user says, oldest first; the last is new. Earlier ones that the
+	// session already has are left out.
 	Messages []*message.Msg
-	// Tools are those that the frontend runs.
+	// Tools are the tools that the frontend runs.
 	Tools []Tool
 	// Input is what else the frontend sends, by name; the agent sees it.
 	Input map[string]message.RawJSON
-	// Reply is the reply's id; by default it follows from the last message's id.
+	// Reply is the reply's id; by default it is derived from the id of the last message.
 	Reply message.ReplyID
-	// Queue has the turn wait for the session's open turn, where Start would refuse
-	// it otherwise.
+	// Queue makes the turn wait for the session's open turn; otherwise Start would refuse it.
 	Queue bool
 }
 
-// Start begins a turn: the agent of that name answers the user by, who must
-// have the role of a runtime. It returns when the messages are durable; the turn
-// continues after that. The same messages sent again are the same turn.
+// Start begins a turn: the named agent answers the user by, who must have the role runtime. It
+// returns when the messages are durable; the turn continues after that. The same messages sent
+// again are the same turn.
 //
-// Errors: *OpenTurnError while a turn of the session is open, unless Input.Queue is
-// set; message.ErrForeign
-// if the session belongs to another principal; message.ErrNotFound if there is no such
-// agent.
+// Errors: *OpenTurnError while a turn of the session is open, unless Input.Queue is set;
+// message.ErrForeign if the session belongs to another principal; message.ErrNotFound if there is
+// no such agent.
 func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session message.SessionID, name string, in Input) (message.ReplyID, error) {
 	in.Tools = slices.Clone(in.Tools)
 	for i := range in.Tools {
@@ -74,8 +72,7 @@ func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session messa
 	if err != nil {
 		return "", err
 	}
-	// From here on the turn may be on record, so it is seen through even if the
-	// request is given up.
+	// From here on the turn may be on record, so Start completes it even if the client gives up.
 	sure, done := context.WithTimeoutCause(r.ctx, startTimeout, errNoAnswer)
 	defer done()
 	return rec.Reply, r.open(sure, n, event, thread)
@@ -87,7 +84,7 @@ const startTimeout = 15 * time.Second
 
 var errNoAnswer error = &message.Error{Code: message.CodeUnavailable, Op: "start turn", What: "the engine did not answer in time", Hint: "send the same message again"}
 
-// Check is the error of a Start with these arguments that no session could take.
+// Check returns the error that Start would return for these arguments in any session.
 func (r *Runner) Check(by toolcall.Principal, session message.SessionID, name string, in Input) error {
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, Op: "start turn", What: what, Hint: hint}
@@ -121,8 +118,8 @@ func (r *Runner) Check(by toolcall.Principal, session message.SessionID, name st
 	return nil
 }
 
-// foreignURL is a URL of a message that frontends must not make a link of, such as
-// javascript:; "" if there is none.
+// foreignURL returns a URL in a message that frontends must not turn into a link, such as
+// javascript:, or "" if there is none.
 func foreignURL(m *message.Msg) string {
 	for _, b := range message.BlocksOf[*message.DataBlock](m) {
 		src, ok := b.Source.(*message.URLSource)
@@ -136,8 +133,8 @@ func foreignURL(m *message.Msg) string {
 	return ""
 }
 
-// findTurn reports whether the turn was begun, or queued, before. The session's
-// turns of this runner that do not run are resumed.
+// findTurn reports whether the turn has already begun or is queued. It resumes this runner's
+// turns of the session that are not running.
 func (r *Runner) findTurn(ctx context.Context, by toolcall.Principal, session message.SessionID, thread *Thread, rec *Record) (bool, error) {
 	waiting := thread.Queue
 	if thread.Open != "" {
@@ -160,8 +157,7 @@ func (r *Runner) findTurn(ctx context.Context, by toolcall.Principal, session me
 	return false, nil
 }
 
-// takeUp goes on with an open turn of this runner whose beginning it could not
-// see through.
+// takeUp continues an open turn of this runner whose start was not completed.
 func (r *Runner) takeUp(ctx context.Context, n note) error {
 	if r.Running(n.Session, n.Reply) {
 		return nil
@@ -182,7 +178,7 @@ func (r *Runner) sameTurn(old, rec *Record) error {
 	return &message.Error{Code: message.CodeConflict, Op: "start turn", What: "the reply " + string(rec.Reply) + " was begun with another message", Hint: "give each message an id of its own"}
 }
 
-// dropKnown leaves out what the session knows.
+// dropKnown drops the messages that the session already has.
 func dropKnown(thread *Thread, msgs []*message.Msg) ([]*message.Msg, error) {
 	var out []*message.Msg
 	for i, m := range msgs {
@@ -204,7 +200,7 @@ func saysSame(a, b *message.Msg) bool {
 	return a.Role == b.Role && slices.Equal(contentWords(a), contentWords(b))
 }
 
-// contentWords is what a user's message consists of, in a form that can be compared.
+// contentWords returns the content of a user's message in a form that can be compared.
 func contentWords(m *message.Msg) []string {
 	var out []string
 	for _, b := range m.Content {
@@ -224,8 +220,8 @@ func contentWords(m *message.Msg) []string {
 	return out
 }
 
-// open stores the record of a new turn and runs it, if it is the session's open
-// turn then, or waits to be.
+// open stores the record of a new turn, and runs the turn if it is then the session's open turn
+// or waits in the queue.
 func (r *Runner) open(ctx context.Context, n note, event message.Event, thread *Thread) error {
 	if err := r.notes.recordOpened(ctx, n); err != nil {
 		return err
@@ -240,7 +236,7 @@ func (r *Runner) open(ctx context.Context, n note, event message.Event, thread *
 		return err
 	}
 	rec := thread.current(n.Reply)
-	if rec == nil { // another process was faster; or this turn is over already
+	if rec == nil { // another process was faster; or this turn is already over
 		if old := thread.replies[n.Reply]; old != nil && old.turn != nil {
 			return nil
 		}
@@ -250,9 +246,9 @@ func (r *Runner) open(ctx context.Context, n note, event message.Event, thread *
 	return nil
 }
 
-// Stop interrupts what goes on in a session: its open turn or, where a runtime
-// works without a runner, the reply of its first open call. It gives the reply, "" if
-// nothing goes on.
+// Stop interrupts what is in progress in a session: its open turn or, where a runtime works
+// without a runner, the reply of its first open call. It returns the reply, or "" if nothing is
+// in progress.
 func Stop(ctx context.Context, c engine.Client, session message.SessionID) (message.ReplyID, error) {
 	t, err := ReadThread(ctx, c, session)
 	if err != nil {

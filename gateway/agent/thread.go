@@ -9,10 +9,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Thread is a session as a reader may see it: what its events build.
+// Thread is a session as its reader may see it, built from the session's events.
 type Thread struct {
-	// Messages are the users' messages and the replies, in the order in which they
-	// began. The reply of an open turn is among them once it has begun.
+	// Messages are the users' messages and the replies, in the order in which they began. The
+	// reply of an open turn is included once it has begun.
 	Messages []*message.Msg
 	// Turns are the records of the turns that were opened, oldest first.
 	Turns []*Record
@@ -20,14 +20,14 @@ type Thread struct {
 	Open message.ReplyID
 	// Queue are the turns that begin one after the other once Open has ended.
 	Queue []*Record
-	// Through is the cursor behind the last event that was read.
+	// Through is the cursor after the last event that was read.
 	Through uint64
 
 	replies map[message.ReplyID]*reply
 	said    map[string]*message.Msg // the messages of turns, by id
 }
 
-// reply is what is known of a reply in addition to its message.
+// reply is a reply's message and what else its events tell about it.
 type reply struct {
 	msg         *message.Msg
 	turn        *Record // nil: it was not begun by a Runner
@@ -37,8 +37,8 @@ type reply struct {
 	blocks      openBlocks
 }
 
-// ReadThread reads a whole session. c is the engine for the reader: what rules
-// redact is hidden from those who may not see it.
+// ReadThread reads a whole session. c is the engine for the reader, and redacts what the reader
+// may not see.
 func ReadThread(ctx context.Context, c engine.Client, session message.SessionID) (*Thread, error) {
 	t := NewThread()
 	return t, t.read(ctx, c, session)
@@ -80,7 +80,7 @@ func EachEvent(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f
 	}
 }
 
-// read takes in what was written since the last time.
+// read adds what was written since the last read.
 func (t *Thread) read(ctx context.Context, c engine.Client, session message.SessionID) (err error) {
 	t.Through, err = EachEvent(ctx, c, toolcall.EventsRequest{Session: session, After: t.Through}, func(_ uint64, e message.Event) error {
 		t.Add(e)
@@ -89,7 +89,7 @@ func (t *Thread) read(ctx context.Context, c engine.Client, session message.Sess
 	return err
 }
 
-// Add takes in the next event of the session.
+// Add adds the next event of the session.
 func (t *Thread) Add(e message.Event) {
 	if rec, ok := ParseRecord(e); ok {
 		t.open(rec)
@@ -117,11 +117,11 @@ func (t *Thread) Add(e message.Event) {
 		t.dequeue(e.ReplyID())
 	default:
 	}
-	_ = message.Append(r.msg, e) // what does not fit changes nothing, for every reader alike
+	_ = message.Append(r.msg, e) // an event that does not fit changes nothing, for every reader
 }
 
-// Busy is the reply that a new turn must wait for: the open one, or the first of
-// the queue; "" if there is none.
+// Busy returns the reply that a new turn must wait for: the open one, or the first of the queue;
+// "" if there is none.
 func (t *Thread) Busy() message.ReplyID {
 	if t.Open == "" && len(t.Queue) > 0 {
 		return t.Queue[0].Reply
@@ -132,7 +132,7 @@ func (t *Thread) Busy() message.ReplyID {
 // maxQueue bounds the turns that wait in one session.
 const maxQueue = 16
 
-// queued is the record of a turn that waits; nil if it does not.
+// queued returns the record of a waiting turn, or nil if the turn does not wait.
 func (t *Thread) queued(id message.ReplyID) *Record {
 	for _, rec := range t.Queue {
 		if rec.Reply == id {
@@ -142,7 +142,7 @@ func (t *Thread) queued(id message.ReplyID) *Record {
 	return nil
 }
 
-// current is the record of a turn that is open or waits; nil if it is neither.
+// current returns the record of a turn that is open or waits, or nil if it does neither.
 func (t *Thread) current(id message.ReplyID) *Record {
 	if t.Open == id && id != "" {
 		return t.replies[id].turn
@@ -150,7 +150,7 @@ func (t *Thread) current(id message.ReplyID) *Record {
 	return t.queued(id)
 }
 
-// enqueue takes in a turn that is to wait, unless the record is void.
+// enqueue adds a turn to the queue, unless the record is void.
 func (t *Thread) enqueue(rec *Record) {
 	if r := t.replies[rec.Reply]; len(t.Queue) >= maxQueue || t.queued(rec.Reply) != nil || r != nil && (r.turn != nil || r.ended) {
 		return
@@ -177,8 +177,8 @@ func (t *Thread) dequeue(id message.ReplyID) {
 	}
 }
 
-// open opens a turn, unless the record is void: a turn is open, or another one is
-// the next of the queue.
+// open opens a turn, unless the record is void because a turn is open, another one is next in the
+// queue, or the reply already has a turn or has ended.
 func (t *Thread) open(rec *Record) {
 	r := t.replies[rec.Reply]
 	if busy := t.Busy(); t.Open != "" || busy != "" && busy != rec.Reply || r != nil && (r.turn != nil || r.ended) {
@@ -200,7 +200,7 @@ func (t *Thread) open(rec *Record) {
 	t.replies[rec.Reply] = &reply{turn: rec}
 }
 
-// reply finds the reply of an event, or begins its message.
+// reply returns the reply of an event, and begins its message if necessary.
 func (t *Thread) reply(e message.Event) *reply {
 	r := t.replies[e.ReplyID()]
 	if r == nil {
@@ -214,7 +214,7 @@ func (t *Thread) reply(e message.Event) *reply {
 	return r
 }
 
-// newReply is the empty message that a reply's first event begins.
+// newReply returns the empty message of a reply that begins with e.
 func newReply(e message.Event, turn *Record) *message.Msg {
 	m := &message.Msg{
 		Role: message.RoleAssistant, ID: string(e.ReplyID()), CreatedAt: e.Header().CreatedAt,

@@ -32,7 +32,7 @@ func (t *turn) Reply() message.ReplyID            { return t.note.Reply }
 func (t *turn) Tools() []Tool                     { return slices.Clone(t.rec.Tools) }
 func (t *turn) Input() map[string]message.RawJSON { return t.rec.Input }
 
-// run takes the turn to its end, or until ctx ends.
+// run runs the turn to its end, or until ctx ends.
 func (t *turn) run(ctx context.Context) {
 	running, cancel := context.WithCancelCause(ctx)
 	var watcher sync.WaitGroup
@@ -45,7 +45,7 @@ func (t *turn) run(ctx context.Context) {
 	cancel(nil)
 	watcher.Wait()
 	if ctx.Err() != nil {
-		return // the next process goes on
+		return // the next process continues the turn
 	}
 	if err := t.finish(ctx, err); err != nil && ctx.Err() == nil {
 		t.log.Error("the end of a turn could not be stored; the next process does it", "err", err)
@@ -99,7 +99,7 @@ func (t *turn) answer(ctx context.Context) (err error) {
 	return err
 }
 
-// repair begins the reply, or completes what an earlier process left of it.
+// repair begins the reply, or completes what an earlier process left unfinished.
 func (t *turn) repair(ctx context.Context) error {
 	if err := t.sync(ctx); err != nil {
 		return err
@@ -182,14 +182,14 @@ func (t *turn) send(ctx context.Context, events ...message.Event) error {
 	return emit(ctx, t.as, t.note.Session, t.note.Reply, events...)
 }
 
-// sync takes in what was written to the session.
+// sync reads what was written to the session since the last sync.
 func (t *turn) sync(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return retry(ctx, func() error { return t.thread.read(ctx, t.as(), t.note.Session) })
 }
 
-// reply is the reply as it stood at the last sync.
+// reply returns the reply as of the last sync.
 func (t *turn) reply() *reply {
 	if r := t.thread.replies[t.note.Reply]; r != nil {
 		return r

@@ -21,19 +21,19 @@ type gate struct {
 	feeds      *gateway.Feeds
 	ev         *dialect.Event
 	o          Options
-	invocation message.CallID // the id of a call for which the agent has none
+	invocation message.CallID // the id of a call that has none from the agent
 	public     string
 }
 
 func (g *gate) session() message.SessionID { return message.SessionID(g.ev.Session) }
 
-// id is the call of the event: the agent's id, or that of the invocation.
+// id returns the id of the event's call: the agent's, or the invocation's.
 func (g *gate) id() message.CallID {
 	return cmp.Or(message.CallID(g.ev.Call), g.invocation)
 }
 
-// key names the call of the event. Calls of one prompt are one reply, so that a
-// request about one of them can also answer the others.
+// key returns the key of the event's call. Calls of one prompt are one reply, so that a request
+// about one of them can also answer the others.
 func (g *gate) key() toolcall.Key {
 	return toolcall.Key{Session: g.session(), Reply: message.ReplyID(cmp.Or(g.ev.Turn, string(g.id()))), Call: g.id()}
 }
@@ -61,8 +61,8 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 	if wait.Err() == nil {
 		return dialect.Verdict{}, err
 	}
-	// The agent waits no longer. A later call with the same arguments may take this
-	// one up, unless its release cannot be recorded.
+	// The agent stops waiting. A later call with the same arguments may claim this one, unless its
+	// release cannot be recorded.
 	releaseErr := g.release(context.WithoutCancel(ctx), call)
 	if ctx.Err() != nil {
 		return dialect.Verdict{}, errors.Join(context.Cause(ctx), releaseErr)
@@ -70,8 +70,8 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 	return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: g.waitingText(call)}, nil
 }
 
-// find looks for the call of the event: the same id again, or an earlier call with the
-// same arguments for which no agent waits any more. nil: there is none.
+// find returns the call of the event: one with the same id, or an earlier call with the same
+// arguments for which no agent waits any more. It returns nil if there is none.
 func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	shown, err := g.c.Show(ctx, toolcall.ShowRequest{Key: g.key()})
 	switch {
@@ -103,7 +103,7 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	return nil, nil //nolint:nilnil // documented: there is none
 }
 
-// openCalls are the open calls of the tool in the session that agents run.
+// openCalls returns the open calls of the tool in the session.
 func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
 	all, err := engine.ListAll(ctx, g.c, toolcall.ListRequest{Session: g.session(), Tool: g.ev.Tool}, 0)
 	if err != nil {
@@ -120,8 +120,8 @@ func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
 
 func (g *gate) proposal() string { return toolcall.ProposalDigest(g.ev.Tool, string(g.ev.Input)) }
 
-// take gives the call of the event's own id, unless the id stands for another call or a
-// later call holds it.
+// take returns the call with the event's own id, unless the id belongs to another call or a later
+// call holds it.
 func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, error) {
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
@@ -155,7 +155,7 @@ func (g *gate) propose(ctx context.Context) (*toolcall.Call, error) {
 	return r.Calls[0], nil
 }
 
-// preview decides without a record.
+// preview decides without recording anything.
 func (g *gate) preview(ctx context.Context) (dialect.Verdict, error) {
 	r, err := api.Preview.Call(ctx, g.c, api.PreviewRequest{ProposeRequest: g.proposeRequest()})
 	if err != nil {
@@ -196,7 +196,7 @@ func (g *gate) await(ctx context.Context, call *toolcall.Call) (*toolcall.Call, 
 			if c.Call == nil || c.Call.Key != key || !isDecided(c.Call) {
 				return nil
 			}
-			return look() // a change has the call as others see it
+			return look() // a change has the call in the form that others see
 		})
 		if err != nil && !errors.Is(err, errDecided) && !errors.Is(err, gateway.ErrBehind) && ctx.Err() == nil {
 			return call, err

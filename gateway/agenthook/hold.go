@@ -13,10 +13,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Which call of an agent an open call stands for: its holder. First it is the call that
-// was proposed. When its hook waits no longer it releases the call, and the next call
-// with the same arguments claims it. Two calls must never run on one approval, so
-// releases and claims are events in the journal, and their order there decides.
+// The holder of an open call is the agent's call for which it stands. First that is the call that
+// was proposed. When its hook stops waiting, it releases the call, and the next call with the
+// same arguments claims it. Two calls must never run on one approval, so releases and claims are
+// events in the journal, and their order there decides.
 
 // The names of the events.
 const (
@@ -34,7 +34,7 @@ type holderEvent struct {
 	} `json:"value"`
 }
 
-// settleWithin bounds what is recorded after the agent has gone.
+// settleWithin bounds the time to record a release after the agent has gone.
 const settleWithin = 10 * time.Second
 
 // isInvocation reports whether the agent gave the call no id.
@@ -49,7 +49,7 @@ func (g *gate) emit(ctx context.Context, k toolcall.Key, name string, value map[
 	return err
 }
 
-// holder reads which call of the agent c stands for; "": no hook waits for it.
+// holder returns the agent's call for which c stands, or "" if no hook waits for c.
 func (g *gate) holder(ctx context.Context, c *toolcall.Call) (message.CallID, error) {
 	holder := c.Call
 	r := toolcall.EventsRequest{Session: c.Session, Reply: c.Reply, After: c.First}
@@ -90,7 +90,7 @@ func (g *gate) claim(ctx context.Context, c *toolcall.Call) (mine bool, err erro
 	return holder == g.id(), err
 }
 
-// release says that the event's call waits no longer for c.
+// release records that the event's call no longer waits for c.
 func (g *gate) release(ctx context.Context, c *toolcall.Call) error {
 	ctx, cancel := context.WithTimeout(ctx, settleWithin)
 	defer cancel()
@@ -147,7 +147,7 @@ func shortenResult(text string) string {
 	return text[:cut] + rest
 }
 
-// reported finds the call that the agent ran; nil: none was proposed.
+// reported returns the call that the agent ran, or nil if none was proposed.
 func (g *gate) reported(ctx context.Context) (*toolcall.Call, error) {
 	if g.ev.Call != "" {
 		shown, err := g.c.Show(ctx, toolcall.ShowRequest{Key: g.key()})
@@ -162,7 +162,7 @@ func (g *gate) reported(ctx context.Context) (*toolcall.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	var same *toolcall.Call // that has no id of the agent
+	var same *toolcall.Call // without an id of the agent
 	for _, c := range open {
 		if g.ev.Call != "" {
 			holder, err := g.holder(ctx, c)
@@ -177,7 +177,7 @@ func (g *gate) reported(ctx context.Context) (*toolcall.Call, error) {
 	return same, nil
 }
 
-// noteUnasked records that the agent ran a tool without an allowance of askance.
+// noteUnasked records that the agent ran a tool without permission from askance.
 func (g *gate) noteUnasked(ctx context.Context, k toolcall.Key, why string) error {
 	return g.emit(ctx, k, eventRanUnasked, map[string]any{
 		"tool_call_id": string(k.Call), "tool_name": g.ev.Tool, "proposal": g.proposal(), "state": string(g.ev.Result.State), "why": why,

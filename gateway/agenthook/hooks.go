@@ -3,9 +3,9 @@
 //
 //	POST /v1/hooks/claude-code   {"hook_event_name":"PreToolUse", …}
 //
-// The hook command and HTTP hooks of the agents use the same routes, so one place
-// decides. The event before a tool proposes an external call; the event after it
-// reports the result. Package dialect knows the formats.
+// The hook command and HTTP hooks of the agents use the same routes, so one place decides. The
+// event before a tool proposes an external call; the event after it reports the result. Package
+// dialect implements the formats.
 //
 // # Limits
 //
@@ -30,16 +30,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// InvocationHeader has a random id of the hook command. The server returns it, so that
-// the command takes no answer from a server that is not askance.
+// InvocationHeader has a random id of the hook command. The server returns it, so that the
+// command accepts no answer from a server that is not askance.
 const InvocationHeader = "Askance-Invocation"
 
 // Path is the route of a dialect.
 func Path(d dialect.Dialect) string { return "/v1/hooks/" + string(d) }
 
-// Options are the query of a request. The zero value is what an HTTP hook wants.
+// Options are the query of a request. The zero value is right for an HTTP hook.
 type Options struct {
-	Hold   time.Duration // at most until the call is decided; 0: the agent's default timeout less a margin
+	Hold   time.Duration // how long to wait for the decision; 0: the agent's default timeout less a margin
 	Pass   bool          // leave allowed calls to the agent's own rules
 	DryRun bool          // decide and record nothing
 	// Status reports failures as HTTP errors. Agents run the tool on an HTTP error, so
@@ -50,7 +50,7 @@ type Options struct {
 // maxHold is the longest time for which agents are known to wait.
 const maxHold = 24 * time.Hour
 
-// Query is the query of the options.
+// Query encodes the options as a query.
 func (o Options) Query() url.Values {
 	q := url.Values{}
 	if o.Hold > 0 {
@@ -154,7 +154,7 @@ func failureText(err error) string {
 	return "askance could not decide about this call: " + e.What + ". " + e.Hint
 }
 
-// answer writes an answer as a whole: nothing is sent before it is known.
+// answer encodes the whole answer before it sends anything.
 func answer(w http.ResponseWriter, ev *dialect.Event, v dialect.Verdict, invocation string) error {
 	b, err := dialect.Encode(ev, v)
 	if err != nil {
@@ -163,7 +163,7 @@ func answer(w http.ResponseWriter, ev *dialect.Event, v dialect.Verdict, invocat
 			return err
 		}
 	}
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) // only a test has no deadlines
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin)) // fails only in a test without deadlines
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(InvocationHeader, invocation)
 	if len(b) == 0 {

@@ -16,18 +16,17 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// ChatBody is what a frontend says to an agent. Input is a message, a list of
-// messages (the last is new), or an answer: one of the three events, or an
-// AgentScope 1.x message with decisions.
+// ChatBody is what a frontend says to an agent. Input is a message, a list of messages (the last
+// is new), or a response: one of the three events, or an AgentScope 1.x message with decisions.
 type ChatBody struct {
 	Agent   string            `json:"agent_id"`
 	Session message.SessionID `json:"session_id"`
 	Input   message.RawJSON   `json:"input"`
 }
 
-// ChatReply says that it has been taken.
+// ChatReply reports that the request was accepted.
 type ChatReply struct {
-	Status  string            `json:"status"` // of chat: started, as AgentScope has it; else accepted or interrupted
+	Status  string            `json:"status"` // for chat: started, as in AgentScope; otherwise accepted or interrupted
 	Session message.SessionID `json:"session_id"`
 	Reply   message.ReplyID   `json:"reply_id,omitzero"`
 }
@@ -49,7 +48,7 @@ func read(r *http.Request) ([]byte, error) {
 	return b, nil
 }
 
-// chat begins a turn, or takes an answer.
+// chat begins a turn, or accepts a response.
 func (s *Surface) chat(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	b, err := read(r)
 	if err != nil {
@@ -91,7 +90,7 @@ func (s *Surface) chat(w http.ResponseWriter, r *http.Request, p *gateway.Peer) 
 	}
 }
 
-// say begins a turn, or takes the decisions of an AgentScope 1.x message.
+// say begins a turn, or accepts the decisions of an AgentScope 1.x message.
 func (s *Surface) say(w http.ResponseWriter, r *http.Request, p *gateway.Peer, body ChatBody, raw []message.RawJSON) error {
 	if !msgv1.IsSent(r) {
 		msgs, err := decodeMsgs(raw)
@@ -156,7 +155,7 @@ func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer,
 	return answer(w, http.StatusOK, ChatReply{Status: statusStarted, Session: body.Session, Reply: reply})
 }
 
-// events takes an answer.
+// events accepts a response.
 func (s *Surface) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	b, err := read(r)
 	if err != nil {
@@ -165,7 +164,7 @@ func (s *Surface) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	return s.take(w, r, p, sessionOf(r), b, statusAccepted)
 }
 
-// take carries out an answer.
+// take carries out a response.
 func (s *Surface) take(w http.ResponseWriter, r *http.Request, p *gateway.Peer, session message.SessionID, raw []byte, status string) error {
 	ev, err := message.DecodeEvent(raw)
 	if err != nil {
@@ -204,7 +203,7 @@ func (s *Surface) decide(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	return answer(w, http.StatusOK, ChatReply{Status: statusStarted, Session: session, Reply: message.ReplyID(d.RequestID)})
 }
 
-// clientFor is the engine in the role that an answer needs.
+// clientFor returns the engine in the role that a response needs.
 func clientFor(p *gateway.Peer, ev message.Event) (engine.Client, error) {
 	switch ev.(type) {
 	case *message.UserConfirmResult:
@@ -218,8 +217,7 @@ func clientFor(p *gateway.Peer, ev message.Event) (engine.Client, error) {
 	}
 }
 
-// interrupt ends the open turn of a session. When idle nothing happens, as
-// upstream has it.
+// interrupt ends the open turn of a session. If none is open, nothing happens, as in upstream.
 func (s *Surface) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	session := sessionOf(r)
 	c, err := p.Stopper()

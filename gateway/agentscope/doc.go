@@ -3,24 +3,22 @@
 //
 //	agentscope.New(agentscope.Config{Runners: runners})
 //
-// The routes are those of AgentScope's reference service below /agentscope,
-// with what it lacks: ids to resume from, the history and errors that say what
-// to do. Clients of AgentScope 1.x use the same routes by media type (package
-// msgv1). AGENTSCOPE.md is the guide.
+// The routes are those of AgentScope's reference service below /agentscope, and add what it
+// lacks: ids to resume from, the history, and errors that say what to do. Clients of AgentScope
+// 1.x use the same routes by media type (package msgv1). AGENTSCOPE.md is the guide.
 //
 // # Guarantees
 //
-//   - A frontend that folds the events it gets (message.Append, or upstream's
-//     append_event) has the same messages after any reconnect as without one, and
-//     as everyone else who folds them.
-//   - A confirm answers the approval request that this very peer was shown, even if
-//     another is open by then: it is answered with the digest of the REQUIRE_USER_CONFIRM
-//     that the peer's streams were sent, found by the arguments that the confirm
-//     returns. See shown.
-//   - An event is carried out whole or refused before its first part; a part that
-//     loses a race afterwards is an error that says so, the others stand.
-//   - Who answers is who is authenticated; the role approver is needed to confirm,
-//     runtime for the rest, in sessions of one's own.
+//   - A frontend that builds messages from the events it gets (message.Append, or upstream's
+//     append_event) has the same messages after any reconnect as without one, and the same as
+//     every other frontend.
+//   - A confirm answers the approval request that this peer was shown, even if another one is
+//     open by then: the response has the digest of the REQUIRE_USER_CONFIRM that was sent on the
+//     peer's streams, found by the arguments that the confirm returns. See shown.
+//   - An event is carried out completely, or refused before its first part. A part that loses a
+//     race afterwards is an error that says so; the other parts stand.
+//   - The author of a response is the authenticated peer. It needs the role approver to confirm,
+//     and runtime to begin turns and report results, in its own sessions.
 //
 // # Deviations
 //

@@ -22,7 +22,7 @@ type MessagesReply struct {
 type DictsReply struct {
 	Messages []message.RawJSON `json:"messages"`
 	Place
-	// Lost is what AgentScope 1.x has no place for.
+	// Lost is what AgentScope 1.x cannot represent.
 	Lost []msgv1.Loss `json:"lost,omitzero"`
 }
 
@@ -31,8 +31,7 @@ type Place struct {
 	// Open is the reply that is not complete yet; it is the last message, if it
 	// has begun.
 	Open message.ReplyID `json:"open_reply_id,omitzero"`
-	// Next is where a stream goes on from: stream?after=NEXT has what is not in
-	// the messages.
+	// Next is where a stream continues: stream?after=NEXT has what is not in the messages.
 	Next uint64 `json:"next"`
 }
 
@@ -52,9 +51,8 @@ func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	return s.dicts(w, r, c, kind)
 }
 
-// dicts gives the history as messages of AgentScope 1.x. A call that is asking
-// has the arguments and the digest of its approval request, so that a decision is about
-// what was shown.
+// dicts replies with the history as messages of AgentScope 1.x. A call that is asking has the
+// arguments and the digest of its approval request, so that a decision is about what was shown.
 func (s *Surface) dicts(w http.ResponseWriter, r *http.Request, c engine.Client, kind string) error {
 	t, asked := agent.NewThread(), map[callOf]*message.RequireUserConfirm{}
 	through, err := agent.EachEvent(r.Context(), c, toolcall.EventsRequest{Session: sessionOf(r)}, func(_ uint64, ev message.Event) error {

@@ -13,26 +13,25 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// maxPeers and maxShown bound what is remembered of who was shown what.
+// maxPeers and maxShown bound the record of what was shown to whom.
 const (
 	maxPeers = 4096 // peers with a session
 	maxShown = 4096 // approval requests of one
 )
 
-// shown remembers which approval requests each peer was sent in each session. A confirm
-// of AgentScope names no digest; it is taken for an answer to what its sender
-// saw:
+// shown records which approval requests were sent to each peer in each session. A confirm of
+// AgentScope has no digest; it counts as a response to what its sender saw:
 //
-//   - the approval request, of those that the peer's streams were sent about the call,
-//     whose arguments the confirm returns, the last of them if several fit;
-//   - if it returns other arguments, that is an edit of the last such approval request;
-//   - a peer that was sent none (this process is new, or the peer reads
-//     elsewhere) may return what the journal's last approval request about the call
-//     shows, unchanged. For an edit it must first look: open the stream.
+//   - of the approval requests about the call that were sent on the peer's streams, the last one
+//     whose arguments the confirm returns;
+//   - if the confirm returns other arguments, it is an edit of the last such request;
+//   - a peer to which none was sent (this process is new, or the peer reads elsewhere) may return
+//     what the journal's last approval request about the call shows, unchanged. For an edit it
+//     must open the stream first.
 type shown struct {
 	mu    sync.Mutex
 	peers map[peerSession]*requests
-	order []peerSession // in which they came, for forgetting
+	order []peerSession // in order of arrival, to remove the oldest
 }
 
 type peerSession struct {
@@ -51,8 +50,7 @@ type callOf struct {
 	call  message.CallID
 }
 
-// request is an approval request that was shown: its input by a hash, since
-// inputs may be long.
+// request is an approval request that was shown. Its input is hashed, because inputs may be long.
 type request struct {
 	digest string
 	input  [sha256.Size]byte
@@ -68,7 +66,7 @@ func keyOf(p *gateway.Peer, session message.SessionID) peerSession {
 	return peerSession{p.Space.ID, p.Name, p.Auth, session}
 }
 
-// sent notes that a peer was sent an event.
+// sent records that an event was sent to a peer.
 func (s *shown) sent(k peerSession, ev message.Event) {
 	ask, ok := ev.(*message.RequireUserConfirm)
 	if !ok || ask.RequestDigest() == "" {
@@ -94,8 +92,8 @@ func (s *shown) sent(k peerSession, ev message.Event) {
 	}
 }
 
-// digest finds the approval request that a confirm answers; false if the peer must look
-// first.
+// digest returns the digest of the approval request that a confirm answers, or false if the peer
+// must open the stream first.
 func (s *shown) digest(k peerSession, reply message.ReplyID, c message.ToolCallBlock) (string, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,10 +119,10 @@ func pick(asked []request, input string, edits bool) (string, bool) {
 	return asked[len(asked)-1].digest, true
 }
 
-// answered gives the digests for a confirm's calls.
+// answered returns the digests for a confirm's calls.
 func (s *shown) answered(ctx context.Context, p *gateway.Peer, c engine.Client, session message.SessionID, ev *message.UserConfirmResult) (map[message.CallID]string, error) {
 	out := make(map[message.CallID]string, len(ev.ConfirmResults))
-	var asked map[message.CallID][]request // by the journal
+	var asked map[message.CallID][]request // according to the journal
 	for _, r := range ev.ConfirmResults {
 		d, ok := s.digest(keyOf(p, session), ev.Reply, r.ToolCall)
 		if !ok {

@@ -28,16 +28,16 @@ func (s *Surface) stream(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 		return p.Feeds.Resume(ctx, p, session, from, nil, func(at gateway.Cursor, e toolcall.SequencedEvent) error {
 			ev, err := message.DecodeEvent(e.Event)
 			if err != nil {
-				return err // the engine lets none in that cannot be read
+				return err // the engine accepts no event that cannot be read
 			}
-			s.shown.sent(me, ev) // first, as an answer may be here before the write returns
+			s.shown.sent(me, ev) // first, because a response may arrive before the write returns
 			return out.Event(at.String(), "", e.Event)
 		})
 	})
 }
 
-// begin is where a stream begins: behind Last-Event-ID or after, else with the
-// current turn, as upstream does it.
+// begin returns where a stream begins: after Last-Event-ID or the parameter after, or else with
+// the current turn, as in upstream.
 func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway.Cursor, error) {
 	q := r.URL.Query()
 	for name, v := range q {
@@ -50,7 +50,7 @@ func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway
 		if err != nil {
 			return from, err
 		}
-		_, err = c.Events(r.Context(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1}) // a refusal, while it can be answered
+		_, err = c.Events(r.Context(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1}) // a refusal, while the reply can still be an error
 		return from, err
 	}
 	if q.Has("after") {
@@ -64,8 +64,8 @@ func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway
 	return currentTurn(r.Context(), c, session)
 }
 
-// currentTurn is the place before the first event of the first reply that has
-// not ended; the session's end if there is none.
+// currentTurn returns the cursor before the first event of the first reply that has not ended, or
+// the session's end if there is none.
 func currentTurn(ctx context.Context, c engine.Client, session message.SessionID) (gateway.Cursor, error) {
 	begun, ended := map[message.ReplyID]uint64{}, map[message.ReplyID]bool{}
 	through, err := agent.EachEvent(ctx, c, toolcall.EventsRequest{Session: session}, func(seq uint64, ev message.Event) error {

@@ -13,14 +13,14 @@ import (
 
 // Config says what the surface serves.
 type Config struct {
-	// Runners run agents; without one for a space its sessions can be watched and
-	// answered, but no turn begun.
+	// Runners run the agents. In a space without a runner, sessions can be watched and answered,
+	// but no turn can begin.
 	Runners agent.Runners
 	// KeepAlive is the longest silence on a stream; default 15 s (upstream: 30 s).
 	KeepAlive time.Duration
 }
 
-// Surface is the gateway's surface. Its handlers may run in many goroutines.
+// Surface is the gateway's surface. It is safe for concurrent use.
 type Surface struct {
 	cfg   Config
 	shown *shown

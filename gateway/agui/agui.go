@@ -14,15 +14,13 @@ import (
 
 // Defaults and limits.
 const (
-	// DefaultKeepAlive is the pause between two comments of a stream that says
-	// nothing.
+	// DefaultKeepAlive is the interval between comments on an idle stream.
 	DefaultKeepAlive = 15 * time.Second
-	// DefaultGrace is how long a run with open approval requests waits for calls that
-	// still run before it ends with the approval requests.
+	// DefaultGrace is how long a run with open approval requests waits for running calls before it
+	// ends with these requests.
 	DefaultGrace = 5 * time.Second
-	// DefaultPatience is how long a run stays open while nothing but a worker is
-	// busy and says nothing. Then it ends with an interrupt that anyone may
-	// resolve to look again.
+	// DefaultPatience is how long a run stays open while it only waits for workers that report
+	// nothing. Then it ends with an interrupt that anyone may resolve to check again.
 	DefaultPatience = 10 * time.Minute
 	// MaxBody bounds a request in bytes: it carries the whole conversation.
 	MaxBody = 8 << 20
@@ -34,18 +32,17 @@ const (
 	MaxWatchers = 2048
 )
 
-// Config says what to serve.
+// Config configures a Surface.
 type Config struct {
 	// Runners run the agents. Required.
 	Runners agent.Runners
-	// KeepAlive, Grace and Patience are as the defaults of these names say, which
-	// hold where they are 0.
+	// KeepAlive, Grace and Patience replace the defaults of these names, which apply where they
+	// are 0.
 	KeepAlive, Grace, Patience time.Duration
 	Log                        *slog.Logger // nil: none
 }
 
-// Surface is the AG-UI endpoint. Its methods may be called from many
-// goroutines.
+// Surface is the AG-UI endpoint. It is safe for concurrent use.
 type Surface struct {
 	cfg     Config
 	log     *slog.Logger

@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// requests are the approval requests of a reply, by call, as the mapper will send
-// them. The end of the run fills in what the events do not say.
+// requests are the approval requests of a reply, by call, as the mapper will send them. The end
+// of the run fills in what the events do not contain.
 type requests map[message.CallID]*request
 
 type request struct {
@@ -28,8 +28,8 @@ func (q requests) put(b *message.ToolCallBlock, i *wire.Interrupt) {
 	q[b.ID] = &request{id: i.ID, block: *b, interrupt: i}
 }
 
-// fill completes the interrupt by the call as it stands, and records what is
-// asked. It returns false if the approval request is not any more the one that was put.
+// fill completes the interrupt from the current state of the call, and returns what is asked. It
+// returns false if the call no longer has the approval request that was put.
 func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, bool) {
 	out := asked{ID: id, Call: c.Call, Digest: c.Digest}
 	if c.State != message.ToolCallAsking || c.Request == nil || c.Input != q.block.Input || !out.isGenuine() {
@@ -78,20 +78,20 @@ func approvalsOf(t toolcall.Tally) []approval {
 
 // requestMeta is metadata.askance of an interrupt.
 type requestMeta struct {
-	ToolCallID message.CallID           `json:"toolCallId"` // askance's own; the interrupt's is the client's
+	ToolCallID message.CallID           `json:"toolCallId"` // askance's id; the interrupt has the client's
 	ToolName   string                   `json:"toolName"`
 	Arguments  string                   `json:"arguments"` // what will run, as JSON text
 	Suggested  []message.PermissionRule `json:"suggestedRules,omitzero"`
 	Session    message.SessionID        `json:"sessionId"`
 	Reply      message.ReplyID          `json:"replyId"`
 	Digest     string                   `json:"digest"`
-	Rule       string                   `json:"rule,omitzero"` // that asked
+	Rule       string                   `json:"rule,omitzero"` // the rule that asked
 	Reason     string                   `json:"reason,omitzero"`
 	Waiting    toolcall.Tally           `json:"waiting"` // who must agree, and who has
 	// Approvals are the approvals that count, with how each name was established.
 	Approvals []approval `json:"approvals,omitzero"`
-	// MayRespond says that the reader has the role to answer; whether the rule
-	// wants them is in Waiting.
+	// MayRespond reports that the reader has the role to respond and has not voted yet; Waiting
+	// shows whether the rule needs them.
 	MayRespond bool `json:"mayRespond"`
 }
 
@@ -133,8 +133,7 @@ func responseSchema(rules bool) message.RawJSON {
 	return message.RawJSON(s + `},"required":["approved"],"additionalProperties":false}`)
 }
 
-// inputHash names arguments by their value: members in another order and other
-// white space are the same.
+// inputHash hashes arguments by their value: the order of members and white space do not matter.
 func inputHash(input string) string {
 	canonical, err := jcs.Canonicalize([]byte(input))
 	if err != nil {

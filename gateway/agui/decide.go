@@ -18,17 +18,17 @@ import (
 // response had no effect: another person, or the deadline, decided first.
 const overtakenEvent = "askance.overtaken"
 
-// plan is what a run is to show.
+// plan is what a run shows.
 type plan struct {
-	projection *projection // what was before
+	projection *projection // what the thread already has
 	from       uint64      // cursor from which the run follows
 	restate    bool        // send the whole conversation, even what the client has
-	done       bool        // nothing is to follow
+	done       bool        // nothing follows
 	queued     bool        // another reply follows this one
 	notes      []settled
 }
 
-// openTurnError says that a message has to wait for the turn before.
+// openTurnError reports that a message has to wait for an earlier turn.
 type openTurnError struct {
 	reply   message.ReplyID
 	through uint64
@@ -37,9 +37,8 @@ type openTurnError struct {
 func (e *openTurnError) Error() string { return busyError().Error() }
 func (e *openTurnError) Unwrap() error { return busyError() }
 
-// decide finds out what a run is to do, and does it: answers approval requests, brings
-// results, begins a turn. A *refusedError is one that the client hears of in the
-// stream.
+// decide determines what a run has to do, and does it: it submits responses, delivers results,
+// begins a turn. The client gets a *refusedError in the stream.
 func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error) {
 	maps.Copy(r.of.ClientTools, t.tools)
 	r.parked = t.lastPark()
@@ -81,8 +80,8 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	return p, r.enqueue(ctx, t, turn, p)
 }
 
-// nextTurn is the turn that a person's message begins which comes together with
-// responses or results; nil if there is none. It is checked before those count.
+// nextTurn returns the turn that a person's message begins when it comes together with responses
+// or results, or nil. It is checked before those take effect.
 func (r *run) nextTurn(t *thread) (*agent.Input, error) {
 	fresh := t.newMessages(r.in)
 	if len(fresh) == 0 {
@@ -96,8 +95,7 @@ func (r *run) nextTurn(t *thread) (*agent.Input, error) {
 	return &in, r.runner.Check(r.principal(), r.session, r.agent, in)
 }
 
-// enqueue has the turn begin after the reply that continues, and has the plan show
-// both.
+// enqueue makes the turn begin after the continued reply, and makes the plan show both.
 func (r *run) enqueue(ctx context.Context, t *thread, turn *agent.Input, p *plan) error {
 	p.queued = len(t.turnsAfter(p.from)) > 0
 	if turn == nil {
@@ -115,13 +113,13 @@ func (r *run) enqueue(ctx context.Context, t *thread, turn *agent.Input, p *plan
 	return nil
 }
 
-// principal is the peer as the one who talks to the agent.
+// principal returns the peer in the role in which it talks to the agent.
 func (r *run) principal() toolcall.Principal {
 	return toolcall.Principal{Role: toolcall.RoleRuntime, Name: r.peer.Name, Auth: r.peer.Auth}
 }
 
-// completeResults adds to what the client brings a result for every other call that
-// was handed to it, if the person goes on to another turn: the client gave those up.
+// completeResults adds an error result for every other call that was handed to the client, if the
+// person begins another turn: the client gave those calls up.
 func (r *run) completeResults(now *projection, brought []message.ToolResultBlock, turn *agent.Input) []message.ToolResultBlock {
 	if turn == nil || now.mapper == nil || now.mapper.Ended() {
 		return brought
@@ -135,7 +133,7 @@ func (r *run) completeResults(now *projection, brought []message.ToolResultBlock
 	return all
 }
 
-// listLost lists the responses that others overtook while this run submitted its own.
+// listLost lists the responses of this run that others overtook while it submitted them.
 func (r *run) listLost(st *standing, res *wire.Resumption) []settled {
 	var lost []wire.ResumeEntry
 	for _, a := range res.Answers {
@@ -146,8 +144,8 @@ func (r *run) listLost(st *standing, res *wire.Resumption) []settled {
 	return st.listOvertaken(lost)
 }
 
-// run is what the mapper is to know. The calls and messages of earlier replies
-// are the server's to say.
+// run returns what the mapper needs to know. The server, not the client, determines the calls and
+// messages of earlier replies.
 func (r *run) run() wire.Run {
 	of := r.of
 	of.Calls, of.Messages = nil, nil
@@ -161,7 +159,7 @@ func (r *run) noteStrays(res *wire.Resumption) {
 	}
 }
 
-// results are what the client brings for its own tools.
+// results returns the client's results for its own tools.
 func (r *run) results(now *projection) []message.ToolResultBlock {
 	if now.mapper == nil || now.mapper.Ended() {
 		return nil
@@ -169,8 +167,8 @@ func (r *run) results(now *projection) []message.ToolResultBlock {
 	return r.in.ToolResults(now.mapper.Pending())
 }
 
-// deliverResults hands results of the client's tools to the engine. Those that are there
-// already are left alone.
+// deliverResults passes results of the client's tools to the engine. It skips those that the
+// engine already has.
 func (r *run) deliverResults(ctx context.Context, reply message.ReplyID, results []message.ToolResultBlock) error {
 	for _, b := range results {
 		ev := &message.ExternalExecutionResult{EventHeader: message.NewHeader(reply), ExecutionResults: []message.ToolResultBlock{b}}
@@ -182,8 +180,8 @@ func (r *run) deliverResults(ctx context.Context, reply message.ReplyID, results
 	return nil
 }
 
-// continueReply goes on from where the client was given the word. If it has seen
-// something of what came since, it is told where things stand instead.
+// continueReply continues from where the client was asked to respond. If the client has already
+// seen a part of what came since, it gets the current state instead.
 func (r *run) continueReply(t *thread, st *standing, now *projection, brought []message.ToolResultBlock) *plan {
 	at := st.last()
 	if _, oldest := st.epoch(r.in.Resume); oldest >= 0 {
@@ -208,7 +206,7 @@ func (r *run) continueReply(t *thread, st *standing, now *projection, brought []
 	return p
 }
 
-// begin begins a turn with what the person has said.
+// begin begins a turn with the person's new messages.
 func (r *run) begin(ctx context.Context, t *thread, now *projection) (*plan, error) {
 	if open := t.turns.Busy(); open != "" {
 		return r.handleOpenTurn(ctx, t, open)
@@ -230,10 +228,9 @@ func (r *run) begin(ctx context.Context, t *thread, now *projection) (*plan, err
 	return &plan{projection: now, from: t.through}, nil
 }
 
-// handleOpenTurn is what happens to a message while a turn is open. If that waits for
-// people, they are asked, and the message is taken by the next run. Calls that
-// the client was to run and did not are given up. For anything else the message
-// has to wait.
+// handleOpenTurn handles a message while a turn is open. If the turn waits for people, the run
+// asks them, and the next run takes the message. If it waits only for calls that the client did
+// not run, the reply is interrupted. The message has to wait for the end of the turn.
 func (r *run) handleOpenTurn(ctx context.Context, t *thread, open message.ReplyID) (*plan, error) {
 	calls, err := engine.ListAll(ctx, r.owner, toolcall.ListRequest{Session: r.session, Reply: open}, 0)
 	if err != nil {
@@ -252,7 +249,7 @@ func (r *run) handleOpenTurn(ctx context.Context, t *thread, open message.ReplyI
 	return nil, &openTurnError{open, t.through}
 }
 
-// attach shows where the thread stands, and follows what is under way.
+// attach shows the current state of the thread, and follows what is in progress.
 func (r *run) attach(t *thread, restate bool) *plan {
 	now := t.project(t.through, r.run())
 	p := &plan{projection: now, from: t.through, restate: restate, queued: len(t.turns.Queue) > 0}

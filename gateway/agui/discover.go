@@ -10,8 +10,8 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// Discovery is what GET /agui answers. AG-UI knows the shape of capabilities and
-// no way to ask for them; this one is ours.
+// Discovery is the reply to GET /agui. AG-UI defines the form of capabilities but no way to
+// request them; this way is ours.
 type Discovery struct {
 	ProtocolVersion string       `json:"protocolVersion"`
 	Agents          []Discovered `json:"agents"`
@@ -25,8 +25,7 @@ type Discovered struct {
 	Capabilities Capabilities `json:"capabilities"`
 }
 
-// Capabilities are those of AG-UI that an agent here has; what is absent is not
-// declared.
+// Capabilities are the AG-UI capabilities that an agent here has; the others are not declared.
 type Capabilities struct {
 	Identity       Identity       `json:"identity"`
 	Transport      Transport      `json:"transport"`

@@ -7,13 +7,12 @@
 //
 // # Threads and runs
 //
-// A thread is a session: the threadId is the session's id. It belongs to the
-// principal who began it, by the engine's records; no role gives access to the
-// threads of others. The journal holds the conversation. The gateway accepts from
-// a client only new messages of the person (and of the program in front of them:
-// system, developer) and results of the client's own tools. A client that lacks
-// something gets a MESSAGES_SNAPSHOT first. The ids of messages and calls are the
-// same on every reconnect, to every client.
+// A thread is a session: the threadId is the session's id. It belongs to the principal who began
+// it, according to the engine's records; no role gives access to the threads of others. The
+// journal holds the conversation. From a client the gateway accepts only new messages of the
+// person (and of the program in front of them: system, developer) and results of the client's own
+// tools. A client that lacks something gets a MESSAGES_SNAPSHOT first. The ids of messages and
+// calls are the same on every reconnect, for every client.
 //
 // A run is one request. It shows a turn of the agent, which does not depend on
 // it: the turn continues when the client disconnects, and a later run of the
@@ -42,18 +41,18 @@
 //	by a peer without the right     RUN_ERROR forbidden; the approval request is still open
 //	all cancelled                   interrupts the reply; the run ends cancelled
 //
-// A message of the person that comes with responses or results begins a turn that waits
-// for the reply; the run shows both.
+// A message of the person that arrives with responses or results begins a turn that waits for the
+// reply; the run shows both.
 //
-// The run submits its responses in order. If the engine refuses one, those before
-// it stand, and the client can send the same resume again.
-// If a rule requires several approvals, the run asks the other approvers again.
+// The run submits its responses in order. If the engine refuses one, the earlier ones stand, and
+// the client can send the same resume again. If a rule requires several approvals, the run asks
+// the other approvers again.
 //
 // # Roles
 //
-// Talking to an agent takes the role runtime, responding the role approver;
-// cancelling all requests of one's own turn takes only runtime. A peer without the
-// role sees for whom the request waits, and the run continues after their response.
+// Talking to an agent requires the role runtime, and responding the role approver; cancelling all
+// requests of one's own turn requires only runtime. A peer without the role approver sees for
+// whom the request waits, and the run continues after the response.
 //
 // # Deviations
 //
@@ -63,5 +62,5 @@
 //	assistant messages that the server did not send are not taken into the conversation
 //	a second run of a thread while one has a client is refused (HTTP 409), not queued
 //	an unknown protocolVersion of another major is refused (HTTP 400)
-//	Accept is not looked at: the answer is server-sent events, protobuf is not served
+//	Accept is ignored: the reply is server-sent events, protobuf is not served
 package agui

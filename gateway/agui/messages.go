@@ -8,7 +8,7 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// userMessage is a person's message as AG-UI has it.
+// userMessage converts a person's message to AG-UI.
 func userMessage(m *message.Msg) wire.Message {
 	out := wire.Message{ID: m.ID, Role: wire.RoleUser}
 	if m.Role == message.RoleSystem {
@@ -43,17 +43,16 @@ func isLocal(m wire.Message) bool {
 	return m.Role == wire.RoleActivity || m.Role == wire.RoleReasoning
 }
 
-// counterpart is the message of list that says the same thing as m: the one
-// with its id, or, of results, with its call. Clients make up the ids of the
-// results that they bring.
+// counterpart returns the index in list of the message that corresponds to m: the one with its id
+// or, for results, with its call, because clients choose the ids of their results.
 func counterpart(list []wire.Message, m wire.Message) int {
 	return slices.IndexFunc(list, func(o wire.Message) bool {
 		return o.ID == m.ID || o.Role == wire.RoleTool && m.Role == wire.RoleTool && o.ToolCallID == m.ToolCallID
 	})
 }
 
-// needsSnapshot reports whether a client that has the messages have must be told of
-// something in want, or of their order.
+// needsSnapshot reports whether a client with the messages have lacks something in want, or has
+// it in another order.
 func needsSnapshot(have, want []wire.Message) bool {
 	at := -1
 	for _, w := range want {
@@ -81,8 +80,8 @@ func hasSameText(a, b wire.Message) bool {
 	})
 }
 
-// hasSeenMore reports whether the client has something of now that was not there
-// then: it saw a part of what came between.
+// hasSeenMore reports whether the client has messages of now that are not in then: it saw a part
+// of what came in between.
 func hasSeenMore(have, then, now []wire.Message) bool {
 	return slices.ContainsFunc(now, func(m wire.Message) bool {
 		if m.Role == wire.RoleUser || counterpart(then, m) >= 0 {
@@ -92,9 +91,8 @@ func hasSeenMore(have, then, now []wire.Message) bool {
 	})
 }
 
-// mergeMessages is the conversation as the server has it, with what only the client
-// has at the places where it has it, and its own words and results as it has
-// them.
+// mergeMessages returns the server's conversation, with the messages that only the client has in
+// the client's places, and with the client's own messages and results in the client's form.
 func mergeMessages(have, want []wire.Message) []wire.Message {
 	out := slices.Clone(want)
 	for i, m := range out {
@@ -108,17 +106,17 @@ func mergeMessages(have, want []wire.Message) []wire.Message {
 			last = i
 		}
 	}
-	at := 0 // behind the message that both have
+	at := 0 // after the message that both have
 	for i, m := range have {
 		if j := counterpart(out, m); j >= 0 {
 			at = j + 1
 			continue
 		}
 		if isLocal(m) || m.Role == wire.RoleAssistant || m.Role == wire.RoleTool {
-			continue // words of the agent that it has not said
+			continue // a message of the agent that the server does not have
 		}
 		if i > last {
-			at = len(out) // said since
+			at = len(out) // newer than the messages that both have
 		}
 		out = slices.Insert(out, at, m)
 		at++
@@ -126,9 +124,9 @@ func mergeMessages(have, want []wire.Message) []wire.Message {
 	return out
 }
 
-// planSnapshots are the snapshots that give a client the messages want, in their
-// order. A snapshot leaves messages that the client has where it has them; where
-// that is not their place, a shorter one takes them away first.
+// planSnapshots returns the snapshots after which a client has the messages want in their order.
+// A snapshot does not move messages that the client has; if they are in the wrong place, a
+// shorter snapshot removes them first.
 func planSnapshots(have, want []wire.Message) [][]wire.Message {
 	h := wire.NewHistory(have)
 	h.Apply(&wire.MessagesSnapshot{Messages: want})

@@ -14,21 +14,21 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// parkEvent is the name of the CUSTOM event which records that a run ended
-// because people or the client are to answer. It makes interrupts outlive the
-// process: which ones the client holds is known from it alone.
+// parkEvent is the name of the CUSTOM event which records that a run ended to let people or the
+// client respond. Interrupts outlive the process because this event records which ones the client
+// holds.
 const parkEvent = "askance.agui.park"
 
-// park is its value. It has no arguments, not even a hash of them, and no
-// responses: every reader of the session can read it, rules hide nothing of it.
+// park is the value of this event. It has no arguments, not even a hash of them, and no
+// responses: every reader of the session can read it, and rules redact nothing of it.
 type park struct {
 	V     int             `json:"v"` // 1
 	Run   string          `json:"run_id"`
 	Reply message.ReplyID `json:"reply_id"`
-	// Through is the cursor behind the last event that the run has shown.
+	// Through is the cursor after the last event that the run has shown.
 	Through uint64  `json:"through"`
 	Asked   []asked `json:"asked,omitzero"`
-	// Tools are the calls that the client is to run, by its own id.
+	// Tools are the calls that the client has to run, by the client's ids.
 	Tools []string `json:"tools,omitzero"`
 }
 
@@ -36,14 +36,14 @@ type park struct {
 type asked struct {
 	ID   string         `json:"id"` // of the interrupt
 	Call message.CallID `json:"tool_call_id"`
-	// Digest is that of the very approval request that was put; "" of an interrupt that is
-	// no approval request about a call.
+	// Digest is the digest of the approval request that was put, or "" if the interrupt is not an
+	// approval request about a call.
 	Digest string `json:"digest,omitzero"`
-	// Expires is what the interrupt said, in RFC 3339.
+	// Expires is the expiry in the interrupt, in RFC 3339.
 	Expires string `json:"expires,omitzero"`
 }
 
-// parkOf reads a record; nil if the event is none.
+// parkOf returns the record in an event, or nil if the event has none.
 func parkOf(e *message.Custom) *park {
 	if e.Name != parkEvent {
 		return nil
@@ -73,7 +73,7 @@ func (a asked) isGenuine() bool {
 	return ok && of.RequestDigest() == a.Digest && (call == string(a.Call) || strings.HasPrefix(call, string(a.Call)+"/"))
 }
 
-// event is the record as it is kept.
+// event returns the record as the event that is stored.
 func (p *park) event() (message.RawJSON, error) {
 	text, err := strictjson.Marshal(p)
 	if err != nil {
@@ -86,7 +86,7 @@ func (p *park) event() (message.RawJSON, error) {
 	return json.Marshal(&message.Custom{EventHeader: message.NewHeader(""), Name: parkEvent, Value: value})
 }
 
-// find is the interrupt of that id.
+// find returns the interrupt with that id.
 func (p *park) find(id string) (asked, bool) {
 	for _, a := range p.Asked {
 		if a.ID == id {
@@ -96,7 +96,7 @@ func (p *park) find(id string) (asked, bool) {
 	return asked{}, false
 }
 
-// equals reports whether two records say the same of what is waited for.
+// equals reports whether two records wait for the same things.
 func (p *park) equals(o *park) bool {
 	if o == nil || p.Reply != o.Reply || len(p.Asked) != len(o.Asked) || len(p.Tools) != len(o.Tools) {
 		return false
@@ -114,8 +114,8 @@ func (p *park) equals(o *park) bool {
 	return true
 }
 
-// park ends the run because people or the client are to answer, if all that has
-// happened was shown by now. calls are those without a result, as they stand.
+// park ends the run to let people or the client respond, if everything that happened was shown.
+// calls are the calls without a result, in their current state.
 func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	if err := f.deliverApproved(ctx); err != nil {
 		return err
@@ -165,9 +165,9 @@ func (f *follower) isHandedOver(id message.CallID) bool {
 	return false
 }
 
-// recordAndEnd records what is asked, then ends the run: a response to an
-// interrupt without a record would be refused. While no engine answers it waits.
-// held are the texts of interrupts about blocked calls.
+// recordAndEnd records what is asked, then ends the run: a response to an interrupt without a
+// record would be refused. While no engine answers, the parkWatcher tries again. held are the
+// texts of interrupts about blocked calls.
 func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]string) error {
 	if !rec.equals(f.parked) {
 		raw, err := rec.event()
@@ -176,7 +176,7 @@ func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]
 		}
 		_, err = f.owner.Emit(ctx, toolcall.EmitRequest{Session: f.session, Reply: f.reply, Events: []message.RawJSON{raw}})
 		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
-			return nil // the parkWatcher comes again
+			return nil // the parkWatcher tries again
 		}
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]
 	return f.out.send(events...)
 }
 
-// pendingTools is the end of a run whose client has tools to run.
+// pendingTools returns the outcome of a run whose client has tools to run.
 func pendingTools(ids []string, peer wire.Peer) *wire.Outcome {
 	out := &wire.Outcome{Type: wire.OutcomeSuccess}
 	if peer == wire.Peer10 {
@@ -215,8 +215,8 @@ func dropUnrecorded(all []wire.Interrupt, rec *park, held map[string]string) []w
 	return all
 }
 
-// restate are the snapshots that clients before 1.0 want before an interrupt.
-// The state is the client's own: agents here have none.
+// restate returns the snapshots that clients before 1.0 expect before an interrupt. The state is
+// the client's own, because agents here have none.
 func (f *follower) restate() []wire.Event {
 	state := f.in.State
 	if state == nil {
@@ -243,13 +243,13 @@ func (r *run) interruptID(q *request, c *toolcall.Call) string {
 	return q.id
 }
 
-// busyID is the id that the mapper gives to a call that a worker is running.
+// busyID returns the id that the mapper gives to a call that a worker is running.
 func (r *run) busyID(id message.CallID) string {
 	return r.in.RunID + "/" + string(id) + "/running"
 }
 
-// mayRespond reports whether the peer could answer the approval request: it has the
-// role, and has not said yes already.
+// mayRespond reports whether the peer could answer the approval request: it has the role, and has
+// not voted on it yet.
 func (r *run) mayRespond(c *toolcall.Call) bool {
 	voted := slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == r.peer.Name && v.On(c.Digest) })
 	return r.peer.Has(toolcall.RoleApprover) && !voted

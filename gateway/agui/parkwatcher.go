@@ -14,7 +14,7 @@ import (
 // order in which they were begun.
 type pending []message.CallID
 
-// note takes in an event of the reply.
+// note records an event of the reply.
 func (p *pending) note(e message.Event) {
 	drop := func(id message.CallID) {
 		*p = slices.DeleteFunc(*p, func(o message.CallID) bool { return o == id })
@@ -39,14 +39,14 @@ type parkWatcher struct {
 	parked chan []*toolcall.Call // the calls without a result, as they were then
 	cancel context.CancelFunc
 	done   chan struct{}
-	pause  time.Duration // before the next wait, after some that changed nothing
+	pause  time.Duration // before the next wait, after waits that changed nothing
 }
 
 func newParkWatcher(f *follower) *parkWatcher {
 	return &parkWatcher{f: f, parked: make(chan []*toolcall.Call), cancel: func() {}}
 }
 
-// stop ends the look that is being taken.
+// stop ends the current wait.
 func (l *parkWatcher) stop() {
 	l.cancel()
 	if l.done != nil {
@@ -61,7 +61,7 @@ func (l *parkWatcher) restart(ctx context.Context) {
 	l.begin(ctx)
 }
 
-// retry looks waits again after a result that did not end the run.
+// retry waits again after a result that did not end the run.
 func (l *parkWatcher) retry(ctx context.Context) {
 	l.pause = min(max(2*l.pause, 10*time.Millisecond), 2*time.Second)
 	l.begin(ctx)
@@ -91,8 +91,8 @@ func (l *parkWatcher) begin(ctx context.Context) {
 	}()
 }
 
-// waitUntilParked waits until the run should end; nil if ctx ends before. Each
-// event restarts the wait.
+// waitUntilParked waits until the run should end, or returns nil if ctx ends first. Each event
+// restarts the wait.
 func (s *Surface) waitUntilParked(ctx context.Context, r *run, req toolcall.WaitRequest) []*toolcall.Call {
 	began := time.Now()
 	for ctx.Err() == nil {
@@ -105,7 +105,7 @@ func (s *Surface) waitUntilParked(ctx context.Context, r *run, req toolcall.Wait
 		out, err := r.owner.Wait(ctx, req)
 		if err != nil || len(out.Calls) == 0 {
 			if errors.Is(err, message.ErrNotFound) && early <= 0 {
-				req.Calls = dropUnknown(ctx, r, req) // one was begun and never proposed
+				req.Calls = dropUnknown(ctx, r, req) // a call was begun and never proposed
 			}
 			pause(ctx, 50*time.Millisecond)
 			continue
@@ -130,7 +130,7 @@ func (s *Surface) waitUntilParked(ctx context.Context, r *run, req toolcall.Wait
 // maxHold is how long one request waits at the engine.
 const maxHold = 20 * time.Second
 
-// dropUnknown are the calls that the engine knows.
+// dropUnknown returns the calls that the engine has.
 func dropUnknown(ctx context.Context, r *run, req toolcall.WaitRequest) []message.CallID {
 	return slices.DeleteFunc(slices.Clone(req.Calls), func(id message.CallID) bool {
 		_, err := r.owner.Show(ctx, toolcall.ShowRequest{Key: toolcall.Key{Session: req.Session, Reply: req.Reply, Call: id}})

@@ -7,13 +7,13 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// projection is a thread as AG-UI events, up to a cursor: what a client has that
-// saw everything up to there.
+// projection is a thread as AG-UI events, up to a cursor: the state of a client that has seen
+// everything up to it.
 type projection struct {
 	history *wire.History
 	reply   message.ReplyID // the latest
 	mapper  *wire.Mapper    // of the latest reply; nil: there is none
-	open    []wire.Event    // what began the items that are open there
+	open    []wire.Event    // the events that began the open items
 	calls   pending
 	asked   requests
 	run     wire.Run // its Calls are those of earlier replies
@@ -38,13 +38,13 @@ func (t *thread) project(until uint64, run wire.Run) *projection {
 	return out
 }
 
-// crossPark goes over the border between two runs of a reply.
+// crossPark continues after the boundary between two runs of a reply.
 func (l *projection) crossPark(p *park) {
 	if l.mapper == nil || l.reply != p.Reply || l.mapper.Ended() {
 		return
 	}
 	l.mapper, l.open = l.mapper.Next(l.run), nil
-	l.mapper.Start() // each run has its own beginning, which is not of the projection
+	l.mapper.Start() // each run has its own beginning, which is not part of the projection
 }
 
 func (l *projection) take(e entry) {
@@ -66,9 +66,8 @@ func (l *projection) take(e entry) {
 	}
 }
 
-// begin goes on to the next reply. Calls of earlier ones are over and done with;
-// what the client says of calls and messages is not asked, so that the ids are
-// always the same.
+// begin starts the next reply. Calls of earlier replies are finished. What the client claims
+// about calls and messages is ignored, so the ids are always the same.
 func (l *projection) begin(id message.ReplyID) {
 	l.run.Calls, l.run.Messages = map[string]bool{}, map[string]bool{}
 	for _, m := range l.history.Messages() {
@@ -89,14 +88,14 @@ func (l *projection) addMessages(messages []*message.Msg) {
 	}
 }
 
-// isBookkeeping reports whether an event is of askance's own bookkeeping, which no
-// client is to see.
+// isBookkeeping reports whether an event is askance's own bookkeeping, which no client should
+// see.
 func isBookkeeping(e message.Event) bool {
 	c, ok := e.(*message.Custom)
 	return ok && c.Own()
 }
 
-// track keeps the events that began what is open.
+// track updates the list of the events that began open items.
 func track(open []wire.Event, e wire.Event) []wire.Event {
 	kind, id, starts := itemOf(e)
 	if kind == "" {

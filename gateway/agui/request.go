@@ -16,8 +16,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// readInput reads and checks the body of a request. What it refuses is answered
-// by the transport: no run has begun.
+// readInput reads and checks the body of a request. Its errors are HTTP errors, because no run
+// has begun.
 func readInput(r *http.Request) (*wire.RunInput, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "read run input", What: "the body is not declared as JSON", Hint: "send Content-Type: application/json"}
@@ -58,7 +58,7 @@ func decodeInput(body []byte) (*wire.RunInput, error) {
 	return in, nil
 }
 
-// agentOf is the agent that a path names; without one, the first.
+// agentOf returns the agent that the path names, or else the first.
 func agentOf(r *http.Request, runner *agent.Runner) (string, error) {
 	all := runner.Agents()
 	name := r.PathValue("agent")
@@ -75,8 +75,8 @@ func agentOf(r *http.Request, runner *agent.Runner) (string, error) {
 
 func agentURL(name string) string { return "/agui/agents/" + url.PathEscape(name) }
 
-// turnInput is what a run brings for the agent's turn: the messages that are
-// new, the client's tools, and what else the frontend tells.
+// turnInput returns a run's input for the agent's turn: the new messages, the client's tools, and
+// what else the frontend sends.
 func (r *run) turnInput(fresh []*wire.Message) (agent.Input, error) {
 	in := agent.Input{Input: map[string]message.RawJSON{}}
 	for _, m := range fresh {
@@ -97,7 +97,7 @@ func (r *run) turnInput(fresh []*wire.Message) (agent.Input, error) {
 	return in, nil
 }
 
-// userMsg is a message of the person, or of the program in front of them.
+// userMsg converts a message of the person, or of the program in front of them.
 func (r *run) userMsg(m *wire.Message) (*message.Msg, error) {
 	if m.Role == wire.RoleUser {
 		return m.UserMsg(message.Codec{}, r.peer.Name)
@@ -105,7 +105,7 @@ func (r *run) userMsg(m *wire.Message) (*message.Msg, error) {
 	return message.Codec{}.SystemMsg(r.peer.Name, message.Content{Text: m.Content.String()}, message.WithID(m.ID))
 }
 
-// contextOf is the context as JSON; nil if there is none.
+// contextOf returns the context as JSON, or nil if there is none.
 func contextOf(in *wire.RunInput) message.RawJSON {
 	if len(in.Context) == 0 {
 		return nil
@@ -122,7 +122,7 @@ func contextOf(in *wire.RunInput) message.RawJSON {
 	return message.RawJSON(b.String())
 }
 
-// origin is the metadata of RUN_STARTED.
+// origin returns the metadata of RUN_STARTED.
 func (f *follower) origin() message.RawJSON {
 	of := map[string]any{"sessionId": string(f.session)}
 	if f.reply != "" {

@@ -19,14 +19,14 @@ const (
 	causeInterrupt = "interrupt" // the reply was interrupted
 )
 
-// standing is where the interrupts of a thread stand: what was asked by the
-// record, what became of it by the calls.
+// standing is the state of a thread's interrupts: the records show what was asked, the calls show
+// the outcomes.
 type standing struct {
 	parks []*park
 	calls map[message.CallID]*toolcall.Call // of the last park's reply
 }
 
-// readStanding reads where a thread stands. c is the engine for its owner.
+// readStanding reads the state of a thread's interrupts. c is the engine for the thread's owner.
 func readStanding(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
 	st := &standing{parks: t.parks, calls: map[message.CallID]*toolcall.Call{}}
 	last := t.lastPark()
@@ -43,13 +43,13 @@ func readStanding(ctx context.Context, c engine.Client, t *thread) (*standing, e
 	return st, nil
 }
 
-// last is the newest record of a run that waits.
+// last returns the newest record of a run that waits.
 func (st *standing) last() *park {
 	return lastOf(st.parks)
 }
 
-// asking is the call whose approval request an interrupt of the last park put, if that
-// very approval request is open still.
+// asking returns the call that an interrupt of the last park asked about, if exactly that
+// approval request is still open.
 func (st *standing) asking(a asked) *toolcall.Call {
 	c := st.calls[a.Call]
 	if c == nil || c.State != message.ToolCallAsking || c.Digest != a.Digest {
@@ -64,7 +64,7 @@ func (st *standing) running(a asked) bool {
 	return a.Digest == "" && c != nil && c.Open()
 }
 
-// thread is the standing as the codec takes it.
+// thread returns the standing in the form that the codec accepts.
 func (st *standing) thread() wire.Thread {
 	out := wire.Thread{Settled: map[string]wire.ResumeEntry{}}
 	for _, p := range st.parks {
@@ -92,8 +92,8 @@ func (st *standing) thread() wire.Thread {
 	return out
 }
 
-// epoch is the place of the newest and of the oldest park that the entries are
-// about; -1 if they are about none.
+// epoch returns the indexes of the newest and the oldest park that the entries refer to, or -1 if
+// there is none.
 func (st *standing) epoch(entries []wire.ResumeEntry) (newest, oldest int) {
 	newest, oldest = -1, -1
 	for i, p := range st.parks {
@@ -110,9 +110,8 @@ func (st *standing) epoch(entries []wire.ResumeEntry) (newest, oldest int) {
 	return newest, oldest
 }
 
-// resume checks the entries of a run. again says that they repeat what an
-// earlier run brought, whose answer the client may have lost: nothing is to be
-// done, and what is open is to be asked again.
+// resume checks the entries of a run. again means that they repeat those of an earlier run whose
+// reply the client may have lost: nothing is to be done, and what is open is asked again.
 func (st *standing) resume(entries []wire.ResumeEntry, now time.Time) (r *wire.Resumption, again bool, err error) {
 	newest, _ := st.epoch(entries)
 	if newest >= 0 && newest < len(st.parks)-1 {
@@ -148,7 +147,7 @@ type settled struct {
 	Auth      string // how the name of By was established
 }
 
-// members are the value of the CUSTOM event that tells of it.
+// members returns the value of the CUSTOM event that reports it.
 func (s settled) members() map[string]any {
 	out := map[string]any{"interruptId": s.Interrupt, "toolCallId": string(s.Call), "cause": s.Cause}
 	if s.By != "" {
@@ -157,7 +156,7 @@ func (s settled) members() map[string]any {
 	return out
 }
 
-// listOvertaken are the entries that say otherwise than was decided.
+// listOvertaken returns the outcomes that the entries contradict.
 func (st *standing) listOvertaken(entries []wire.ResumeEntry) []settled {
 	var out []settled
 	for _, e := range entries {
@@ -180,7 +179,7 @@ func (st *standing) listOvertaken(entries []wire.ResumeEntry) []settled {
 	return out
 }
 
-// lastDecision is the vote that decided an approval request; nil if there is none.
+// lastDecision returns the vote that decided an approval request, or nil if there is none.
 func lastDecision(c *toolcall.Call, digest string) *toolcall.Vote {
 	for _, v := range slices.Backward(c.Votes) {
 		if v.Digest == digest && v.Kind != toolcall.ResponseSkip && v.Kind != toolcall.ResponseDelegate {
@@ -190,7 +189,7 @@ func lastDecision(c *toolcall.Call, digest string) *toolcall.Vote {
 	return nil
 }
 
-// agrees reports whether an entry says what was decided.
+// agrees reports whether an entry matches the decision.
 func agrees(e wire.ResumeEntry, v *toolcall.Vote, c *toolcall.Call) bool {
 	if v == nil {
 		return e.Status == wire.ResumeCancelled && c.Cause == causeInterrupt
@@ -228,7 +227,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 	for _, a := range res.Answers {
 		asked, _ := st.last().find(a.Interrupt.ID)
 		if asked.Digest == "" {
-			continue // a worker that is busy: go on and look
+			continue // a worker is busy: continue and check again
 		}
 		approver, err := r.peer.As(toolcall.RoleApprover)
 		if err != nil {
@@ -248,7 +247,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 	return nil
 }
 
-// noteLost takes what the error says of the call, so that the client hears of it.
+// noteLost stores the call that the error contains, so that the client learns the outcome.
 func (r *run) noteLost(st *standing, a asked, err error) {
 	delete(r.answered, a.ID)
 	if c := toolcall.CallOf(err); c != nil {
@@ -256,7 +255,7 @@ func (r *run) noteLost(st *standing, a asked, err error) {
 	}
 }
 
-// isOvertaken reports whether an answer came to nothing because another was there.
+// isOvertaken reports whether a response had no effect because another came first.
 func isOvertaken(err error) bool {
 	for _, target := range []error{message.ErrFinished, message.ErrState, message.ErrDigest, message.ErrConflict} {
 		if errors.Is(err, target) {
@@ -266,9 +265,9 @@ func isOvertaken(err error) bool {
 	return false
 }
 
-// answerTo is the answer to the very approval request that the interrupt put. Whether it
-// is an edit is told by the call and not by the record: that is the runtime's to
-// write, and everybody's to read who may not see what rules hide.
+// answerTo returns the response to the approval request that the interrupt put. The call and not
+// the record determines whether it is an edit: the runtime writes the record, and readers who may
+// not see redacted values can read it.
 func answerTo(c *toolcall.Call, q asked, a wire.Response) toolcall.Response {
 	out := toolcall.Response{Key: c.Key, Kind: toolcall.ResponseReject, Digest: q.Digest, Feedback: a.Feedback}
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// run is one request at work.
+// run is one request in progress.
 type run struct {
 	s       *Surface
 	in      *wire.RunInput
@@ -29,32 +29,31 @@ type run struct {
 	log     *slog.Logger
 
 	answered map[string]bool         // interrupts that this run has answered
-	approved map[message.CallID]bool // calls that this run has approved; true: their result is delivered, too
-	parked   *park                   // the last one of the thread
+	approved map[message.CallID]bool // calls that this run has approved; true: their result is also delivered
+	parked   *park                   // the last park of the thread
 }
 
-// follower shows a run to its client: what was before, then what comes.
+// follower shows a run to its client: first what was before, then what comes.
 type follower struct {
 	*run
 	out    *stream
 	mapper *wire.Mapper
 	reply  message.ReplyID
-	seq    uint64  // cursor behind the last event that was mapped
+	seq    uint64  // cursor after the last event that was mapped
 	calls  pending // calls of the reply that have no result yet
 	asked  requests
 	queued bool // another reply follows this one
 }
 
-// ownerOf is the peer as owner of its threads alone: so it reads, and no other
-// role of it opens threads of others.
+// ownerOf returns the peer with only the role of an owner of threads, so no other role of the
+// peer opens threads of others.
 func ownerOf(p *gateway.Peer) *gateway.Peer {
 	owner := *p
 	owner.Roles = []toolcall.Role{toolcall.RoleRuntime}
 	return &owner
 }
 
-// start sends the beginning of the run and, if the client lacks something of
-// what was before, the conversation.
+// start sends the beginning of the run and, if the client lacks a part of it, the conversation.
 func (f *follower) start(w *projection, always bool) error {
 	err := f.out.send(&wire.RunStarted{
 		Base:     wire.Base{Metadata: f.origin()},
@@ -72,8 +71,8 @@ func (f *follower) start(w *projection, always bool) error {
 	return nil
 }
 
-// follow streams what comes until the run ends: with its reply, because people
-// or the client are to answer, or because ctx does.
+// follow streams new events until the run ends: with its reply, to let people or the client
+// respond, or with ctx.
 func (f *follower) follow(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -114,7 +113,7 @@ func (f *follower) follow(ctx context.Context) error {
 	return nil
 }
 
-// endEarly ends a run that cannot be followed any further. The turn goes on.
+// endEarly ends a run that can no longer be followed. The turn continues.
 func (f *follower) endEarly(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		if err = gateway.Ended(ctx); err == nil {
@@ -124,7 +123,7 @@ func (f *follower) endEarly(ctx context.Context, err error) error {
 	return f.out.fail(err)
 }
 
-// take maps what has come.
+// take maps a batch of events.
 func (f *follower) take(ctx context.Context, b gateway.EventBatch) error {
 	for _, e := range b.Events {
 		ev, err := message.DecodeEvent(e.Event)
@@ -139,7 +138,7 @@ func (f *follower) take(ctx context.Context, b gateway.EventBatch) error {
 	return f.deliverApproved(ctx)
 }
 
-// mapEvent maps one event. Those of other replies are not of this run.
+// mapEvent maps one event. It ignores events of other replies.
 func (f *follower) mapEvent(ctx context.Context, seq uint64, ev message.Event) error {
 	if id := ev.ReplyID(); isBookkeeping(ev) || id != "" && id != f.reply {
 		return nil
@@ -159,11 +158,11 @@ func (f *follower) mapEvent(ctx context.Context, seq uint64, ev message.Event) e
 	return nil
 }
 
-// replyEndEvent is the name of the CUSTOM event which says how a reply ended whose
-// run goes on with the next one.
+// replyEndEvent is the name of the CUSTOM event which reports how a reply ended when its run
+// continues with the next reply.
 const replyEndEvent = "askance.reply_end"
 
-// goOn ends a reply within the run, and begins the one that waited for its end.
+// goOn ends a reply within the run, and begins the next one, which waited for that.
 func (f *follower) goOn(ctx context.Context, seq uint64, end *message.ReplyEnd) error {
 	t, err := readThread(ctx, f.owner, f.session)
 	if err != nil {
@@ -191,8 +190,8 @@ func (f *follower) goOn(ctx context.Context, seq uint64, end *message.ReplyEnd) 
 	return nil
 }
 
-// deliverApproved delivers the results that the client brings together with the
-// approval of their calls: it has run those on its own.
+// deliverApproved delivers the results that the client sent together with the approval of their
+// calls: the client has already run these calls.
 func (f *follower) deliverApproved(ctx context.Context) error {
 	for _, b := range f.approvedResults() {
 		if f.approved[b.ID] {
@@ -200,7 +199,7 @@ func (f *follower) deliverApproved(ctx context.Context) error {
 		}
 		err := f.deliverResults(ctx, f.reply, []message.ToolResultBlock{b})
 		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
-			return nil // the parkWatcher comes again
+			return nil // the parkWatcher tries again
 		}
 		if err != nil {
 			return err
@@ -211,8 +210,8 @@ func (f *follower) deliverApproved(ctx context.Context) error {
 	return nil
 }
 
-// approvedResults are the results that the client brings for calls which this run has
-// approved, and which wait for them.
+// approvedResults returns the client's results for calls that this run has approved and that wait
+// for a result.
 func (f *follower) approvedResults() []message.ToolResultBlock {
 	if len(f.approved) == 0 {
 		return nil
@@ -222,7 +221,7 @@ func (f *follower) approvedResults() []message.ToolResultBlock {
 	return f.in.ToolResults(waiting)
 }
 
-// brings reports whether the client brings the result of a call that was approved.
+// brings reports whether the client sent the result of a call that was approved.
 func (f *follower) brings(id message.CallID) bool {
 	return slices.ContainsFunc(f.approvedResults(), func(b message.ToolResultBlock) bool { return b.ID == id })
 }

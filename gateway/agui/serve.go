@@ -13,14 +13,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Pauses of a run that finds a turn of its thread under way.
+// Pauses of a run that finds an open turn in its thread.
 const (
-	waitForClient = time.Second      // until its client is known to be gone
-	waitForTurn   = 20 * time.Second // then for its end
+	waitForClient = time.Second      // until the other client is known to be gone
+	waitForTurn   = 20 * time.Second // then for the end of the turn
 )
 
-// serve answers one request. What it returns is answered by the transport: no
-// run has begun.
+// serve answers one request. Its errors are HTTP errors, because no run has begun.
 func (s *Surface) serve(w http.ResponseWriter, req *http.Request, p *gateway.Peer, connect bool) error {
 	in, err := readInput(req)
 	if err != nil {
@@ -56,8 +55,8 @@ func (s *Surface) serve(w http.ResponseWriter, req *http.Request, p *gateway.Pee
 	return r.serve(req.Context(), w, l, connect)
 }
 
-// refusedError is why a run that has a thread does not go on: the client hears
-// of it by RUN_ERROR, and keeps its interrupts.
+// refusedError is why a run of an existing thread does not proceed: the client gets it as
+// RUN_ERROR, and keeps its interrupts.
 type refusedError struct{ err error }
 
 func (e *refusedError) Error() string { return e.err.Error() }
@@ -84,15 +83,14 @@ func (r *run) serve(ctx context.Context, w http.ResponseWriter, l *load, connect
 	return nil
 }
 
-// logEarlyEnd notes why a stream ended before its run: the client has gone, or is
-// too slow.
+// logEarlyEnd logs why a stream ended before its run: the client has gone, or is too slow.
 func (r *run) logEarlyEnd(err error) {
 	if err != nil {
 		r.log.Debug("a stream ended before its run", "err", err)
 	}
 }
 
-// decideWhenFree decides, if need be after the turn before has ended.
+// decideWhenFree decides, if necessary after the earlier turn has ended.
 func (r *run) decideWhenFree(ctx context.Context, l *load, connect bool) (*plan, error) {
 	wait, cancel := context.WithTimeoutCause(ctx, waitForTurn, busyError())
 	defer cancel()
@@ -124,7 +122,7 @@ func (r *run) decideAlone(ctx context.Context, l *load, connect bool) (*plan, er
 	return r.decide(ctx, t, connect)
 }
 
-// waitForOtherClient refuses a run while another of the thread has a client. One whose
+// waitForOtherClient refuses a run while another run of the thread has a client. A run whose
 // client has just gone ends in a moment.
 func (r *run) waitForOtherClient(ctx context.Context, l *load) error {
 	deadline := time.NewTimer(waitForClient)

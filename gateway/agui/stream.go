@@ -12,27 +12,27 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// stream is the answer to one request: the events of one run, in an order that
-// AG-UI allows. The last event ends the run.
+// stream is the reply to one request: the events of one run, in an order that AG-UI allows. The
+// last event ends the run.
 type stream struct {
 	sse     *gateway.SSE
 	peer    wire.Peer
 	order   wire.Verifier
-	history *wire.History // the messages of the client by now
+	history *wire.History // the client's messages so far
 	buf     []byte
 	ended   bool // RUN_FINISHED or RUN_ERROR was sent
 	log     *slog.Logger
 }
 
-// newStream begins an answer to a client that has these messages.
+// newStream begins a reply to a client that has these messages.
 func newStream(w http.ResponseWriter, in *wire.RunInput, peer wire.Peer, log *slog.Logger) *stream {
 	s := &stream{sse: gateway.NewSSE(w), peer: peer, history: wire.NewHistory(in.Messages), log: log}
 	s.order.Seed(in.Messages)
 	return s
 }
 
-// send sends events. One that would break the order of the stream is a defect of
-// ours: it ends the run as an error, so that the client does not fail over it.
+// send sends events. An event that would break the order of the stream is our defect: the run
+// ends with an error, so that the client does not fail over it.
 func (s *stream) send(events ...wire.Event) error {
 	for _, e := range events {
 		if s.ended {
@@ -51,7 +51,7 @@ func (s *stream) send(events ...wire.Event) error {
 	return nil
 }
 
-// write writes one event. An optional one that is too large is left out.
+// write writes one event. It leaves out a snapshot that is too large.
 func (s *stream) write(e wire.Event) (err error) {
 	s.buf, err = wire.AppendFrame(s.buf[:0], e)
 	if errors.Is(err, message.ErrTooLarge) {
@@ -75,7 +75,7 @@ func (s *stream) write(e wire.Event) (err error) {
 // fail ends the run as an error, unless it has ended.
 func (s *stream) fail(err error) error { return s.send(runError(err)) }
 
-// runError is an error as the event that ends a run.
+// runError returns the event that ends a run with an error.
 func runError(err error) *wire.RunError {
 	if refusal, ok := errors.AsType[*wire.RefusalError](err); ok {
 		return refusal.Event()
@@ -88,7 +88,7 @@ func runError(err error) *wire.RunError {
 	return &wire.RunError{Message: text, Code: new(string(p.Code))}
 }
 
-// object writes an object of members that JSON can hold.
+// object encodes members that JSON can represent.
 func object(members map[string]any) message.RawJSON {
 	raw, err := strictjson.Marshal(members)
 	if err != nil {

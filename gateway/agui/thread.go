@@ -15,7 +15,7 @@ type entry struct {
 	seq   uint64
 	event message.Event
 	turn  *agent.Record // the turn that the event opened
-	park  *park         // the run that the event says has ended
+	park  *park         // the ended run that the event records
 }
 
 // thread is a session as the journal has it.
@@ -24,14 +24,14 @@ type thread struct {
 	entries []entry
 	parks   []*park // in the order in which the runs ended
 	turns   *agent.Thread
-	through uint64 // cursor behind the last entry
+	through uint64 // cursor after the last entry
 
 	ended map[message.ReplyID]bool
 	users map[string]bool // ids of the users' messages
 	tools map[string]bool // tools that frontends brought
 }
 
-// readThread reads a whole session as its owner has it. An unknown one is empty.
+// readThread reads a whole session as its owner sees it. An unknown session is empty.
 func readThread(ctx context.Context, c engine.Client, session message.SessionID) (*thread, error) {
 	t := &thread{
 		session: session, turns: agent.NewThread(),
@@ -45,7 +45,7 @@ func readThread(ctx context.Context, c engine.Client, session message.SessionID)
 	return t, err
 }
 
-// add takes in the next event.
+// add adds the next event.
 func (t *thread) add(seq uint64, ev message.Event) {
 	en := entry{seq: seq, event: ev}
 	before, queued := len(t.turns.Turns), len(t.turns.Queue)
@@ -78,10 +78,10 @@ func (t *thread) noteTurn(r *agent.Record) {
 	}
 }
 
-// open is the reply that has not ended; "" if there is none.
+// open returns the reply that has not ended, or "" if there is none.
 func (t *thread) open() message.ReplyID { return t.turns.Open }
 
-// turnsAfter are the turns that began after the cursor seq, or are to begin.
+// turnsAfter returns the turns that began after the cursor seq, or are queued.
 func (t *thread) turnsAfter(seq uint64) []*agent.Record {
 	var out []*agent.Record
 	for _, e := range t.entries {
@@ -92,8 +92,8 @@ func (t *thread) turnsAfter(seq uint64) []*agent.Record {
 	return append(out, t.turns.Queue...)
 }
 
-// lastPark is where the open reply last gave the word to people or the client;
-// nil if it has not.
+// lastPark returns the record of the last run that ended to let people or the client respond, or
+// nil if there is none.
 func (t *thread) lastPark() *park { return lastOf(t.parks) }
 
 func lastOf(parks []*park) *park {
@@ -103,9 +103,9 @@ func lastOf(parks []*park) *park {
 	return parks[len(parks)-1]
 }
 
-// newMessages are the messages of the person, and of the program in front of them,
-// that the session does not have yet. The agent's are kept here: what a client
-// says that it said is not asked.
+// newMessages returns the messages of the person, and of the program in front of them, that the
+// session does not have yet; nil if none is the person's. The server has the agent's messages,
+// and ignores what a client sends as such.
 func (t *thread) newMessages(in *wire.RunInput) []*wire.Message {
 	var out []*wire.Message
 	person := false

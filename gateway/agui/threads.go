@@ -14,23 +14,23 @@ type threadKey struct {
 	session message.SessionID
 }
 
-// threads are those that clients follow on this server.
+// threads are the threads that clients follow on this server.
 type threads struct {
 	mu   sync.Mutex
 	open map[threadKey]*load
 }
 
-// load is what goes on in one thread.
+// load counts the streams of one thread.
 type load struct {
 	watchers int
-	runs     int           // those of them that may begin or resume something
+	runs     int           // streams that may begin or resume something
 	left     chan struct{} // closed and replaced when a watcher leaves
-	// deciding is held by the one request that looks at the thread and acts on
-	// it: answers are taken one request at a time.
+	// deciding is held by the one request that reads the thread and acts on it, so responses are
+	// taken one request at a time.
 	deciding chan struct{}
 }
 
-// enter counts a stream in; leave it.
+// enter counts a stream. The caller must call leave.
 func (t *threads) enter(k threadKey, runs bool) (*load, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,8 +63,8 @@ func (t *threads) leave(k threadKey, runs bool) {
 	}
 }
 
-// hasOtherRuns reports whether further runs of the thread are under way, and gives
-// what is closed when one ends.
+// hasOtherRuns reports whether other runs of the thread are in progress, and returns a channel
+// that is closed when a stream leaves.
 func (t *threads) hasOtherRuns(l *load) (bool, <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

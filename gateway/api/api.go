@@ -4,9 +4,9 @@
 //
 //	gateway.Config{Surfaces: []gateway.Surface{api.New(api.Config{Version: "1.2.0"})}}
 //
-// Its names are those of the requests in package message. A path names a call,
-// /v1/calls/{session_id}/{reply_id}/{tool_call_id}; the space is that of the
-// credentials. API.md is the guide.
+// It uses the names of the requests in package toolcall. A path names a call,
+// /v1/calls/{session_id}/{reply_id}/{tool_call_id}; the credentials determine the space. API.md
+// is the guide.
 //
 // # Guarantees
 //

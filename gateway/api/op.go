@@ -24,7 +24,7 @@ import (
 // op is one operation: routes and the OpenAPI document are made from it.
 type op struct {
 	operation.HTTP
-	roles   []toolcall.Role // who may use it, and in which role first
+	roles   []toolcall.Role // who may use it, in order of preference
 	in      *body           // nil: it has no body
 	out     reflect.Type    // of the reply
 	changes bool            // it changes something
@@ -33,7 +33,7 @@ type op struct {
 	serve   func(*ask) error
 }
 
-// description is the operation's text, with its formats.
+// description returns the operation's description, with its formats.
 func (o *op) description() string {
 	switch {
 	case o.takes != nil:
@@ -281,7 +281,7 @@ func (q query) number(name string) uint64 {
 // count is number as an int.
 func (q query) count(name string) int { return int(min(q.number(name), 1<<30)) }
 
-// sizeText says that a body was over its limit.
+// sizeText describes a body that is over its limit.
 func sizeText(err error) (string, bool) {
 	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fmt.Sprintf("the body is over %d bytes", e.Limit), true

@@ -88,7 +88,7 @@ var docsHTML string
 //go:embed docs.css
 var docsCSS string
 
-// segments are the parts of a path: a narrow page breaks it between them.
+// segments splits a path into the parts between which a narrow page may break it.
 func segments(path string) []string { return strings.SplitAfter(path, "/") }
 
 var docsPage = template.Must(template.New("docs").Funcs(template.FuncMap{"segments": segments}).Parse(docsHTML))

@@ -133,13 +133,13 @@ func (k *replies) keep(a *storedResponse, status int, kind string, body []byte) 
 	}
 }
 
-// carryOut carries the request out and stores its reply, also a refusal, unless the
-// next attempt may succeed.
+// carryOut carries the request out and stores its reply, even a refusal, unless the next attempt
+// may succeed.
 func (k *replies) carryOut(a *ask, mine *storedResponse, act func() (any, error)) error {
 	var status int
 	var kind string
 	var body []byte
-	defer func() { // also if act panics
+	defer func() { // even if act panics
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		if status == 0 || status >= http.StatusInternalServerError || status == http.StatusTooManyRequests {

@@ -79,7 +79,7 @@ func watch(a *ask) error {
 	}
 	return gateway.Streaming(a.ctx(), a.w, keepAlive, func(ctx context.Context, s *gateway.Stream) error {
 		known := map[toolcall.Key]uint64{} // of open calls: the last sequence sent
-		last := uint64(0)                  // that the list had
+		last := uint64(0)                  // the last sequence in the list
 		send := func(e ChangeEvent) error {
 			if !wanted(e.Call) || e.Seq <= known[e.Call.Key] {
 				return nil
@@ -101,7 +101,7 @@ func watch(a *ask) error {
 		}
 		err := a.p.Feeds.Changes(ctx, func() error { return sendOpen(ctx, a, s, session, open) }, func(c gateway.Change) error {
 			if c.Seq > last && tool == "" {
-				known = nil // what comes from now on is behind the list
+				known = nil // from now on all changes are newer than the list
 			}
 			switch {
 			case c.Call != nil:

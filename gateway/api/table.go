@@ -114,8 +114,8 @@ func addToShow(_ *ask, _, reply any, err error) (any, error) {
 	return out, err
 }
 
-// addToAnswer replies with the call to an answer that is on record already: it
-// was carried out before what is remembered of Idempotency-Keys begins.
+// addToAnswer replies with the call if the response is already on record: it was carried out, but
+// its Idempotency-Key is no longer stored.
 func addToAnswer(a *ask, request, reply any, err error) (any, error) {
 	ans, _ := request.(toolcall.Response)
 	if err != nil && a.r.Header.Get("Idempotency-Key") != "" {
@@ -206,7 +206,7 @@ func (a *ask) addressMembers(row *operation.Operation) ([]byte, error) {
 	return strictjson.Marshal(members)
 }
 
-// isInt reports whether a member is an int, which a larger number overflows.
+// isInt reports whether a member is an int, which a larger number would overflow.
 func isInt(t reflect.Type, member string) bool {
 	for _, f := range reflect.VisibleFields(t) {
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name == member {
@@ -256,7 +256,7 @@ type (
 	giveMsgs func(out any) (calls []*toolcall.Call, done bool)
 )
 
-// takers and givers are the operations that speak AgentScope 1.x.
+// takers and givers are the operations that accept and return AgentScope 1.x messages.
 var (
 	takers = map[string]takeMsgs{operation.Propose.Name: takeProposal, operation.Report.Name: takeResult}
 	givers = map[string]giveMsgs{operation.Propose.Name: giveProposed, operation.Wait.Name: giveWaited, operation.Report.Name: giveCall}

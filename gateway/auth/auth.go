@@ -15,8 +15,8 @@
 //
 // # Access tokens and ID tokens
 //
-// An ID token says who logged in, and others see it, so it is refused. The first of these
-// decides about a JWT of the provider:
+// An ID token says who logged in, and others see it, so it is refused. The first of these rules
+// that applies decides about a JWT of the provider:
 //
 //   - Its header has typ at+jwt (RFC 9068): accepted. Another type than JWT: refused, a
 //     logout token or a proof.
@@ -45,8 +45,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Config says who is admitted. At least one of Tokens, OIDC, Unix and Local is
-// needed. Local goes only with Tokens whose file does not exist yet.
+// Config says who is admitted. At least one of Tokens, OIDC, Unix and Local is needed. Local can
+// be combined only with Tokens whose file does not exist yet.
 type Config struct {
 	Tokens *Tokens
 	OIDC   *OIDC
@@ -57,8 +57,8 @@ type Config struct {
 	HasCredentials func() bool
 	// Session is how long a browser stays logged in; default 12 h.
 	Session time.Duration
-	// Key seals the cookies of logins: servers with the same key know each other's logins.
-	// Zero: a random one, with which a restart ends them.
+	// Key seals the cookies of logins: servers with the same key accept each other's logins. Zero
+	// means a random key, so a restart ends all logins.
 	Key [32]byte
 	// Secure: browsers reach the server over TLS, so cookies are sent over TLS only.
 	Secure bool
@@ -114,8 +114,8 @@ func (a *Auth) Run(ctx context.Context, _ *gateway.Server) {
 	<-ctx.Done()
 }
 
-// watchCredentials ends the streams of the local user soon after the first
-// credentials exist, also without a request.
+// watchCredentials ends the streams of the local user soon after the first credentials exist,
+// even if no request comes.
 func (a *Auth) watchCredentials(ctx context.Context) {
 	tick := time.NewTicker(reloadEvery)
 	defer tick.Stop()
@@ -236,10 +236,10 @@ var allRoles = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, tool
 // forwarding are the headers of a forwarding proxy.
 var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
 
-// checkDirect refuses a request from another machine where only the connection says
-// who sends it. After DNS rebinding a browser still sends the other site's name; a
-// proxy hides its client. The host NAME.localhost names one of the spaces, any other name
-// of this machine the first.
+// checkDirect refuses a request from another machine where only the connection identifies the
+// sender. After DNS rebinding a browser still sends the other site's name; a proxy hides its
+// client. The host NAME.localhost selects one of the spaces, any other name of this machine the
+// first.
 func checkDirect(r *http.Request, spaces []toolcall.SpaceID, hint string) (toolcall.SpaceID, error) {
 	space := spaces[0]
 	if name, is := cutSpace(r.Host); is {
@@ -281,7 +281,7 @@ func (l Loopback) Authenticate(r *http.Request) (*gateway.Identity, error) {
 	return &gateway.Identity{Name: l.Name, Space: space, Roles: allRoles, Auth: ViaLoopback, Ambient: true}, nil
 }
 
-// Token implements gateway.Authenticator: it refuses all.
+// Token implements gateway.Authenticator. It refuses every token.
 func (l Loopback) Token(*http.Request, string) (*gateway.Identity, error) {
 	return nil, refusal("this server has no tokens", "send none, or make one with askance token create")
 }

@@ -58,7 +58,7 @@ func (a *Auth) showLogin(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 	return a.page(w, r, http.StatusOK, nil)
 }
 
-// page shows the login page, with what went wrong.
+// page shows the login page, with the error if there is one.
 func (a *Auth) page(w http.ResponseWriter, r *http.Request, status int, wrong error) error {
 	data := struct {
 		Next, Wrong, Hint, Issuer, Start, User string
@@ -117,7 +117,7 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 	return nil
 }
 
-// authenticateForm checks the token of a form, also of a browser that is logged in.
+// authenticateForm checks the token of a form, even if the browser is already logged in.
 func (a *Auth) authenticateForm(r *http.Request, now *gateway.Peer, token string) (*gateway.Peer, error) {
 	if now == nil {
 		return gateway.Login(r, token)

@@ -139,7 +139,7 @@ func (o *OIDC) authenticate(ctx context.Context, token string) (*gateway.Identit
 	return id, err
 }
 
-// withClient has the library use our client.
+// withClient makes the library use our client.
 func (o *OIDC) withClient(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, o.cfg.Client)
 }
@@ -163,7 +163,7 @@ func (o *OIDC) identity(t *oidc.IDToken) (*gateway.Identity, error) {
 	return o.person(name, raw.texts(o.cfg.GroupsClaim))
 }
 
-// person is the identity of a person, with the roles of their groups.
+// person returns the identity of a person, with the roles of their groups.
 func (o *OIDC) person(name string, groups []string) (*gateway.Identity, error) {
 	has := slices.Clone(o.cfg.Roles["*"])
 	for _, g := range groups {
@@ -202,7 +202,7 @@ func (c claims) flag(name string) bool {
 	return v == true || v == "true"
 }
 
-// texts reads a list of strings, or one.
+// texts reads a list of strings, or a single one.
 func (c claims) texts(name string) []string {
 	var out []string
 	switch v := c[name].(type) {
@@ -218,21 +218,21 @@ func (c claims) texts(name string) []string {
 	return slices.DeleteFunc(out, func(s string) bool { return strings.TrimSpace(s) == "" })
 }
 
-// headerTypes are the types in the header of an access token; true: RFC 9068 defines
-// it. Many providers write only JWT. Any other type is not an access token, such as
-// a log-out.
+// headerTypes are the types in the header of an access token; true: RFC 9068 defines it. Many
+// providers write only JWT. Any other type is not an access token, such as that of a logout
+// token.
 var headerTypes = map[string]bool{"at+jwt": true, "application/at+jwt": true, "jwt": false, "application/jwt": false, "": false}
 
-// loginClaims are claims that only ID tokens have; "events" is in a log-out.
+// loginClaims are claims that only ID tokens have; "events" is in logout tokens.
 var loginClaims = []string{"nonce", "at_hash", "c_hash", "s_hash", "events"}
 
 // accessClaims are claims of access tokens that ID tokens do not have.
 var accessClaims = []string{"scope", "scp", "client_id"}
 
-// isAccessToken reports whether a verified JWT authorizes requests. An ID token does
-// not: browsers, other programs of the client and logs see it. Without a type of
-// RFC 9068 the claims decide: an ID token always has the client id as audience, so a
-// token for that audience must show that it is none.
+// isAccessToken reports whether a verified JWT authorizes requests. An ID token does not:
+// browsers, other programs of the client and logs see it. Without a type of RFC 9068 the claims
+// decide: an ID token always has the client id as audience, so a token for that audience must
+// show that it is not an ID token.
 func isAccessToken(token string, c claims, audience []string, clientID string) bool {
 	access, known := headerTypes[headerType(token)]
 	if access || !known {
@@ -252,13 +252,12 @@ func isAccessToken(token string, c claims, audience []string, clientID string) b
 	return !slices.Contains(audience, clientID)
 }
 
-// has reports whether it has any of the claims.
+// has reports whether the token has any of the claims.
 func (c claims) has(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, there := c[name]; return there })
 }
 
-// headerType is the type in a JWT's header in lower case, or "?" for an invalid
-// header.
+// headerType returns the type in a JWT's header in lower case, or "?" for an invalid header.
 func headerType(token string) string {
 	const unknown = "?"
 	head, _, _ := strings.Cut(token, ".")

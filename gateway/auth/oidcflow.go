@@ -24,8 +24,8 @@ const (
 	attemptPath   = "/auth/oidc/"
 )
 
-// start redirects a browser to the provider. A sealed cookie carries state, nonce and
-// the PKCE verifier: the server stores nothing for strangers.
+// start redirects a browser to the provider. A sealed cookie carries state, nonce and the PKCE
+// verifier, so the server stores nothing for unauthenticated clients.
 func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 	p, err := a.cfg.OIDC.discover(r.Context())
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Auth) attemptCookie(value string, seconds int) *http.Cookie {
 	return &http.Cookie{Name: attemptCookie, Value: value, Path: attemptPath, MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
 }
 
-// callback receives a browser that the provider redirects.
+// callback receives a browser that the provider redirected.
 func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 	http.SetCookie(w, a.attemptCookie("", -1)) // valid once
 	id, next, err := a.exchange(r)
@@ -112,7 +112,7 @@ type attempt struct {
 	Until    time.Time `json:"until"`
 }
 
-// sealedAttempt is the purpose of the seal of attempts.
+// sealedAttempt is the purpose with which attempts are sealed.
 const sealedAttempt = "attempt"
 
 var errSeal = errors.New("the login was not started in this browser, or is too old")
@@ -120,7 +120,7 @@ var errSeal = errors.New("the login was not started in this browser, or is too o
 // sealer encrypts and authenticates what a browser carries for us.
 type sealer struct{ aead cipher.AEAD }
 
-// newSealer makes a sealer; a zero key is a random one, which lasts as long as the process.
+// newSealer makes a sealer. A zero key means a random one for this process.
 func newSealer(key [32]byte) *sealer {
 	if key == [32]byte{} {
 		_, _ = rand.Read(key[:]) // never fails
@@ -135,7 +135,7 @@ func newSealer(key [32]byte) *sealer {
 	panic("auth: AES-256-GCM: " + err.Error()) // a key of 32 bytes is always valid
 }
 
-// seal gives the text that only unseal with the same purpose reads.
+// seal returns text that only unseal with the same purpose can read.
 func (s *sealer) seal(purpose string, v any) (string, error) {
 	b, err := strictjson.Marshal(v)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 // peersKnown says that the kernel names the users of Unix sockets.
 const peersKnown = true
 
-// peerUID is the user whose process has connected.
+// peerUID returns the uid of the user whose process has connected.
 func peerUID(c *net.UnixConn) (uint32, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -32,6 +32,6 @@ func peerUID(c *net.UnixConn) (uint32, error) {
 	return cred.Uid, nil
 }
 
-// closeToOthers does nothing: this kernel gives a socket its mode with its path,
-// and what a peer may do depends on its user in any case.
+// closeToOthers does nothing: on this kernel a socket gets its mode with its path, and what a
+// peer may do depends on its user in any case.
 func closeToOthers(_, _ string, _ syscall.RawConn) error { return nil }

@@ -8,7 +8,7 @@ import (
 // peersKnown says that the kernel names the users of Unix sockets.
 const peersKnown = true
 
-// peerUID is the user whose process has connected.
+// peerUID returns the uid of the user whose process has connected.
 func peerUID(c *net.UnixConn) (uint32, error) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -28,8 +28,8 @@ func peerUID(c *net.UnixConn) (uint32, error) {
 	return cred.Uid, nil
 }
 
-// closeToOthers makes the socket its owner's alone before it has a path: there
-// is no moment at which others can open it.
+// closeToOthers restricts the socket to its owner before it has a path, so others can never open
+// it.
 func closeToOthers(_, _ string, c syscall.RawConn) error {
 	var failed error
 	err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })

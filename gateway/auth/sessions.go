@@ -19,14 +19,14 @@ const (
 	sessionCookie = "askance-session"
 )
 
-// sessions are the logins of browsers. A sealed cookie carries each one, so that every
-// server with the same key knows it. A server remembers those that it has seen, to end
-// their streams, and those that people ended at it. It is safe for concurrent use.
+// sessions are the logins of browsers. Each one is in a sealed cookie, so every server with the
+// same key accepts it. A server remembers the sessions that it has seen, to end their streams,
+// and the ones that people ended on it. It is safe for concurrent use.
 type sessions struct {
 	life   time.Duration
 	secure bool // cookies are sent over TLS only
 	sealer *sealer
-	// restore gives the identity that a ticket stands for now; nil: none.
+	// restore returns the identity that a ticket represents now, or nil.
 	restore func(ticket) *gateway.Identity
 
 	mu    sync.Mutex // guards what follows
@@ -39,24 +39,24 @@ type ticket struct {
 	ID    string    `json:"id"`
 	CSRF  string    `json:"csrf"`
 	Until time.Time `json:"until"`
-	// Token is the id of the token of a login, Grant what it granted then.
+	// Token is the id of the token that was used to log in, Grant what it granted then.
 	Token string `json:"token,omitzero"`
 	Grant string `json:"grant,omitzero"`
-	// Auth is the provider of a login there, which gave name and groups.
+	// Auth is the identity provider of the login, which supplied Name and Groups.
 	Auth   string   `json:"auth,omitzero"`
 	Name   string   `json:"name,omitzero"`
 	Groups []string `json:"groups,omitzero"`
 }
 
-// sealedSession is the purpose of the seal of tickets.
+// sealedSession is the purpose with which tickets are sealed.
 const sealedSession = "session"
 
 // session is one login.
 type session struct {
 	id     gateway.Identity
-	parent <-chan struct{} // closed when the identity is revoked that it was started with; id.Revoked follows
+	parent <-chan struct{} // closed when the original identity is revoked; then id.Revoked is closed, too
 	end    func()          // closes id.Revoked
-	local  bool            // its cookie says nothing to another server
+	local  bool            // its cookie means nothing to another server
 }
 
 func newSessions(life time.Duration, secure bool, s *sealer, restore func(ticket) *gateway.Identity) *sessions {
@@ -73,8 +73,8 @@ func randomID() string {
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// begin starts a session under a new id, in place of the one that the browser has. It ends
-// with the identity that it was started with.
+// begin starts a session with a new id, which replaces the browser's present session. It ends
+// with its identity.
 func (s *sessions) begin(w http.ResponseWriter, r *http.Request, id gateway.Identity) error {
 	t := ticket{ID: randomID(), CSRF: randomID(), Until: time.Now().Add(s.life)}
 	if !id.Expires.IsZero() && id.Expires.Before(t.Until) {
@@ -98,7 +98,7 @@ func (s *sessions) begin(w http.ResponseWriter, r *http.Request, id gateway.Iden
 	return nil
 }
 
-// remember makes the session of a ticket. It ends at its time, and with the identity.
+// remember makes the session of a ticket. It ends at the ticket's time, and with the identity.
 func (s *sessions) remember(t ticket, id gateway.Identity, local bool) *session {
 	parent := id.Revoked
 	ctx, cancel := context.WithDeadline(context.Background(), t.Until)
@@ -115,11 +115,11 @@ func (s *sessions) remember(t ticket, id gateway.Identity, local bool) *session 
 	n := &session{id: id, parent: parent, end: cancel, local: local}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, over := s.ended[t.ID]; over { // by a request at the same time
+	if _, over := s.ended[t.ID]; over { // ended by a concurrent request
 		cancel()
 		return n
 	}
-	if old := s.seen[t.ID]; old != nil { // of a request at the same time
+	if old := s.seen[t.ID]; old != nil { // stored by a concurrent request
 		cancel()
 		return old
 	}
@@ -128,15 +128,15 @@ func (s *sessions) remember(t ticket, id gateway.Identity, local bool) *session 
 	return n
 }
 
-// makeRoom forgets sessions that are over, and one more where there are too many: rather
-// one that its cookie brings back. The caller holds s.mu.
+// makeRoom removes ended sessions and, if there are still too many, one more, preferably one that
+// its cookie can restore. The caller holds s.mu.
 func (s *sessions) makeRoom() {
 	if len(s.seen) < maxSessions && len(s.ended) < maxSessions {
 		return
 	}
 	now, victim, first := time.Now(), "", ""
 	for id, old := range s.seen {
-		if hasEnded(old, now) { // its cookie is over as well, or restores nothing
+		if hasEnded(old, now) { // its cookie has expired as well, or restores nothing
 			old.end()
 			delete(s.seen, id)
 		} else if victim == "" || s.seen[victim].local && !old.local {
@@ -238,7 +238,7 @@ func (s *sessions) cookie(value string, seconds int) *http.Cookie {
 	return &http.Cookie{Name: s.name(), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: s.secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
 }
 
-// restore gives the identity that a ticket stands for, by the tokens and the roles of now.
+// restore returns a ticket's identity by the current tokens and roles, or nil.
 func (a *Auth) restore(t ticket) *gateway.Identity {
 	switch {
 	case t.Token != "" && a.cfg.Tokens != nil:

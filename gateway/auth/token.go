@@ -40,8 +40,8 @@ type Token struct {
 	Name  string           `json:"name"`
 	Space toolcall.SpaceID `json:"space"`
 	Roles []toolcall.Role  `json:"roles"`
-	// Tools and Subjects are those for which a worker's token is good. Subjects are the
-	// routes of rules; without one the token is for calls that no rule routes.
+	// Tools and Subjects are the ones for which a worker's token is valid. Subjects are routes of
+	// rules; without any, the token is for calls that no rule routes.
 	Tools    []string  `json:"tools,omitzero"`
 	Subjects []string  `json:"subjects,omitzero"`
 	Hash     string    `json:"hash"` // "sha256:" and hex, of the whole token
@@ -60,7 +60,7 @@ func (t Token) isSame(o Token) bool {
 	return t.grant() == o.grant()
 }
 
-// grant sums up what the token grants.
+// grant returns a digest of what the token grants.
 func (t Token) grant() string {
 	t.ID, t.Created = "", time.Time{}
 	b, _ := strictjson.Marshal(t) // it came from JSON
@@ -254,7 +254,7 @@ func CreateToken(ctx context.Context, path string, t Token) (secret string, kept
 	return secret, t, nil
 }
 
-// RevokeTokens revokes the token with the id, or all of a name.
+// RevokeTokens revokes the token with the id, or all tokens with the name.
 func RevokeTokens(ctx context.Context, path, idOrName string) (revoked []Token, err error) {
 	err = changeFile(ctx, path, func(all []Token) ([]Token, error) {
 		now := time.Now().UTC().Truncate(time.Second)
@@ -275,7 +275,7 @@ func RevokeTokens(ctx context.Context, path, idOrName string) (revoked []Token, 
 // lockFor is how long a change waits for another.
 const lockFor = 5 * time.Second
 
-// changeFile replaces a file atomically; one change waits for the other.
+// changeFile replaces a file atomically; concurrent changes wait for each other.
 func changeFile(ctx context.Context, path string, f func([]Token) ([]Token, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("change tokens: %w", err)
@@ -286,7 +286,7 @@ func changeFile(ctx context.Context, path string, f func([]Token) ([]Token, erro
 	if ok, err := lock.TryLockContext(ctx, lockFor/100); err != nil || !ok {
 		return &message.Error{Code: message.CodeUnavailable, Op: "change tokens", What: "another process changes " + path, Hint: "try again", Err: err}
 	}
-	defer func() { _ = lock.Unlock() }() // the end of the process releases it, too
+	defer func() { _ = lock.Unlock() }() // the end of the process also releases it
 	all, err := ListTokens(path)
 	if err == nil {
 		all, err = f(slices.Clone(all))

@@ -17,10 +17,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Tokens checks bearer tokens against a file that it follows. A token that was
-// removed from it, revoked or changed ends at once, with the streams that it has
-// opened. It implements gateway.Authenticator; its methods may be called from many
-// goroutines.
+// Tokens checks bearer tokens against a file that it watches. A token that is removed, revoked or
+// changed ends at once, with the streams that it opened. It implements gateway.Authenticator and
+// is safe for concurrent use.
 type Tokens struct {
 	path string
 	log  *slog.Logger
@@ -29,16 +28,16 @@ type Tokens struct {
 	mu      sync.RWMutex // guards what follows
 	missing bool         // no file has existed since AwaitTokens
 	byID    map[string]*held
-	gone    bool      // at the last look there was no file
-	over    bool      // no token is in force until the file can be read
-	again   time.Time // when an unknown token made the file be read last
+	gone    bool      // the file did not exist at the last check
+	over    bool      // no token is valid until the file can be read
+	again   time.Time // when an unknown token last caused a read of the file
 }
 
-// rereadPause bounds how often unknown tokens make the file be read.
+// rereadPause limits how often unknown tokens cause a read of the file.
 const rereadPause = 100 * time.Millisecond
 
-// keepUnread is how long the previous tokens stay valid while the file cannot be
-// read: time to fix a mistake. Which of them were revoked since is not known.
+// keepUnread is how long the previous tokens stay valid while the file cannot be read: time to
+// fix a mistake. Any of them may have been revoked since.
 const keepUnread = time.Minute
 
 // held is a token of the file.
@@ -72,7 +71,7 @@ func (t *Tokens) Missing() bool {
 	return t.missing
 }
 
-// hasFile reports whether there is a token file, also an unreadable one.
+// hasFile reports whether there is a token file, even an unreadable one.
 func (t *Tokens) hasFile() bool {
 	if !t.Missing() {
 		return true
@@ -81,7 +80,7 @@ func (t *Tokens) hasFile() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Reload reads the file again. On an error the previous tokens stay; see Watch.
+// Reload reads the file again. On an error the previous tokens stay valid; see Watch.
 func (t *Tokens) Reload() error {
 	return t.file.Reload(context.Background(), func(context.Context) error { return t.load() })
 }
@@ -113,10 +112,9 @@ func (t *Tokens) load() error {
 	return nil
 }
 
-// Watch reloads until ctx ends and logs what is wrong. A file that was deleted
-// ends all tokens as soon as a second look has not found it either: some editors
-// remove a file for a moment. One that cannot be read for another reason does so
-// after a minute.
+// Watch reloads the file until ctx ends, and logs errors. If the file is missing, all tokens end
+// after a second check, because some editors remove a file for a moment. If it cannot be read for
+// another reason, they end after a minute.
 func (t *Tokens) Watch(ctx context.Context, every time.Duration) {
 	t.file.Watch(ctx, every, func(context.Context) error {
 		err := t.load()
@@ -158,7 +156,7 @@ func (t *Tokens) logFault(err error) {
 	}
 }
 
-// Trouble says why the file cannot be read; "" if it can.
+// Trouble returns why the file cannot be read, or "" if it can.
 func (t *Tokens) Trouble() string {
 	if _, err := t.file.Fault(); err != nil {
 		return err.Error()
@@ -196,7 +194,7 @@ func (t *Tokens) reread() bool {
 // Token implements gateway.Authenticator.
 func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error) {
 	h, lost := t.find(token)
-	if h == nil && t.reread() { // the token may be newer than the last look
+	if h == nil && t.reread() { // the token may be newer than the last check
 		h, lost = t.find(token)
 	}
 	if h == nil && lost {
@@ -215,7 +213,7 @@ func (h *held) identity() *gateway.Identity {
 	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Queues: toolcall.Queues(h.Tools, h.Subjects), Auth: viaToken, Credential: h.ID, Grant: h.grant(), Expires: h.Expires, Revoked: h.over}
 }
 
-// granted is the identity of a token by its id, as long as it grants the same; else nil.
+// granted returns a token's identity by its id, or nil if it is not valid or its grant has changed.
 func (t *Tokens) granted(id, grant string) *gateway.Identity {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

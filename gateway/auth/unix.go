@@ -105,7 +105,7 @@ func (u *UnixPeers) identify(uid uint32, r *http.Request) (*gateway.Identity, er
 	return &gateway.Identity{Name: name, Space: space, Roles: has, Auth: fmt.Sprint(viaUnixPeer, uid), Ambient: true}, nil
 }
 
-// name returns the name of a user, or uid-N for one that the machine does not know.
+// name returns the name of a user, or uid-N if the machine has no such user.
 func (u *UnixPeers) name(uid uint32) string {
 	if name, ok := u.names.Load(uid); ok {
 		return name.(string) //nolint:forcetypeassert // only strings are stored
@@ -156,7 +156,7 @@ type peerListener struct {
 	log *slog.Logger
 }
 
-// Accept closes a connection whose user the kernel does not tell.
+// Accept closes a connection whose user the kernel does not name.
 func (l peerListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.AcceptUnix()
@@ -168,7 +168,7 @@ func (l peerListener) Accept() (net.Conn, error) {
 			return peerConn{c, peerAddr{uid}}, nil
 		}
 		l.log.Error("closed a connection to the HTTP socket: the kernel does not name its user", "err", err)
-		_ = c.Close() // nothing was said on it
+		_ = c.Close() // nothing was sent on it
 	}
 }
 
@@ -222,7 +222,7 @@ func clearSocket(ctx context.Context, path string) error {
 	d := net.Dialer{Timeout: socketProbe}
 	c, err := d.DialContext(ctx, "unix", path)
 	if err == nil {
-		_ = c.Close() // nothing was said on it
+		_ = c.Close() // nothing was sent on it
 	}
 	if !errors.Is(err, syscall.ECONNREFUSED) {
 		return &message.Error{Code: message.CodeUnavailable, Op: "http", What: "another program already listens at " + path, Hint: "use another path with --http-socket", Err: err}

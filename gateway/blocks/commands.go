@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// command carries out what a client sent; false when the connection ends.
+// command carries out a client's command. It returns false when the connection ends.
 func (c *conn) command(ctx context.Context, cancel context.CancelFunc, data []byte) bool {
 	cmd, err := blockstream.DecodeCommand(data)
 	if err != nil {
@@ -49,9 +49,9 @@ func (c *conn) command(ctx context.Context, cancel context.CancelFunc, data []by
 	}
 }
 
-// auth takes a token in place of a header. A wrong one ends the connection.
+// auth accepts a token in place of a header. A wrong one ends the connection.
 func (c *conn) auth(ctx context.Context, cancel context.CancelFunc, cmd *blockstream.Auth) bool {
-	if c.who() != nil { // the header has said it
+	if c.who() != nil { // the header has authenticated the client
 		return c.send(ctx, &blockstream.AuthOK{})
 	}
 	p, err := gateway.Login(c.r, cmd.Token)
@@ -115,7 +115,7 @@ func (c *conn) begin(ctx context.Context, p *gateway.Peer, session message.Sessi
 	return err
 }
 
-// mediaType guesses what a URL leads to by its name.
+// mediaType guesses the media type of a URL by its path.
 func mediaType(raw string) string {
 	if u, err := url.Parse(raw); err == nil {
 		if t, _, err := mime.ParseMediaType(mime.TypeByExtension(path.Ext(u.Path))); err == nil {
@@ -125,7 +125,7 @@ func mediaType(raw string) string {
 	return "application/octet-stream"
 }
 
-// contentURLs are the files that came with a turn's messages.
+// contentURLs returns the URLs of the files that came with a turn's messages.
 func contentURLs(r *agent.Record) []string {
 	var out []string
 	for _, m := range r.Messages {
@@ -138,7 +138,7 @@ func contentURLs(r *agent.Record) []string {
 	return out
 }
 
-// stop interrupts the session that is followed.
+// stop interrupts the followed session.
 func (c *conn) stop(ctx context.Context, p *gateway.Peer) bool {
 	session := c.subscribed()
 	if session == "" {

@@ -17,10 +17,9 @@ import (
 const (
 	// writeTime is how long a client may take for one frame.
 	writeTime = 10 * time.Second
-	// queueFrames is how many frames wait for a client; a producer of more
-	// waits too.
+	// queueFrames is how many frames wait for a client; a producer of more has to wait.
 	queueFrames = 256
-	// queueCommands is how many commands wait for the one that is carried out.
+	// queueCommands is how many commands wait while one is carried out.
 	queueCommands = 16
 )
 
@@ -58,7 +57,7 @@ func (c *conn) run(ctx context.Context) {
 	written := make(chan struct{})
 	c.wg.Go(func() { defer close(written); c.write(ctx, cancel) })
 	c.wg.Go(func() { c.beat(ctx, cancel) })
-	c.wg.Go(func() { // ends the reading below, too
+	c.wg.Go(func() { // also ends the reading below
 		<-ctx.Done()
 		<-written
 		c.mu.Lock()
@@ -77,9 +76,8 @@ func (c *conn) run(ctx context.Context) {
 	c.read(ctx, cancel)
 }
 
-// read hands over commands and hears signs of life, also while a command takes long.
-// It ends when the socket is closed: ending its context would cut the socket off
-// without saying why.
+// read passes on commands and handles pings, even while a command takes long. It ends when the
+// socket is closed: ending its context would drop the connection without a reason.
 func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
 	commands, done := make(chan []byte, queueCommands), make(chan struct{})
 	go func() {
@@ -113,8 +111,7 @@ func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// end notes why the socket is closed, if no other reason is noted, and ends the
-// connection.
+// end records why the socket is closed, if no other reason is recorded, and ends the connection.
 func (c *conn) end(cancel context.CancelFunc, code websocket.StatusCode, why string) {
 	c.mu.Lock()
 	if c.code == blockstream.CloseGoingAway {
@@ -136,7 +133,7 @@ func (c *conn) readError(err error) {
 	}
 }
 
-// send puts a frame into the queue; false when the connection ends.
+// send puts frames into the queue. It returns false when the connection ends.
 func (c *conn) send(ctx context.Context, frames ...blockstream.Frame) bool {
 	for _, f := range frames {
 		select {
@@ -148,7 +145,7 @@ func (c *conn) send(ctx context.Context, frames ...blockstream.Frame) bool {
 	return true
 }
 
-// write writes the queue to the socket; at the end also what is in it still.
+// write writes the queue to the socket, and at the end what is left in it.
 func (c *conn) write(ctx context.Context, cancel context.CancelFunc) {
 	defer cancel()
 	var buf []byte
@@ -184,7 +181,7 @@ func (c *conn) writeOne(ctx context.Context, cancel context.CancelFunc, b []byte
 	return err == nil
 }
 
-// beat asks for signs of life.
+// beat pings the client.
 func (c *conn) beat(ctx context.Context, cancel context.CancelFunc) {
 	tick := time.NewTicker(c.s.cfg.Heartbeat)
 	defer tick.Stop()
@@ -207,7 +204,7 @@ func (c *conn) beat(ctx context.Context, cancel context.CancelFunc) {
 	}
 }
 
-// who is the peer, nil if there is none yet.
+// who returns the peer, or nil if there is none yet.
 func (c *conn) who() *gateway.Peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -21,7 +21,7 @@ type subscription struct {
 	c       *conn
 	p       *gateway.Peer
 	session message.SessionID
-	last    *blockstream.Cursor // where the client says it is; nil: nowhere
+	last    *blockstream.Cursor // where the client says it is; nil: it does not say
 	stop    context.CancelFunc
 	done    chan struct{}
 
@@ -33,8 +33,8 @@ type subscription struct {
 	passed bool            // a card of this connection was decided elsewhere
 }
 
-// shownCall is an approval request by what it shows: its input by a hash, since inputs may
-// be long and every approval request of the session is kept.
+// shownCall identifies an approval request by what it shows. The input is hashed, because inputs
+// may be long and every approval request of the session is stored.
 type shownCall struct {
 	key   toolcall.Key
 	input [sha256.Size]byte
@@ -50,7 +50,7 @@ type sequenced struct {
 	ev  message.Event
 }
 
-// subscribed is the session that is followed.
+// subscribed returns the followed session, or "" if there is none.
 func (c *conn) subscribed() message.SessionID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,14 +83,14 @@ func (c *conn) subscribe(ctx context.Context, p *gateway.Peer, session message.S
 	return true
 }
 
-// prepare finds out whether the session can be followed.
+// prepare checks whether the session can be followed.
 func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
 	if s.session == "" {
 		return &message.Error{Code: message.CodeInvalid, Op: "subscribe", What: "session_id is empty", Hint: "name the session"}
 	}
 	if lastID != "" {
 		if at, err := blockstream.ParseCursor(lastID); err == nil {
-			s.last = &at // another server's id is none: the turn is sent whole
+			s.last = &at // another server's id does not count: the whole turn is sent
 		}
 	}
 	c, err := s.p.Reader()
@@ -114,7 +114,7 @@ func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
 	return err
 }
 
-// decidedBy is who had the last word on a call.
+// decidedBy returns who voted last on a call.
 func (s *subscription) decidedBy(ctx context.Context, key toolcall.Key) string {
 	call := s.show(ctx, key)
 	if call == nil || len(call.Votes) == 0 {
@@ -123,7 +123,7 @@ func (s *subscription) decidedBy(ctx context.Context, key toolcall.Key) string {
 	return call.Votes[len(call.Votes)-1].By.Name
 }
 
-// show is a call as it stands; nil if it cannot be read.
+// show returns the current state of a call, or nil if it cannot be read.
 func (s *subscription) show(ctx context.Context, key toolcall.Key) *toolcall.Call {
 	c, err := s.p.Reader()
 	if err != nil {
@@ -136,10 +136,9 @@ func (s *subscription) show(ctx context.Context, key toolcall.Key) *toolcall.Cal
 	return out.Call
 }
 
-// answers turns a command into answers to what was shown here. A command that
-// names no approval means the one that is open, but not once another card of this
-// connection was decided elsewhere: the command may have been on its way by then,
-// and meant that card.
+// answers converts a command to responses to what was shown here. A command that names no
+// approval means the open one, but not once another card of this connection was decided
+// elsewhere: the command may have been on its way by then, and have meant that card.
 func (s *subscription) answers(cmd *blockstream.Approval) ([]toolcall.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -166,7 +165,7 @@ func (s *subscription) follow(ctx context.Context) {
 		for _, e := range b.Events {
 			ev, err := message.DecodeEvent(e.Event)
 			if err != nil {
-				return err // the engine lets none in that cannot be read
+				return err // the engine accepts no event that cannot be read
 			}
 			events = append(events, sequenced{e.Seq, ev})
 		}
@@ -187,7 +186,7 @@ func (s *subscription) follow(ctx context.Context) {
 
 var errGone = errors.New("the connection has ended")
 
-// onward sends the frames of the events that wanted lets through.
+// onward sends the frames of the events that wanted accepts.
 func (s *subscription) onward(ctx context.Context, events []sequenced, wanted func(blockstream.Frame) bool) error {
 	for len(events) > 0 {
 		n := 1 // the events of one record share its frames' numbers
@@ -211,7 +210,7 @@ func (s *subscription) onward(ctx context.Context, events []sequenced, wanted fu
 	return nil
 }
 
-// event folds one event.
+// event maps one event to frames.
 func (s *subscription) event(ctx context.Context, ev message.Event, live bool) []blockstream.Frame {
 	s.before(ctx, ev, live)
 	frames, err := s.mapper.Event(ev)
@@ -244,8 +243,7 @@ func (s *subscription) before(ctx context.Context, ev message.Event, live bool) 
 	}
 }
 
-// note remembers which cards the client has, and whether one was decided
-// elsewhere.
+// note records which cards the client has, and whether one was decided elsewhere.
 func (s *subscription) note(frames []blockstream.Frame) {
 	for _, f := range frames {
 		start, ok := f.(*blockstream.BlockStart)
@@ -262,8 +260,8 @@ func (s *subscription) note(frames []blockstream.Frame) {
 	}
 }
 
-// catchUp sends what a new subscriber must know: the answer to subscribe, the
-// replay, and the open approval requests that are not in it.
+// catchUp sends what a new subscriber must know: the reply to subscribe, the replay, and the open
+// approval requests that are not in it.
 func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
 	begin, running := lastTurn(past)
 	status := blockstream.StatusCompleted
@@ -291,7 +289,7 @@ func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
 	return s.resend(ctx, open)
 }
 
-// lastTurn is where the last turn begins, and whether it goes on.
+// lastTurn returns where the last turn begins, and whether it continues.
 func lastTurn(past []sequenced) (begin int, running bool) {
 	ended := map[message.ReplyID]bool{}
 	last := message.ReplyID("")
@@ -310,9 +308,8 @@ func lastTurn(past []sequenced) (begin int, running bool) {
 	return begin, last != "" && !ended[last]
 }
 
-// clean reports whether what is behind the client's place can be sent as it was:
-// the place is in the last turn, and it shows no card that no one can
-// answer any more.
+// clean reports whether the events after the client's place can be sent as they were: the place
+// is in the last turn, and they show no card that can no longer be answered.
 func (s *subscription) clean(past []sequenced, begin int, open []*toolcall.Call) bool {
 	if begin < len(past) && s.last.Seq < past[begin].seq || len(past) > 0 && s.last.Seq > past[len(past)-1].seq {
 		return false
@@ -329,8 +326,8 @@ func (s *subscription) clean(past []sequenced, begin int, open []*toolcall.Call)
 	return true
 }
 
-// turn sends the last turn from its beginning. Only its last frame has an id:
-// who loses the connection in between gets the turn again.
+// turn sends the last turn from its beginning. Only its last frame has an id, so a client that
+// loses the connection in between gets the turn again.
 func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) error {
 	s.mu.Lock()
 	for _, e := range past[:begin] {
@@ -354,7 +351,7 @@ func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) er
 	return nil
 }
 
-// lastFrame is behind every frame of a record.
+// lastFrame is a number after every frame of a record.
 const lastFrame = 999_999
 
 // open lists the session's open approval requests.
@@ -366,7 +363,7 @@ func (s *subscription) open(ctx context.Context) ([]*toolcall.Call, error) {
 	return engine.ListAll(ctx, c, toolcall.ListRequest{Session: s.session, States: []message.ToolCallState{message.ToolCallAsking}}, 0)
 }
 
-// resend shows the open approval requests that the client has no card of.
+// resend shows the open approval requests for which the client has no card.
 func (s *subscription) resend(ctx context.Context, open []*toolcall.Call) error {
 	for _, call := range open {
 		asked, err := blockstream.FromCall(call, time.Now())

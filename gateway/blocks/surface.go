@@ -6,19 +6,18 @@
 //
 // # A connection
 //
-// The server says connected. Without credentials in the request's header the
-// client says auth, within ten seconds. It then subscribes to a session, chats,
-// stops, or answers approvals; one session at a time is followed.
+// The server sends connected. Without credentials in the request's header the client sends auth
+// within ten seconds. It then subscribes to a session, chats, stops, or answers approvals; it
+// follows one session at a time.
 //
 // # Guarantees
 //
 //   - A socket is only a viewer: closing it affects nothing.
-//   - After subscribe the server shows every open approval request of the session
-//     once, of any age, and none that has its response.
-//   - A subscriber with last_event_id gets the frames after it if every card that
-//     they show is still open; otherwise, and without one, the present turn from
-//     its message_start.
-//   - An approval answers the approval requests as this connection was sent them.
+//   - After subscribe the server shows every open approval request of the session once, of any
+//     age, and none that already has its response.
+//   - A subscriber with last_event_id gets the frames after it if every card that they show is
+//     still open. Otherwise, or without the id, it gets the current turn from its message_start.
+//   - An approval answers the approval requests as they were sent to this connection.
 //   - The server closes a client that does not answer pings with 4008, one that
 //     reads too slowly with 4013; both reconnect.
 //   - An error frame answers a bad command, which has no effect.
@@ -42,17 +41,16 @@ import (
 
 // Config says what the surface serves.
 type Config struct {
-	// Runners run agents; without one for a space its sessions can be watched and
-	// answered, but no turn begun.
+	// Runners run the agents. In a space without a runner, sessions can be watched and answered,
+	// but no turn can begin.
 	Runners agent.Runners
-	// Heartbeat is how often a sign of life is asked for, and how long it may take;
-	// default 20 s.
+	// Heartbeat is how often a client is pinged, and how long its answer may take; default 20 s.
 	Heartbeat time.Duration
-	// AuthWithin is how long a client may take to say auth; default 10 s.
+	// AuthWithin is how long a client may take to send auth; default 10 s.
 	AuthWithin time.Duration
 }
 
-// Surface is the gateway's surface. Its handlers may run in many goroutines.
+// Surface is the gateway's surface. It is safe for concurrent use.
 type Surface struct{ cfg Config }
 
 // New makes the surface.
@@ -95,8 +93,8 @@ func (s *Surface) serve(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	return nil
 }
 
-// wholeMessages is a ResponseWriter for websocket.Accept, which takes an io.EOF
-// between the frames of a message for the end of the message.
+// wholeMessages is a ResponseWriter for websocket.Accept, which treats an io.EOF between the
+// frames of a message as the end of the message.
 type wholeMessages struct{ http.ResponseWriter }
 
 // Hijack implements http.Hijacker.
@@ -108,7 +106,7 @@ func (w wholeMessages) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return wholeConn{c}, rw, nil
 }
 
-// wholeConn has no end but the one that a WebSocket's close frame announces.
+// wholeConn ends only with a WebSocket's close frame; any other end is unexpected.
 type wholeConn struct{ net.Conn }
 
 // Read implements net.Conn.

@@ -9,14 +9,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Patience is how long tests wait for what must come: it ends one that hangs, and
-// no other, however slow the machine is.
+// Patience is how long tests wait for what must happen. It is long enough for any machine, so
+// only a test that hangs reaches it.
 const Patience = 2 * time.Minute
 
 // PayInput is the input of the calls that Ask proposes.
 const PayInput = `{"to":"acme","amount":42}`
 
-// Propose proposes a call as Bot, and gives it as it then is.
+// Propose proposes a call as Bot, and returns the call after that.
 func (s *Space) Propose(session, reply, call, tool, input string) *toolcall.Call {
 	s.w.t.Helper()
 	return s.ProposeAs("agent", session, reply, call, tool, input)
@@ -35,7 +35,7 @@ func (s *Space) ProposeAs(agent, session, reply, call, tool, input string) *tool
 	return out.Calls[0]
 }
 
-// Ask proposes a call of Pay, which asks, and gives its key.
+// Ask proposes a call of Pay, which asks, and returns its key.
 func (s *Space) Ask(session, reply, call string) toolcall.Key {
 	s.w.t.Helper()
 	c := s.Propose(session, reply, call, Pay, PayInput)
@@ -74,7 +74,7 @@ func (s *Space) Say(session, reply string, events ...message.Event) uint64 {
 	return out.Seq
 }
 
-// Show is the call as Bot sees it.
+// Show returns the call as Bot sees it.
 func (s *Space) Show(k toolcall.Key) *toolcall.Call {
 	s.w.t.Helper()
 	out, err := s.Client(Bot).Show(s.w.t.Context(), toolcall.ShowRequest{Key: k})
@@ -84,19 +84,19 @@ func (s *Space) Show(k toolcall.Key) *toolcall.Call {
 	return out.Call
 }
 
-// Approve approves a call in the name of an approver, in the process.
+// Approve approves a call in the name of an approver, in this process.
 func (s *Space) Approve(name string, k toolcall.Key) *toolcall.Call {
 	s.w.t.Helper()
 	return s.SubmitResponse(name, toolcall.Response{Key: k, Kind: toolcall.ResponseApprove})
 }
 
-// Reject rejects it with feedback.
+// Reject rejects a call with feedback.
 func (s *Space) Reject(name string, k toolcall.Key, feedback string) *toolcall.Call {
 	s.w.t.Helper()
 	return s.SubmitResponse(name, toolcall.Response{Key: k, Kind: toolcall.ResponseReject, Feedback: feedback})
 }
 
-// SubmitResponse answers the present approval request of a call.
+// SubmitResponse responds to the current approval request of a call.
 func (s *Space) SubmitResponse(name string, a toolcall.Response) *toolcall.Call {
 	s.w.t.Helper()
 	if a.Digest == "" {
@@ -109,7 +109,7 @@ func (s *Space) SubmitResponse(name string, a toolcall.Response) *toolcall.Call 
 	return c
 }
 
-// Finished waits until the call is finished, and gives it.
+// Finished waits until the call is finished, and returns it.
 func (s *Space) Finished(k toolcall.Key) *toolcall.Call {
 	s.w.t.Helper()
 	ctx, cancel := context.WithTimeout(s.w.t.Context(), Patience)

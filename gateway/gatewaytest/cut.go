@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Cut sends a POST whose body breaks off, in every way that HTTP/1.1 has, and
-// fails the test if one is accepted. header is a line with credentials.
+// Cut sends a POST whose body breaks off, in every way that HTTP/1.1 allows, and fails the test
+// if one is accepted. header is a line with credentials.
 func (w *World) Cut(header, path, kind, body string) {
 	w.t.Helper()
 	half, n := body[:len(body)/2], len(body)

@@ -1,7 +1,6 @@
-// Package gatewaytest gives tests of the gateway a world to work in: an embedded
-// NATS server with its journal, two spaces with an engine each, a policy that
-// allows, asks and denies, tools of every kind, people in groups, and a gateway
-// that serves it all to HTTP clients with tokens.
+// Package gatewaytest provides a world for tests of the gateway: an embedded NATS server with its
+// journal, two spaces with an engine each, a policy that allows, asks and denies, tools of every
+// kind, people in groups, and a gateway that serves all this to HTTP clients with tokens.
 //
 //	func TestMain(m *testing.M) { gatewaytest.Main(m) }
 //

@@ -17,10 +17,10 @@ const (
 	Works   Fault = iota
 	Hangs         // it never answers
 	Refuses       // it answers with an error
-	Full          // it is read, and takes no record
+	Full          // it can be read, but accepts no record
 )
 
-// Break gives the space's journal a fault, or takes it away.
+// Break sets the fault of the space's journal; Works removes it.
 func (s *Space) Break(f Fault) { s.fault.kind.Store(int32(f)) }
 
 // faulty is a journal that can be broken.
@@ -29,7 +29,7 @@ type faulty struct {
 	kind atomic.Int32
 }
 
-// check is the error of an operation, which hangs if the journal does.
+// check returns the error of an operation, and hangs if the journal does.
 func (j *faulty) check(ctx context.Context, writes bool) error {
 	switch Fault(j.kind.Load()) {
 	case Hangs:

@@ -28,7 +28,7 @@ var Names = []string{Bot, Robot, Ann, Bob, Cy, Olga, Audie, Wendy}
 // team, that runs agents and answers approval requests.
 const Everything = "everything"
 
-// RoleOf is the role of a name.
+// RoleOf returns the role of a name.
 func RoleOf(name string) toolcall.Role {
 	switch name {
 	case Bot, Robot:
@@ -43,7 +43,7 @@ func RoleOf(name string) toolcall.Role {
 	return toolcall.RoleWorker
 }
 
-// Roles are those of a name's token.
+// Roles returns the roles of a name's token.
 func Roles(name string) []toolcall.Role {
 	if name == Everything {
 		return []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
@@ -54,7 +54,7 @@ func Roles(name string) []toolcall.Role {
 // AuthToken is how the tokens of a world are recorded with votes.
 const AuthToken = "http-token"
 
-// Token is the token of a name in this space.
+// Token returns the token of a name in this space.
 func (s *Space) Token(name string) string { return string(s.ID) + ":" + name }
 
 // tokens is the authenticator of a world.
@@ -89,11 +89,11 @@ func (t *tokens) Token(_ *http.Request, token string) (*gateway.Identity, error)
 	return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the token is not known", Hint: "use a token of this world"}
 }
 
-// Cookies is an authenticator as browsers meet one: the cookie who says who it
-// is, as SPACE.NAME, and a request that changes something needs ProofOf the name.
+// Cookies is an authenticator for browsers: the cookie who contains SPACE.NAME, and a request
+// that changes something needs ProofOf the name.
 type Cookies struct{}
 
-// ProofOf is what a request must bring as its proof against forgery.
+// ProofOf returns the proof against forgery that a request must carry.
 func ProofOf(name string) string { return "proof-of-" + name }
 
 // Authenticate implements gateway.Authenticator.

@@ -31,8 +31,7 @@ func (p *pipe) Close() error {
 	return nil
 }
 
-// Addr implements net.Listener. It looks like the loopback address that it
-// stands for.
+// Addr implements net.Listener. It returns the loopback address that the pipe stands in for.
 func (p *pipe) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
 func (p *pipe) dial(ctx context.Context) (net.Conn, error) {

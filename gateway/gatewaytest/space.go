@@ -20,8 +20,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Space is one space of a world. Its methods may be called from the test's
-// goroutine alone, but for As, Client and HTTP.
+// Space is one space of a world. Only As, Client and HTTP may be called from other goroutines
+// than the test's.
 type Space struct {
 	ID toolcall.SpaceID
 
@@ -115,18 +115,18 @@ func (s *Space) stop() {
 	_ = e.Close() // always nil
 }
 
-// Restart replaces the engine by a new one on the same journal, as after a
-// crash of its process. The gateway stays.
+// Restart replaces the engine by a new one on the same journal, as after a crash of its process.
+// The gateway keeps running.
 func (s *Space) Restart() {
 	s.w.t.Helper()
 	s.stop()
 	s.start()
 }
 
-// Release lets the calls of Slow end, those of now and those to come.
+// Release lets all present and future calls of Slow end.
 func (s *Space) Release() { s.release.Do(func() { close(s.released) }) }
 
-// Gateway is the space as a gateway takes it. It stays good across Restart.
+// Gateway returns the space for a gateway. It stays valid across Restart.
 func (s *Space) Gateway() *gateway.Space {
 	return &gateway.Space{ID: s.ID, As: s.As, Worker: s.worker, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools, Ready: s.fault.ready, Show: func(c *toolcall.Call) *toolcall.Call {
 		s.mu.Lock()
@@ -135,10 +135,10 @@ func (s *Space) Gateway() *gateway.Space {
 	}}
 }
 
-// Journal is the space's journal.
+// Journal returns the space's journal.
 func (s *Space) Journal() *bus.Journal { return s.journal }
 
-// Outbox opens the outbox of the space, as one more process would.
+// Outbox opens the outbox of the space, as another process would.
 func (s *Space) Outbox() *bus.Outbox {
 	s.w.t.Helper()
 	o, err := bus.OpenOutbox(context.Background(), s.journal)
@@ -148,8 +148,8 @@ func (s *Space) Outbox() *bus.Outbox {
 	return o
 }
 
-// Followed waits until a gateway follows the outbox for a destination: it is told
-// of all that happens from then on.
+// Followed waits until a gateway follows the outbox for a destination: the gateway gets every
+// event from then on.
 func (s *Space) Followed(destination string) {
 	t := s.w.t
 	t.Helper()
@@ -171,21 +171,21 @@ func (s *Space) Followed(destination string) {
 	}
 }
 
-// As is the engine of now for a principal.
+// As returns the current engine for a principal.
 func (s *Space) As(by toolcall.Principal) engine.Client {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.As(by)
 }
 
-// worker is the engine of now for a worker over HTTP.
+// worker returns the current engine for a worker over HTTP.
 func (s *Space) worker(by toolcall.Principal, queues []toolcall.Queue) api.Caller {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine.RemoteWorker(by, queues)
 }
 
-// tee lets the gateway hear of progress.
+// tee also passes progress to the gateway.
 type tee struct {
 	engine.Signals
 	s *Space
@@ -197,15 +197,15 @@ func (t tee) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	t.Signals.Progress(c, p)
 }
 
-// HTTP is a client with the token of one of the names of this package.
+// HTTP returns a client with the token of one of the names of this package.
 func (s *Space) HTTP(name string) *http.Client { return s.w.WithToken(s.Token(name)) }
 
-// Client is the engine for one of the names, as a program in the process has it.
+// Client returns the engine for one of the names, in this process.
 func (s *Space) Client(name string) engine.Client {
 	return s.As(toolcall.Principal{Role: RoleOf(name), Name: name})
 }
 
-// NATS is the engine for one of the names over NATS.
+// NATS returns the engine for one of the names over NATS.
 func (s *Space) NATS(name string) *bus.Client {
 	s.w.t.Helper()
 	c, err := bus.NewClient(s.w.conn(name), s.ID, toolcall.Principal{Role: RoleOf(name), Name: name})
@@ -235,12 +235,12 @@ func (s *Space) Work(tool string) {
 		t.Fatalf("worker of %s: %v", tool, err)
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { _ = wk.Run(context.Background()) }) // what it owes at the end is of no interest
+	wg.Go(func() { _ = wk.Run(context.Background()) }) // its error at the end does not matter
 	t.Cleanup(func() { _ = wk.Close(); wg.Wait() })
 }
 
-// Lose proposes a call of Frail, which a worker starts and then falls silent: its
-// outcome is unknown, and it waits for an operator.
+// Lose proposes a call of Frail whose worker starts it and then falls silent: its outcome is
+// unknown, and it waits for an operator.
 func (s *Space) Lose(session, reply, call string) toolcall.Key {
 	t := s.w.t
 	t.Helper()

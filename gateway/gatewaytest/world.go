@@ -28,8 +28,8 @@ func Main(m *testing.M) {
 
 // World is everything that a test of the gateway needs.
 type World struct {
-	// A and B are two spaces with the same policy and people, that must see
-	// nothing of each other.
+	// A and B are two spaces with the same policy and people, which must not see each other's
+	// data.
 	A, B *Space
 	// Gateway is the server, URL where it listens ("http://127.0.0.1:port").
 	Gateway *gateway.Server
@@ -62,13 +62,13 @@ type Option func(*options)
 // In keeps the journal in dir. Default: a new folder.
 func In(dir string) Option { return func(o *options) { o.dir = dir } }
 
-// Piped has clients reach the gateway through memory, as bubbles need it.
+// Piped makes clients reach the gateway through memory, as bubbles require.
 func Piped() Option { return func(o *options) { o.piped = true } }
 
 // Policy replaces Rules.
 func Policy(rules string) Option { return func(o *options) { o.rules = rules } }
 
-// LivePolicy is decided with in place of rules, with what an engine with it has to say.
+// LivePolicy decides in place of rules, with options for the engine that uses it.
 func LivePolicy(p engine.Policy, opts ...engine.Option) Option {
 	return func(o *options) { o.policy, o.engine = p, opts }
 }
@@ -78,8 +78,8 @@ func Tools(more ...engine.Tool) Option {
 	return func(o *options) { o.tools = append(o.tools, more...) }
 }
 
-// Surfaces says what the gateway serves. f is called once, when the spaces are
-// there and the gateway is not.
+// Surfaces sets what the gateway serves. f is called once, after the spaces exist and before the
+// gateway does.
 func Surfaces(f func(*World) []gateway.Surface) Option {
 	return func(o *options) { o.surfaces = f }
 }
@@ -87,7 +87,7 @@ func Surfaces(f func(*World) []gateway.Surface) Option {
 // Auth replaces the tokens of the world.
 func Auth(a gateway.Authenticator) Option { return func(o *options) { o.auth = a } }
 
-// With changes the gateway's configuration at will.
+// With changes the gateway's configuration.
 func With(f func(*gateway.Config)) Option { return func(o *options) { o.config = f } }
 
 // New makes a world that ends with the test.
@@ -155,13 +155,13 @@ func (w *World) listen() net.Listener {
 	return l
 }
 
-// Spaces are both spaces.
+// Spaces returns both spaces.
 func (w *World) Spaces() []*Space { return []*Space{w.A, w.B} }
 
-// Anonymous is a client without credentials.
+// Anonymous returns a client without credentials.
 func (w *World) Anonymous() *http.Client { return w.WithToken("") }
 
-// WithToken is a client that sends a bearer token with each request.
+// WithToken returns a client that sends a bearer token with each request.
 func (w *World) WithToken(token string) *http.Client {
 	t := &http.Transport{}
 	if w.dial != nil {
@@ -171,8 +171,8 @@ func (w *World) WithToken(token string) *http.Client {
 	return &http.Client{Transport: bearer{token, t}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Dial is a bare connection to the gateway, for clients that keep to no rule. It
-// is closed when the test ends.
+// Dial returns a bare connection to the gateway, for clients that break the protocol. It is
+// closed when the test ends.
 func (w *World) Dial() net.Conn {
 	w.t.Helper()
 	dial := w.dial

@@ -65,11 +65,11 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 		return x.startTask(ctx, t, arguments)
 	}
 	h := p.g.start(ctx, x, t, x.params, arguments)
-	h.answerInput(x.params.get("inputResponses")) // of a repeat without state: answers to the call that it joins
+	h.answerInput(x.params.get("inputResponses")) // a repeat without state can answer questions of the call that it joins
 	return h.present(ctx, x, false)
 }
 
-// arguments are those of the request; without any they are an empty object.
+// arguments returns the arguments of the request, by default an empty object.
 func (x *exchange) arguments() json.RawMessage {
 	if arguments := x.params.get("arguments"); arguments != nil {
 		return arguments
@@ -79,7 +79,7 @@ func (x *exchange) arguments() json.RawMessage {
 
 func (x *exchange) digest() string { return digestOf(x.params.text("name"), x.arguments()) }
 
-// state opens the state that the client gave back with the same request.
+// state opens the state that the client returned with the same request.
 func (x *exchange) state() (state, error) {
 	return x.peer.g.openState(x.params.text("requestState"), x.peer.principal, x.digest())
 }
@@ -104,7 +104,7 @@ func (x *exchange) waitForCall(ctx context.Context, id string) (json.RawMessage,
 	return h.present(ctx, x, true)
 }
 
-// find gives a held call, from the journal if another process held it.
+// find returns a held call, from the journal if another process held it.
 func (g *Gateway) find(ctx context.Context, p *peer, id message.CallID, session message.SessionID) (*held, error) {
 	g.mu.Lock()
 	h := g.calls[id]
@@ -125,8 +125,8 @@ func (g *Gateway) find(ctx context.Context, p *peer, id message.CallID, session 
 	return g.restore(p, list.Calls[0])
 }
 
-// findOpen gives the open call of a client with the same arguments in the configured
-// session, which another process proposed; nil: there is none, or it cannot be read.
+// findOpen returns the client's open call with the same arguments in the configured session that
+// another process proposed, or nil if there is none or it cannot be read.
 func (g *Gateway) findOpen(ctx context.Context, p *peer, tool string, arguments json.RawMessage) *held {
 	if !g.shared || g.cfg.NoJoin || g.isJoined(joinOf(p.principal, tool, arguments)) {
 		return nil
@@ -135,7 +135,7 @@ func (g *Gateway) findOpen(ctx context.Context, p *peer, tool string, arguments 
 	for {
 		list, err := g.cfg.Askance.List(ctx, r)
 		if err != nil {
-			return nil // the proposal says what is wrong
+			return nil // the proposal reports what is wrong
 		}
 		for _, c := range list.Calls {
 			if c.Input == string(arguments) && g.ownsCall(c.Call, p.principal) {
@@ -195,7 +195,7 @@ func (g *Gateway) restore(p *peer, call *toolcall.Call) (*held, error) {
 	return h, nil
 }
 
-// takeAnswers gives the upstream what the client answered to its question.
+// takeAnswers passes the client's answers to a question of the upstream on to it.
 func (h *held) takeAnswers(leg int, answers json.RawMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -209,14 +209,14 @@ func (h *held) takeAnswers(leg int, answers json.RawMessage) {
 	}
 }
 
-// progressEvery is how often a client hears that its call is held.
+// progressEvery is how often a client is told that its call is held.
 const progressEvery = 10 * time.Second
 
-// heldProgress keeps the progress of waiting below that of the tool: it must increase.
+// heldProgress keeps the progress of waiting below the tool's, because progress must increase.
 const heldProgress = 1e6
 
-// present holds a request until its call is decided, or returns what lets its client
-// wait. later says that the client knows already that the call is held.
+// present holds a request until its call has an outcome, or returns a result with which the
+// client can wait. later: the client already knows that the call is held.
 func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMessage, error) {
 	p := x.peer
 	h.mu.Lock()
@@ -298,7 +298,7 @@ func (h *held) leave(ctx context.Context, x *exchange) {
 	}
 }
 
-// cancel interrupts a call that is not at the upstream yet, and else tells the upstream.
+// cancel interrupts a call that has not reached the upstream, or else cancels it there.
 func (h *held) cancel() {
 	h.mu.Lock()
 	stop := h.stop
@@ -353,7 +353,7 @@ func (x *exchange) inputRequired(h *held, requests json.RawMessage, s state) jso
 	return o.with("requestState", quote(h.g.sealState(s))).bytes()
 }
 
-// link is where people see the call; "": nowhere.
+// link returns the URL at which people see the call, or "" if there is none.
 func (h *held) link() string {
 	if h.g.cfg.Inbox == "" {
 		return ""

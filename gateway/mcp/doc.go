@@ -8,9 +8,9 @@
 // On the command line it is askance mcp. With --http, it writes "MCP gateway at URL"
 // on standard error once it listens.
 //
-// It works on JSON-RPC messages, below any SDK: arguments, schemas, results and unknown
-// members pass as the bytes that came. It speaks the legacy revisions (2024-11-05 to
-// 2025-11-25) and the modern one (2026-07-28), on each side on its own.
+// It works on JSON-RPC messages, below any SDK: arguments, schemas, results and unknown members
+// pass through as the bytes that arrived. It speaks the legacy revisions (2024-11-05 to
+// 2025-11-25) and the modern one (2026-07-28), independently on each side.
 //
 // # Guarantees
 //
@@ -20,6 +20,6 @@
 //   - A call whose server died has an unknown outcome, and stays open for an operator,
 //     unless the tool is idempotent.
 //   - A definition that changed since the decision does not run.
-//   - What a client gives back (call ids, requestState) is authenticated.
+//   - What a client returns (call ids, requestState) is authenticated.
 //   - A client's credentials never reach a server, and a server's never a client.
 package mcp

@@ -32,7 +32,7 @@ const (
 	tasksExtension   = metaPrefix + "tasks"
 )
 
-// eraOf reads the envelope of a modern request; nil: it is not one.
+// eraOf returns the envelope of a request, and whether the request is modern.
 func eraOf(params object) (meta object, modern bool) {
 	meta = objectOf(params.get("_meta"))
 	return meta, meta.get(metaVersion) != nil
@@ -51,7 +51,7 @@ func checkModern(meta object) *rpcError {
 	return nil
 }
 
-// forUpstream makes the params of a request for a server of the link's era.
+// forUpstream converts the params of a request for a server of the link's era.
 func (l *link) forUpstream(params object) object {
 	old := objectOf(params.get("_meta"))
 	var meta object
@@ -77,10 +77,10 @@ func (l *link) forUpstream(params object) object {
 	return params.with("_meta", meta.bytes())
 }
 
-// cacheable are the results that say how long they are valid.
+// cacheable are the methods whose results say how long they are valid.
 var cacheable = []string{"tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list", "server/discover"}
 
-// forClient makes a result of either era one of the client's.
+// forClient converts a result of either era for the client.
 func (p *peer) forClient(method string, result json.RawMessage) json.RawMessage {
 	o := objectOf(result)
 	if !p.modern {
@@ -106,8 +106,8 @@ func (p *peer) forClient(method string, result json.RawMessage) json.RawMessage 
 	return o.bytes()
 }
 
-// upstreamCapabilities are the client's, without tasks: the gateway holds calls, and
-// runs each to its end.
+// upstreamCapabilities returns the client's capabilities without tasks, because the gateway holds
+// calls and runs each to its end.
 func (p *peer) upstreamCapabilities() json.RawMessage {
 	caps := objectOf(p.caps).without("tasks")
 	if ext := objectOf(caps.get("extensions")); ext.get(tasksExtension) != nil {

@@ -35,7 +35,7 @@ func askToDecide(call *toolcall.Call) json.RawMessage {
 	return encode(map[string]any{"askance": map[string]any{"method": "elicitation/create", "params": params}})
 }
 
-// resume takes what a client sends with a state: answers for the server, or a vote.
+// resume handles what a client sends with a state: answers for the server, or a vote.
 func (x *exchange) resume(ctx context.Context, h *held, s state) {
 	responses := x.params.get("inputResponses")
 	h.takeAnswers(s.Leg, responses)

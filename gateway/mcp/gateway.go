@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Client is what the gateway needs of an askance server, as a runtime.
+// Client is what the gateway needs from an askance server, as a runtime.
 type Client interface {
 	Propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error)
 	Wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error)
@@ -27,7 +27,7 @@ type Client interface {
 	List(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error)
 }
 
-// Config says what a gateway joins.
+// Config configures a gateway.
 type Config struct {
 	Askance   Client
 	Upstreams []*Upstream
@@ -35,8 +35,7 @@ type Config struct {
 	Session message.SessionID
 	// Agent names the agent in proposals.
 	Agent string
-	// Key authenticates what clients give back: call ids and request states. Keep it
-	// over restarts.
+	// Key authenticates what clients return: call ids and request states. Keep it across restarts.
 	Key []byte
 	// Inbox is the URL of the web inbox, for links to approval requests; "": none.
 	Inbox string
@@ -49,8 +48,8 @@ type Config struct {
 	Block bool
 	// Legs is how often a modern client is told to retry before it gets the wait tool.
 	Legs int
-	// NoWaitTool leaves out askance_wait, NoJoin asks again for a repeated call, and
-	// HideEdits does not tell the model of changed arguments.
+	// NoWaitTool omits askance_wait, NoJoin asks again for a repeated call, and HideEdits does not
+	// tell the model about changed arguments.
 	NoWaitTool, NoJoin, HideEdits bool
 	Version                       string
 	Log                           *slog.Logger
@@ -77,7 +76,7 @@ type Gateway struct {
 
 var aliasPattern = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
-// New checks the configuration. Close the gateway.
+// New makes a gateway. The caller must Close it.
 func New(cfg Config) (*Gateway, error) {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: "mcp", What: what, Hint: hint}
@@ -126,7 +125,7 @@ func randomText() string {
 // closeTime bounds the wait for calls that run at an upstream.
 const closeTime = 5 * time.Second
 
-// Close waits a while for the calls that run, and ends the upstreams.
+// Close waits a short time for running calls, and ends the upstreams.
 func (g *Gateway) Close() {
 	select {
 	case <-g.busy.quiet():
@@ -146,7 +145,7 @@ func (g *Gateway) Close() {
 	wg.Wait()
 }
 
-// about is the gateway as clients and servers see it.
+// about describes the gateway to clients and servers.
 func (g *Gateway) about() json.RawMessage {
 	version := g.cfg.Version
 	if version == "" {
@@ -158,7 +157,7 @@ func (g *Gateway) about() json.RawMessage {
 // maxPeers bounds how many kinds of modern clients have open upstreams.
 const maxPeers = 64
 
-// modernPeer is the peer of a modern request. Call the function when it is done.
+// modernPeer returns the peer of a modern request, and a function to call at its end.
 func (g *Gateway) modernPeer(principal string, meta object) (*peer, func()) {
 	caps, info := meta.get(metaCapabilities), meta.get(metaClient)
 	sum := sha256.Sum256([]byte(principal + "\x00" + string(caps) + "\x00" + string(info)))

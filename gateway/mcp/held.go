@@ -31,7 +31,7 @@ type held struct {
 	changed chan struct{}
 	call    *toolcall.Call
 	outcome *outcome // nil: none yet
-	unknown bool     // it may have run, and no one knows
+	unknown bool     // it is not known whether it ran
 	ended   time.Time
 	user    *exchange
 	users   int
@@ -57,7 +57,7 @@ type inputLeg struct {
 	answer   chan json.RawMessage
 }
 
-// change changes the call under its lock and wakes who waits for it.
+// change changes the call under its lock and wakes those who wait for it.
 func (h *held) change(f func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,10 +92,10 @@ func (g *Gateway) start(ctx context.Context, x *exchange, t *tool, params object
 	return h
 }
 
-// joinTime is how long a result that no client got is given to a repeat of its call.
+// joinTime is how long a repeated call gets the result that no client received.
 const joinTime = 10 * time.Minute
 
-// isJoinable reports whether a repeat is the same call.
+// isJoinable reports whether a repeat joins this call.
 func (h *held) isJoinable() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,7 +125,7 @@ func (g *Gateway) removeOldCalls() {
 	}
 }
 
-// follow drives the call in the background, from what begin finds.
+// follow drives the call in the background, starting with what begin returns.
 func (h *held) follow(begin func(context.Context) (*toolcall.Call, error)) {
 	h.peer.users++ // the caller holds the lock
 
@@ -180,7 +180,7 @@ func (h *held) finish(o *outcome) {
 	h.tellTask()
 }
 
-// otherTime is how long the result of another gateway is waited for, before the outcome
+// otherTime is how long this gateway waits for the result of another one, before the outcome
 // counts as unknown.
 const otherTime = 10 * time.Second
 
@@ -217,7 +217,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		}
 	}).Stop()
 	var result json.RawMessage
-	begun := !first // at a server, which did not answer
+	begun := !first // a server took it and did not answer
 	for range maxRuns {
 		result, err = h.callUpstream(runCtx, json.RawMessage(call.Input))
 		begun = begun || errors.Is(err, errLost)
@@ -313,7 +313,7 @@ func (h *held) callPatiently(ctx context.Context, l *link, params object, w *wai
 	}
 	_ = l.notify(own, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
 	if errors.Is(context.Cause(ctx), errEnded) {
-		return nil, errEnded // a result would count no longer
+		return nil, errEnded // a result no longer counts
 	}
 	select {
 	case r := <-got:
@@ -332,7 +332,7 @@ func (h *held) fromServer(ctx context.Context, l *link, f *frame) {
 		if x == nil {
 			return
 		}
-		if f.method == "notifications/progress" { // of the request that waits now, not of the first
+		if f.method == "notifications/progress" { // for the request that waits now, not for the first
 			token := x.meta.get("progressToken")
 			if token == nil {
 				return
@@ -364,7 +364,7 @@ func (h *held) fromServer(ctx context.Context, l *link, f *frame) {
 	}()
 }
 
-// inputTime bounds the wait for what a client has to answer within a call.
+// inputTime bounds the wait for a client's answers within a call.
 const inputTime = 30 * time.Minute
 
 // askClient asks the client what the server wants to know.
@@ -392,7 +392,7 @@ func (h *held) askClient(ctx context.Context, requests json.RawMessage, upstream
 	}
 }
 
-// report puts the outcome on record, and keeps it for clients.
+// report puts the outcome on record, and stores it for clients.
 func (h *held) report(ctx context.Context, call *toolcall.Call, o *outcome) *toolcall.Call {
 	done, stored := h.record.report(ctx, call, o)
 	if stored {
@@ -407,7 +407,7 @@ func (h *held) bind() {
 	h.join = joinOf(h.principal, h.tool.clientName(), h.arguments)
 }
 
-// joinOf names what makes two calls the same.
+// joinOf returns a key that is equal for calls that are the same.
 func joinOf(principal, tool string, arguments json.RawMessage) string {
 	return principal + "\x00" + digestOf(tool, arguments)
 }

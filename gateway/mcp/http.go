@@ -19,7 +19,7 @@ import (
 
 // HTTPConfig says who may use the HTTP endpoint.
 type HTTPConfig struct {
-	// Authenticate names the principal of a request; its error is answered with 401.
+	// Authenticate returns the principal of a request; an error becomes a reply with status 401.
 	Authenticate func(*http.Request) (string, error)
 	// Origins are pages that may use the endpoint from a browser.
 	Origins []string
@@ -135,7 +135,7 @@ func (s *httpServer) serveModern(w http.ResponseWriter, r *http.Request, princip
 	s.carryOut(r, p, x, a, &inflight{}, errCancelled)
 }
 
-// carryOut carries a request out. gone is the cause with which a disconnect ends it.
+// carryOut carries a request out. gone is the cancellation cause when the client disconnects.
 func (s *httpServer) carryOut(r *http.Request, p *peer, x *exchange, a *answer, of *inflight, gone error) {
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(r.Context()))
 	defer cancel(nil)
@@ -176,8 +176,7 @@ func checkHeaders(h http.Header, f *frame, meta object) *rpcError {
 	return nil
 }
 
-// checkParamHeaders compares the headers that a tool's schema asks for with the
-// arguments.
+// checkParamHeaders compares the headers that a tool's schema requires with the arguments.
 func checkParamHeaders(h http.Header, schema, arguments json.RawMessage) error {
 	want, _ := paramHeaders(schema, arguments)
 	for name, value := range want {
@@ -234,7 +233,7 @@ func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
 	return &answer{w: w, streams: strings.Contains(accept, "text/event-stream")}
 }
 
-// begin begins the stream; false: the client takes none.
+// begin begins the stream. It returns false if the client accepts none or the answer is over.
 func (a *answer) begin() bool {
 	if a.over || !a.streams {
 		return false
@@ -252,7 +251,7 @@ func (a *answer) begin() bool {
 	return true
 }
 
-// open begins the stream at once, if the client takes one.
+// open begins the stream at once, if the client accepts one.
 func (a *answer) open() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -97,8 +97,8 @@ func (h *httpWire) send(ctx context.Context, f *frame, w *waiting) error {
 	return h.read(ctx, res, f, w)
 }
 
-// withoutURL is an error of net/http without the URL, which may carry a key: clients and
-// models read it.
+// withoutURL strips the URL from an error of net/http: clients and models read the error, and the
+// URL may carry a key.
 func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -107,7 +107,7 @@ func withoutURL(err error) error {
 }
 
 func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *waiting) error {
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // what is no type is no JSON
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // an invalid type is not JSON
 	switch {
 	case res.StatusCode == http.StatusOK && kind == "text/event-stream":
 		if !h.l.modern && f.method == "notifications/initialized" {
@@ -123,7 +123,7 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 		}
 		got, err := parseFrame(body)
 		if err == nil && got.isResponse() && w != nil && (got.result != nil && res.StatusCode == http.StatusOK || got.fault != nil) {
-			got.id = w.id // an error may have none
+			got.id = w.id // an error may have no id
 			h.l.receive(got, w)
 			return nil
 		}
@@ -134,7 +134,7 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 		if f.method == "notifications/initialized" && !h.l.modern {
 			opened := make(chan struct{})
 			go h.follow(sync.OnceFunc(func() { close(opened) }))
-			select { // what a server sends on it before it is open is lost
+			select { // what a server sends before the stream is open is lost
 			case <-opened:
 			case <-time.After(openTime):
 			case <-ctx.Done():
@@ -144,15 +144,15 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 	case res.StatusCode == http.StatusNotFound && !h.l.modern && h.session != "":
 		h.l.fail(errNotSent) // the session is over: the next request opens another
 		return errNotSent
-	case res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusConflict: // also said of requests that began
+	case res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusConflict: // also sent for requests that began
 	case res.StatusCode >= 400 && res.StatusCode < 500:
 		return fmt.Errorf("%w: HTTP status %d", errNotSent, res.StatusCode)
 	}
 	return fmt.Errorf("%w: HTTP status %d", errLost, res.StatusCode)
 }
 
-// stream reads the stream of one request. A legacy stream that breaks goes on from
-// its last event.
+// stream reads the stream of one request. A legacy stream that breaks continues after its last
+// event.
 func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 	answered := false
 	take := func(f *frame) {
@@ -168,7 +168,7 @@ func (h *httpWire) stream(ctx context.Context, res *http.Response, w *waiting) {
 		last = next
 	}
 	if !answered && w != nil {
-		if whole && !h.l.modern { // the session's own stream may bring the response
+		if whole && !h.l.modern { // the session's own stream may carry the response
 			rest(ctx, lateTime)
 		}
 		select {
@@ -185,8 +185,8 @@ const lateTime = 15 * time.Second
 // their first event.
 const openTime = 2 * time.Second
 
-// get reads a stream from an event on; last is "" if there is none. It calls opened when
-// the server has answered.
+// get reads a stream after an event, and returns the last id; "" if there is no stream. It calls
+// opened when the server has answered.
 func (h *httpWire) get(ctx context.Context, after string, wait time.Duration, take func(*frame), opened func()) (last string, next time.Duration) {
 	select {
 	case <-time.After(wait):
@@ -284,7 +284,7 @@ func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.D
 	return last, wait, lines.Err() == nil
 }
 
-// nameOf is what the header Mcp-Name repeats of a request.
+// nameOf returns what the header Mcp-Name repeats from a request.
 func nameOf(method string, params object) (string, bool) {
 	switch method {
 	case "tools/call", "prompts/get":
@@ -322,8 +322,8 @@ func headerText(value string) (text string, ok bool) {
 	return string(b), err == nil
 }
 
-// paramHeaders are the headers that an input schema asks for, with the argument at
-// each path as text; ok is false if the schema's annotations are invalid.
+// paramHeaders returns the headers that an input schema requires, with the argument at each path
+// as text; ok is false if the schema's annotations are invalid.
 func paramHeaders(schema, arguments json.RawMessage) (values map[string]string, ok bool) {
 	values, ok = map[string]string{}, true
 	seen := map[string]bool{}

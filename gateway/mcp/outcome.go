@@ -14,14 +14,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// resultMember is the member of a result's metadata with the MCP result as text; an
-// error object stands in errorMember.
+// resultMember is the member of a result's metadata with the MCP result as text; errorMember has
+// an error object.
 const (
 	resultMember = "mcp_result"
 	errorMember  = "mcp_error"
 )
 
-// Bounds of what the journal keeps of a result.
+// Bounds of what the journal stores of a result.
 const (
 	maxStoredResult = 200 << 10
 	maxStoredText   = 64 << 10
@@ -45,7 +45,7 @@ func refusal(text string, call *toolcall.Call) *outcome {
 	return &outcome{result: o.bytes()}
 }
 
-// resultBlock is an outcome as the journal keeps it.
+// resultBlock returns an outcome in the form that the journal stores.
 func resultBlock(call *toolcall.Call, o *outcome) message.ToolResultBlock {
 	r := objectOf(o.result)
 	state, text, member, raw := message.ToolResultSuccess, contentText(r), resultMember, o.result
@@ -69,7 +69,7 @@ func cutText(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + fmt.Sprintf("\n[%d more bytes]", len(text)-most)
 }
 
-// contentText is a result as people read it.
+// contentText returns a result as text for people.
 func contentText(result object) string {
 	var parts []string
 	for _, item := range itemsOf(result.get("content")) {
@@ -91,7 +91,7 @@ func contentText(result object) string {
 	return strings.Join(parts, "\n")
 }
 
-// outcomeOf is what a client gets of a finished call.
+// outcomeOf returns what a client gets for a finished call.
 func (h *held) outcomeOf(call *toolcall.Call) *outcome {
 	text := ""
 	if call.Result != nil {
@@ -130,12 +130,12 @@ func (h *held) outcomeOf(call *toolcall.Call) *outcome {
 	return &outcome{result: encode(map[string]any{"content": []any{textBlock(text)}})}
 }
 
-// plainText is a text of askance without the marks that it has for models.
+// plainText removes the marks for models from a text of askance.
 func plainText(text string) string {
 	return strings.TrimSpace(strings.NewReplacer("<system-reminder>", "", "</system-reminder>", "").Replace(text))
 }
 
-// storedOutcome reads the MCP result from the journal; nil: it was too large for it.
+// storedOutcome reads the MCP result from the journal, or returns nil if it was not stored.
 func storedOutcome(call *toolcall.Call) *outcome {
 	if call.Result == nil {
 		return nil
@@ -159,7 +159,7 @@ func (h *held) addNote(call *toolcall.Call, o *outcome) *outcome {
 	return &outcome{result: r.with("content", arrayOf(append([]json.RawMessage{note}, itemsOf(r.get("content"))...))).bytes()}
 }
 
-// answered is the result that a person gave in the tool's place.
+// answered returns the result that a person supplied in place of the tool.
 func (h *held) answered(call *toolcall.Call, text string) *outcome {
 	if call.Result != nil {
 		text = call.Result.Output.String()

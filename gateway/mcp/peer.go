@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// peer is what the gateway knows of a client: a legacy session, or all modern
-// requests of one principal with the same capabilities.
+// peer is what the gateway knows about a client: a legacy session, or all modern requests of one
+// principal with the same capabilities.
 type peer struct {
 	g         *Gateway
 	principal string
 	modern    bool
 	version   string
 	caps      json.RawMessage // the client's capabilities
-	info      json.RawMessage // its name and version, as it says; nil: it does not say
+	info      json.RawMessage // its name and version; nil: it does not send them
 	key       string          // in the gateway's peers
 
 	// Guarded by the gateway's mutex.
@@ -30,7 +30,7 @@ type peer struct {
 
 	mu      sync.Mutex // guards the rest
 	links   map[string]*upstreamState
-	out     func(*frame) // outside of any request; nil: nowhere
+	out     func(*frame) // sends outside of any request; nil: cannot send
 	asked   map[string]chan *frame
 	nextAsk int64
 	listens map[*listening]bool
@@ -56,7 +56,7 @@ func (g *Gateway) newPeer(principal string, modern bool, version string, caps, i
 	return p
 }
 
-// exchange is one request of a client on its way.
+// exchange is one request of a client in progress.
 type exchange struct {
 	peer   *peer
 	id     json.RawMessage
@@ -79,7 +79,7 @@ var (
 // connectTime bounds the opening of an upstream.
 const connectTime = 60 * time.Second
 
-// linkTo gives the connection to an upstream, opened if there is none.
+// linkTo returns the connection to an upstream, and opens it if there is none.
 func (p *peer) linkTo(up *Upstream) (*link, error) {
 	s := p.links[up.Alias]
 	s.mu.Lock()
@@ -119,8 +119,8 @@ func (u *Upstream) name() string {
 	return "the MCP server"
 }
 
-// all are the open connections, in the order of the configuration. An upstream that
-// cannot be opened is left out, unless there is no other.
+// all returns the connections in the order of the configuration. It omits upstreams that cannot
+// be opened, and fails if none can be.
 func (p *peer) all() (links []*link, err error) {
 	ups := p.g.cfg.Upstreams
 	found := make([]*link, len(ups))
@@ -178,7 +178,7 @@ func (p *peer) ask(ctx context.Context, send func(*frame), method string, params
 	}
 }
 
-// answered takes a response of the client.
+// answered handles a response of the client.
 func (p *peer) answered(f *frame) {
 	p.mu.Lock()
 	reply := p.asked[string(f.id)]
@@ -191,7 +191,7 @@ func (p *peer) answered(f *frame) {
 	}
 }
 
-// notified takes a notification of the client.
+// notified handles a notification of the client.
 func (p *peer) notified(ctx context.Context, f *frame) {
 	if f.method != "notifications/roots/list_changed" {
 		return
@@ -280,7 +280,7 @@ func (p *peer) discover() (json.RawMessage, error) {
 	return result.with("_meta", meta.bytes()).bytes(), nil
 }
 
-// describe joins what the upstreams say of themselves.
+// describe joins what the upstreams say about themselves.
 func (p *peer) describe() (caps, server json.RawMessage, instructions string, err error) {
 	links, err := p.all()
 	if err != nil {
@@ -321,7 +321,7 @@ func (l *link) serverInfo() json.RawMessage {
 	return l.about.get("serverInfo")
 }
 
-// joinObjects gives an object with the members of both; b counts where both have one.
+// joinObjects merges two objects; where both have a member, the member of b wins.
 func joinObjects(a, b json.RawMessage) json.RawMessage {
 	out := objectOf(a)
 	for _, m := range objectOf(b) {
@@ -333,7 +333,7 @@ func joinObjects(a, b json.RawMessage) json.RawMessage {
 	return out.bytes()
 }
 
-// fromUpstream takes what a server sends outside of any request.
+// fromUpstream handles what a server sends outside of any request.
 func (p *peer) fromUpstream(l *link, f *frame) {
 	if f.isRequest() {
 		go p.askFor(l, f, nil)
@@ -369,7 +369,7 @@ var relayed = []string{
 	"notifications/tools/list_changed", "notifications/prompts/list_changed",
 }
 
-// askFor asks a legacy client for a server, and answers the server.
+// askFor asks a legacy client on behalf of a server, and answers the server.
 func (p *peer) askFor(l *link, f *frame, send func(*frame)) {
 	if f.method == "ping" {
 		l.answer(p.g.life, f.id, []byte("{}"), nil)

@@ -48,7 +48,7 @@ func startProcess(ctx context.Context, l *link) (*process, error) {
 	return p, nil
 }
 
-// environment is this process's, without the settings and credentials of askance.
+// environment returns this process's variables, without the settings and credentials of askance.
 func environment() []string {
 	var out []string
 	for _, v := range os.Environ() {
@@ -69,7 +69,7 @@ func (p *process) read(l *link, out io.Reader) {
 		l.receive(f, nil)
 	})
 	_ = p.in.Close() // it may have ended
-	if err != nil {  // it would wait for its output to be read
+	if err != nil {  // the server would wait for its output to be read
 		_ = p.cmd.Process.Kill()
 	}
 	werr := p.cmd.Wait()
@@ -80,7 +80,7 @@ func (p *process) read(l *link, out io.Reader) {
 	close(p.ended)
 }
 
-// readLines calls take with each line until the end. A line over the limit ends it.
+// readLines calls take with each line until the end. A line over the limit is an error.
 func readLines(r io.Reader, take func([]byte)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(make([]byte, 0, 64<<10), maxFrame)

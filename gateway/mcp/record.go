@@ -19,7 +19,7 @@ type record struct {
 	seen    func(*toolcall.Call) // gets each state that a wait finds
 }
 
-// Time for which the gateway repeats a proposal, and the pauses between.
+// Time for which the gateway repeats a proposal, and the pauses between attempts.
 const (
 	proposeTime = 20 * time.Second
 	pause       = 500 * time.Millisecond
@@ -53,7 +53,7 @@ func isTemporary(err error) bool {
 	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrOverLimit)
 }
 
-// rest pauses; false: ctx ended.
+// rest pauses. It returns false if ctx ended.
 func rest(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -63,8 +63,8 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// wait waits until the call may run or is finished, through every failure of the
-// server. Its error says that the gateway ends.
+// wait waits until the call may run or is finished, and retries after every failure of the
+// server. Its error means that ctx has ended.
 func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.Call, error) {
 	d := pause
 	for {
@@ -87,7 +87,7 @@ func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.
 	}
 }
 
-// look gives the call as it is now.
+// look returns the call as it is now.
 func (r *record) look(ctx context.Context) (call *toolcall.Call, err error) {
 	err = r.again(ctx, func() error {
 		out, err := r.askance.Wait(ctx, toolcall.WaitRequest{Session: r.key.Session, Reply: r.key.Reply, Calls: []message.CallID{r.key.Call}, Until: toolcall.UntilParked, TimeoutMS: 1})
@@ -102,8 +102,8 @@ func (r *record) look(ctx context.Context) (call *toolcall.Call, err error) {
 	return call, err
 }
 
-// waitForOther waits a while for the result of a call that another gateway took: it may
-// run it now, or have ended in the middle.
+// waitForOther waits a short time for the result of a call that another gateway took: that
+// gateway may be running it now, or may have stopped in the middle.
 func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most time.Duration) *toolcall.Call {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
@@ -113,11 +113,11 @@ func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most tim
 	return call
 }
 
-// runMark is the CUSTOM event with which a gateway takes a call: the first one in the
-// journal may run it, and no other ever.
+// runMark is the CUSTOM event with which a gateway takes a call: only the first one in the
+// journal may run the call.
 const runMark = "mcp.run"
 
-// claim takes the call; false: it was taken before, by this gateway or another.
+// claim takes the call. It returns false if this gateway or another one took it before.
 func (r *record) claim(ctx context.Context, call *toolcall.Call) (bool, error) {
 	mine := "mcp-run-" + randomText()
 	event := encode(map[string]any{"type": "CUSTOM", "id": mine, "name": runMark, "value": map[string]any{"call": string(r.key.Call)}})

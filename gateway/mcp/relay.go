@@ -11,11 +11,11 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// separator ends the alias in the name of a tool or prompt. No alias contains it, so
-// two names never meet.
+// separator ends the alias in the name of a tool or prompt. No alias contains it, so two names
+// never collide.
 const separator = "_"
 
-// clientName is the name of a tool or prompt of an upstream, as clients see it.
+// clientName returns the name of a tool or prompt of an upstream, as clients see it.
 func (u *Upstream) clientName(name string) string {
 	if u.Alias == "" {
 		return name
@@ -23,7 +23,7 @@ func (u *Upstream) clientName(name string) string {
 	return u.Alias + separator + name
 }
 
-// split finds the upstream of a name that a client gave.
+// split finds the upstream of a name that a client sent.
 func (g *Gateway) split(name string) (*Upstream, string) {
 	for _, up := range g.cfg.Upstreams {
 		if up.Alias == "" {
@@ -50,7 +50,7 @@ func (x *exchange) listener(l *link) *waiting {
 // members of list results.
 var listMembers = map[string]string{"resources/list": "resources", "resources/templates/list": "resourceTemplates", "prompts/list": "prompts"}
 
-// capabilityOf is what a server declares that has a method.
+// capabilityOf returns the capability that a server with a method declares.
 func capabilityOf(method string) string {
 	switch {
 	case strings.HasPrefix(method, "resources/"):
@@ -63,7 +63,7 @@ func capabilityOf(method string) string {
 	return "completions"
 }
 
-// relayList passes a list on: as it is from one upstream, joined from several.
+// relayList passes a list on: unchanged from one upstream, joined from several.
 func (x *exchange) relayList(ctx context.Context) (json.RawMessage, error) {
 	p := x.peer
 	links, err := p.all()
@@ -135,8 +135,8 @@ func (x *exchange) relay(ctx context.Context) (json.RawMessage, error) {
 	return nil, firstErr
 }
 
-// relayTo passes a request on. What a modern server asks of a legacy client becomes
-// requests to it.
+// relayTo passes a request on. The questions of a modern server become requests to a legacy
+// client.
 func (x *exchange) relayTo(ctx context.Context, l *link, params object) (json.RawMessage, error) {
 	p := x.peer
 	for range maxRounds {
@@ -230,7 +230,7 @@ func (x *exchange) setLevel(ctx context.Context) (json.RawMessage, error) {
 	for _, l := range links {
 		switch {
 		case l.modern:
-			known = true // it travels with each request
+			known = true // the level is sent with each request
 		case len(links) == 1 || l.has("logging"):
 			if _, err := l.call(ctx, x.method, x.params, nil); err != nil {
 				return nil, err
@@ -277,7 +277,7 @@ func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
 			l.mu.Lock()
 			followed = append(followed, l.follows)
 			l.mu.Unlock()
-			if upstream := agreed.without("taskIds", "toolsListChanged"); len(upstream) > 0 { // followChanges has the latter
+			if upstream := agreed.without("taskIds", "toolsListChanged"); len(upstream) > 0 { // followChanges covers toolsListChanged
 				followed = append(followed, l.subscribe(ctx, upstream))
 			}
 			continue
@@ -333,7 +333,7 @@ func (l *link) subscribe(ctx context.Context, filter object) <-chan struct{} {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_, _ = l.call(ctx, "subscriptions/listen", object{{Name: "notifications", Value: filter.bytes()}}, &waiting{acked: acked}) // without it, lists are read again by their ttlMs
+		_, _ = l.call(ctx, "subscriptions/listen", object{{Name: "notifications", Value: filter.bytes()}}, &waiting{acked: acked}) // if it fails, lists are read again after their ttlMs
 	}()
 	go func() {
 		defer close(agreed)
@@ -351,7 +351,7 @@ func (s *listening) tell(method string, params object) {
 	s.x.send(&frame{method: method, params: params.with("_meta", meta.bytes()).bytes()})
 }
 
-// tellListeners gives a change to the modern subscriptions for it.
+// tellListeners sends a change to the modern subscriptions that want it.
 func (p *peer) tellListeners(f *frame) {
 	params := objectOf(f.params)
 	p.mu.Lock()
@@ -383,7 +383,7 @@ func (s *listening) wants(method string, params object) bool {
 	return false
 }
 
-// watch follows the resources of a modern server that a legacy client names.
+// watch adds or removes a resource of a modern server that a legacy client follows.
 func (p *peer) watch(l *link, add bool, uri json.RawMessage) {
 	p.mu.Lock()
 	p.watched = slices.DeleteFunc(p.watched, func(u json.RawMessage) bool { return string(u) == string(uri) })

@@ -14,7 +14,7 @@ import (
 // maxFrame bounds one message in each direction.
 const maxFrame = 4 << 20
 
-// frame is one JSON-RPC message. Its parts are the bytes that came.
+// frame is one JSON-RPC message. Its parts are the bytes that arrived.
 type frame struct {
 	id     json.RawMessage // nil: a notification
 	method string          // "": a response
@@ -86,7 +86,7 @@ func (f *frame) bytes() []byte {
 	add("result", f.result)
 	add("error", f.fault)
 	out = append(out, '}')
-	if bytes.ContainsAny(out, "\r\n") { // a carriage return ends a line too, for some readers and in streams
+	if bytes.ContainsAny(out, "\r\n") { // for some readers, and in streams, a carriage return also ends a line
 		var line bytes.Buffer
 		if json.Compact(&line, out) == nil {
 			return line.Bytes()
@@ -115,7 +115,7 @@ func encode(v any) json.RawMessage {
 // object is a JSON object whose values are not decoded.
 type object []strictjson.Member
 
-// parseObject reads an object; nothing is the empty one.
+// parseObject reads an object; empty data is the empty object.
 func parseObject(data []byte) (object, error) {
 	if len(data) == 0 {
 		return nil, nil
@@ -124,7 +124,7 @@ func parseObject(data []byte) (object, error) {
 	return o, err
 }
 
-// objectOf reads an object that was checked before; what is none is empty.
+// objectOf reads an object that was checked before; any other value is an empty one.
 func objectOf(data []byte) object {
 	if strictjson.KindOf(data) != "object" {
 		return nil
@@ -144,7 +144,7 @@ func (o object) get(name string) json.RawMessage {
 
 func (o object) text(name string) string { return strictjson.TextMember(o, name) }
 
-// at follows names down through objects.
+// at follows names down through nested objects.
 func (o object) at(names ...string) json.RawMessage {
 	var value json.RawMessage
 	for _, name := range names {
@@ -172,7 +172,7 @@ func (o object) without(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m strictjson.Member) bool { return slices.Contains(names, m.Name) })
 }
 
-// only returns the object with these members alone.
+// only returns the object with only these members.
 func (o object) only(names ...string) object {
 	return slices.DeleteFunc(slices.Clone(o), func(m strictjson.Member) bool { return !slices.Contains(names, m.Name) })
 }
@@ -189,7 +189,7 @@ func (o object) bytes() json.RawMessage {
 	return append(out, '}')
 }
 
-// itemsOf takes an array apart; what is none is empty.
+// itemsOf returns the items of an array, or none for any other value.
 func itemsOf(data []byte) []json.RawMessage {
 	if strictjson.KindOf(data) != "array" {
 		return nil

@@ -17,7 +17,7 @@ type inflight struct {
 // maxInflight bounds the requests of one connection.
 const maxInflight = 1000
 
-// add notes a request; false: its id is in use, or there are too many.
+// add records a request. It returns false if its id is in use, or there are too many.
 func (i *inflight) add(id json.RawMessage, cancel context.CancelCauseFunc) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -56,7 +56,7 @@ func (i *inflight) leave() {
 	}
 }
 
-// serve carries out one request of a connection and gives its response.
+// serve carries out one request of a connection and returns its response.
 func (p *peer) serve(ctx context.Context, x *exchange, of *inflight) *frame {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -101,8 +101,8 @@ type stdio struct {
 	wg        sync.WaitGroup
 }
 
-// ServeStdio serves one client on in and out until in ends. principal is who the
-// operator says the client is.
+// ServeStdio serves one client on in and out until in ends. principal is the client's name
+// according to the operator.
 func (g *Gateway) ServeStdio(ctx context.Context, principal string, in io.Reader, out io.Writer) error {
 	s := &stdio{g: g, principal: principal, out: bufio.NewWriter(out)}
 	ended := make(chan error, 1)
@@ -122,7 +122,7 @@ func (g *Gateway) ServeStdio(ctx context.Context, principal string, in io.Reader
 func (s *stdio) send(f *frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.out.Write(append(f.bytes(), '\n')) // a client that is gone ends its input too
+	_, _ = s.out.Write(append(f.bytes(), '\n')) // a client that is gone also ends its input
 	_ = s.out.Flush()
 }
 
@@ -187,8 +187,7 @@ func (s *stdio) peerOf(f *frame) (*peer, func(), *rpcError) {
 	return nil, nil, checkModern(meta)
 }
 
-// isCancelled reports whether a response is that of a request whose client expects
-// none.
+// isCancelled reports whether a response belongs to a request whose client expects none.
 func isCancelled(f *frame) bool {
 	if f.fault == nil {
 		return false

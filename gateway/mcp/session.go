@@ -16,7 +16,7 @@ type session struct {
 	mu     sync.Mutex // guards the rest
 	queue  []*frame   // for the client's stream
 	wake   chan struct{}
-	stream bool // the client reads it
+	stream bool // a client reads the stream
 	ended  chan struct{}
 	once   sync.Once
 }
@@ -71,7 +71,7 @@ func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal stri
 	s.carryOut(r, ses.peer, newExchange(ses.peer, f, a.send), a, &ses.live, errGone)
 }
 
-// add stores a session, after it has removed those that are not used.
+// add stores a session, after it has removed unused ones.
 func (s *httpServer) add(ses *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -89,7 +89,7 @@ func (s *httpServer) add(ses *session) bool {
 	return true
 }
 
-// find gives the session of a request, or refuses the request.
+// find returns the session of a request, or refuses the request.
 func (s *httpServer) find(w http.ResponseWriter, r *http.Request, principal string) *session {
 	id := r.Header.Get(sessionField)
 	if id == "" {
@@ -165,7 +165,7 @@ func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, princi
 	}
 }
 
-// enqueue keeps a message for the client's stream. Beyond the bound the oldest is lost.
+// enqueue stores a message for the client's stream. Beyond the bound the oldest is lost.
 func (ses *session) enqueue(f *frame) {
 	ses.mu.Lock()
 	if ses.queue = append(ses.queue, f); len(ses.queue) > maxQueued {

@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// state is what a modern client gives back as requestState. The client could change
-// it: the gateway takes it only with its own authentication.
+// state is what a modern client returns as requestState. The client could change it, so the
+// gateway accepts it only with its own authentication code.
 type state struct {
 	Call      message.CallID    `json:"call"`
 	Session   message.SessionID `json:"session"`
@@ -27,7 +27,7 @@ type state struct {
 	Request string `json:"request,omitzero"`
 }
 
-// stateTime is how long a client may give a state back.
+// stateTime is how long a client may return a state.
 const stateTime = 24 * time.Hour
 
 func (g *Gateway) mac(kind string, text []byte) []byte {
@@ -45,7 +45,7 @@ func (g *Gateway) sealState(s state) string {
 
 var errState = badParams("invalid requestState: it was changed, is too old, or belongs to another request. Call the tool again without it")
 
-// openState reads a state that a client gave back for a request.
+// openState reads a state that a client returned for a request.
 func (g *Gateway) openState(sealed, principal, digest string) (state, error) {
 	var s state
 	head, tail, _ := strings.Cut(sealed, ".")
@@ -60,8 +60,8 @@ func (g *Gateway) openState(sealed, principal, digest string) (state, error) {
 	return s, nil
 }
 
-// newCallID makes the id of a call. It names its principal, so that no other can ask
-// for the result.
+// newCallID makes the id of a call. It is bound to the principal, so that no other principal can
+// ask for the result.
 func (g *Gateway) newCallID(principal string) message.CallID {
 	id := randomText()
 	return message.CallID("mcp_" + id + "_" + g.tagOf(id, principal))
@@ -78,7 +78,7 @@ func (g *Gateway) ownsCall(id message.CallID, principal string) bool {
 	return found && two && hmac.Equal([]byte(tag), []byte(g.tagOf(random, principal)))
 }
 
-// digestOf names a tool with its arguments.
+// digestOf returns the digest of a tool's name with its arguments.
 func digestOf(tool string, arguments json.RawMessage) string {
 	sum := sha256.Sum256([]byte(tool + "\x00" + string(arguments)))
 	return hex.EncodeToString(sum[:])

@@ -14,15 +14,15 @@ import (
 // pollEvery is how often a client may ask for a task.
 const pollEvery = 2 * time.Second
 
-// hasTasks reports whether the client takes modern tasks.
+// hasTasks reports whether the client accepts modern tasks.
 func (p *peer) hasTasks() bool { return p.modern && p.can("extensions", tasksExtension) }
 
-// taskResult is the result that says: this call is a task now.
+// taskResult returns the result which says that this call is now a task.
 func (h *held) taskResult() json.RawMessage {
 	return append(object{{Name: "resultType", Value: quote("task")}}, h.task(true)...).bytes()
 }
 
-// task is the call as a task of the client's era.
+// task describes the call as a task of the client's era.
 func (h *held) task(modern bool) object {
 	h.mu.Lock()
 	call, done, unknown, input, wanted := h.call, h.outcome, h.unknown, h.input, h.wanted
@@ -140,8 +140,8 @@ func (p *peer) cancelTask(h *held) (json.RawMessage, error) {
 	return h.task(false).with("status", quote("cancelled")).bytes(), nil
 }
 
-// answerInput answers what the server asked within the call, at once or key by key.
-// Unknown keys are ignored.
+// answerInput answers what the server asked within the call, all at once or key by key. Unknown
+// keys are ignored.
 func (h *held) answerInput(answers json.RawMessage) {
 	h.mu.Lock()
 	input := h.input
@@ -194,7 +194,7 @@ func (h *held) awaitResult(ctx context.Context, x *exchange) (json.RawMessage, e
 	}
 }
 
-// startTask makes a call a legacy task, because the client wants one.
+// startTask starts a call as a legacy task, because the client wants one.
 func (x *exchange) startTask(ctx context.Context, t *tool, arguments json.RawMessage) (json.RawMessage, error) {
 	p := x.peer
 	if !p.can("tasks") {
@@ -221,7 +221,7 @@ func (p *peer) listTasks() json.RawMessage {
 	return object{{Name: "tasks", Value: arrayOf(items)}}.bytes()
 }
 
-// tellTask tells the subscriptions of the task that it has ended.
+// tellTask tells the subscriptions to the task that it has ended.
 func (h *held) tellTask() {
 	if !h.peer.hasTasks() {
 		return

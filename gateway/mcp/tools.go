@@ -15,10 +15,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// waitTool is the synthetic tool that gives the result of a held call.
+// waitTool is the synthetic tool that returns the result of a held call.
 const waitTool = "askance_wait"
 
-// toolList is what an upstream last said of its tools.
+// toolList is the last list of an upstream's tools.
 type toolList struct {
 	tools []*tool
 	last  object // the last page
@@ -33,10 +33,10 @@ type tool struct {
 	hash       string
 }
 
-// hashOf is the digest of a definition. A changed definition is a new tool.
+// hashOf returns the digest of a definition. A changed definition is a new tool.
 func hashOf(definition []byte) string {
 	canonical, err := jcs.Canonicalize(definition)
-	if err != nil { // such as a number that no double holds: the bytes as they are
+	if err != nil { // such as a number that no double can hold: use the bytes as they are
 		canonical = definition
 	}
 	sum := sha256.Sum256(canonical)
@@ -46,7 +46,7 @@ func hashOf(definition []byte) string {
 // maxNameBytes bounds the name of a tool, as the protocol does.
 const maxNameBytes = 128
 
-// readTools gives the tools of the server, read again if they may have changed.
+// readTools returns the tools of the server, and reads them again if they may have changed.
 func (l *link) readTools(ctx context.Context, again bool) (*toolList, error) {
 	l.mu.Lock()
 	list := l.tools
@@ -91,7 +91,7 @@ func (l *link) forgetTools() {
 	l.tools = nil
 }
 
-// findTool gives the definition in force of a tool; nil: the server has none.
+// findTool returns the current definition of a tool, or nil if the server has none.
 func (l *link) findTool(ctx context.Context, name string) (*tool, error) {
 	for _, again := range []bool{false, true} {
 		list, err := l.readTools(ctx, again)
@@ -125,7 +125,7 @@ func (t *tool) declaration() toolcall.ToolDefinition {
 	if title := t.definition.text("title"); title != "" {
 		d.Description = strings.TrimSpace(title + "\n" + d.Description)
 	}
-	if _, err := jcs.Canonicalize(d.InputSchema); err != nil { // such as a bound that no double holds
+	if _, err := jcs.Canonicalize(d.InputSchema); err != nil { // such as a bound that no double can hold
 		d.Description, d.InputSchema = strings.TrimSpace(d.Description+"\nschema "+hashOf(d.InputSchema)), nil
 	}
 	return d
@@ -146,7 +146,7 @@ func (t *tool) isIdempotent() bool {
 	return t.up.TrustAnnotations && (string(hints.get("idempotentHint")) == "true" || string(hints.get("readOnlyHint")) == "true")
 }
 
-// waitDefinition is what clients see of the wait tool.
+// waitDefinition is the wait tool as clients see it.
 var waitDefinition = json.RawMessage(`{"name":"askance_wait","title":"Wait for a held tool call","description":"Waits for a tool call that a person has to approve, and returns its result. Call it with the id that the held call returned. Do not call the original tool again.","inputSchema":{"type":"object","properties":{"call":{"type":"string","description":"The id of the held call."}},"required":["call"]},"annotations":{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}}`)
 
 // listTools joins the tools of all upstreams.
@@ -194,8 +194,8 @@ func (p *peer) listTools(ctx context.Context) (json.RawMessage, error) {
 	return result.bytes(), nil
 }
 
-// forClient is the definition with the client's name for it. Tools that a legacy client
-// may call as tasks say so.
+// forClient returns the definition with the client's name for it. Tools that a legacy client may
+// call as tasks say so.
 func (t *tool) forClient(p *peer) json.RawMessage {
 	o := t.definition
 	if t.up.Alias != "" {

@@ -17,10 +17,10 @@ import (
 type Upstream struct {
 	// Alias begins the names of its tools, if there are several upstreams.
 	Alias string
-	// Command is started for each client; Env are its further variables.
+	// Command is started for each client; Env are additional variables for it.
 	Command []string
 	Env     []string
-	// URL is that of a streamable HTTP endpoint. Header goes with each request to it.
+	// URL is a streamable HTTP endpoint. Header is sent with each request to it.
 	URL    string
 	Header map[string]string
 	// Idempotent names tools that may run again after a lost answer.
@@ -29,15 +29,15 @@ type Upstream struct {
 	TrustAnnotations bool
 }
 
-// errNotSent says that a request never left the gateway.
+// errNotSent means that the server did not carry out a request: it did not get it, or refused it.
 var errNotSent = errors.New("the MCP server cannot be reached")
 
-// errLost says that a server took a request and never answered it.
+// errLost means that a server may have carried out a request, but did not answer it.
 var errLost = errors.New("the MCP server ended before it answered")
 
 // wire carries messages to one server. Messages that come back go to the link.
 type wire interface {
-	// send sends a message; of a request it may return before the response.
+	// send sends a message; for a request it may return before the response.
 	send(ctx context.Context, f *frame, of *waiting) error
 	close()
 }
@@ -75,7 +75,7 @@ type waiting struct {
 // probeTime bounds the wait for the answer of a server of unknown era.
 const probeTime = 10 * time.Second
 
-// connect opens a link. The server's answer to server/discover tells its era.
+// connect opens a link. The server's answer to server/discover shows its era.
 func (p *peer) connect(ctx context.Context, up *Upstream) (*link, error) {
 	l := &link{up: up, peer: p, log: p.g.cfg.Log.With("upstream", up.Alias), pending: map[string]*waiting{}}
 	if err := l.open(ctx); err != nil {
@@ -233,8 +233,8 @@ func (l *link) answer(ctx context.Context, id, result json.RawMessage, err error
 	}
 }
 
-// receive takes a message from the server. of is the request on whose stream it
-// came, if the wire knows.
+// receive handles a message from the server. of is the request on whose stream it came, if the
+// wire can tell.
 func (l *link) receive(f *frame, of *waiting) {
 	if f.isResponse() {
 		l.mu.Lock()
@@ -280,7 +280,7 @@ func (l *link) receive(f *frame, of *waiting) {
 	l.peer.fromUpstream(l, f)
 }
 
-// only is the one request with a listener; nil if there are several or none.
+// only returns the one request with a listener, or nil if there are several or none.
 func (l *link) only() (found *waiting) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -296,7 +296,7 @@ func (l *link) only() (found *waiting) {
 	return found
 }
 
-// fail ends every request that waits.
+// fail ends every waiting request.
 func (l *link) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,9 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Proposal reads the tool calls of one turn from the assistant's dicts, and the
-// agent's name. Text and thinking among them are the agent's own: a proposal does
-// not record them.
+// Proposal reads the tool calls of one turn from the assistant's dicts, and the agent's name. It
+// ignores text and thinking in them: a proposal does not record them.
 func Proposal(op string, raw []message.RawJSON) (agent string, calls []message.ToolCallBlock, err error) {
 	dicts, err := Decode(op, raw)
 	if err != nil {
@@ -43,7 +42,7 @@ func Result(op string, raw []message.RawJSON, call message.CallID) (message.Tool
 	if !ok || result.ID != call {
 		return message.ToolResultBlock{}, wrong
 	}
-	// The result stands behind its call, as it does in the agent's memory.
+	// The result follows its call, as in the agent's memory.
 	use := &v1.Msg{ID: "call", Role: message.RoleAssistant, Content: v1.List(&v1.ToolUseBlock{ID: call, Name: result.Name, Input: message.RawJSON("{}")}), Metadata: message.RawJSON("{}")}
 	msgs, err := Convert(op, []*v1.Msg{use, dicts[0]})
 	if err != nil {
@@ -52,8 +51,8 @@ func Result(op string, raw []message.RawJSON, call message.CallID) (message.Tool
 	return *msgs[0].ToolResult(call), nil
 }
 
-// Calls makes dicts of the calls of a reply as they stand: the assistant's
-// tool_use blocks with the open approval requests, then the results.
+// Calls makes dicts of the calls of a reply in their current state: the assistant's tool_use
+// blocks with the open approval requests, then the results.
 func Calls(kind string, reply message.ReplyID, calls []*toolcall.Call) ([]message.RawJSON, []Loss, error) {
 	if len(calls) == 0 {
 		return []message.RawJSON{}, nil, nil

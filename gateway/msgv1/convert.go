@@ -1,10 +1,9 @@
-// Package msgv1 lets HTTP routes take and give the message dicts of AgentScope
-// 1.x where they take and give messages of AgentScope 2.0.
+// Package msgv1 lets HTTP routes accept and return the message dicts of AgentScope 1.x where they
+// accept and return messages of AgentScope 2.0.
 //
-// The media type chooses. A request whose Content-Type is [Type] has dicts in its
-// body; a request that prefers [Type] in Accept gets dicts. The JSON around the
-// messages stays the same. [Type01] does the same for 0.1.x; both dialects are
-// read under either type.
+// The media type selects the form. A request whose Content-Type is [Type] has dicts in its body;
+// a request that prefers [Type] in Accept gets dicts. The JSON around the messages stays the
+// same. [Type01] does the same for 0.1.x; both dialects are read under either type.
 //
 //	if msgv1.IsSent(r) {
 //		dicts, err := msgv1.Decode("chat", body.Input)
@@ -18,12 +17,12 @@
 //
 //   - [Convert] refuses a dict if AgentScope 2.0 would lose a part of it; the error
 //     names the part and the message.
-//   - [Encode] reports everything that a dict has no place for.
+//   - [Encode] reports everything that a dict cannot represent.
 //   - A text is never a decision: only metadata.askance.decisions is, and each
 //     decision names the digest of the approval request that its author saw. See package
 //     message/v1.
 //
-// It does no I/O, and its functions may be called from many goroutines.
+// It does no I/O, and its functions are safe for concurrent use.
 package msgv1
 
 import (
@@ -66,8 +65,8 @@ func Decode(op string, raw []message.RawJSON) ([]*v1.Msg, error) {
 	return dicts, nil
 }
 
-// DecisionsOf reads the decisions of a single dict, nil if there are none. It
-// refuses a list in which a dict decides.
+// DecisionsOf reads the decisions of a single dict, or returns nil if there are none. It refuses
+// a list in which a dict decides.
 func DecisionsOf(dicts []*v1.Msg) (*v1.Decisions, error) {
 	for _, m := range dicts {
 		d, err := v1.DecisionsOf(m)
@@ -82,8 +81,7 @@ func DecisionsOf(dicts []*v1.Msg) (*v1.Decisions, error) {
 	return nil, nil
 }
 
-// Convert makes messages of AgentScope 2.0. It refuses what they have no place
-// for.
+// Convert converts dicts to messages of AgentScope 2.0. It refuses what they cannot represent.
 func Convert(op string, dicts []*v1.Msg) ([]*message.Msg, error) {
 	lost := []v1.Loss{}
 	msgs, err := v1.Codec{OnLoss: func(l v1.Loss) { lost = append(lost, l) }}.ToMsgs(dicts)
@@ -100,8 +98,8 @@ func Convert(op string, dicts []*v1.Msg) ([]*message.Msg, error) {
 	return msgs, nil
 }
 
-// Encode makes dicts of a media type. digest names the approval request that is open
-// about a call, "" for none.
+// Encode converts messages to dicts of a media type. digest returns the digest of a call's open
+// approval request, or "" if there is none.
 func Encode(kind string, msgs []*message.Msg, digest func(message.ReplyID, message.CallID) string) ([]message.RawJSON, []Loss, error) {
 	var lost []Loss
 	c := v1.Codec{Dialect: dialects[kind], Digest: digest, OnLoss: func(l v1.Loss) {

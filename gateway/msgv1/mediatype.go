@@ -24,8 +24,8 @@ func IsSent(r *http.Request) bool {
 	return err == nil && ok
 }
 
-// WantedBy is the media type of dicts if the client prefers it to plain JSON,
-// else "". A tie goes to the type that Accept names first.
+// WantedBy returns the media type of dicts if the client prefers it to plain JSON, or else "". A
+// tie goes to the type that Accept names first.
 func WantedBy(r *http.Request) string {
 	best, wanted := 0.0, ""
 	for item := range strings.SplitSeq(strings.Join(r.Header.Values("Accept"), ","), ",") {

@@ -68,8 +68,7 @@ func (w *Webhooks) addDeadLetter(ctx context.Context, d *Destination, dl toolcal
 	w.resolve(ctx, dl)
 }
 
-// resolve removes a delivery. If the outbox does not learn of it, the delivery comes
-// again.
+// resolve removes a delivery. If the outbox does not learn this, the delivery is repeated.
 func (w *Webhooks) resolve(ctx context.Context, dl toolcall.Delivery) {
 	if err := dl.Done(ctx); err != nil {
 		w.cfg.Log.Debug("cannot resolve a delivery; it comes again", "seq", dl.Record.Seq, "err", err)
@@ -105,8 +104,8 @@ func newClient(t http.RoundTripper) *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// failure is why a message was not accepted. It has neither the address nor the
-// receiver's reply.
+// failure is why a message was not accepted. It contains neither the address nor the receiver's
+// reply.
 type failure struct {
 	what  string
 	final bool          // a retry is useless
@@ -115,7 +114,7 @@ type failure struct {
 
 func (f *failure) Error() string { return f.what }
 
-// send makes one attempt. Its errors are failures, as those of post.
+// send makes one attempt. Its errors are failures, like those of post.
 func (w *Webhooks) send(ctx context.Context, d *Destination, n *Notice) error {
 	body, err := d.encode(n)
 	if err != nil {
@@ -203,7 +202,7 @@ func (*Webhooks) Routes() []gateway.Route { return nil }
 // Space is the space whose event records are sent.
 func (w *Webhooks) Space() toolcall.SpaceID { return w.cfg.Space.ID }
 
-// DeadLetters are the dead letters of the space.
+// DeadLetters returns the dead letters of the space.
 func (w *Webhooks) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error) {
 	return w.cfg.Outbox.DeadLetters(ctx)
 }
@@ -218,14 +217,14 @@ const (
 	FateDropped   Fate = "dropped"
 )
 
-// Drop deletes a dead letter. ErrNotFound if there is none.
+// Drop deletes a dead letter. It returns ErrNotFound if there is none.
 func (w *Webhooks) Drop(ctx context.Context, destination string, seq uint64) (Fate, error) {
 	return FateDropped, w.cfg.Outbox.RemoveDeadLetter(ctx, destination, seq)
 }
 
-// Retry makes one more attempt now. An approval request that is no longer open is not
-// sent. ErrUnavailable: it was not accepted, and the dead letter stays with the new
-// error. ErrNotFound: there is no such dead letter.
+// Retry makes one more attempt now. An approval request that is no longer open is not sent.
+// ErrUnavailable means that the message was not accepted, and the dead letter stays with the new
+// error. ErrNotFound means that there is no such dead letter.
 func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (Fate, error) {
 	const op = "retry a dead letter"
 	letters, err := w.cfg.Outbox.DeadLetters(ctx)

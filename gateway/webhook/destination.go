@@ -31,7 +31,7 @@ type Format string
 // The formats.
 const (
 	FormatAskance Format = "askance" // Notice
-	FormatSlack   Format = "slack"   // what Slack's incoming webhooks take
+	FormatSlack   Format = "slack"   // what Slack's incoming webhooks accept
 )
 
 // Defaults and bounds of destinations.
@@ -43,11 +43,10 @@ const (
 	maxDestinations = 64
 )
 
-// Destination is a receiver of messages. Zero values of Format, Timeout and Attempts
-// are their defaults.
+// Destination is a receiver of messages. Zero values of Format, Timeout and Attempts mean their
+// defaults.
 type Destination struct {
-	// Name names the durable consumer: letters, digits, _ and -. A new name starts a
-	// new one.
+	// Name names the durable consumer: letters, digits, _ and -. A new name starts a new consumer.
 	Name string
 	URL  string // https, or http on loopback
 	// Secrets sign each message; a receiver accepts any of them, so they can be
@@ -158,7 +157,7 @@ const (
 	headerSignature = "webhook-signature"
 )
 
-// Bounds of a secret's length in bytes, as the scheme has them.
+// Bounds of a secret's length in bytes, from the scheme.
 const (
 	minSecret = 24
 	maxSecret = 64

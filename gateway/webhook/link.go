@@ -67,7 +67,7 @@ type Link struct {
 	// Kind is ResponseApprove or ResponseReject.
 	Kind    toolcall.ResponseKind
 	Expires time.Time
-	// Destination and Seq name the message that has it.
+	// Destination and Seq name the message that contains it.
 	Destination string
 	Seq         uint64
 }
@@ -127,8 +127,8 @@ func (l *Links) makeSet(destination string, n *Notice) *LinkSet {
 	return set
 }
 
-// Open reads a token and changes nothing. ErrForbidden: it is not of this space.
-// ErrFinished: it has expired.
+// Open reads a token and changes nothing. It returns ErrForbidden if the token is not of this
+// space, and ErrFinished if it has expired.
 func (l *Links) Open(token string, space toolcall.SpaceID) (Link, error) {
 	const op = "open link"
 	foreign := &message.Error{Code: message.CodeForbidden, Op: op, What: "this link is incomplete, or not of this server", Hint: "open it from the original message, or find the approval request in the inbox"}
@@ -151,8 +151,8 @@ func (l *Links) Open(token string, space toolcall.SpaceID) (Link, error) {
 	return link, nil
 }
 
-// Use uses up a token that Open has read. ErrConflict: it was used before, in any
-// process of the space.
+// Use uses up a token that Open has read. It returns ErrConflict if the token was used before, in
+// any process of the space.
 func (l *Links) Use(ctx context.Context, token string, link Link) error {
 	const op = "use link"
 	text, _, _ := strings.Cut(token, ".")

@@ -44,7 +44,7 @@ type LinkSet struct {
 	Reject  string `json:"reject,omitzero"`
 }
 
-// eventOf returns the event of a record; "": none.
+// eventOf returns the event of a record, or "" if it has none.
 func eventOf(f *toolcall.EventRecord) Event {
 	switch {
 	case f == nil || f.Call == nil || f.Note != nil:
@@ -65,7 +65,7 @@ func eventOf(f *toolcall.EventRecord) Event {
 
 var types = map[Event]string{EventRequest: TypeRequestOpened, EventEscalation: typeRequestEscalated, EventOutcome: TypeCallFinished}
 
-// noticeOf makes the notice of a record; nil: the destination does not want it.
+// noticeOf makes the notice of a record, or returns nil if the destination does not want it.
 func (w *Webhooks) noticeOf(d *Destination, r toolcall.JournalEntry) *Notice {
 	if r.Invalid != nil || r.Record == nil {
 		return nil

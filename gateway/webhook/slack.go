@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// Limits of Slack in characters; there are never fewer bytes.
+// Slack's limits in characters; a text never has fewer bytes than characters.
 const (
 	slackHeader  = 150
 	slackSection = 2900
@@ -34,14 +34,14 @@ type slackBlock struct {
 type slackText struct {
 	Type     string `json:"type"`
 	Text     string `json:"text"`
-	Verbatim *bool  `json:"verbatim,omitzero"` // no names and links in the text
+	Verbatim *bool  `json:"verbatim,omitzero"` // names and URLs in the text do not become links
 	Emoji    *bool  `json:"emoji,omitzero"`
 }
 
 // slackElement is a button or a text.
 type slackElement struct {
 	Type     string `json:"type"`
-	Text     any    `json:"text,omitzero"` // a slackText of buttons, a string of texts
+	Text     any    `json:"text,omitzero"` // a slackText for buttons, a string for texts
 	Emoji    *bool  `json:"emoji,omitzero"`
 	URL      string `json:"url,omitzero"`
 	Style    string `json:"style,omitzero"`
@@ -126,8 +126,8 @@ func slackButtons(l *LinkSet) []slackElement {
 	return out
 }
 
-// slackCode shows arguments as code. A backtick occurs only in JSON strings, where
-// its escape is equal and does not end the code.
+// slackCode shows arguments as code. A backtick occurs only in JSON strings, where its escape is
+// equivalent and does not end the code.
 func slackCode(input string) string {
 	text := reveal.Text(strings.ReplaceAll(reveal.Escape(shorten(input)), "`", `\u0060`))
 	if strings.TrimSpace(text) == "" {
@@ -136,7 +136,7 @@ func slackCode(input string) string {
 	return "```\n" + slackEscape(text, slackSection-10) + "\n```"
 }
 
-// shorten cuts a text to more than what is shown of it.
+// shorten cuts a text, but never to less than what is shown of it.
 func shorten(s string) string {
 	if len(s) <= 2*slackSection {
 		return s

@@ -14,11 +14,11 @@ type Chunk struct {
 	Model   string   `json:"model"`
 	Choices []Choice `json:"choices"`
 	Usage   *Usage   `json:"usage"` // with the last chunk, if it was asked for
-	// Fault is what a server sends instead when it cannot go on.
+	// Fault is what a server sends instead when it cannot continue.
 	Fault json.RawMessage `json:"error"`
 }
 
-// Choice is one of a completion's answers; a recording has only the first.
+// Choice is one of a completion's answers; only choice 0 is accepted.
 type Choice struct {
 	Index        int     `json:"index"`
 	Delta        Delta   `json:"delta"`
@@ -31,13 +31,12 @@ type Delta struct {
 	Content   *string     `json:"content"`
 	Refusal   *string     `json:"refusal"`
 	ToolCalls []CallDelta `json:"tool_calls"`
-	// Reasoning is what a model thinks, where the server shows it: under one of
-	// two names.
+	// Reasoning is the model's thinking, where the server shows it, under one of two names.
 	Reasoning        *string `json:"reasoning"`
 	ReasoningContent *string `json:"reasoning_content"`
 }
 
-// thinking is what the chunk adds to the model's reasoning.
+// thinking returns what the chunk adds to the model's reasoning.
 func (d Delta) thinking() string {
 	switch {
 	case d.ReasoningContent != nil:
@@ -72,14 +71,13 @@ type Usage struct {
 	} `json:"prompt_tokens_details"`
 }
 
-// ServerError is what a server says when it cannot go on, within a stream or
-// instead of one.
+// ServerError is the error of a server that cannot continue, within a stream or in place of one.
 type ServerError struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 }
 
-// Error gives both.
+// Error returns the type and the message.
 func (e *ServerError) Error() string {
 	if e.Type == "" {
 		return "the server says: " + e.Message
@@ -87,8 +85,8 @@ func (e *ServerError) Error() string {
 	return "the server says: " + e.Type + ": " + e.Message
 }
 
-// ParseServerError reads the error of a body {"error": …}, or of the member
-// alone: an object with a message, or a text. nil if there is none.
+// ParseServerError reads the error of a body {"error": …}, or only its member: an object with a
+// message, or a string. It returns nil if there is none.
 func ParseServerError(data []byte) *ServerError {
 	var body struct {
 		Error json.RawMessage `json:"error"`

@@ -18,19 +18,18 @@
 //		calls := t.Calls()
 //	}
 //
-// Members that it does not know are dropped, because servers add their own;
-// everything else that is wrong is an *Error that names the line. Where servers
-// commonly stray from the format they are understood:
+// Unknown members are dropped, because servers add their own; any other mistake is an error, and
+// one that the Reader finds is an *Error that names the line. Common deviations of servers from
+// the format are accepted:
 //
 //   - comments, any of the three line ends, a byte order mark;
 //   - chunks without object, choices or usage, and choices after the finish_reason;
 //   - reasoning_content, or reasoning: a thinking block;
-//   - a refusal: text, as it is what the model said;
-//   - a call without an id, or with one that the reply has already: it gets another.
+//   - a refusal: text, because it is what the model said;
+//   - a call without an id, or with one that the reply already has: it gets another.
 //
-// A call is complete when the model says why it stopped, and the reason is stop
-// or tool_calls. Of any other the calls are not to be proposed: Complete is
-// false, and they get no TOOL_CALL_END.
+// Calls are complete when the model gives stop or tool_calls as the reason why it stopped. With
+// any other reason they must not be proposed: Complete is false, and they get no TOOL_CALL_END.
 //
 // Only one choice per completion is read. Images, audio, log probabilities and
 // the old function_call are not.

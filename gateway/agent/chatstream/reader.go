@@ -29,7 +29,7 @@ type Error struct {
 // Error names the line.
 func (e *Error) Error() string { return fmt.Sprintf("model stream, line %d: %v", e.Line, e.Err) }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Reader reads a recording. It is not safe for concurrent use.
@@ -47,9 +47,9 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{lines: s}
 }
 
-// Next gives the next chunk, ErrDone after the last of a completion, and
-// io.EOF when no completion follows. A recording that breaks off within a
-// completion is an error that wraps io.ErrUnexpectedEOF.
+// Next returns the next chunk, ErrDone after the last of a completion, and io.EOF when no
+// completion follows. A recording that breaks off within a completion is an error that wraps
+// io.ErrUnexpectedEOF.
 func (r *Reader) Next() (*Chunk, error) {
 	data, err := r.event()
 	switch {
@@ -95,13 +95,13 @@ func splitLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
 		return i + 2, data[:i], nil
 	case atEOF:
 		return i + 1, data[:i], nil
-	default: // a CR at the end of what is there: the next byte tells
+	default: // a CR at the end of the data: the next byte decides
 		return 0, nil, nil
 	}
 }
 
-// event gives the data of the next event that has any. Of the fields of a
-// server-sent event only data counts here; comments are skipped.
+// event returns the data of the next event that has any. It ignores the other fields of
+// server-sent events, and comments.
 func (r *Reader) event() (string, error) {
 	var data []string
 	size := 0
@@ -114,7 +114,7 @@ func (r *Reader) event() (string, error) {
 		field, value, _ := strings.Cut(line, ":")
 		switch {
 		case line == "" && strings.Join(data, "\n") == "":
-			data, size = nil, 0 // an event without data is none
+			data, size = nil, 0 // an event without data does not count
 		case line == "":
 			return strings.Join(data, "\n"), nil
 		case field == "data":

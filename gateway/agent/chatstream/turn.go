@@ -24,16 +24,15 @@ type Turn struct {
 	begun    bool
 	ended    bool
 	text     string // id of the text block that is being written; "" if none
-	thinking string // likewise
+	thinking string // the same for the thinking block
 	calls    []message.ToolCallBlock
 	ids      []string // of the calls, as the model gave them
 	usage    Usage
 	finish   string
 }
 
-// NewTurn begins a turn of a reply. The codec makes the events' ids and times.
-// taken are the ids of calls that the reply has already: a model that uses one
-// again means another call.
+// NewTurn begins a turn of a reply. The codec makes the events' ids and times. taken are the ids
+// of calls that the reply already has: a model that reuses one means another call.
 func NewTurn(codec message.Codec, reply message.ReplyID, taken ...message.CallID) *Turn {
 	t := &Turn{codec: codec, reply: reply, taken: map[message.CallID]bool{}}
 	for _, id := range taken {
@@ -42,14 +41,13 @@ func NewTurn(codec message.Codec, reply message.ReplyID, taken ...message.CallID
 	return t
 }
 
-// Calls are the tool calls as far as they have been read, in the model's order.
+// Calls returns the tool calls that have been read so far, in the model's order.
 func (t *Turn) Calls() []message.ToolCallBlock { return t.calls }
 
-// FinishReason is the model's word on why it stopped; "" before it came.
+// FinishReason returns the model's reason for stopping, or "" before it came.
 func (t *Turn) FinishReason() string { return t.finish }
 
-// Complete reports whether the model finished: only then its calls may
-// be proposed.
+// Complete reports whether the model finished; only then may its calls be proposed.
 func (t *Turn) Complete() bool { return t.finish == "stop" || t.finish == "tool_calls" }
 
 func (t *Turn) header() message.EventHeader { return t.codec.NewHeader(t.reply) }
@@ -86,8 +84,7 @@ func (t *Turn) Add(c *Chunk) ([]message.Event, error) {
 	return out, nil
 }
 
-// content appends thinking and text. A refusal is text, too: it is what the model
-// said.
+// content appends thinking and text. A refusal is also text, because it is what the model said.
 func (t *Turn) content(d Delta) []message.Event {
 	var out []message.Event
 	if piece := d.thinking(); piece != "" {
@@ -158,7 +155,6 @@ func (t *Turn) call(d CallDelta) ([]message.Event, error) {
 	return out, nil
 }
 
-// begin begins a call.
 func (t *Turn) begin(d CallDelta) (message.Event, error) {
 	if d.Function.Name == "" {
 		return nil, fmt.Errorf("tool call %d begins without a name", d.Index)
@@ -172,7 +168,7 @@ func (t *Turn) begin(d CallDelta) (message.Event, error) {
 	return &message.ToolCallStart{EventHeader: t.header(), ToolCallID: id, ToolCallName: d.Function.Name}, nil
 }
 
-// free is an id that the reply does not have, the model's own if possible.
+// free returns an id that the reply does not have yet, the model's own if possible.
 func (t *Turn) free(given string) message.CallID {
 	id := message.CallID(given)
 	if id == "" {
@@ -185,9 +181,8 @@ func (t *Turn) free(given string) message.CallID {
 	return id
 }
 
-// End closes what is open; calls only if they are Complete. It fails if there
-// was no chunk, or if the model did not say why it stopped: such a completion was
-// cut off.
+// End ends the open blocks, and the calls if they are Complete. It fails if there was no chunk,
+// or if the model gave no reason for stopping: such a completion was cut off.
 func (t *Turn) End() ([]message.Event, error) {
 	switch {
 	case t.ended:
@@ -212,14 +207,14 @@ func (t *Turn) End() ([]message.Event, error) {
 	return append(out, end), nil
 }
 
-// Arguments are those of a call as every server takes them back, which is as a
-// JSON object: what is none is put into one.
+// Arguments returns a call's arguments in the form that every server accepts, a JSON object.
+// Input that is not an object is put into one.
 func Arguments(input string) string {
 	if _, err := strictjson.Object([]byte(input)); err == nil {
 		return input
 	}
 	out, err := strictjson.Marshal(map[string]string{"malformed_arguments": strings.ToValidUTF8(input, "\ufffd")})
-	if err != nil { // of valid text it does not happen
+	if err != nil { // cannot happen with valid text
 		return "{}"
 	}
 	return string(out)

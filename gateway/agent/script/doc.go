@@ -1,6 +1,6 @@
-// Package script is an agent without a model: it does what the lines of the
-// user's message say. It shows what a surface does with approval requests, results and
-// errors, in a demonstration and in tests.
+// Package script is an agent without a model: it does what the lines of the user's message say.
+// It shows how a surface handles approval requests, results and errors, in a demonstration and in
+// tests.
 //
 //	think I should look first.
 //	say I pay them both.
@@ -20,6 +20,6 @@
 //	loop              the agent has called its model too often
 //	wait              the agent waits until it is interrupted
 //
-// A message without any of them is answered by this list. The reply follows from
-// the message alone, so that a turn that was cut off goes on where it was.
+// A message without any of them gets this list as its answer. The reply depends only on the
+// message, so a turn that was cut off continues where it stopped.
 package script

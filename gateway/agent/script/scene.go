@@ -13,14 +13,14 @@ import (
 // scene is a step within a turn.
 type scene struct {
 	t    agent.Turn
-	done *message.Msg // the reply when the run began
+	done *message.Msg // the reply as it was when the run began
 	step int
 }
 
-// id names a call of the step, within the reply.
+// id returns an id of the step that is unique within the reply.
 func (s *scene) id(kind string) string { return fmt.Sprintf("%s-%d", kind, s.step+1) }
 
-// block names a block of the step, within the session: frontends take blocks for
+// block returns a block id that is unique within the session, because frontends treat blocks as
 // messages.
 func (s *scene) block(kind string) string { return string(s.t.Reply()) + "-" + s.id(kind) }
 
@@ -29,7 +29,7 @@ func say(text string, pieces int, pause time.Duration) step {
 	return func(ctx context.Context, s *scene) error { return s.say(ctx, "say", text, pieces, pause) }
 }
 
-// said is what blocks of the step say already, and the id for the next one.
+// said returns the text that blocks of the step already have, and the id of the next block.
 func (s *scene) said(kind string) (text, next string) {
 	next = s.block(kind)
 	for _, b := range message.BlocksOf[*message.TextBlock](s.done) {
@@ -64,7 +64,7 @@ func (s *scene) say(ctx context.Context, kind, text string, pieces int, pause ti
 	return s.t.Emit(ctx, &message.TextBlockEnd{BlockID: id})
 }
 
-// cut moves an index behind the end of a character.
+// cut moves an index to the end of a character.
 func cut(s string, i int) int {
 	for i < len(s) && s[i]&0xC0 == 0x80 {
 		i++
@@ -96,7 +96,7 @@ func (s *scene) think(ctx context.Context, text string) error {
 	return s.t.Emit(ctx, &message.ThinkingBlockStart{BlockID: id}, &message.ThinkingBlockDelta{BlockID: id, Delta: text}, &message.ThinkingBlockEnd{BlockID: id})
 }
 
-// calls are calls that run side by side.
+// calls are calls that run in parallel.
 type calls struct {
 	blocks []message.ToolCallBlock
 }
@@ -109,8 +109,7 @@ func (c *calls) add(rest string) {
 	c.blocks = append(c.blocks, message.ToolCallBlock{Name: tool, Input: input})
 }
 
-// run makes the calls and says what became of them. Those of an earlier run are
-// the same.
+// run makes the calls and emits their results. The calls have the same ids as in an earlier run.
 func (c *calls) run(ctx context.Context, s *scene) error {
 	blocks := make([]message.ToolCallBlock, 0, len(c.blocks))
 	for i, b := range c.blocks {

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Help is the answer to a message that is no script.
+// Help is the answer to a message that is not a script.
 const Help = `I have no model: I do what the lines of your message say.
 say TEXT, think TEXT, stream N [MS], call TOOL [JSON], also TOOL [JSON], fail TYPE TEXT, panic, loop, wait.
 For instance:
@@ -28,8 +28,8 @@ type Agent struct {
 
 var _ agent.Agent = (*Agent)(nil)
 
-// New makes an agent of that name. tools are those that it tells of; it calls
-// any tool that a line names.
+// New makes an agent with that name. tools are the tools that it lists; it calls any tool that a
+// line names.
 func New(name string, tools ...agent.Tool) *Agent { return &Agent{name: name, tools: tools} }
 
 // Info implements agent.Agent.
@@ -52,11 +52,10 @@ func (a *Agent) Run(ctx context.Context, t agent.Turn) error {
 	return nil
 }
 
-// step does one line, or what is left of it.
+// step executes one line, or the rest of it.
 type step func(context.Context, *scene) error
 
-// parse reads the lines of the last message of a user. done is the reply as far
-// as it is there.
+// parse reads the lines of the user's last message. done is the reply so far.
 func parse(msgs []*message.Msg, reply message.ReplyID) (steps []step, done *message.Msg) {
 	done = &message.Msg{}
 	text := ""
@@ -91,7 +90,7 @@ func parse(msgs []*message.Msg, reply message.ReplyID) (steps []step, done *mess
 	return steps, done
 }
 
-// single is the step of a line that needs no others; nil if it is none.
+// single returns the step of a line that needs no others, or nil if it is not one.
 func single(word, rest string) step {
 	switch word {
 	case "say":

@@ -13,10 +13,10 @@ import (
 
 // Verdict is what was decided about an event.
 type Verdict struct {
-	// Behavior is allow; every other one denies.
+	// Behavior is allow; any other value denies.
 	Behavior message.Behavior
 	Reason   string
-	// Input are the whole arguments that may run; "": those of the event.
+	// Input is the complete arguments that may run; "" means those of the event.
 	Input string
 	// Pass leaves an allowed call to the agent's own rules and prompts.
 	Pass bool
@@ -57,8 +57,8 @@ type geminiOutput struct {
 	Input map[string]message.RawJSON `json:"tool_input"`
 }
 
-// Encode writes the answer to an event; empty: the agent must read nothing. An
-// allowance that the dialect cannot express is an error.
+// Encode writes the answer to an event. If it is empty, the agent must read nothing. An allowance
+// that the dialect cannot express is an error.
 func Encode(ev *Event, v Verdict) ([]byte, error) {
 	if ev.Kind == After {
 		return nil, nil
@@ -96,11 +96,11 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 	case ev.Dialect == Codex:
 		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "allow", Input: input}}
 	case v.Pass && input == nil, ev.Tool == askUser && input == nil:
-		return nil, nil // its own rules decide, and an answer to its user's question is not ours to make up
+		return nil, nil // the agent's own rules decide, and only its user can answer a question to its user
 	case v.Pass:
 		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "ask", Reason: reason, Input: input}}
 	default:
-		if ev.Tool == "ExitPlanMode" && input == nil { // an allow without it still asks
+		if ev.Tool == "ExitPlanMode" && input == nil { // an allow without input still asks
 			input = ev.Input
 		}
 		answer = claudeAnswer{beforeOutput{Event: ev.Name, Decision: "allow", Reason: reason, Input: input}}
@@ -108,7 +108,7 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 	return strictjson.Marshal(answer)
 }
 
-// promptOf answers where the agent would ask its user; nil leaves it to that prompt.
+// promptOf answers where the agent would ask its user; nil leaves the decision to that prompt.
 func promptOf(ev *Event, allow, pass bool, reason string, input message.RawJSON) (any, error) {
 	out := promptOutput{Event: ev.Name, Decision: promptDecision{Behavior: "deny", Message: reason}}
 	switch {
@@ -199,8 +199,8 @@ func SameInput(a, b string) bool {
 // askUser is the tool with which Claude Code asks its user.
 const askUser = "AskUserQuestion"
 
-// AnswerInPlace puts an answer that a person gave into the arguments of a tool that
-// only asks the agent's user. "": the tool is another one, or the answer does not fit.
+// AnswerInPlace puts an answer that a person gave into the arguments of a tool that only asks the
+// agent's user. It returns "" for any other tool, or if the answer does not fit.
 func AnswerInPlace(ev *Event, output string) string {
 	if ev.Dialect != ClaudeCode || ev.Tool != askUser {
 		return ""

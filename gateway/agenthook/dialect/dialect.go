@@ -1,5 +1,5 @@
-// Package dialect is how coding agents talk to their hooks: it decodes the events of
-// Claude Code, Codex and Gemini CLI, and encodes the answers to them. It does no I/O.
+// Package dialect implements how coding agents talk to their hooks: it decodes the events of
+// Claude Code, Codex and Gemini CLI, and encodes the answers. It does no I/O.
 //
 //	ev, err := dialect.Decode(dialect.ClaudeCode, stdin)
 //	…
@@ -32,7 +32,7 @@ const (
 // Dialects are all of them.
 func Dialects() []Dialect { return []Dialect{ClaudeCode, Codex, Gemini} }
 
-// Timeout is how long the agent lets a hook run if its settings do not say.
+// Timeout is how long the agent lets a hook run by default.
 func (d Dialect) Timeout() time.Duration {
 	if d == Gemini {
 		return time.Minute
@@ -47,7 +47,7 @@ const Margin = 5 * time.Second
 // MaxEventBytes bounds an event. Events after a tool carry its whole result.
 const MaxEventBytes = 8 << 20
 
-// Kind says when an event comes.
+// Kind is when an event occurs.
 type Kind int
 
 // The kinds of events.
@@ -57,7 +57,7 @@ const (
 	After              // the tool ran, or failed
 )
 
-// Event is an event of an agent. Ids that the agent does not give are empty.
+// Event is an event of an agent. Ids that the agent does not send are empty.
 type Event struct {
 	Dialect Dialect
 	Name    string // as the agent calls it
@@ -83,8 +83,7 @@ var kinds = map[Dialect]map[string]Kind{
 	Gemini:     {"BeforeTool": Before, "AfterTool": After},
 }
 
-// wire has the members of all dialects that matter here. Agents add others with
-// their versions.
+// wire has the members of all dialects that matter here. New versions of the agents add others.
 type wire struct {
 	Event     string          `json:"hook_event_name"`
 	Session   string          `json:"session_id"`
@@ -100,8 +99,8 @@ type wire struct {
 	Interrupt bool            `json:"is_interrupt"`
 }
 
-// Decode reads an event. It refuses what it does not know: an agent that is not
-// understood must not run the tool.
+// Decode reads an event. It refuses unknown events, because an agent that is not understood must
+// not run the tool.
 func Decode(d Dialect, data []byte) (*Event, error) {
 	bad := func(what string) (*Event, error) {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "read hook event", What: what, Hint: "call askance hook " + string(d) + " only from a hook of that agent; askance hook install " + string(d) + " writes the settings"}
