@@ -6,20 +6,19 @@ import (
 	"unicode"
 )
 
-// This file answers AgentScope's questions about a command line from its
-// syntax tree, as upstream does, weaknesses included. bash.go adds what upstream
-// misses.
+// This file answers AgentScope's questions about a command line from its syntax tree,
+// as upstream does, including its weaknesses. bash.go adds what upstream misses.
 
 type commandPath struct{ by, path string }
 
-// fields are the words of a text as Python splits them.
+// fields returns the words of a text as Python splits them.
 func fields(s string) []string { return strings.FieldsFunc(s, pySpace) }
 
 func trimSpace(s string) string { return strings.TrimFunc(s, pySpace) }
 
 func pySpace(r rune) bool { return unicode.IsSpace(r) || r >= 0x1c && r <= 0x1f }
 
-// cutByChar makes the tree cut as upstream does: it uses byte offsets on
+// cutByChar makes the tree cut text as upstream does: upstream uses byte offsets on
 // characters, which shifts every piece after a character of several bytes.
 func (t *tree) cutByChar() *tree {
 	shifted := *t
@@ -34,8 +33,8 @@ func (t *tree) cutSpan(s span) string {
 	return string(t.chars[min(s.start, len(t.chars)):min(s.end, len(t.chars))])
 }
 
-// subcommands are the texts of the simple commands that stand in no other; the
-// whole text where there are none.
+// subcommands returns the texts of the simple commands that are not inside another, or
+// the whole text if there are none.
 func (t *tree) subcommands() []string {
 	var out []string
 	for _, c := range t.commands {
@@ -49,11 +48,11 @@ func (t *tree) subcommands() []string {
 	return out
 }
 
-// fileCommands are the programs whose arguments are taken for paths.
+// fileCommands are the programs whose arguments are read as paths.
 var fileCommands = setOf("rm mv cp chmod chown chgrp touch ln sed mkdir rmdir")
 
-// paths are what upstream takes for the paths that a line works on: the plain
-// words after programs that change files, and the targets of redirects.
+// paths returns what upstream reads as the paths that a line works on: the plain words
+// after programs that change files, and the targets of redirects.
 func (t *tree) paths() []commandPath {
 	type found struct {
 		at int
@@ -84,10 +83,10 @@ func (t *tree) paths() []commandPath {
 
 func trimQuotes(s string) string { return strings.Trim(s, `'"`) }
 
-// safeCommands need no rule of their own.
+// safeCommands need no rule.
 var safeCommands = setOf("echo cat ls pwd cd true false printf grep tee")
 
-// readOnlyCommands begin the commands that upstream takes for read-only.
+// readOnlyCommands are the beginnings of the commands that upstream treats as read-only.
 var readOnlyCommands = []string{
 	"ls", "cat", "head", "tail", "less", "more", "file", "stat", "wc", "grep", "rg", "ag", "ack", "find", "tree", "pwd",
 	"which", "whereis", "type",
@@ -101,8 +100,8 @@ var readOnlyCommands = []string{
 
 var mutatingPredicates = setOf("-delete -exec -execdir -fls -fprint -fprint0 -fprintf -ok -okdir")
 
-// looksReadOnly is upstream's own test. It proves nothing: it sees no newline,
-// no & and no option.
+// looksReadOnly is upstream's own test. It proves nothing, because it ignores newlines,
+// & and options.
 func (t *tree) looksReadOnly() bool {
 	text := trimSpace(t.text)
 	if strings.Contains(text, ">") {
@@ -147,8 +146,8 @@ func findMutates(c string) bool {
 	return slices.ContainsFunc(t.commands[0].words, func(w span) bool { return mutatingPredicates[w.of(c)] })
 }
 
-// dangerousTexts are looked for in every line; those of at most four
-// characters as whole words.
+// dangerousTexts are searched for in every line; single words of at most four
+// characters match only as whole words.
 var dangerousTexts = []string{
 	"rm -rf", "sudo rm", "dd", "mkfs", "fdisk", "format", "chmod 777", "chmod -R 777", "chown -R", "kill -9", "> /dev/",
 }
@@ -195,8 +194,8 @@ func beginsWithWord(s string) bool {
 
 func wordChar(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) }
 
-// removal is the first path that an rm or rmdir of the line names and that
-// no user removes by intent: the root, a folder in it, home, all of a folder.
+// removal returns the first path that an rm or rmdir of the line names and that no user
+// removes on purpose: the root, a folder in it, home, or everything in a folder.
 func (t *tree) removal(p places) string {
 	for _, text := range t.subcommands() {
 		words := fields(text)
@@ -220,15 +219,15 @@ func setOf(words string) map[string]bool {
 	return out
 }
 
-// Bounds of what is parsed. A parser goes down with everything that may open
-// something, and a stack that overflows ends the process; beyond the bounds a
-// line counts as one that cannot be analysed.
+// Bounds of what is parsed. The parser recurses at everything that can open something,
+// and a stack overflow would end the process. A line beyond the bounds cannot be
+// analysed.
 const (
 	maxText      = 64 << 10
-	maxDepth     = 200  // of brackets that open one another, and of backquotes
-	maxOperators = 4000 // that join or end commands
+	maxDepth     = 200  // of nested brackets, and of backquotes
+	maxOperators = 4000 // operators that join or end commands
 	maxReserved  = 500  // words that may begin a compound command
-	maxUnary     = 2000 // signs that follow one another
+	maxUnary     = 2000 // consecutive signs
 )
 
 var reserved = []string{"if", "elif", "while", "until", "for", "case", "select", "time", "coproc", "function", "()"}

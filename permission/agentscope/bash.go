@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// bash is a tool that runs a line of shell text, one of its arguments.
+// bash is a tool that runs a line of shell text from one of its arguments.
 type bash struct{ Config }
 
 type bashCall struct {
@@ -50,15 +50,14 @@ func (b bash) prepared(c permission.Call) *bashCall {
 	return b.Prepare(c).(*bashCall)
 }
 
-// ReadOnly takes upstream's word only where the line is proven to change
-// nothing.
+// ReadOnly accepts upstream's answer only if the line is also proved to change nothing.
 func (b bash) ReadOnly(c permission.Call) bool {
 	p := b.prepared(c)
 	return p.err == nil && p.text != "" && p.tree.dynamic == "" && p.tree.looksReadOnly() && p.line.ReadOnly()
 }
 
-// Check is upstream's, in its order. It sees more paths than upstream, and
-// proves what may be edited without an approval request.
+// Check does the checks of upstream in their order. It sees more paths than upstream,
+// and proves what may be edited without an approval request.
 func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	p := b.prepared(c)
 	switch {
@@ -89,8 +88,8 @@ func (p *bashCall) findDanger() (permission.ToolVerdict, bool) {
 	return dynamic, true
 }
 
-// mayHideDanger reports whether a part of the text that need not be an argument, such
-// as the value of a variable, is a sensitive path, or one that a program removes.
+// mayHideDanger reports whether a part of the text, such as the value of a variable, is a
+// sensitive path, or one whose removal would be a disaster in a line that removes files.
 func (p *bashCall) mayHideDanger() bool {
 	removes := slices.ContainsFunc(p.allCommands(), func(c shell.Command) bool { return removers[programOf(c)] || fileRemovers[programOf(c)] })
 	return slices.ContainsFunc(strings.FieldsFunc(p.text, func(r rune) bool { return strings.ContainsRune(" \t\n;|&()<>\"'`=${},:", r) }), func(part string) bool {
@@ -116,11 +115,11 @@ func (p *bashCall) findKnownDanger() (permission.ToolVerdict, bool) {
 	return p.findUnseen()
 }
 
-// findUnseen finds what upstream asks about in any case where it sees it. Where it
-// does not, the approval request is as plain as upstream's, but no allow rule answers.
+// findUnseen finds what upstream always asks about, but does not see here. The approval
+// request is then an ordinary one, but no allow rule answers it.
 func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
 	for _, f := range p.fromFolders(p.unseenPaths()) {
-		// A script of sed may begin with //, and is no path.
+		// A script of sed may begin with //, but is no path.
 		if p.places.isDangerous(f) || !strings.HasPrefix(f, "//") && p.places.readsAsDanger(f) {
 			return uncoveredVerdict("the command works on the sensitive path " + f), true
 		}
@@ -134,8 +133,8 @@ func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
 	return permission.ToolVerdict{}, false
 }
 
-// unseenPaths are those of all commands, with what quotes, wrappers or a program
-// unknown to upstream hide from it.
+// unseenPaths returns the paths of all commands, including those that quotes, wrappers
+// or a program that upstream does not know hide from it.
 func (p *bashCall) unseenPaths() []string {
 	var out []string
 	for _, c := range p.allCommands() {
@@ -157,11 +156,11 @@ func (p *bashCall) unseenPaths() []string {
 	return out
 }
 
-// fileWriters are programs that write the files they are given and that
-// upstream does not know.
+// fileWriters are programs that write the files in their arguments, and that upstream
+// does not know.
 var fileWriters = setOf("tee install truncate unlink shred")
 
-// fileRemovers are programs that remove what they are given.
+// fileRemovers are programs that remove the files in their arguments.
 var fileRemovers = setOf("rm rmdir unlink shred")
 
 func (p *bashCall) findProvenRemoval() string {
@@ -183,8 +182,8 @@ func (p *bashCall) findProvenRemoval() string {
 	return ""
 }
 
-// fromFolders adds to paths what they are in the folders that the line changes to:
-// after cd /etc, x is /etc/x.
+// fromFolders adds to relative paths their meaning in the folders that the line changes
+// to: after cd /etc, x is /etc/x.
 func (p *bashCall) fromFolders(paths []string) []string {
 	if len(paths) == 0 {
 		return paths
@@ -212,8 +211,8 @@ func programOf(c shell.Command) string {
 	return name[strings.LastIndexByte(name, '/')+1:]
 }
 
-// Suggest offers the rule that covers this line and nothing beyond it. Upstream
-// offers the first two words of each command with anything behind them.
+// Suggest offers the narrowest rule that covers this line. Upstream offers the first
+// two words of each command with anything after them.
 func (b bash) Suggest(c permission.Call) []message.PermissionRule {
 	p := b.prepared(c)
 	if p.err != nil {
@@ -226,7 +225,7 @@ func (b bash) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggestRule(c, &content)}
 }
 
-// Compile reads the content of a rule.
+// Compile compiles the content of a rule.
 func (b bash) Compile(text string, behavior message.Behavior) (permission.Pattern, error) {
 	pattern, err := shell.Compile(text)
 	out := bashPattern{bash: b, content: compileContent(text), shell: pattern, allow: behavior == message.BehaviorAllow}
@@ -240,7 +239,7 @@ func (b bash) Compile(text string, behavior message.Behavior) (permission.Patter
 	return out, err
 }
 
-// homeWord finds a ~ that stands for the home folder in a command.
+// homeWord matches a ~ that stands for the home folder in a command.
 var homeWord = regexp.MustCompile(`(^|[\s=:'"])~(/|[\s:'"]|$)`)
 
 // TrustOptions implements permission.OptionTruster.
@@ -256,7 +255,7 @@ func (b bashPattern) AddOptions(words string) (permission.Pattern, error) {
 	return b, err
 }
 
-// Notice says where an allow rule means less than upstream.
+// Notice says where an allow rule covers less than in AgentScope.
 func (b bashPattern) Notice() string {
 	if !b.allow {
 		return ""
@@ -275,7 +274,7 @@ func (b bashPattern) Notice() string {
 	return strings.Join(out, "; ")
 }
 
-// namesUnknownProgram tries the rule on its own words with one more.
+// namesUnknownProgram checks the words of the rule with one more word after them.
 func (b bashPattern) namesUnknownProgram() bool {
 	words := b.content.text
 	if b.content.whole != nil {
@@ -289,11 +288,11 @@ type bashPattern struct {
 	bash
 	content content
 	shell   *shell.Pattern
-	// expanded has the home folder in place of ~; nil if the content of a deny or ask rule has none.
+	// expanded has the home folder in place of ~; nil for an allow rule, and if there is no ~.
 	expanded *shell.Pattern
 	allow    bool
 	trusts   bool
-	ofPolicy bool // the rule stands in a policy, and is not AgentScope's
+	ofPolicy bool // the rule is part of a policy, and is not AgentScope's
 }
 
 // OfPolicy implements permission.PolicyPattern: an allow rule also covers what
@@ -303,13 +302,13 @@ func (b bashPattern) OfPolicy() permission.Pattern {
 	return b
 }
 
-// Match is narrower than upstream's for an allow rule, which has to cover every
-// command as well. It is wider for a deny or ask rule, which is about a line if
-// it is about any command in it.
+// Match is narrower than upstream's for an allow rule, which must also cover every
+// command. It is wider for a deny or ask rule, which matches a line if it matches any
+// command in it.
 func (b bashPattern) Match(c permission.Call) (bool, error) {
 	p := b.prepared(c)
 	if p.err != nil {
-		if !b.allow && b.content.match("") { // upstream takes it for an empty line
+		if !b.allow && b.content.match("") { // upstream reads it as an empty line
 			return true, nil
 		}
 		return false, p.err
@@ -334,8 +333,8 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	return false, err
 }
 
-// isEverything reports whether the rule is about all commands, as one without a
-// content is.
+// isEverything reports whether the rule is about all commands, like a rule without
+// content.
 func (b bashPattern) isEverything() bool {
 	return b.content.whole != nil && strings.Trim(b.content.text, "*") == ""
 }
@@ -371,8 +370,8 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	return out
 }
 
-// Covered implements permission.JointMatcher: every command is covered by one
-// of the rules, and one of them matches the line as upstream has it.
+// Covered implements permission.JointMatcher: every command is covered by one of the
+// rules, and one of them matches the line as in upstream.
 func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, error) {
 	p := b.prepared(c)
 	if p.err != nil {
@@ -394,7 +393,7 @@ func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, 
 			whole = i
 		}
 	}
-	if whole < 0 { // AgentScope's rules are about no such line
+	if whole < 0 { // no rule of AgentScope is about such a line
 		all, at = own, ownAt
 	}
 	if !p.line.Covers(all) {

@@ -6,19 +6,19 @@ import (
 	"unicode/utf8"
 )
 
-// content is the content of a Bash rule as upstream matches it: over the whole
-// line, never over its commands.
+// content is the content of a Bash rule as upstream matches it: against the whole line,
+// never against its commands.
 type content struct {
-	text   string         // of a prefix without its end
-	prefix bool           // text, alone or with a blank and anything after it
-	whole  *regexp.Regexp // nil: text stands anywhere in the line
-	bare   *regexp.Regexp // of a trailing star: the line without what it stands for
+	text   string         // for a prefix, without :*
+	prefix bool           // matches text, with nothing or a blank and anything after it
+	whole  *regexp.Regexp // if nil and not a prefix, text matches anywhere in the line
+	bare   *regexp.Regexp // for a trailing star: the line without the text that it matches
 }
 
 const regexpSpecial = `.^$+?{}[]|()`
 
-// compileContent reads a content. Upstream leaves a backslash before anything
-// but * and \ to its regular expressions; so do we.
+// compileContent compiles a content. Like upstream, it passes a backslash before
+// anything but * and \ to the regular expression.
 func compileContent(text string) content {
 	if before, ok := strings.CutSuffix(text, ":*"); ok {
 		return content{text: trimSpace(before), prefix: true}
@@ -81,11 +81,11 @@ func unescape(s string) string {
 	return strings.NewReplacer(mark, `\`).Replace(strings.ReplaceAll(strings.ReplaceAll(s, `\\`, mark), `\*`, "*"))
 }
 
-// matchName matches a whole text with a pattern as Python's fnmatch does: * is
-// any text and crosses "/", ? is one character, [seq] and [!seq] are sets. A
-// backslash and an unclosed [ are themselves.
+// matchName matches a whole text with a pattern as Python's fnmatch does: * is any
+// text, including "/", ? is one character, [seq] and [!seq] are sets. A backslash and
+// an unclosed [ stand for themselves.
 func matchName(pattern, name string) bool {
-	// The classic walk with one place to return to: the last star. It never
+	// The usual matching that returns only to the last star. It never
 	// takes more than len(pattern)*len(name) steps.
 	starPattern, starName := -1, 0
 	p, n := 0, 0
@@ -113,8 +113,8 @@ func matchName(pattern, name string) bool {
 	return p == len(pattern)
 }
 
-// matchOne matches one character with the beginning of a pattern, and tells how
-// long that is.
+// matchOne matches one character with the beginning of a pattern, and returns the
+// length of that beginning.
 func matchOne(pattern string, r rune) (int, bool) {
 	if pattern == "" {
 		return 0, false
@@ -131,8 +131,8 @@ func matchOne(pattern string, r rune) (int, bool) {
 	return size, c == r
 }
 
-// closingBracket is where the set that a pattern begins with ends; 0: it is not
-// closed. A ] right at the beginning belongs to the set.
+// closingBracket returns where the set at the beginning of a pattern ends; 0 if it is
+// not closed. A ] at its beginning belongs to the set.
 func closingBracket(pattern string) int {
 	i := 1
 	if i < len(pattern) && pattern[i] == '!' {

@@ -9,9 +9,9 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// editPrograms edit files, and may do so in the working directories where the
-// mode lets them. The letters are the options that change only what they are
-// given, the words those that do so in their long form.
+// editPrograms edit files, and may do so in the working directories if the mode allows
+// it. The letters are the options that change only the files in the arguments, and the
+// words are such options in long form.
 var editPrograms = map[string]struct {
 	letters string
 	words   map[string]bool
@@ -39,8 +39,8 @@ func (p *bashCall) editsInside() bool {
 	return len(paths) > 0 && !slices.ContainsFunc(paths, func(f commandPath) bool { return !p.places.isInside(f.path) })
 }
 
-// areProvenEdits proves what upstream takes for granted: that every command of the
-// line is an edit program or changes nothing, and works on nothing outside.
+// areProvenEdits proves what upstream assumes: every command of the line is an edit
+// program or changes nothing, and none works on anything outside.
 func (p *bashCall) areProvenEdits() bool {
 	for _, r := range p.line.Reasons {
 		switch r.Code {
@@ -61,8 +61,8 @@ func (p *bashCall) areProvenEdits() bool {
 	return true
 }
 
-// movesOnly reports whether a command changes the folder. Before others it would
-// change what they mean.
+// movesOnly reports whether a command changes the folder. Before other commands it
+// would change their meaning.
 func movesOnly(c shell.Command) bool {
 	return len(c.Argv) == 2 && c.Argv[0].Fixed && c.Argv[0].Text == "cd" && c.Argv[1].Fixed && len(c.Assigns)+len(c.Redirects) == 0
 }
@@ -107,8 +107,8 @@ func (p *bashCall) isProvenEdit(c shell.Command) bool {
 	return true
 }
 
-// fileRedirect is one that writes or reads a file whose name needs no quotes, or
-// a descriptor that stands for another.
+// fileRedirect matches a redirect to or from a file whose name needs no quotes, or to
+// another descriptor.
 var fileRedirect = regexp.MustCompile(`^([0-9]*(?:>>|>\||>|<)[ \t]*([A-Za-z0-9_./~-]+)|[0-9]*>&[0-9])$`)
 
 func (p *bashCall) isProvenRedirect(redirect string) bool {
@@ -119,8 +119,8 @@ func (p *bashCall) isProvenRedirect(redirect string) bool {
 	return m[2] == "" || !isOtherHome(m[2]) && p.places.isEditable(m[2])
 }
 
-// withoutTarget takes the option off that says which folder is copied to; the
-// folder itself stays, as one more path.
+// withoutTarget removes the option that names the target folder of a copy; the folder
+// itself remains as another path.
 func withoutTarget(args []shell.Word) []shell.Word {
 	var out []shell.Word
 	for i, w := range args {
@@ -138,15 +138,14 @@ func withoutTarget(args []shell.Word) []shell.Word {
 	return out
 }
 
-// tameGlob is a word that only ~ and a pattern in its last part keep from being
-// known.
+// tameGlob matches words that are known except for ~ and a pattern in the last part.
 var tameGlob = regexp.MustCompile(`^~?[A-Za-z0-9_./]*[A-Za-z0-9_.*?-]*$`)
 
-// ending is a pattern for names that end so that as an option they lead to no
-// other folder.
+// ending matches patterns for names with an extension, which as options cannot lead to
+// another folder.
 var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
 
-// isProvenInside says whether all that a word stands for is inside a working
+// isProvenInside reports whether everything that a word stands for is inside a working
 // directory, and is no option.
 func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
 	if w.Fixed {
@@ -160,20 +159,19 @@ func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
 		return false
 	}
 	if folder == "" && strings.IndexAny(last, "*?") == 0 && (program == "sed" || (program == "cp" || program == "mv") && !ending.MatchString(last)) {
-		return false // it can stand for a file whose name is an option
+		return false // it can match a file whose name is an option
 	}
 	for _, name := range slices.Concat(dangerousFiles, dangerousFolders) {
-		if strings.HasPrefix(last, ".") && matchName(strings.ToLower(last), name) { // only a dot stands for that dot
+		if strings.HasPrefix(last, ".") && matchName(strings.ToLower(last), name) { // only a literal dot matches that dot
 			return false
 		}
 	}
 	return p.places.isEditable(w.Text)
 }
 
-// sedFiles takes the options and the scripts off the arguments of sed, if they
-// do no more than print and replace. An empty script after -i, which other
-// systems take for the suffix of copies, is left out; the script after it is
-// looked at as a file, too.
+// sedFiles removes the options and scripts from the arguments of sed, if they only
+// print and replace. An empty script after -i, which other systems read as the suffix
+// of copies, is removed, and the script after it is also checked as a file.
 func sedFiles(args []shell.Word) ([]shell.Word, bool) {
 	var files []shell.Word
 	given := false
@@ -209,15 +207,15 @@ func sedFiles(args []shell.Word) ([]shell.Word, bool) {
 	return files, true
 }
 
-// The options of sed that are known: those before a script, and those that
-// change files in place or print less. What follows i is the suffix of a copy.
+// The accepted options of sed: those before a script, and those that change files in
+// place or print less. The text after i is the suffix of a copy.
 var (
 	sedScript = regexp.MustCompile(`^(-[nE]*e|--expression)$`)
 	sedOption = regexp.MustCompile(`^(-[nE]+i?|-i|-ie|--in-place(=\.[a-z]+)?|-i\.[a-z]+)$`)
 )
 
-// tameScripts print, or replace with signs that a backslash cannot give another
-// meaning than one in the text.
+// tameScripts match scripts that print, or that replace with delimiters whose meaning a
+// backslash in the text cannot change.
 var tameScripts = regexp.MustCompile(`^([0-9]+(,[0-9]+)?p|` + substitutionPattern("/") + `|` + substitutionPattern(`\|`) + `|` + substitutionPattern("#") + `)$`)
 
 func substitutionPattern(sign string) string {
@@ -227,12 +225,12 @@ func substitutionPattern(sign string) string {
 
 func tameScript(s string) bool { return tameScripts.MatchString(s) }
 
-// Links are followed before anything runs. This file looks for paths that may lead
+// Links are followed before anything runs. This code looks for paths that may lead
 // elsewhere by the time they are used.
 
-// goesThroughLinks reports whether an edit may go through a link that lies elsewhere
-// when the line is judged: below what the line itself moves or copies, or in a
-// folder under the name of a file that is copied into it.
+// goesThroughLinks reports whether an edit may go through a link that is elsewhere when
+// the line is checked: below what the line itself moves or copies, or in a target
+// folder, with the name of a file that is copied there.
 func (p *bashCall) goesThroughLinks() bool {
 	if p.places.links == nil {
 		return false

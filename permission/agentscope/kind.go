@@ -14,16 +14,16 @@ import (
 
 // The parts of the kinds' checks that a decision can name as its step.
 const (
-	StepInjection        permission.Step = "injection"         // what runs is not known before it runs
-	StepDangerousCommand permission.Step = "dangerous_command" // the text of a command that destroys
+	StepInjection        permission.Step = "injection"         // what runs is unknown before it runs
+	StepDangerousCommand permission.Step = "dangerous_command" // the text of a destructive command
 	StepSed              permission.Step = "sed"               // a sed that does more than print or replace
-	StepDangerousPath    permission.Step = "dangerous_path"    // a file that holds credentials, or that others run
-	StepDangerousRemoval permission.Step = "dangerous_removal" // the root, a folder in it, home, or all of a folder
+	StepDangerousPath    permission.Step = "dangerous_path"    // a file with credentials, or one that other programs run
+	StepDangerousRemoval permission.Step = "dangerous_removal" // the root, a folder in it, home, or everything in a folder
 	StepWorkingDirectory permission.Step = "working_directory" // an edit inside a working directory
 	StepHidden           permission.Step = "hidden_character"  // a person cannot see what runs
 )
 
-// The names of the kinds, as tool files write them.
+// The names of the kinds, as written in tool files.
 const (
 	Bash       = "bash"
 	Read       = "read"
@@ -63,7 +63,7 @@ func Names() []string {
 // ErrUnknownKind is the cause of New's error.
 var ErrUnknownKind = errors.New("unknown kind of tool")
 
-// New makes the kind of that name.
+// New returns the kind with that name.
 func New(name string, c Config) (permission.Kind, error) {
 	maker, ok := makers[name]
 	if !ok {
@@ -76,7 +76,7 @@ func New(name string, c Config) (permission.Kind, error) {
 	return k, nil
 }
 
-// name is a kind's name with all that makes it decide differently.
+// name returns a kind's name with everything that makes it decide differently.
 func (c Config) name(kind string) string {
 	name := "agentscope." + kind
 	if c.Home != "" {
@@ -91,7 +91,7 @@ func (c Config) name(kind string) string {
 	return name
 }
 
-// text is an argument that has to be text; "" if it is absent or null.
+// text returns an argument that must be text; "" if it is absent or null.
 func (c Config) text(call permission.Call, name string) (string, error) {
 	switch v := call.Input[name].(type) {
 	case string:
@@ -111,8 +111,8 @@ func immuneVerdict(step permission.Step, why string) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckAskImmune, Step: step, Message: why}
 }
 
-// uncoveredVerdict is the verdict on what upstream does not see: no allow rule
-// covers it and it is asked about, as upstream asks where no rule allows.
+// uncoveredVerdict is the verdict on what upstream does not see: no allow rule covers
+// it, and it is asked about like a call that no rule allows.
 func uncoveredVerdict(why string) permission.ToolVerdict {
 	return permission.ToolVerdict{Answer: permission.CheckUncovered, Message: why}
 }
@@ -121,21 +121,21 @@ func suggestRule(c permission.Call, content *string) message.PermissionRule {
 	return message.PermissionRule{ToolName: c.Tool, RuleContent: content, Behavior: message.BehaviorAllow, Source: "suggested"}
 }
 
-// editsFreely reports whether edits in working directories need no rule. Upstream has
-// dont_ask here, too, which would allow there what default mode asks about.
+// editsFreely reports whether edits in working directories need no rule. Upstream
+// includes dont_ask, which would then allow what default mode asks about.
 func editsFreely(m permission.Mode) bool { return m == permission.ModeAcceptEdits }
 
 type pathPattern struct {
 	content string
 	allows  bool
-	narrow  bool // it means less than upstream
+	narrow  bool // it matches less than in upstream
 	match   func(permission.Call) (bool, error)
 }
 
 // Match implements permission.Pattern.
 func (p pathPattern) Match(c permission.Call) (bool, error) { return p.match(c) }
 
-// Notice says where an allow rule means less than upstream.
+// Notice says where an allow rule covers less than in AgentScope.
 func (p pathPattern) Notice() string {
 	if p.allows && paths.IsForeign(p.content) {
 		return "allows no call: it is a path of Windows, and no allow rule covers such paths; use a relative content, or when"
@@ -146,32 +146,31 @@ func (p pathPattern) Notice() string {
 	return "allows files in the working directories; in AgentScope it allows every path whose text matches, .. and absolute ones included"
 }
 
-// Links follows the symbolic links of a path that a program in the folder cwd
-// opens, and makes it absolute. permission.ResolveLinks does so on this
-// machine.
+// Links resolves the symbolic links of a path that a program in the folder cwd opens,
+// and makes the path absolute. permission.ResolveLinks does so on this machine.
 type Links func(cwd, path string) (string, error)
 
-// Config is what the kinds have to know of the place where their tools run.
+// Config is what the kinds need to know about the place where their tools run.
 type Config struct {
-	// Home is the home directory of the user as whom the tools run; "": not
-	// known, and then no path that begins with ~ counts as harmless.
+	// Home is the home directory of the user that runs the tools. If it is "", it is
+	// not known, and no path that begins with ~ is harmless.
 	Home string
-	// Links is used for deciding whether a path is inside a working directory.
-	// nil looks at no file: right for tools that run on another machine, where a
-	// link can lead out of the directory unseen.
+	// Links is used to decide whether a path is inside a working directory. If it is
+	// nil, no file is looked at. This is right for tools on another machine, where a
+	// link may then lead out of the directory unnoticed.
 	Links Links
-	// Argument is the name of the argument that has the command or the path; "":
-	// AgentScope's, which is command, file_path or path.
+	// Argument is the name of the argument with the command or the path. If it is "",
+	// AgentScope's name applies: command, file_path or path.
 	Argument string
 }
 
-// argument describes the argument that the kinds of AgentScope call usual.
+// argument describes the argument with the command or the path; usual is AgentScope's name.
 func (c Config) argument(usual, what string, others string) permission.Argument {
 	return permission.Argument{Name: cmp.Or(c.Argument, usual), What: what, Others: strings.Fields(others)}
 }
 
-// plain is a tool with no known property but its name: a function, or a tool of
-// an MCP server. Every call asks, unless the tool is declared read-only.
+// plain is a tool with no known property except its name: a function, or a tool of an
+// MCP server. Every call asks, unless the tool is declared read-only.
 type plain struct {
 	Config
 	kind string
@@ -195,8 +194,8 @@ func (k plain) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggestRule(c, nil)}
 }
 
-// opaque is a shell of Windows. Nothing reads its lines, so that no rule content
-// covers one; a rule for all of it is too much to offer.
+// opaque is a shell of Windows. Nothing reads its lines, so no rule content covers one,
+// and a rule for all lines is too much to suggest.
 type opaque struct{ plain }
 
 // Opaque implements permission.OpaqueKind.
@@ -204,7 +203,7 @@ func (opaque) Opaque() {}
 
 func (opaque) Suggest(permission.Call) []message.PermissionRule { return nil }
 
-// file is a tool that reads or writes the file of one argument.
+// file is a tool that reads or writes the file in one argument.
 type file struct {
 	Config
 	kind   string
@@ -248,7 +247,7 @@ func (f file) Check(c permission.Call) permission.ToolVerdict {
 	return permission.ToolVerdict{}
 }
 
-// Suggest offers a rule for the folder of the file.
+// Suggest suggests a rule for the folder of the file.
 func (f file) Suggest(c permission.Call) []message.PermissionRule {
 	path, err := f.path(c)
 	if err != nil || path == "" || !f.isPlain(path) {
@@ -264,8 +263,8 @@ func (f file) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggestRule(c, &content)}
 }
 
-// Compile reads the content of a rule. What is only read needs no rule that
-// allows it, so that such a rule is as wide as upstream.
+// Compile compiles the content of a rule. Reading needs no allow rule, so an allow rule
+// about reading is as wide as in upstream.
 func (f file) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
 	allows := behavior == message.BehaviorAllow
 	raw := allows && !f.writes
@@ -285,7 +284,7 @@ func (f file) Compile(content string, behavior message.Behavior) (permission.Pat
 	return pathPattern{content: content, allows: allows, narrow: allows && !raw, match: match}, f.checkHome(content, behavior)
 }
 
-// search is a tool that looks for files or text below the folder of one argument, or
+// search is a tool that searches for files or text below the folder in one argument, or
 // below the current folder.
 type search struct {
 	Config
@@ -335,7 +334,7 @@ func (s search) folder(c permission.Call) (string, error) {
 	return path, err
 }
 
-// Suggest offers a rule for the folder.
+// Suggest suggests a rule for the folder.
 func (s search) Suggest(c permission.Call) []message.PermissionRule {
 	folder, err := s.folder(c)
 	if err != nil || !s.ReadOnly(c) {
@@ -345,8 +344,8 @@ func (s search) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{suggestRule(c, &content)}
 }
 
-// Compile reads the content of a rule. Searching needs no rule that allows it,
-// so that such a rule is as wide as upstream.
+// Compile compiles the content of a rule. Searching needs no allow rule, so an allow
+// rule is as wide as in upstream.
 func (s search) Compile(content string, behavior message.Behavior) (permission.Pattern, error) {
 	match := func(c permission.Call) (bool, error) {
 		folder, badPath := s.folder(c)
@@ -355,10 +354,10 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 		if behavior == message.BehaviorAllow {
 			return raw && bad == nil && s.ReadOnly(c), bad
 		}
-		// Upstream takes an argument of another type for absent.
+		// Upstream treats an argument of another type as absent.
 		denied, err := at.isDenied(content, folder)
 		err = errors.Join(err, bad)
-		if s.kind == Glob && looked != "" { // what Glob looks for may name the folder, too
+		if s.kind == Glob && looked != "" { // the pattern of Glob may also name the folder
 			below, bad := at.isDenied(content, pathBelow(folder, looked))
 			denied, err = denied || below, errors.Join(err, bad)
 		}
@@ -373,13 +372,13 @@ func (s search) Compile(content string, behavior message.Behavior) (permission.P
 	return pathPattern{content: content, allows: behavior == message.BehaviorAllow, match: match}, s.checkHome(content, behavior)
 }
 
-// matchText is upstream's: it matches the given path, then for Glob what it looks
-// for; for Grep the folder.
+// matchText matches as upstream does: for Grep the folder, for Glob the given path and
+// then the pattern.
 func (s search) matchText(content string, c permission.Call, folder, looked string) bool {
 	if s.kind == Grep {
 		return matchName(content, folder)
 	}
-	given, _ := s.path(c) // folder has been read from it
+	given, _ := s.path(c) // folder was read from it
 	return given != "" && matchName(content, given) || looked != "" && matchName(content, looked)
 }
 

@@ -20,10 +20,9 @@ func (c Config) places(call permission.Call) places {
 	return places{cwd: call.Cwd, home: c.Home, dirs: append([]string{call.Cwd}, call.WorkingDirs...), links: c.Links, posix: c.isPOSIX()}
 }
 
-// dangerousFiles and dangerousFolders are those that hold credentials, or what
-// other programs run. Upstream compares them with base names, so that the two
-// with a slash never match; here they count as ends of paths where we read
-// ourselves.
+// dangerousFiles and dangerousFolders contain credentials, or what other programs run.
+// Upstream compares them with base names, so the two with a slash never match. They are
+// here because the checks for sed and globs also use the list.
 var dangerousFiles = []string{
 	".gitconfig", ".gitmodules", ".bashrc", ".bash_profile", ".zshrc", ".zprofile", ".profile", ".ssh/config",
 	".ssh/authorized_keys", ".netrc", ".npmrc", ".pypirc", ".env", ".envrc", ".env.local", ".env.development",
@@ -41,7 +40,7 @@ func (p places) expandHome(name string) string {
 	case strings.HasPrefix(rest, "root/") || rest == "root":
 		home, rest = "/root", strings.TrimPrefix(rest, "root")
 	case rest != "" && rest[0] != '/':
-		return name // another user: a name like any other
+		return name // another user; the text is an ordinary name
 	}
 	if out := strings.TrimRight(home, "/") + rest; out != "" {
 		return out
@@ -55,13 +54,13 @@ func (p places) absolute(name string) string {
 	}
 	clean := path.Clean(name)
 	if strings.HasPrefix(name, "//") && !strings.HasPrefix(name, "///") {
-		return "/" + clean // two slashes are a root of their own
+		return "/" + clean // two slashes are a separate root
 	}
 	return clean
 }
 
-// isDangerous reports whether a path is a file, or lies in a folder, that a
-// person has to be asked about.
+// isDangerous reports whether a path is a file, or is in a folder, that a person must
+// be asked about.
 func (p places) isDangerous(name string) bool {
 	parts := strings.Split(strings.ToLower(p.absolute(p.expandHome(name))), "/")
 	if slices.Contains(dangerousFiles, parts[len(parts)-1]) {
@@ -70,8 +69,8 @@ func (p places) isDangerous(name string) bool {
 	return slices.ContainsFunc(parts, func(s string) bool { return slices.Contains(dangerousFolders, s) })
 }
 
-// isInside reports whether a path lies in a working directory, or is one, when
-// ~ and symbolic links are followed.
+// isInside reports whether a path is a working directory or is in one, after ~ and
+// symbolic links are resolved.
 func (p places) isInside(name string) bool {
 	file, ok := p.followLinks(name)
 	if !ok {
@@ -83,7 +82,7 @@ func (p places) isInside(name string) bool {
 	})
 }
 
-// followLinks is where a path leads. Without Links no file is looked at.
+// followLinks returns where a path leads. Without Links it looks at no file.
 func (p places) followLinks(name string) (string, bool) {
 	name = p.expandHome(name)
 	if p.links == nil {
@@ -103,11 +102,11 @@ func (p places) isVital(name string) bool {
 	return abs == p.expandHome("~") || parent == "/" || path.Dir(parent) == parent
 }
 
-// This file compares the file that a path means with the contents of rules.
-// Upstream compares the text of the path.
+// This code compares the file that a path means with the contents of rules. Upstream
+// compares the text of the path.
 
-// isOtherHome reports whether a path begins with the home of another user, whose
-// place is unknown.
+// isOtherHome reports whether a path begins with the home of another user, which is not
+// known.
 func isOtherHome(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	return strings.HasPrefix(first, "~") && first != "~" && first != "~root"
@@ -124,15 +123,15 @@ func (p places) isProvenInside(name string) bool {
 	return p.isEditable(name)
 }
 
-// leadsToDanger reports whether a link leads to a sensitive file, or some file
-// system takes the name for that of one.
+// leadsToDanger reports whether a link leads to a sensitive file, or some file system
+// reads the name as that of one.
 func (p places) leadsToDanger(name string) bool {
 	target, ok := p.followLinks(name)
 	return !ok || p.isDangerous(target) || p.readsAsDanger(name) || p.readsAsDanger(target)
 }
 
-// spellings are the ways to write the file that a path means, cleaned, with ~
-// expanded or not, links followed: absolute, and as seen from each working
+// spellings returns the ways to write the file that a path means, cleaned, with ~
+// expanded or not, and with links followed: absolute, and relative to each working
 // directory.
 func (p places) spellings(name string) (abs, rel []string) {
 	if m := ownProcess.FindStringSubmatch(strings.ReplaceAll(name, "/./", "/")); m != nil {
@@ -155,8 +154,8 @@ func (p places) spellings(name string) (abs, rel []string) {
 	return abs, rel
 }
 
-// ownProcess finds the folder and the root of a process: that of the tool, whose
-// links only the tool itself can follow.
+// ownProcess matches the folder and the root of a process, which are read as those of
+// the tool: only the tool itself can follow its links.
 var ownProcess = regexp.MustCompile(`^/+proc/+(?:[^/]+|[^/]+/+task/+[^/]+)/+(cwd|root)((?:/.*)?)$`)
 
 func relativeTo(abs, dir string) (string, bool) {
@@ -167,8 +166,8 @@ func relativeTo(abs, dir string) (string, bool) {
 	return strings.CutPrefix(abs, strings.TrimRight(dir, "/")+"/")
 }
 
-// isNamed reports whether a deny or ask rule of that content is about a path,
-// however either of them is written.
+// isNamed reports whether a deny or ask rule with that content is about a path, in any
+// way of writing either of them.
 func (p places) isNamed(content, name string) bool {
 	if matchName(content, name) {
 		return true
@@ -178,13 +177,13 @@ func (p places) isNamed(content, name string) bool {
 	switch {
 	case strings.HasPrefix(clean, "/"):
 		return matchAny(abs, content, clean)
-	case leadsOut(clean): // and not back in
+	case leadsOut(clean): // and does not lead back in
 		abs = slices.DeleteFunc(abs, func(a string) bool {
 			_, below := relativeTo(a, p.cwd)
 			return below
 		})
 		return matchAny(abs, p.fromRoot(content))
-	case strings.ContainsAny(content, "*?["): // that is never about the directory itself
+	case strings.ContainsAny(content, "*?["): // this is never about the directory itself
 		rel = slices.DeleteFunc(rel, func(r string) bool { return r == "." })
 	}
 	return matchAny(abs, content, p.fromRoot(content)) || matchAny(rel, content, clean, strings.TrimPrefix(content, "./"))
@@ -200,9 +199,9 @@ func (p places) fromRoot(content string) string { return path.Clean("/" + p.cwd 
 
 func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(clean, "../") }
 
-// isAllowed reports whether an allow rule of that content, which matches the
-// text of a path, means the file as well. A content that says nothing of where
-// it begins speaks of files in the working directories.
+// isAllowed reports whether an allow rule with that content, which matches the text of
+// a path, also means the file. A content that does not say where it begins is about
+// files in the working directories.
 func (p places) isAllowed(content, name string) bool {
 	literal, expanded := path.Clean("/"+p.absolute(name)), path.Clean("/"+p.absolute(p.expandHome(name)))
 	if strings.HasPrefix(name, "~") && p.home == "" || isOtherHome(name) {
@@ -218,7 +217,7 @@ func (p places) isAllowed(content, name string) bool {
 	full := p.expandHome(content)
 	switch {
 	case strings.HasPrefix(content, "~/") && full != content:
-		// Of a program that does not know ~ the rule names a folder of that name.
+		// For a program that does not expand ~ the rule names a folder of that name.
 		rel, below := relativeTo(literal, p.cwd)
 		return below && matchName(content, rel) && p.isMeant(full, expanded, target)
 	case strings.HasPrefix(content, "/"):
@@ -229,8 +228,8 @@ func (p places) isAllowed(content, name string) bool {
 	return p.isAllowedBelow(content, literal) && p.isAllowedBelow(content, expanded) && p.isAllowedBelow(content, target)
 }
 
-// isMeant reports whether an absolute content is about a file and where a link
-// leads from it.
+// isMeant reports whether an absolute content is about a file and about the place where
+// its link leads.
 func (p places) isMeant(content, file, target string) bool {
 	return matchName(content, file) && (matchName(content, target) || matchName(p.realContent(content), target))
 }
@@ -241,7 +240,7 @@ func (p places) isAllowedBelow(content, abs string) bool {
 		dir, ok := p.followLinks(d)
 		for _, from := range []string{d, dir} {
 			rel, below := relativeTo(abs, from)
-			if ok && d != "" && below && (matchName(content, rel) || matchName(content, "/"+rel)) { // **/*.go is about a.go, too
+			if ok && d != "" && below && (matchName(content, rel) || matchName(content, "/"+rel)) { // **/*.go is also about a.go
 				return true
 			}
 		}
@@ -249,8 +248,8 @@ func (p places) isAllowedBelow(content, abs string) bool {
 	})
 }
 
-// realContent is a content whose folders up to the first pattern are followed
-// where they are links.
+// realContent returns a content with the links in its folders before the first pattern
+// followed.
 func (p places) realContent(content string) string {
 	fixed := content
 	if i := strings.IndexAny(content, "*?["); i >= 0 {

@@ -14,13 +14,13 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// This file says which calls a rule about files is about, with any tool that reaches them.
+// This file determines which calls a rule about files is about, for all tools that reach files.
 
 // Files implements permission.PathKind.
 func (opaque) Files() permission.FileUse { return permission.FilesShown }
 
-// CompilePath implements permission.PathKind. Nothing reads the lines, so that each of
-// them may reach the file.
+// CompilePath implements permission.PathKind. Nothing reads the lines, so each line may
+// reach the file.
 func (o opaque) CompilePath(content string, _ bool) (permission.Pattern, error) {
 	return pathPattern{content: content, match: func(permission.Call) (bool, error) {
 		return false, fmt.Errorf("%w: no rule can read the lines of %s", permission.ErrUnclear, o.kind)
@@ -32,8 +32,8 @@ var (
 	errOtherHome = errors.New("begins with the home folder of another user, which is not known; write the whole path")
 )
 
-// checkHome returns an error for a content whose home folder is not known: the rule
-// would never match.
+// checkHome returns an error for a content whose home folder is not known, because the
+// rule would never match.
 func (c Config) checkHome(content string, behavior message.Behavior) error {
 	switch {
 	case isOtherHome(content) && behavior != message.BehaviorAllow:
@@ -70,8 +70,8 @@ func (s search) CompilePath(content string, _ bool) (permission.Pattern, error) 
 	return s.Compile(content, message.BehaviorDeny)
 }
 
-// reaches reports whether a search may find what a deny or ask rule is about. An
-// error says that only the search can tell.
+// reaches reports whether a search certainly finds what a deny or ask rule is about. An
+// error says that it may find it.
 func (s search) reaches(content string, c permission.Call, folder, looked string) (bool, error) {
 	at := s.places(c)
 	if at.holdsOnly(content, folder) {
@@ -87,8 +87,8 @@ func (s search) reaches(content string, c permission.Call, folder, looked string
 	return false, nil
 }
 
-// widenGlob is a pattern in which * stands for any text, as in contents, that finds
-// at least what a glob finds.
+// widenGlob returns a pattern in which * is any text, as in contents, and which matches
+// at least what a glob matches.
 func widenGlob(glob string) string {
 	if i := strings.IndexAny(glob, `[{\!@+(`); i >= 0 {
 		glob = glob[:i] + "*"
@@ -102,8 +102,8 @@ func (p places) holdsOnly(content, folder string) bool {
 	return denied && err == nil
 }
 
-// mayMeet reports whether a content and a glob can match the same path, as any system
-// reads it that the tool may run on.
+// mayMeet reports whether a content and a glob can match the same path, as read by any
+// system that the tool may run on.
 func (p places) mayMeet(content, glob string) bool {
 	if p.meets(content, glob) {
 		return true
@@ -140,16 +140,16 @@ func meetAny(globs []string, contents ...string) bool {
 	})
 }
 
-// maxMeet bounds the product of the lengths of two patterns that are compared.
+// maxMeet bounds the product of the lengths of two compared patterns.
 const maxMeet = 1 << 20
 
-// patternsMeet reports whether some text matches both a content and a glob, whose *
-// is any text and whose other characters are themselves.
+// patternsMeet reports whether some text matches both a content and a glob. In the glob
+// * is any text, ? is one character, and other characters stand for themselves.
 func patternsMeet(content, glob string) bool {
 	if len(content)*len(glob) > maxMeet {
-		return true // which no author writes
+		return true // no author writes such patterns
 	}
-	// at has the places in the content that a text can lead to which the glob so far matches.
+	// at has the places in the content that texts matching the glob so far can reach.
 	at := map[int]bool{0: true}
 	closeStars := func(at map[int]bool) {
 		for p := range at {
@@ -205,10 +205,10 @@ func elementWidth(pattern string) int {
 
 // linePaths are the paths that a line may reach.
 type linePaths struct {
-	named   []string // certainly named, as they are in every folder that the line changes to
+	named   []string // certainly named, as seen from every folder that the line changes to
 	globs   []string // patterns and folders below which a program reads everything
-	removed []string // folders that a program changes with all that they hold
-	unknown string   // a word whose value is only known when the line runs; "" if there is none
+	removed []string // folders that a program changes with everything in them
+	unknown string   // a word whose value is known only when the line runs; "" if there is none
 }
 
 // Files implements permission.PathKind.
@@ -237,7 +237,7 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 		if denied {
 			return true, nil
 		}
-		if err != nil && (paths.IsForeign(name) || strings.Contains(name, "~")) { // other texts are no paths
+		if err != nil && (paths.IsForeign(name) || strings.Contains(name, "~")) { // other texts are not paths
 			found.unknown = name
 		}
 	}
@@ -259,19 +259,19 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 var (
 	// printers open no file that their arguments name.
 	printers = setOf("echo printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait date whoami id uname hostname")
-	// walkers read or copy folders with all that they hold; deepWalkers only with an option.
+	// walkers read or copy folders with everything in them; deepWalkers do so only with an option.
 	walkers     = setOf("rg ag ack ugrep tar zip 7z 7za rsync mv ln docker podman cpio pax bsdtar unison rclone restic borg")
 	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
-	// removers change folders with all that they hold.
+	// removers change folders with everything in them.
 	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
-	// here are walkers that begin in the current folder if no folder is given.
+	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// coders run a text among their arguments.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed)[0-9.]*$`)
 	deep   = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
-	// inCode cuts the texts out of code that may be paths.
+	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
 
@@ -306,7 +306,7 @@ func (p *bashCall) paths() linePaths {
 	return out
 }
 
-// folders are those that the line changes to.
+// folders returns the folders that the line changes to.
 func (p *bashCall) folders(out *linePaths) []string {
 	all := p.line.Folders(p.places.cwd)
 	for _, c := range p.allCommands() {
@@ -338,7 +338,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 		return
 	}
 	isDeep := slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return deep.MatchString(w.Text) })
-	if name == "fd" || name == "fdfind" { // with -x it runs a program for each file that it finds
+	if name == "fd" || name == "fdfind" { // with -x it runs a program for each file it finds
 		if slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return runsEach.MatchString(w.Text) }) {
 			add(&out.globs, "*")
 		}
@@ -369,8 +369,8 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	}
 }
 
-// addWord adds what a word may name: all of it, and what stands behind a sign by which
-// programs take a path: --file=x, @x, host:x, -fx.
+// addWord adds what a word may name: the whole word, and the text after a sign that
+// programs put before a path: --file=x, @x, host:x, -fx.
 func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) {
 	text := word
 	if !fixed {

@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// repairs has, for a part of the parser's complaint, what to do about the place
-// that it names. One reports whether it has changed anything.
+// repairs lists, for a part of the parser's error, the repair at the place that it
+// names. A repair reports whether it changed anything.
 var repairs = []struct {
 	complaint string
 	repair    func(t *tree, line []byte, at int) bool
@@ -43,7 +43,7 @@ func (t *tree) repair(line string, fault syntax.ParseError) (string, bool) {
 	return line, false
 }
 
-// putSign writes a sign in the place of one of those that are expected there.
+// putSign replaces a character with a sign, if it is one of the expected ones.
 func putSign(line []byte, at int, expected string, sign byte) bool {
 	if at < 0 || at >= len(line) || strings.IndexByte(expected, line[at]) < 0 {
 		return false
@@ -52,7 +52,7 @@ func putSign(line []byte, at int, expected string, sign byte) bool {
 	return true
 }
 
-// repairOperator takes an operator away that follows another one.
+// repairOperator removes an operator that follows another one.
 func repairOperator(_ *tree, line []byte, at int) bool {
 	repaired := false
 	for i := at; i < min(at+2, len(line)) && strings.IndexByte("&|;", line[i]) >= 0; i++ {
@@ -61,15 +61,15 @@ func repairOperator(_ *tree, line []byte, at int) bool {
 	return repaired
 }
 
-// repairTwice takes the second of two operators away.
+// repairTwice removes the second of two operators.
 func repairTwice(t *tree, line []byte, at int) bool {
 	rest := strings.TrimLeft(string(line[at:]), "&|")
 	second := len(line) - len(strings.TrimLeft(rest, " \t"))
 	return second > at+len("|") && repairOperator(t, line, second)
 }
 
-// repairBlock takes the brackets of {ls;} off, which bash wants blanks in. A
-// bracket that closes nothing is the name of a command.
+// repairBlock removes the braces of {ls;}, where bash requires blanks. A brace that
+// closes nothing becomes the name of a command.
 func repairBlock(_ *tree, line []byte, at int) bool {
 	open := strings.LastIndexByte(string(line[:at]), '{')
 	if open < 0 || !endsCommand(string(line[:open])) {
@@ -84,7 +84,7 @@ func endsCommand(before string) bool {
 	return before == "" || strings.IndexByte(";&|(\n", before[len(before)-1]) >= 0
 }
 
-// repairArray makes one word of an array that is given to a command.
+// repairArray makes one word of an array in the arguments of a command.
 func repairArray(_ *tree, line []byte, at int) bool {
 	begin := strings.IndexByte(string(line[at:]), '(')
 	if begin < 0 {
@@ -100,8 +100,8 @@ func repairArray(_ *tree, line []byte, at int) bool {
 	return true
 }
 
-// compounds are the statements that bash wants commands in, by their first word.
-// Those that begin with commands keep these.
+// compounds are the statements that bash does not accept without commands. Those that
+// begin with commands keep them.
 var compounds = []struct {
 	begin, end, kind string
 	keeps            bool
@@ -110,15 +110,15 @@ var compounds = []struct {
 	{"until ", "done", "while_statement", true}, {"if ", "fi", "if_statement", true},
 }
 
-// repairCompound notes a statement without commands and takes it for one command
-// that does nothing, or for those that it begins with.
+// repairCompound records a statement without commands, and replaces it with one command
+// that does nothing or with the commands that it begins with.
 func repairCompound(t *tree, line []byte, at int) bool {
 	text := string(line)
 	begin, end, found := -1, 0, compounds[0]
 	for _, c := range compounds {
 		i, j := strings.LastIndex(text[:at], c.begin), strings.Index(text[at:], c.end)
 		if rest := trimSpace(text[at:]); j < 0 && (rest == "do" || rest == "then") {
-			j = len(text) - at - len(c.end) // the line ends before the statement does
+			j = len(text) - at - len(c.end) // the line ends before the statement
 		}
 		if i > begin && j+len(c.end) > 0 && endsCommand(text[:i]) {
 			begin, end, found = i, at+j+len(c.end), c
@@ -130,20 +130,19 @@ func repairCompound(t *tree, line []byte, at int) bool {
 	copy(line[begin:], strings.Repeat(" ", len(found.begin)))
 	copy(line[at:end], strings.Repeat(" ", end-at))
 	if semicolon := strings.LastIndexByte(text[:at], ';'); semicolon > begin {
-		line[semicolon] = ' ' // what follows joins the last of them
+		line[semicolon] = ' ' // what follows belongs to the last of them
 	}
 	t.addFault(found.kind, begin)
 	return true
 }
 
-// repairSubshell reads what stands in a bracket that never closes.
+// repairSubshell reads the text after a bracket that never closes.
 func repairSubshell(t *tree, line []byte, at int) bool {
 	t.addFault("subshell", at)
 	return putSign(line, at, "(", ' ')
 }
 
-// repairBackquote takes what follows a last backquote for one word that is no
-// plain one.
+// repairBackquote reads the text after a last backquote as one word that is not plain.
 func repairBackquote(t *tree, line []byte, at int) bool {
 	if trimSpace(string(line[at+1:])) == "" || inQuotes(string(line[:at])) {
 		return false
@@ -153,7 +152,7 @@ func repairBackquote(t *tree, line []byte, at int) bool {
 	return true
 }
 
-// repairTest does so with a test whose expression is none.
+// repairTest replaces a test without a valid expression with a command that does nothing.
 func repairTest(t *tree, line []byte, at int) bool {
 	text := string(line)
 	begin := strings.LastIndex(text[:min(at+len("[["), len(text))], "[[")
@@ -174,14 +173,13 @@ func (t *tree) replaceByNothing(line []byte, begin, end int, kind string) bool {
 	return true
 }
 
-// plainNames takes from words what bash reserves them for, and the grammar does
-// not: there they are the names of commands. No text is taken from what it gives,
-// only offsets.
+// plainNames changes words that are reserved in bash but not in the grammar, where they
+// are names of commands. Only offsets are taken from the result, no text.
 var plainNames = strings.NewReplacer("\v", " ", "\f", " ", "\r", " ", "let", "Let", "coproc", "Coproc", "time", "Time")
 
-// withBlanks is the text with blanks for what the grammar skips and bash does not:
-// an operator without a command before it, and a line that goes on, within a
-// word too. Offsets stay.
+// withBlanks returns the text with blanks in place of what the grammar skips and bash
+// does not: an operator without a command before it, and the end of a continued line,
+// even within a word. Offsets do not change.
 func withBlanks(text string) string {
 	out := []byte(plainNames.Replace(text))
 	start := len(text) - len(strings.TrimLeft(text, " \t\n"))
@@ -217,8 +215,8 @@ func (t *tree) addMissing(text string, at int) {
 	}
 }
 
-// addUnclosed records brackets at the fault that the grammar reads and bash does
-// not: ls (a), or $(a without its end.
+// addUnclosed records brackets at the error that the grammar reads and bash does not:
+// ls (a), or $(a without its end.
 func (t *tree) addUnclosed(text string, at int) {
 	bad := text[at:]
 	if inQuotes(text[:at]) {
@@ -241,8 +239,8 @@ func (t *tree) addUnclosed(text string, at int) {
 
 func inQuotes(text string) bool { return strings.Count(text, `"`)%2 == 1 }
 
-// withoutSet is the name of a command; nil if it has none. The grammar takes a
-// set of characters in its place for a test, and what follows for a command.
+// withoutSet returns the name of a command, or nil if it has none. The grammar reads a
+// set of characters in its place as a test, and the word after it as the command.
 func (t *tree) withoutSet(call *syntax.CallExpr) *syntax.Word {
 	lit := call.Args[0].Lit()
 	if len(call.Assigns) > 0 || !strings.HasPrefix(lit, "[") || !strings.Contains(lit, "]") {
@@ -255,8 +253,8 @@ func (t *tree) withoutSet(call *syntax.CallExpr) *syntax.Word {
 	return call.Args[1]
 }
 
-// isLostDash reports whether a word is a last - that the grammar loses, because a
-// document or a numbered descriptor follows.
+// isLostDash reports whether a word is a last - that the grammar loses because a
+// here-document or a numbered descriptor follows.
 func (t *tree) isLostDash(call *syntax.CallExpr, w *syntax.Word, redirs []*syntax.Redirect) bool {
 	if w.Lit() != "-" || w != call.Args[len(call.Args)-1] {
 		return false

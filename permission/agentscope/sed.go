@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// sedFault says what the sed of a line does that is not plain printing or
-// substitution; "" if nothing, or if there is no sed. Like upstream it looks at
-// the first sed of the line only.
+// sedFault says what the sed of a line does besides plain printing or substitution; ""
+// if nothing, or if there is no sed. Like upstream it looks only at the first sed of
+// the line.
 func sedFault(line string) string {
 	if !strings.Contains(line, "sed") {
 		return ""
@@ -55,7 +55,7 @@ func readSed(args []string) sedCall {
 	first := true
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		// What may be the suffix of -i is left out.
+		// A word that may be the suffix of -i is skipped.
 		skip := i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && !strings.HasPrefix(args[i+1], "s") && !strings.Contains(args[i+1], ".")
 		switch {
 		case strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--"):
@@ -119,8 +119,8 @@ func plainSubstitution(script string) bool {
 
 var errQuotes = errors.New("quotes do not match")
 
-// splitWords takes quotes and backslashes out of a line as Python's
-// shlex.split does. It knows no operators.
+// splitWords splits a line and removes quotes and backslashes as Python's shlex.split
+// does. It does not know operators.
 func splitWords(line string) ([]string, error) {
 	var out []string
 	var word []rune

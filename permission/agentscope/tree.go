@@ -11,30 +11,30 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// tree is what AgentScope's checks look at in the syntax tree of a command
-// line. Upstream parses with tree-sitter's grammar of bash; the names here are
-// that grammar's, and so is what counts as a command, a word or a redirect.
-// Offsets are bytes of the text.
+// tree is the part of a command line's syntax tree that AgentScope's checks look at.
+// Upstream parses with tree-sitter's grammar of bash. The names here are those of that
+// grammar, which also defines what is a command, a word or a redirect. Offsets are in
+// bytes of the text.
 type tree struct {
 	text  string
 	chars []rune // nil: pieces are cut by bytes
-	// commands in the order of their text, those inside of others included.
+	// commands are in the order of their text, and include nested ones.
 	commands []command
 	// redirects are the targets of file redirects that are plain words.
 	redirects []span
-	// dynamic is the first node that cannot be analysed; "" if there is none.
+	// dynamic is the kind of the first node that cannot be analysed; "" if there is none.
 	dynamic   string
 	dynamicAt int
 
 	document bool  // a here-document is being read
-	nothings []int // where a command stands that is none
+	nothings []int // offsets of commands that only replace a statement
 }
 
 type command struct {
 	span
-	nested  bool // it stands inside of another command
+	nested  bool // it is inside another command
 	name    span
-	assigns []span // their names
+	assigns []span // the names of variables
 	words   []span // arguments that are plain words: not quoted, not numbers
 }
 
@@ -42,16 +42,15 @@ type span struct{ start, end int }
 
 func (s span) of(text string) string { return text[s.start:s.end] }
 
-// maxRepairs bounds how often a text that does not parse is cut and tried
-// again.
+// maxRepairs bounds how often a text that does not parse is cut and parsed again.
 const maxRepairs = 16
 
-// parseTree reads a line. Of a text that is no shell it takes the part before
-// the fault, as a parser that recovers from errors does.
+// parseTree parses a line. If the text does not parse, it reads the part before the
+// error, like a parser that recovers from errors.
 func parseTree(text string) *tree {
 	t := &tree{text: text}
 	if !utf8.ValidString(text) || !isShallow(text) {
-		t.dynamic = "ERROR" // what tree-sitter calls what it cannot read
+		t.dynamic = "ERROR" // tree-sitter's name for text that it cannot read
 		return t
 	}
 	rest := withBlanks(text)
@@ -83,7 +82,7 @@ func parseTree(text string) *tree {
 
 func spanOf(n syntax.Node) span { return span{int(n.Pos().Offset()), int(n.End().Offset())} }
 
-// addNode records one that cannot be analysed; the first in the text counts.
+// addNode records a node that cannot be analysed; the first one in the text is kept.
 func (t *tree) addNode(kind string, n syntax.Node) { t.addFault(kind, int(n.Pos().Offset())) }
 
 func (t *tree) addFault(kind string, at int) {
@@ -139,7 +138,7 @@ func (t *tree) readControl(c syntax.Command, nested bool) {
 	case *syntax.WhileClause:
 		t.addNode("while_statement", c)
 	case *syntax.ForClause:
-		if _, counts := c.Loop.(*syntax.CStyleLoop); !counts { // the grammar has another name for that one
+		if _, counts := c.Loop.(*syntax.CStyleLoop); !counts { // the grammar has another name for this one
 			t.addNode("for_statement", c)
 		}
 	case *syntax.CaseClause:
@@ -167,7 +166,7 @@ func (t *tree) readInside(n syntax.Node, nested bool) {
 	})
 }
 
-// notCommands are builtins for which the grammar has statements of their own.
+// notCommands are builtins for which the grammar has separate statements.
 var notCommands = map[string]bool{"unset": true, "unsetenv": true}
 
 func (t *tree) readCall(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
@@ -198,7 +197,7 @@ func (t *tree) readCall(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	if name != call.Args[0] {
 		c.start = c.name.start
 	}
-	if lit := name.Lit(); len(call.Assigns) == 0 && len(call.Args) > 1 && strings.Contains(lit, ",") { // a list of words: its brackets are no part of the name
+	if lit := name.Lit(); len(call.Assigns) == 0 && len(call.Args) > 1 && strings.Contains(lit, ",") { // a list of words, whose brackets are not part of the name
 		c.name.start += len(lit) - len(strings.TrimLeft(lit, "{"))
 		c.start = c.name.start
 	}
@@ -210,7 +209,7 @@ func (t *tree) readCall(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 		if t.isLostDash(call, w, s.Redirs) {
 			continue
 		}
-		if followsRedirect(name, w, s.Redirs) { // the grammar takes it for one more target
+		if followsRedirect(name, w, s.Redirs) { // the grammar reads it as another target
 			t.readTarget(w)
 			t.readExpansions(w, true)
 			continue
@@ -227,8 +226,8 @@ func (t *tree) readCall(s *syntax.Stmt, call *syntax.CallExpr, nested bool) {
 	t.commands = append(t.commands, c)
 }
 
-// readAssignment is a statement without a command. With a redirect the grammar
-// takes it for one.
+// readAssignment reads a statement without a command. If it has a redirect, the grammar
+// reads it as a command.
 func (t *tree) readAssignment(s *syntax.Stmt, nested bool) {
 	if n := len(s.Redirs); n > 0 {
 		start := int(s.Pos().Offset())
@@ -243,7 +242,7 @@ func (t *tree) readArgument(c *command, w *syntax.Word) {
 	t.readExpansions(w, true)
 }
 
-// number is what the grammar calls so; such an argument is no word.
+// number matches what the grammar calls a number; such an argument is not a word.
 var number = regexp.MustCompile(`^-?(0x)?[0-9]+(#[0-9A-Za-z@_]+)?$`)
 
 func plainWord(w *syntax.Word) bool {
@@ -279,11 +278,11 @@ func (t *tree) readExpansions(w *syntax.Word, nested bool) {
 	})
 }
 
-// readRedirect records the target of a file redirect. The grammar takes all words
-// after it as further targets.
+// readRedirect records the target of a file redirect. The grammar reads all words after
+// it as more targets.
 func (t *tree) readRedirect(r *syntax.Redirect, nested bool) {
 	if r.Hdoc != nil {
-		t.document = true // in which the grammar sees no backquotes
+		t.document = true // the grammar reads no backquotes in it
 		t.readExpansions(r.Hdoc, nested)
 		t.document = false
 		return
@@ -300,8 +299,8 @@ func (t *tree) readTarget(w *syntax.Word) {
 	}
 }
 
-// followsRedirect says whether a word stands behind a redirect that stands
-// behind the name of its command.
+// followsRedirect reports whether a word comes after a redirect that comes after the
+// name of its command.
 func followsRedirect(name, w *syntax.Word, redirs []*syntax.Redirect) bool {
 	return slices.ContainsFunc(redirs, func(r *syntax.Redirect) bool {
 		return r.Hdoc == nil && r.Op != syntax.WordHdoc && r.Pos().Offset() > name.Pos().Offset() && r.Pos().Offset() < w.Pos().Offset()

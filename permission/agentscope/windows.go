@@ -10,15 +10,15 @@ import (
 	"github.com/askance-dev/askance/permission/internal/paths"
 )
 
-// The home folder says on which system a tool runs. Where it is not known, or is that
-// of Windows, no path that Windows reads otherwise than the text says is allowed by
-// a rule or a mode; deny and ask rules look at every spelling of a path.
-// Package permission/internal/paths knows the spellings.
+// The home folder tells on which system a tool runs. If it is not known, or is one of
+// Windows, no rule or mode allows a path that Windows reads differently from its text,
+// and deny and ask rules look at every spelling of a path. Package
+// permission/internal/paths defines the spellings.
 
-// windowsHome finds homes in folders that shells for Windows give to drives.
+// windowsHome matches homes in the folders that shells for Windows use for drives.
 var windowsHome = regexp.MustCompile(`^/(mnt/|cygdrive/)?[A-Za-z](/|$)`)
 
-// macHomes has the home folders of macOS, whose file systems have no case.
+// macHomes contains the home folders of macOS, whose file systems ignore case.
 const macHomes = "/Users/"
 
 // isPOSIX reports whether tools of this configuration certainly do not run on Windows.
@@ -26,14 +26,14 @@ func (c Config) isPOSIX() bool {
 	return strings.HasPrefix(c.Home, "/") && !windowsHome.MatchString(c.Home)
 }
 
-// isPlain reports whether the system of the tool reads the text of a path as it says,
-// but for the case and the ends of names.
+// isPlain reports whether the system of the tool reads a path as it is written, except
+// for case and the ends of names.
 func (c Config) isPlain(name string) bool {
 	_, err := paths.Fold(name)
 	return c.isPOSIX() || name == "" || err == nil && !paths.IsForeign(name)
 }
 
-// fold is the one spelling of a path; "" stays "".
+// fold returns the one spelling of a path; "" for "".
 func (p places) fold(name string) (string, error) {
 	if name == "" {
 		return "", nil
@@ -41,7 +41,7 @@ func (p places) fold(name string) (string, error) {
 	return paths.Fold(p.expandHome(strings.ReplaceAll(name, `\`, "/")))
 }
 
-// folded are the places in their one spelling. Their links are not followed.
+// folded returns the places in their one spelling. It does not follow their links.
 func (p places) folded() (places, error) {
 	out := places{}
 	var err error
@@ -61,8 +61,8 @@ func (p places) folded() (places, error) {
 	return out, nil
 }
 
-// isDenied reports whether a deny or ask rule of that content is about a path in
-// any spelling. An error says that the text does not tell which file it is.
+// isDenied reports whether a deny or ask rule with that content is about a path in any
+// spelling. An error says that the text does not determine the file.
 func (p places) isDenied(content, name string) (bool, error) {
 	if p.isNamed(content, name) {
 		return true, nil
@@ -100,8 +100,8 @@ func (p places) isDeniedFolded(content, name string) (bool, error) {
 	return false, nil
 }
 
-// contentSpellings are a content without its drive, and with the folder that shells
-// for Windows give to the drive: /c, /mnt/c, /cygdrive/c.
+// contentSpellings returns a content without its drive, and with the folders that
+// shells for Windows use for the drive: /c, /mnt/c, /cygdrive/c.
 func contentSpellings(content string) []string {
 	folded := paths.FoldPattern(content)
 	if drive := paths.Drive(content); drive != "" {
@@ -114,8 +114,8 @@ func contentSpellings(content string) []string {
 	return []string{folded}
 }
 
-// isCovered reports whether an allow rule of that content, which matches the text
-// of a path, means the file as the system of the tool reads it.
+// isCovered reports whether an allow rule with that content, which matches the text of
+// a path, means the file as the system of the tool reads it.
 func (p places) isCovered(content, name string) bool {
 	if p.posix || !p.isAllowed(content, name) {
 		return p.isAllowed(content, name)
@@ -128,8 +128,8 @@ func (p places) isCovered(content, name string) bool {
 	return err == nil && all.isAllowed(paths.FoldPattern(content), folded)
 }
 
-// isEditable reports whether an edit of a file needs no approval where the mode
-// allows edits in the working directories.
+// isEditable reports whether an edit of a file needs no approval if the mode allows
+// edits in the working directories.
 func (p places) isEditable(name string) bool {
 	if !p.isInside(name) || p.isDangerous(name) {
 		return false
@@ -138,12 +138,12 @@ func (p places) isEditable(name string) bool {
 	return p.posix || err == nil && !paths.IsForeign(name) && !p.isDangerous(folded)
 }
 
-// readsAsDanger reports whether some system takes a path for that of a sensitive
-// file, or may do so.
+// readsAsDanger reports whether some system reads, or may read, a path as that of a
+// sensitive file.
 func (p places) readsAsDanger(name string) bool {
 	folded, err := p.fold(name)
 	return err != nil && !p.posix || err == nil && p.isDangerous(folded) || shortDanger.MatchString(name)
 }
 
-// shortDanger finds the names that NTFS gives to .git and .ssh. Linux mounts it, too.
+// shortDanger matches the short names that NTFS gives to .git and .ssh. Linux also mounts NTFS.
 var shortDanger = regexp.MustCompile(`(?i)(^|[/\\])(git|ssh)~`)

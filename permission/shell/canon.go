@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// canonicalArguments gives arguments in the form in which they are compared: kill -s KILL
-// is kill -9, docker container rm is docker rm, git push +main is git push -f
-// main.
+// canonicalArguments returns the arguments in the form used for comparison: kill -s
+// KILL becomes kill -9, docker container rm becomes docker rm, and git push +main
+// becomes git push -f main.
 func canonicalArguments(program string, args []Word) []Word {
 	if letters, ok := valued[program]; ok {
 		args = splitOptions(letters, args)
@@ -39,7 +39,7 @@ func canonicalArguments(program string, args []Word) []Word {
 	return args
 }
 
-// valued are the letters of options whose value may stand in the same word.
+// valued lists the option letters whose value may follow in the same word.
 var valued = map[string]string{
 	"curl": "XdoHuTFAbcemwEKxDr", "wget": "OoiePU", "mysql": "eDhuP", "psql": "cfdhUp", "python": "cmWX",
 }
@@ -65,8 +65,8 @@ func splitOptions(letters string, args []Word) []Word {
 	return out
 }
 
-// replaceFirst replaces the first operand; also one that may be the value of an option
-// before it. to gives "" for what stays.
+// replaceFirst replaces the first operand, and words before it that may be the value of
+// an option. to returns "" for a word that stays.
 func replaceFirst(args []Word, to func(string) string) []Word {
 	out := slices.Clone(args)
 	option := false
@@ -138,7 +138,7 @@ func chmodMode(mode string) string {
 	return ""
 }
 
-// opensToAll says whether a mode in letters lets all do everything:
+// opensToAll reports whether a symbolic mode gives everyone all permissions:
 // u=rwx,go=rwx.
 func opensToAll(mode string) bool {
 	var given strings.Builder
@@ -161,7 +161,7 @@ func opensToAll(mode string) bool {
 
 var helmNames = map[string]string{"delete": "uninstall", "del": "uninstall", "un": "uninstall", "ls": "list", "fetch": "pull"}
 
-// normalizeContainers drops the noun that docker lets out: docker container rm is docker rm.
+// normalizeContainers drops the noun that docker makes optional: docker container rm is docker rm.
 func normalizeContainers(args []Word) []Word {
 	for i := 0; i+1 < len(args); i++ {
 		verbs, ok := dockerNouns[args[i].Text]
@@ -188,7 +188,7 @@ func normalizeContainers(args []Word) []Word {
 	return args
 }
 
-// dockerNouns have the verbs that docker knows without the noun, too.
+// dockerNouns lists the verbs that docker also accepts without the noun.
 var dockerNouns = map[string]string{
 	"container": "attach commit cp create diff exec export kill logs pause port rename restart rm run start stats stop top unpause update wait",
 	"image":     "build history import load pull push save tag rm",
@@ -209,7 +209,7 @@ func normalizeResources(args []Word) []Word {
 	return out
 }
 
-// sameOperand says whether an operand is what a rule names.
+// sameOperand reports whether an operand is the one that a rule names.
 func sameOperand(program, have, want string) bool {
 	if have == want {
 		return true
@@ -220,13 +220,13 @@ func sameOperand(program, have, want string) bool {
 	return strings.ContainsAny(have+want, "/.") && cleanPath(have) == cleanPath(want)
 }
 
-// cleanPath is a path without "." and ".." and doubled slashes; a URL stays.
+// cleanPath returns the path without ".", ".." and double slashes; a URL is unchanged.
 func cleanPath(p string) string {
 	if strings.Contains(p, "://") || p == "" {
 		return p
 	}
 	p = path.Clean(p)
-	if m := ownRoot.FindString(p); m != "" { // the root of a process is that of the machine, or of a container
+	if m := ownRoot.FindString(p); m != "" { // a process has the root of the machine or of a container
 		return path.Clean("/" + p[len(m):])
 	}
 	return p
@@ -234,7 +234,7 @@ func cleanPath(p string) string {
 
 var ownRoot = regexp.MustCompile(`^/proc/(?:self|thread-self|[0-9]+)(?:/task/[0-9]+)?/root(?:/|$)`)
 
-// singularKind is the full name of a kind of Kubernetes: po, pods and pods.v1 are pod.
+// singularKind returns the full singular name of a Kubernetes kind: po, pods and pods.v1 are pod.
 func singularKind(kind string) string {
 	kind, _, _ = strings.Cut(strings.ToLower(kind), ".")
 	if full, ok := kindNames[kind]; ok {
@@ -256,7 +256,7 @@ var kindNames = map[string]string{
 	"sc": "storageclass", "ep": "endpoint", "ev": "event", "csr": "certificatesigningrequest", "pc": "priorityclass",
 }
 
-// canonicalGit writes the sub-commands of git that do the same in the same way.
+// canonicalGit rewrites git sub-commands that do the same thing to one form.
 func canonicalGit(args []Word) []Word {
 	for i, a := range args {
 		switch {
@@ -275,8 +275,8 @@ func holdsWord(args []Word, word string) bool {
 	return slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
 }
 
-// canonicalPush writes +main as -f, which --mirror means as well, and refspecs as
-// the branch that is pushed to: HEAD:refs/heads/main is main.
+// canonicalPush writes +main and --mirror as -f, and a refspec as the branch that it
+// updates: HEAD:refs/heads/main is main.
 func canonicalPush(args []Word, push int) []Word {
 	out := slices.Clone(args)
 	force := false
@@ -311,8 +311,8 @@ func canonicalBranch(args []Word) []Word {
 	return args
 }
 
-// npmCommand is the command of npm that a word means: npm takes other names, and
-// the beginning of every name that no other one has. "" for none.
+// npmCommand returns the npm command that a word means, or "". npm accepts other names,
+// and every prefix that only one name has.
 func npmCommand(word string) string {
 	if word == "" {
 		return ""

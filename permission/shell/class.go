@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// classes are the kinds of operands and values that lines of the option table name.
+// classes are the kinds of operands and values that the option table can name.
 var classes = map[string]func(string) bool{
 	"any":     func(string) bool { return true },
 	"local":   func(s string) bool { return isLocal(s) && !strings.HasPrefix(s, "@") },
@@ -21,8 +21,8 @@ var classes = map[string]func(string) bool{
 	"host":    regexp.MustCompile(`^[\w\[][\w.:@\[\]%-]*$`).MatchString,
 	"dig":     regexp.MustCompile(`^@?[\w.:-]+$`).MatchString,
 	"format":  func(s string) bool { return strings.HasPrefix(s, "+") },
-	"file":    func(s string) bool { return !strings.HasPrefix(s, "+") }, // keys to less
-	"header":  func(s string) bool { return !strings.HasPrefix(s, "@") }, // headers from a file
+	"file":    func(s string) bool { return !strings.HasPrefix(s, "+") }, // + begins a command to less
+	"header":  func(s string) bool { return !strings.HasPrefix(s, "@") }, // @ reads headers from a file
 	"printf":  func(s string) bool { return !setsVariable.MatchString(s) },
 	"remote":  isRemote,
 	"ref":     isRef,
@@ -32,8 +32,8 @@ var classes = map[string]func(string) bool{
 
 var (
 	plainWords = regexp.MustCompile(`^\w[\w.-]*$`)
-	// setsVariable finds %n, with which bash sets the variable that an argument
-	// names, PATH included.
+	// setsVariable matches %n, with which bash's printf sets the variable that an
+	// argument names, including PATH.
 	setsVariable = regexp.MustCompile(`%[^a-zA-Z%]*[hljzLtq]*n`)
 	bootUnits    = regexp.MustCompile(`^(?:systemd-|debug-shell|emergency|rescue|reboot|poweroff|halt|kexec|suspend|hibernate|ctrl-alt-del)`)
 	webScheme    = regexp.MustCompile(`^(?i:https?://|[\w.-]+(?::[0-9]+)?(?:[/?#]|$))`)
@@ -41,39 +41,39 @@ var (
 
 func classNames() string { return strings.Join(slices.Sorted(maps.Keys(classes)), ", ") }
 
-// isLocal is a path in the folder of the line or below it, or a name.
+// isLocal reports whether s is a name, or a path in the working folder of the line or below it.
 func isLocal(s string) bool {
 	return s != "" && !strings.ContainsAny(s[:1], "/~") && !strings.Contains(s, "://") && !strings.Contains(s, `\`) &&
 		!slices.Contains(strings.Split(s, "/"), "..")
 }
 
-// isRemote refuses repositories that are folders, whose hooks and programs would
-// run here, and those that name a program.
+// isRemote refuses repositories that are folders, because their hooks and programs
+// would run here, and those that name a program.
 func isRemote(s string) bool {
 	host, _, address := strings.Cut(s, ":")
 	return isRef(s) && !strings.Contains(host, "/") && (address || !strings.HasSuffix(s, ".git"))
 }
 
-// isRef refuses what a forced push and a deletion are written as.
+// isRef refuses the notation for forced pushes and deletions.
 func isRef(s string) bool {
 	return s != "" && !strings.ContainsAny(s[:1], "/.~+:") && !strings.Contains(s, "::") && !strings.HasPrefix(s, "file:")
 }
 
-// isURL refuses files under any name: to curl f[i-i]le: is file:.
+// isURL refuses all spellings of file URLs: curl reads f[i-i]le: as file:.
 func isURL(s string) bool { return webScheme.MatchString(s) && !strings.Contains(s, "{") }
 
-// isUnit refuses targets, which can stop the machine, files, and units that do.
+// isUnit refuses files, targets, which can stop the machine, and other units that can.
 func isUnit(s string) bool {
 	return s != "" && !strings.ContainsAny(s, "/*?[") && !strings.HasSuffix(s, ".target") && !bootUnits.MatchString(s)
 }
 
-// argumentChecks look at all arguments, where no list of options can say what the
-// program does.
+// argumentChecks check all arguments of programs for which a list of options cannot say
+// what the program does.
 var argumentChecks = map[string]func([]Word) string{
 	"sed": sedScript, "awk": awkProgram, "tar": tarArguments, "operand": someOperand,
 }
 
-// tarArguments looks at the old form "tar xf a.tar" and at remote archives.
+// tarArguments checks the old form "tar xf a.tar" and remote archives.
 func tarArguments(args []Word) string {
 	if len(args) > 0 && args[0].Fixed && !strings.HasPrefix(args[0].Text, "-") && strings.Trim(args[0].Text, "ctvfzjJahpkWOSl") != "" {
 		return clipText(args[0].Text) + " extracts, runs a program, or loads a list"
@@ -86,7 +86,7 @@ func tarArguments(args []Word) string {
 	return ""
 }
 
-// awkProgram lets programs through that can neither start others nor write.
+// awkProgram accepts only programs that can neither start other programs nor write files.
 func awkProgram(args []Word) string {
 	for _, a := range args {
 		if strings.ContainsAny(a.Text, "|>@") || strings.Contains(a.Text, "\\\n") || strings.Contains(a.Text, "system") || strings.Contains(a.Text, "getline") {
@@ -96,7 +96,7 @@ func awkProgram(args []Word) string {
 	return ""
 }
 
-// someOperand is for programs that read commands if they are told nothing.
+// someOperand refuses calls without an operand, for programs that then read commands.
 func someOperand(args []Word) string {
 	if len(operands(args)) == 0 {
 		return "reads commands"

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkComputed adds a reason where code starts a program whose name it computes, or
-// is itself encoded: os.system(chr(114)+'m x').
+// checkComputed adds a reason if code is encoded, or starts a program whose name it
+// computes: os.system(chr(114)+'m x').
 func (x runFinder) checkComputed(cmd Command, name string) {
 	for _, w := range slices.Concat(cmd.Argv[1:], cmd.input, cmd.heard) {
 		if startsComputed(w.Text) || awkComputes(name, w.Text) || (name == "pwsh" || name == "powershell") && encodedCommand.MatchString(w.Text) {
@@ -17,22 +17,22 @@ func (x runFinder) checkComputed(cmd Command, name string) {
 	}
 }
 
-// encodedCommand is pwsh's option for code in base64, with its abbreviations.
+// encodedCommand matches pwsh's option for base64 code, with its abbreviations.
 var encodedCommand = regexp.MustCompile(`(?i)^[-/]{1,2}(?:ec|e(?:n(?:c(?:o(?:d(?:e(?:d(?:c(?:o(?:m(?:m(?:a(?:nd?)?)?)?)?)?)?)?)?)?)?)?)?)$`)
 
-// starts are the functions of interpreters that start a program or run a text.
+// starts matches calls of interpreter functions that start a program or run code.
 var starts = regexp.MustCompile(`\b(?:system|popen[234]?|Popen|exec[lv]?[pe]{0,2}|execSync|execFile|execFileSync|spawn[lv]?[pe]{0,2}|spawnSync|` +
 	`passthru|shell_exec|proc_open|check_output|check_call|getoutput|getstatusoutput|eval|__import__|subprocess\.(?:run|call))\s*\(`)
 
 var (
-	// literals are texts in which neither the language nor a shell puts a variable.
+	// literals matches string literals in which neither the language nor a shell expands a variable.
 	literals = regexp.MustCompile(`"(?:[^"\\$#]|\\.|#[^{"])*"|'(?:[^'\\$]|\\.)*'|` + "`[^`$]*`")
-	// settings are words between the literals of a call that compute nothing.
+	// settings matches words between the literals of a call that compute nothing.
 	settings = regexp.MustCompile(`\b(?:\w+\s*=\s*(?:True|False|None|\d+|[\w.]*\b(?:PIPE|STDOUT|DEVNULL))|True|False|None|true|false|null)\b`)
 	named    = regexp.MustCompile(`[A-Za-z_$@]`)
 )
 
-// startsComputed says whether code starts a program by more than texts that stand in it.
+// startsComputed reports whether code starts a program with more than literal texts.
 func startsComputed(code string) bool {
 	if !strings.Contains(code, "(") {
 		return false
@@ -45,7 +45,7 @@ func startsComputed(code string) bool {
 	return false
 }
 
-// firstArguments is the text up to the bracket that ends a call, without its literals.
+// firstArguments returns the text up to the bracket that closes a call, without its literals.
 func firstArguments(code string) string {
 	code = literals.ReplaceAllString(code[:min(len(code), maxArguments)], "")
 	depth := 1
@@ -63,10 +63,10 @@ func firstArguments(code string) string {
 	return code
 }
 
-// maxArguments bounds the text of one call that is looked at, in bytes.
+// maxArguments bounds how much text of one call is looked at, in bytes.
 const maxArguments = 4096
 
-// awkPipes find pipes to and from commands that awk computes, and indirect calls.
+// awkPipes matches pipes to and from commands that awk computes, and indirect calls.
 var awkPipes = regexp.MustCompile(`[\w)\]]\s*\|&?\s*getline|[^|]\|&?\s*[A-Za-z_$(]|@\w+\s*\(`)
 
 func awkComputes(name, code string) bool {

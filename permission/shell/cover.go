@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// Coverage says for one line and the allow rules in force whether the line may
-// run, command by command.
+// Coverage is the result of checking one line against the allow rules in force, command
+// by command.
 type Coverage struct {
-	// Covered: the line is static, and each of its commands is covered.
+	// Covered is set if a rule is the whole line, or the line is static and its commands are covered.
 	Covered bool
-	// Reasons are those of the line as a whole.
+	// Reasons are the reasons that concern the whole line.
 	Reasons []Reason
 	// Commands has one entry for each of the line's commands.
 	Commands []CommandCoverage
@@ -22,20 +22,20 @@ type Coverage struct {
 type CommandCoverage struct {
 	Command Command
 	Covered bool
-	// By is the index of the first pattern that covers the command, or of the
-	// first that names it without covering it; -1 if none names it. A command that
-	// is proved to change nothing needs none.
+	// By is the index of the first pattern that covers the command, or else of the
+	// first that names it, or -1. A command that is proved to change nothing needs no
+	// pattern.
 	By int
 	// Why says why the command is not covered.
 	Why Reason
 }
 
-// Cover decides whether allow rules of these contents together cover the line.
-// They do if a literal is the whole line, or if everything the line runs is known
-// before it runs, at least one of its simple commands is covered by a pattern and
-// the others are covered or proved to change nothing. A literal covers the command
-// that it is; any other pattern a command whose first words are the pattern's (of
-// a wildcard: that it matches as a whole), if the table lists all its options.
+// Cover decides whether allow rules with these contents together cover the line. They do if a
+// literal is the whole line. Otherwise everything the line runs must be known before it runs,
+// a pattern must cover at least one of its simple commands, and the other commands must be
+// covered or proved to change nothing. A literal covers the command that it states. Any other
+// pattern covers commands that begin with the words of the pattern (a wildcard must match the
+// whole command), if the option table lists all their options.
 func (l *Line) Cover(allow []*Pattern) Coverage {
 	c := Coverage{Reasons: l.Reasons, Commands: make([]CommandCoverage, len(l.Commands))}
 	if whole := slices.IndexFunc(allow, func(p *Pattern) bool { return p.isWholeLine(l) }); whole >= 0 {
@@ -67,8 +67,8 @@ func (l *Line) Covers(allow []*Pattern) bool {
 	}) && named
 }
 
-// Offer is the content of the narrowest allow rule that covers the line: its one
-// command that is not proved to change nothing, or the whole line. "" if none does.
+// Offer returns the content of the narrowest allow rule that covers the line, or "":
+// its only command that is not proved to change nothing, or the whole line.
 func (l *Line) Offer() string {
 	texts := []string{strings.TrimSpace(l.Text)}
 	var changing []string
@@ -143,7 +143,7 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 	return Reason{}, true
 }
 
-// review is what the pattern leaves to be looked at in a command that it names.
+// review returns what is left to check in a command that the pattern names.
 func (p *Pattern) review(c *Command) review {
 	r := review{argv: c.Argv, first: len(p.tokens), last: len(c.Argv), added: p.added}
 	if p.kind == wildcard {
@@ -158,17 +158,17 @@ func (p *Pattern) review(c *Command) review {
 	return r
 }
 
-// plansOnly says whether the options beyond a literal are those of a command that
-// only shows what another one would do.
+// plansOnly reports whether the words after a literal are options of a command that
+// only shows what another command would do.
 func (p *Pattern) plansOnly(c *Command) bool {
 	r := review{argv: c.Argv, first: len(p.words()), last: len(c.Argv)}
 	why, known := r.refuse()
 	return known && why == "" && r.entry.plans && !slices.ContainsFunc(c.Argv[r.first:], func(w Word) bool { return !isCluster(w.Text) })
 }
 
-// joins are programs that make one text of their arguments and give it to a
-// shell, with the characters that mean something there. In older versions of npm
-// and its like the arguments stand in double quotes.
+// joins are programs that join their arguments to one text for a shell, with the
+// characters that are special in it. Older versions of npm and similar programs put the
+// arguments in double quotes.
 var joins = map[string]string{
 	"npm": "$`\\", "pnpm": "$`\\", "yarn": "$`\\",
 	"ssh": operators, "autossh": operators, "mosh": operators, "pdsh": operators, "clush": operators, "adb": operators,
@@ -177,7 +177,7 @@ var joins = map[string]string{
 
 const operators = ";&|<>()$`\\\"'\n*?[]{}~!#"
 
-// findJoinedOption finds an argument that the program would hand to a shell as more
+// findJoinedOption returns an argument that the program would pass to a shell as more
 // than a word.
 func (p *Pattern) findJoinedOption(c *Command, name string) string {
 	special, ok := joins[name]
@@ -192,8 +192,8 @@ func (p *Pattern) findJoinedOption(c *Command, name string) string {
 	return ""
 }
 
-// runsInput says whether a program may run what it reads, here or on another
-// machine. Of the interpreters awk always has its program in its arguments.
+// runsInput reports whether a program may run what it reads, here or on another
+// machine. awk is exempt, because its program is always in its arguments.
 func runsInput(name string, argv []Word) bool {
 	name = programName(name)
 	return name != "awk" && (isWrapper(name) || shells[name] || interpreters[name] || schedules[name] || statements[name] ||
@@ -202,16 +202,16 @@ func runsInput(name string, argv []Word) bool {
 
 func isConfigured(name string) bool { return isKnown(name) && programs[name].folder }
 
-// A star in a wildcard stands for any text, blanks included: "rm /tmp/*" is also
-// the text of rm /tmp/x /etc and of rm /tmp/../etc. No author of an allow
-// rule about files means that, so its words are compared with those of the
-// command as well.
+// A star in a wildcard matches any text, including blanks: "rm /tmp/*" also matches the
+// text of rm /tmp/x /etc and of rm /tmp/../etc. Authors of allow rules about files do
+// not mean that, so the words of the pattern are also compared with those of the
+// command.
 
 type fileWord struct {
 	kind   fileWordKind
 	expr   *regexp.Regexp
-	folder string // as far as it is written
-	// references: in such a word a colon leads elsewhere, and the pattern has none.
+	folder string // the folder before the first star
+	// references is set if a colon in the word leads elsewhere and the pattern has none.
 	references bool
 	dashes     bool // the pattern itself begins with a dash
 }
@@ -221,11 +221,11 @@ type fileWordKind uint8
 const (
 	oneWord  fileWordKind = iota // exactly one word
 	anyWords                     // "*": any number of words
-	longWord                     // "run*" at the end: one word, and all that follows
+	longWord                     // "run*" at the end: one word, and all words after it
 	fileName                     // "/tmp/*", "*.log", "https://host/*": files
 )
 
-// fileWords are the words of a wildcard that names files; nil if it does not.
+// fileWords are the words of a wildcard that names files; nil for other wildcards.
 type fileWords []fileWord
 
 func readFileWords(pattern string) (words fileWords, names bool, err error) {
@@ -265,15 +265,15 @@ func starPlaces(word string) []int {
 	return at
 }
 
-// Host names end where one of these characters stands.
+// inHost matches the text within a host name.
 const inHost = `[^/?#@\\%\s]*`
 
-// takesURLs are programs whose words are URLs, with a scheme or without.
-// takesReferences are those to which feature/x:main is main, and a@npm:b is b.
+// takesURLs are programs whose words are URLs, with or without a scheme.
+// takesReferences are programs that read feature/x:main as main, and a@npm:b as b.
 var takesURLs, takesReferences = setOf("curl wget http https xh aria2c"), setOf("git npm pnpm yarn")
 
-// wordExpression is the expression of one word. In the host of a URL a star
-// does not go beyond it, and one at its end stands for a port and a path.
+// wordExpression returns the regular expression for one word. A star in the host of a
+// URL matches only within the host; at its end it matches a port and a path.
 func wordExpression(word string, url bool) string {
 	var b strings.Builder
 	for i, host := 0, hostEnd(word, url); i < len(word); i++ {
@@ -292,7 +292,7 @@ func wordExpression(word string, url bool) string {
 	return b.String()
 }
 
-// hostEnd is where the host of a URL ends in a pattern; 0 if there is none.
+// hostEnd returns where the host of a URL ends in a pattern; 0 if the pattern names none.
 func hostEnd(word string, url bool) int {
 	begin := 0
 	if i := strings.Index(word, "://"); i >= 0 {
@@ -309,8 +309,8 @@ func hostEnd(word string, url bool) int {
 	return len(word)
 }
 
-// hostStar is what a star in a host stands for: at its end a port and a path, at
-// its beginning also the scheme.
+// hostStar returns what a star in a host matches: at the end also a port and a path, at
+// the beginning also the scheme.
 func hostStar(word string, i int) string {
 	switch {
 	case i == len(word)-1 && strings.HasSuffix(word[:i], ":"):
@@ -323,7 +323,7 @@ func hostStar(word string, i int) string {
 	return inHost
 }
 
-// maxFileWords bounds the words of the pattern times those of the command.
+// maxFileWords bounds the number of words of the pattern times that of the command.
 const maxFileWords = 1 << 14
 
 func (f fileWords) coverWords(argv []Word) bool {
@@ -333,7 +333,7 @@ func (f fileWords) coverWords(argv []Word) bool {
 	if len(f)*len(argv) > maxFileWords {
 		return false
 	}
-	// ends[i] says whether the words of the pattern so far can be the first i of
+	// ends[i] says whether the pattern's words so far can match the first i words of
 	// the command.
 	ends := make([]bool, len(argv)+1)
 	ends[0] = true
@@ -345,7 +345,7 @@ func (f fileWords) coverWords(argv []Word) bool {
 
 func (w fileWord) extend(ends []bool, argv []Word) []bool {
 	next := make([]bool, len(ends))
-	open := false // the word of the pattern may go on
+	open := false // the word of the pattern may match more words
 	for i := range ends {
 		switch {
 		case w.kind == anyWords:
@@ -366,8 +366,8 @@ func (w fileWord) extend(ends []bool, argv []Word) []bool {
 	return next
 }
 
-// matchesWord says whether one word of the command is what the word of the pattern
-// means: that file, or one below that folder.
+// matchesWord reports whether a word of the pattern means this word of the command:
+// that file, or a file below that folder.
 func (w fileWord) matchesWord(arg Word) bool {
 	if !w.expr.MatchString(arg.Text) {
 		return false

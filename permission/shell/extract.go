@@ -8,26 +8,26 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Limits of the work on hostile text. What lies beyond them is searched word by
-// word, and counts as unclear.
+// Limits of the work on hostile text. Text beyond them is searched word by word and
+// counts as unclear.
 const (
 	maxText     = 64 << 10  // bytes of one text
-	perText     = 256       // bytes that each text counts more than its own
-	maxParse    = 256 << 10 // bytes of the line and of all texts nested in it together
-	maxDepth    = 200       // of brackets that open one another
-	maxLevels   = 8         // of text in text
+	perText     = 256       // bytes that each text costs in addition to its own
+	maxParse    = 256 << 10 // bytes of the line and all texts nested in it
+	maxDepth    = 200       // of nested brackets
+	maxLevels   = 8         // of nested texts
 	maxAll      = 20_000    // commands of all kinds
-	maxWrappers = 50        // programs that run one another, and brackets around them
+	maxWrappers = 50        // programs that run each other, and brackets around them
 )
 
 type extractor struct {
 	line   *Line
-	text   string // that is being read
-	base   int    // offset of nested texts; -1 while the line itself is read
+	text   string // being read
+	base   int    // offset of a nested text; -1 for the line itself
 	budget int
-	level  int    // of texts in texts
-	fed    bool   // what the text runs reads something that is not known
-	heard  []Word // what the next command reads, if that is known
+	level  int    // of nested texts
+	fed    bool   // what the text runs reads unknown input
+	heard  []Word // what the next command reads, if known
 	work   *work
 }
 
@@ -37,8 +37,8 @@ type textFinder struct{ *extractor }
 
 type fileFinder struct{ *extractor }
 
-// readLine reads the line as bash and as sh do. It returns the commands that sh
-// finds at the top.
+// readLine reads the line as bash and as sh do. It returns the top-level commands that
+// sh finds.
 func (x *extractor) readLine(text string) (posix []Command) {
 	if !x.canAfford(text) {
 		const why = "too long or too deeply nested to be read"
@@ -63,11 +63,11 @@ func (x *extractor) readLine(text string) (posix []Command) {
 	return x.readAsSh(text)
 }
 
-// readAsSh finds what sh alone would run: to it "a &>f b" are two commands.
+// readAsSh finds what only sh would run: it reads "a &>f b" as two commands.
 func (x *extractor) readAsSh(text string) []Command {
 	sh := &extractor{line: &Line{Text: text}, text: text, base: x.base, budget: x.budget, level: x.level, fed: x.fed, work: x.work}
 	stmts, err := parse(text, syntax.LangPOSIX)
-	if err != nil && strings.Contains(text, "&>") { // the parser refuses what sh reads as & and >
+	if err != nil && strings.Contains(text, "&>") { // the parser rejects &>, which sh reads as & and >
 		sh.text = strings.ReplaceAll(text, "&>", "& >")
 		stmts, _ = parse(sh.text, syntax.LangPOSIX)
 	}
@@ -86,16 +86,16 @@ func sameAll(a, b *Line, same func(Command, Command) bool) bool {
 	return slices.EqualFunc(a.Commands, b.Commands, same) && slices.EqualFunc(a.Nested, b.Nested, same)
 }
 
-// sameWork says whether it makes no difference which of two commands runs: they
-// are the same, or but for the arguments of a program that prints them.
+// sameWork reports whether it makes no difference which of two commands runs: they are
+// the same, or differ only in the arguments of a program that prints them.
 func sameWork(a, b Command) bool {
 	name, ok := a.program()
 	other, too := b.program()
 	return sameArgv(a, b) || ok && too && a.Argv[0] == b.Argv[0] && name == other && isSteady(name)
 }
 
-// adoptCommands adds what was found in another text, or by another shell, to the nested
-// commands.
+// adoptCommands adds the commands found in another text, or by another shell, to the
+// nested commands.
 func (x *extractor) adoptCommands(other *Line, via []string) {
 	for _, list := range [][]Command{other.Commands, other.Nested} {
 		x.work.steps += len(list)
@@ -108,15 +108,15 @@ func (x *extractor) adoptCommands(other *Line, via []string) {
 	x.line.unclear = append(x.line.unclear, other.unclear...)
 }
 
-// parse reads a text as one shell does. With an error it gives the statements
-// before the fault.
+// parse reads a text as one shell does. With an error it returns the statements before
+// the fault.
 func parse(text string, lang syntax.LangVariant) (stmts []*syntax.Stmt, err error) {
 	defer func() {
 		if r := recover(); r != nil { // a fault of the parser, not of the text
 			err = fmt.Errorf("the parser failed: %v", r)
 		}
 	}()
-	// The parser may call once more after an error, so the loop does not end.
+	// The parser may yield again after an error, so the loop continues.
 	for s, fault := range syntax.NewParser(syntax.Variant(lang)).StmtsSeq(strings.NewReader(text)) {
 		switch {
 		case err != nil:
@@ -135,7 +135,7 @@ func (x *extractor) canAfford(text string) bool {
 	}
 	x.budget -= len(text) + perText
 	x.work.steps += 2 * len(text) // as bash and as sh
-	// Every level costs an opening bracket, a backquote or a word.
+	// Every level needs an opening bracket, a backquote or a word.
 	deep := 0
 	for i := range len(text) {
 		if strings.IndexByte("({[`", text[i]) >= 0 {
@@ -145,8 +145,8 @@ func (x *extractor) canAfford(text string) bool {
 	return deep <= maxDepth || isFlat(text)
 }
 
-// isFlat says whether brackets, quoted or not, never open more than maxDepth
-// others.
+// isFlat reports whether brackets, quoted or not, are never nested deeper than
+// maxDepth.
 func isFlat(text string) bool {
 	depth, most := 0, 0
 	for i := range len(text) {
@@ -165,7 +165,7 @@ func (x *extractor) addUnclear(code Code, offset int, detail string) {
 	x.line.unclear = append(x.line.unclear, Reason{Code: code, Offset: x.offsetInLine(offset), Detail: detail})
 }
 
-// offsetInLine is the offset in the line of an offset in the text that is being read.
+// offsetInLine converts an offset in text to an offset in the line.
 func (x *extractor) offsetInLine(offset int) int {
 	if x.base >= 0 {
 		return x.base
@@ -182,7 +182,7 @@ func (x *extractor) source(n syntax.Node) string {
 }
 
 // readStatement reads one statement of the line itself. Only calls that are joined by
-// && || ; newlines and | stay without a reason.
+// && || ; newlines and | add no reason.
 func (x *extractor) readStatement(s *syntax.Stmt, piped bool) {
 	offset := int(s.Pos().Offset())
 	for _, why := range []struct {
@@ -221,7 +221,7 @@ func (x *extractor) readStatement(s *syntax.Stmt, piped bool) {
 	}
 }
 
-// printedWords is what the left side of a pipe prints, if it is a plain echo.
+// printedWords returns what the left side of a pipe prints, if it is a plain echo.
 func (x *extractor) printedWords(c *syntax.BinaryCmd) []Word {
 	call, ok := c.X.Cmd.(*syntax.CallExpr)
 	if !ok || c.Op != syntax.Pipe && c.Op != syntax.PipeAll || len(call.Args) < 2 || !printers[call.Args[0].Lit()] {
@@ -277,7 +277,7 @@ func (x *extractor) readExpansions(c *syntax.CallExpr, redirs []*syntax.Redirect
 	}
 }
 
-// holdsNodes says whether a word, which may be nil, is more than text.
+// holdsNodes reports whether a word, which may be nil, is more than text.
 func holdsNodes(w *syntax.Word) bool {
 	return w != nil && slices.ContainsFunc(w.Parts, func(p syntax.WordPart) bool {
 		switch p := p.(type) {
@@ -290,7 +290,7 @@ func holdsNodes(w *syntax.Word) bool {
 	})
 }
 
-// makeCommand makes a Command of a call, which may be nil.
+// makeCommand makes a Command from a call, which may be nil.
 func (x *extractor) makeCommand(c *syntax.CallExpr, redirs []*syntax.Redirect, offset int) (Command, []Reason) {
 	cmd := Command{Offset: x.offsetInLine(offset)}
 	for _, r := range redirs {
@@ -314,7 +314,7 @@ func (x *extractor) makeCommand(c *syntax.CallExpr, redirs []*syntax.Redirect, o
 	return cmd, why
 }
 
-// program is the name of the program as it is called; false if it is not
+// program returns the name of the program as the tables have it; false if it is not
 // known before the line runs.
 func (c *Command) program() (string, bool) {
 	if len(c.Argv) == 0 || !c.Argv[0].Fixed {
@@ -325,8 +325,8 @@ func (c *Command) program() (string, bool) {
 
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
 
-// readRedirects notes those that touch more than /dev/null and the standard
-// descriptors.
+// readRedirects adds a reason for redirects that touch more than /dev/null and the
+// standard descriptors.
 func (x *extractor) readRedirects(redirs []*syntax.Redirect) {
 	for _, r := range redirs {
 		if isHarmless(r) {
@@ -339,7 +339,7 @@ func (x *extractor) readRedirects(redirs []*syntax.Redirect) {
 	}
 }
 
-// isHarmless says whether a redirect touches only /dev/null or another standard
+// isHarmless reports whether a redirect touches only /dev/null or another standard
 // descriptor.
 func isHarmless(r *syntax.Redirect) bool {
 	if r.Word == nil || r.N != nil && strings.Trim(r.N.Value, "0123456789") != "" {

@@ -7,8 +7,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// NamesPrograms reports whether the program of every command is known before the
-// line runs, wherever it stands; arguments need not be.
+// NamesPrograms reports whether the program of every command, nested ones included, is
+// known before the line runs; arguments need not be.
 func (l *Line) NamesPrograms() bool {
 	unknown := func(c Command) bool { return len(c.Argv) > 0 && !c.Argv[0].Fixed }
 	return l.Hidden == nil && len(l.unclear) == 0 && !slices.ContainsFunc(l.Commands, unknown) && !slices.ContainsFunc(l.Nested, unknown)
@@ -21,8 +21,8 @@ type flow struct {
 	commands []Command
 }
 
-// readFlow makes a line with control flow static, if all that it runs is plain
-// commands, about which the readers of bash, of sh and the plain one agree.
+// readFlow makes a line with control flow static if everything it runs is plain
+// commands on which the readers for bash and sh and the plain reader agree.
 func (x *extractor) readFlow() {
 	l := x.line
 	if !l.agreed || l.broken || len(l.unclear) > 0 || len(l.Reasons) == 0 ||
@@ -82,8 +82,8 @@ func (f *flow) areFixed(words []*syntax.Word) bool {
 	return len(why) == 0
 }
 
-// isCall says whether a call is plain. One that changes the folder, or the shell, would
-// change what the commands of a loop mean.
+// isCall reports whether a call is plain. A call that changes the folder or the shell
+// would change what the commands of a loop mean.
 func (f *flow) isCall(c *syntax.CallExpr, s *syntax.Stmt, piped bool) bool {
 	cmd, why := f.makeCommand(c, s.Redirs, int(s.Pos().Offset()))
 	cmd.piped = piped

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// This file asks about lines that change the folder: after it the names that a
-// rule speaks of, and the files that configure a program, are other ones.
+// This file asks about lines that change the folder: after that, the files that a rule
+// names and the files that configure a program are different ones.
 
-// checkFolder marks the commands after a change of the folder, and asks about
+// checkFolder marks the commands after a change of the folder, and adds a reason for
 // programs that are configured by the folder they run in.
 func (l *Line) checkFolder() {
 	first := slices.IndexFunc(l.Commands, func(c Command) bool {
@@ -30,8 +30,8 @@ func (l *Line) checkFolder() {
 	}
 }
 
-// findRelative finds a word of an allow rule that may name a file of the working
-// folder, or a folder from which the command's program comes; "" if there is none.
+// findRelative returns the relative path from which the command's program comes, or a word of
+// an allow rule that may name a file of the working folder; "" if there is none.
 func (p *Pattern) findRelative(c *Command) string {
 	if program := c.Argv[0].Text; strings.Contains(program, "/") && program[0] != '/' {
 		return program
@@ -58,7 +58,7 @@ func (p *Pattern) findRelative(c *Command) string {
 	return ""
 }
 
-// isRelative says whether a word may name a file below the folder that a program runs in.
+// isRelative reports whether a word may name a file below the folder that a program runs in.
 func isRelative(word string) bool {
 	return word != "" && !strings.ContainsAny(word[:1], "/~") && !strings.Contains(word, "://")
 }

@@ -9,21 +9,21 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// readHanded takes a text for one that a program hands to a shell.
+// readHanded reads a text as one that a program passes to a shell.
 func (x textFinder) readHanded(text string) {
 	x.splitCrudely(text)
 	x.readPossible(text)
 }
 
-// readAside looks at what stands behind = or : in an argument. In code, {s+=$2}, it
-// is no command, so that a program that is not known says nothing.
+// readAside checks the text after = or : in an argument. In code such as {s+=$2} it is
+// not a command, so commands with an unknown program are dropped.
 func (x textFinder) readAside(w Word, value string) {
 	before := len(x.line.Nested)
 	x.readValue(w, value)
 	x.dropUnnamed(before)
 }
 
-// dropUnnamed drops the commands found since then whose program is not known at all.
+// dropUnnamed drops the commands from index before on whose program is not known at all.
 func (x textFinder) dropUnnamed(before int) {
 	added := slices.DeleteFunc(x.line.Nested[before:], func(c Command) bool {
 		return len(c.Argv) > 0 && !c.Argv[0].Fixed && c.Argv[0].head == ""
@@ -31,8 +31,8 @@ func (x textFinder) dropUnnamed(before int) {
 	x.line.Nested = x.line.Nested[:before+len(added)]
 }
 
-// readValue takes a value for such a text. Of one that is not known only the words
-// are looked at.
+// readValue reads a value as such a text. If the value is not known, only its words are
+// looked at.
 func (x textFinder) readValue(w Word, value string) {
 	if w.Fixed {
 		x.readHanded(value)
@@ -41,11 +41,11 @@ func (x textFinder) readValue(w Word, value string) {
 	}
 }
 
-// readPossible reads a text that may be one for a shell. That it is none says
-// nothing.
+// readPossible reads a text that may be meant for a shell. It ignores faults of the
+// text, which may be meant for something else.
 func (x textFinder) readPossible(text string) {
 	text = strings.TrimLeft(text, "!^%@+:~| ") // !rm x
-	text = strings.ReplaceAll(text, "% ", " ") // a blank to git's ext::
+	text = strings.ReplaceAll(text, "% ", " ") // a blank in git's ext::
 	if !isText(text) {
 		return
 	}
@@ -56,14 +56,14 @@ func (x textFinder) readPossible(text string) {
 	unclear := found.unclear
 	found.unclear = nil
 	for _, u := range unclear {
-		if u.Code == CodeTooLong { // it has not been read
+		if u.Code == CodeTooLong { // it was not read
 			found.unclear = append(found.unclear, u)
 		}
 	}
 	x.adoptCommands(found, []string{"a text"})
 }
 
-// splitCrudely splits a text at everything that can stand between words.
+// splitCrudely splits a text at every character that can separate words.
 func (x textFinder) splitCrudely(text string) {
 	x.work.steps += len(text)
 	fields := strings.FieldsFunc(text, func(r rune) bool {
@@ -78,7 +78,7 @@ func (x textFinder) splitCrudely(text string) {
 	}
 }
 
-// readPieces reads code in which a name is put together, "r" + "m", or escaped.
+// readPieces reads code in which a name is escaped, or joined from parts: "r" + "m".
 func (x textFinder) readPieces(words []Word) {
 	for _, w := range words {
 		whole := pieces.ReplaceAllString(w.Text, "")
@@ -91,18 +91,18 @@ func (x textFinder) readPieces(words []Word) {
 	}
 }
 
-// pieces are the ends of two texts that become one.
+// pieces matches the quotes between two texts that become one.
 var pieces = regexp.MustCompile(`"[ \t]*[.+]?[ \t]*"|'[ \t]*[.+]?[ \t]*'`)
 
 func isText(s string) bool { return strings.ContainsAny(s, " \t\n;&|'\"\\$`") }
 
-// assignmentsOf gives the NAME=value of an assignment as the program gets it.
+// assignmentsOf returns the NAME=value words of an assignment as the program gets them.
 func (x textFinder) assignmentsOf(a *syntax.Assign) []Word {
 	if a.Name == nil {
 		return nil
 	}
 	name := a.Name.Value
-	if a.Index != nil { // it is evaluated once more
+	if a.Index != nil { // it is evaluated again
 		x.splitCrudely(x.source(a.Index))
 	}
 	if a.Array != nil {
@@ -126,8 +126,8 @@ func (x textFinder) assignmentOf(name string, value *syntax.Word) Word {
 	return w
 }
 
-// checkSetting looks at NAME=value in the environment of a command: a pager, an
-// editor, or settings of git.
+// checkSetting checks NAME=value in the environment of a command: a pager, an editor,
+// or git settings.
 func (x textFinder) checkSetting(w Word, offset int) {
 	name, value, _ := strings.Cut(w.Text, "=")
 	x.readValue(w, value)
@@ -158,7 +158,7 @@ func (x textFinder) readOptions(cmd Command) {
 		if slices.ContainsFunc(entries, func(e *entry) bool { return e.admitsOption(w.Text) }) {
 			continue
 		}
-		if name == "fd" || name == "fdfind" { // all that follows is the command
+		if name == "fd" || name == "fdfind" { // everything after it is the command
 			argv := cmd.Argv[i+1:]
 			_, value, given := strings.Cut(w.Text, "=")
 			if at := strings.IndexAny(w.Text, "xX"); isCluster(w.Text) && !given && at+1 < len(w.Text) { // fd -xrm
@@ -179,8 +179,8 @@ func (x textFinder) readOptions(cmd Command) {
 	}
 }
 
-// readNamedOption looks at one option that may name a program: in the same word, or
-// in the one behind it.
+// readNamedOption checks one option that may name a program, in the same word or in the
+// next one.
 func (x textFinder) readNamedOption(option string, rest []Word) {
 	if _, value, given := strings.Cut(option, "="); given {
 		x.readHanded(value)
@@ -202,7 +202,7 @@ func (x textFinder) readNamedOption(option string, rest []Word) {
 	}
 }
 
-// admitsOption says whether an allow rule would admit the option, or each of its
+// admitsOption reports whether an allow rule would admit the option, or each of its
 // letters.
 func (e *entry) admitsOption(arg string) bool {
 	for e.any || len(arg) > 1 {
@@ -218,8 +218,8 @@ func (e *entry) admitsOption(arg string) bool {
 	return true
 }
 
-// unlistedArguments are the arguments of a sub-command that the table does not list, which
-// may run them; unlisted is false for one that it lists.
+// unlistedArguments returns the arguments of a sub-command that the table does not
+// list, which may run them; unlisted is false if the table lists it.
 func (e *entry) unlistedArguments(args []Word) (rest []Word, unlisted bool) {
 	for i, a := range args {
 		switch sub := e.subs[a.Text]; {
@@ -235,7 +235,7 @@ func (e *entry) unlistedArguments(args []Word) (rest []Word, unlisted bool) {
 	return nil, false
 }
 
-// usedEntries are the entries of the program and of its sub-commands.
+// usedEntries returns the entries of the program and of its sub-commands in args.
 func (e *entry) usedEntries(args []Word) []*entry {
 	entries := []*entry{e.variant(args)}
 	for _, a := range args {
@@ -250,11 +250,11 @@ func (e *entry) usedEntries(args []Word) []*entry {
 	return entries
 }
 
-// gitValues are options before the sub-command that take the next word.
+// gitValues are options before git's sub-command that take the next word as their value.
 const gitValues = "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"
 
-// readGit looks at what git is told to run: aliases and settings on the
-// command line, and sub-commands such as bisect, whose arguments are commands.
+// readGit checks what git is told to run: aliases and settings on the command line, and
+// sub-commands such as bisect, whose arguments are commands.
 func (x runFinder) readGit(cmd Command) {
 	args := cmd.Argv[1:]
 	sub := 0
@@ -292,8 +292,8 @@ func (x runFinder) readGit(cmd Command) {
 	}
 }
 
-// readGitSetting looks at the value of git -c; rest are the arguments of the
-// sub-command, which may be an alias.
+// readGitSetting checks the value of git -c; rest are the arguments of the sub-command,
+// which may be an alias.
 func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
 	key, value, _ := strings.Cut(w.Text, "=")
 	key = strings.ToLower(key)
@@ -311,8 +311,8 @@ func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
 	}
 }
 
-// checkGlued looks at texts for shells that stand in the same word as the letter of
-// their option: script -qc'rm x'.
+// checkGlued checks texts for shells that follow the letter of their option in the same
+// word: script -qc'rm x'.
 func (x runFinder) checkGlued(cmd Command, name string) {
 	letter, ok := takesText[name]
 	if !ok {
@@ -325,7 +325,7 @@ func (x runFinder) checkGlued(cmd Command, name string) {
 	}
 }
 
-// checkRenamed looks at programs that get another name, and at settings that name one:
+// checkRenamed checks programs that get another name, and settings that name a program:
 // cp /bin/rm x, go env -w CC=rm.
 func (x runFinder) checkRenamed(cmd Command, name string) {
 	for _, w := range cmd.Argv[1:] {
@@ -340,18 +340,18 @@ func (x runFinder) checkRenamed(cmd Command, name string) {
 	}
 }
 
-// checkCode adds a reason where a program runs an unknown text that it reads.
+// checkCode adds a reason if a program runs unknown text that it reads.
 func (x runFinder) checkCode(cmd Command, name string) {
 	if cmd.piped && readsCode(name, cmd.Argv[1:]) {
 		x.addUnclear(CodeExpansion, cmd.Offset, name+" runs what it reads")
 	}
 }
 
-// codeRuns finds what starts programs in code: in that of interpreters which read
-// something at the same time, that may be what is started.
+// codeRuns matches what starts programs in code. If an interpreter also reads input,
+// the input may say what is started.
 var codeRuns = regexp.MustCompile("system|exec|popen|Popen|spawn|subprocess|child_process|getline|eval|`|\\|")
 
-// isDevice says whether a path may stand for what a program reads: /dev/stdin.
+// isDevice reports whether a path may refer to the input of the program: /dev/stdin.
 func isDevice(path string) bool {
 	return strings.HasPrefix(path, "/dev/") || strings.HasPrefix(path, "/proc/")
 }
@@ -387,8 +387,8 @@ func readsCode(name string, args []Word) bool {
 	return interpreters[name] && files == 0
 }
 
-// leadsToShell says whether a word names a shell that gets what the program
-// reads: ssh host sh, docker exec -i c 'bash -s', socat - EXEC:sh.
+// leadsToShell reports whether a word names a shell that gets the input of the program:
+// ssh host sh, docker exec -i c 'bash -s', socat - EXEC:sh.
 func leadsToShell(word string) bool {
 	word = word[strings.LastIndexAny(word, ":=")+1:]
 	word, _, _ = strings.Cut(strings.TrimLeft(word, " "), " ")
@@ -404,10 +404,10 @@ func shortOption(args []Word, letters string) bool {
 	return false
 }
 
-// readsData are interpreters whose program always stands in an argument.
+// readsData are interpreters whose program is in an argument or a file.
 var readsData = setOf("awk gawk mawk nawk")
 
-// scriptFromInput says whether awk or sed reads its script: sed -f -.
+// scriptFromInput reports whether awk or sed reads its script from its input: sed -f -.
 func scriptFromInput(args []Word) bool {
 	for i, a := range args {
 		_, value, given := strings.Cut(a.Text, "=")

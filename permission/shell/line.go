@@ -10,8 +10,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// The limits of what an allow rule may cover. Deny and ask rules see longer
-// lines too.
+// The limits of what an allow rule may cover. Deny and ask rules also see longer lines.
 const (
 	MaxBytes    = 16 << 10
 	MaxCommands = 50 // simple commands of the line itself
@@ -21,36 +20,35 @@ const (
 // be used by several goroutines.
 type Line struct {
 	Text string
-	// Hidden is set if a person cannot see what the line does; then it is to be
-	// denied, also if a rule allows it.
+	// Hidden is set if a person cannot see what the line does. The line must then be
+	// denied, even if a rule allows it.
 	Hidden *Hidden
-	// Commands are the simple commands that bash finds in the line, in their
-	// order: each one that an allow rule has to cover. Of a line that does not
-	// parse they are those before the fault.
+	// Commands are the simple commands that bash finds in the line, in order. An allow
+	// rule must cover each of them. If the line does not parse, they are the ones
+	// before the fault.
 	Commands []Command
-	// Nested are further commands that deny and ask rules look at: in
-	// substitutions and control flow, behind wrappers such as env, in texts for
-	// other shells, and those that sh alone finds.
+	// Nested are more commands that deny and ask rules look at: in substitutions and
+	// control flow, run by wrappers such as env, in texts for other shells, and those
+	// that only sh finds.
 	Nested []Command
-	// Reasons say why no rule can allow the line. A line without reasons is
-	// static: every command and every word of it is known before it runs, and
+	// Reasons say why only a rule that is exactly the line can allow it, if any. A line
+	// without reasons is static: every command and word is known before it runs, and
 	// bash and sh agree on it.
 	Reasons []Reason
 
-	// unclear are the parts that could not be seen, so that no deny rule can be
-	// said not to match.
+	// unclear are the parts that could not be seen, so any deny rule may match there.
 	unclear []Reason
-	// crude are words that each may begin a command: the arguments of programs
-	// that are not known, and texts that no shell could read.
+	// crude are words that may each begin a command: the arguments of unknown programs,
+	// and texts that no shell can parse.
 	crude [][]Word
-	// moved are commands as seen from the folders that the line changes to.
+	// moved are the commands as seen from the folders that the line changes to.
 	moved []Command
-	// For [Line.ReadOnly]: what bash and sh read, whether sh finds the same
-	// commands, and whether bash cannot read it.
+	// For [Line.ReadOnly]: the statements that bash and sh read, whether sh finds the
+	// same commands, and whether bash cannot parse the line.
 	stmts, posix []*syntax.Stmt
 	agreed       bool
 	broken       bool
-	flows        bool // it is static, with control flow
+	flows        bool // the line is static and has control flow
 }
 
 // Command is one simple command.
@@ -58,33 +56,33 @@ type Command struct {
 	Argv      []Word   // the program and its arguments; empty for a bare assignment or redirect
 	Assigns   []string // NAME=value before the program, as written
 	Redirects []string // as written
-	Offset    int      // in bytes, in the text; of a nested one that of the command it stands in
-	// Via says how the line comes to run the command: "$(...)", "env",
-	// "bash -c". Empty for Commands.
+	Offset    int      // in bytes, in the text; for a nested command, of the command that contains it
+	// Via says how the line runs the command, such as "$(...)", "env" or "bash -c". It
+	// is empty for Commands.
 	Via []string
 
-	piped    bool   // it reads what another command writes, or a file
-	moved    bool   // it runs in another folder than the line
+	piped    bool   // it reads the output of another command, or a file
+	moved    bool   // it runs after the line changed the folder
 	joint    string // the operator before it: && || |
 	input    []Word // texts that it reads: <<EOF and <<<
-	heard    []Word // what the command before it prints, where that is known
+	heard    []Word // what the command before it prints, if known
 	assigned []Word // Assigns, as the program gets them
 	files    []Word // files that it reads: <file
 }
 
 // Word is one word of a command.
 type Word struct {
-	// Text is what the program gets, if Fixed, else the word as written.
+	// Text is the argument that the program gets, if Fixed, or else the word as written.
 	Text string
-	// Fixed words are exactly one argument, known before the line runs. Any
-	// other stands for no, one or several arguments.
+	// Fixed words are exactly one argument, known before the line runs. Other words
+	// stand for zero or more arguments.
 	Fixed bool
 
 	rooted bool   // a glob whose every match begins with "/" or "./"
-	head   string // what the first argument begins with, if not Fixed
+	head   string // the beginning of the first argument, if not Fixed
 }
 
-// Args gives the texts of the words.
+// Args returns the texts of the words.
 func (c *Command) Args() []string {
 	args := make([]string, len(c.Argv))
 	for i, w := range c.Argv {
@@ -93,13 +91,13 @@ func (c *Command) Args() []string {
 	return args
 }
 
-// String is the words joined by blanks, quoted where a shell needs it.
+// String returns the words joined by blanks, quoted where a shell needs it.
 func (c *Command) String() string {
 	return c.join("\"'\\ \t\n$`*?[]{}()<>|&;#!~")
 }
 
-// join joins the words by blanks. Words that have one of the characters, and
-// empty ones, are quoted.
+// join joins the words by blanks. It quotes empty words and words with one of the
+// characters.
 func (c *Command) join(quote string) string {
 	args := make([]string, len(c.Argv))
 	for i, w := range c.Argv {
@@ -111,12 +109,12 @@ func (c *Command) join(quote string) string {
 	return strings.Join(args, " ")
 }
 
-// Static reports whether everything the line runs is known before it runs, so
-// that allow rules may cover it. Lines beyond the limits are not.
+// Static reports whether everything the line runs is known before it runs, so allow
+// rules may cover it. It is false for lines beyond the limits.
 func (l *Line) Static() bool { return len(l.Reasons) == 0 }
 
-// Unread says why a part of the line, or of a text that it hands to a shell, was
-// not read to its end; nil if all of it was. Commands may stand in that part.
+// Unread says why a part of the line, or of a text that it passes to a shell, was not read to
+// the end, or returns nil if all of it was. The unread part may contain commands.
 func (l *Line) Unread() *Reason {
 	i := slices.IndexFunc(l.unclear, func(r Reason) bool {
 		return r.Code == CodeSyntax || r.Code == CodeTooLong || r.Code == CodeTooMany
@@ -127,14 +125,14 @@ func (l *Line) Unread() *Reason {
 	return &l.unclear[i]
 }
 
-// Parse analyses a command line. It accepts every text: what is wrong with it
-// stands in the result.
+// Parse analyses a command line. It accepts every text, and the result says what is
+// wrong with it.
 func Parse(text string) *Line {
 	l, _ := parseCounted(text)
 	return l
 }
 
-// parseCounted is Parse, and says how many steps it took.
+// parseCounted is Parse, and also returns the number of steps it took.
 func parseCounted(text string) (*Line, int) {
 	l := &Line{Text: text, Hidden: findHidden(text)}
 	if l.Hidden != nil {
@@ -163,8 +161,8 @@ func (l *Line) addReason(code Code, offset int, detail string) {
 	l.Reasons = append(l.Reasons, Reason{Code: code, Offset: offset, Detail: detail})
 }
 
-// compareWithPosix lets the three readings of the line vote. Only a line that has no
-// other fault needs it.
+// compareWithPosix adds a reason unless the three readings of the line agree. Only
+// lines without another reason need it.
 func (l *Line) compareWithPosix(posix []Command) {
 	if len(l.Reasons) > 0 {
 		return
@@ -188,10 +186,9 @@ func sameArgv(a, b Command) bool { return slices.Equal(a.Argv, b.Argv) }
 // Code names why no allow rule covers a line or one of its commands.
 type Code string
 
-// The codes. What is found in the text of the line comes first, what is found
-// against rules last.
+// The codes. Codes for the text of the line come first, codes for the rules last.
 const (
-	CodeHidden      Code = "hidden_character"  // a person cannot see what runs: denied
+	CodeHidden      Code = "hidden_character"  // a person cannot see what runs; the line is denied
 	CodeTooLong     Code = "too_long"          // over MaxBytes
 	CodeTooMany     Code = "too_many_commands" // over MaxCommands
 	CodeEmpty       Code = "no_command"        // nothing runs
@@ -201,7 +198,7 @@ const (
 	CodeNegation    Code = "negation"          // ! command
 	CodeControl     Code = "control_flow"      // if, for, case, subshells, groups, [[ ]], (( )), |&
 	CodeFunction    Code = "function"          // a definition hides the program of that name
-	CodeRedirect    Code = "redirect"          // to or from anything but /dev/null and other descriptors
+	CodeRedirect    Code = "redirect"          // to or from anything but /dev/null and standard descriptors
 	CodeAssignment  Code = "assignment"        // NAME=value
 	CodeDeclaration Code = "declaration"       // export, alias, set, eval and others that change the shell
 	CodeSubst       Code = "substitution"      // $( ), backquotes, <( ), >( )
@@ -212,14 +209,14 @@ const (
 	CodeFolder      Code = "changes_folder"    // cd together with git or another program that the folder configures
 	CodeNoRule      Code = "no_rule"           // no rule names the command
 	CodeOption      Code = "option"            // a rule names the command, but does not cover what its arguments do
-	CodeNoTable     Code = "unknown_program"   // a rule names the command, but what its options do is not known
+	CodeNoTable     Code = "unknown_program"   // a rule names the command, but the effect of its options is not known
 )
 
-// Reason is one reason with its place in the text.
+// Reason is one reason and its place in the text.
 type Reason struct {
 	Code   Code
-	Offset int    // in bytes; of the command or of the very part
-	Detail string // in words, may quote the text
+	Offset int    // in bytes, of the command or the part concerned
+	Detail string // for people; may quote the text
 }
 
 // String gives the detail with the code.
@@ -230,13 +227,13 @@ func (r Reason) String() string {
 	return fmt.Sprintf("%s (%s)", r.Detail, r.Code)
 }
 
-// Hidden is a character that hides from a person who reads a command what
-// runs. A line that has one is denied, not asked about: no person could
-// answer the approval request.
+// Hidden is a character that hides what runs from a person who reads the command. A
+// line that contains one is denied without asking, because no person could answer the
+// approval request.
 type Hidden struct {
 	Offset int    // in bytes
 	Char   rune   // utf8.RuneError where the text is not UTF-8
-	What   string // the kind of character, in words
+	What   string // the kind of character
 }
 
 // String names the character and its place.
@@ -283,11 +280,11 @@ func hiddenKind(r rune) string {
 	return ""
 }
 
-// emojiStyle are the variation selectors that choose between text and emoji.
+// emojiStyle reports whether r is a variation selector, such as those that choose between text and emoji.
 func emojiStyle(r rune) bool { return r >= 0xFE00 && r <= 0xFE0F }
 
-// oddRune says whether a character, outside quotes, may look like something
-// else: like a blank, or like nothing. Such lines are asked about.
+// oddRune reports whether a character outside quotes may look like something else, such
+// as a blank or nothing. Lines with one are asked about.
 func oddRune(r rune) bool {
 	return r >= utf8.RuneSelf && (emojiStyle(r) || !unicode.IsPrint(r))
 }

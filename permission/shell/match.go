@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Matches reports whether a deny or ask rule of this content is about the
-// line: about its text as AgentScope matches it, or about any command in it,
-// in every place and behind every program that runs it. The order of options, options
-// before a sub-command and the folder of the program make no difference.
+// Matches reports whether a deny or ask rule with this content is about the line: about
+// its text as AgentScope matches it, or about any command in it, in any place and
+// behind any program that runs it. The order of options, options before a sub-command
+// and the folder of the program make no difference.
 //
-// An error, always an [ErrUnclear], says that the line may run what the rule is
-// about, for instance $X or a text that a pipe feeds into sh. It has to count
-// as a match at least where the alternative is to allow.
+// An error, always an [ErrUnclear], says that the line may run what the rule is about,
+// for instance with $X or with a text that a pipe feeds into sh. Count it as a match at
+// least where the alternative is to allow.
 func (p *Pattern) Matches(l *Line) (bool, error) {
 	if p.matchesRaw(l.Text) {
 		return true, nil
@@ -106,16 +106,16 @@ func (p *Pattern) matchCommand(c *Command) response {
 	return no
 }
 
-// isAboutFile says whether a wildcard is about the name of a file, with any program
-// gets it: *.env*.
+// isAboutFile reports whether a wildcard is about the name of a file, for any program
+// that gets it: *.env*.
 func (p *Pattern) isAboutFile() bool {
 	name := strings.Trim(p.text, "*")
 	return p.kind == wildcard && len(p.tokens) == 0 && p.text[0] == '*' && name != "" && name[0] != '-' &&
 		strings.ContainsAny(name, "./") && !strings.ContainsAny(name, " \t")
 }
 
-// mayNameFile says whether a command may work on a file of that name: it spells it in
-// other case, which some file systems ignore, or it reads all files of a folder.
+// mayNameFile reports whether a command may work on a file with that name: it spells the name
+// in another case, which some file systems ignore, or it reads all files of a folder.
 func (c *Command) mayNameFile(p *Pattern) bool {
 	lower := readGlob(strings.ToLower(p.text))
 	if slices.ContainsFunc(c.Argv, func(w Word) bool { return lower.matchesText(strings.ToLower(w.Text)) }) {
@@ -132,19 +132,18 @@ func (c *Command) mayNameFile(p *Pattern) bool {
 	return false
 }
 
-// readsUnknown says whether a program gets statements and it is unknown what they
-// are: psql <f.
+// readsUnknown reports whether a program reads statements that are not known: psql <f.
 func (c *Command) readsUnknown() bool {
 	name, _ := c.program()
 	return statements[name] && c.piped && len(c.heard) == 0
 }
 
-// statements are programs that take statements in their arguments or from their
-// input alike.
+// statements are programs that take statements from their arguments or from their
+// input.
 var statements = setOf("psql mysql mariadb sqlite3 sqlite duckdb sqlcmd cqlsh clickhouse-client mongosh mongo redis-cli bq")
 
-// readWords are the words of the command, with the files that it reads for one
-// that would get them as arguments: cat <x is cat x.
+// readWords returns the words of the command. For programs that could also get the
+// files they read as arguments, it adds these: cat <x is cat x.
 func (c *Command) readWords() []Word {
 	if name, ok := c.program(); len(c.files) > 0 && ok && anyOrder[name] {
 		return append(slices.Clip(c.Argv), c.files...)
@@ -152,8 +151,8 @@ func (c *Command) readWords() []Word {
 	return c.Argv
 }
 
-// matchesJoined matches the words with one blank between them, with the program as
-// written and without its folder; quoted if the pattern has quotes.
+// matchesJoined matches the words joined by single blanks, with the program as written
+// and without its folder; quoted if the pattern has quotes.
 func (p *Pattern) matchesJoined(c *Command) bool {
 	plain := strings.Join(c.Args(), " ")
 	program := c.Argv[0].Text
@@ -164,12 +163,12 @@ func (p *Pattern) matchesJoined(c *Command) bool {
 	return strings.ContainsAny(p.text, `'"\`) && p.matchesRaw(c.String())
 }
 
-// maxStated bounds the words of a command times its length, where each word may
-// be a statement.
+// maxStated bounds the length of a command times the number of words in it that may be
+// statements.
 const maxStated = 2 << 20
 
-// matchesStated matches statements that stand behind an option, in the same word or in
-// the next, or in what the program reads: psql <<< 'DROP TABLE x'.
+// matchesStated matches statements that follow an option, in the same word or in the
+// next, or that the program reads: psql <<< 'DROP TABLE x'.
 func (p *Pattern) matchesStated(c *Command, plain string) bool {
 	name, _ := c.program()
 	if !statements[name] || p.kind == prefix {
@@ -185,16 +184,16 @@ func (p *Pattern) matchesStated(c *Command, plain string) bool {
 	})
 }
 
-// How many words are looked at from each possible beginning of a command, as
-// long as all of them together are not too many, and how many beyond that.
+// wide words are looked at from each possible beginning of a command, until they add up
+// to maxWindow, and about narrow words after that.
 const (
 	wide      = 64
 	narrow    = 8
 	maxWindow = 8 << 10
 )
 
-// matchAmong looks for the pattern's words in lists of words that each may begin a
-// command. It is not sure where it could not look far enough.
+// matchAmong looks for the pattern's words in lists of words that may each begin a
+// command. It returns maybe if a limit kept it from looking far enough.
 func (p *Pattern) matchAmong(lists [][]Word) response {
 	left := maxWindow
 	for _, words := range lists {
@@ -208,8 +207,8 @@ func (p *Pattern) matchAmong(lists [][]Word) response {
 	return no
 }
 
-// matchesWithin looks for the pattern's words among words that each may begin a
-// command, and counts down the words that it may look at.
+// matchesWithin looks for the pattern's words among words that may each begin a
+// command, and subtracts the words that it looks at from left.
 func (p *Pattern) matchesWithin(words []Word, left *int) bool {
 	if len(p.tokens) == 0 {
 		return false
@@ -240,15 +239,15 @@ func mayName(token, word string) bool {
 	return sameProgram(spellNames([]Word{{Text: token, Fixed: true}})[0].Text, spellNames([]Word{{Text: word, Fixed: true}})[0].Text)
 }
 
-// The most folders that a line changes to, and commands of it, that are looked at.
+// Limits on the folders that a line changes to and on the commands that are looked at.
 const (
 	maxFolders = 4
 	maxMoved   = 200
 )
 
-// addSeenElsewhere adds, for deny and ask rules, each command with its operands as
-// seen from the folders that the line changes to: after cd /etc, cat shadow is
-// cat /etc/shadow.
+// addSeenElsewhere adds, for deny and ask rules, each command with its operands as seen
+// from the folders that the line changes to: after cd /etc, cat shadow is cat
+// /etc/shadow.
 func (l *Line) addSeenElsewhere() {
 	folders := l.Folders("")
 	for _, list := range [][]Command{l.Commands, l.Nested} {
@@ -264,10 +263,9 @@ func (l *Line) addSeenElsewhere() {
 	}
 }
 
-// Folders are those that the line changes to, with cd, env -C and others, as far
-// as they are known, in their order and at most four. A relative one is one below
-// cwd; with an empty cwd it is left out until the line has changed to an absolute
-// one.
+// Folders returns the folders that the line changes to, with cd, env -C and others, as
+// far as they are known, in order and at most four. A relative folder is below cwd; if
+// cwd is empty, it is left out until the line has changed to an absolute folder.
 func (l *Line) Folders(cwd string) []string {
 	var all []string
 	now := cwd
@@ -288,8 +286,8 @@ func (l *Line) Folders(cwd string) []string {
 	return all
 }
 
-// changesTo is the folder that a command changes to, or runs another one in: cd
-// x, env -C x. "" if it is not known.
+// changesTo returns the folder that a command changes to, or runs another command in:
+// cd x, env -C x. It returns "" if the folder is not known.
 func (c *Command) changesTo() string {
 	name, _ := c.program()
 	for i, w := range c.Argv {
@@ -308,8 +306,8 @@ func (c *Command) changesTo() string {
 	return ""
 }
 
-// viewFrom is the command with its operands below a folder; false if it has none
-// that could be.
+// viewFrom returns the command with its operands below a folder; false if no operand
+// could be a file.
 func (c *Command) viewFrom(folder string) (Command, bool) {
 	out := *c
 	out.Argv = make([]Word, len(c.Argv))

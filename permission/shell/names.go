@@ -6,13 +6,12 @@ import (
 	"strings"
 )
 
-// versioned are programs whose names carry versions: python3.12 is python.
+// versioned are programs whose names may include a version: python3.12 is python.
 var versioned = setOf("python pip pypy perl ruby gem node nodejs php lua luajit tclsh bash zsh ksh gawk " +
 	"go kubectl npm terraform tofu gcc clang java")
 
-// programName is the name of a program as the tables know it: without its folder,
-// without .exe, in lower case where the file system may ignore the case, and
-// without a version.
+// programName returns the name of a program as the tables have it: without its folder,
+// .exe and version, and in lower case, because the file system may ignore the case.
 func programName(text string) string {
 	name := base(text)
 	if inTables(name) {
@@ -47,8 +46,8 @@ func programName(text string) string {
 
 func inTables(name string) bool { return tabled[name] }
 
-// tabled are the programs that stand in some table. It is asked about every
-// word that may be a program.
+// tabled are the programs in any of the tables. It is read for every word that may be a
+// program.
 var tabled = func() map[string]bool {
 	all := map[string]bool{}
 	for name := range programs {
@@ -69,12 +68,12 @@ var otherNames = map[string]string{
 	"mke2fs": "mkfs.ext4", "yarnpkg": "yarn", "docker.io": "docker", "batcat": "bat",
 }
 
-// gnu are programs that have a g before their name where the system has its own.
+// gnu are programs whose names get the prefix g where the system has its own version.
 var gnu = setOf("cat chmod chown cp cut date dd df du env find head install kill ln ls mkdir mv nice nohup rm rmdir sed shred sleep sort stdbuf " +
 	"tail tar tee time timeout touch truncate uniq unlink xargs")
 
-// firstByte is the first letter of a program's name, in lower case. All names of
-// one program have the same.
+// firstByte returns the first letter of a program's name, in lower case. It is the same
+// for all names of one program.
 func firstByte(program string) byte {
 	name := base(program)
 	if i := strings.LastIndexByte(name, '\\'); i >= 0 {
@@ -101,8 +100,8 @@ func withoutVersion(name string) string {
 	return name
 }
 
-// sameProgram says whether a program is the one that a rule names. A folder
-// counts if both have one.
+// sameProgram reports whether a program is the one that a rule names. The folder
+// matters only if both have one.
 func sameProgram(token, program string) bool {
 	if token == program {
 		return true
@@ -114,11 +113,11 @@ func sameProgram(token, program string) bool {
 	return a == b || strings.HasPrefix(b, a+".") && families[a]
 }
 
-// families are names that others extend with a dot: mkfs.ext4.
+// families are names that others extend with a dot, such as mkfs.ext4.
 var families = setOf("mkfs fsck")
 
-// spellNames writes a command in its usual form, if it has one of the forms that
-// mean the same: git-push, docker-compose, npx.
+// spellNames writes a command in its usual form if it has an equivalent one: git-push,
+// docker-compose, npx.
 func spellNames(argv []Word) []Word {
 	name := programName(argv[0].Text)
 	first, second, ok := strings.Cut(name, "-")
@@ -144,8 +143,8 @@ func fixedWords(tokens []string) []Word {
 }
 
 // addPowerNames adds the other names of a command that stops or restarts the machine:
-// systemctl reboot, shutdown -r and init 6 are reboot, and each of these shuts
-// it down.
+// systemctl reboot, shutdown -r and init 6 are all reboot, and a rule about shutdown is
+// about them, too.
 func (x runFinder) addPowerNames(cmd Command, name string) {
 	verb := powerVerb(name, cmd.Argv[1:])
 	if verb == "" {
@@ -160,7 +159,7 @@ func (x runFinder) addPowerNames(cmd Command, name string) {
 	}
 }
 
-// powerOptions are the ends that a machine can come to, as shutdown calls them.
+// powerOptions are the options of shutdown that choose how the machine stops.
 var powerOptions = map[string]string{"poweroff": "-P", "reboot": "-r", "halt": "-H"}
 
 func powerVerb(name string, args []Word) string {
@@ -171,7 +170,7 @@ func powerVerb(name string, args []Word) string {
 		return firstOf(args, map[string]string{"0": "poweroff", "6": "reboot"})
 	case "shutdown":
 		switch {
-		case shortOption(args, "c"): // takes it back
+		case shortOption(args, "c"): // cancels a shutdown
 			return ""
 		case shortOption(args, "r") || holdsWord(args, "--reboot"):
 			return "reboot"

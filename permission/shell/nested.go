@@ -8,10 +8,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// addNested adds every command below a node to the nested ones: of substitutions,
+// addNested adds every command below a node to the nested commands: in substitutions,
 // control flow and functions. A call that is the node itself is not added.
 //
-// piped says that the node reads what the command before it writes.
+// piped says that the node reads the output of the command before it.
 func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 	var path []string
 	var pipes []bool // for each node of path
@@ -48,8 +48,8 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 	})
 }
 
-// isEvaluatedTwice says whether a node has arithmetic, in which an index is
-// evaluated once more, quoted or not.
+// isEvaluatedTwice reports whether a node contains arithmetic, in which an index is
+// evaluated again, quoted or not.
 func isEvaluatedTwice(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.LetClause, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.CStyleLoop:
@@ -60,9 +60,9 @@ func isEvaluatedTwice(n syntax.Node) bool {
 	return false
 }
 
-// feedsUnknown says whether what stands in a node reads something that is not known:
-// of a statement a file, of >(...) and coproc what is written into it, of a
-// function all that it is called with.
+// feedsUnknown reports whether the contents of a node read unknown input: for a
+// statement a file, for >(...) and coproc what is written into it, for a function the
+// input of its calls.
 func feedsUnknown(n syntax.Node) bool {
 	switch n := n.(type) {
 	case *syntax.Stmt:
@@ -75,7 +75,7 @@ func feedsUnknown(n syntax.Node) bool {
 	return false
 }
 
-// isFedByFile says whether a redirect feeds a file into a command.
+// isFedByFile reports whether a redirect feeds a file into a command.
 func isFedByFile(redirs []*syntax.Redirect) bool {
 	for _, r := range redirs {
 		switch r.Op {
@@ -105,7 +105,7 @@ func (x *extractor) addStatement(s *syntax.Stmt, via []string, piped bool) {
 	}
 }
 
-// readInput is the text that a redirect feeds in, nil if it feeds in a file.
+// readInput returns the text that a redirect feeds in, or nil if it feeds in a file.
 func (x *extractor) readInput(r *syntax.Redirect) *Word {
 	var text Word
 	switch {
@@ -139,8 +139,8 @@ func (x *extractor) addDeclaration(d *syntax.DeclClause, s *syntax.Stmt, via []s
 	x.addCommand(cmd)
 }
 
-// joinVia says how the nodes of a path lead to what they hold; of very long paths
-// the last ones.
+// joinVia says how the nodes of a path lead to their contents. For very long paths it
+// uses the last nodes.
 func (x *extractor) joinVia(outer, path []string) []string {
 	via := append([]string{}, outer...)
 	for _, p := range path[max(0, len(path)-maxDepth):] {
@@ -179,28 +179,28 @@ func (x *extractor) addCommand(cmd Command) {
 }
 
 type work struct {
-	inners map[textKey]*Line // texts in the line that have been read
-	// steps counts what has been done: bytes given to a parser or split into
-	// words, words and commands looked at.
+	inners map[textKey]*Line // nested texts that were read before
+	// steps counts the work done: bytes parsed or split into words, and words and
+	// commands looked at.
 	steps int
 }
 
 func newWork() *work { return &work{inners: map[textKey]*Line{}} }
 
-// textKey is what the reading of a text in a line depends on, but for the place.
+// textKey is everything that the reading of a nested text depends on, except its place.
 type textKey struct {
 	text  string
 	level int
 	fed   bool
 }
 
-// perTaken is what it costs to take over one command of a text that has been
-// read before, in bytes of text.
+// perTaken is the cost of reusing one command of a text that was read before, in bytes
+// of text.
 const perTaken = 16
 
-// readInner analyses a text in the text. The line is read as bash and as sh, and
-// both come upon the same texts, so each is read only once. Taking over what is
-// in it is work too: a text could hold the same text many times, on every level.
+// readInner analyses a nested text. The line is read as bash and as sh, which both find
+// the same texts, so each is read only once. Reusing a result also costs budget: a text
+// could contain the same text many times, at every level.
 func (x *extractor) readInner(text string, offset int, fed bool) *Line {
 	key := textKey{text, x.level + 1, fed}
 	if found, ok := x.work.inners[key]; ok {
@@ -217,7 +217,7 @@ func (x *extractor) readInner(text string, offset int, fed bool) *Line {
 	return in.line.at(offset)
 }
 
-// at is the line at another offset, a copy that may be changed.
+// at returns a copy of the line at another offset. The caller may change it.
 func (l *Line) at(offset int) *Line {
 	moved := *l
 	for _, list := range []*[]Command{&moved.Commands, &moved.Nested} {

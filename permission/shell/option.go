@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// entry is what an allow rule with :* or a wildcard admits of one command: one
-// line of options.txt, which describes its words.
+// entry is what an allow rule with :* or a wildcard admits for one command: one line of
+// options.txt, where its words are explained.
 type entry struct {
 	attributes
 	options  map[string]*option
-	sets     []*entry // the $sets that it names
+	sets     []*entry // the $sets in the line
 	digits   *option  // -#
 	operands []operandClass
 	many     bool   // any number of the last operand
-	behind   *entry // what stands behind --
+	behind   *entry // what may follow --
 	check    func([]Word) string
 	subs     map[string]*entry
 	variants []variant
-	listed   bool // it has a line of its own, not only sub-commands or variants
+	listed   bool // it has its own line, not only sub-commands or variants
 }
 
-// attributes are the words of a line without signs.
+// attributes are the flags of a line, such as reads and folder.
 type attributes struct{ reads, lists, steady, folder, onedash, plans, remote, any, plus bool }
 
 type variant struct {
@@ -40,7 +40,7 @@ type operandClass struct {
 type option struct {
 	name     string
 	slot     string // the choice that it belongs to, or its name without --no-
-	once     bool   // of its choice at most one stands in a command, once
+	once     bool   // a command may have one option of the choice, once
 	ruleOnly bool
 	value    valueKind
 	admits   func(string) bool // nil: any value
@@ -52,16 +52,16 @@ const (
 	noValue valueKind = iota
 	oneValue
 	gluedValue  // in the same word, or none
-	switchedOff // =false in the same word: alone the option is true
+	switchedOff // =false in the same word; without it the option is on
 )
 
 //go:embed options.txt
 var optionLines string
 
-// programs is the option table, by program and below it by sub-command.
+// programs is the option table, by program and then by sub-command.
 var programs, wordSets = mustReadTable(optionLines)
 
-// lineReader reads the words of lines. It reads a $set once for each program.
+// lineReader reads the words of lines. It reads each $set once per program.
 type lineReader struct {
 	sets map[string]string
 	read map[string]*entry
@@ -74,7 +74,7 @@ func mustReadTable(lines string) (map[string]*entry, map[string]string) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		at := strings.IndexByte(line[1:], ':') + 1 // the name of : is one
+		at := strings.IndexByte(line[1:], ':') + 1 // the name may be :
 		name, words := line[:at], strings.TrimSpace(line[at+1:])
 		if name[0] == '$' {
 			r.sets[name] = words
@@ -162,7 +162,7 @@ func (r lineReader) addWord(e *entry, program, word string) error {
 	return nil
 }
 
-// flag is the attribute of that name; nil if there is none.
+// flag returns the attribute with that name, or nil.
 func (e *entry) flag(word string) *bool {
 	switch word {
 	case "reads":
@@ -263,7 +263,7 @@ func newOption(word string) (*option, error) {
 	return o, nil
 }
 
-// sub is the entry of a sub-command; nil if there is none.
+// sub returns the entry of a sub-command, or nil.
 func (e *entry) sub(word string) *entry {
 	if e == nil {
 		return nil
@@ -271,8 +271,8 @@ func (e *entry) sub(word string) *entry {
 	return e.subs[word]
 }
 
-// find finds the option that an argument begins with; rest is what follows a
-// letter in the same word.
+// find returns the option that an argument begins with; rest is what follows a letter
+// in the same word.
 func (e *entry) find(arg string) (o *option, rest string) {
 	name, _, _ := strings.Cut(arg, "=")
 	switch {
@@ -309,7 +309,7 @@ func isSteady(name string) bool { return isKnown(name) && programs[name].steady 
 
 func isListed(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
 
-// operands are the arguments that are no options. A dash alone is one.
+// operands returns the arguments that are not options. A lone dash is an operand.
 func operands(args []Word) []Word {
 	return slices.DeleteFunc(slices.Clone(args), func(a Word) bool { return a.Fixed && len(a.Text) > 1 && a.Text[0] == '-' })
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// ownWords are programs whose arguments are sub-commands, targets and names of their
-// own: make rm runs no rm. Behind one of the words listed with a program stands a
-// command all the same.
+// ownWords are programs whose arguments are their own sub-commands, targets and names:
+// make rm does not run rm. Only after one of the words listed with a program a command
+// follows.
 var ownWords = map[string]string{
 	"make": "", "gmake": "", "ninja": "", "mvn": "", "mage": "", "tox": "",
 	"bazel": "run", "nx": "run-commands exec", "pre-commit": "",
@@ -19,14 +19,14 @@ var ownWords = map[string]string{
 	"pulumi": "", "ollama": "", "pipx": "run", "rustup": "run", "pyenv": "exec", "rbenv": "exec", "asdf": "exec", "volta": "run", "gem": "exec", "svn": "", "hg": "", "etcdctl": "exec-watch lock elect watch",
 }
 
-// hasOwnWords says whether the plain arguments of a program are its own words.
+// hasOwnWords reports whether the plain arguments of a program are its own words.
 func hasOwnWords(name string, args []Word) bool {
 	runners, ok := ownWords[name]
 	return ok && !slices.ContainsFunc(args, func(a Word) bool { return !a.Fixed || isListed(runners, a.Text) || a.Text == "--" })
 }
 
-// guessArguments is guessCommands for the arguments of a program. Of one with words of
-// its own only options, what stands behind those that may name a program, settings
+// guessArguments is guessCommands for the arguments of a program. If the program has
+// its own words, only options, words after options that may name a program, settings
 // and texts may be commands.
 func (x runFinder) guessArguments(cmd Command, name string, args []Word) {
 	if !hasOwnWords(name, args) {
@@ -47,11 +47,11 @@ func isOwnWord(w Word) bool {
 	return w.Text != "" && w.Text[0] != '-' && !strings.Contains(w.Text, "=") && !isText(w.Text)
 }
 
-// mayNameProgram says whether the word behind an option may be a program.
+// mayNameProgram reports whether the word after an option may be a program.
 func mayNameProgram(option string) bool {
 	return strings.HasPrefix(option, "-") && !strings.Contains(option, "=") && (isListed("-c -e -x -o", option) ||
 		slices.ContainsFunc(runningParts, func(part string) bool { return strings.Contains(option, part) }))
 }
 
-// runningParts are parts of the names of options behind which a program may stand.
+// runningParts are parts of the names of options that may be followed by a program.
 var runningParts = strings.Fields("exec command cmd program pager editor script shell hook helper render proxy rsh entrypoint filter")

@@ -10,8 +10,8 @@ import (
 // ErrPattern is the cause of every error of [Compile].
 var ErrPattern = errors.New("shell pattern cannot be used")
 
-// ErrUnclear is the cause of errors of [Pattern.Matches]: the line may run
-// what the pattern is about, which is unknown before it runs.
+// ErrUnclear is the cause of errors of [Pattern.Matches]: the line may run what the
+// pattern is about, but that is not known before the line runs.
 var ErrUnclear = errors.New("what the line runs is not known before it runs")
 
 // Pattern is the compiled content of one rule, as AgentScope writes it:
@@ -20,22 +20,22 @@ var ErrUnclear = errors.New("what the line runs is not known before it runs")
 //	git * main      wildcard: * is any text; \* is a star
 //	npm install     literal: exactly this line, or this command of a line
 //
-// It means less in an allow rule than in a deny or ask rule: see [Line.Cover]
+// In an allow rule it matches less than in a deny or ask rule: see [Line.Cover]
 // and [Pattern.Matches]. Patterns may be used by several goroutines.
 type Pattern struct {
 	content string
 	kind    patternKind
-	text    string    // without ":*" or escapes; of a wildcard as written
-	tokens  []string  // the words of text; of a wildcard those before the first star
-	glob    glob      // of a wildcard: over the raw line, newlines included, or one command
-	files   fileWords // of a wildcard that names files or URLs
-	options []string  // of a wildcard: its words, if but for options it begins a command
-	exact   *Line     // of a literal: the line that it is
+	text    string    // without ":*" or escapes; for a wildcard, as written
+	tokens  []string  // the words of text; for a wildcard, those before the first star
+	glob    glob      // for a wildcard: matches the raw line with its newlines, or one command
+	files   fileWords // for a wildcard that names files or URLs
+	options []string  // for a wildcard: its words without stars, if only options follow these
+	exact   *Line     // for a literal: the line that it states
 	trust   bool
 	added   *entry // the options that the rule itself lists
 
-	// Of a wildcard: how many words stand behind its last star, and its last word if
-	// that goes on with a star.
+	// For a wildcard: the number of words after its last star, and its last word if
+	// that ends with a star.
 	trailing  int
 	completes *fileWord
 }
@@ -51,8 +51,8 @@ const (
 // maxPattern is the longest content in bytes.
 const maxPattern = 4096
 
-// Compile reads the content of a rule. Empty content, which matches every
-// call, is not its business and an error.
+// Compile compiles the content of a rule. Empty content, which matches every call, is
+// an error.
 func Compile(content string) (*Pattern, error) {
 	if strings.TrimSpace(content) == "" {
 		return nil, fmt.Errorf("%w: it is empty; a rule without content matches every call", ErrPattern)
@@ -83,7 +83,7 @@ func (p *Pattern) compileExpressions() error {
 	head := p.glob.pieces[0]
 	p.tokens = strings.Fields(head)
 	if len(p.glob.pieces) > 1 && !strings.HasSuffix(head, " ") && len(p.tokens) > 0 {
-		p.tokens = p.tokens[:len(p.tokens)-1] // the word goes on
+		p.tokens = p.tokens[:len(p.tokens)-1] // the star continues the word
 	}
 	p.options = dropStars(p.text)
 	files, names, err := readFileWords(p.text)
@@ -105,16 +105,16 @@ func (p *Pattern) compileExpressions() error {
 // String is the content as written.
 func (p *Pattern) String() string { return p.content }
 
-// TrustOptions returns a pattern that, in an allow rule, covers the program
-// with any option. Everything else has to be proved as before.
+// TrustOptions returns a pattern that, in an allow rule, covers the program with any
+// option. Everything else must still be proved.
 func (p *Pattern) TrustOptions() *Pattern {
 	q := *p
 	q.trust = true
 	return &q
 }
 
-// AddOptions returns a pattern that, in an allow rule, admits these options and
-// operands with the listed ones, in the words of options.txt.
+// AddOptions returns a pattern that, in an allow rule, also admits these options and
+// operands. They are written as in options.txt.
 func (p *Pattern) AddOptions(words string) (*Pattern, error) {
 	if p.kind == literal || len(p.tokens) == 0 {
 		return nil, fmt.Errorf("%w: options need a program and :* or * behind it", ErrPattern)
@@ -131,9 +131,9 @@ func (p *Pattern) AddOptions(words string) (*Pattern, error) {
 	return &q, nil
 }
 
-// dropStars gives the words of a wildcard without the stars between them, if
-// what follows these are options: "git push * --force" is about the option
-// wherever it stands. nil for any other.
+// dropStars returns the words of a wildcard without its stars if only options follow
+// them: "git push * --force" is about the option in any place. Otherwise it returns
+// nil.
 func dropStars(text string) []string {
 	var words []string
 	star := false
@@ -154,14 +154,14 @@ func dropStars(text string) []string {
 // rule, stand for files, hosts or single words, not for any text.
 func (p *Pattern) NamesFiles() bool { return len(p.files) > 0 }
 
-// needsStart says whether the pattern is a number of words and anything after them.
+// needsStart reports whether the pattern is words that anything may follow.
 func (p *Pattern) needsStart() bool {
 	return p.kind != wildcard || strings.HasSuffix(p.text, " *") && strings.Count(p.text, "*") == 1
 }
 
-// namesProgram says whether the pattern, in an allow rule, names the command: its
-// first words are the pattern's. A path is another name than its last part,
-// and what is not known is no name.
+// namesProgram reports whether the pattern, in an allow rule, names the command, that
+// is, whether the command begins with the words of the pattern. A path does not match
+// its last element, and a word that is not known matches nothing.
 func (p *Pattern) namesProgram(c *Command) bool {
 	if len(c.Argv) == 0 {
 		return false
@@ -171,7 +171,7 @@ func (p *Pattern) namesProgram(c *Command) bool {
 		return len(words) > 0 && len(c.Argv) >= len(words) && slices.Equal(c.Argv[:len(words)], words)
 	}
 	if !p.needsStart() {
-		text := c.join("\"' \t\n") // so that no word passes for two
+		text := c.join("\"' \t\n") // so one word does not look like two
 		return !strings.Contains(text, "\n") && p.glob.matchesText(text) && p.files.coverWords(c.Argv)
 	}
 	if len(p.tokens) == 0 || len(p.tokens) > len(c.Argv) {
@@ -185,7 +185,7 @@ func (p *Pattern) namesProgram(c *Command) bool {
 	return true
 }
 
-// words are those of a literal that is one plain command; nil for any other.
+// words returns the words of a literal that is one plain command; nil for other patterns.
 func (p *Pattern) words() []Word {
 	if len(p.exact.Commands) != 1 || !p.exact.Static() || p.exact.flows {
 		return nil
@@ -193,8 +193,8 @@ func (p *Pattern) words() []Word {
 	return p.exact.Commands[0].Argv
 }
 
-// isWholeLine says whether the line is the one that a literal states. What is not
-// plain calls has to be written alike, and nothing of it may depend on the machine.
+// isWholeLine reports whether the line is the one that a literal states. If it is more than
+// plain calls, it must be written the same way, and no part may depend on the machine.
 func (p *Pattern) isWholeLine(l *Line) bool {
 	if p.kind != literal || len(l.Commands) != len(p.exact.Commands) {
 		return false
@@ -207,13 +207,13 @@ func (p *Pattern) isWholeLine(l *Line) bool {
 	return strings.TrimSpace(l.Text) == strings.TrimSpace(p.text) && !slices.ContainsFunc(l.Reasons, func(r Reason) bool { return !stated[r.Code] })
 }
 
-// stated are the reasons that say nothing against a line that a rule has as it is.
+// stated are the reasons that do not prevent a rule from covering a line that is written in it.
 var stated = map[Code]bool{
 	CodeAssignment: true, CodeRedirect: true, CodeControl: true, CodeNegation: true, CodeBackground: true, CodeDeclaration: true, CodeFolder: true,
 }
 
-// Notice says, for the author of an allow rule, where the pattern covers less
-// than AgentScope's matching of the same content; empty if it does not.
+// Notice tells the author of an allow rule where the pattern covers less than
+// AgentScope's matching of the same content, or returns "".
 func (p *Pattern) Notice() string {
 	if p.kind == literal {
 		return "covers exactly this line, not every line that holds it"
@@ -236,11 +236,11 @@ func (p *Pattern) Notice() string {
 	return ""
 }
 
-// glob is a text with stars that each stand for any text. It is matched
-// in one pass: a rule is asked about every command of a line, however long.
+// glob is a text with stars that each match any text. It is matched in one pass,
+// because a rule is checked against every command of a line, however long.
 type glob struct {
 	pieces []string // between the stars
-	// rest: a blank and anything may follow, as a last " *" matches also nothing.
+	// rest is set by a final " *": the text may end there, or go on after a blank.
 	rest bool
 }
 
@@ -249,7 +249,7 @@ func readGlob(content string) glob {
 	return glob{pieces: splitStars(body), rest: rest}
 }
 
-// splitStars gives the text between the stars; \* and \\ are characters.
+// splitStars returns the text between the stars; \* and \\ are plain characters.
 func splitStars(text string) []string {
 	var pieces []string
 	var piece strings.Builder
@@ -276,7 +276,7 @@ func (g glob) matchesText(text string) bool {
 		return text == "" || g.rest && text[0] == ' '
 	}
 	last := len(g.pieces) - 1
-	for _, piece := range g.pieces[1:last] { // as early as possible leaves most for the others
+	for _, piece := range g.pieces[1:last] { // an early match leaves the most text for the other pieces
 		if _, text, ok = strings.Cut(text, piece); !ok {
 			return false
 		}

@@ -5,12 +5,11 @@ import (
 	"unicode/utf8"
 )
 
-// The plain reader is a second opinion. It knows only the small language in
-// which every shell reads a line the same way: words of literal characters and
-// quotes, joined by && || | ; and newlines, redirected to /dev/null or to
-// another descriptor. What an allow rule covers was read by it and by the
-// parser, for bash and for sh, with the same result; so a mistake of the
-// parser alone allows nothing.
+// The plain reader is a second opinion. It reads only the small language that every
+// shell reads the same way: words of literal characters and quotes, joined by && || | ;
+// and newlines, redirected to /dev/null or to another descriptor. An allow rule covers
+// only what both it and the parser, for bash and for sh, read with the same result, so
+// a mistake of the parser alone allows nothing.
 
 // plainWord is one word. A word with a glob stands for several words, each of
 // which begins with "/" or "./".
@@ -21,7 +20,7 @@ type plainWord struct {
 
 type plainCommand struct {
 	words []plainWord
-	// piped: it reads what the command before it writes.
+	// piped is set if it reads the output of the command before it.
 	piped bool
 }
 
@@ -32,8 +31,8 @@ type plainReader struct {
 	cur  plainCommand
 }
 
-// readPlain returns the commands of a plain line; ok is false for every other
-// line. An empty line has no commands.
+// readPlain returns the commands of a plain line; ok is false for any other line. An
+// empty line has no commands.
 func readPlain(text string) (cmds []plainCommand, ok bool) {
 	r := &plainReader{text: text}
 	for open := false; ; {
@@ -97,7 +96,7 @@ func (r *plainReader) skipBlanks() {
 	}
 }
 
-// endCommand closes a command; piped says that the next one reads its output.
+// endCommand ends a command; piped says that the next one reads its output.
 func (r *plainReader) endCommand(piped bool) bool {
 	if len(r.cur.words) > 0 {
 		first := r.cur.words[0]
@@ -116,12 +115,12 @@ func (r *plainReader) readWord() bool {
 		r.pos++ // dash takes one digit only
 	}
 	if r.at("<>") {
-		// A redirect without a command would still be one, and a redirect
-		// before the command is rare.
+		// A redirect alone would be a command, and a redirect before the command is
+		// rare.
 		return len(r.cur.words) > 0 && r.readRedirect()
 	}
 	if r.at("#") {
-		return false // only right after a continued line
+		return false // possible only after a continued line
 	}
 	w, ok := r.readLiteral()
 	if !ok || r.pos == start || r.at("()") {
@@ -205,19 +204,19 @@ func (r *plainReader) readLiteral() (plainWord, bool) {
 	return w, r.isFine(w, brace)
 }
 
-// isFine looks at a whole word: whether its braces could expand.
+// isFine reports whether the braces of a whole word cannot expand.
 func (r *plainReader) isFine(w plainWord, brace bool) bool {
 	return !brace || !w.glob && !strings.Contains(w.text, ",") && !strings.Contains(w.text, "..")
 }
 
-// isLone says whether "[" is a whole word: the program of that name.
+// isLone reports whether "[" is a whole word: the program of that name.
 func (r *plainReader) isLone(c rune, before int) bool {
 	next := r.pos + 1
 	return c == '[' && before == 0 && next < len(r.text) && (r.text[next] == ' ' || r.text[next] == '\t')
 }
 
-// isRooted says whether all that a glob after this text can match begins with
-// "/" or "./", so that it can be no option.
+// isRooted reports whether everything that a glob after this text can match begins with
+// "/" or "./", so it cannot be an option.
 func isRooted(text string) bool {
 	return strings.HasPrefix(text, "/") || strings.HasPrefix(text, "./")
 }

@@ -7,17 +7,15 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// ReadOnly reports whether the line is proved to change nothing: every command
-// of it only prints, with any files on the machine. Reading is not
-// changing, so the line may print a secret. False says nothing: the programs
-// are those that AgentScope takes for read-only, without the arguments by which
-// they are not.
+// ReadOnly reports whether the line is proved to change nothing: every command in it
+// only prints, with any files on the machine. Reading is not changing, so the line may
+// print a secret. False proves nothing: the accepted programs are those that AgentScope
+// treats as read-only, without the arguments that make them change something.
 //
-// Beyond static lines it knows groups in braces, here-documents, |&, files that
-// are read, commands in the background, variables of the language and the look,
-// a quote that never ends (no shell runs that), and, for programs such as echo
-// that no argument can make change anything, globs, braces, plain $NAME and sums
-// of numbers.
+// Beyond static lines it accepts groups in braces, here-documents, |&, files that are
+// read, background commands, variables for language and appearance, and a quote that
+// never ends, which no shell runs. For programs such as echo, which no argument can
+// make change anything, it also accepts globs, braces, plain $NAME and sums of numbers.
 func (l *Line) ReadOnly() bool {
 	switch {
 	case l.Hidden != nil || len(l.Text) > MaxBytes:
@@ -32,8 +30,8 @@ func (l *Line) ReadOnly() bool {
 	return l.agreed && l.isQuiet() && isQuiet(l.posix)
 }
 
-// bashOnly says whether the line has what sh can read in no way, so that it
-// runs nothing of it: |& or <<<.
+// bashOnly reports whether the line contains syntax that sh cannot read at all, so sh
+// runs none of it: |& or <<<.
 func (l *Line) bashOnly() bool {
 	if strings.ContainsAny(l.Text, "\n\\`") || strings.Contains(l.Text, "$'") || strings.Contains(l.Text, `$"`) {
 		return false // it may read another line, or end the quotes elsewhere
@@ -76,8 +74,8 @@ func (l *Line) printsOnly() bool {
 	return true
 }
 
-// isClosed says whether the text lacks only a quote to be read-only, for every
-// arguments are.
+// isClosed reports whether the text lacks only a quote to be read-only with any
+// arguments.
 func isClosed(text, quote string) bool {
 	l := Parse(text + quote)
 	return l.Static() && !slices.ContainsFunc(l.Commands, func(c Command) bool { return !isSteady(c.Argv[0].Text) })
@@ -110,13 +108,13 @@ func isQuietCommand(c syntax.Command) bool {
 	return false
 }
 
-// quietNames are the variables that change how programs print, and nothing else;
-// with them the names that stand for any in examples.
+// quietNames are the variables that change only how programs print, and names that
+// serve as placeholders in examples.
 var quietNames = setOf("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG NO_COLOR FORCE_COLOR DEBUG VERBOSE CI TZ LC_ALL LC_CTYPE " +
 	"COLUMNS LINES CLICOLOR CLICOLOR_FORCE FOO BAR")
 
-// isQuietAssign says whether a variable before a command cannot make it change
-// anything. No program takes a single letter for more than a value.
+// isQuietAssign reports whether a variable before a command cannot make it change
+// anything. No program gives a single-letter variable a meaning of its own.
 func isQuietAssign(a *syntax.Assign) bool {
 	if a.Append || a.Naked || a.Index != nil || a.Array != nil || a.Name == nil {
 		return false
@@ -134,7 +132,7 @@ func isQuietAssign(a *syntax.Assign) bool {
 
 const plainSigns = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-"
 
-// isQuietCall looks at one call: its words are known, or do not matter.
+// isQuietCall reports whether one call changes nothing: its words are known, or do not matter.
 func isQuietCall(args []*syntax.Word) bool {
 	for _, a := range args {
 		if !plainParts(a.Parts) {
@@ -159,9 +157,9 @@ func isQuietCall(args []*syntax.Word) bool {
 	return isSteady(name.Text) || static && cmd.readOnly()
 }
 
-// standInWords are words that can be looked at in the place of one: the word itself
-// if it is known, paths if it stands for paths whose beginning is known, which
-// are no options. None: the word is not known.
+// standInWords returns words to check in place of one: the word itself if it is known,
+// or paths if it stands for paths with a known beginning, which cannot be options. It
+// returns nil if the word is not known.
 func standInWords(a *syntax.Word) []Word {
 	lit := a.Lit()
 	r := readWord(a, lit)
@@ -188,8 +186,8 @@ func standInWords(a *syntax.Word) []Word {
 	return []Word{path, path} // a pattern can stand for several
 }
 
-// plainParts says whether parts of a word are text, quotes, plain $NAME and
-// sums of numbers.
+// plainParts reports whether the parts of a word are text, quotes, plain $NAME and sums
+// of numbers.
 func plainParts(parts []syntax.WordPart) bool {
 	for _, part := range parts {
 		switch p := part.(type) {
@@ -217,8 +215,8 @@ func plainParts(parts []syntax.WordPart) bool {
 	return true
 }
 
-// areNumbers says whether an expression has numbers only: the value of a variable
-// would be evaluated once more.
+// areNumbers reports whether an expression contains only numbers: the value of a
+// variable would be evaluated again.
 func areNumbers(x syntax.ArithmExpr) bool {
 	switch x := x.(type) {
 	case *syntax.Word:
@@ -234,8 +232,8 @@ func areNumbers(x syntax.ArithmExpr) bool {
 	return false
 }
 
-// areQuietRedirects knows /dev/null, descriptors, files that are read, <<< and
-// here-documents about whose end all shells agree.
+// areQuietRedirects accepts /dev/null, descriptors, files that are read, <<< and
+// here-documents whose end all shells agree on.
 func areQuietRedirects(redirs []*syntax.Redirect) bool {
 	for _, r := range redirs {
 		switch {
@@ -258,7 +256,7 @@ func areQuietRedirects(redirs []*syntax.Redirect) bool {
 	return true
 }
 
-// singleLit is what stands in double quotes, if that is text alone.
+// singleLit returns the text in double quotes if they contain only text.
 func singleLit(q *syntax.DblQuoted) (string, bool) {
 	if q.Dollar || len(q.Parts) != 1 {
 		return "", false
@@ -270,8 +268,8 @@ func singleLit(q *syntax.DblQuoted) (string, bool) {
 	return lit.Value, true
 }
 
-// plainDocument knows documents that end with a word of capital letters, quoted
-// or not. No other line may look like that one.
+// plainDocument accepts documents that end with a word of capital letters, quoted or
+// not. No other line may look like that word.
 func plainDocument(r *syntax.Redirect) bool {
 	if r.Hdoc == nil || r.Op != syntax.Hdoc && r.Op != syntax.DashHdoc {
 		return false
@@ -312,8 +310,8 @@ func plainDocument(r *syntax.Redirect) bool {
 	return true
 }
 
-// AdmitsOptions reports whether an allow rule for the program, such as git:*, covers the
-// command: nothing in its arguments makes it run another program, write a file that
+// AdmitsOptions reports whether an allow rule for the program, such as git:*, covers
+// the command: none of its arguments makes it run another program, write a file that
 // the rule does not name, or load configuration.
 func (c *Command) AdmitsOptions() bool {
 	if len(c.Argv) == 0 || !c.Argv[0].Fixed || len(c.Assigns) > 0 {

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// review looks at the words of one command and says what speaks against a rule
-// that names its first words.
+// review checks the words of one command and says why a rule that names its first words
+// does not cover it.
 type review struct {
 	argv        []Word
-	first, last int // the words before first and from last on stand in the rule
+	first, last int // the words before first and from last on are in the rule
 	written     []string
 	added       *entry // the rule's own options
 	partial     bool   // argv is only the rule's words
-	bare        bool   // the rule names no program: no operands and no options
-	starred     int    // the word that the star at the end of the rule completes; 0: none
+	bare        bool   // the rule names no program, so it admits no operands and options
+	starred     int    // the word that the star at the end of the rule completes; 0 if none
 	like        func(Word) bool
 
-	entry    *entry // the one that the command ended in
+	entry    *entry // the entry of the last sub-command
 	operands int
 	free     int // operands that the rule's own list admits
 	given    []givenOption
@@ -26,12 +26,12 @@ type review struct {
 
 type givenOption struct {
 	*option
-	own   bool // by the rule
-	fixed bool // with its value, by the rule
+	own   bool // given by the rule
+	fixed bool // with its value, given by the rule
 }
 
-// refuse says what speaks against the command; known is false if the table has
-// no line for it.
+// refuse says why the rule does not cover the command; known is false if the table has
+// no line for the program.
 func (r *review) refuse() (why string, known bool) {
 	r.given = r.space[:0]
 	name := r.argv[0].Text
@@ -53,7 +53,7 @@ func (r *review) refuse() (why string, known bool) {
 	return "", true
 }
 
-// begin is where the arguments of the last sub-command begin.
+// begin returns where the arguments of the last sub-command begin.
 func (r *review) begin() int {
 	e := programs[r.argv[0].Text]
 	for i := 1; i < len(r.argv) && e != nil && e != r.entry; i++ {
@@ -72,7 +72,7 @@ func (r *review) path() string {
 
 func (r *review) owns(i int) bool { return i < r.first || i >= r.last }
 
-// walk goes through the words from i on, of the command that e is about.
+// walk checks the words from i on, for the command that e describes.
 func (r *review) walk(e *entry, i int) string {
 	e = e.variant(r.argv[i:])
 	r.entry = e
@@ -122,8 +122,8 @@ func (r *review) walk(e *entry, i int) string {
 	return ""
 }
 
-// variant is the entry for calls that have one of certain options; before all
-// operands, where the option makes that the call changes nothing.
+// variant returns the entry for calls with one of certain options. An option that makes
+// the call change nothing must be before all operands.
 func (e *entry) variant(args []Word) *entry {
 	for _, v := range e.variants {
 		for _, a := range args {
@@ -140,19 +140,19 @@ func (e *entry) variant(args []Word) *entry {
 	return e
 }
 
-// hasLetter says whether a cluster of letters has that of the option.
+// hasLetter reports whether a cluster of letters contains the letter of the option.
 func (v variant) hasLetter(name, option string) bool {
 	return !v.entry.onedash && isCluster(name) && len(option) == 2 && strings.IndexByte(name, option[1]) > 0
 }
 
-// endsInOptions says whether the rule ends among the options before the
-// sub-command at i: "kubectl -n dev" says nothing of what is done there.
+// endsInOptions reports whether the rule ends among the options before the sub-command
+// at i: "kubectl -n dev" does not say what is done there.
 func (r *review) endsInOptions(from, i int) bool {
 	return from < r.first && !r.owns(i) && slices.ContainsFunc(r.argv[from:r.first], func(w Word) bool { return strings.HasPrefix(w.Text, "-") })
 }
 
-// walkRemote looks at a command for another machine as at one of its own. The
-// rule has to name its program.
+// walkRemote checks a command for another machine like a local one. The rule must name
+// its program.
 func (r *review) walkRemote(i int) string {
 	if !r.owns(i) {
 		return "runs " + clipText(r.argv[i].Text) + " elsewhere, which the rule does not name"
@@ -192,8 +192,8 @@ func (r *review) takeOperand(e *entry, i int) string {
 	return ""
 }
 
-// takeOption looks at the option, or the cluster of letters, at i. It returns the
-// place of its last word.
+// takeOption checks the option, or the cluster of letters, at i. It returns the index
+// of its last word.
 func (r *review) takeOption(e *entry, i int) (next int, why string) {
 	arg := r.argv[i].Text
 	own := r.owns(i) || slices.Contains(r.written, arg)
@@ -255,8 +255,8 @@ func leadingDash(value string) bool {
 	return len(value) > 1 && value[0] == '-' && !isDigits(value[1:2])
 }
 
-// conflicts says whether the option undoes, or says again, what the rule says,
-// or is the second of a choice.
+// conflicts reports whether the option undoes or repeats what the rule says, or is the
+// second of a choice.
 func (r *review) conflicts(o *option, own bool) bool {
 	return slices.ContainsFunc(r.given, func(g givenOption) bool {
 		return g.slot == o.slot && !(own && g.own) && (o.once || g.name != o.name || (own || g.fixed) && g.value != noValue)

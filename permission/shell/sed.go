@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// sedScript lets scripts through that print, delete or replace lines, and nothing else: sed
-// has commands that run programs and write files. What is taken for the script
-// may be too much: every argument but the files after it is looked at.
+// sedScript accepts only scripts that print, delete or replace lines: sed also has
+// commands that run programs and write files. It may check words that are not scripts,
+// but never misses one.
 func sedScript(args []Word) string {
 	scripts, ok := sedScripts(args)
 	if !ok {
@@ -68,7 +68,7 @@ func sedScripts(args []Word) (scripts []string, ok bool) {
 // plainSed reads a script of p, d and s commands, separated by ";" or newlines.
 func plainSed(script string) bool {
 	if strings.Contains(script, "[") && strings.ContainsAny(script, ";\n") {
-		return false // in brackets seds differ about where a part ends
+		return false // versions of sed differ on where a part with brackets ends
 	}
 	for {
 		script = strings.TrimLeft(script, "; \t\n")
@@ -149,8 +149,8 @@ func sedPart(s string, end byte) (rest string, ok bool) {
 	return "", false
 }
 
-// readSed lets deny and ask rules see what a script runs: "1e rm x" runs rm, and
-// with the flag e of s/// what it makes of its input.
+// readSed lets deny and ask rules see what a script runs: "1e rm x" runs rm, and the
+// flag e of s/// runs what the script makes of its input.
 func (x textFinder) readSed(cmd Command) {
 	args := cmd.Argv[1:]
 	if sedScript(args) == "" {
@@ -180,14 +180,14 @@ func (x textFinder) readSed(cmd Command) {
 	}
 }
 
-// The longest script in which commands are looked for, and the most of them.
+// Limits on the length of a script that is searched for commands, and on their number.
 const (
 	maxSed   = 512
 	maxSedEs = 8
 )
 
-// readSedScript takes what follows every e that may be a command for the text
-// that it runs; false if there are too many.
+// readSedScript reads the text after every e that may be a command as the text that it
+// runs; false if there are too many.
 func (x textFinder) readSedScript(script string) bool {
 	found := 0
 	for i := range len(script) {
@@ -203,14 +203,12 @@ func (x textFinder) readSedScript(script string) bool {
 	return true
 }
 
-// sedFlags are those of an address: /a/Ie. sedOdd finds letters and digits in the
-// place of a delimiter: sxaxbxe.
+// sedFlags matches the flags of an address: /a/Ie. sedOdd matches letters and digits
+// used as delimiters: sxaxbxe.
 var (
 	sedFlags = regexp.MustCompile(`[^\w\s][IM]+$`)
 	sedOdd   = regexp.MustCompile(`(?:^|[;{}\n])[ \t]*(?:[0-9$]+[ \t]*)?(?:[sy][A-Za-z0-9]|\\[A-Za-z0-9])`)
 )
 
-// sedRuns finds the flag e of s///.
-//
-// It finds e alone as well, which runs what sed reads.
+// sedRuns matches the flag e of s///, and a lone e, which runs what sed reads.
 var sedRuns = regexp.MustCompile(`(?:^|[;{}\n0-9$/!])[ \t]*e[ \t]*(?:[;}\n]|$)|[^\w\s\\][0-9gpIiMm]*e[0-9gpIiMmw]*[ \t]*(?:[;}\n]|$)`)

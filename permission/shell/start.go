@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// sameStart says whether a command begins with the tokens of a deny or ask
-// rule: word by word, or with the same program, sub-command and options in
-// another order. "rm -rf" is also rm -r x -f, "git push" also git -C d push.
+// sameStart reports whether a command begins with the tokens of a deny or ask rule:
+// word by word, or with the same program, sub-command and options in another order. "rm
+// -rf" is also rm -r x -f, and "git push" is also git -C d push.
 func sameStart(tokens []string, argv []Word) response {
 	if !argv[0].Fixed {
 		return argv[0].mayBe(tokens[0])
 	}
 	if firstByte(argv[0].Text) != firstByte(tokens[0]) {
-		return no // the usual case, at little cost
+		return no // the usual case, decided cheaply
 	}
 	want, have := spellNames(fixedWords(tokens)), spellNames(argv)
 	if !sameProgram(want[0].Text, have[0].Text) {
@@ -32,8 +32,8 @@ func sameStart(tokens []string, argv []Word) response {
 	return max(best, matchNormal(program, want[1:], have[1:], asWritten))
 }
 
-// mayBe says whether the first argument that a word stands for, if it stands
-// for any, can be the token.
+// mayBe reports whether the first argument that a word stands for, if any, can be the
+// token.
 func (w Word) mayBe(token string) response {
 	if len(w.head) <= len(token) && strings.EqualFold(token[:len(w.head)], w.head) || strings.Contains(w.Text, "/") {
 		return maybe
@@ -57,10 +57,10 @@ func matchInOrder(tokens, args []Word) response {
 
 type parts struct {
 	operands []string
-	before   []bool // an option stands right before the operand
+	before   []bool // an option is right before the operand
 	letters  string
 	long     []string
-	unknown  int // operands before the first word that is not known; -1 if all are
+	unknown  int // operands before the first unknown word; -1 if all words are known
 }
 
 func splitParts(program string, args []Word) parts {
@@ -101,7 +101,7 @@ func takesWholeWords(program string) bool { return isKnown(program) && programs[
 // oneDash are programs whose long options begin with one dash or two.
 var oneDash = setOf("terraform tofu packer vault consul nomad")
 
-// matchNormal compares without the order, in the form that form gives.
+// matchNormal compares without regard to the order, in the form that form returns.
 func matchNormal(program string, tokens, args []Word, form func(string, []Word) []Word) response {
 	want, have := splitParts(program, form(program, tokens)), splitParts(program, form(program, args))
 	options := have.hasOptions(program, want)
@@ -152,7 +152,7 @@ func (p parts) hasLong(program, long string) bool {
 	return short != "" && p.hasLetter(program, short[0])
 }
 
-// hasLongOption says whether a long option is there, in full or abbreviated.
+// hasLongOption reports whether a long option is present, in full or abbreviated.
 func (p parts) hasLongOption(long string) bool {
 	for _, l := range p.long {
 		if l == long || len(l) > 1 && strings.HasPrefix(long, l) {
@@ -162,10 +162,10 @@ func (p parts) hasLongOption(long string) bool {
 	return false
 }
 
-// hasOperands says whether the operands begin with the wanted ones, or with the
-// options between them. Operands right after an option may be its value and are
-// then left out. If the first wanted one stands behind an option, it may do so
-// anywhere: curl x -X POST.
+// hasOperands reports whether the operands begin with the wanted ones, possibly with
+// options between them. Operands right after an option may be its value and can be
+// skipped. If the first wanted operand follows an option, it may be anywhere: curl x -X
+// POST.
 func (p parts) hasOperands(program string, want parts) response {
 	if len(want.operands) == 0 {
 		return yes
@@ -202,7 +202,7 @@ func (p parts) from(program string, i int, want []string) response {
 	return yes
 }
 
-// anyOrder are programs to which the order of their operands means nothing.
+// anyOrder are programs for which the order of operands does not matter.
 var anyOrder = setOf("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr")
 
 func (p parts) hasOption(program string, want []string) response {
@@ -217,9 +217,9 @@ func (p parts) hasOption(program string, want []string) response {
 	return yes
 }
 
-// synonyms are long options, and second letters, of the same meaning as a
-// letter, of programs that are often denied with certain options. A push with a
-// lease is a forced push like the others.
+// synonyms are long options and other letters that mean the same as a letter, for
+// programs that are often denied with certain options. --force-with-lease counts as a
+// forced push.
 var synonyms = map[string]map[string]string{
 	"rm":    {"recursive": "r", "R": "r", "force": "f"},
 	"cp":    {"recursive": "r", "R": "r", "force": "f", "archive": "a"},

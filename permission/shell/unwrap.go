@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// addRunBy adds the commands that a command runs by its arguments: env, xargs,
+// addRunBy adds the commands that a command runs through its arguments: env, xargs,
 // find -exec, sh -c and others.
 func (x runFinder) addRunBy(cmd Command) {
 	for _, w := range cmd.assigned { // EDITOR='rm x' git commit
@@ -30,7 +30,7 @@ func (x runFinder) addRunBy(cmd Command) {
 func (x runFinder) addRunners(cmd Command, name string) {
 	switch {
 	case name == "command" && len(cmd.Argv) > 1 && (hasShortOption(cmd.Argv[1].Text, 'v') || hasShortOption(cmd.Argv[1].Text, 'V')):
-		// only asks where a program lies
+		// only prints where a program is
 	case shells[name]:
 		x.readShell(cmd, name)
 	case name == "eval":
@@ -51,7 +51,7 @@ func (x runFinder) addRunners(cmd Command, name string) {
 		}
 	case evaluates[name]:
 		for _, w := range slices.Concat(cmd.Argv[1:], cmd.input) { // read x <<< 'a[$(rm y)]'
-			plain := !w.Fixed && !strings.Contains(w.Text, "[") // what is in it has been seen
+			plain := !w.Fixed && !strings.Contains(w.Text, "[") // its contents were already read
 			if !plain && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
 				textFinder(x).splitCrudely(w.Text)
 			}
@@ -105,8 +105,8 @@ func (x runFinder) addRunners(cmd Command, name string) {
 	}
 }
 
-// runsOnOther says whether a program that is known runs a command on another
-// machine, in a container, or from a package.
+// runsOnOther reports whether a known program runs a command on another machine, in a
+// container, or from a package.
 func runsOnOther(name string, argv []Word) bool {
 	if name == "ssh" {
 		return true
@@ -115,7 +115,7 @@ func runsOnOther(name string, argv []Word) bool {
 	return ok && slices.ContainsFunc(argv, func(w Word) bool { return !w.Fixed || isListed(words, w.Text) })
 }
 
-// runsElsewhere are the sub-commands that run what stands behind them.
+// runsElsewhere are the sub-commands that run the words after them.
 var runsElsewhere = map[string]string{
 	"docker": "exec run create attach", "kubectl": "exec run debug create attach", "podman": "exec run create attach", "nerdctl": "exec run create",
 	"oc": "exec run debug rsh", "lxc": "exec", "incus": "exec",
@@ -133,8 +133,8 @@ func (x runFinder) addFrom(cmd Command, argv []Word, name string) {
 	x.addCommand(Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name), piped: cmd.piped, input: cmd.input})
 }
 
-// skipWrapper skips the wrapper's own arguments. Where it meets one that it does
-// not know, every argument may begin the command.
+// skipWrapper skips the wrapper's own arguments. If it does not know one of them, every
+// argument may begin the command.
 func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 	rest, ok := w.skip(cmd.Argv[1:])
 	if !ok || len(rest) == 0 {
@@ -156,7 +156,7 @@ func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 			textFinder(x).readHanded(a.Text[i+1:])
 		}
 	}
-	if name == "xargs" && len(rest) > 0 { // it adds what it reads
+	if name == "xargs" && len(rest) > 0 { // it appends what it reads
 		argv := make([]Word, 0, len(rest)+1)
 		mark := replacedWord(cmd.Argv)
 		for _, word := range rest {
@@ -168,7 +168,7 @@ func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 	x.addFrom(cmd, rest, name)
 }
 
-// readShell reads the text of sh -c, or what is fed in.
+// readShell reads the text of sh -c, or the input of the shell.
 func (x runFinder) readShell(cmd Command, name string) {
 	for i, w := range cmd.Argv[1:] {
 		if !w.Fixed && !w.rooted {
@@ -209,8 +209,8 @@ func endsWithOptionName(arg string) bool {
 	return arg == "--rcfile" || arg == "--init-file" || hasShortOption(arg, 'o') || hasShortOption(arg, 'O')
 }
 
-// readTexts reads the first argument that is no option as the text of sh -c, and
-// takes the others for possible texts.
+// readTexts reads the first argument that is not an option as the text of sh -c, and
+// the others as possible commands.
 func (x runFinder) readTexts(cmd Command, args []Word) {
 	name, _ := cmd.program()
 	for i, w := range args {
@@ -225,7 +225,7 @@ func (x runFinder) readTexts(cmd Command, args []Word) {
 
 func (c *Command) readsText() bool { return c.piped || len(c.input) > 0 }
 
-// readEval joins its arguments and reads them as a text.
+// readEval joins the arguments of eval and reads them as one text.
 func (x runFinder) readEval(cmd Command) {
 	var all []string
 	for _, w := range cmd.Argv[1:] {
@@ -239,7 +239,7 @@ func (x runFinder) readEval(cmd Command) {
 	x.readShellText(Word{Text: strings.Join(all, " "), Fixed: true}, cmd.Offset, via(cmd, "eval"), cmd.readsText())
 }
 
-// checkSourced looks at a file whose commands the shell runs itself.
+// checkSourced checks a file whose commands the shell runs itself.
 func (x runFinder) checkSourced(cmd Command, name string) {
 	x.guessCommands(cmd.Argv[1:])
 	for _, w := range cmd.input {
@@ -268,7 +268,7 @@ func (x runFinder) addFindExec(cmd Command) {
 	}
 }
 
-// markNames are the words of a command in which find puts names for {}.
+// markNames returns the words of a command, with those in which find replaces {} not Fixed.
 func markNames(words []Word) []Word {
 	if !slices.ContainsFunc(words, func(w Word) bool { return w.Fixed && strings.Contains(w.Text, "{}") }) {
 		return slices.Clip(words)
@@ -281,7 +281,7 @@ func markNames(words []Word) []Word {
 }
 
 // readShellText reads the text of another shell; fed says that what it runs reads
-// something that is not known.
+// unknown input.
 func (x runFinder) readShellText(w Word, offset int, via []string, fed bool) {
 	if !w.Fixed {
 		x.addUnclear(CodeExpansion, offset, "runs a text that is not known before")
@@ -291,8 +291,8 @@ func (x runFinder) readShellText(w Word, offset int, via []string, fed bool) {
 	x.adoptCommands(x.readInner(w.Text, offset, fed), via)
 }
 
-// guessCommands takes any of the words for the beginning of a command, and any of them
-// with a blank for the text of one. Faults of such texts say nothing.
+// guessCommands reads each word as the possible beginning of a command, and each word
+// with blanks as the possible text of one. It ignores faults of such texts.
 func (x runFinder) guessCommands(words []Word) {
 	if len(words) == 0 {
 		return
@@ -318,7 +318,7 @@ func (x runFinder) guessCommands(words []Word) {
 			x.addUnclear(CodeSubst, 0, "a program reads what another one writes")
 		}
 		if w.Fixed {
-			textFinder(x).readPossible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank to env -S
+			textFinder(x).readPossible(strings.ReplaceAll(w.Text, `\_`, " ")) // a blank in env -S
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// maxBraces bounds the brace lists that are spelled out in one word.
+// maxBraces bounds the brace lists in one word that are expanded.
 const maxBraces = 3
 
-// readWords reads the words of one command as the program would get them, and says
-// what of them is not known before the line runs.
+// readWords returns the words of one command as the program would get them, and why
+// some of them are not known before the line runs.
 func (x *extractor) readWords(args []*syntax.Word) (words []Word, why []Reason) {
 	for _, arg := range args {
 		w := x.readWordOf(arg)
@@ -103,7 +103,7 @@ func (r *wordReader) addUnknown(code Code, detail string) {
 	r.addReason(code, detail)
 }
 
-// readSingleQuoted reads '...' and bash's $'...', which sh reads otherwise.
+// readSingleQuoted reads '...' and bash's $'...', which sh reads differently.
 func (r *wordReader) readSingleQuoted(p *syntax.SglQuoted) {
 	if !p.Dollar {
 		r.text.WriteString(p.Value)
@@ -119,7 +119,7 @@ func (r *wordReader) readSingleQuoted(p *syntax.SglQuoted) {
 	r.text.WriteString(value)
 }
 
-// readDocument reads the text of <<EOF. With a quoted EOF nothing in it is special.
+// readDocument reads the text of <<EOF. If EOF is quoted, no character in it is special.
 func (x *extractor) readDocument(d *syntax.Redirect) Word {
 	r := &wordReader{offset: int(d.Hdoc.Pos().Offset()), raw: x.source(d.Hdoc)}
 	plain := strings.ContainsAny(x.source(d.Word), `'"\`)
@@ -162,7 +162,7 @@ func (r *wordReader) readLiteral(s string) {
 	}
 }
 
-// noteStar notes a character of a glob. "[" and "[[" alone are words that begin tests.
+// noteStar records a character of a glob. A lone "[" or "[[" is a word that begins a test.
 func (r *wordReader) noteStar(c byte) {
 	if c == '[' && (r.raw == "[" || r.raw == "[[") {
 		return
@@ -194,8 +194,8 @@ func (r *wordReader) result() Word {
 	return Word{Text: r.text.String(), Fixed: true}
 }
 
-// spelledText makes the words of a short brace list, for deny and ask rules; nil if
-// there is none or it is too long to be spelled out.
+// spelledText returns the words of a short brace list, for deny and ask rules; nil if
+// there is none or it is too long to expand.
 func (r *wordReader) spelledText(w *syntax.Word) []Word {
 	if r.braces == 0 || r.braces > maxBraces || r.open || r.glob || strings.Contains(r.raw, "..") || len(r.raw) > 1024 {
 		return nil

@@ -13,7 +13,7 @@ type wrapper struct {
 	long     []string // long options without a value, or with one after "="
 	longs    []string // long options with a separate value
 	own      int      // arguments of its own before the command
-	assigns  bool     // NAME=value may stand before the command
+	assigns  bool     // NAME=value may precede the command
 }
 
 func isWrapper(name string) bool {
@@ -21,8 +21,8 @@ func isWrapper(name string) bool {
 	return ok
 }
 
-// wrappers are known precisely, so that "xargs grep rm" is no rm. An option
-// that is not listed makes every argument a possible command.
+// wrappers are described exactly, so "xargs grep rm" is not rm. An option that is not
+// listed makes every argument a possible command.
 var wrappers = addBare(bareWrappers, map[string]wrapper{
 	"env": {flags: "iv0", values: "uC", long: []string{"--ignore-environment", "--null", "--debug"}, longs: []string{"--unset", "--chdir"}, assigns: true},
 	"sudo": {flags: "AbEHkKnPS", values: "ugpCDRThrt", long: []string{"--preserve-env", "--set-home", "--non-interactive", "--stdin"},
@@ -50,8 +50,8 @@ var wrappers = addBare(bareWrappers, map[string]wrapper{
 	"proxychains": {flags: "q", values: "f"},
 })
 
-// bareWrappers have no options that are known. The priority of chrt is optional,
-// and is then taken for the program; arch is that of macOS.
+// bareWrappers have no known options. The optional priority of chrt is taken for the
+// program; arch is the program of macOS.
 const bareWrappers = "arch builtin bunx busybox catchsegv chronic chrt dbus-run-session fakeroot firejail nohup nsenter numactl pnpx prlimit proot " +
 	"rlwrap systemd-inhibit systemd-run torsocks toybox ts unbuffer unshare uvx valgrind"
 
@@ -62,7 +62,7 @@ func addBare(names string, table map[string]wrapper) map[string]wrapper {
 	return table
 }
 
-// replacedWord is the mark that xargs replaces by what it reads; empty for none.
+// replacedWord returns the mark that xargs replaces with what it reads, by default {}.
 func replacedWord(argv []Word) string {
 	mark := "{}"
 	for i, a := range argv {
@@ -80,8 +80,8 @@ func replacedWord(argv []Word) string {
 	return mark
 }
 
-// skip returns the words from the command on; false if it met a word that it
-// does not know.
+// skip returns the words from the command on; false if it finds an option that it does
+// not know.
 func (w wrapper) skip(args []Word) ([]Word, bool) {
 	i := 0
 	for ; i < len(args); i++ {
@@ -147,32 +147,31 @@ func setOf(words string) map[string]bool {
 var (
 	// shells run the text after -c, or what they read.
 	shells = setOf("sh bash dash zsh ksh mksh ash rbash fish yash posh csh tcsh")
-	// startsShell are programs that run a shell if they are told nothing else.
+	// startsShell are programs that run a shell unless told otherwise.
 	startsShell = setOf("su runuser newgrp sg login chroot unshare nsenter fakeroot script nix-shell machinectl systemd-run toolbox distrobox " +
 		"sudo doas sshpass mosh autossh busybox toybox")
-	// takesText have the letter of the option whose value, in the same word or not,
+	// takesText has the letter of the option whose value, in the same word or the next,
 	// is a text for a shell.
 	takesText = map[string]string{"env": "S", "script": "c", "su": "c", "runuser": "c", "sg": "c", "flock": "c", "vagrant": "c", "fly": "C"}
-	// copies are programs after which a program may have another name.
+	// copies are programs that can give a program another name.
 	copies = setOf("cp mv ln install")
-	// interpreters run code of other languages, in which any word may be the
-	// name of a program.
+	// interpreters run code of other languages, in which any word may name a program.
 	interpreters = setOf("python python2 python3 perl ruby node nodejs deno bun php lua luajit awk gawk mawk nawk " +
 		"tclsh expect osascript R Rscript julia octave gnuplot ipython pypy pypy3 nu xonsh elvish ed ex vi vim nvim view vimdiff gvim rvim rview emacs gdb lldb pwsh powershell m4 bc dc jshell groovy scala irb ghci make gmake")
-	// evaluates are builtins that evaluate an index in their arguments, in
-	// which $(...) runs, quoted or not.
+	// evaluates are builtins that evaluate an index in their arguments, and run $(...)
+	// in it, quoted or not.
 	evaluates = setOf("test [ printf unset read let mapfile readarray wait getopts declare typeset local export readonly")
-	// schedules are programs that run the commands that they read.
+	// schedules are programs that run the commands they read.
 	schedules = setOf("at batch crontab parallel")
-	// readsCommands are programs that take commands from their input, with and
-	// without a file to work on.
+	// readsCommands are programs that take commands from their input, with or without a
+	// file to work on.
 	readsCommands = setOf("ed ex m4 gdb lldb sftp ftp lftp smbclient telnet fdisk sfdisk parted")
-	// changesShell are builtins after which the rest of the line is another
-	// one, and those that run their arguments as a text.
+	// changesShell are builtins that can change what the rest of the line does, and
+	// builtins that run their arguments as a text.
 	changesShell = setOf("alias unalias set unset hash source . eval exec trap enable shopt builtin command export declare " +
 		"typeset local readonly let read mapfile readarray getopts umask ulimit bind complete compopt compgen fc history coproc " +
 		"logout suspend disown caller return break continue shift times wait jobs fg bg dirs newgrp")
-	// reserved are words with a meaning of their own at the place of a program.
+	// reserved are words with a special meaning in place of a program.
 	reserved = setOf("if then else elif fi do done case esac while until for in select function time coproc { } ! [[ ]]")
 	// changesFolder are builtins that change the folder in which the commands after them run.
 	changesFolder = setOf("cd pushd popd")

@@ -10,11 +10,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// This file looks at lines that write a file and then run it: what stands in it
+// This file looks at lines that write a file and then run it: the content of the file
 // is in the line, or is unknown.
 
-// checkWritten looks, in one text, for files that it writes and runs: of what it
-// prints any word may begin a command.
+// checkWritten looks, in one text, for files that it writes and runs: any word that it
+// prints may begin a command.
 func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	targets, known := x.writtenFiles(stmts)
 	if len(targets) > maxTargets {
@@ -54,13 +54,13 @@ func (x fileFinder) checkWritten(stmts []*syntax.Stmt) {
 	}
 }
 
-// maxTargets bounds the files that a line writes and that are looked for in what
-// it runs.
+// maxTargets bounds the files that a line writes and that are searched for in what it
+// runs.
 const maxTargets = 64
 
 var printers = setOf("echo printf print")
 
-// copiers print no more than they read.
+// copiers print only what they read.
 var copiers = setOf("cat tee")
 
 func (x fileFinder) addPrinted(words []Word) {
@@ -82,8 +82,8 @@ func (x fileFinder) addPrinted(words []Word) {
 	}
 }
 
-// writtenFiles are the files that a text writes; known says whether all that is
-// written stands in the text.
+// writtenFiles returns the files that a text writes; known says whether everything that
+// is written is in the text.
 func (x fileFinder) writtenFiles(stmts []*syntax.Stmt) (targets map[string]bool, known bool) {
 	targets, known = map[string]bool{}, true
 	for _, s := range stmts {
@@ -121,8 +121,8 @@ func (x fileFinder) onlyPrints(s *syntax.Stmt) bool {
 	return only
 }
 
-// addSaved adds the files that a call writes by its arguments: those of tee, what
-// is fetched, and copies. It says whether what is in them is known.
+// addSaved adds the files that a call writes through its arguments: those of tee,
+// downloads and copies. It reports whether their content is known.
 func (x fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
 	if len(c.Args) == 0 {
 		return true
@@ -152,10 +152,10 @@ func (x fileFinder) addSaved(c *syntax.CallExpr, targets map[string]bool) bool {
 
 var savers = setOf("tee curl wget dd sed gsed awk gawk mawk sort")
 
-// scriptWrites finds in a script of sed or awk what writes a file.
+// scriptWrites matches what writes a file in a script of sed or awk.
 var scriptWrites = regexp.MustCompile(`(?:^|[;{}\n0-9$/!\sgpIM])[wW][ \t]+[^ \t]|>`)
 
-// readsScript are those of them that take a script, in an argument or behind -f.
+// readsScript are the savers that take a script, in an argument or after -f.
 var readsScript = setOf("sed gsed awk gawk mawk nawk")
 
 func notInName(r rune) bool { return strings.ContainsRune(" \t\n\"'=;{}<>()|&,", r) }
@@ -201,15 +201,15 @@ func (c *Command) runsOne(files map[string]bool) bool {
 	return false
 }
 
-// setsFile says whether NAME=value names one of the files, or a folder in which
-// programs are looked for.
+// setsFile reports whether NAME=value names one of the files, or sets the folders in
+// which programs are looked for.
 func (c *Command) setsFile(assign string, files map[string]bool) bool {
 	name, value, _ := strings.Cut(assign, "=")
 	return name == "PATH" || name == "PATH+" || value != "" && files[path.Clean(strings.Trim(value, `"'`))]
 }
 
-// namesFile says whether an argument names one of the files: as it is, behind = or
-// behind a letter, or as the module of a program.
+// namesFile reports whether an argument names one of the files: directly, after = or an
+// option letter, or as a module of a program.
 func (w Word) namesFile(files map[string]bool) bool {
 	if !w.Fixed || w.Text == "" {
 		return false
@@ -227,11 +227,10 @@ func (w Word) namesFile(files map[string]bool) bool {
 	return false
 }
 
-// modules are the endings of files that code may load without them.
+// modules are the extensions of files that code may load without writing the extension.
 var modules = setOf(".py .js .mjs .cjs .ts .rb .pl .pm .lua .php")
 
-// loadsFile says whether a program runs what stands in one of the files without
-// being told so.
+// loadsFile reports whether a program runs one of the files without being told to.
 func loadsFile(name string, files map[string]bool) bool {
 	for f := range files {
 		if isListed(loaders[path.Base(f)], name) || name == "git" && strings.Contains("/"+f, "/.git/") {
@@ -247,8 +246,8 @@ var loaders = map[string]string{
 	"setup.py": "pip pip3 python python3", "build.rs": "cargo", "Rakefile": "rake", "justfile": "just", "Justfile": "just", "noxfile.py": "nox",
 }
 
-// changesInput says whether a text gives the shell itself another input, which all
-// that comes after it reads: exec <f.
+// changesInput reports whether a text gives the shell itself another input, which
+// everything after it reads: exec <f.
 func changesInput(stmts []*syntax.Stmt) bool {
 	found := false
 	for _, s := range stmts {
@@ -273,11 +272,11 @@ func changesInput(stmts []*syntax.Stmt) bool {
 	return found
 }
 
-// lookup finds a substitution that gives the file of a program: $(which rm).
+// lookup matches a substitution that prints the path of a program: $(which rm).
 var lookup = regexp.MustCompile("(?:\\$\\(|`)\\s*(?:builtin\\s+|command\\s+-p\\s+)?(?:which|command|type|whereis|readlink|realpath)\\s")
 
-// addLocated takes the programs that such a substitution finds for commands, with
-// the words that follow.
+// addLocated reads the programs that such a substitution finds as commands, with the
+// words that follow.
 func (x fileFinder) addLocated(words []Word) {
 	for i, w := range words {
 		if w.Fixed || !lookup.MatchString(w.Text) {
@@ -290,5 +289,5 @@ func (x fileFinder) addLocated(words []Word) {
 	}
 }
 
-// maxRest bounds the words that are kept behind one.
+// maxRest bounds the words that are kept after such a word.
 const maxRest = 16
