@@ -13,28 +13,27 @@ import (
 	"github.com/askance-dev/askance/message/redact"
 )
 
-// What rules redact is hidden from people and records, and still bound by the
-// approval request's digest: the digest is made of the arguments with a commitment in
-// the place of each hidden value. A commitment is an HMAC under the approval request's
-// salt, so that a short secret cannot be guessed from it; with the salt and
-// the value anyone can prove that they belong to the digest.
+// What rules redact is hidden from people and records, but the approval request's
+// digest still covers it: the digest is computed from the arguments with a commitment
+// in place of each hidden value. A commitment is an HMAC keyed with the approval
+// request's salt, so a short secret cannot be guessed from it. With the salt and the
+// value anyone can prove that they belong to the digest.
 
-// hiddenMark begins what stands in the place of a hidden value.
+// hiddenMark begins the text that replaces a hidden value.
 const hiddenMark = "[redacted"
 
-// hiddenDomain keeps a commitment from being any other HMAC.
+// hiddenDomain separates commitments from other HMACs.
 const hiddenDomain = "askance-hidden-v1\x00"
 
 // spot is a hidden value within a JSON text.
 type spot struct {
 	start, end int
-	place      string // the path to it, of this very value
+	place      string // the path to this value
 }
 
-// conceal gives the arguments with what lies at the paths replaced: by
-// commitments under the salt, or without one by a bare mark. Everything else
-// stays byte for byte. Arguments that cannot be taken apart, or are no object,
-// are hidden as a whole.
+// conceal returns the arguments with the values at the paths replaced: by commitments
+// keyed with the salt, or by a bare mark if salt is "". All other bytes are unchanged.
+// Arguments that cannot be parsed, or are not an object, are hidden as a whole.
 func conceal(input string, paths []string, salt string) string {
 	if len(paths) == 0 {
 		return input
@@ -50,7 +49,7 @@ func conceal(input string, paths []string, salt string) string {
 	return b.String()
 }
 
-// mark is what stands in the place of a value; it needs no escaping in JSON.
+// mark returns the text that replaces a value; it needs no escaping in JSON.
 func mark(value, place, salt string) string {
 	if salt == "" {
 		return hiddenMark + "]"
@@ -60,9 +59,9 @@ func mark(value, place, salt string) string {
 	return hiddenMark + " hmac-sha256:" + hex.EncodeToString(m.Sum(nil)) + "]"
 }
 
-// reveal is the way back for arguments that were edited by a reader of the
-// concealed ones: each mark becomes the value that original has in the same
-// place. A mark in any other place is an error: its reader cannot see what moves.
+// reveal is the inverse of conceal for arguments that a reader of the concealed ones
+// edited: each mark becomes the value that original has in the same place. A mark in
+// any other place is an error, because its reader cannot see what moves.
 func reveal(edited, original string, paths []string, salt string) (string, error) {
 	if edited == conceal(original, paths, salt) {
 		return original, nil
@@ -96,7 +95,7 @@ func reveal(edited, original string, paths []string, salt string) (string, error
 	return b.String(), nil
 }
 
-// spots finds the hidden values of a JSON text, in order.
+// spots returns the hidden values of a JSON text, in order.
 func spots(input string, paths []string) []spot {
 	whole := []spot{{0, len(input), "args"}}
 	if strictjson.KindOf([]byte(input)) != "object" || strictjson.Check([]byte(input), strictjson.MaxBytes(len(input)+1)) != nil {
@@ -117,7 +116,7 @@ func spots(input string, paths []string) []spot {
 	return found
 }
 
-// appendSpots looks through one value, which begins at offset.
+// appendSpots searches one value, which begins at offset.
 func appendSpots(out []spot, value []byte, offset int, place string, paths redact.Paths) ([]spot, error) {
 	var parts []strictjson.Member
 	var err error
@@ -148,7 +147,7 @@ func appendSpots(out []spot, value []byte, offset int, place string, paths redac
 	return out, err
 }
 
-// isLeaf reports whether a value has nothing below it.
+// isLeaf reports whether a value contains no other values.
 func isLeaf(value []byte) bool {
 	kind := strictjson.KindOf(value)
 	return kind != "object" && kind != "array"

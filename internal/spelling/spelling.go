@@ -1,4 +1,4 @@
-// Package spelling finds the words that a person perhaps meant by another one.
+// Package spelling suggests the words that a person may have meant.
 package spelling
 
 import (
@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// maxSuggestions is how many words an error suggests.
+// maxSuggestions is the number of words that an error suggests.
 const maxSuggestions = 3
 
-// Nearest gives the words that are perhaps meant, the most similar first. Case does
-// not count, and a word that is cut short is as good as one with one fault.
+// Nearest returns the words that may be meant, most similar first. It ignores case, and
+// a prefix of a word counts like a word with one error.
 func Nearest(word string, words []string) []string {
 	word = strings.ToLower(word)
 	type match struct {
@@ -36,8 +36,8 @@ func Nearest(word string, words []string) []string {
 	return out
 }
 
-// Distance counts the letters to insert, remove, replace or swap, over bytes. It
-// compares the lengths alone of texts that are too long for a name.
+// Distance returns the number of bytes to insert, remove, replace or swap. For texts
+// that are too long to be names it returns the longer length.
 func Distance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return max(len(a), len(b))

@@ -9,7 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Check reports whether data is one acceptable JSON value. It builds nothing.
+// Check reports whether data is one acceptable JSON value, without decoding it.
 func Check(data []byte, opts ...Option) error {
 	if err := bounds("check", data, limitsOf(opts)); err != nil {
 		return err
@@ -21,9 +21,9 @@ func Check(data []byte, opts ...Option) error {
 	return atEnd("check", dec)
 }
 
-// Bounds is the part of [Check] that needs no parser: size and nesting. It says
-// nothing about syntax, and is for callers whose own parser is strict, and for
-// what [Marshal] has written: of that Check refuses nothing else.
+// Bounds checks only size and nesting, for which it needs no parser. It does not check
+// syntax. It is for callers with a strict parser of their own, and for output of
+// [Marshal], in which Check could find no other error.
 func Bounds(data []byte, opts ...Option) error { return bounds("check", data, limitsOf(opts)) }
 
 // bounds checks size and nesting without a parser, so that the parser, which
@@ -39,7 +39,7 @@ func bounds(op string, data []byte, l limits) error {
 }
 
 // tooDeep returns the offset of the first bracket that opens level limit+1, or
-// -1. On invalid JSON its count may be wrong, but only behind the point where
+// -1. On invalid JSON its count may be wrong, but only after the point where
 // any parser stops, so no parser goes deeper than limit.
 func tooDeep(data []byte, limit int) int {
 	depth := 0
@@ -72,8 +72,8 @@ func stringEnd(data []byte, i int) int {
 	return i
 }
 
-// pointerAt gives the JSON pointer of the last value that was begun before
-// offset at. It is only for error texts.
+// pointerAt returns the JSON pointer of the last value that begins before offset at,
+// for error texts.
 func pointerAt(data []byte, at int) string {
 	dec := jsontext.NewDecoder(bytes.NewBuffer(data[:at]))
 	for {
@@ -83,7 +83,7 @@ func pointerAt(data []byte, at int) string {
 	}
 }
 
-// atEnd makes sure that nothing but white space is left.
+// atEnd returns an error if anything but white space is left.
 func atEnd(op string, dec *jsontext.Decoder) error {
 	switch _, err := dec.ReadToken(); {
 	case errors.Is(err, io.EOF):

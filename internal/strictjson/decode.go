@@ -19,16 +19,15 @@ func Unmarshal(data []byte, v any, opts ...Option) error {
 	return unmarshal(data, v, opts, json.RejectUnknownMembers(true))
 }
 
-// UnmarshalOpen is Unmarshal that drops members it does not know. It is for
-// formats whose own rule is to ignore them, AgentScope's above all; everything
-// else is checked the same.
+// UnmarshalOpen is Unmarshal, but drops unknown members. It is for formats that require
+// this, such as AgentScope's; all other checks are the same.
 func UnmarshalOpen(data []byte, v any, opts ...Option) error {
 	return unmarshal(data, v, opts, json.RejectUnknownMembers(false))
 }
 
-// Object decodes data, which must be an object, into a map. Integers become
-// int64, other numbers float64. Integers that int64 cannot hold are refused,
-// or with [KeepBigIntegers] kept as text.
+// Object decodes data, which must be an object, into a map. Integers become int64,
+// other numbers float64. Integers that int64 cannot hold are refused, or kept as
+// encoding/json's Number with [KeepBigIntegers].
 func Object(data []byte, opts ...Option) (map[string]any, error) {
 	l := limitsOf(opts)
 	if bounds("decode", data, l) == nil {
@@ -64,14 +63,14 @@ func unmarshal(data []byte, v any, opts []Option, unknown json.Options) error {
 	return nil
 }
 
-// These replace the library's way of filling an any, which rounds every number
-// to a float64.
+// These replace the library's decoding into an any, which rounds every number to a
+// float64.
 var (
 	anyOptions    = json.WithUnmarshalers(json.UnmarshalFromFunc(anyDecoder{}.value))
 	anyOptionsBig = json.WithUnmarshalers(json.UnmarshalFromFunc(anyDecoder{keepBig: true}.value))
 )
 
-// anyDecoder fills an any. Its recursion is bounded by the checked depth.
+// anyDecoder decodes into an any. The depth check bounds its recursion.
 type anyDecoder struct{ keepBig bool }
 
 func (d anyDecoder) value(dec *jsontext.Decoder, v *any) error {
@@ -105,7 +104,7 @@ func (d anyDecoder) object(dec *jsontext.Decoder, v *any) error {
 		if err != nil {
 			return err
 		}
-		key := name.String() // the token dies with the next read
+		key := name.String() // the next read invalidates the token
 		var elem any
 		if err := d.value(dec, &elem); err != nil {
 			return err
@@ -151,14 +150,14 @@ func (d anyDecoder) number(text string) (any, error) {
 	}
 }
 
-// quickReader reads by plans what Marshal writes: without white space, each member once.
-// Its methods report false for anything else, which the library reads or refuses.
+// quickReader uses plans to read what Marshal writes: without white space, each member
+// once. Its methods return false for anything else, which the library reads or refuses.
 type quickReader struct {
 	data    []byte
 	options []json.Options // for what is left to the library
 }
 
-// quickUnmarshal reads into v, a pointer to a zero value. After false that is zero again.
+// quickUnmarshal reads into v, a pointer to a zero value. If it returns false, v is zero again.
 func quickUnmarshal(data []byte, v any, options ...json.Options) bool {
 	x := reflect.ValueOf(v)
 	if x.Kind() != reflect.Pointer || x.IsNil() {
@@ -177,7 +176,7 @@ func quickUnmarshal(data []byte, v any, options ...json.Options) bool {
 	return false
 }
 
-// take drops the text if the rest begins with it.
+// take removes s if the rest begins with it, and reports whether it did.
 func (r *quickReader) take(s string) bool {
 	ok := len(r.data) >= len(s) && string(r.data[:len(s)]) == s
 	if ok {
@@ -232,7 +231,7 @@ func (r *quickReader) value(p *plan, v reflect.Value) bool {
 	}
 }
 
-// digits takes an integer as JSON spells it; "" for any other number.
+// digits reads an integer as JSON spells it; "" for any other number.
 func (r *quickReader) digits() string {
 	end := 0
 	for end < len(r.data) && (end == 0 && r.data[0] == '-' || '0' <= r.data[end] && r.data[end] <= '9') {
@@ -307,7 +306,7 @@ func (r *quickReader) object(p *plan, v reflect.Value) bool {
 	}
 }
 
-// find looks for a member, at first where the order of Marshal has it.
+// find returns the index of a member, searching first where Marshal writes it.
 func (p *plan) find(name []byte, from int) int {
 	for n := range p.members {
 		if i := (from + n) % len(p.members); p.members[i].name == string(name) {
@@ -317,8 +316,8 @@ func (p *plan) find(name []byte, from int) int {
 	return -1
 }
 
-// library leaves the next value to the library. Where it ends is only guessed, so that a
-// value with another end is refused.
+// library leaves the next value to the library. The end of the value is only guessed,
+// and a wrong guess is refused.
 func (r *quickReader) library(p *plan, v reflect.Value) bool {
 	end := valueEnd(r.data)
 	value := r.data[:end:end]
@@ -330,7 +329,7 @@ func (r *quickReader) library(p *plan, v reflect.Value) bool {
 	return json.Unmarshal(value, v.Addr().Interface(), r.options...) == nil
 }
 
-// valueEnd is where a value at the beginning of valid JSON ends.
+// valueEnd returns where a value at the beginning of valid JSON ends.
 func valueEnd(data []byte) int {
 	depth := 0
 	for i := 0; i < len(data); i++ {

@@ -30,8 +30,8 @@ func Marshal(v any) ([]byte, error) {
 	return b, nil
 }
 
-// Raw strings are kept so that a value which is only passed through keeps its
-// spelling; white space between tokens is removed all the same.
+// Raw strings are preserved, so a value that is only passed through keeps its spelling,
+// except for the white space between tokens.
 var encodeOptions = json.JoinOptions(
 	json.Deterministic(true),
 	jsontext.PreserveRawStrings(true),
@@ -45,9 +45,9 @@ func encodeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
 	return enc.WriteValue(jsontext.Value(n))
 }
 
-// encodeFloat writes large whole numbers with an exponent, because plain digits
-// would come back as an integer that int64 cannot hold, and zero without sign,
-// which would come back as the integer 0.
+// encodeFloat writes large whole numbers with an exponent, because plain digits would
+// be read back as an integer that int64 cannot hold, and zero without a sign, so that
+// it is read back as the integer 0.
 func encodeFloat(enc *jsontext.Encoder, f float64) error {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return fmt.Errorf("%v is no JSON number", f)
@@ -61,18 +61,18 @@ func encodeFloat(enc *jsontext.Encoder, f float64) error {
 	return enc.WriteValue(strconv.AppendFloat(nil, f, 'e', -1, 64))
 }
 
-// quickWriter writes by plans. Its methods report false if the library has to do it.
+// quickWriter encodes by plans. Its methods return false if the library must encode the value.
 type quickWriter struct {
 	b         []byte
-	canonical bool // members are sorted, and only what is in its canonical form by then is written
+	canonical bool // sort members, and refuse values that are then not in canonical form
 }
 
 var quickWriters = sync.Pool{New: func() any { return new(quickWriter) }}
 
-// maxKept is the largest buffer that a pool keeps.
+// maxKept is the largest buffer that the pool keeps.
 const maxKept = 64 << 10
 
-// quickMarshal returns what [Marshal] does, or with canonical the RFC 8785 form of it.
+// quickMarshal returns what [Marshal] returns, or with canonical its RFC 8785 form.
 func quickMarshal(v any, canonical bool) ([]byte, bool) {
 	t := reflect.TypeOf(v)
 	if t == nil {
@@ -92,10 +92,10 @@ func quickMarshal(v any, canonical bool) ([]byte, bool) {
 	return out, ok
 }
 
-// QuickCanonical returns the RFC 8785 form of v if that takes no more than sorting members.
+// QuickCanonical returns the RFC 8785 form of v if sorting members is enough to make it.
 func QuickCanonical(v any) ([]byte, bool) { return quickMarshal(v, true) }
 
-// Append appends what [Marshal] returns for a value that can be read.
+// Append appends what [Marshal] returns for v, whose Interface method must not panic.
 func Append(dst []byte, v reflect.Value) ([]byte, error) {
 	w := quickWriter{b: dst}
 	if p := planFor(v.Type()); p.form != general && w.value(p, v) {
@@ -148,7 +148,7 @@ func (w *quickWriter) value(p *plan, v reflect.Value) bool {
 	return true
 }
 
-// maxExact is above every integer that all readers take for the same number.
+// maxExact bounds the integers that all readers read exactly.
 const maxExact = 1 << 53
 
 func (w *quickWriter) object(p *plan, v reflect.Value) bool {
@@ -200,7 +200,7 @@ func (w *quickWriter) text(s string) bool {
 	return err == nil
 }
 
-// isPlainText reports whether a text is written as it is.
+// isPlainText reports whether s is ASCII and needs no escapes.
 func isPlainText[T string | []byte](s T) bool {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c >= utf8.RuneSelf || c == '"' || c == '\\' {

@@ -46,7 +46,7 @@ type Error struct {
 	Err    error  // wraps one of the sentinels
 }
 
-// Error gives operation, place, fault and remedy in one line.
+// Error returns the operation, place, fault and remedy in one line.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op + " JSON")
@@ -66,11 +66,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the sentinel with its details.
+// Unwrap returns the sentinel with its details.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Wrong makes the error for a value that the caller itself finds wrong; fault
-// is a sentinel, the place is the value's beginning.
+// Wrong returns the error for a value that the caller finds wrong. fault is a sentinel,
+// and the place is the beginning of the value.
 func Wrong(fault error, format string, args ...any) *Error {
 	return &Error{Op: "decode", Err: fmt.Errorf("%w: %s", fault, fmt.Sprintf(format, args...))}
 }
@@ -78,9 +78,9 @@ func Wrong(fault error, format string, args ...any) *Error {
 // Step is the part of a JSON pointer that leads to the member name.
 func Step(name string) string { return string(jsontext.Pointer("").AppendToken(name)) }
 
-// Within returns the error with its place seen from a document in which the
-// value it is about stands at path, offset bytes from the start. Errors of
-// other types become the cause of a type error there.
+// Within returns the error with its place in a document that contains the value at
+// path, offset bytes from the start. An error of another type becomes the cause of a
+// type error there.
 func Within(err error, op, path string, offset int64) *Error {
 	var e *Error
 	if !errors.As(err, &e) {
@@ -99,7 +99,7 @@ func Within(err error, op, path string, offset int64) *Error {
 	return &out
 }
 
-// errorOf translates what the JSON library reports.
+// errorOf converts an error of the JSON library.
 func errorOf(op string, err error) *Error {
 	var own *Error
 	var sem *json.SemanticError
@@ -153,7 +153,7 @@ func semantic(op string, err *json.SemanticError) *Error {
 	return e
 }
 
-// wanted names, in JSON's words, what a Go type is read from.
+// wanted returns the JSON type from which a Go type is decoded.
 func wanted(t reflect.Type) string {
 	if t == nil {
 		return "value"
@@ -195,7 +195,7 @@ func kindName(k jsontext.Kind) string {
 	}
 }
 
-// maxShown bounds what an error text repeats of an input.
+// maxShown bounds how much of an input an error text repeats.
 const maxShown = 120
 
 func quote(s string) string { return strconv.Quote(shorten(s)) }

@@ -9,8 +9,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// plainReader reads objects token by token, without the reflection of the way
-// by which other types are decoded. It is reused.
+// plainReader reads objects token by token, without the reflection that decodes other
+// types. It is reused.
 type plainReader struct {
 	buf bytes.Buffer
 	dec jsontext.Decoder
@@ -30,8 +30,8 @@ func (r *plainReader) release() {
 	plainReaders.Put(r)
 }
 
-// quickObject decodes an object whose bounds have been checked. false: it is
-// none, or has a fault, and the general way finds out which.
+// quickObject decodes an object whose bounds were checked. It returns false for other
+// values and invalid input, for which the general decoder finds the error.
 func quickObject(data []byte, d anyDecoder) (map[string]any, bool) {
 	r := readPlain(data)
 	defer r.release()

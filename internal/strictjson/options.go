@@ -1,16 +1,16 @@
 package strictjson
 
-// Limits that hold unless an option says otherwise.
+// The limits without options.
 const (
-	// DefaultMaxBytes is the longest accepted input: 1 MiB, the payload limit of
-	// a NATS server out of the box.
+	// DefaultMaxBytes is the longest accepted input: 1 MiB, the default payload limit
+	// of a NATS server.
 	DefaultMaxBytes = 1 << 20
 	// DefaultMaxDepth is the deepest accepted nesting of objects and arrays.
 	DefaultMaxDepth = 64
 )
 
-// hardMaxDepth keeps every recursive step of the decoder below within a small
-// stack for any MaxDepth.
+// hardMaxDepth keeps the recursion of the decoder within a small stack for any
+// MaxDepth.
 const hardMaxDepth = 10_000
 
 // An Option changes a limit.
@@ -37,14 +37,13 @@ func MaxDepth(n int) Option {
 	}
 }
 
-// KeepBigIntegers makes integers that an any would refuse, because int64 cannot
-// hold them, arrive in it as encoding/json's Number, digit for digit. [Marshal]
-// writes them back as they were.
+// KeepBigIntegers decodes integers that do not fit int64 into an any as encoding/json's
+// Number, digit for digit, instead of refusing them. [Marshal] writes them unchanged.
 func KeepBigIntegers() Option {
 	return func(l limits) limits { l.keepBig = true; return l }
 }
 
-// limits is what the options add up to.
+// limits is the result of the options.
 type limits struct {
 	bytes   int
 	depth   int

@@ -12,8 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// plan says how values of a plain type are written and read without the general library,
-// which costs several times as much. What a plan cannot do the library does: any error, too.
+// plan describes how values of a plain type are encoded and decoded without the general library,
+// which is several times slower. The library does what a plan cannot do, and reports all errors.
 type plan struct {
 	form    planForm
 	elem    *plan       // of a slice or pointer
@@ -65,14 +65,14 @@ var codecTypes = []reflect.Type{
 	reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextAppender](), reflect.TypeFor[encoding.TextUnmarshaler](),
 }
 
-// hasCodec reports whether a type says itself how it is written or read, or when it is zero.
+// hasCodec reports whether a type defines its own encoding or decoding, or when it is zero.
 func hasCodec(t reflect.Type) bool {
 	p := reflect.PointerTo(t)
 	_, zero := p.MethodByName("IsZero")
 	return zero || slices.ContainsFunc(codecTypes, p.Implements)
 }
 
-// makePlan never nests plans of one type in each other, so that values are as deep as types.
+// makePlan never nests the plan of a type in itself, so values are no deeper than their types.
 func makePlan(t reflect.Type, within []reflect.Type) *plan {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -110,7 +110,7 @@ func makeObject(t reflect.Type, within []reflect.Type) *plan {
 	return p
 }
 
-// addMembers reports false for a struct that only the library understands.
+// addMembers returns false for a struct that only the library can handle.
 func (p *plan) addMembers(t reflect.Type, index []int, within []reflect.Type) bool {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -140,7 +140,7 @@ func (p *plan) addMembers(t reflect.Type, index []int, within []reflect.Type) bo
 	return true
 }
 
-// maxMembers is how many members a reader can tick off.
+// maxMembers is the number of members that a reader can keep track of.
 const maxMembers = 64
 
 func isPlainName(s string) bool {

@@ -7,16 +7,16 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Member is one member of an object, its value still undecoded.
+// Member is one member of an object, with its value not decoded.
 type Member struct {
 	Name   string
-	Value  []byte // the exact bytes, a part of the input
+	Value  []byte // the exact bytes, a slice of the input
 	Offset int    // of Value within the input
 }
 
-// Members takes one object apart, in the order of the input. The values are
-// parts of data, not copies. It is for types that decode themselves, on input
-// that was checked as a whole before.
+// Members splits one object into its members, in the order of the input. The values are
+// slices of data, not copies. It is for types that decode themselves, on input that was
+// already checked as a whole.
 func Members(data []byte) ([]Member, error) {
 	r, err := open(data, '{')
 	if err != nil {
@@ -40,7 +40,7 @@ func Members(data []byte) ([]Member, error) {
 	return members, closing(dec)
 }
 
-// Items takes one array apart, as [Members] does an object. Name is empty.
+// Items splits one array as [Members] splits an object. Name is empty.
 func Items(data []byte) ([]Member, error) {
 	r, err := open(data, '[')
 	if err != nil {
@@ -59,9 +59,8 @@ func Items(data []byte) ([]Member, error) {
 	return items, closing(dec)
 }
 
-// KindOf names what a value is: "object", "array", "string", "number",
-// "boolean" or "null". It looks at the first byte only; "" means that no value
-// starts like this.
+// KindOf returns the kind of a value: "object", "array", "string", "number", "boolean"
+// or "null". It looks only at the first byte; "" means that no value starts with it.
 func KindOf(value []byte) string {
 	switch k := jsontext.Value(value).Kind(); k {
 	case 0, '}', ']':
@@ -71,8 +70,8 @@ func KindOf(value []byte) string {
 	}
 }
 
-// TextMember is the text of a member; "" if there is none of that name, or if it
-// is no text.
+// TextMember returns the text of the member with that name, or "" if there is none or
+// it is not text.
 func TextMember(members []Member, name string) string {
 	for _, m := range members {
 		if m.Name == name {
@@ -140,8 +139,8 @@ func open(data []byte, want jsontext.Kind) (*plainReader, error) {
 	return nil, err
 }
 
-// slice reads the next value and returns it as a part of data, which the
-// decoder's own buffer may stop being.
+// slice reads the next value and returns it as a slice of data, not of the decoder's
+// buffer.
 func slice(data []byte, dec *jsontext.Decoder) ([]byte, int, error) {
 	value, err := dec.ReadValue()
 	if err != nil {

@@ -11,45 +11,43 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// Why a dict is none of this package's. Each arrives inside a
-// [*message.Error].
+// Reasons why this package does not read a dict. Each is wrapped in a [*message.Error].
 var (
 	ErrIs20 = errors.New("this is a message of AgentScope 2.0: read it with package message")
 	ErrIs00 = errors.New("this is a message of AgentScope 0.0.x, which is not supported")
 )
 
-// DefaultMaxBytes bounds a dict, and a list of them.
+// DefaultMaxBytes bounds a dict, and a list of dicts.
 const DefaultMaxBytes = strictjson.DefaultMaxBytes
 
-// maxDepth leaves room for the levels that a conversion puts around values.
+// maxDepth leaves room for the levels that a conversion adds around values.
 const maxDepth = strictjson.DefaultMaxDepth - 8
 
-// Codec reads, writes and converts. The zero value is ready to use: it writes
-// V1. It has no state and may be used from several goroutines if its functions
-// may.
+// Codec reads, writes and converts dicts. The zero value is ready to use and writes V1.
+// It has no state, and is safe for concurrent use if its functions are.
 type Codec struct {
-	// Dialect is what is written.
+	// Dialect is the dialect to write.
 	Dialect Dialect
-	// MaxBytes bounds what is decoded; 0: DefaultMaxBytes.
+	// MaxBytes bounds what is decoded; 0 means DefaultMaxBytes.
 	MaxBytes int
-	// Now is the clock for timestamps that V1 dicts leave out; nil: time.Now.
+	// Now is the clock for timestamps that V1 dicts leave out; nil means time.Now.
 	Now func() time.Time
-	// NewID makes the ids that V1 dicts leave out; nil: random ones.
+	// NewID makes the ids that V1 dicts leave out; nil means random ids.
 	NewID func() string
-	// Location is the zone of timestamps, which name none. nil: unknown; the
-	// times of messages stay without a zone, too.
+	// Location is the time zone of timestamps, which contain none. If it is nil, the
+	// zone is unknown, and the times of messages have none either.
 	Location *time.Location
-	// Digest names the approval request that is open about a call, for the requests that
-	// FromMsgs writes; nil: none is named, and no decision will fit.
+	// Digest returns the digest of the open approval request about a call, for the requests
+	// that FromMsgs writes. If it is nil, no digest is written, and no decision will match.
 	Digest func(reply message.ReplyID, call message.CallID) string
-	// OnLoss is told of everything that the other side has no place for.
+	// OnLoss is called for everything that the other side has no place for.
 	OnLoss func(Loss)
 }
 
 // Loss is something that a conversion or a dialect cannot keep.
 type Loss struct {
-	Row  int    // of the table in the package's documentation
-	ID   string // of the message it was part of
+	Row  int    // in the table of the package documentation
+	ID   string // of the message that contained it
 	What string // for people
 }
 
@@ -91,7 +89,7 @@ func decode[T any](c Codec, op string, data []byte, depth int, read func([]byte)
 	return none, message.DecodeError(op, err)
 }
 
-// detect goes by the members that only one age has.
+// detect determines the dialect by members that only one generation has.
 func detect(members []strictjson.Member) (Dialect, error) {
 	switch {
 	case has(members, "__module__"):
@@ -110,7 +108,7 @@ func detect(members []strictjson.Member) (Dialect, error) {
 			return V1, err
 		}
 		for _, b := range blocks {
-			inner, _ := strictjson.Members(b.Value) // what is no object is refused when it is read
+			inner, _ := strictjson.Members(b.Value) // other values are refused when they are read
 			switch strictjson.TextMember(inner, wire.TypeMember) {
 			case "tool_call", "data", "hint":
 				return V1, wrongAge(ErrIs20)
@@ -120,14 +118,14 @@ func detect(members []strictjson.Member) (Dialect, error) {
 	return V1, nil
 }
 
-// has reports whether a member is there, null included.
+// has reports whether a member is present, even if it is null.
 func has(members []strictjson.Member, name string) bool {
 	return slices.ContainsFunc(members, func(m strictjson.Member) bool { return m.Name == name })
 }
 
 func wrongAge(err error) error { return &strictjson.Error{Op: "decode", Offset: -1, Err: err} }
 
-// The rows of the table in doc.go that are told to Codec.OnLoss.
+// The rows of the table in doc.go that are reported to Codec.OnLoss.
 const (
 	rowOnlyV1    = 1
 	rowFile      = 2
@@ -149,5 +147,5 @@ const (
 	rowInput     = 27
 )
 
-// RowCallState is the row of what FromMsgs puts into metadata.askance.
+// RowCallState is the row for what FromMsgs puts into metadata.askance.
 const RowCallState = 22

@@ -13,12 +13,12 @@ import (
 	"github.com/askance-dev/askance/message/internal/wire"
 )
 
-// format is the use of JSON of both dialects; a Reader's Codec is the [Dialect]
-// that is read.
+// format is the JSON format of both dialects. The Codec of a Reader is V1 or a
+// reading01.
 var format = wire.Format{
 	Name: func(v any) string {
 		switch b := v.(type) {
-		case *MediaBlock, *UnknownBlock: // their type is their own
+		case *MediaBlock, *UnknownBlock: // they have a type of their own
 			return ""
 		case Block:
 			return string(b.Type())
@@ -34,7 +34,7 @@ var format = wire.Format{
 	},
 }
 
-// dict1 is a dict of 1.x. Members that it does not have are dropped.
+// dict1 is a dict of 1.x. Other members are dropped.
 type dict1 struct {
 	ID           *string         `json:"id"` // nil: generated
 	Name         string          `json:"name" wire:"required"`
@@ -45,7 +45,7 @@ type dict1 struct {
 	InvocationID string          `json:"invocation_id" wire:"null,omit"`
 }
 
-// dict01 is a dict of 0.1.x. More members are a TypeError there.
+// dict01 is a dict of 0.1.x, where other members are a TypeError.
 type dict01 struct {
 	Module    string          `json:"__module__" wire:"required"`
 	Class     string          `json:"__name__" wire:"required"`
@@ -59,7 +59,7 @@ type dict01 struct {
 	_         struct{}        `wire:"closed"`
 }
 
-// content01 is a content that may be null, and with a url any value.
+// content01 is a content that may be null or, in a dict with a url, any value.
 type content01 Content
 
 func (c Codec) msg(raw []byte) (*Msg, error) {
@@ -118,7 +118,7 @@ func msg01(members []strictjson.Member) (*Msg, error) {
 	return m, nil
 }
 
-// reading01 is the Codec of a Reader of 0.1.x; anyContent is for 0.1.0 to 0.1.2,
+// reading01 is the Codec of a Reader of 0.1.x; anyContent is set for 0.1.0 to 0.1.2,
 // where a content could be any value.
 type reading01 struct{ anyContent bool }
 
@@ -190,7 +190,7 @@ func writeContent01(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error)
 	return writeContent(f, dst, reflect.ValueOf((*Content)(v.Addr().Interface().(*content01))).Elem())
 }
 
-// readOutput reads what a tool gave: text, in 1.x blocks, in 0.1.x any value.
+// readOutput reads the output of a tool: text, or blocks in 1.x, or any value in 0.1.x.
 func readOutput(r *wire.Reader, raw []byte, v reflect.Value) error {
 	o := v.Addr().Interface().(*Output)
 	if _, old := r.Codec.(reading01); old && strictjson.KindOf(raw) != "string" {
@@ -219,7 +219,7 @@ func writeOutput(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
 	return writeContent(f, dst, reflect.ValueOf(&Content{Text: o.Text, Blocks: o.Blocks}).Elem())
 }
 
-// readBlock reads a block. What has no type that 1.x knows is kept unread.
+// readBlock reads a block. A block whose type 1.x does not know is kept unread.
 func readBlock(r *wire.Reader, raw []byte, v reflect.Value) error {
 	members, err := strictjson.Members(raw)
 	if err != nil {
@@ -258,7 +258,7 @@ func readBlock(r *wire.Reader, raw []byte, v reflect.Value) error {
 	return err
 }
 
-// dropExtra takes away what blocks of 0.1.x do not have.
+// dropExtra removes members that blocks of 0.1.x do not have.
 func dropExtra(b Block) {
 	switch b := b.(type) {
 	case *TextBlock:
@@ -352,7 +352,7 @@ func readRule(_ *wire.Reader, raw []byte, v reflect.Value) error {
 	return v.Addr().Interface().(*message.PermissionRule).UnmarshalJSON(raw)
 }
 
-// now is a timestamp of 1.x.
+// now returns the current time as a timestamp of 1.x.
 func (c Codec) now() string {
 	now := time.Now
 	if c.Now != nil {

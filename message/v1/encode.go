@@ -5,8 +5,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// AppendMsg appends a dict in the codec's dialect. What it writes, DecodeMsgs
-// reads back. What the dialect has no place for is told to OnLoss.
+// AppendMsg appends a dict in the codec's dialect. DecodeMsgs can read what it writes.
+// It reports to OnLoss what the dialect has no place for.
 func (c Codec) AppendMsg(dst []byte, m *Msg) ([]byte, error) {
 	out, err := c.appendMsg(dst, m)
 	if err != nil {
@@ -37,20 +37,20 @@ func (c Codec) appendMsg(dst []byte, m *Msg) ([]byte, error) {
 			out, err = format.Append(dst, d)
 		}
 	}
-	if err == nil { // what is nested more deeply could not be read
+	if err == nil { // a more deeply nested dict could not be read
 		err = strictjson.Check(out[len(dst):], strictjson.MaxBytes(len(out)), strictjson.MaxDepth(maxDepth))
 	}
 	return out, err
 }
 
-// asObject makes an object of metadata that is none.
+// asObject wraps metadata that is not an object in one.
 func asObject(raw message.RawJSON) (message.RawJSON, error) {
 	return format.Append(nil, &struct {
 		Value message.RawJSON `json:"value" wire:"any"`
 	}{raw})
 }
 
-// inDialect gives the blocks that the dialect has; nil for no list.
+// inDialect returns the blocks as the dialect has them; nil if list is nil.
 func (c Codec) inDialect(m *Msg, list []Block) []Block {
 	if list == nil {
 		return nil
@@ -69,7 +69,7 @@ func (c Codec) inDialect(m *Msg, list []Block) []Block {
 	return out
 }
 
-// to1 gives the block that 1.x has for b.
+// to1 returns 1.x's block for b.
 func (c Codec) to1(m *Msg, b Block) Block {
 	if r, ok := b.(*ToolResultBlock); ok {
 		out := *r
@@ -92,7 +92,7 @@ func (c Codec) to1(m *Msg, b Block) Block {
 	return &TextBlock{Text: media.URL}
 }
 
-// to01 gives the block that 0.1.x has for b, nil if none.
+// to01 returns 0.1.x's block for b, or nil if there is none.
 func (c Codec) to01(m *Msg, b Block) Block {
 	switch b := b.(type) {
 	case *TextBlock:

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// block converts a block of a 2.0 message into none or one.
+// block converts a block of a 2.0 message into any number of blocks.
 func (s *splitter) block(b message.Block) []Block {
 	switch b := b.(type) {
 	case *message.TextBlock:
@@ -32,8 +32,8 @@ func (s *splitter) block(b message.Block) []Block {
 	return nil
 }
 
-// known are the types that a dict's reader gives a meaning to. A block that 2.0
-// does not know must not become one of them on the way.
+// known are the types that the reader of a dict recognizes. A block of a type unknown
+// to 2.0 must not become one of them in the conversion.
 var known = []message.BlockType{"text", "thinking", "image", "audio", "video", "file", "tool_use", "tool_result", "tool_call", "data", "hint"}
 
 func (s *splitter) keepUnknown(b *message.UnknownBlock) []Block {
@@ -64,8 +64,8 @@ func (s *splitter) media(b *message.DataBlock) Block {
 	return &TextBlock{}
 }
 
-// call writes the input as an object, and next to it what the model sent
-// wherever the object does not lead back to it, byte for byte.
+// call writes the input as an object and, if the object does not lead back to it byte
+// for byte, also as the model sent it.
 func (s *splitter) call(b *message.ToolCallBlock) Block {
 	if b.State != message.ToolCallFinished && b.State != message.ToolCallPending || len(b.SuggestedRules) > 0 {
 		s.c.reportLoss(RowCallState, s.m.ID, "state and suggested_rules of "+string(b.ID))
@@ -82,7 +82,7 @@ func (s *splitter) call(b *message.ToolCallBlock) Block {
 	return u
 }
 
-// canonical is what an input that is an object is read back as.
+// canonical returns the text as which an input that is an object is read back.
 func (s *splitter) canonical(input string) (string, error) {
 	raw := []byte(input)
 	if k := strictjson.KindOf(raw); k != "object" {
@@ -94,8 +94,8 @@ func (s *splitter) canonical(input string) (string, error) {
 	return canonical(raw), nil
 }
 
-// canonical is RFC 8785's form of an object, or the object as it is where a
-// number has none.
+// canonical returns RFC 8785's form of an object, or the object unchanged if a number
+// in it has none.
 func canonical(raw []byte) string {
 	out, err := jcs.Canonicalize(raw)
 	if err != nil {
@@ -104,8 +104,8 @@ func canonical(raw []byte) string {
 	return string(out)
 }
 
-// result writes how the call ended into its text, as dicts have no state. A
-// result that still runs is left out: the call stays open.
+// result writes how the call ended into its text, because dicts have no state. A result
+// that is still running is left out, so the call stays open.
 func (s *splitter) result(b *message.ToolResultBlock) []Block {
 	if b.State == message.ToolResultRunning || b.State == "" {
 		s.c.reportLoss(rowRunning, s.m.ID, "the output so far of "+string(b.ID))

@@ -7,11 +7,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// FromMsgs turns AgentScope 2.0 messages into dicts. An assistant's message
-// becomes one dict up to each run of results and a dict of the system for each
-// run; messages that ToMsgs made become the dicts they were made of, with
-// their ids, and further dicts for what was added since. New ids follow from
-// the message's id: the same messages give the same dicts.
+// FromMsgs converts AgentScope 2.0 messages to dicts. An assistant's message becomes a
+// dict for the content before each run of results, and a dict of the system for each
+// run. Messages that ToMsgs made become the dicts that they were made of, with their
+// ids, and more dicts for what was added since. New ids are derived from the message's
+// id: the same messages give the same dicts.
 func (c Codec) FromMsgs(list []*message.Msg) ([]*Msg, error) {
 	var out []*Msg
 	for i, m := range list {
@@ -36,18 +36,18 @@ func (c Codec) FromMsgs(list []*message.Msg) ([]*Msg, error) {
 	return out, nil
 }
 
-// splitter takes one message apart.
+// splitter splits one message into dicts.
 type splitter struct {
 	c Codec
 	m *message.Msg
-	// ended are the calls that have a result which does not run any more.
+	// ended are the calls with a result that is no longer running.
 	ended map[message.CallID]bool
-	at    int // the first block that no dict has yet
+	at    int // the first block that is in no dict yet
 	out   []*Msg
 	err   error
 }
 
-// fields tells what no dict has a place for.
+// fields reports the fields that dicts have no place for.
 func (s *splitter) fields() {
 	m := s.m
 	if m.Usage != nil || m.FinishedReason != nil || m.StructuredOutput != nil || m.Error != nil {
@@ -105,7 +105,7 @@ func (s *splitter) put(d *Msg, md map[string]any, shape string) {
 	s.out = append(s.out, d)
 }
 
-// kindOfRun says which blocks stand together in one dict.
+// kindOfRun says which blocks are together in one dict.
 type kindOfRun int
 
 const (
@@ -124,11 +124,11 @@ func runOf(b message.Block) kindOfRun {
 	return runContent
 }
 
-// split writes the dicts of the blocks that are left, by rule.
+// split writes dicts for the remaining blocks.
 func (s *splitter) split() {
 	rest := s.m.Content[s.at:]
 	if len(s.out) == 0 && (len(rest) == 0 || runOf(rest[0]) != runContent) {
-		s.dict(runContent, nil) // who speaks, and the message's id
+		s.dict(runContent, nil) // has the speaker and the message's id
 	}
 	for len(rest) > 0 {
 		kind, n := runOf(rest[0]), 1
@@ -160,11 +160,11 @@ func (s *splitter) dict(kind kindOfRun, blocks []message.Block) {
 		if src := blocks[0].(*message.HintBlock).Source; src != nil && *src != "" {
 			d.Name = *src
 		}
-	case runContent: // the speaker's own
+	case runContent: // keeps the name and role of the message
 	}
 	d.Content = s.content(blocks)
 	if kind == runResults && len(d.Content.Blocks) == 0 {
-		return // nothing but results that still run
+		return // only results that are still running
 	}
 	if _, taken := md[own]; taken {
 		s.c.reportLoss(rowReserved, s.m.ID, "the member "+own+" of metadata")
@@ -200,7 +200,7 @@ func createdAt(blocks []message.Block) string {
 	return ""
 }
 
-// content converts blocks; those without a place are left out.
+// content converts blocks and leaves out those without a place.
 func (s *splitter) content(blocks []message.Block) Content {
 	out := Content{Blocks: []Block{}}
 	for _, b := range blocks {
@@ -209,8 +209,8 @@ func (s *splitter) content(blocks []message.Block) Content {
 	return out
 }
 
-// openCalls are the calls among the blocks that have no result yet, and of
-// which there is more to say than that.
+// openCalls returns the calls among the blocks that have no result yet and whose state
+// is not just pending.
 func (s *splitter) openCalls(blocks []message.Block) []*message.ToolCallBlock {
 	var out []*message.ToolCallBlock
 	seen := map[message.CallID]bool{}

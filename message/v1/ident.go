@@ -12,13 +12,13 @@ import (
 	"github.com/google/uuid"
 )
 
-// alphabet is that of shortuuid, in which 1.x writes its ids.
+// alphabet is the alphabet of shortuuid, which makes the ids of 1.x.
 const alphabet = "23456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 // idLen1 is the length of an id of 1.x.
 const idLen1 = 22
 
-// newID makes an id that a dict left out.
+// newID returns an id for a dict that has none.
 func (c Codec) newID() string {
 	if c.NewID != nil {
 		return c.NewID()
@@ -27,7 +27,7 @@ func (c Codec) newID() string {
 	return short(id[:])
 }
 
-// short writes 16 bytes as shortuuid does.
+// short encodes 16 bytes as shortuuid does.
 func short(b []byte) string {
 	n, base, digit := new(big.Int).SetBytes(b), big.NewInt(int64(len(alphabet))), new(big.Int)
 	out := []byte(strings.Repeat(alphabet[:1], idLen1))
@@ -38,8 +38,8 @@ func short(b []byte) string {
 	return string(out)
 }
 
-// hash makes 16 bytes of a message's id and the place of something in it, so
-// that everyone who converts the same messages gets the same ids.
+// hash returns 16 bytes derived from a message's id and the place of something in it,
+// so that everyone who converts the same messages gets the same ids.
 func hash(what, id string, n int) []byte {
 	h := sha256.New()
 	for _, s := range []string{"askance-v1-" + what, id, strconv.Itoa(n)} {
@@ -51,8 +51,8 @@ func hash(what, id string, n int) []byte {
 	return h.Sum(nil)[:16]
 }
 
-// partID is the id of the n-th dict that a message becomes; the first keeps
-// the message's.
+// partID returns the id of the n-th dict of a message; the first dict has the id of the
+// message.
 func (c Codec) partID(id string, n int) string {
 	switch {
 	case n == 0:
@@ -64,24 +64,24 @@ func (c Codec) partID(id string, n int) string {
 	}
 }
 
-// blockID is the id of a block, which dicts have none for.
+// blockID returns the id of a block, because blocks have no ids in dicts.
 func blockID(id string, n int) string { return hex.EncodeToString(hash("block", id, n)) }
 
-// The forms of times. iso is AgentScope 2.0's; see message.Timestamp.
+// The layouts of times. layoutISO is AgentScope 2.0's; see message.Timestamp.
 const (
 	layout01  = "2006-01-02 15:04:05"
 	layout1   = "2006-01-02 15:04:05.000"
 	layoutISO = "2006-01-02T15:04:05"
 )
 
-// iso makes AgentScope 2.0's time of a timestamp. What is no timestamp stays as
-// it is: times are opaque text on both sides.
+// iso converts a timestamp to AgentScope 2.0's form. Text that is not a timestamp is
+// unchanged: times are opaque text on both sides.
 func (c Codec) iso(at string) string {
 	zone := c.Location
 	if zone == nil {
 		zone = time.UTC
 	}
-	t, err := time.ParseInLocation(layout01, at, zone) // takes a fraction, too
+	t, err := time.ParseInLocation(layout01, at, zone) // also accepts a fraction
 	switch {
 	case err != nil:
 		return at
@@ -92,7 +92,7 @@ func (c Codec) iso(at string) string {
 	}
 }
 
-// timestamp makes the dialect's timestamp of a time of either side.
+// timestamp converts a time of either side to the dialect's timestamp.
 func (c Codec) timestamp(at string) string {
 	for _, layout := range []string{layoutISO, time.RFC3339Nano, layout01} {
 		t, err := time.Parse(layout, at)

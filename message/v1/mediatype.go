@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// types are the media types of file name extensions that agents meet. The
-// system's own table differs from machine to machine, this one does not.
+// types maps file name extensions that agents use to media types. The system's own
+// table differs between machines, this one does not.
 var types = map[string]string{
 	".png": "image/png", ".jpg": "image/jpeg", ".jpeg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp",
 	".svg": "image/svg+xml", ".bmp": "image/bmp", ".tif": "image/tiff", ".tiff": "image/tiff", ".heic": "image/heic", ".avif": "image/avif",
@@ -24,8 +24,8 @@ var types = map[string]string{
 	".pptx": "application/vnd.openxmlformats-officedocument.presentationml.presentation",
 }
 
-// guess is the media type of what a URL of a block of that kind points to. It
-// always falls into the kind, so that it leads back to it; kind "" is any.
+// guess returns the media type of what a URL in a block of that kind points to. The
+// type always belongs to the kind, so kindOf gives the kind again; kind "" is any.
 func guess(url string, kind BlockType) string {
 	t := types[strings.ToLower(path.Ext(lastPart(url)))]
 	switch {
@@ -42,7 +42,7 @@ func guess(url string, kind BlockType) string {
 	return string(kind) + "/*"
 }
 
-// kindOf is the block for data of a media type.
+// kindOf returns the block type for data of a media type.
 func kindOf(mediaType string) BlockType {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	switch k := BlockType(strings.ToLower(kind)); k {
@@ -52,7 +52,7 @@ func kindOf(mediaType string) BlockType {
 	return BlockFile
 }
 
-// lastPart is the last part of a URL's path.
+// lastPart returns the last part of the path of a URL.
 func lastPart(url string) string {
 	url, _, _ = strings.Cut(url, "#")
 	url, _, _ = strings.Cut(url, "?")

@@ -7,14 +7,14 @@ type Dialect int
 
 // The dialects.
 const (
-	// V1 is what 1.0.0 to 1.0.21 write.
+	// V1 is the dialect that 1.0.0 to 1.0.21 write.
 	V1 Dialect = iota
-	// V01 is what 0.1.3 to 0.1.7 write, with __module__ and __name__, flat urls
-	// and file blocks. Dicts of 0.1.0 to 0.1.2 are read as V01, too.
+	// V01 is the dialect that 0.1.3 to 0.1.7 write, with __module__ and __name__, flat
+	// urls and file blocks. Dicts of 0.1.0 to 0.1.2 are also read as V01.
 	V01
 )
 
-// String names the releases.
+// String returns the releases that write the dialect.
 func (d Dialect) String() string {
 	if d == V01 {
 		return "AgentScope 0.1.x"
@@ -24,8 +24,8 @@ func (d Dialect) String() string {
 
 // Msg is one message dict.
 type Msg struct {
-	// Dialect is how the dict was read. It has no influence on writing; see
-	// Codec.Dialect.
+	// Dialect is the dialect in which the dict was read. It does not affect writing;
+	// see Codec.Dialect.
 	Dialect Dialect
 	ID      string
 	Name    string
@@ -33,9 +33,9 @@ type Msg struct {
 	Content Content
 	// Metadata is any JSON value in V01, an object in V1; nil is null.
 	Metadata message.RawJSON
-	// Timestamp is local time without a zone, as it came.
+	// Timestamp is local time without a zone, unchanged.
 	Timestamp string
-	// InvocationID is read from V1 dicts and never written, as upstream does.
+	// InvocationID is read from V1 dicts and never written, as in upstream.
 	InvocationID string
 }
 
@@ -45,7 +45,7 @@ type Content struct {
 	Blocks []Block
 }
 
-// List makes a Content that is a list, an empty one without arguments.
+// List returns a Content that is a list; without arguments it is empty.
 func List(blocks ...Block) Content {
 	if blocks == nil {
 		blocks = []Block{}
@@ -73,8 +73,8 @@ const (
 
 // Block is one piece of content. The set is closed: *TextBlock,
 // *ThinkingBlock, *MediaBlock, *ToolUseBlock, *ToolResultBlock, and
-// *UnknownBlock for what V1 accepts without looking at it. Extra holds members
-// that the block type does not have; V1 keeps them, V01 drops them.
+// *UnknownBlock for blocks that V1 accepts without checking them. Extra contains
+// members that the block type does not have; V1 keeps them, V01 drops them.
 //
 //sumtype:decl
 type Block interface {
@@ -105,7 +105,7 @@ type MediaBlock struct {
 	MediaType string
 	Extra     []message.Member
 
-	flat bool // it is written as 0.1.x does
+	flat bool // it is written as in 0.1.x
 }
 
 // ToolUseBlock is a tool call. RawInput is the input as the model sent it; V1
@@ -135,8 +135,8 @@ type Output struct {
 	Raw    message.RawJSON
 }
 
-// UnknownBlock is a block that V1 accepts unread: one without a type, or of one
-// it does not have. Raw is the whole block exactly as it came.
+// UnknownBlock is a block that V1 accepts unread: one without a type, or with an
+// unknown type. Raw is the whole block, unchanged.
 type UnknownBlock struct {
 	Kind BlockType // "" if there was none
 	Raw  message.RawJSON

@@ -7,26 +7,26 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// reserved is the member of a 2.0 message's metadata that remembers its dicts;
-// own is the member of a dict's metadata that is ours.
+// reserved is the member of a 2.0 message's metadata that records its dicts; own is our
+// member of a dict's metadata.
 const (
 	reserved = "askance_v1"
 	own      = "askance"
 )
 
-// part is one dict that a message was made of, as far as the message does not
-// say it.
+// part is what a message itself does not say about one of the dicts that it was made
+// of.
 type part struct {
 	ID, Name, Timestamp string
 	Role                message.MsgRole
 	Blocks              int  // how many of the message's blocks
 	Text                bool // the content was a string
 	Shape               string
-	Metadata            any // of all dicts but the first, whose is the message's
+	Metadata            any // nil for the first dict, which has the message's metadata
 	Invocation          bool
 }
 
-// The shapes of metadata that are no object.
+// The shapes of metadata that is not an object.
 const (
 	shapeNull  = "null"
 	shapeValue = "value"
@@ -47,8 +47,8 @@ func partOf(m *Msg, n int, first bool) part {
 	return p
 }
 
-// metadataOf is a dict's metadata as an object, without the request in it: that
-// is about a moment that has passed.
+// metadataOf returns a dict's metadata as an object, without the request in it, which
+// is about a past moment.
 func metadataOf(m *Msg) map[string]any {
 	if m.Metadata == nil {
 		return map[string]any{}
@@ -73,7 +73,7 @@ func metadataOf(m *Msg) map[string]any {
 	return v
 }
 
-// partsValue is what metadata holds of the parts.
+// partsValue returns the value in the metadata that records the parts.
 func partsValue(parts []part) map[string]any {
 	list := make([]any, len(parts))
 	for i, p := range parts {
@@ -95,9 +95,9 @@ func partsValue(parts []part) map[string]any {
 	return map[string]any{"parts": list}
 }
 
-// partsOf reads what partsValue wrote, nil if it no longer fits the message. The
-// message may have grown since. A part cannot claim another speaker: results stand
-// under system or user, all else under the message's role and name.
+// partsOf reads what partsValue wrote; nil if it does not fit the message, which may
+// have grown since. A part cannot claim another speaker: only parts with nothing but
+// results may have another role than the message.
 func partsOf(m *message.Msg) []part {
 	top, _ := m.Metadata[reserved].(map[string]any)
 	list, _ := top["parts"].([]any)
@@ -137,7 +137,7 @@ func readPart(v map[string]any, first bool) (part, bool) {
 	return p, first || isObject
 }
 
-// isVoiceOf reports whether the part may hold these blocks of the message.
+// isVoiceOf reports whether the part may contain these blocks of the message.
 func isVoiceOf(m *message.Msg, p part, blocks []message.Block) bool {
 	if p.Role == m.Role {
 		return p.Name == m.Name

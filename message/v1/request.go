@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Decision is what a user's dict says about one open call, an item of
-// metadata.askance.decisions. Digest names the approval request that its author saw.
+// Decision is what a user's dict says about one open call, an item of metadata.askance.decisions.
+// Digest is the digest of the approval request that its author saw.
 type Decision struct {
 	ToolUseID message.CallID
 	Digest    string
@@ -21,8 +21,8 @@ type Decision struct {
 	Rules     []message.PermissionRule
 }
 
-// Decisions are the decisions of one dict. RequestID names the request: the
-// reply's id.
+// Decisions are the decisions of one dict. RequestID is the id of the request, which is
+// that of the reply.
 type Decisions struct {
 	RequestID string
 	Items     []Decision
@@ -48,7 +48,7 @@ func linkOf(m *Msg) (link, bool) {
 	return link{in.Reply, in.Part}, err == nil
 }
 
-// ownMembers are the members of metadata.askance, nil if there is none.
+// ownMembers returns the members of metadata.askance, or nil if there are none.
 func ownMembers(m *Msg) []strictjson.Member {
 	if strictjson.KindOf(m.Metadata) != "object" {
 		return nil
@@ -71,8 +71,8 @@ func memberOf(members []strictjson.Member, name string) []byte {
 	return nil
 }
 
-// request is what metadata.askance says about the open calls among the blocks,
-// nil if there are none. 1.x itself has nothing of the kind.
+// request returns what metadata.askance says about the open calls among the blocks, or
+// nil if there are none. 1.x itself has nothing like it.
 func (s *splitter) request(blocks []message.Block) map[string]any {
 	open := s.openCalls(blocks)
 	if len(open) == 0 {
@@ -94,9 +94,8 @@ func (s *splitter) request(blocks []message.Block) map[string]any {
 	return map[string]any{"request_id": s.m.ID, "calls": calls}
 }
 
-// DecisionsOf reads the decisions of a user's dict, nil if it has none. What
-// the dict's text says is never a decision. Members and words that are not
-// known refuse the whole.
+// DecisionsOf returns the decisions of a user's dict, or nil if it has none. The text
+// of a dict is never a decision. Unknown members and words are an error.
 func DecisionsOf(m *Msg) (*Decisions, error) {
 	members := ownMembers(m)
 	if !has(members, "decisions") {
@@ -130,7 +129,7 @@ func DecisionsOf(m *Msg) (*Decisions, error) {
 	return d, nil
 }
 
-// spokenDecision is a [Decision] as a dict has it.
+// spokenDecision is a [Decision] as it is written in a dict.
 type spokenDecision struct {
 	ToolUseID message.CallID           `json:"tool_use_id" wire:"required"`
 	Digest    string                   `json:"digest" wire:"required"`
@@ -152,7 +151,7 @@ func (s *spokenDecision) decision() Decision {
 	return d
 }
 
-// check refuses what could be meant in two ways.
+// check refuses ambiguous decisions.
 func (d Decision) check() error {
 	bad := ""
 	switch d.Type {
@@ -180,9 +179,9 @@ func (d Decision) check() error {
 	return nil
 }
 
-// Responses turns the decisions into answers about calls of the reply that
-// RequestID names, in a session. Each answers the approval request that its digest names
-// and no other. Calls that no decision names stay open.
+// Responses converts the decisions to responses about calls of the reply that RequestID
+// names, in a session. Each responds only to the approval request with its digest.
+// Calls without a decision stay open.
 func (d *Decisions) Responses(space toolcall.SpaceID, session message.SessionID) ([]toolcall.Response, error) {
 	var out []toolcall.Response
 	seen := map[message.CallID]bool{}

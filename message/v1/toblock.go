@@ -16,7 +16,7 @@ func (j *joiner) blocks(g *joined, m *Msg, content Content, role message.MsgRole
 		list = []Block{&TextBlock{Text: content.Text}}
 	}
 	for _, b := range list {
-		if r, ok := b.(*ToolResultBlock); ok { // of an assistant; others were taken out
+		if r, ok := b.(*ToolResultBlock); ok { // of an assistant; other results were removed before
 			j.result(g, m, r)
 			continue
 		}
@@ -37,7 +37,7 @@ func (j *joiner) blocks(g *joined, m *Msg, content Content, role message.MsgRole
 	return nil
 }
 
-// block converts one block; nil: it is lost.
+// block converts one block; it returns nil if the block is lost.
 func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (message.Block, error) {
 	id, at := blockID(g.m.ID, len(g.m.Content)), j.c.iso(m.Timestamp)
 	switch b := b.(type) {
@@ -67,13 +67,13 @@ func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (messag
 		}
 		j.c.reportLoss(rowUnknown, m.ID, "a block of type "+string(b.Kind))
 		return nil, nil
-	case *ToolResultBlock: // of results inside results, which are not read
+	case *ToolResultBlock: // a result inside a result is never read
 		return nil, fmt.Errorf("a result inside another")
 	}
 	return nil, fmt.Errorf("there is no block")
 }
 
-// keepUnknown passes a block on as it is.
+// keepUnknown passes a block on unchanged.
 func keepUnknown(b *UnknownBlock) message.Block {
 	u := new(message.UnknownBlock)
 	if err := u.UnmarshalJSON(b.Raw); err != nil {
@@ -88,7 +88,7 @@ func (j *joiner) extra(m *Msg, extra []message.Member) {
 	}
 }
 
-// keepExtra are the members that a thinking block of 2.0 can carry in addition to its own.
+// keepExtra returns the members that a thinking block of 2.0 can have in addition to its own.
 func (j *joiner) keepExtra(m *Msg, extra []message.Member) []message.Member {
 	return slices.DeleteFunc(slices.Clone(extra), func(x message.Member) bool {
 		own := x.Name == "id" || x.Name == "created_at" || x.Name == "finished_at"
@@ -99,9 +99,9 @@ func (j *joiner) keepExtra(m *Msg, extra []message.Member) []message.Member {
 	})
 }
 
-// input is the call's input as text: what the model sent, or the one form that
-// the object has. RFC 8785 cannot carry every number; such objects stay as they
-// are.
+// input returns the call's input as text: what the model sent, or the canonical form of
+// the object. RFC 8785 cannot represent every number; objects with such numbers are
+// unchanged.
 func (j *joiner) input(m *Msg, b *ToolUseBlock) string {
 	input := canonical(b.Input)
 	if b.RawInput == nil {
@@ -113,7 +113,7 @@ func (j *joiner) input(m *Msg, b *ToolUseBlock) string {
 	return *b.RawInput
 }
 
-// data converts a media block. A URL that is none becomes text.
+// data converts a media block. A URL that is not valid becomes text.
 func (j *joiner) data(m *Msg, b *MediaBlock, id string) message.Block {
 	at := j.c.iso(m.Timestamp)
 	d := &message.DataBlock{ID: id, CreatedAt: at, FinishedAt: &at}
@@ -146,7 +146,7 @@ func (j *joiner) data(m *Msg, b *MediaBlock, id string) message.Block {
 	return d
 }
 
-// output converts what a tool gave.
+// output converts the output of a tool.
 func (j *joiner) output(g *joined, m *Msg, b *ToolResultBlock) message.Content {
 	switch {
 	case b.Output.Raw != nil:
@@ -172,11 +172,11 @@ func (j *joiner) output(g *joined, m *Msg, b *ToolResultBlock) message.Content {
 	return message.Content{Blocks: out}
 }
 
-// interruptedText is what 1.x gives as the result of a call that a person
-// interrupted; some versions put it into a tag.
+// interruptedText is the result that 1.x gives a call that a person interrupted; some
+// versions put it into a tag.
 const interruptedText = "The tool call has been interrupted by the user."
 
-// isInterrupted recognises that sentence, alone or as the last block.
+// isInterrupted reports whether the content, or its last block, is that sentence.
 func isInterrupted(c message.Content) bool {
 	text := c.Text
 	if n := len(c.Blocks); n > 0 {

@@ -6,11 +6,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// ToMsgs turns a conversation of dicts into one of AgentScope 2.0 messages. An
-// assistant's dict, the dicts that hold nothing but results, and the assistant's
-// next dicts become one message, whose id is the first dict's; a result goes to
-// the message with its call, wherever that is. It fails on what 2.0 forbids and
-// nothing can be done about: calls and thinking of users and of the system.
+// ToMsgs converts a conversation of dicts to AgentScope 2.0 messages. An assistant's
+// dict, the dicts after it that contain only results, and the assistant's next dicts
+// become one message with the id of the first dict. A result goes to the message with
+// its call, wherever that is. ToMsgs fails on what 2.0 forbids and cannot be converted:
+// calls and thinking of users and of the system.
 func (c Codec) ToMsgs(list []*Msg) ([]*message.Msg, error) {
 	j := joiner{c: c, calls: map[message.CallID][]*joined{}}
 	for i, m := range list {
@@ -28,7 +28,7 @@ func (c Codec) ToMsgs(list []*Msg) ([]*message.Msg, error) {
 type joiner struct {
 	c     Codec
 	out   []*joined
-	group *joined // the assistant's message that may go on
+	group *joined // the assistant's message that may continue
 	calls map[message.CallID][]*joined
 }
 
@@ -36,12 +36,12 @@ type joiner struct {
 type joined struct {
 	m     *message.Msg
 	parts []part
-	// results says that the last dict held results, so that the assistant's next
-	// one belongs here.
+	// results says that the last dict contained results, so the assistant's next dict
+	// belongs to this message.
 	results bool
-	links   int // how many of the dicts came from this very message, see link
-	// names of the calls, and which of them have a result: a message may hold
-	// thousands, and is asked once for each.
+	links   int // the number of dicts that are parts of this message, see link
+	// names of the calls, and which of them have a result. They are maps because a
+	// message may contain thousands of calls.
 	names    map[message.CallID]string
 	answered map[message.CallID]bool
 }
@@ -62,14 +62,13 @@ func (j *joiner) add(m *Msg) error {
 	}
 }
 
-// onlyResults reports whether a dict of the system or of a user only carries
-// results.
+// onlyResults reports whether a dict of the system or of a user contains only results.
 func onlyResults(m *Msg) bool {
 	return m.Role != message.RoleAssistant && len(m.Content.Blocks) > 0 &&
 		!slices.ContainsFunc(m.Content.Blocks, func(b Block) bool { return b.Type() != BlockToolResult })
 }
 
-// assistant begins a message or goes on with the one before.
+// assistant begins a message or continues the previous one.
 func (j *joiner) assistant(m *Msg) error {
 	l, linked := linkOf(m)
 	g := j.group
@@ -86,7 +85,7 @@ func (j *joiner) assistant(m *Msg) error {
 	return nil
 }
 
-// begin makes an empty message of a dict.
+// begin makes an empty message from a dict.
 func (j *joiner) begin(m *Msg, role message.MsgRole) *joined {
 	at := j.c.iso(m.Timestamp)
 	out := &message.Msg{ID: m.ID, Name: m.Name, Role: role, CreatedAt: at, Content: []message.Block{}, Metadata: metadataOf(m)}
@@ -111,7 +110,7 @@ func (j *joiner) begin(m *Msg, role message.MsgRole) *joined {
 	return g
 }
 
-// results gives each result to the message with its call.
+// results adds each result to the message with its call.
 func (j *joiner) results(m *Msg, list []Block) {
 	l, linked := linkOf(m)
 	for len(list) > 0 {
@@ -133,9 +132,9 @@ func (j *joiner) results(m *Msg, list []Block) {
 	}
 }
 
-// place finds the message that a result belongs to: the open one or an earlier
-// one that has the call without a result; else one that has the call; else the
-// open one, or a new one.
+// place returns the message that a result belongs to: the latest one with that call and
+// no result for it, else the latest one with the call, else the open one, else a new
+// one.
 func (j *joiner) place(m *Msg, id message.CallID) *joined {
 	for _, unanswered := range []bool{true, false} {
 		for _, g := range slices.Backward(j.calls[id]) {
@@ -170,7 +169,7 @@ func (j *joiner) result(g *joined, m *Msg, b *ToolResultBlock) {
 	g.m.Content = append(g.m.Content, r)
 }
 
-// user makes a message of text and data. Results among them go to their calls.
+// user makes a message from text and data. Results among them go to their calls.
 func (j *joiner) user(m *Msg, list []Block, from message.MsgRole) error {
 	var rest, results []Block
 	for _, b := range list {
@@ -198,8 +197,8 @@ func (j *joiner) user(m *Msg, list []Block, from message.MsgRole) error {
 	return nil
 }
 
-// system makes a message of text. Media, which 2.0 does not let the system
-// show, become a user's: that takes authority away and adds none.
+// system makes a message from text. Media, which a system message of 2.0 cannot
+// contain, become a user's message; this removes authority and adds none.
 func (j *joiner) system(m *Msg) error {
 	isMedia := func(b Block) bool { _, ok := b.(*MediaBlock); return ok }
 	if !slices.ContainsFunc(m.Content.Blocks, isMedia) {
@@ -228,7 +227,7 @@ func (j *joiner) system(m *Msg) error {
 	return j.user(&shown, media, message.RoleUser)
 }
 
-// finish derives the states of calls and writes down what dicts there were.
+// finish sets the states of calls and records the dicts that messages were made of.
 func (j *joiner) finish() ([]*message.Msg, error) {
 	out := make([]*message.Msg, len(j.out))
 	for i, g := range j.out {
@@ -248,11 +247,11 @@ func (j *joiner) finish() ([]*message.Msg, error) {
 	return out, nil
 }
 
-// isLinked reports whether every dict came from this very message, so that there
-// is nothing to remember.
+// isLinked reports whether every dict is part of this very message, so nothing must be
+// recorded.
 func (g *joined) isLinked() bool { return g.links > 0 && g.links == len(g.parts) }
 
-// notePart remembers a dict that became n blocks of the message.
+// notePart records a dict that became n blocks of the message.
 func (g *joined) notePart(m *Msg, l link, linked bool, n int) {
 	if linked && string(l.Reply) == g.m.ID && l.Part == len(g.parts) {
 		g.links++
