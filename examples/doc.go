@@ -1,3 +1,3 @@
-// Package examples holds programs to begin from, one folder each, and the test
-// that runs those which need other processes.
+// Package examples contains programs to start from, one per folder, and the test that
+// runs the ones that need other processes.
 package examples

@@ -126,11 +126,10 @@
 //
 // # Living policies
 //
-// [Live] reloads a policy while calls are decided and replaces it as a whole. Every decision
-// carries the hash of the bundle that made it. A bad policy raises an alarm and leaves the last
-// good
-// one in force. A [Live] can have a shadow: a candidate that decides nothing, whose
-// differences [Live.Status] lists.
+// [Live] reloads a policy while calls are decided and replaces it as a whole. Every
+// decision carries the hash of the bundle that made it. A bad policy raises an alarm
+// and leaves the last good one in force. A [Live] can have a shadow: a candidate that
+// decides nothing, whose differences [Live.Status] lists.
 //
 // # Concurrency
 //

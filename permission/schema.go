@@ -217,17 +217,16 @@ func structName(t *schema.Type) string {
 	return ""
 }
 
-// Resolve fills in Resolved from the files of this machine: for every text of the input that the
-// schema marks as a path, and for the working directories, the absolute path that a program running
-// in Cwd opens, with all symbolic links followed. Resolved directories join WorkingDirs, so paths
-// in
-// either spelling count as inside.
+// Resolve fills in Resolved from the files of this machine: for every text of the input
+// that the schema marks as a path, and for the working directories, the absolute path
+// that a program running in Cwd opens, with all symbolic links followed. Resolved
+// directories join WorkingDirs, so paths in either spelling are inside.
 //
-// Call it where the request is prepared, on the machine that runs the tool, and never for a tool
-// that
-// runs elsewhere. Deciding itself reads no files. A path that cannot be resolved is left out: rules
-// that read it fail closed. A link can change between the decision and the run; a tool that must
-// not be misled by one opens its files below an os.Root.
+// Call it where the request is prepared, on the machine that runs the tool, and never
+// for a tool that runs elsewhere. Deciding itself reads no files. A path that cannot be
+// resolved is left out: rules that read it fail closed. A link can change between the
+// decision and the run; a tool that must not be misled by one opens its files below an
+// os.Root.
 func (r *Request) Resolve(s *Schema) {
 	given := s.Paths(r.Input)
 	if len(given) == 0 {

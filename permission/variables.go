@@ -161,7 +161,7 @@ func (c *compiler) hasExpression(names func(text string) bool) bool {
 // ReadsCallsThisRun reports whether an expression may read how many calls the run has made.
 func (b *Bundle) ReadsCallsThisRun() bool { return b != nil && b.readsCount }
 
-// ReadsCallsThisRun reports it for the policies in force, including the shadow.
+// ReadsCallsThisRun is Bundle.ReadsCallsThisRun for the policies in force, including the shadow.
 func (l *Live) ReadsCallsThisRun() bool {
 	return l.Bundle().ReadsCallsThisRun() || l.shadow != nil && l.shadow.live.Bundle().ReadsCallsThisRun()
 }

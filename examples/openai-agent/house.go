@@ -19,7 +19,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// space and you are what there is: one space, one person.
+// There is one space, and one person.
 const (
 	space = toolcall.SpaceID("default")
 	you   = "you"
@@ -28,7 +28,7 @@ const (
 //go:embed policy.yaml
 var rules []byte
 
-// house is everything but the model: a journal, a policy, tools and an engine.
+// house is everything except the model: a journal, a policy, tools and an engine.
 type house struct {
 	engine  *engine.Engine
 	journal *bus.Journal
@@ -73,7 +73,7 @@ func (h *house) openJournal(ctx context.Context, dir string) error {
 			return err
 		}
 		dir = temp
-		h.close = append(h.close, func() { _ = os.RemoveAll(temp) }) // it is temporary anyway
+		h.close = append(h.close, func() { _ = os.RemoveAll(temp) }) // it is only temporary
 	}
 	server, err := embed.Start(ctx, embed.Options{StoreDir: filepath.Join(dir, "journal"), Logger: h.log})
 	if err != nil {
@@ -89,7 +89,7 @@ func (h *house) openJournal(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	h.close = append(h.close, func() { _ = anchor.Close() }) // what it knows is written already
+	h.close = append(h.close, func() { _ = anchor.Close() }) // its content was already written
 	nc, err := server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName})
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func loadPolicy(path string, tools []engine.Tool) (*permission.Bundle, error) {
 	return bundle, nil
 }
 
-// Close ends everything, the last opened first.
+// Close closes everything, in reverse order of opening.
 func (h *house) Close() {
 	for _, end := range slices.Backward(h.close) {
 		end()
@@ -136,7 +136,7 @@ func (h *house) toolNames() []string {
 	return out
 }
 
-// space is the house as the gateway takes it.
+// space returns the house as a space of the gateway.
 func (h *house) space() *gateway.Space {
 	return &gateway.Space{
 		ID: space, As: h.as, Tools: h.tools,

@@ -1,10 +1,9 @@
-// Command openai-agent is an agent around any model that speaks OpenAI's chat
-// completions. It may list and read the files of a folder; what it wants to write
-// or delete, a person has to allow.
+// Command openai-agent is an agent for any model with OpenAI's chat completions API. It
+// may list and read the files of a folder. A person must allow each write and deletion.
 //
 //	export OPENAI_API_KEY=…
 //	go run ./examples/openai-agent --model gpt-4.1-mini             # a web server
-//	go run ./examples/openai-agent --model gpt-4.1-mini --terminal  # here
+//	go run ./examples/openai-agent --model gpt-4.1-mini --terminal  # in this terminal
 package main
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/gateway/agent"
 )
 
-// system is what the model is told.
+// system is the system prompt.
 const system = `You help with the files of one folder. Use the tools; call several at once where they do not depend on each other. Some calls are decided by a person: if one is denied, respect it and say so.`
 
 type options struct {

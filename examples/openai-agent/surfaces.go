@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway/console"
 )
 
-// surfaces are the ways to talk to the agent and to answer what it asks.
+// surfaces returns the surfaces for talking to the agent and for responding to its requests.
 func surfaces(runner *agent.Runner) ([]gateway.Surface, error) {
 	runners := agent.Runners{space: runner}
 	chat, err := agui.New(agui.Config{Runners: runners})

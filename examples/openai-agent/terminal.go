@@ -16,7 +16,7 @@ import (
 
 // terminal is a conversation on a terminal.
 type terminal struct {
-	user, person engine.Client // you as the agent's user, and as who allows things
+	user, person engine.Client // you as the agent's user, and as the approver
 	session      message.SessionID
 	lines        <-chan string
 	out          io.Writer
@@ -24,7 +24,7 @@ type terminal struct {
 	calls        map[message.CallID]string
 }
 
-// say prints. Who closes the terminal does not want to read it.
+// say prints, and ignores errors: a person who closes the terminal does not read it.
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
 // talk reads messages and prints replies until the input or ctx ends.
@@ -111,7 +111,7 @@ func (t *terminal) follow(ctx context.Context, reply message.ReplyID) error {
 	}
 }
 
-// show prints an event, and asks where it asks.
+// show prints an event, and asks the person if it is an approval request.
 func (t *terminal) show(ctx context.Context, ev message.Event) (ended bool, err error) {
 	switch ev := ev.(type) {
 	case *message.TextBlockDelta:
@@ -120,7 +120,7 @@ func (t *terminal) show(ctx context.Context, ev message.Event) (ended bool, err 
 		say(t.out, "\n")
 	case *message.ToolCallStart:
 		t.calls[ev.ToolCallID] = ev.ToolCallName + " "
-	case *message.ToolCallDelta: // those of calls that are made at once may come in turns
+	case *message.ToolCallDelta: // deltas of parallel calls may alternate
 		t.calls[ev.ToolCallID] += ev.Delta
 	case *message.ToolCallEnd:
 		say(t.out, "[%s: %s]\n", ev.ToolCallID, t.calls[ev.ToolCallID])

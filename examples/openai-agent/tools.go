@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// tool is one that the model may call.
+// tool is a tool that the model may call.
 type tool struct {
 	name, about, schema string
 	run                 func(*os.Root, args) (string, error)
@@ -32,7 +32,7 @@ const (
 	pathAndAll = `{"type":"object","properties":{"path":{"type":"string","minLength":1},"content":{"type":"string"}},"required":["path","content"],"additionalProperties":false}`
 )
 
-// toolbox is all tools. Paths cannot leave the folder, through links either.
+// toolbox contains all tools. Paths cannot leave the folder, not even through links.
 var toolbox = []tool{
 	{"list_files", "Lists a folder. The folder itself is \".\".", onlyPath, list},
 	{"read_file", "Reads a text file.", onlyPath, read},
@@ -40,7 +40,7 @@ var toolbox = []tool{
 	{"delete_file", "Deletes a file.", onlyPath, remove},
 }
 
-// describeTools is the toolbox as a model is told of it.
+// describeTools returns the toolbox as it is described to a model.
 func describeTools() []agent.Tool {
 	var out []agent.Tool
 	for _, t := range toolbox {
@@ -49,7 +49,7 @@ func describeTools() []agent.Tool {
 	return out
 }
 
-// tools is the toolbox as the engine knows it.
+// tools returns the toolbox as tools of the engine.
 func tools() ([]engine.Tool, error) {
 	var out []engine.Tool
 	for _, t := range toolbox {
@@ -62,7 +62,7 @@ func tools() ([]engine.Tool, error) {
 	return out, nil
 }
 
-// register lets the tools work in a folder.
+// register registers the tools for a folder.
 func register(r *executor.Registry, folder string) error {
 	var errs []error
 	for _, t := range toolbox {
@@ -83,7 +83,7 @@ func register(r *executor.Registry, folder string) error {
 	return errors.Join(errs...)
 }
 
-// maxFile bounds what is read of a file.
+// maxFile bounds how much of a file is read.
 const maxFile = 128 << 10
 
 func list(root *os.Root, a args) (string, error) {

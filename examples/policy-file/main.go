@@ -1,5 +1,4 @@
-// Command policy-file loads a rule file and prints what it says about a few
-// calls.
+// Command policy-file loads a rule file and prints its decisions about a few calls.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Command remote-runtime proposes a refund to `askance serve` from another
-// process and waits for its result, however long a person takes to answer. It
-// may be killed and started again: it finds its open call by its session.
+// Command remote-runtime proposes a refund to `askance serve` from another process and
+// waits for its result, however long a person takes to respond. It can be killed and
+// restarted: it finds its open call by its session.
 package main
 
 import (
@@ -77,10 +77,9 @@ func openCall(ctx context.Context, client engine.Client, session message.Session
 	return r.Calls[0], nil
 }
 
-// stream appends what the model said to the journal, as it would come from a
-// model: from these events and those of the engine, any frontend rebuilds the
-// message (try `askance events replay`). What an earlier run has said is not said
-// again.
+// stream appends the model's answer to the journal, as a model would stream it. From
+// these events and those of the engine any frontend rebuilds the message (try `askance
+// events replay`). An answer that an earlier run appended is not repeated.
 func stream(ctx context.Context, client engine.Client, session message.SessionID, call message.ToolCallBlock) error {
 	said, err := client.Events(ctx, toolcall.EventsRequest{Session: session, Reply: "reply-1", Limit: 1})
 	if err != nil || len(said.Events) > 0 {

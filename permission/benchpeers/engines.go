@@ -12,11 +12,11 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// engine decides about calls of one tool. Answers are deny, allow and none.
+// engine decides calls of one tool. Answers are deny, allow and none.
 type engine interface {
-	// decide starts from the JSON text, as it comes from outside.
+	// decide decides about the JSON text of an input.
 	decide(input []byte) (string, error)
-	// prepare makes the engine's own form of an input; ready decides about it.
+	// prepare converts an input to the engine's own form; ready decides about that.
 	prepare(input []byte) (any, error)
 	ready(v any) (string, error)
 }
@@ -24,7 +24,7 @@ type engine interface {
 const schemaText = `{"type": "object", "required": ["command", "account", "size"], "properties": {
 	"command": {"type": "string", "maxLength": 4096}, "account": {"type": "string", "maxLength": 100}, "size": {"type": "integer"}}}`
 
-// ours. There is no prepared form: each decision reads the JSON text, strictly,
+// ours is askance. It has no prepared form: each decision reads the JSON text strictly
 // and checks it against the tool's schema.
 type ours struct{ bundle *permission.Bundle }
 

@@ -1,6 +1,6 @@
-// Command benchpeers measures how long a decision takes here, in Cedar and in
-// OPA, on the same rules and inputs, in one run. It prints the tables of the
-// README. A module of its own keeps the peers out of the product's graph.
+// Command benchpeers measures how long a decision takes in askance, Cedar and OPA, with
+// the same rules and inputs, in one run. It prints the tables of the README. It is a
+// separate module, so askance does not depend on the peers.
 package main
 
 import (
@@ -16,10 +16,10 @@ import (
 
 var sizes = []int{1, 10, 100, 1000}
 
-// last is the highest rule about tool 0 among n.
+// last returns the highest rule about tool 0 among n.
 func last(n int) int { return (n - 1) / tools * tools }
 
-// inputsOf gives inputs with the answers that every engine must give.
+// inputsOf returns inputs with the answers that every engine must give.
 func inputsOf(s shape, n int) map[string]string {
 	out := map[string]string{noMatch: "none"}
 	if s.match != nil {
@@ -93,8 +93,8 @@ func table(s shape, matching bool, rounds int, per time.Duration) error {
 	return nil
 }
 
-// fastest runs the jobs in turns, so that a disturbance hits all of them, and
-// gives the least time of each.
+// fastest runs the jobs in turns, so that a disturbance affects all of them, and
+// returns the shortest time of each.
 func fastest(jobs []func() error, rounds int, per time.Duration) ([]time.Duration, error) {
 	best := slices.Repeat([]time.Duration{time.Hour}, len(jobs))
 	for range rounds {
@@ -122,18 +122,18 @@ func average(job func() error, per time.Duration) (time.Duration, error) {
 	return (spent(unix.CLOCK_PROCESS_CPUTIME_ID) - start) / time.Duration(n), nil
 }
 
-// spent is the processor time that the process, garbage collection included, or
-// the thread has taken. Unlike the time on the wall it does not count what
-// other programs on the machine take meanwhile.
+// spent returns the processor time that the process, including garbage collection, or
+// the thread has used. Unlike wall-clock time it does not count the time that other
+// programs use.
 func spent(clock int32) time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(clock, &ts); err != nil {
-		panic(err) // these clocks are always there
+		panic(err) // these clocks always exist
 	}
 	return time.Duration(ts.Nano())
 }
 
-// tail prints our slowest decisions at 1000 rules and what they allocate.
+// tail prints our slowest decisions at 1000 rules and their allocations.
 func tail() error {
 	fmt.Print("\naskance at 1000 rules, 50 of them about the tool, no rule matches\n\n")
 	fmt.Println("| shape | median µs | p99 µs | p99.9 µs | allocations | for each rule evaluated by CEL |")
@@ -167,7 +167,7 @@ func tail() error {
 	return nil
 }
 
-// allocations counts those of one decision.
+// allocations returns the number of allocations of one decision.
 func allocations(e engine) float64 {
 	const n = 2000
 	var before, after runtime.MemStats
@@ -179,8 +179,8 @@ func allocations(e engine) float64 {
 	return float64(after.Mallocs-before.Mallocs) / n
 }
 
-// loading prints how long it takes to load 1000 rules from their file, by the
-// wall clock and, in brackets, in time of all processors together.
+// loading prints how long it takes to load 1000 rules from their file, in wall-clock
+// time and, in brackets, in time of all processors together.
 func loading(rounds int) error {
 	fmt.Print("\nloading 1000 rules from their file; ms by the clock (and of processor time)\n\n| shape | askance | Cedar | OPA |\n|---|---|---|---|\n")
 	for _, s := range shapes {

@@ -12,17 +12,16 @@ const tools = 20
 type shape struct {
 	name string
 	doc  string
-	// The condition of rule i over the input's command (text), account (text)
-	// and size (integer). Rego conditions are the bodies of one rule: one or
-	// several alternatives.
+	// The condition of rule i on the input's command (text), account (text) and size
+	// (integer). Rego conditions are the bodies of one rule, one for each alternative.
 	cel   func(i int) string
 	cedar func(i int) string
 	rego  func(i int) []string
-	// match is an input about which the last rule for tool 0 is true.
+	// match returns an input for which the last rule for tool 0 is true.
 	match func(last int) string
 }
 
-// noMatch is an input about which no rule is true.
+// noMatch is an input for which no rule is true.
 const noMatch = `{"command": "git status --short", "account": "acme", "size": 18}`
 
 var shapes = []shape{
@@ -58,7 +57,7 @@ var shapes = []shape{
 	},
 }
 
-// behaviorOf spreads deny and allow over the rules of each tool.
+// behaviorOf distributes deny and allow over the rules of each tool.
 func behaviorOf(i int) string {
 	if i/tools%2 == 0 {
 		return "deny"
@@ -68,7 +67,7 @@ func behaviorOf(i int) string {
 
 func toolOf(i int) string { return fmt.Sprintf("tool%d", i%tools) }
 
-// askanceFile is the rule file with n rules.
+// askanceFile returns the rule file with n rules.
 func (s shape) askanceFile(n int) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nname: bench\nrules:\n")
@@ -78,7 +77,7 @@ func (s shape) askanceFile(n int) string {
 	return b.String()
 }
 
-// cedarFile is the policy text with the same rules.
+// cedarFile returns the policy text with the same rules.
 func (s shape) cedarFile(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -88,8 +87,8 @@ func (s shape) cedarFile(n int) string {
 	return b.String()
 }
 
-// regoFile is the module with the same rules. Comparing the tool first lets
-// OPA's own index pick the rules, as its guide recommends.
+// regoFile returns the module with the same rules. Comparing the tool first lets OPA's
+// own index select the rules, as its guide recommends.
 func (s shape) regoFile(n int) string {
 	var b strings.Builder
 	b.WriteString("package bench\n\ndefault deny := false\n\ndefault allow := false\n\n")

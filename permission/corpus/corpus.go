@@ -6,16 +6,15 @@
 //	report = corpus.Diff(ctx, calls, present, candidate)  // of two policies
 //	fmt.Println(len(report.Changes), "of", report.Calls, "verdicts change")
 //
-// A verdict changes when its behavior does. Another rule with the same behavior is counted, but is
-// not
-// a change.
+// A verdict changes when its behavior does. Another rule with the same behavior is
+// counted, but is not a change.
 //
 // # What a replay cannot know
 //
-// A journal has the call, who made it and what was decided, but not the working directory, the mode
-// or the symbolic links of that day; the caller of Replay supplies those. Every budget has room,
-// because the remaining amount is also unknown. Policies that read more than the corpus has can
-// fail closed where the engine did not.
+// A journal has the call, who made it and what was decided, but not the working
+// directory, the mode or the symbolic links of that time; the caller of Replay supplies
+// those. Every budget has room, because the remaining amount is also unknown. Policies
+// that read more than the corpus has can fail closed where the engine did not.
 package corpus
 
 import (

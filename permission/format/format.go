@@ -2,11 +2,11 @@
 //
 //	out, err := format.Source("rules.yaml", data)
 //
-// It puts the keys of the file, of rules and of tests into their usual order, separates rules and
-// tests longer than one line by an empty line, indents by two spaces, and removes trailing space
-// and
-// repeated empty lines. Comments stay with the key or rule that they precede. Values do not change:
-// neither conditions nor quoting nor anything in braces.
+// It puts the keys of the file, of rules and of tests into their usual order, separates
+// rules and tests longer than one line by an empty line, indents by two spaces, and
+// removes trailing space and repeated empty lines. Comments stay with the key or rule
+// that they precede. Values do not change: neither conditions nor quoting nor anything
+// in braces.
 //
 // Source works on lines and checks its own work: the result has the same lines as before, moved and
 // indented, and parses to the same policy. Anything else is an error, and the file stays unchanged.

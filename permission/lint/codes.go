@@ -130,7 +130,7 @@ type Finding struct {
 	Hint string `json:"hint,omitzero"` // how to fix it
 }
 
-// String gives "file:line:col: level code: rule name: fault (hint)".
+// String returns "file:line:col: level code: rule name: fault (hint)".
 func (f Finding) String() string {
 	s := ""
 	if f.File != "" {

@@ -1,21 +1,21 @@
-// Package lint finds what is wrong with a policy although it loads: rules that can never apply,
-// that
-// allow more than they seem to, or whose approval request no one can respond to.
+// Package lint finds what is wrong with a policy although it loads: rules that can
+// never apply, that allow more than they seem to, or whose approval request no one can
+// respond to.
 //
 //	report := lint.Run(files, lint.Options{Options: permission.Options{Tools: tools}})
 //	for _, f := range report.Findings {
 //		fmt.Println(f)
 //	}
 //
-// Each kind of finding has a code, L01 to L23, that never changes its meaning; [Codes] describes
-// them
-// all. An [Error] is something that no policy in force should have; a [Warning] may be intended.
-// i_know: true in a rule turns off what its author must know (L04, L14, L21 and L22).
+// Each kind of finding has a code, L01 to L23, that never changes its meaning; [Codes]
+// describes them all. An [Error] is something that no policy in force should have; a
+// [Warning] may be intended. i_know: true in a rule turns off findings that its author
+// must know about (L04, L14, L21 and L22).
 //
-// The findings are the same for the same input, and sorted by position. Lint uses only what it is
-// given: without the tools, or the members of groups, it does not judge them. It proves nothing: a
-// policy without findings can still differ from what was meant, which is what the policy's tests
-// are for.
+// The findings are the same for the same input, and sorted by position. Lint uses only
+// its options: without the tools, or the members of groups, it does not check them. It
+// proves nothing: a policy without findings can still differ from what was meant, which
+// is what the policy's tests are for.
 package lint
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Options are what lint knows besides the rules.
+// Options are the inputs of lint besides the rules.
 type Options struct {
 	// Options are the options the policy is loaded with: tools, matchers, limits.
 	permission.Options

@@ -9,10 +9,10 @@
 // decided, so a failed [Result] says what was expected, what happened and why: the rule that
 // decided, and what kept the expected one from matching.
 //
-// A rule is covered when one test has a call that it matches and that no earlier step decides, and
-// another test has a call that it does not match. A part of a condition joined by && is covered
-// when
-// it was true for one call and false for another; a part after a false one is not evaluated.
+// A rule is covered when one test has a call that it matches and that no earlier step
+// decides, and another test has a call that it does not match. A part of a condition
+// joined by && is covered when it was true for one call and false for another; a part
+// after a false one is not evaluated.
 //
 // A test's clock is the one it names: without now it is the zero time, so no test passes today and
 // fails tomorrow.

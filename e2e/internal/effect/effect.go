@@ -1,5 +1,5 @@
-// Package effect is the tool that the workers and engines of the crash tests run. It has
-// one effect, a line in a file, which shows afterwards what was run and with what input:
+// Package effect is the tool that the workers and engines of the crash tests run. Its only
+// effect is a line in a file, which shows afterwards what ran and with which input:
 //
 //	tool DIR idempotent|once  <input
 //
@@ -12,9 +12,9 @@
 // It also records an input that is empty, cut off or not JSON, and then still has its
 // effect, as a careless tool would: [Mark.Received] finds such lines.
 //
-// A line is a single write, so that a kill cannot split it, and is synced. Effects are
-// written under a lock, because a reader could see half of a line that crosses a page. A
-// tool that is not idempotent can have its effect twice: that is what it is there to show.
+// A line is written with a single write, so a kill cannot split it, and is synced. Effects
+// are written under a lock, because a reader could see half of a line that crosses a page. A
+// tool that is not idempotent can have its effect twice, which is what it demonstrates.
 package effect
 
 import (
@@ -67,7 +67,7 @@ type Mark struct {
 	At      time.Time
 	Input   string // the [Digest] of exactly the bytes that were read
 	Bytes   int    // how many bytes were read
-	Told    int    // how many bytes the tool was told to expect; -1: it was not told
+	Told    int    // how many bytes the tool was told to expect; -1 if it was not told
 }
 
 // Received returns an error unless the tool read exactly input.
@@ -133,7 +133,7 @@ func read(in io.Reader) (m Mark, input Input, fault error) {
 	return m, input, errors.Join(unread, unnumbered, undecoded, m.Received(string(raw)))
 }
 
-// effect is the effect: one line. An idempotent tool writes it only if its key has none.
+// effect writes the effect, one line. An idempotent tool writes it only if its key has none yet.
 func (m Mark) effect(dir string, idempotent bool) error {
 	path := filepath.Join(dir, EffectsFile)
 	lock := flock.New(path + ".lock")

@@ -16,25 +16,25 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Config says which model to ask, and for what.
+// Config configures an agent and its model.
 type Config struct {
 	Name        string // of the agent
 	Description string
 	// BaseURL is where the API is: "https://api.openai.com/v1". A URL without a
 	// path gets /v1.
 	BaseURL string
-	APIKey  string // "": none is sent
+	APIKey  string // not sent if empty
 	Model   string
-	System  string       // the system prompt; "": none
-	Tools   []agent.Tool // those that the engine runs
-	// MaxTurns bounds how often the model is asked for one reply. Default 20.
+	System  string       // the system prompt, if any
+	Tools   []agent.Tool // the tools that the engine runs
+	// MaxTurns is the maximum number of model requests for one reply. The default is 20.
 	MaxTurns int
-	// MaxTries bounds how often a request is sent. Default 4.
+	// MaxTries is the maximum number of times that a request is sent. The default is 4.
 	MaxTries int
 	HTTP     *http.Client // default: one without an overall limit
 }
 
-// Agent is the agent. It is safe for concurrent use.
+// Agent is an agent.Agent that asks a model. It is safe for concurrent use.
 type Agent struct {
 	cfg Config
 	url string
@@ -42,7 +42,7 @@ type Agent struct {
 
 var _ agent.Agent = (*Agent)(nil)
 
-// New checks the configuration.
+// New returns an agent, or an error if the configuration is invalid.
 func New(cfg Config) (*Agent, error) {
 	u, err := url.Parse(cfg.BaseURL)
 	switch {
@@ -66,7 +66,7 @@ func (a *Agent) Info() agent.Info {
 	return agent.Info{Name: a.cfg.Name, Description: a.cfg.Description, Tools: a.cfg.Tools}
 }
 
-// Run implements agent.Agent: ask, act, and again.
+// Run implements agent.Agent: it asks the model and runs its calls, again and again.
 func (a *Agent) Run(ctx context.Context, t agent.Turn) error {
 	names := newNames(slices.Concat(a.cfg.Tools, t.Tools()))
 	for {
@@ -90,7 +90,7 @@ func (a *Agent) Run(ctx context.Context, t agent.Turn) error {
 	}
 }
 
-// reply is the unfinished reply among the messages; an empty one if there is
+// reply returns the unfinished reply among the messages, or an empty one if there is
 // none yet.
 func reply(msgs []*message.Msg, id message.ReplyID) *message.Msg {
 	if n := len(msgs); n > 0 && msgs[n-1].ID == string(id) {
@@ -99,8 +99,8 @@ func reply(msgs []*message.Msg, id message.ReplyID) *message.Msg {
 	return &message.Msg{}
 }
 
-// openCalls are the calls of a reply that have no result: the process stopped
-// while they were open.
+// openCalls returns the calls of a reply that have no result, because the process
+// stopped while they were open.
 func openCalls(m *message.Msg) []message.ToolCallBlock {
 	var out []message.ToolCallBlock
 	for _, c := range message.BlocksOf[*message.ToolCallBlock](m) {
@@ -111,7 +111,7 @@ func openCalls(m *message.Msg) []message.ToolCallBlock {
 	return out
 }
 
-// countAsked counts how often the model was asked for a reply: its rounds of calls.
+// countAsked returns how often the model was asked for a reply: its rounds of calls.
 func countAsked(m *message.Msg) int {
 	n := 0
 	for _, r := range rounds(m) {
@@ -122,8 +122,8 @@ func countAsked(m *message.Msg) int {
 	return n
 }
 
-// ask asks the model, streams its answer into the reply, and gives the calls
-// that it wants.
+// ask asks the model, streams its answer into the reply, and returns the calls that it
+// wants.
 func (a *Agent) ask(ctx context.Context, t agent.Turn, msgs []*message.Msg, names names, said *message.Msg) ([]message.ToolCallBlock, error) {
 	body, err := a.open(ctx, a.request(msgs, names))
 	if err != nil {
@@ -148,13 +148,13 @@ func (a *Agent) ask(ctx context.Context, t agent.Turn, msgs []*message.Msg, name
 	return calls, nil
 }
 
-// stream emits what the model says as it comes.
+// stream emits the model's answer as it arrives.
 func stream(ctx context.Context, t agent.Turn, r *chatstream.Reader, turn *chatstream.Turn, names names) error {
 	for {
 		chunk, err := r.Next()
 		var events []message.Event
 		last := errors.Is(err, chatstream.ErrDone) ||
-			errors.Is(err, io.ErrUnexpectedEOF) && turn.FinishReason() != "" // some servers say no [DONE]
+			errors.Is(err, io.ErrUnexpectedEOF) && turn.FinishReason() != "" // some servers do not send [DONE]
 		switch {
 		case last:
 			events, err = turn.End()
@@ -182,7 +182,7 @@ func stream(ctx context.Context, t agent.Turn, r *chatstream.Reader, turn *chats
 	}
 }
 
-// breakError is the error of an answer that cannot be read to its end.
+// breakError returns the error for an answer that cannot be read to its end.
 func breakError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -196,7 +196,7 @@ func breakError(ctx context.Context, err error) error {
 	return &agent.ReplyError{Type: message.ErrorConnection, What: "the model's answer broke off", Err: err}
 }
 
-// stopError is an error if the model did not come to its end.
+// stopError returns an error if the model did not finish its answer.
 func stopError(turn *chatstream.Turn) error {
 	switch reason := turn.FinishReason(); {
 	case turn.Complete():
@@ -211,7 +211,7 @@ func stopError(turn *chatstream.Turn) error {
 	return nil
 }
 
-// clip keeps what a server says short.
+// clip shortens a server's text.
 func clip(text string) string {
 	const limit = 300
 	if r := []rune(text); len(r) > limit {

@@ -1,20 +1,20 @@
-// Package react is an agent around a model that speaks OpenAI's chat
-// completions: it asks the model, hands the tool calls that the model wants to
-// askance, gives the results back, and goes on until the model is done.
+// Package react is an agent for models with OpenAI's chat completions API. It asks the
+// model, passes the tool calls that the model wants to askance, returns the results to
+// the model, and continues until the model is done.
 //
-// All that it knows is the conversation, so a turn goes on in another process
-// where it stopped. What the model says is streamed as it comes; calls that it
-// makes at once run side by side.
+// Its only state is the conversation, so another process can continue a turn that was
+// interrupted. The model's answer is streamed as it arrives, and calls that the model
+// makes at the same time run in parallel.
 //
-// What can go wrong, and what becomes of it:
+// These faults are handled:
 //
-//   - 408, 409, 429, 5xx and broken connections before the answer: asked again,
-//     after what Retry-After says; then the reply ends with an error;
-//   - an error, a break or nonsense within the answer: the reply ends with an
-//     error; what was said stays, calls of that answer are refused;
-//   - finish_reason length or content_filter: likewise;
-//   - arguments that are no JSON object: the model is told so, nothing runs;
-//   - a refusal: it is the reply's text;
-//   - the process ends between the model's last word and the end of the reply: the
-//     model is asked once more, because nothing tells that it was the last.
+//   - 408, 409, 429, 5xx and broken connections before the answer: the request is
+//     sent again, after the time in Retry-After; in the end the reply fails;
+//   - an error, a broken connection or invalid data within the answer: the reply
+//     ends with an error; its text is kept, and the calls of that answer are refused;
+//   - finish_reason length or content_filter: the same;
+//   - arguments that are not a JSON object: the model is told, and nothing runs;
+//   - a refusal: it becomes the text of the reply;
+//   - the process ends between the end of the answer and the end of the reply: the
+//     model is asked once more, because nothing shows that the answer was the last.
 package react

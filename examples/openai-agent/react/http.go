@@ -20,7 +20,7 @@ import (
 // Limits of a request.
 const (
 	headerTimeout = 2 * time.Minute // until the answer begins
-	idleTimeout   = 2 * time.Minute // between two pieces of it
+	idleTimeout   = 2 * time.Minute // between two parts of it
 	firstPause    = 500 * time.Millisecond
 	maxPause      = time.Minute
 	maxErrorBody  = 64 << 10
@@ -32,7 +32,7 @@ func transport() http.RoundTripper {
 	return t
 }
 
-// open sends a request until an answer begins, and gives its body.
+// open sends a request until an answer begins, and returns its body.
 func (a *Agent) open(ctx context.Context, req request) (io.ReadCloser, error) {
 	body, err := json.Marshal(req)
 	if err != nil {
@@ -87,18 +87,18 @@ func (a *Agent) send(ctx context.Context, body []byte) (answer io.ReadCloser, wa
 		return newPatient(res.Body, cancel), 0, nil
 	}
 	defer res.Body.Close()
-	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // as much as there is
+	text, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBody)) // as much as can be read
 	return nil, retryAfter(res), refusalError(res, text)
 }
 
-// streams reports whether an answer of that type may be a stream: not all
-// servers name it rightly, but those that send something else do.
+// streams reports whether an answer of that type may be a stream. Some servers send a
+// stream with a wrong type, but other content has its own type.
 func streams(contentType string) bool {
 	media, _, err := mime.ParseMediaType(contentType)
 	return err != nil || media == "text/event-stream" || media == "text/plain" || media == "application/octet-stream"
 }
 
-// refusalError is the error of an answer that is none.
+// refusalError returns the error for a response that is not a stream.
 func refusalError(res *http.Response, body []byte) error {
 	if res.StatusCode == http.StatusOK {
 		if said := chatstream.ParseServerError(body); said != nil {
@@ -113,7 +113,7 @@ func refusalError(res *http.Response, body []byte) error {
 	return &agent.ReplyError{Type: typeOf(res.StatusCode), What: what}
 }
 
-// typeOf is AgentScope's class for a status.
+// typeOf returns AgentScope's error type for a status.
 func typeOf(status int) message.ErrorType {
 	switch status {
 	case http.StatusUnauthorized:
@@ -129,8 +129,8 @@ func typeOf(status int) message.ErrorType {
 	return message.ErrorInvalidRequest
 }
 
-// retryAfter is when a refused request may be sent again: negative for never,
-// 0 if the server does not say.
+// retryAfter returns how long to wait before sending a refused request again: negative
+// for never, 0 if the server does not say.
 func retryAfter(res *http.Response) time.Duration {
 	switch s := res.StatusCode; {
 	case s == http.StatusRequestTimeout, s == http.StatusConflict, s == http.StatusTooManyRequests, s >= http.StatusInternalServerError:
@@ -150,10 +150,10 @@ func retryAfter(res *http.Response) time.Duration {
 	return 0
 }
 
-// errIdle ends an answer that sent nothing for too long.
+// errIdle is the error of an answer that sends nothing for too long.
 var errIdle = errors.New("nothing came for " + idleTimeout.String())
 
-// patient is a body that is given up when nothing comes for idleTimeout.
+// patient is a body that is cancelled if nothing arrives for idleTimeout.
 type patient struct {
 	body   io.ReadCloser
 	cancel context.CancelFunc

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// request is the body of a request, in OpenAI's words.
+// request is the body of a request in OpenAI's format.
 type request struct {
 	Model         string         `json:"model"`
 	Messages      []chatMessage  `json:"messages"`
@@ -43,7 +43,7 @@ type chatTool struct {
 	} `json:"function"`
 }
 
-// request makes the request for a conversation.
+// request returns the request for a conversation.
 func (a *Agent) request(msgs []*message.Msg, names names) request {
 	out := request{Model: a.cfg.Model, Stream: true, StreamOptions: map[string]any{"include_usage": true}, Tools: names.tools}
 	if a.cfg.System != "" {
@@ -65,7 +65,7 @@ func (a *Agent) request(msgs []*message.Msg, names names) request {
 	return out
 }
 
-// userContent is what a user says: a text, or parts if there are images.
+// userContent returns the content of a user's message: a text, or parts if there are images.
 func userContent(m *message.Msg) any {
 	if !m.HasBlocks(message.BlockData) {
 		text, _ := m.TextContent("\n")
@@ -78,13 +78,13 @@ func userContent(m *message.Msg) any {
 			parts = append(parts, map[string]any{"type": "text", "text": b.Text})
 		case *message.DataBlock:
 			parts = append(parts, dataPart(b))
-		default: // a user's message has no others
+		default: // a user's message has no other blocks
 		}
 	}
 	return parts
 }
 
-// dataPart is an image, or a word about what cannot be sent.
+// dataPart returns an image, or a text about data that cannot be sent.
 func dataPart(b *message.DataBlock) map[string]any {
 	url, media := "", ""
 	switch src := b.Source.(type) {
@@ -106,7 +106,7 @@ type round struct {
 	results map[message.CallID]*message.ToolResultBlock
 }
 
-// rounds splits a reply: what follows a result is a new answer.
+// rounds splits a reply: a new answer begins after a result.
 func rounds(m *message.Msg) []round {
 	var out []round
 	cur := round{results: map[message.CallID]*message.ToolResultBlock{}}
@@ -126,7 +126,7 @@ func rounds(m *message.Msg) []round {
 			cur.calls = append(cur.calls, b)
 		case *message.ToolResultBlock:
 			cur.results[b.ID] = b
-		default: // what a model thinks is not told to it
+		default: // the model does not get its own thinking
 		}
 	}
 	if len(cur.text) > 0 || len(cur.calls) > 0 {
@@ -135,7 +135,7 @@ func rounds(m *message.Msg) []round {
 	return out
 }
 
-// messages is a round in OpenAI's words: every call has a result.
+// messages returns a round in OpenAI's format, in which every call has a result.
 func (r round) messages(names names) []chatMessage {
 	answer := chatMessage{Role: "assistant"}
 	if len(r.text) > 0 {
@@ -155,7 +155,7 @@ func (r round) messages(names names) []chatMessage {
 	return append([]chatMessage{answer}, results...)
 }
 
-// output is a result as text.
+// output returns a result as text.
 func output(c message.Content) string {
 	if !c.IsList() {
 		return c.Text
@@ -167,7 +167,7 @@ func output(c message.Content) string {
 			parts = append(parts, b.Text)
 		case *message.DataBlock:
 			parts = append(parts, dataText(b))
-		default: // results hold no others
+		default: // results have no other blocks
 		}
 	}
 	return strings.Join(parts, "\n")
@@ -180,8 +180,8 @@ func dataText(b *message.DataBlock) string {
 	return "[data that cannot be shown]"
 }
 
-// names are the tools under names that every server takes: letters, digits, "_"
-// and "-", at most 64.
+// names maps the tools to names that every server accepts: letters, digits, "_" and
+// "-", at most 64.
 type names struct {
 	tools  []chatTool
 	toName map[string]string
@@ -200,10 +200,10 @@ func newNames(tools []agent.Tool) names {
 	return n
 }
 
-// maxName is how long a name may be.
+// maxName is the maximum length of a name.
 const maxName = 64
 
-// fit makes a name that fits and is not in use.
+// fit returns an accepted name that is not in use.
 func (n names) fit(tool string) string {
 	base := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
@@ -219,8 +219,8 @@ func (n names) fit(tool string) string {
 	return name
 }
 
-// tool is the tool that a model means. One that there is not stays as it is, and
-// the engine says so.
+// tool returns the tool that a model means. An unknown name is unchanged, and the
+// engine reports it.
 func (n names) tool(name string) string {
 	if t, ok := n.toTool[name]; ok {
 		return t

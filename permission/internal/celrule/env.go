@@ -1,6 +1,6 @@
-// Package celrule is the language of conditions and messages: the CEL environment with its
-// variables
-// and functions, and compiled expressions whose cost is proved at load time or limited at run time.
+// Package celrule is the language of conditions and messages: the CEL environment with
+// its variables and functions, and compiled expressions whose cost is proved at load
+// time or limited at run time.
 package celrule
 
 import (

@@ -67,7 +67,7 @@ func guardOf(e celast.Expr) (guard, bool) {
 		right = left
 	}
 	g := guard{path: path, op: op}
-	ok = g.takeConstant(right) && g.isSupported() // before g is copied out
+	ok = g.takeConstant(right) && g.isSupported() // before g is copied
 	return g, ok
 }
 

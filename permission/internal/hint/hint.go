@@ -1,6 +1,6 @@
-// Package hint guesses what the author of a policy meant by something that is invalid in a rule
-// file
-// or an expression, and suggests what to write. It plays no part in decisions.
+// Package hint guesses what the author of a policy meant by something that is invalid
+// in a rule file or an expression, and suggests what to write. It plays no part in
+// decisions.
 package hint
 
 import (

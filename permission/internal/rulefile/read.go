@@ -1,6 +1,5 @@
-// Package rulefile reads rule files: YAML with strict keys, where every value keeps its position.
-// It
-// also describes the keys, for editors and references.
+// Package rulefile reads rule files: YAML with strict keys, where every value keeps its
+// position. It also describes the keys, for editors and references.
 package rulefile
 
 import (

@@ -28,7 +28,7 @@ var ErrSchema = errors.New("invalid JSON Schema")
 
 // Schema is a compiled JSON Schema of a tool's input. It is immutable and safe for concurrent use.
 type Schema struct {
-	Raw   []byte // for making further checkers
+	Raw   []byte // for making more checkers
 	ready checkers
 	Root  *Type
 	Hash  string
