@@ -96,7 +96,7 @@
 // ASKANCE_E2E_RACE=1 builds the command with the race detector.
 // ASKANCE_E2E_INPUT_KILLS=n makes TestInputsKilled kill n times in each cell.
 //
-// No test needs special privileges. Where mounting is allowed, TestDiskFull also fills
+// No test needs special privileges. Where mounting is allowed, TestDiskFull fills
 // small real file systems in addition to reaching a file size limit.
 //
 // # What it does not do

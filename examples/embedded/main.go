@@ -1,5 +1,5 @@
-// Command embedded runs an engine inside a Go program, with two tools and a person who
-// is asked in the terminal.
+// Command embedded runs an engine inside a Go program, with two tools and a person
+// who is asked in the terminal.
 package main
 
 import (

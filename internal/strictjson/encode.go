@@ -46,8 +46,8 @@ func encodeNumber(enc *jsontext.Encoder, n stdjson.Number) error {
 }
 
 // encodeFloat writes large whole numbers with an exponent, because plain digits would
-// be read back as an integer that int64 cannot hold, and zero without a sign, so that
-// it is read back as the integer 0.
+// be read back as an integer that int64 cannot hold, and negative zero as 0, because -0
+// would be read back as the integer 0.
 func encodeFloat(enc *jsontext.Encoder, f float64) error {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		return fmt.Errorf("%v is no JSON number", f)

@@ -1,6 +1,6 @@
 package strictjson
 
-// The limits without options.
+// The default limits.
 const (
 	// DefaultMaxBytes is the longest accepted input: 1 MiB, the default payload limit
 	// of a NATS server.

@@ -64,7 +64,7 @@
 //	 5* a URL that is not absolute, or not in    text with the URL; or the normal form
 //	    its normal form
 //	 6* extra members of blocks                  dropped, except those of thinking
-//	 7* blocks without a type, or of an unknown  kept in an assistant's message if with a type,
+//	 7* blocks without a type, or of an unknown  with a type and in an assistant's message: kept,
 //	    one                                      else dropped; also 2.0 to 1.x
 //	 8* raw_input that differs from input        raw_input is used
 //	 9* results after another message, next to   go to the message with their call, so their

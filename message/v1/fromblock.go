@@ -82,7 +82,7 @@ func (s *splitter) call(b *message.ToolCallBlock) Block {
 	return u
 }
 
-// canonical returns the text as which an input that is an object is read back.
+// canonical returns what an input that is an object is read back as.
 func (s *splitter) canonical(input string) (string, error) {
 	raw := []byte(input)
 	if k := strictjson.KindOf(raw); k != "object" {

@@ -370,8 +370,8 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	return out
 }
 
-// Covered implements permission.JointMatcher: every command is covered by one of the
-// rules, and one of them matches the line as in upstream.
+// Covered implements permission.JointMatcher: the rules cover every command.
+// AgentScope's rules count only if a rule matches the line as in upstream.
 func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, error) {
 	p := b.prepared(c)
 	if p.err != nil {

@@ -62,7 +62,7 @@ func isRef(s string) bool {
 // isURL refuses all spellings of file URLs: curl reads f[i-i]le: as file:.
 func isURL(s string) bool { return webScheme.MatchString(s) && !strings.Contains(s, "{") }
 
-// isUnit refuses files, targets, which can stop the machine, and other units that can.
+// isUnit refuses files, all targets, and units that can stop the machine.
 func isUnit(s string) bool {
 	return s != "" && !strings.ContainsAny(s, "/*?[") && !strings.HasSuffix(s, ".target") && !bootUnits.MatchString(s)
 }

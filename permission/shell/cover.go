@@ -166,7 +166,7 @@ func (p *Pattern) plansOnly(c *Command) bool {
 	return known && why == "" && r.entry.plans && !slices.ContainsFunc(c.Argv[r.first:], func(w Word) bool { return !isCluster(w.Text) })
 }
 
-// joins are programs that join their arguments to one text for a shell, with the
+// joins are programs that join their arguments into one text for a shell, with the
 // characters that are special in it. Older versions of npm and similar programs put the
 // arguments in double quotes.
 var joins = map[string]string{

@@ -219,7 +219,7 @@ type Reason struct {
 	Detail string // for people; may quote the text
 }
 
-// String gives the detail with the code.
+// String returns the detail with the code.
 func (r Reason) String() string {
 	if r.Detail == "" {
 		return string(r.Code)
@@ -280,7 +280,7 @@ func hiddenKind(r rune) string {
 	return ""
 }
 
-// emojiStyle reports whether r is a variation selector, such as those that choose between text and emoji.
+// emojiStyle reports whether r is a variation selector; some choose between text and emoji.
 func emojiStyle(r rune) bool { return r >= 0xFE00 && r <= 0xFE0F }
 
 // oddRune reports whether a character outside quotes may look like something else, such

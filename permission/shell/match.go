@@ -185,7 +185,7 @@ func (p *Pattern) matchesStated(c *Command, plain string) bool {
 }
 
 // wide words are looked at from each possible beginning of a command, until they add up
-// to maxWindow, and about narrow words after that.
+// to maxWindow, and at least narrow words after that.
 const (
 	wide      = 64
 	narrow    = 8

@@ -6,8 +6,8 @@ import (
 )
 
 // ownWords are programs whose arguments are their own sub-commands, targets and names:
-// make rm does not run rm. Only after one of the words listed with a program a command
-// follows.
+// make rm does not run rm. A command follows only after one of the words listed with a
+// program.
 var ownWords = map[string]string{
 	"make": "", "gmake": "", "ninja": "", "mvn": "", "mage": "", "tox": "",
 	"bazel": "run", "nx": "run-commands exec", "pre-commit": "",

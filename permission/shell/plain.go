@@ -7,9 +7,9 @@ import (
 
 // The plain reader is a second opinion. It reads only the small language that every
 // shell reads the same way: words of literal characters and quotes, joined by && || | ;
-// and newlines, redirected to /dev/null or to another descriptor. An allow rule covers
-// only what both it and the parser, for bash and for sh, read with the same result, so
-// a mistake of the parser alone allows nothing.
+// and newlines, redirected to /dev/null or to another descriptor. A rule that does not
+// state the whole line covers only what both this reader and the parser, for bash and
+// for sh, read with the same result, so a mistake in the parser cannot allow anything.
 
 // plainWord is one word. A word with a glob stands for several words, each of
 // which begins with "/" or "./".

@@ -158,7 +158,7 @@ func (r *review) walkRemote(i int) string {
 		return "runs " + clipText(r.argv[i].Text) + " elsewhere, which the rule does not name"
 	}
 	inner := review{argv: r.argv[i:], first: max(r.first-i, 0), last: r.last - i, written: r.written, partial: r.partial}
-	if inner.first >= len(inner.argv) || inner.last <= 0 { // all of it stands in the rule
+	if inner.first >= len(inner.argv) || inner.last <= 0 { // all of it is in the rule
 		return ""
 	}
 	why, _ := inner.refuse()

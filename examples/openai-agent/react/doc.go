@@ -9,7 +9,7 @@
 // These faults are handled:
 //
 //   - 408, 409, 429, 5xx and broken connections before the answer: the request is
-//     sent again, after the time in Retry-After; in the end the reply fails;
+//     sent again, after the time in Retry-After; after the last try the reply fails;
 //   - an error, a broken connection or invalid data within the answer: the reply
 //     ends with an error; its text is kept, and the calls of that answer are refused;
 //   - finish_reason length or content_filter: the same;
