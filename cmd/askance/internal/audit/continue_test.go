@@ -173,7 +173,7 @@ func TestRememberedVerificationIsDoubted(t *testing.T) {
 	}{
 		"as it was":        {},
 		"none":             {do: func(*verified, []byte) []byte { return nil }},
-		"empty":            {do: func(*verified, []byte) []byte { return []byte{} }, why: "cut off"},
+		"empty":            {do: func(*verified, []byte) []byte { return []byte{} }, why: "is truncated"},
 		"cut off":          {do: func(_ *verified, b []byte) []byte { return b[:len(b)-1] }, why: "MAC"},
 		"another place":    {do: func(_ *verified, b []byte) []byte { return bytes.Replace(b, []byte(`"seq":10`), []byte(`"seq":12`), 1) }, why: "MAC"},
 		"another time":     {do: func(_ *verified, b []byte) []byte { return bytes.Replace(b, []byte(`"at":"20`), []byte(`"at":"30`), 1) }, why: "MAC"},

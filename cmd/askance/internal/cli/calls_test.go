@@ -185,7 +185,7 @@ func TestResponses(t *testing.T) {
 	s := serve(t)
 	digest := s.propose("r1", "c1", "ship", `{"cents":500}`).Digest
 
-	doc := fails(t, cli.ExitConflict, "another approval request", "approve", "c1", "--data", s.data, "--digest", "sha256:00", "--json")
+	doc := fails(t, cli.ExitConflict, "changed after you opened it", "approve", "c1", "--data", s.data, "--digest", "sha256:00", "--json")
 	if d := decode[struct {
 		Error struct {
 			Exit   int

@@ -10,7 +10,7 @@ import (
 
 // commands are all that a user can call, in the order of the help.
 var commands = []string{
-	"", "demo", "init", "status", "doctor", "open", "serve", "worker", "mcp", "bench", "inbox", "list", "load", "show", "preview", "approve", "edit", "reject", "respond", "delegate", "resolve", "interrupt", "revoke",
+	"", "demo", "init", "status", "doctor", "open", "serve", "worker", "mcp", "bench", "inbox", "list", "load", "show", "preview", "call", "approve", "edit", "reject", "respond", "delegate", "resolve", "interrupt", "revoke",
 	"standing", "standing list", "standing show", "standing revoke",
 	"events", "events tail", "events replay",
 	"audit", "audit verify", "audit checkpoint", "audit receipt", "audit check", "audit export",

@@ -116,14 +116,14 @@ func TestHookFailsClosed(t *testing.T) {
 			_, _ = io.WriteString(w, allow)
 		}), good, "does not respond", nil},
 		{"engine down", fakeServer(t, says(503, "application/problem+json", `{"status":503,"code":"unavailable","detail":"the journal did not answer","hint":"try again"}`)), good, "the journal did not answer", nil},
-		{"another server allows", fakeServer(t, says(200, "application/json", allow)), good, "no answer of askance", nil},
-		{"another server is silent", fakeServer(t, says(204, "", "")), good, "no answer of askance", nil},
-		{"a proxy answers", fakeServer(t, says(502, "text/html", "<html>")), good, "no answer of askance", nil},
-		{"a redirection", fakeServer(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }), good, "no answer of askance", nil},
+		{"another server allows", fakeServer(t, says(200, "application/json", allow)), good, "did not answer as askance does", nil},
+		{"another server is silent", fakeServer(t, says(204, "", "")), good, "did not answer as askance does", nil},
+		{"a proxy answers", fakeServer(t, says(502, "text/html", "<html>")), good, "did not answer as askance does", nil},
+		{"a redirection", fakeServer(t, func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/elsewhere", http.StatusFound) }), good, "did not answer as askance does", nil},
 		{"garbage in the answer", fakeServer(t, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Askance-Invocation", r.Header.Get("Askance-Invocation"))
 			says(200, "application/json", allow+"garbage")(w, r)
-		}), good, "no answer of askance", nil},
+		}), good, "did not answer as askance does", nil},
 		{"garbage in the event", fakeServer(t, hangs), func(dialect.Dialect) string { return "hello" }, "the event is not valid", nil},
 		{"an empty event", fakeServer(t, hangs), func(dialect.Dialect) string { return "" }, "the event is not valid", nil},
 		{"an unknown event", fakeServer(t, hangs), func(d dialect.Dialect) string {

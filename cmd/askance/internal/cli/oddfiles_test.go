@@ -160,8 +160,8 @@ func TestHandedOver(t *testing.T) {
 	if r := runWith(t, "rules: [", "policy", "test", "-"); r.code != cli.ExitUsage || !strings.Contains(r.err, "standard input:1:") {
 		t.Errorf("broken standard input: exit %d\n%s%s", r.code, r.out, r.err)
 	}
-	fails(t, cli.ExitNotFound, "has no journal", "list", "--data", "none", "--config", handed([]byte("space: x\n")))
-	fails(t, cli.ExitNotFound, "has no journal", "list", "--data", "none", "--config", os.DevNull)
+	fails(t, cli.ExitNotFound, "has no askance journal", "list", "--data", "none", "--config", handed([]byte("space: x\n")))
+	fails(t, cli.ExitNotFound, "has no askance journal", "list", "--data", "none", "--config", os.DevNull)
 	fails(t, cli.ExitUsage, "is a pipe, not a file", "serve", "--data", "none", "--policy", handed(text))
 	fails(t, cli.ExitUsage, "is a pipe, not a file", "serve", "--data", "none", "--tools", handed(tools))
 }

@@ -213,7 +213,7 @@ func TestSpacesFile(t *testing.T) {
 		fails(t, cli.ExitUsage, says, append([]string{"serve", "--data", "new", "--listen", "127.0.0.1:0"}, args...)...)
 	}
 	fails(t, cli.ExitUsage, "", "list", "--data", "new", "--spaces", "spaces.yaml")
-	if r := run(t, "list", "--data", "new"); !strings.Contains(r.err, "new has no journal") {
+	if r := run(t, "list", "--data", "new"); !strings.Contains(r.err, "new has no askance journal") {
 		t.Errorf("serve has begun a folder: %s", r.err)
 	}
 }

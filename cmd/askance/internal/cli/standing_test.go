@@ -34,8 +34,8 @@ func TestRememberOnTerms(t *testing.T) {
 	if out := ok(t, append([]string{"show", "c1"}, at...)...); !strings.Contains(out, "for at most 1h, for 3 later calls, with the same caller.user") {
 		t.Errorf("show printed %q", out)
 	}
-	fails(t, cli.ExitForbidden, "3 further calls at most", append([]string{"approve", "c1", "--yes", "--remember", "--uses", "4"}, at...)...)
-	fails(t, cli.ExitForbidden, "at most", append([]string{"approve", "c1", "--yes", "--remember", "--until", "2h"}, at...)...)
+	fails(t, cli.ExitForbidden, "at most 3 further calls", append([]string{"approve", "c1", "--yes", "--remember", "--uses", "4"}, at...)...)
+	fails(t, cli.ExitForbidden, "remembering only until", append([]string{"approve", "c1", "--yes", "--remember", "--until", "2h"}, at...)...)
 	fails(t, cli.ExitUsage, "write it as", append([]string{"approve", "c1", "--yes", "--remember", "--budget", "cents"}, at...)...)
 	fails(t, cli.ExitUsage, "write a duration", append([]string{"approve", "c1", "--yes", "--remember", "--until", "tomorrow"}, at...)...)
 	fails(t, cli.ExitUsage, "use call_like", append([]string{"approve", "c1", "--yes", "--remember", "--scope", "world"}, at...)...)
@@ -80,7 +80,7 @@ func TestRememberOnTerms(t *testing.T) {
 		t.Errorf("of another tool: %+v", list.StandingApprovals)
 	}
 
-	fails(t, cli.ExitForbidden, "has not given", "standing", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
+	fails(t, cli.ExitForbidden, "did not grant", "standing", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
 	fails(t, cli.ExitNotFound, "no standing approval", append([]string{"standing", "revoke", "sta_x"}, at...)...)
 	fails(t, cli.ExitUsage, "expected one standing approval", append([]string{"standing", "show"}, at...)...)
 	if out := ok(t, append([]string{"standing", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {

@@ -129,7 +129,7 @@ func TestContexts(t *testing.T) {
 	if out := ok(t, "show", "c1"); !strings.Contains(out, "approve by approver ann") {
 		t.Errorf("the context did not say who approves:\n%s", out)
 	}
-	gone := filepath.Join(config, "gone") + " has no journal"
+	gone := filepath.Join(config, "gone") + " has no askance journal"
 	fails(t, cli.ExitNotFound, gone, "list", "--context", "gone")
 	t.Setenv("ASKANCE_CONTEXT", "gone")
 	fails(t, cli.ExitNotFound, gone, "list")
@@ -142,9 +142,9 @@ func TestContexts(t *testing.T) {
 	// A settings file that says where the server is replaces the current context, and an
 	// explicit context replaces the file.
 	write(t, "askance.yaml", "data: "+filepath.Join(config, "other")+"\n")
-	fails(t, cli.ExitNotFound, filepath.Join(config, "other")+" has no journal", "list")
+	fails(t, cli.ExitNotFound, filepath.Join(config, "other")+" has no askance journal", "list")
 	ok(t, "list", "--context", "here")
-	fails(t, cli.ExitNotFound, "has no journal", "list", "--context", "")
+	fails(t, cli.ExitNotFound, "has no askance journal", "list", "--context", "")
 	if err := os.Remove("askance.yaml"); err != nil {
 		t.Fatal(err)
 	}

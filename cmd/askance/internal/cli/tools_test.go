@@ -79,7 +79,7 @@ func TestToolsImportRefuses(t *testing.T) {
 		{cli.ExitUsage, "1 of 4 tools cannot be imported: upload (PUT /refunds): its body is not JSON", "openapi.yaml"},
 		{cli.ExitUsage, "convert it to OpenAPI 3", "swagger.json"},
 		{cli.ExitUsage, "has no tools", "other.json"},
-		{cli.ExitUsage, "further page", "page.json"},
+		{cli.ExitUsage, "another page", "page.json"},
 		{cli.ExitUsage, "tools[0]: is not a tool", "notool.json"},
 		{cli.ExitUsage, `two tools with the name "a"`, "twice.json"},
 		{cli.ExitUsage, "there is no tool to import", "empty.json"},
