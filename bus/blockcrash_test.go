@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -29,7 +28,6 @@ func TestCrashAtTheBeginningOfABlock(t *testing.T) {
 		}
 		add(o, fmt.Sprint("c", n))
 	}
-	time.Sleep(time.Second) // what the server does with the full block
 	o.stop(t)
 	change(t, second, func([]byte) []byte { return nil })
 	removeIndex(t, s.journal())
