@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -103,14 +102,11 @@ func newAuditBar(env *environment, what string, last uint64) (progress func(seq 
 	return func(seq uint64) { _ = bar.Set64(int64(seq)) }, func() { _ = bar.Finish() } // the bar is not essential
 }
 
-// newStageBar is newAuditBar for work of several stages. Several goroutines may report.
+// newStageBar is newAuditBar for work of several stages. One goroutine at a time may report.
 func newStageBar(env *environment) (progress func(what string, done, all uint64), done func()) {
-	var mu sync.Mutex
 	var now string
 	set, end := func(uint64) {}, func() {}
 	return func(what string, done, all uint64) {
-		mu.Lock()
-		defer mu.Unlock()
 		if what != now {
 			end()
 			now = what

@@ -30,7 +30,7 @@ call waits for to standard error. Try a policy, a tool or a worker with it.
 Ctrl-C ends the waiting, not the call: askance interrupt ends the call. --reply and
 --id name the call, so that repeating the command does not run it again.
 
-Ends with exit code 6 if the call was not allowed, and 1 if the tool failed.`,
+Exits with code 6 if the call was not allowed, and with code 1 if the tool failed.`,
 		Example: `  askance call refund --args '{"order": "A-1", "cents": 900}'
   askance call refund --args @call.json --no-wait --json
   askance call refund --args @call.json --reply job-17 --id refund`,

@@ -19,8 +19,8 @@ func newContextCommand(env *environment) *cobra.Command {
 		Aliases: []string{"ctx"},
 		Short:   "Manage the servers that you work with",
 		Long: `A context is a named server with your login. The commands that talk to a server use the
-		current context, or the one of --context. The contexts are in askance/contexts.yaml in
-		$XDG_CONFIG_HOME or ~/.config. The file has the paths of login files, but no secrets.
+current context, or the one of --context. The contexts are in askance/contexts.yaml in
+$XDG_CONFIG_HOME or ~/.config. The file has the paths of login files, but no secrets.
 
 The first source that has a setting wins: flags, then ASKANCE_… variables, then
 askance.yaml, then the current context. If --data, --nats or --server is set by a flag, a

@@ -218,8 +218,8 @@ func newApproveCommand(env *environment) *cobra.Command {
 		SuggestFor: []string{"accept", "allow", "ok", "yes", "confirm", "grant"},
 		Short:      "Approve calls with exactly these arguments",
 		Long: `Approves calls as they are. The response names the digest of the approval request, so
-		exactly what you reviewed runs: if the call was edited or requested again in the
-		meantime, the engine refuses the response with exit code 3.
+exactly what you reviewed runs: if the call was edited or requested again in the
+meantime, the engine refuses the response with exit code 3.
 
 --remember creates a standing approval: later calls that match the offered rules run
 without a request, in the same session. Other flags limit it: --rule narrows the rules,

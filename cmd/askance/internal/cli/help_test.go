@@ -36,6 +36,9 @@ func TestHelp(t *testing.T) {
 		if c != "completion bash" && !strings.Contains(out, "Examples:") {
 			t.Errorf("askance %s --help has no examples", c)
 		}
+		if c != "completion bash" && strings.Contains(out, "\n\t") {
+			t.Errorf("askance %s --help has a line that begins with a tab of the source", c)
+		}
 		if strings.HasPrefix(c, "completion") {
 			continue // cobra's own text
 		}

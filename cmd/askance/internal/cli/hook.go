@@ -60,7 +60,7 @@ func newHookRelayCommand(env *environment, d dialect.Dialect) *cobra.Command {
 		Use:   string(d),
 		Short: "Answer one hook event of " + agentNames[d],
 		Long: `Reads one hook event of ` + agentNames[d] + ` from standard input, has the server decide about the
-		call, and prints only the answer, in the agent's format. The agent starts this command.
+call, and prints only the answer, in the agent's format. The agent starts this command.
 
 The command waits until the call is decided. 5s before the agent's timeout it denies the call
 with a link to the request, which stays open: when the agent repeats the call, it gets the

@@ -24,9 +24,9 @@ func newJournalCommand(env *environment) *cobra.Command {
 		Use:   "journal",
 		Short: "Check, archive, back up and restore a journal, accept a loss, set replicas",
 		Long: `If records are missing that the signed checkpoints or the anchor file prove, an engine
-		refuses the journal and exits with code 8. These commands list what is missing and let
-		an operator accept the loss. They need a journal that no engine uses, except replicas and
-		backup, which work while engines run.`,
+refuses the journal and exits with code 8. These commands list what is missing and let
+an operator accept the loss. They need a journal that no engine uses, except replicas and
+backup, which work while engines run.`,
 		Example: `  askance journal check
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
 	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalArchiveCommand(env), newJournalReplicasCommand(env), newJournalBackupCommand(env), newJournalRestoreCommand(env))
@@ -141,8 +141,8 @@ func newJournalAcceptLossCommand(env *environment) *cobra.Command {
 		Use:   "accept-loss --by NAME --reason TEXT",
 		Short: "Accept that records are lost, and close the affected calls",
 		Long: `Use this only if no backup has the records. It adds a signed statement of who accepted
-		the loss, why, and which sequences are missing to the chain of checkpoints; askance
-		audit verify shows it from then on. The engine can start again afterwards.
+the loss, why, and which sequences are missing to the chain of checkpoints; askance
+audit verify shows it from then on. The engine can start again afterwards.
 
 No known call runs a second time because of the loss:
 - every open call ends as interrupted, with the advice to check its effect

@@ -18,9 +18,9 @@ func newJournalArchiveCommand(env *environment) *cobra.Command {
 		Use:   "archive --older-than DURATION",
 		Short: "Move finished calls out of the journal into compressed files",
 		Long: `Writes the records of finished replies into files in the folder archive of the data
-		folder, compares them with the signed checkpoints, signs what it moves, and then deletes
-		that from the journal. A reply stays if it has a record newer than --older-than or an open
-		call, or if it granted a standing approval that is in force.
+folder, compares them with the signed checkpoints, signs what it moves, and then deletes
+that from the journal. A reply stays if it has a record newer than --older-than or an open
+call, or if it granted a standing approval that is in force.
 
 askance audit verify checks journal and files together, askance show reads both, and the
 ids of archived calls and replies cannot be used again. Keep the files: if an .index file

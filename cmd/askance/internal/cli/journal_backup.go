@@ -41,9 +41,9 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
 		Long: `Copies all streams of the space from the server of --nats into a new folder. Engines can
-		run meanwhile. Archive files come from the folder archive of the data folder. The copy
-		does not include the key file, the policy and tools files, or the credentials: store them
-		with it, because the journal is worthless without engine.key.
+run meanwhile. Archive files come from the folder archive of the data folder. The copy
+does not include the key file, the policy and tools files, or the credentials: store them
+with it, because the journal is worthless without engine.key.
 
 It needs the engines' login (--creds), and their key file to verify the checkpoints.`,
 		Example: `  askance journal backup /backup/monday --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
@@ -57,8 +57,8 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
 		Long: `Creates the streams of the space on servers that have none of them, with three replicas
-		on a cluster, else one. Archive files go into the data folder (--data) of the engines.
-		Stop all engines first.
+on a cluster, else one. Archive files go into the data folder (--data) of the engines.
+Stop all engines first.
 
 An engine whose anchor file proves later records then exits with code 8: see askance
 journal check, and accept the loss with askance journal accept-loss.`,

@@ -31,8 +31,8 @@ func newOpenCommand(env *environment) *cobra.Command {
 		SuggestFor: []string{"web", "browse", "console"},
 		Short:      "Open the web console in a browser",
 		Long: `Starts the browser with the web console of the server, or with the page of a call. By
-		default this is the server of the data folder. For a server of --nats, pass --http-url
-		or store it in a context (askance context add --http-url).
+default this is the server of the data folder. For a server of --nats, pass --http-url
+or store it in a context (askance context add --http-url).
 
 $BROWSER names the browser. On a machine without one, the command fails and prints the
 address; with --print it only prints the address.`,

@@ -102,7 +102,7 @@ func newInterruptCommand(env *environment) *cobra.Command {
 		Use:   "interrupt CALL",
 		Short: "Interrupt every open call of a reply",
 		Long: `Interrupts the reply that a call belongs to, with all its open calls. None of its calls
-		starts afterwards, and workers are told to stop those that run.`,
+starts afterwards, and workers are told to stop those that run.`,
 		Example: `  askance interrupt call_42 --reason "wrong ticket"
   askance interrupt --session ticket-7 --reply reply-1`,
 		ValidArgsFunction: env.completeCalls(),

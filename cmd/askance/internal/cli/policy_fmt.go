@@ -30,8 +30,8 @@ func newPolicyFmtCommand(env *environment) *cobra.Command {
 		Use:   "fmt [FILE...]",
 		Short: "Format rule files and keep their comments",
 		Long: `Puts keys into their usual order, separates rules with blank lines and indents by two
-		spaces. Comments keep their place, and values do not change. A file whose policy would
-		change is not written.
+spaces. Comments keep their place, and values do not change. A file whose policy would
+change is not written.
 
 With - it formats standard input to standard output. --check writes nothing and exits
 with code 7 if a file is not formatted.`,

@@ -21,9 +21,9 @@ func newPolicyStatusCommand(env *environment) *cobra.Command {
 		Use:   "status",
 		Short: "Show the policy in force in a running engine, and how often each rule decided",
 		Long: `Asks a running engine for the policy in force with its files and their digests, the time
-		when it came into force, the error of the last reload, the calls that each rule decided,
-		and the differences of the shadow policy. A rule that a reload does not change keeps its
-		counts.
+when it came into force, the error of the last reload, the calls that each rule decided,
+and the differences of the shadow policy. A rule that a reload does not change keeps its
+counts.
 
 Each engine counts its own decisions since it started. The first line names the engine.`,
 		Example: `  askance policy status

@@ -38,7 +38,7 @@ func newPolicyVarsCommand(env *environment) *cobra.Command {
 		Use:   "vars [TOOL]",
 		Short: "List the arguments, variables and functions for conditions",
 		Long: `Lists what the conditions of rules can use, with types: the arguments of a tool from its
-		schema, then the variables and functions for every tool. An argument that is not
+schema, then the variables and functions for every tool. An argument that is not
 required may be missing: guard it with has(args.x), or write args.?x.orValue(…).`,
 		Example: `  askance policy vars refund --tools tools.yaml
   askance policy vars --json`,

@@ -276,7 +276,7 @@ func scalars(v any) ([]string, error) {
 func settingsHelp() string {
 	var b strings.Builder
 	b.WriteString(`A flag takes precedence over the environment, the environment over the settings file,
-	and the settings file over the current context (askance context --help).
+and the settings file over the current context (askance context --help).
 
 The settings file is askance.yaml in the working folder, or the file that --config
 or ASKANCE_CONFIG names. Paths in it are relative to its folder. A setting that may be

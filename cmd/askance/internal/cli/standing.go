@@ -127,8 +127,8 @@ func newStandingRevokeCommand(env *environment) *cobra.Command {
 		Use:   "revoke ID",
 		Short: "Revoke a standing approval and its calls that have not started",
 		Long: `Revokes a standing approval at once, with the calls that it allowed and that have not
-		started. You act as an operator, or with --approver as the approver who granted it.
-		Revoking it again changes nothing.`,
+started. You act as an operator, or with --approver as the approver who granted it.
+Revoking it again changes nothing.`,
 		Example: `  askance standing revoke sta_1f2e3d4c5b6a7988 --reason "wrong customer"
   askance standing revoke sta_1f2e3d4c5b6a7988 --approver --as ann`,
 		Args:              oneStanding,
