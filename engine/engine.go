@@ -205,6 +205,7 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.keeper.fireTimer) })
 	e.keeper.recoverCalls()
+	e.wg.Go(func() { e.view.PrepareSearch(e.ctx, e.lineOf) })
 	if e.cfg.snapshots != nil {
 		e.wg.Go(e.snapshots.run)
 	}

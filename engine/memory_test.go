@@ -18,7 +18,7 @@ import (
 // are those of -asking 100000.
 var asking = flag.Int("asking", 3_000, "how many open approval requests TestManyOpenQuestions makes")
 
-// An engine may need 310 MB of heap for 100,000 open approval requests, and a few
+// An engine may need 340 MB of heap for 100,000 open approval requests, and a few
 // goroutines more for any number of them.
 const (
 	askHeap   = 350<<20/100_000 + racedHeap

@@ -342,6 +342,12 @@ func (c *core) summarizeCall(call, redacted *toolcall.Call) (line string, risk [
 	return summary.Line(t, redacted), summary.Risk(t, redacted)
 }
 
+// lineOf is the summary's line alone.
+func (c *core) lineOf(call, redacted *toolcall.Call) string {
+	line, _ := c.summarizeCall(call, redacted)
+	return line
+}
+
 // showCalls is showCall for several calls.
 func (p *Port) showCalls(calls []*toolcall.Call) []*toolcall.Call {
 	out := make([]*toolcall.Call, 0, len(calls))

@@ -106,10 +106,7 @@ func (q *reader) callsOfSession(ctx context.Context, session toolcall.Key, r too
 
 // newList makes a list for a request, as its reader may see it.
 func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (*view.List, error) {
-	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: func(c, shown *toolcall.Call) string {
-		line, _ := q.summarizeCall(c, shown)
-		return line
-	}}
+	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: q.lineOf}
 	if r.Mine {
 		if by.Role == toolcall.RoleRuntime {
 			return nil, &message.Error{Code: message.CodeInvalid, Op: "list", What: "a runtime cannot respond to approval requests", Hint: "leave mine out"}

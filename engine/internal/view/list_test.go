@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"reflect"
@@ -123,6 +124,37 @@ func TestManyOpen(t *testing.T) {
 		if best > most {
 			t.Errorf("%s takes %v of processor time, want at most %v", row.name, best, most)
 		}
+	}
+}
+
+// The first search builds no texts that PrepareSearch has built, and finds the same.
+func TestPrepareSearch(t *testing.T) {
+	v := New(10)
+	for i := range 250 {
+		v.Apply(&toolcall.EventRecord{Call: asking(i, "s", "tool", "agent", "rule", someTime)}, uint64(i+1))
+	}
+	built := 0
+	counting := help(nil)
+	counting.Line = func(_, shown *toolcall.Call) string { built++; return "line of " + string(shown.Call) }
+	search := func() (calls, texts int) {
+		built = 0
+		out, _ := listed(t, v, auditor, toolcall.ListRequest{Words: "line call_24"}, counting)
+		return len(out.Calls), built
+	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	if v.PrepareSearch(ended, counting.Line); built != 0 {
+		t.Errorf("%d texts are built after the engine was stopped", built)
+	}
+	if v.PrepareSearch(t.Context(), counting.Line); built != 250 {
+		t.Errorf("%d texts are built, want 250", built)
+	}
+	if calls, texts := search(); calls != 11 || texts != 0 {
+		t.Errorf("the first search finds %d calls and builds %d texts, want 11 and 0", calls, texts)
+	}
+	v.Apply(&toolcall.EventRecord{Call: asking(241, "s", "tool", "agent", "rule2", someTime)}, 251)
+	if calls, texts := search(); calls != 11 || texts != 1 {
+		t.Errorf("after a change a search finds %d calls and builds %d texts, want 11 and 1", calls, texts)
 	}
 }
 

@@ -1,6 +1,8 @@
 package view
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -10,8 +12,8 @@ import (
 // longestText is the longest input of a call whose text is kept.
 const longestText = 4 << 10
 
-// texts keeps the texts that searches read, starting with the first search: to build a text
-// takes much longer than to search it. The zero value is empty.
+// texts keeps the texts that searches read, because to build a text takes much longer than
+// to search it. The zero value is empty.
 type texts struct {
 	mu    sync.Mutex // held by one search at a time
 	known map[uint64]text
@@ -40,6 +42,23 @@ func (t *texts) textOfCall(c *toolcall.Call, first uint64, line func(c, shown *t
 func (t *texts) limitTo(calls int) {
 	if t != nil && (t.known == nil || len(t.known) > 2*calls+1024) {
 		t.known = make(map[uint64]text, calls)
+	}
+}
+
+// PrepareSearch builds the texts of the open calls, so that the first search after a start
+// is as fast as later ones. line is that of [Help]. Searches continue meanwhile.
+func (v *View) PrepareSearch(ctx context.Context, line func(c, shown *toolcall.Call) string) {
+	calls := v.OpenCalls()
+	for some := range slices.Chunk(calls, 100) {
+		if ctx.Err() != nil {
+			return
+		}
+		v.texts.mu.Lock()
+		v.texts.limitTo(len(calls))
+		for _, c := range some {
+			v.texts.textOfCall(c, c.First, line)
+		}
+		v.texts.mu.Unlock()
 	}
 }
 
