@@ -84,7 +84,7 @@ a runtime.`,
 func addHookFlags(c *cobra.Command, h *hooking, timeout time.Duration) {
 	f := c.Flags()
 	f.StringVar(&h.url, "url", "", "URL of the server (default $ASKANCE_URL, or http://"+web.DefaultAddress+")")
-	f.StringVar(&h.tokenFile, "token-file", "", "file with the runtime's token (default $ASKANCE_TOKEN has the token)")
+	f.StringVar(&h.tokenFile, "token-file", "", "file with the runtime's token (default the token in $ASKANCE_TOKEN)")
 	durationVar(f, &h.timeout, "timeout", timeout, "how long the agent lets the hook run, as in its settings")
 	f.StringVar(&h.onAllow, "on-allow", "allow", "for allowed calls: allow (the agent does not ask again), or pass (its own rules and prompts decide)")
 	_ = c.RegisterFlagCompletionFunc("on-allow", cobra.FixedCompletions([]string{"allow", "pass"}, cobra.ShellCompDirectiveNoFileComp))

@@ -101,7 +101,7 @@ token file. Without one, only programs on this machine can connect.`,
 	f.StringVar(&m.agent, "agent", "", "name of the agent in proposals (default the name of the client's token, or --as)")
 	f.StringVar(&m.inbox, "inbox", "", "URL of the web inbox, for links to approval requests (default --server)")
 	f.StringVar(&m.door.server, "server", "", "URL of askance serve: reach it over HTTP instead of NATS")
-	f.StringVar(&m.door.tokenFile, "token-file", "", "with --server: file with a runtime's token (default $ASKANCE_TOKEN has the token)")
+	f.StringVar(&m.door.tokenFile, "token-file", "", "with --server: file with a runtime's token (default the token in $ASKANCE_TOKEN)")
 	f.BoolVar(&m.door.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
 	durationVar(f, &m.hold, "hold", mcp.DefaultHold, "how long a request waits for a person, if its client cannot wait longer")
 	f.BoolVar(&m.block, "block", false, "hold each request until it is decided: for clients without a timeout")

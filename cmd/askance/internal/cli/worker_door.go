@@ -46,7 +46,7 @@ type way struct {
 
 func (d *door) bind(f *pflag.FlagSet) {
 	f.StringVar(&d.server, "server", "", "URL of askance serve: take calls over HTTP instead of NATS")
-	f.StringVar(&d.tokenFile, "token-file", "", "with --server: file with the worker's token (default $ASKANCE_TOKEN has the token)")
+	f.StringVar(&d.tokenFile, "token-file", "", "with --server: file with the worker's token (default the token in $ASKANCE_TOKEN)")
 	f.BoolVar(&d.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
 	f.BoolVar(&d.trust, "trust-server-keys", false, "with --server: take the engines' keys from the server instead of --engine-key: anyone who controls the server can then run calls here")
 }

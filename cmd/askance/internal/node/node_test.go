@@ -3,6 +3,7 @@ package node_test
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -123,6 +124,9 @@ func TestForeignKeys(t *testing.T) {
 	}
 	other := cfg
 	other.Keys = filepath.Join(t.TempDir(), "other.key")
+	if _, err := keyfile.LoadOrCreate(other.Keys); err != nil {
+		t.Fatal(err)
+	}
 	unchanged := func(when string) {
 		t.Helper()
 		if got, err := os.ReadFile(cfg.Dir.PublicKeys()); err != nil || string(got) != string(want) {
@@ -140,6 +144,28 @@ func TestForeignKeys(t *testing.T) {
 		t.Error("an engine with other keys took the stream")
 	}
 	unchanged("after the engine")
+}
+
+// TestLostKeys: if the key file of a used journal is missing, the engine writes no other one.
+func TestLostKeys(t *testing.T) {
+	cfg := config(t)
+	if err := start(t, cfg).Close(); err != nil {
+		t.Fatal(err)
+	}
+	saved := cfg.Dir.Keys() + ".saved"
+	if err := os.Rename(cfg.Dir.Keys(), saved); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, message.ErrForeignStream) || !strings.Contains(err.Error(), cfg.Dir.Keys()) {
+		t.Errorf("without the key file: %v", err)
+	}
+	if _, err := os.Lstat(cfg.Dir.Keys()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the engine wrote a key file: %v", err)
+	}
+	if err := os.Rename(saved, cfg.Dir.Keys()); err != nil {
+		t.Fatal(err)
+	}
+	start(t, cfg)
 }
 
 // TestStartFailsClean: what was begun before the fault is closed, so that the
