@@ -33,10 +33,15 @@ func (s *Service) identifyCaller(role toolcall.Role, m *nats.Msg) (caller, bool)
 	return caller{toolcall.Principal{Role: role, Name: name, Auth: s.o.Auth}, queue}, ok
 }
 
+// maxSubjectFromClient bounds a subject that a client chooses and the engine publishes to:
+// the server closes a connection that sends a protocol line over 4096 bytes, and the
+// engine cannot go on without it.
+const maxSubjectFromClient = 1024
+
 // isOwnInbox reports whether the reply subject is in the principal's inbox.
 func isOwnInbox(principal, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, InboxPrefix(principal)+".")
-	return ok && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
+	return ok && len(reply) <= maxSubjectFromClient && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
 }
 
 // warnOfForeignReply logs at most one line a second, because any client can send

@@ -280,7 +280,7 @@ func (s *Service) ackTask(ctx context.Context, who caller, r AckRequest, m *nats
 	}
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
-	delay := time.Duration(min(r.DelayMS, maxDelay.Milliseconds())) * time.Millisecond
+	delay := time.Duration(min(max(0, r.DelayMS), maxDelay.Milliseconds())) * time.Millisecond
 	if _, err := s.nc.RequestWithContext(ctx, r.Task, ackBody(r.Verb, delay)); err != nil {
 		return apiError(op, "a task of "+who.queue.String(), err)
 	}

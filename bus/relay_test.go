@@ -37,6 +37,8 @@ func TestAckRefusesWhatIsNoTask(t *testing.T) {
 		"$JS.ACK.ASKANCE_test.w_job.1.1.1.1", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.x", "$JS.ACK.ASKANCE_test.w_job.1.1.1..0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1. 0", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.-1",
 		"$JS.ACK.ASKANCE_test." + bus.ConsumerName(toolcall.Queue{Tool: otherJob}) + ".1.1.1.1.0", "$JS.ACK.ASKANCE_other.w_job.1.1.1.1.0", "$JS.ACK.x.y.ASKANCE_other.w_job.1.1.1.1.0.tok", "$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0.tok.tok.tok.tok",
 		"_INBOX_ann.$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0", strings.Repeat("$JS.ACK.", 2000),
+		// The server closes the connection of an engine that sends so long a subject.
+		"$JS.ACK.ASKANCE_test.w_job.1.1.1.1.0." + strings.Repeat("t", 5000), "$JS.ACK.ASKANCE_test.w_job." + strings.Repeat("0", 5000) + "1.1.1.1.0",
 	} {
 		quoted, err := json.Marshal(task)
 		if err != nil {
@@ -55,6 +57,27 @@ func TestAckRefusesWhatIsNoTask(t *testing.T) {
 	}
 	if seen := spy.all(); len(seen) != 0 {
 		t.Errorf("the engine sent %q", seen)
+	}
+}
+
+// A worker's reply subject is part of what the engine sends to the server, which closes
+// the connection of an engine that sends a longer line than the worker's own.
+func TestLongReplySubject(t *testing.T) {
+	w := newWorld(t)
+	w.tasks()
+	nc := w.Conn("wk")
+	const subject = "askance.v1.test.work.job.wk.next"
+	for room := range 40 {
+		reply := bus.InboxPrefix("wk") + "."
+		reply += strings.Repeat("r", 4096-len(subject)-len(reply)-4-room)
+		if err := nc.PublishRequest(subject, reply, []byte(`{"v":1,"op":"next"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 3 { // the engine answers in the order of arrival
+		if e := rawRequest(t, nc, "askance.v1.test.work.job.wk.next", `{"v":1,"op":"keys"}`); e != nil {
+			t.Fatal(e)
+		}
 	}
 }
 

@@ -116,6 +116,9 @@ const ackPrefix = "$JS.ACK."
 // seq>.<time>.<pending>, or with domain and account before the stream and a random
 // token at the end.
 func isTask(text, stream, consumer string) bool {
+	if len(text) > maxSubjectFromClient {
+		return false
+	}
 	rest, ok := strings.CutPrefix(text, ackPrefix)
 	parts := strings.Split(rest, ".")
 	at := 0
