@@ -164,6 +164,34 @@ func TestCredsRefuse(t *testing.T) {
 	}
 }
 
+// TestInterruptedInit: whichever file could not be written, the next try makes a complete folder.
+func TestInterruptedInit(t *testing.T) {
+	for _, file := range []string{"secrets/account.nk", "account.jwt", "users.json", "engine.creds"} {
+		dir := filepath.Join(t.TempDir(), "creds")
+		inTheWay := filepath.Join(dir, file, "x")
+		if err := os.MkdirAll(inTheWay, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := creds.Init(t.Context(), dir); err == nil {
+			t.Fatalf("created without %s", file)
+		}
+		if _, err := creds.LoadTrust(dir); !errors.Is(err, message.ErrNotFound) || !strings.Contains(err.Error(), "askance creds init") {
+			t.Errorf("without %s: %v, want a hint to create it again", file, err)
+		}
+		if err := os.RemoveAll(filepath.Dir(inTheWay)); err != nil {
+			t.Fatal(err)
+		}
+		c, err := creds.Init(t.Context(), dir)
+		if err != nil {
+			t.Fatalf("again, after %s could not be written: %v", file, err)
+		}
+		if users, err := c.Users(); err != nil || len(users) != 1 {
+			t.Errorf("%d logins, %v; want the engine's", len(users), err)
+		}
+		bustest.New(t, trusting(t, dir)).Close()
+	}
+}
+
 // An account that the operator did not sign is no account.
 func TestTrustOfAnotherOperator(t *testing.T) {
 	_, dir := initCreds(t)

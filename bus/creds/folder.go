@@ -69,11 +69,20 @@ func Init(ctx context.Context, dir string) (*Folder, error) {
 		if _, err := os.Stat(c.pathOf(operatorJWT)); err == nil {
 			return &message.Error{Code: message.CodeConflict, Op: opNewFolder, What: dir + " already has credentials", Hint: "add users with askance creds add, or choose another folder"}
 		}
-		if err := c.makeAccount(); err != nil {
+		finish, err := c.makeAccount()
+		if err != nil {
 			return secretfile.Error(opNewFolder, dir, err)
 		}
-		_, err := c.add(User{Role: toolcall.RoleEngine, Name: EngineName}, time.Now())
-		return err
+		if err := c.writeLedger(nil); err != nil { // without the logins of an interrupted try
+			return err
+		}
+		if _, err := c.add(User{Role: toolcall.RoleEngine, Name: EngineName}, time.Now()); err != nil {
+			return err
+		}
+		if err := finish(); err != nil {
+			return secretfile.Error(opNewFolder, dir, err)
+		}
+		return nil
 	})
 }
 
@@ -236,6 +245,9 @@ func (c *Folder) readSeed(name string) (nkeys.KeyPair, error) {
 // readPublic reads a public file of the folder.
 func (c *Folder) readPublic(name string) (string, error) {
 	b, err := secretfile.Read(opReadFolder, c.pathOf(name), false)
+	if name == operatorJWT && errors.Is(err, fs.ErrNotExist) { // empty, or askance creds init was interrupted
+		return "", c.missingError(opReadFolder)
+	}
 	if err != nil {
 		return "", fmt.Errorf("credentials folder: %w", err)
 	}
@@ -243,8 +255,9 @@ func (c *Folder) readPublic(name string) (string, error) {
 }
 
 // makeAccount writes a new operator, its system account, which administers a
-// cluster, and the account of all spaces.
-func (c *Folder) makeAccount() error {
+// cluster, and the account of all spaces. finish writes the file that marks a complete
+// folder: until then Init can begin again.
+func (c *Folder) makeAccount() (finish func() error, err error) {
 	var pairs [3]nkeys.KeyPair
 	var public [3]string
 	for i, create := range []func() (nkeys.KeyPair, error){nkeys.CreateOperator, nkeys.CreateAccount, nkeys.CreateAccount} {
@@ -253,7 +266,7 @@ func (c *Folder) makeAccount() error {
 			public[i], err = pairs[i].PublicKey()
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	defer func() {
@@ -267,22 +280,20 @@ func (c *Folder) makeAccount() error {
 			err = secretfile.Replace(c.pathOf(name), append(slices.Clone(seed), '\n'), 0o600)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	operator, account, system := jwt.NewOperatorClaims(public[0]), jwt.NewAccountClaims(public[1]), jwt.NewAccountClaims(public[2])
 	operator.Name, account.Name, system.Name = "askance", "askance", "SYS"
 	operator.SystemAccount = public[2]
 	account.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: jwt.NoLimit, DiskStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
-	for _, f := range []struct {
-		name   string
-		claims jwt.Claims
-	}{{accountJWT, account}, {systemJWT, system}, {operatorJWT, operator}} { // the operator last: its file marks a complete folder
-		if err := c.writeJWT(f.name, f.claims, pairs[0]); err != nil {
-			return err
+	for name, claims := range map[string]jwt.Claims{accountJWT: account, systemJWT: system} {
+		if err := c.writeJWT(name, claims, pairs[0]); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	token, err := operator.Encode(pairs[0])
+	return func() error { return secretfile.Replace(c.pathOf(operatorJWT), []byte(token+"\n"), 0o644) }, err
 }
 
 func (c *Folder) writeJWT(name string, claims jwt.Claims, by nkeys.KeyPair) error {
