@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -58,7 +59,7 @@ func (w *archiving) finish(key toolcall.Key) {
 
 func (w *archiving) open() {
 	w.t.Helper()
-	w.j = w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+	w.j = w.JournalWith("test", bus.JournalOptions{Room: w.Room, Archives: bus.ArchiveFolder(w.folder)})
 	w.l = ledgerOf(w.t, w.j)
 }
 
@@ -383,8 +384,8 @@ func (w *archiving) bind(session string, prev uint64) uint64 {
 
 // newSessions is a journal of three sessions: all of the first and half of the second are
 // over, and the third is short.
-func newSessions(t *testing.T) *archiving {
-	w := &archiving{ledgered: &ledgered{Bus: bustest.New(t), t: t}, folder: t.TempDir()}
+func newSessions(t *testing.T, opts ...bustest.Option) *archiving {
+	w := &archiving{ledgered: &ledgered{Bus: bustest.New(t, opts...), t: t}, folder: t.TempDir()}
 	w.open()
 	w.bind("a", w.bind("a", 0))
 	w.bind("b", 0)
@@ -482,6 +483,21 @@ func TestArchiveSessions(t *testing.T) {
 	} else {
 		w.bind("a", r.Seq)
 	}
+}
+
+// TestArchiveOfAFullJournal: a journal that refuses new calls can be archived.
+func TestArchiveOfAFullJournal(t *testing.T) {
+	w := newSessions(t, bustest.With(func(o *embed.Options) { o.MaxStore = 8 << 20 }))
+	must(w.l.Checkpoint(t.Context())) // as an engine does at its start
+	fillStore(t, w.j, 400)
+	if done := w.archive(); done.Replies != 42 || done.Records != 3*42 {
+		t.Errorf("archived %+v", done)
+	}
+	if r, err := w.verify(); err != nil || !r.OK || r.NotShown != 0 {
+		t.Errorf("verify: %+v, %v", r, err)
+	}
+	w.open()
+	w.bind("a", must(w.j.Last(t.Context(), toolcall.Key{Space: "test", Session: "a"})).Seq)
 }
 
 // However much was deleted before a kill, the next run goes on.

@@ -155,7 +155,9 @@ func (l *Ledger) planArchives(ctx context.Context, r Retention) (chosen []*reply
 	chosen = s.chooseReplies(r, time.Now())
 	sessions := s.sessionsToMove(chosen)
 	if head = s.head; !r.DryRun {
-		err = l.recordSessions(ctx, sessions, r)
+		if err = l.recordSessions(ctx, sessions, r); errors.Is(err, message.ErrFull) { // they can stay: archiving makes room
+			sessions, err = nil, nil
+		}
 	}
 	chosen = append(chosen, sessions...)
 	slices.SortStableFunc(chosen, compareEnds)
