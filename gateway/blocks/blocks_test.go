@@ -335,6 +335,24 @@ func ends(t *testing.T, s *stage) {
 	}
 }
 
+// A client without credentials cannot make the server keep much of what it sends.
+func TestCommandsOfStrangers(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	long := []byte(`{"type":"chat","session_id":"s1","message":"say ` + strings.Repeat("x", 100<<10) + `"}`)
+	c := s.dial("", "")
+	c.raw(websocket.MessageText, long)
+	if code := c.closed(); code != blockstream.CloseTooBig {
+		t.Errorf("a long command of a stranger ends with %d", code)
+	}
+	c = s.dial("", "")
+	c.send(&blockstream.Auth{Token: s.A.Token(gatewaytest.Everything)})
+	c.raw(websocket.MessageText, long) // without waiting for auth_ok
+	if start := wait[*blockstream.MessageStart](c); start.Session != "s1" {
+		t.Errorf("the turn begins as %+v", start)
+	}
+}
+
 // silent is a client that reads and never answers a ping. It gives the code
 // with which the server closes the socket.
 func (s *stage) silent() websocket.StatusCode {

@@ -21,6 +21,8 @@ const (
 	queueFrames = 256
 	// queueCommands is how many commands wait while one is carried out.
 	queueCommands = 16
+	// maxStranger bounds a command before the client has authenticated.
+	maxStranger = 64 << 10
 )
 
 // conn is one socket.
@@ -103,12 +105,27 @@ func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
 			c.end(cancel, blockstream.CloseUnsupported, "commands are text frames")
 			return
 		}
+		if c.who() == nil { // nothing waits in memory for a client without credentials
+			if !c.command(ctx, cancel, data) {
+				return
+			}
+			c.limitCommands()
+			continue
+		}
 		select {
 		case commands <- data:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+func (c *conn) limitCommands() {
+	limit := int64(maxStranger)
+	if c.who() != nil {
+		limit = blockstream.MaxCommandBytes
+	}
+	c.ws.SetReadLimit(limit)
 }
 
 // end records why the socket is closed, if no other reason is recorded, and ends the connection.

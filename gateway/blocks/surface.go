@@ -87,8 +87,9 @@ func (s *Surface) serve(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	// The gateway has compared the origin already, with its own list.
 	ws, err := websocket.Accept(wholeMessages{w}, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err == nil { // else it has been answered
-		ws.SetReadLimit(blockstream.MaxCommandBytes)
-		newConn(s, ws, r, p, mode).run(r.Context())
+		c := newConn(s, ws, r, p, mode)
+		c.limitCommands()
+		c.run(r.Context())
 	}
 	return nil
 }
