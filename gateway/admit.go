@@ -57,6 +57,12 @@ func (v *visit) enter(r *http.Request) (p *Peer, err error) {
 	if err := v.s.origins.check(v.route, r, id); err != nil {
 		return nil, err
 	}
+	if id.Ambient && isForeignSocket(r) {
+		if !v.route.OwnAuth {
+			return nil, errOrigin(r.Header.Get("Origin"))
+		}
+		return nil, nil //nolint:nilnil // it can log in with a token
+	}
 	return v.admit(r, id)
 }
 

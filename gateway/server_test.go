@@ -159,6 +159,12 @@ func TestAmbient(t *testing.T) {
 		gateway.Route{Method: http.MethodPost, Path: "/check", Access: approvers, Safe: true, Serve: answer("done")},
 		gateway.Route{Method: http.MethodGet, Path: "/calls", Access: approvers, Serve: answer("calls")},
 		gateway.Route{Method: http.MethodPost, Path: "/login", Access: gateway.Everybody, Serve: answer("in")},
+		gateway.Route{Method: http.MethodGet, Path: "/socket", Access: approvers, OwnAuth: true, Serve: func(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
+			if p == nil {
+				w.WriteHeader(http.StatusAccepted) // it waits for a token
+			}
+			return nil
+		}},
 	)
 	const cookie, proof = "Cookie", gateway.CSRFHeader
 	for name, tt := range map[string]struct {
@@ -184,6 +190,10 @@ func TestAmbient(t *testing.T) {
 		"a login by our page":       {"POST", "/login", []string{"Origin", "http://gate.example"}, 200},
 		"a socket of another site":  {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://evil.example"}, 403},
 		"a socket of our page":      {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "http://gate.example"}, 200},
+		"a cookie's socket":         {"GET", "/socket", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "http://gate.example", "Sec-Fetch-Site", "same-origin"}, 200},
+		"a cookie, listed socket":   {"GET", "/socket", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "https://app.example", "Sec-Fetch-Site", "same-site"}, 202},
+		"the same, no other login":  {"GET", "/calls", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "https://app.example", "Sec-Fetch-Site", "same-site"}, 403},
+		"a token, listed socket":    {"GET", "/socket", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://app.example"}, 200},
 		"a socket of a program":     {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket"}, 200},
 	} {
 		if w := s.ask(tt.method, tt.path, tt.header...); w.Code != tt.want {
