@@ -176,13 +176,11 @@ func (p *Port) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall
 }
 
 func (p *Port) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
-	c, err := p.e.responses.TakeResponse(ctx, p.by, a)
-	return p.showOne(c, err)
+	return p.showOne(p.e.responses.TakeResponse(ctx, p.by, a))
 }
 
 func (p *Port) report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error) {
-	c, err := p.e.operators.reportResult(ctx, p.by, r)
-	return p.showOne(c, err)
+	return p.showOne(p.e.operators.reportResult(ctx, p.by, r))
 }
 
 func (p *Port) interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error) {
@@ -194,13 +192,11 @@ func (p *Port) interrupt(ctx context.Context, r toolcall.InterruptRequest) (tool
 }
 
 func (p *Port) resolve(ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error) {
-	c, err := p.e.operators.resolveCall(ctx, p.by, r)
-	return p.showOne(c, err)
+	return p.showOne(p.e.operators.resolveCall(ctx, p.by, r))
 }
 
 func (p *Port) revoke(ctx context.Context, r toolcall.RevokeRequest) (*toolcall.Call, error) {
-	c, err := p.e.operators.revokeCall(ctx, p.by, r)
-	return p.showOne(c, err)
+	return p.showOne(p.e.operators.revokeCall(ctx, p.by, r))
 }
 
 func (p *Port) emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {

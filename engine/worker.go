@@ -104,10 +104,7 @@ func (w *workers) checkOwner(op string, key *toolcall.Key, claim string) error {
 	if claim == "" || len(claim) > maxClaim {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
 	}
-	if err := key.Validate(); err != nil {
-		return err
-	}
-	return nil
+	return key.Validate()
 }
 
 // checkQueue restricts a worker to the queues for which it is authenticated. An in-process

@@ -76,34 +76,22 @@ func errOrigin(origin string) error {
 	return &message.Error{Code: message.CodeForbidden, Op: "check origin", What: fmt.Sprintf("pages of %.100q cannot use this server", origin), Hint: "allow the origin with askance serve --http-origin"}
 }
 
-// allows reports whether a page of this origin may use the server.
-func (o *origins) allows(r *http.Request, origin string) bool {
-	return slices.Contains(o.listed, origin) || isOwnOrigin(r, origin)
-}
-
-func isOwnOrigin(r *http.Request, origin string) bool {
-	u, err := url.Parse(origin)
-	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
-}
-
-func isSocket(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
-}
-
 // checkSocket checks the origin of WebSockets, for which browsers send no preflight.
 func (o *origins) checkSocket(r *http.Request) error {
-	origin := r.Header.Get("Origin")
-	if !isSocket(r) || origin == "" || o.allows(r, origin) {
-		return nil
+	if origin := r.Header.Get("Origin"); isForeignSocket(r) && !slices.Contains(o.listed, origin) {
+		return errOrigin(origin)
 	}
-	return errOrigin(origin)
+	return nil
 }
 
-// isForeignSocket reports whether a page of a listed origin opens a WebSocket. Browsers send
+
+// isForeignSocket reports whether a page of another origin opens a WebSocket. Browsers send
 // cookies with it from the same site (another port or subdomain), and it needs no CSRF proof.
 func isForeignSocket(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
-	return isSocket(r) && origin != "" && !isOwnOrigin(r, origin)
+	u, err := url.Parse(origin)
+	isOwn := err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && origin != "" && !isOwn
 }
 
 // alters reports whether a request may change something.

@@ -1,6 +1,7 @@
 package agentscope
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strconv"
@@ -45,23 +46,15 @@ func begin(r *http.Request, c engine.Client, session message.SessionID) (gateway
 			return gateway.Cursor{}, invalid("parameter "+strconv.Quote(name)+" is unknown here, or given twice", "use agent_id and after")
 		}
 	}
-	if id := r.Header.Get("Last-Event-ID"); id != "" {
-		from, err := gateway.ParseCursor(id)
-		if err != nil {
-			return from, err
-		}
+	id := r.Header.Get("Last-Event-ID")
+	if id == "" && !q.Has("after") {
+		return currentTurn(r.Context(), c, session)
+	}
+	from, err := gateway.ParseCursor(cmp.Or(id, q.Get("after")))
+	if err == nil {
 		_, err = c.Events(r.Context(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1}) // a refusal, while the reply can still be an error
-		return from, err
 	}
-	if q.Has("after") {
-		from, err := gateway.ParseCursor(q.Get("after"))
-		if err != nil {
-			return from, err
-		}
-		_, err = c.Events(r.Context(), toolcall.EventsRequest{Session: session, After: from.Seq, Limit: 1})
-		return from, err
-	}
-	return currentTurn(r.Context(), c, session)
+	return from, err
 }
 
 // currentTurn returns the cursor before the first event of the first reply that has not ended, or

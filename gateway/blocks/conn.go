@@ -109,7 +109,9 @@ func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
 			if !c.command(ctx, cancel, data) {
 				return
 			}
-			c.limitCommands()
+			if c.who() != nil {
+				c.ws.SetReadLimit(blockstream.MaxCommandBytes)
+			}
 			continue
 		}
 		select {
@@ -118,14 +120,6 @@ func (c *conn) read(ctx context.Context, cancel context.CancelFunc) {
 			return
 		}
 	}
-}
-
-func (c *conn) limitCommands() {
-	limit := int64(maxStranger)
-	if c.who() != nil {
-		limit = blockstream.MaxCommandBytes
-	}
-	c.ws.SetReadLimit(limit)
 }
 
 // end records why the socket is closed, if no other reason is recorded, and ends the connection.

@@ -87,9 +87,11 @@ func (s *Surface) serve(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	// The gateway has compared the origin already, with its own list.
 	ws, err := websocket.Accept(wholeMessages{w}, r, &websocket.AcceptOptions{InsecureSkipVerify: true})
 	if err == nil { // else it has been answered
-		c := newConn(s, ws, r, p, mode)
-		c.limitCommands()
-		c.run(r.Context())
+		ws.SetReadLimit(blockstream.MaxCommandBytes)
+		if p == nil {
+			ws.SetReadLimit(maxStranger)
+		}
+		newConn(s, ws, r, p, mode).run(r.Context())
 	}
 	return nil
 }

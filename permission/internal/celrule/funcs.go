@@ -91,8 +91,7 @@ func ofText[T any](f func(string) (T, error)) cel.OverloadOpt {
 		if !ok {
 			return types.MaybeNoSuchOverloadErr(v)
 		}
-		out, err := f(string(s))
-		return resultOf(out, err)
+		return resultOf(f(string(s)))
 	})
 }
 
@@ -103,8 +102,7 @@ func ofTexts[T any](f func(a, b string) (T, error)) cel.OverloadOpt {
 		if !ok || !ok2 {
 			return types.MaybeNoSuchOverloadErr(w)
 		}
-		out, err := f(string(a), string(b))
-		return resultOf(out, err)
+		return resultOf(f(string(a), string(b)))
 	})
 }
 
@@ -124,8 +122,7 @@ func ofTextAndList[T any](f func(a string, list []string) (T, error)) cel.Overlo
 			}
 			texts = append(texts, string(s))
 		}
-		out, err := f(string(a), texts)
-		return resultOf(out, err)
+		return resultOf(f(string(a), texts))
 	})
 }
 
