@@ -126,6 +126,9 @@ func TestCredsRefuse(t *testing.T) {
 		{"a worker without tools", creds.User{Space: "test", Role: toolcall.RoleWorker, Name: "x"}, message.ErrInvalid},
 		{"a worker with a nameless tool", creds.User{Space: "test", Role: toolcall.RoleWorker, Name: "x", Tools: []string{""}}, message.ErrInvalid},
 		{"an approver with tools", creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "x", Tools: []string{"t"}}, message.ErrInvalid},
+		{"the gateway's name", creds.User{Space: "test", Role: toolcall.RoleRuntime, Name: "askance-gateway"}, message.ErrInvalid},
+		{"a program of another space", creds.User{Space: "prod", Role: toolcall.RoleRuntime, Name: "bot"}, message.ErrInvalid},
+		{"a person of another space", creds.User{Space: "prod", Role: toolcall.RoleOperator, Name: "ann"}, message.ErrInvalid},
 		{"the engines' name", creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: creds.EngineName}, message.ErrInvalid},
 		{"an engine of another name", creds.User{Role: toolcall.RoleEngine, Name: "x"}, message.ErrInvalid},
 		{"an agent with a person's inbox", creds.User{Space: "test", Role: toolcall.RoleRuntime, Name: "ann"}, message.ErrInvalid},
@@ -153,9 +156,9 @@ func TestCredsRefuse(t *testing.T) {
 	if _, err := creds.LoadTrust(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("trust of a folder without credentials: %v", err)
 	}
-	// A person may hold several roles, and everybody the same one elsewhere.
+	// A person may hold several roles, and everybody the same one elsewhere if they say so.
 	addLogin(t, c, toolcall.RoleOperator, "ann")
-	if _, err := c.Add(t.Context(), creds.User{Space: "prod", Role: toolcall.RoleRuntime, Name: "bot"}, false); err != nil {
+	if _, err := c.Add(t.Context(), creds.User{Space: "prod", Role: toolcall.RoleRuntime, Name: "bot", SameOwner: true}, false); err != nil {
 		t.Error(err)
 	}
 	users, err := c.Users()

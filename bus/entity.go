@@ -93,10 +93,6 @@ func sessionEventsFilter(space toolcall.SpaceID, session Token) string {
 	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
 }
 
-func workFilter(space toolcall.SpaceID, queue toolcall.Queue) string {
-	return Subject{Space: space, Kind: KindWork, Tool: EncodeQueue(queue)}.String()
-}
-
 // StreamName returns the name of a space's stream.
 func StreamName(space toolcall.SpaceID) string { return "ASKANCE_" + string(space) }
 

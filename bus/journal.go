@@ -96,7 +96,7 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, key
 	if err != nil {
 		return nil, err
 	}
-	info, err := ensureStream(ctx, j.store.js, space, keys.ID(), o.Stream)
+	info, err := createOrCheck(ctx, j.store.js, "open journal", streamConfig(space, keys.ID(), o.Stream))
 	if err != nil {
 		return nil, err
 	}

@@ -135,7 +135,7 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 		Durable: "h_" + name, Description: "askance deliveries to " + name,
 		DeliverPolicy: jetstream.DeliverNewPolicy, AckPolicy: jetstream.AckExplicitPolicy, AckWait: outboxWait,
 		MaxDeliver: -1, MaxAckPending: outboxPending, InactiveThreshold: outboxForgotten,
-		FilterSubjects: recordFilters(o.j.space), ReplayPolicy: jetstream.ReplayInstantPolicy,
+		FilterSubjects: []string{Subject{Space: o.j.space, Kind: KindRecord}.String(), Subject{Space: o.j.space, Kind: KindWork}.String()}, ReplayPolicy: jetstream.ReplayInstantPolicy,
 		Metadata: map[string]string{metaKind: "outbox", metaSpace: string(o.j.space)},
 	})
 	if err != nil {
@@ -188,10 +188,6 @@ func (o *Outbox) giveBack(iter jetstream.MessagesContext) {
 		_ = m.Nak() // if lost, it returns later
 	}
 	_ = o.j.store.nc.FlushWithContext(ctx) // fails only if the connection is lost
-}
-
-func recordFilters(space toolcall.SpaceID) []string {
-	return []string{Subject{Space: space, Kind: KindRecord}.String(), Subject{Space: space, Kind: KindWork}.String()}
 }
 
 // Record reads one event record by its sequence.

@@ -119,7 +119,7 @@ func consumerConfig(space toolcall.SpaceID, queue toolcall.Queue) jetstream.Cons
 		MaxDeliver:    -1,
 		MaxAckPending: -1,
 		MaxWaiting:    maxWaiting,
-		FilterSubject: workFilter(space, queue),
+		FilterSubject: Subject{Space: space, Kind: KindWork, Tool: EncodeQueue(queue)}.String(),
 		ReplayPolicy:  jetstream.ReplayInstantPolicy,
 		Metadata:      map[string]string{metaKind: "work", metaSpace: string(space)},
 	}

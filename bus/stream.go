@@ -67,12 +67,6 @@ func streamConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 	}
 }
 
-// ensureStream creates the space's stream or checks the existing one. Several
-// engines can do this at the same time.
-func ensureStream(ctx context.Context, js jetstream.JetStream, space toolcall.SpaceID, keyID string, o StreamOptions) (*jetstream.StreamInfo, error) {
-	return createOrCheck(ctx, js, "open journal", streamConfig(space, keyID, o))
-}
-
 func createOrCheck(ctx context.Context, js jetstream.JetStream, op string, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
 	st, err := reader{js: js, stream: want.Name}.lookUpStream(ctx)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

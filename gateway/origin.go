@@ -84,7 +84,6 @@ func (o *origins) checkSocket(r *http.Request) error {
 	return nil
 }
 
-
 // isForeignSocket reports whether a page of another origin opens a WebSocket. Browsers send
 // cookies with it from the same site (another port or subdomain), and it needs no CSRF proof.
 func isForeignSocket(r *http.Request) bool {

@@ -30,6 +30,8 @@ type User struct {
 	Issued  time.Time `json:"issued"`
 	Expires time.Time `json:"expires,omitzero"` // zero: never
 	Revoked time.Time `json:"revoked,omitzero"` // zero: in force
+	// SameOwner states that logins of this name in other spaces have the same owner.
+	SameOwner bool `json:"same_owner,omitzero"`
 }
 
 // Principal returns the principal for whom the login acts.
@@ -45,6 +47,9 @@ func (u User) InForce(at time.Time) bool {
 // EngineName is the name under which engines log in. No other user can have it, because
 // users with the same name share an inbox.
 const EngineName = "askance-engine"
+
+// gatewayName is the name of the gateway's runners, who act for others: see gateway/agent.
+const gatewayName = "askance-gateway"
 
 // claimName returns the name in a login's claims, from which ReadLogin reads the owner.
 func (u User) claimName() string {
@@ -115,12 +120,17 @@ func (u User) check(all []User, now time.Time) error {
 		return bad("only workers have tools", "omit --tool")
 	case (u.Name == EngineName) != (u.Role == toolcall.RoleEngine):
 		return bad("the name "+EngineName+" is for engines only, and engines have no other name", "choose another name")
+	case u.Name == gatewayName:
+		return bad("the name "+gatewayName+" is reserved for askance", "choose another name")
 	case !u.Expires.IsZero() && !now.Before(u.Expires):
 		return bad("the login would already be expired", "give a time in the future")
 	}
 	for _, other := range all {
 		if other.Name == u.Name && other.InForce(now) && other.personRole() != u.personRole() {
 			return bad(errtext.Quote(u.Name)+" already has the role "+string(other.Role)+", and users with the same name share an inbox", "choose another name; one person can only combine the roles approver, operator and auditor")
+		}
+		if other.Name == u.Name && other.Space != u.Space && other.InForce(now) && !u.SameOwner {
+			return bad(errtext.Quote(u.Name)+" already has a login in the space "+string(other.Space)+", and logins of one name can read each other's replies", "choose another name, or pass --same-owner if both logins have the same owner")
 		}
 	}
 	return nil

@@ -20,6 +20,7 @@ type giving struct {
 	subjects []string
 	lifetime time.Duration
 	replace  bool
+	same     bool
 }
 
 func newCredsCommand(env *environment) *cobra.Command {
@@ -106,12 +107,13 @@ each.`,
 	f.StringArrayVar(&g.subjects, "subject", nil, "subject to which rules route calls: the worker gets only those; may be repeated")
 	durationVar(f, &g.lifetime, "expires", 0, "lifetime of the login, such as 30d (default unlimited)")
 	f.BoolVar(&g.replace, "replace", false, "revoke the existing login of that name")
+	f.BoolVar(&g.same, "same-owner", false, "the login of that name in another space has the same owner: the two can read each other's replies")
 	c.ValidArgsFunction = completeRoles
 	return c
 }
 
 func credUser(env *environment, g giving, args []string) creds.User {
-	u := creds.User{Space: env.cfg.spaceID(), Role: toolcall.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects}
+	u := creds.User{Space: env.cfg.spaceID(), Role: toolcall.Role(args[0]), Name: args[1], Tools: g.tools, Routes: g.subjects, SameOwner: g.same}
 	if g.lifetime != 0 {
 		u.Expires = time.Now().Add(g.lifetime).UTC()
 	}

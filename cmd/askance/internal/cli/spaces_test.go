@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
@@ -35,12 +36,20 @@ func writeSpaces(t *testing.T) []string {
 // credentials file, or "".
 func (s *served) proposeIn(space toolcall.SpaceID, login string) (*toolcall.Call, error) {
 	s.t.Helper()
-	nc, err := bus.Connect(s.t.Context(), s.url, bus.ConnectOptions{Principal: "bot", CredsFile: login})
+	name := "bot"
+	if login != "" {
+		u, err := creds.ReadLogin(login)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		name = u.Name
+	}
+	nc, err := bus.Connect(s.t.Context(), s.url, bus.ConnectOptions{Principal: name, CredsFile: login})
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer nc.Close()
-	c, err := bus.NewClient(nc, space, toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	c, err := bus.NewClient(nc, space, toolcall.Principal{Role: toolcall.RoleRuntime, Name: name})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -143,10 +152,12 @@ func TestSpacesAreApart(t *testing.T) {
 	token := map[toolcall.SpaceID]string{}
 	spaces := []toolcall.SpaceID{"default", "team-b"}
 	for _, space := range spaces {
-		login[space] = credFile(t, "data", "runtime", "bot", "--space", string(space))
+		login[space] = credFile(t, "data", "runtime", "bot-"+string(space), "--space", string(space))
 		token[space] = strings.TrimSpace(ok(t, "token", "create", "ann", "--role", "approver", "--role", "operator", "--data", "data", "--space", string(space)))
 	}
 	ann := credFile(t, "data", "approver", "ann", "--space", "default")
+	fails(t, cli.ExitUsage, "already has a login in the space default", "creds", "add", "approver", "ann", "--space", "team-b", "--data", "data")
+	ok(t, "creds", "add", "approver", "ann", "--space", "team-b", "--same-owner", "--data", "data")
 	s, kill := serveProcess(t, "data", args...)
 	defer kill()
 	for i, space := range spaces {
