@@ -25,6 +25,7 @@ import (
 type archiving struct {
 	*ledgered
 	folder string
+	store  bus.ArchiveStore
 }
 
 func inReply(reply, call string) toolcall.Key {
@@ -34,6 +35,7 @@ func inReply(reply, call string) toolcall.Key {
 func newArchiving(t *testing.T) *archiving {
 	t.Helper()
 	w := &archiving{ledgered: &ledgered{Bus: bustest.New(t), t: t}, folder: t.TempDir()}
+	w.store = bus.ArchiveFolder(w.folder)
 	w.open()
 	for r := range 4 {
 		for _, call := range []string{"a", "b"} {
@@ -59,7 +61,7 @@ func (w *archiving) finish(key toolcall.Key) {
 
 func (w *archiving) open() {
 	w.t.Helper()
-	w.j = w.JournalWith("test", bus.JournalOptions{Room: w.Room, Archives: bus.ArchiveFolder(w.folder)})
+	w.j = w.JournalWith("test", bus.JournalOptions{Room: w.Room, Archives: w.store})
 	w.l = ledgerOf(w.t, w.j)
 }
 
@@ -157,6 +159,7 @@ func TestArchive(t *testing.T) {
 	}
 	watching := watch(t, w.j, 0)
 	found := watching.wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+	watching.end()
 	if len(found) != 5 {
 		t.Errorf("%d records are delivered", len(found))
 	}
@@ -344,9 +347,11 @@ func TestInterruptedArchiveDeletesTheEndFirst(t *testing.T) {
 			t.Errorf("the records of %s: %d, %v", key, len(found), err)
 		}
 	}
-	if found := watch(t, w.j, 0).wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 }); len(found) != 5 {
+	watching := watch(t, w.j, 0)
+	if found := watching.wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 }); len(found) != 5 {
 		t.Errorf("%d records are delivered", len(found))
 	}
+	watching.end()
 	if found, _, err := w.j.Read(t.Context(), inReply("r0", "a").SessionKey(), 0, 100); err != nil || len(found) != 5 {
 		t.Errorf("%d records of the session, %v", len(found), err)
 	}
@@ -386,6 +391,7 @@ func (w *archiving) bind(session string, prev uint64) uint64 {
 // over, and the third is short.
 func newSessions(t *testing.T, opts ...bustest.Option) *archiving {
 	w := &archiving{ledgered: &ledgered{Bus: bustest.New(t, opts...), t: t}, folder: t.TempDir()}
+	w.store = bus.ArchiveFolder(w.folder)
 	w.open()
 	w.bind("a", w.bind("a", 0))
 	w.bind("b", 0)

@@ -80,7 +80,7 @@ var errMoved = errors.New("the journal changed meanwhile")
 
 // Archive moves finished replies into files: it writes and checks a file, announces it
 // in a signed checkpoint, and only then deletes the records. After an interruption the
-// next call continues. No other process may use the server meanwhile.
+// next call continues. It refuses to begin while an engine follows the journal.
 func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 	out := Archiving{Archives: []string{}}
 	if l.j.guard.archives.store == nil {
@@ -88,6 +88,9 @@ func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 	}
 	var err error
 	if !r.DryRun {
+		if err := l.j.checkAlone(ctx); err != nil {
+			return out, err
+		}
 		if out.Resumed, err = l.resumeArchives(ctx, r); err != nil {
 			return out, err
 		}
@@ -111,6 +114,25 @@ func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 		}
 	}
 	return out, err
+}
+
+// checkAlone fails if an engine follows the journal, or did in the last minute without
+// ending properly: one that does not know of an archive could store an archived id as new.
+func (j *Journal) checkAlone(ctx context.Context) error {
+	st, err := j.store.lookUpStream(ctx)
+	if err != nil {
+		return apiError("archive", "stream "+j.store.stream, err)
+	}
+	all := st.ListConsumers(ctx)
+	for c := range all.Info() {
+		if c.Config.Description == watchDescription {
+			return &message.Error{Code: message.CodeUnavailable, Op: "archive", What: "an engine or another reader follows the journal of the space " + string(j.space), Hint: "stop all engines of the space first; the server forgets an engine that was killed after a minute"}
+		}
+	}
+	if all.Err() != nil {
+		return apiError("archive", "consumers of stream "+j.store.stream, all.Err())
+	}
+	return nil
 }
 
 func (l *Ledger) archiveOnce(ctx context.Context, r Retention, out *Archiving) error {
@@ -245,7 +267,7 @@ func (l *Ledger) makeArchive(ctx context.Context, head uint64, replies []*replyR
 	if err := l.checkArchive(ctx, a, r); err != nil {
 		return nil, err
 	}
-	if err := l.checkUnmoved(ctx, head, replies); err != nil {
+	if err := errors.Join(l.j.checkAlone(ctx), l.checkUnmoved(ctx, head, replies)); err != nil {
 		return nil, err
 	}
 	return a, l.announceArchive(ctx, a)

@@ -90,6 +90,9 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 	}
 	for _, info := range infos {
 		name := info.Config.Name
+		if name == archiveStream(space) { // its files are copied one by one, and compared with what was signed
+			continue
+		}
 		if err := backUpStream(ctx, nc, name, filepath.Join(folder, name)); err != nil {
 			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
 		}
@@ -200,9 +203,9 @@ func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (
 }
 
 // Restore creates the streams of a space from a folder that BackUp wrote, on servers that
-// have none of them. It restores the files of archives first. The streams get three replicas
-// on a cluster, else one. Records written after the backup are missing, so engines refuse
-// the journal until an operator has accepted that loss.
+// have none of them, except perhaps archives. It restores the files of archives first. The
+// streams get three replicas on a cluster, else one. Records written after the backup are
+// missing, so engines refuse the journal until an operator has accepted that loss.
 func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives ArchiveStore) (Copied, error) {
 	const op = "restore"
 	var out Copied
@@ -271,6 +274,7 @@ func checkNothingThere(ctx context.Context, nc *nats.Conn, op string, space tool
 	}
 	for _, name := range spaceStreams(space) {
 		switch _, err := js.Stream(ctx, name); {
+		case err == nil && name == archiveStream(space): // of an interrupted restore: files are compared and written again
 		case err == nil:
 			return &message.Error{Code: message.CodeConflict, Op: op, What: "the servers already have the stream " + name, Hint: "restore onto servers that have no streams of this space"}
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
@@ -418,7 +422,10 @@ func restoreArchives(ctx context.Context, folder string, to ArchiveStore, out *C
 			}
 			err := copyFile(ctx, name, sum, from, to)
 			if errors.Is(err, errNoStore) {
-				return &message.Error{Code: message.CodeInvalid, Op: "restore", What: "the copy has archives, but no data folder was named", Hint: "name the engines' data folder with --data", Err: err}
+				return &message.Error{Code: message.CodeInvalid, Op: "restore", What: "the copy has archives, and there is no store for them", Hint: "pass one", Err: err}
+			}
+			if err != nil && !errors.Is(err, errChanged) && !errors.Is(err, errNotThere) {
+				return err
 			}
 			if err != nil {
 				return &message.Error{Code: message.CodeDamaged, Op: "restore", What: "the copy of the archive " + a.Name + " was changed after the backup", Hint: "use another backup; only files of archives were restored", Err: err}

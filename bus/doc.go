@@ -208,7 +208,9 @@
 //     after any crash each record is either still there or announced. Its index refuses
 //     whole replies. Keeping the last record of each call in the journal would need no
 //     index, but would keep half of the bytes. Archiving is offline: an engine that has not
-//     heard of an archive could store a deleted id as new.
+//     heard of an archive could store a deleted id as new. So it refuses to begin while a
+//     consumer of an engine exists, and an engine that was paused for longer than half the
+//     life of a consumer examines the journal before it takes a call for new.
 //   - A person accepts a loss, offline and signed. Lost sequences stay empty. Open
 //     calls are finished: a blocked call could be offered again by mistake.
 //   - An embedded server whose store failed restarts in its process once the disk has room.

@@ -30,7 +30,7 @@ func (g *guard) examineJournal(ctx context.Context) (*Exam, error) {
 }
 
 func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
-	reconnects := g.store.nc.Stats().Reconnects
+	reconnects, now := g.store.nc.Stats().Reconnects, time.Since(g.began)
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
 	// The known end is read first, so that a record written meanwhile is no flaw.
 	head, high := g.anchor.currentMarks()
@@ -82,6 +82,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	g.missing.Store(x.missing.count())
 	if x.OK {
 		g.learned.Store(reconnects)
+		g.looked.Store(int64(now))
 	}
 	return x, nil
 }

@@ -43,6 +43,9 @@ func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]boo
 	return c.Durability, err
 }
 
+// ForgetLook makes the last examination of the journal too old.
+func (j *Journal) ForgetLook() { j.guard.looked.Store(-int64(maxUnlooked)) }
+
 // AnnounceArchive makes and announces one archive and deletes nothing: what a process does
 // that is killed then.
 func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Range, error) {

@@ -34,6 +34,8 @@ type guard struct {
 	archives *archives
 	pending  atomic.Bool   // archived records may still be there: a count proves nothing
 	learned  atomic.Uint64 // number of reconnects before the last examination
+	looked   atomic.Int64  // when the last examination began, as the time since began
+	began    time.Time
 
 	lossMu sync.Mutex // guards losses
 	losses []proof.Loss
@@ -41,7 +43,7 @@ type guard struct {
 
 func newGuard(store reader, c codec, o JournalOptions) *guard {
 	kept := reader{nc: store.nc, js: store.js, stream: LedgerName(c.space)}
-	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health, asks: o.asksHealth, archives: &archives{space: c.space, store: o.Archives}}
+	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health, asks: o.asksHealth, archives: &archives{space: c.space, store: o.Archives}, began: time.Now()}
 	g.ended, g.finish = context.WithCancelCause(context.Background())
 	return g
 }
@@ -177,10 +179,17 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 	return g.learnArchives(ctx)
 }
 
+// maxUnlooked is how long ago the last examination may be when a call is said to be new. A
+// running engine examines every watchLook.
+//
+// Invariant: it is shorter than watchInactive, so that Archive sees the consumer of every
+// engine that does not look again by itself.
+const maxUnlooked = 30 * time.Second
+
 // learnArchives examines the journal again if the connection was lost since the last
-// examination: an archive may have been missed. On an embedded server, no engine runs then.
+// examination, or if that was long ago: an archive may have been missed.
 func (g *guard) learnArchives(ctx context.Context) error {
-	if g.store.nc.Stats().Reconnects == g.learned.Load() {
+	if g.store.nc.Stats().Reconnects == g.learned.Load() && time.Since(g.began)-time.Duration(g.looked.Load()) < maxUnlooked {
 		return nil
 	}
 	_, err := g.check(ctx)

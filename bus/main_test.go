@@ -68,6 +68,7 @@ func mustAppend(t testing.TB, j *bus.Journal, f *toolcall.EventRecord, prev uint
 
 // sink collects what Watch delivers.
 type sink struct {
+	end     func()     // of watch
 	mu      sync.Mutex // guards records and caught
 	records []toolcall.JournalEntry
 	caught  int // records that were there at CaughtUp; -1: not yet
@@ -120,7 +121,7 @@ func (s *sink) wait(t testing.TB, what string, ok func(records []toolcall.Journa
 	}
 }
 
-// watch runs Watch until the test ends.
+// watch runs Watch until the end of the test, or until end is called.
 func watch(t testing.TB, j *bus.Journal, after uint64) *sink {
 	t.Helper()
 	s := newSink()
@@ -130,7 +131,8 @@ func watch(t testing.TB, j *bus.Journal, after uint64) *sink {
 		defer close(done)
 		_ = j.Watch(ctx, after, s) // ends with ctx
 	}()
-	t.Cleanup(func() { cancel(); <-done })
+	s.end = func() { cancel(); <-done }
+	t.Cleanup(s.end)
 	return s
 }
 

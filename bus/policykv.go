@@ -111,14 +111,18 @@ func (b *PolicyBucket) check(ctx context.Context, op string) error {
 	if err != nil {
 		return apiError(op, "bucket "+b.name, err)
 	}
-	c := st.CachedInfo().Config
+	return checkKept(op, "bucket "+b.name, st.CachedInfo().Config)
+}
+
+// checkKept refuses the stream of a bucket that can lose its files.
+func checkKept(op, what string, c jetstream.StreamConfig) error {
 	switch {
 	case c.MaxAge > 0:
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: fmt.Sprintf("bucket %s deletes its files after %s", b.name, c.MaxAge), Hint: "create it without a TTL"}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: fmt.Sprintf("%s deletes its files after %s", what, c.MaxAge), Hint: "create it without a TTL"}
 	case c.Storage != jetstream.FileStorage:
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "bucket " + b.name + " is stored only in memory", Hint: "create it with file storage"}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: what + " is stored only in memory", Hint: "create it with file storage"}
 	case c.Mirror != nil || len(c.Sources) > 0:
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "bucket " + b.name + " copies from other streams", Hint: "write its files yourself"}
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: what + " copies from other streams", Hint: "write its files yourself"}
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (r Replicated) Complete() bool { return len(r.Current) >= r.Replicas }
 // spaceStreams returns the names of all streams that a space can have, the journal first.
 // Those of buckets and checkpoints may be missing.
 func spaceStreams(space toolcall.SpaceID) []string {
-	return []string{StreamName(space), LedgerName(space), "KV_" + PolicyBucketName(space), "KV_" + DirectoryBucketName(space), "KV_" + OutboxBucketName(space)}
+	return []string{StreamName(space), LedgerName(space), "KV_" + PolicyBucketName(space), "KV_" + DirectoryBucketName(space), "KV_" + OutboxBucketName(space), archiveStream(space)}
 }
 
 // Replication lists the streams of a space.

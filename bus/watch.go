@@ -22,6 +22,8 @@ const (
 	goneAfter      = 30 * time.Second // a stream that is missing for longer is gone
 )
 
+const watchDescription = "askance watch"
+
 // WatchNew delivers to sink the records that are written from now on; see Watch.
 func (j *Journal) WatchNew(ctx context.Context, sink toolcall.Sink) error {
 	head, err := j.Head(ctx)
@@ -246,7 +248,7 @@ func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), 
 		return nil, nil, err
 	}
 	cons, err := j.store.js.CreateConsumer(ctx, j.store.stream, jetstream.ConsumerConfig{
-		Description:       "askance watch",
+		Description:       watchDescription,
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:       w.at + 1,
 		AckPolicy:         jetstream.AckNonePolicy,

@@ -17,18 +17,20 @@ func newJournalArchiveCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "archive --older-than DURATION",
 		Short: "Move finished calls out of the journal into compressed files",
-		Long: `Writes the records of finished replies into files in the folder archive of the data
-folder, compares them with the signed checkpoints, signs what it moves, and then deletes
-that from the journal. A reply stays if it has a record newer than --older-than or an open
+		Long: `Writes the records of finished replies into files, compares them with the signed
+checkpoints, signs what it moves, and then deletes that from the journal. The files are in
+the folder archive of the data folder; with --nats, in the object store
+ASKANCE_ARCHIVE_SPACE of that server, where all engines find them. A reply stays if it has a record newer than --older-than or an open
 call, or if it granted a standing approval that is in force.
 
 askance audit verify checks journal and files together, askance show reads both, and the
 ids of archived calls and replies cannot be used again. Keep the files: if an .index file
 is missing, the engine refuses all new calls. A .jsonl.zst file can be kept elsewhere.
 
-Stop askance serve first. After an interruption, run the command again.`,
+Stop all engines of the space first. After an interruption, run the command again.`,
 		Example: `  askance journal archive --older-than 30d --dry-run
-  askance journal archive --older-than 30d --keep 100000`,
+  askance journal archive --older-than 30d --keep 100000
+  askance journal archive --older-than 30d --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if !c.Flags().Changed("older-than") || r.OlderThan < 0 {

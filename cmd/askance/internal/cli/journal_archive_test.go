@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -174,6 +175,78 @@ func TestJournalArchiveKilled(t *testing.T) {
 				e.stop()
 			})
 		}
+	}
+}
+
+// On an existing server the archives are in an object store: every engine of the space
+// proves and shows them and refuses their ids, and so does a restored backup.
+func TestJournalArchiveOnNATS(t *testing.T) {
+	old := audited(t)
+	old.stop()
+	newServer := func() *embed.Server {
+		server, err := embed.Start(t.Context(), embed.Options{StoreDir: filepath.Join(t.TempDir(), "nats"), Listen: "127.0.0.1:0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(server.Close)
+		return server
+	}
+	newHost := func(like string, without ...string) string { // with the same keys, rules and tools
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(filepath.Dir(like))); err != nil {
+			t.Fatal(err)
+		}
+		data := filepath.Join(dir, "data")
+		for _, name := range append(without, "archive", "nats", "anchors", "snapshots", "verified") {
+			if err := os.RemoveAll(filepath.Join(data, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.Chmod(filepath.Join(data, "engine.key"), 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		return data
+	}
+	server, one := newServer(), newHost(old.data, "engine.key", "engine.pub") // keys of a journal start no other
+	there := func(server *embed.Server, data string, args ...string) []string {
+		return append(args, "--nats", server.URL(), "--data", data)
+	}
+	archive := []string{"journal", "archive", "--older-than", "0s", "--json"}
+	s := serveOn(t, one, "--nats", server.URL())
+	s.finish(3)
+	fails(t, cli.ExitUnavailable, "stop all engines of the space first", there(server, one, archive...)...)
+	s.stop()
+	done := decode[bus.Archiving](t, ok(t, there(server, one, archive...)...))
+	if done.Calls != 2 || len(done.Archives) != 1 {
+		t.Fatalf("archived %+v", done)
+	}
+	check := func(server *embed.Server, data string) {
+		t.Helper()
+		s := serveOn(t, data, "--nats", server.URL())
+		defer s.stop()
+		if rep := report(t, cli.ExitOK, there(server, data)...); rep.Archived != done.Records || rep.NotShown != 0 {
+			t.Errorf("the audit: %+v", rep)
+		}
+		if code := s.proposeAgain("done0", "d0"); code != message.CodeArchived {
+			t.Errorf("an archived call again: %q", code)
+		}
+		if code := s.proposeAgain("new", "n"); code != "" {
+			t.Errorf("a new call: %q", code)
+		}
+		if out := ok(t, there(server, data, "show", "s1/done0/d0")...); !strings.Contains(out, "result") {
+			t.Errorf("show printed\n%s", out)
+		}
+	}
+	check(server, one)
+	check(server, newHost(one))
+	backup := filepath.Join(t.TempDir(), "backup")
+	ok(t, there(server, one, "journal", "backup", backup)...)
+	second, third := newServer(), newHost(one)
+	ok(t, there(second, third, "journal", "restore", backup)...)
+	ok(t, there(second, third, "journal", "accept-loss", "--by", "ann", "--reason", "restored", "--yes")...)
+	check(second, third)
+	if left, err := os.ReadDir(filepath.Join(third, "archive")); err == nil {
+		t.Errorf("the data folder has %v", left)
 	}
 }
 

@@ -41,9 +41,10 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
 		Long: `Copies all streams of the space from the server of --nats into a new folder. Engines can
-run meanwhile. Archive files come from the folder archive of the data folder. The copy
-does not include the key file, the policy and tools files, or the credentials: store them
-with it, because the journal is worthless without engine.key.
+run meanwhile. Archive files come from the object store of the space, or from the folder
+archive of the data folder. The copy does not include the key file, the policy and tools
+files, or the credentials: store them with it, because the journal is worthless without
+engine.key.
 
 It needs the engines' login (--creds), and their key file to verify the checkpoints.`,
 		Example: `  askance journal backup /backup/monday --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
@@ -57,8 +58,8 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
 		Long: `Creates the streams of the space on servers that have none of them, with three replicas
-on a cluster, else one. Archive files go into the data folder (--data) of the engines.
-Stop all engines first.
+on a cluster, else one. Archive files go into the object store of the space. Stop all
+engines first.
 
 An engine whose anchor file proves later records then exits with code 8: see askance
 journal check, and accept the loss with askance journal accept-loss.`,
@@ -75,11 +76,11 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 			return err
 		}
 		defer nc.Close()
-		var archives bus.ArchiveStore // a machine without a home folder has none
+		var folder bus.ArchiveStore // a machine without a home folder has none
 		if data := env.cfg.dir(); data != "" {
-			archives = bus.ArchiveFolder(node.Dir(data).Files(env.cfg.spaceID()).Archives())
+			folder = bus.ArchiveFolder(node.Dir(data).Files(env.cfg.spaceID()).Archives())
 		}
-		copied, err := do(ctx, nc, env.cfg.spaceID(), args[0], archives)
+		copied, err := do(ctx, nc, env.cfg.spaceID(), args[0], bus.NewArchiveBucket(nc, env.cfg.spaceID(), folder))
 		if err != nil {
 			return err
 		}

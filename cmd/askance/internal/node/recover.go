@@ -82,6 +82,20 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 	return s, nil
 }
 
+func (s *session) archives(d Damaged) bus.ArchiveStore {
+	return archivesOf(s.nc, s.server, d.Dir.Files(d.Space), d.Space)
+}
+
+// archivesOf returns where the archives of a space are: in its folder if the server is
+// embedded, else in an object store. server is nil if another process runs it.
+func archivesOf(nc *nats.Conn, server *embed.Server, files Dir, space toolcall.SpaceID) bus.ArchiveStore {
+	folder := bus.ArchiveFolder(files.Archives())
+	if server != nil {
+		return folder
+	}
+	return bus.NewArchiveBucket(nc, space, folder)
+}
+
 // Examine compares the journal with its checkpoints and its anchor.
 func (d Damaged) Examine(ctx context.Context) (*bus.Exam, error) {
 	s, err := d.open(ctx, false)
@@ -142,7 +156,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 		return nil, err
 	}
 	defer s.close()
-	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, s.anchor, bus.ArchiveFolder(d.Dir.Files(d.Space).Archives()))
+	r, err := bus.BeginRecovery(ctx, s.nc, d.Space, s.keys, s.anchor, s.archives(d))
 	if err != nil {
 		return nil, err
 	}
@@ -339,14 +353,13 @@ func (c *closing) closeLost(ctx context.Context, subject string, replies map[too
 	return nil
 }
 
-// Archive moves finished calls of a journal that no engine uses into files of the data
-// folder.
+// Archive moves finished calls of a journal that no engine uses into files: of the data
+// folder, or of an object store of an existing server.
 func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, error) {
-	if d.NATS != nil {
-		return bus.Archiving{}, &message.Error{Code: message.CodeInvalid, Op: "archive", What: "the journal is not in a data folder", Hint: "leave out --nats: only the journal of an embedded server can be archived"}
-	}
-	if err := d.Dir.Exists(); err != nil {
-		return bus.Archiving{}, err
+	if d.NATS == nil {
+		if err := d.Dir.Exists(); err != nil {
+			return bus.Archiving{}, err
+		}
 	}
 	s, err := d.open(ctx, false)
 	if err != nil {
@@ -359,7 +372,11 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 	if err := checkSpaceExists(ctx, s.nc, d.Space); err != nil {
 		return bus.Archiving{}, err
 	}
-	j, err := bus.OpenJournal(ctx, s.nc, d.Space, s.keys, bus.JournalOptions{Durability: s.server.Durability(), Health: s.server.Health, Room: s.server.Room, Anchor: s.anchor, Archives: bus.ArchiveFolder(d.Dir.Files(d.Space).Archives())})
+	o := bus.JournalOptions{Anchor: s.anchor, Archives: s.archives(d)}
+	if s.server != nil {
+		o.Durability, o.Health, o.Room = s.server.Durability(), s.server.Health, s.server.Room
+	}
+	j, err := bus.OpenJournal(ctx, s.nc, d.Space, s.keys, o)
 	if err != nil {
 		return bus.Archiving{}, err
 	}

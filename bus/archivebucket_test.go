@@ -1,0 +1,182 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+func putText(t *testing.T, to bus.ArchiveStore, name, text string) {
+	t.Helper()
+	err := to.Put(t.Context(), name, func(w io.Writer) error {
+		for chunk := range slices.Chunk([]byte(text), 1000) {
+			if _, err := w.Write(chunk); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func textIn(t *testing.T, f bus.ArchiveFile) string {
+	t.Helper()
+	b, err := io.ReadAll(io.NewSectionReader(f, 0, 1<<30))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// An object store keeps files of any size, shares one copy between readers, and has
+// nothing of a file whose writer failed.
+func TestArchiveBucket(t *testing.T) {
+	w := bustest.New(t)
+	nc := w.Conn("engine")
+	folder := bus.ArchiveFolder(t.TempDir())
+	b := bus.NewArchiveBucket(nc, "test", folder)
+	if found, err := b.Files(t.Context()); err != nil || len(found) > 0 {
+		t.Errorf("without a bucket: %v, %v", found, err)
+	}
+	open := func(name string) bus.ArchiveFile {
+		t.Helper()
+		f, err := b.Open(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	isAbsent := func(name string) {
+		t.Helper()
+		if _, err := b.Open(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	isAbsent("a")
+	putText(t, folder, "elsewhere", "in the folder")
+	big := strings.Repeat("0123456789", 100_000)
+	putText(t, b, "a", big)
+	putText(t, b, "empty", "")
+	first, again := open("a"), open("a")
+	other := open("empty") // takes the place of a
+	if got := textIn(t, first); got != big {
+		t.Errorf("a has %d bytes", len(got))
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	if textIn(t, again) != big || textIn(t, other) != "" || textIn(t, open("elsewhere")) != "in the folder" {
+		t.Error("a second reader reads something else")
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := again.ReadAt(make([]byte, 1), 0); err == nil {
+		t.Error("the copy stays after its last reader")
+	}
+	broken := errors.New("broken")
+	err := b.Put(t.Context(), "half", func(w io.Writer) error {
+		_, err := io.WriteString(w, big)
+		return errors.Join(err, broken)
+	})
+	if !errors.Is(err, broken) {
+		t.Errorf("a writer that fails: %v", err)
+	}
+	isAbsent("half")
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if err := b.Put(stopped, "late", func(w io.Writer) error { _, err := io.WriteString(w, big); return err }); err == nil {
+		t.Error("a file is stored after the end of its request")
+	}
+	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(found, []string{"a", "empty"}) {
+		t.Errorf("files: %v, %v", found, err)
+	}
+	if err := b.Remove(t.Context(), "empty"); err != nil {
+		t.Error(err)
+	}
+	isAbsent("late")
+	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(found, []string{"a"}) {
+		t.Errorf("files after a removal: %v, %v", found, err)
+	}
+}
+
+// A bucket that forgets files is refused.
+func TestArchiveBucketThatForgets(t *testing.T) {
+	w := bustest.New(t)
+	nc := w.Conn("engine")
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := js.CreateObjectStore(t.Context(), jetstream.ObjectStoreConfig{Bucket: bus.ArchiveBucketName("test"), Storage: jetstream.MemoryStorage}); err != nil {
+		t.Fatal(err)
+	}
+	b := bus.NewArchiveBucket(nc, "test", nil)
+	err = b.Put(t.Context(), "a", func(io.Writer) error { return nil })
+	if !errors.Is(err, message.ErrForeignStream) {
+		t.Errorf("a bucket in memory: %v", err)
+	}
+}
+
+// An archive in an object store is all that a plain archive is, for every engine.
+func TestArchiveInABucket(t *testing.T) {
+	w := newArchiving(t)
+	w.store = bus.NewArchiveBucket(w.Conn("engine"), "test", nil)
+	w.open()
+	if done := w.archive(); done.Records != 20 {
+		t.Fatalf("archived %+v", done)
+	}
+	w.proved(true)
+	w.refused(w.j)
+	w.store = bus.NewArchiveBucket(w.Conn("engine"), "test", nil)
+	w.open()
+	w.proved(true)
+	w.refused(w.j)
+}
+
+// While an engine follows the journal, nothing is archived: it might not hear of it.
+func TestArchiveBesideAnEngine(t *testing.T) {
+	w := newArchiving(t)
+	watching := watch(t, w.j, 0)
+	watching.wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+	before := w.records()
+	if _, err := w.l.Archive(t.Context(), bus.Retention{By: "ann"}); !errors.Is(err, message.ErrUnavailable) || !strings.Contains(err.Error(), "follows the journal") {
+		t.Errorf("beside an engine: %v", err)
+	}
+	if _, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", DryRun: true}); err != nil {
+		t.Errorf("a dry run: %v", err)
+	}
+	if n := w.records(); n != before {
+		t.Errorf("%d records, %d before", n, before)
+	}
+	watching.end()
+	w.archive()
+	w.proved(true)
+}
+
+// An engine that was paused looks at the journal before it takes a call for new.
+func TestArchiveWhileAnEngineIsPaused(t *testing.T) {
+	w := newArchiving(t)
+	other, err := bus.OpenJournal(t.Context(), w.Conn("engine"), "test", w.Keys(), bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.archive()
+	other.ForgetLook()
+	if _, err := other.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrArchived) {
+		t.Errorf("an archived call after a pause: %v", err)
+	}
+}
