@@ -71,7 +71,7 @@ version: 1
 name: try
 rules:
   - {name: small, tool_name: greet, behavior: allow, when: 'args.name != "everyone"'}
-  - {name: everyone, tool_name: greet, behavior: ask}
+  - {name: everyone, tool_name: greet, behavior: ask, when: 'args.name == "everyone"'}
 YAML
   cat >"$folder/tools.yaml" <<'YAML'
 version: 1

@@ -124,7 +124,7 @@ func TestCall(t *testing.T) {
 	call(cli.ExitUsage, "one tool", "ship", small, "pay")
 	named := []string{"--session", "s7", "--reply", "r7", "--id", "c7", "--no-wait"}
 	for range 2 {
-		if r := call(cli.ExitOK, "", "ship", `{"cents":500}`, named...); !strings.HasPrefix(r.out, "c7 is asking: ") {
+		if r := call(cli.ExitOK, "", "ship", `{"cents":500}`, named...); !strings.HasPrefix(r.out, "c7 is asking: needs approval (") {
 			t.Errorf("the call that waits is %q", r.out)
 		}
 	}

@@ -312,10 +312,14 @@ func votesSoFar(c *toolcall.Call) string {
 	return fmt.Sprintf("[%d approved, %d missing] ", len(w.Approvals), missing)
 }
 
-// stillAsksText says why a call still waits for approval after a response.
+// stillAsksText says why a call waits for approval, also after a response.
 func stillAsksText(c *toolcall.Call) string {
-	if n := len(c.Votes); n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited {
+	what, n := "needs approval (", len(c.Votes)
+	switch {
+	case n > 0 && c.Votes[n-1].On(c.Digest) && !c.Votes[n-1].Edited:
 		return votesSoFar(c) + "waiting for other approvers, digest " + c.Digest
+	case n > 0:
+		what = "needs another approval ("
 	}
-	return "needs another approval (" + term.SafeLine(c.Decision.Reason) + "), " + votesSoFar(c) + "digest " + c.Digest
+	return what + term.SafeLine(c.Decision.Reason) + "), " + votesSoFar(c) + "digest " + c.Digest
 }
