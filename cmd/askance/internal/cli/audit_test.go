@@ -341,7 +341,7 @@ func TestAuditReceipt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, change := range [][2]string{{"500", "501"}, {`"ann"`, `"bob"`}, {`approve`, `reject`}, {"sha256:", "sha256:0"}, {`"v":1`, `"v":2`}} {
+	for _, change := range [][2]string{{":500}", ":501}"}, {`"ann"`, `"bob"`}, {`approve`, `reject`}, {"sha256:", "sha256:0"}, {`"v":1`, `"v":2`}} {
 		if !strings.Contains(string(b), change[0]) {
 			t.Fatalf("no %s in the receipt", change[0])
 		}

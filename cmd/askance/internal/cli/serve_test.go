@@ -112,7 +112,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-role", "a=approver"}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-groups-claim", "roles"}},
 		{cli.ExitUsage, "is not host:port", []string{"--metrics", "9464"}},
-		{cli.ExitNotFound, "operator.jwt", []string{"--creds-dir", "empty"}},
+		{cli.ExitNotFound, "empty has no credentials", []string{"--creds-dir", "empty"}},
 		{cli.ExitUnavailable, "another program already listens at " + taken, []string{"--http", taken}},
 		{cli.ExitUnavailable, "cannot listen at " + taken, []string{"--metrics", taken}},
 	} {
