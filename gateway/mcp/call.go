@@ -37,7 +37,7 @@ func (x *exchange) callTool(ctx context.Context) (json.RawMessage, error) {
 	if err != nil {
 		return refusal("the call did not run: "+err.Error(), nil).result, nil //nolint:nilerr // a result that the model can read
 	}
-	t, err := l.findTool(ctx, inner)
+	t, err := l.findTool(ctx, inner, false)
 	if err != nil {
 		return refusal("the call did not run: the tools of the server cannot be listed: "+err.Error(), nil).result, nil //nolint:nilerr // the same
 	}
@@ -173,7 +173,7 @@ func (g *Gateway) restore(p *peer, call *toolcall.Call) (*held, error) {
 		if err != nil {
 			return nil, err
 		}
-		t, err := l.findTool(g.life, inner)
+		t, err := l.findTool(g.life, inner, false)
 		if err != nil {
 			return nil, err
 		}

@@ -370,10 +370,16 @@ func (w *world) lastCall() string {
 	return string(list.Calls[len(list.Calls)-1].Call)
 }
 
-// A definition that changed after the decision does not run.
+// A definition that changed after the decision does not run, whether the server tells or not.
 func TestChangedDefinition(t *testing.T) {
+	for _, era := range []string{"modern", "legacy"} {
+		t.Run(era, func(t *testing.T) { changedDefinition(t, era) })
+	}
+}
+
+func changedDefinition(t *testing.T, era string) {
 	w := newWorld(t)
-	c := w.connect("modern")
+	c := w.connect(era)
 	c.initialize("{}")
 	c.start("tools/call", `{"name":"browse","arguments":{}}`)
 	w.asking()

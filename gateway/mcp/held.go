@@ -246,7 +246,7 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 	if err != nil {
 		return nil, err
 	}
-	now, err := l.findTool(ctx, h.tool.name)
+	now, err := l.findTool(ctx, h.tool.name, true)
 	if err != nil {
 		return nil, errors.Join(errNotSent, err)
 	}

@@ -91,9 +91,10 @@ func (l *link) forgetTools() {
 	l.tools = nil
 }
 
-// findTool returns the current definition of a tool, or nil if the server has none.
-func (l *link) findTool(ctx context.Context, name string) (*tool, error) {
-	for _, again := range []bool{false, true} {
+// findTool returns the definition of a tool, or nil if the server has none. If fresh, it asks the
+// server, which need not tell when a definition changes.
+func (l *link) findTool(ctx context.Context, name string, fresh bool) (*tool, error) {
+	for _, again := range []bool{fresh, true} {
 		list, err := l.readTools(ctx, again)
 		if err != nil {
 			return nil, err
