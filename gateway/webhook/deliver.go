@@ -3,13 +3,15 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -147,15 +149,21 @@ func post(ctx context.Context, client *http.Client, d *Destination, id string, b
 	return checkReply(res, at)
 }
 
-// plainError describes an error without the address, which may be a secret.
+// plainError describes an error without the address, which may be a secret, and without what the
+// receiver sent. Errors of net and net/http can contain both.
 func plainError(ctx context.Context, err error) string {
 	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return "the receiver did not answer in time"
 	}
-	if u, ok := errors.AsType[*url.Error](err); ok {
-		err = u.Err
+	why := "the connection failed, or it does not speak HTTP"
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		why = number.Error()
+	} else if _, ok := errors.AsType[*net.DNSError](err); ok {
+		why = "its name cannot be resolved"
+	} else if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		why = "its certificate is not valid for this address"
 	}
-	return "the receiver could not be reached: " + err.Error()
+	return "the receiver could not be reached: " + why
 }
 
 func checkReply(res *http.Response, now time.Time) error {

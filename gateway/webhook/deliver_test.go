@@ -3,7 +3,11 @@ package webhook_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -241,6 +245,53 @@ func TestDownForAWhile(t *testing.T) {
 	}
 	if shown, err := w.A.Outbox().DeadLetters(t.Context()); err != nil || len(shown) > 0 {
 		t.Errorf("dead letters: %v, %v", shown, err)
+	}
+}
+
+// Errors say what is wrong, and contain neither the address nor what the receiver sent.
+func TestErrorsKeepSecrets(t *testing.T) {
+	odd, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer odd.Close()
+	go func() {
+		for {
+			c, err := odd.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(c, "private-reply\r\n\r\n")
+			c.Close()
+		}
+	}()
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
+	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
+	stranger.StartTLS()
+	defer stranger.Close()
+	unknown := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "private.example"}}
+	}}
+	for _, tt := range []struct {
+		url  string
+		by   http.RoundTripper
+		want string
+	}{
+		{"http://" + odd.Addr().String() + "/private", nil, "does not speak HTTP"},
+		{"http://" + gone.Addr().String() + "/private", nil, "refused"},
+		{stranger.URL + "/private", nil, "certificate"},
+		{"https://private.example/private", unknown, "resolved"},
+	} {
+		d := everything(t, tt.url)
+		_, err := webhook.Try(t.Context(), d, tt.by)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "private") || strings.Contains(err.Error(), "127.0.0.1") {
+			t.Errorf("%s: %v, want %q without the address and the reply", tt.url, err, tt.want)
+		}
 	}
 }
 
