@@ -25,6 +25,8 @@ type HTTPConfig struct {
 	Origins []string
 	// Public: the endpoint is reached under other names than this machine's loopback.
 	Public bool
+	// Sessions is how many sessions may be open; one principal can have half. Default 2000.
+	Sessions int
 }
 
 // httpServer is the streamable HTTP endpoint, of both eras.
@@ -37,6 +39,9 @@ type httpServer struct {
 
 // Handler serves clients over streamable HTTP.
 func (g *Gateway) Handler(cfg HTTPConfig) http.Handler {
+	if cfg.Sessions <= 0 {
+		cfg.Sessions = maxSessions
+	}
 	return &httpServer{g: g, cfg: cfg, sessions: map[string]*session{}}
 }
 

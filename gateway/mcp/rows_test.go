@@ -361,3 +361,34 @@ func TestForm(t *testing.T) {
 		t.Errorf("the tool ran %d times", n)
 	}
 }
+
+// One principal cannot take all sessions from the others.
+func TestSessionsOfOnePrincipal(t *testing.T) {
+	w := newWorld(t)
+	g, err := mcp.New(w.config("legacy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	server := httptest.NewServer(g.Handler(mcp.HTTPConfig{Sessions: 4, Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("X-Test-Name"), nil }}))
+	t.Cleanup(server.Close)
+	for i, step := range []struct {
+		name string
+		want int
+	}{{"ann", http.StatusOK}, {"ann", http.StatusOK}, {"ann", http.StatusServiceUnavailable}, {"bob", http.StatusOK}} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("X-Test-Name", step.name)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != step.want {
+			t.Errorf("session %d, of %s: %d, want %d", i+1, step.name, res.StatusCode, step.want)
+		}
+	}
+}

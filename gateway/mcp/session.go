@@ -23,7 +23,7 @@ type session struct {
 
 // Bounds of legacy sessions.
 const (
-	maxSessions  = 1000
+	maxSessions  = 2000
 	sessionIdle  = time.Hour
 	maxQueued    = 1000
 	sessionField = "Mcp-Session-Id"
@@ -75,13 +75,16 @@ func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal stri
 func (s *httpServer) add(ses *session) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	own := 0
 	for id, old := range s.sessions {
 		if time.Since(old.used) > sessionIdle {
 			delete(s.sessions, id)
 			old.end()
+		} else if old.peer.principal == ses.peer.principal {
+			own++
 		}
 	}
-	if len(s.sessions) >= maxSessions {
+	if len(s.sessions) >= s.cfg.Sessions || own >= s.cfg.Sessions/2 {
 		return false
 	}
 	s.sessions[ses.id] = ses
