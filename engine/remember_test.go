@@ -20,6 +20,7 @@ func rememberCases() []engineCase {
 		{"calls like this one", callsLikeThis},
 		{"a budget", budgeted},
 		{"an end", standingApprovalEnds},
+		{"an end, and a clock that was set back", endBeforeTheNewestRecord},
 		{"revoked at once, by the person who gave it", revokedStandingApproval},
 		{"revoked where another replica lags", revokedElsewhere},
 		{"what it allowed and did not begin is revoked", revokedTakesBack},
@@ -161,6 +162,22 @@ func standingApprovalEnds(w *world) {
 	if all := e.standingApprovals(true); len(all) != 1 || all[0].State(time.Now()) != toolcall.StandingExpired || len(e.standingApprovals(false)) != 0 {
 		w.Errorf("listed: %+v", all)
 	}
+}
+
+// endBeforeTheNewestRecord: the journal has a record that was written after the end, so the
+// end has come, whatever the clock says now.
+func endBeforeTheNewestRecord(w *world) {
+	e := w.engine()
+	end := time.Now().Add(time.Hour).UTC().Round(0)
+	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
+	w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+	_, err := w.journal.Append(w.Context(), &toolcall.EventRecord{
+		V: toolcall.RecordVersion, ID: "later", At: end, Engine: "e-later", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"},
+		Session: &toolcall.SessionState{Key: toolcall.Key{Space: w.space, Session: "later"}, Runtime: "bot"},
+	}, 0)
+	w.must(err)
+	w.until("it has ended", func() bool { return len(e.standingApprovals(false)) == 0 })
+	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
 }
 
 func revokedStandingApproval(w *world) {
