@@ -20,7 +20,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus/internal/archive"
+	"github.com/askance-dev/askance/bus/internal/errtext"
+	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -38,6 +41,23 @@ const (
 	descriptionSuffix = ".json"
 	contentSuffix     = ".snapshot"
 )
+
+// contentsList lists the content of a backup. It is written last: its presence means that
+// the backup is complete.
+const contentsList = "backup.json"
+
+// readContents reads which streams a backup has.
+func readContents(folder string) (Copied, error) {
+	var c Copied
+	text, _, err := plainfile.Read(filepath.Join(folder, contentsList), secretfile.MaxBytes)
+	if err == nil {
+		err = strictjson.UnmarshalOpen(text, &c)
+	}
+	if err != nil {
+		return c, &message.Error{Code: message.CodeNotFound, Op: "restore", What: "the folder " + folder + " has no complete backup: it has no usable " + contentsList + ", which askance journal backup writes at the end", Hint: "check the folder, or use another backup", Err: err}
+	}
+	return c, nil
+}
 
 // copied describes a copied stream in the server's own words.
 type copied struct {
@@ -97,6 +117,13 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
 		}
 		out.Streams = append(out.Streams, name)
+	}
+	text, err := strictjson.Marshal(out)
+	if err == nil {
+		err = secretfile.Replace(filepath.Join(folder, contentsList), text, 0o600)
+	}
+	if err != nil {
+		return out, secretfile.Error(op, filepath.Join(folder, contentsList), err)
 	}
 	return out, nil
 }
@@ -215,20 +242,17 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 	if err := checkNothingThere(ctx, nc, op, space); err != nil {
 		return out, err
 	}
+	copies, err := checkCopies(folder, space)
+	if err != nil {
+		return out, err
+	}
 	if err := restoreArchives(ctx, folder, archives, &out); err != nil {
 		return out, err
 	}
 	for _, name := range slices.Backward(spaceStreams(space)) { // the journal last: without it nothing starts
-		path := filepath.Join(folder, name)
-		about, err := os.ReadFile(path + descriptionSuffix)
-		if errors.Is(err, os.ErrNotExist) && name != StreamName(space) && name != LedgerName(space) {
+		about, path := copies[name], filepath.Join(folder, name)
+		if about == nil {
 			continue
-		}
-		if err != nil {
-			return out, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder has no complete copy of the stream " + name, Hint: "check the folder and the space", Err: err}
-		}
-		if err := checkContent(path+contentSuffix, about); err != nil {
-			return out, &message.Error{Code: message.CodeDamaged, Op: op, What: "the copy of the stream " + name + " was changed after the backup", Hint: "use another backup", Err: err}
 		}
 		meta := map[string]any{}
 		if name == StreamName(space) {
@@ -241,6 +265,32 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the stream " + name + " was not restored", Hint: "restore onto servers that have no streams of this space", Err: err}
 		}
 		out.Streams = append(out.Streams, name)
+	}
+	return out, nil
+}
+
+// checkCopies returns the description of every copied stream. It reads the whole backup, so
+// that nothing is restored from one that is incomplete or was changed.
+func checkCopies(folder string, space toolcall.SpaceID) (map[string][]byte, error) {
+	const op = "restore"
+	has, err := readContents(folder)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string][]byte{}
+	for _, name := range append(has.Streams, StreamName(space), LedgerName(space)) {
+		path := filepath.Join(folder, name)
+		if !slices.Contains(spaceStreams(space), name) {
+			return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the folder has a copy of " + errtext.Quote(name) + ", which is no stream of the space " + string(space), Hint: "name the space of the backup with --space"}
+		}
+		about, err := os.ReadFile(path + descriptionSuffix)
+		if err != nil {
+			return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: "the folder has no complete copy of the stream " + name, Hint: "check the folder and the space", Err: err}
+		}
+		if err := checkContent(path+contentSuffix, about); err != nil {
+			return nil, &message.Error{Code: message.CodeDamaged, Op: op, What: "the copy of the stream " + name + " was changed after the backup", Hint: "use another backup", Err: err}
+		}
+		out[name] = about
 	}
 	return out, nil
 }
@@ -276,7 +326,7 @@ func checkNothingThere(ctx context.Context, nc *nats.Conn, op string, space tool
 		switch _, err := js.Stream(ctx, name); {
 		case err == nil && name == archiveStream(space): // of an interrupted restore: files are compared and written again
 		case err == nil:
-			return &message.Error{Code: message.CodeConflict, Op: op, What: "the servers already have the stream " + name, Hint: "restore onto servers that have no streams of this space"}
+			return &message.Error{Code: message.CodeConflict, Op: op, What: "the servers already have the stream " + name, Hint: "restore onto servers that have no streams of this space; if an interrupted restore made them, delete them first, as with nats stream rm " + name}
 		case !errors.Is(err, jetstream.ErrStreamNotFound):
 			return apiError(op, "stream "+name, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // A copy of a running space on a cluster is restored on another cluster and on one
@@ -179,14 +180,75 @@ func TestBackupIsChecked(t *testing.T) {
 			if err := os.WriteFile(change.file, changed, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", folder, bus.ArchiveFolder(t.TempDir())); !errors.Is(err, change.want) {
+			to := bustest.New(t).Conn("engine")
+			if _, err := bus.Restore(t.Context(), to, "test", folder, bus.ArchiveFolder(t.TempDir())); !errors.Is(err, change.want) {
 				t.Errorf("restore: %v, want it refused", err)
+			}
+			if change.want == message.ErrDamaged && len(streamNames(t, to)) > 0 {
+				t.Errorf("the restore of a changed backup made %v", streamNames(t, to))
 			}
 			if err := os.WriteFile(change.file, whole, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		})
 	}
+}
+
+// TestInterruptedBackup: of a backup that did not come to its end, nothing is restored.
+func TestInterruptedBackup(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	mustAppend(t, j, largeRecord(0), 0)
+	if _, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bus.OpenPolicyBucket(t.Context(), b.Conn("engine"), "test", bus.PolicyBucketOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	whole := filepath.Join(t.TempDir(), "backup")
+	made, err := bus.BackUp(t.Context(), b.Conn("engine"), "test", b.Keys(), whole, bus.ArchiveFolder(t.TempDir()))
+	if err != nil || len(made.Streams) != 3 {
+		t.Fatalf("%v, %v", made, err)
+	}
+	ends := []string{"backup.json"} // what a kill at some moment leaves out
+	for _, name := range made.Streams {
+		ends = append(ends, name+".json", name+".snapshot")
+	}
+	for _, missing := range ends {
+		folder := filepath.Join(t.TempDir(), "interrupted")
+		if err := os.CopyFS(folder, os.DirFS(whole)); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Remove(filepath.Join(folder, missing)); err != nil {
+			t.Fatal(err)
+		}
+		to := bustest.New(t).Conn("engine")
+		if _, err := bus.Restore(t.Context(), to, "test", folder, bus.ArchiveFolder(t.TempDir())); err == nil {
+			t.Errorf("restored without %s", missing)
+		}
+		if names := streamNames(t, to); len(names) > 0 {
+			t.Errorf("without %s the restore made %v", missing, names)
+		}
+	}
+	if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", whole, bus.ArchiveFolder(t.TempDir())); err != nil {
+		t.Errorf("the whole backup: %v", err)
+	}
+}
+
+func streamNames(t *testing.T, nc *nats.Conn) (names []string) {
+	t.Helper()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := js.StreamNames(t.Context())
+	for name := range list.Name() {
+		names = append(names, name)
+	}
+	if err := list.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return names
 }
 
 // Archives are neither left out of a copy nor restored to nowhere without a word.
