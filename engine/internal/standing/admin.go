@@ -23,7 +23,7 @@ func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 	if r.Limit <= 0 || r.Limit > mostStandingApprovals {
 		r.Limit = mostStandingApprovals
 	}
-	now := s.View.Clock(store.JournalTime())
+	now := s.View.Book.Clock(store.JournalTime())
 	out := toolcall.StandingApprovalsReply{StandingApprovals: []*toolcall.StandingApproval{}}
 	for _, l := range s.View.Book.All() {
 		if l.ID <= r.After || r.Tool != "" && l.Tool != r.Tool || !r.All && l.State(now) != toolcall.StandingActive {

@@ -23,7 +23,7 @@ import (
 // wants to open about a call. It answers only if use, such as Spend, accepts that.
 // On any error a person is asked.
 func (s *Approvals) ResponseFor(ctx context.Context, c *toolcall.Call, d permission.Decision, use func(ctx context.Context, l *toolcall.StandingApproval, c *toolcall.Call, amount string) error) (permission.Decision, toolcall.StandingID) {
-	now := s.View.Clock(store.JournalTime())
+	now := s.View.Book.Clock(store.JournalTime())
 	candidates := s.View.Book.OfTool(c.Tool, toolcall.SpentBy(c.Key, c.Input), now)
 	if len(candidates) == 0 || d.Behavior != message.BehaviorAsk || d.BypassImmune || len(d.Errors) > 0 || len(d.Redact) > 0 {
 		return d, ""
@@ -142,7 +142,7 @@ func (s *Approvals) Spend(ctx context.Context, l *toolcall.StandingApproval, c *
 	}
 	_, _, err := store.Update(ctx, s.Store, "use", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		now := store.JournalTime()
-		next, err := l.Spend(c.Key, c.Input, amount, s.View.Clock(now))
+		next, err := l.Spend(c.Key, c.Input, amount, s.View.Book.Clock(now))
 		switch {
 		case err != nil:
 			return nil, err
@@ -184,7 +184,7 @@ func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (st
 	if l.GrantedAt.IsZero() {
 		return "the standing approval " + string(id) + " that allowed it is unknown", nil
 	}
-	if state := l.State(s.View.Clock(store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
+	if state := l.State(s.View.Book.Clock(store.JournalTime())); state == toolcall.StandingRevoked || state == toolcall.StandingExpired {
 		return "the standing approval " + string(id) + " that allowed it is " + string(state), nil
 	}
 	return "", nil

@@ -18,6 +18,7 @@ type Book struct {
 	byTool            map[string]map[toolcall.StandingID]struct{}
 	gave              map[toolcall.StandingID]uint64 // sequence of the call's event record that granted one without a record of its own
 	grown             int                            // added since ended ones were last dropped
+	newest            time.Time                      // when the newest event record was written
 }
 
 // keepEnded is how many ended standing approvals stay in memory.
@@ -52,6 +53,26 @@ func (b *Book) apply(l *toolcall.StandingApproval, seq uint64) bool {
 	delete(b.gave, l.ID)
 	b.put(&next)
 	return true
+}
+
+// noteTime records when an event record was written.
+func (b *Book) noteTime(at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if at.After(b.newest) {
+		b.newest = at
+	}
+}
+
+// Clock returns now, or the time of the newest event record if that is later: a clock that
+// was set back makes no standing approval valid again that had ended.
+func (b *Book) Clock(now time.Time) time.Time {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.newest.After(now) {
+		return b.newest
+	}
+	return now
 }
 
 // put stores a standing approval. b.mu is held.

@@ -3,7 +3,6 @@ package view
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -152,17 +151,6 @@ func (v *View) InterruptedReplies() []toolcall.Key {
 		}
 	}
 	return out
-}
-
-// Clock returns now, or the time of the newest record if that is later: a clock that was set
-// back makes nothing valid again that had ended.
-func (v *View) Clock(now time.Time) time.Time {
-	v.mu.RLock()
-	defer v.mu.RUnlock()
-	if v.newest.After(now) {
-		return v.newest
-	}
-	return now
 }
 
 // HasForgotten reports whether finished calls were dropped.

@@ -11,7 +11,6 @@ package view
 import (
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/askance-dev/askance/engine/reviewers"
 	"github.com/askance-dev/askance/message"
@@ -23,7 +22,6 @@ import (
 type View struct {
 	mu                sync.RWMutex // guards all below; never held across I/O
 	seq               uint64       // the watch has delivered everything up to here
-	newest            time.Time    // when the newest record was written
 	calls             map[toolcall.Key]*toolcall.Call
 	orders            orders           // of calls
 	blocked, returned int              // calls that wait for an operator
@@ -102,9 +100,7 @@ func New(keep int) *View {
 func (v *View) Apply(f *toolcall.EventRecord, seq uint64) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if f.At.After(v.newest) {
-		v.newest = f.At
-	}
+	v.Book.noteTime(f.At)
 	switch {
 	case f.Call != nil:
 		return v.applyCall(f, seq)
