@@ -173,7 +173,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 		return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "the engine has no connection to NATS", Hint: "check that a NATS server runs; the engine reconnects automatically"}
 	}
 	if err := j.guard.whyBroken(); err != nil {
-		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store no longer writes", Hint: restartHint, Err: err}
+		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the store no longer writes: nothing is decided or started", Hint: restartHint, Err: err}
 	}
 	if err := j.guard.checkReachable(ctx, j.claims.observeInfo); err != nil {
 		return err

@@ -20,8 +20,9 @@ func newJournalArchiveCommand(env *environment) *cobra.Command {
 		Long: `Writes the records of finished replies into files, compares them with the signed
 checkpoints, signs what it moves, and then deletes that from the journal. The files are in
 the folder archive of the data folder; with --nats, in the object store
-ASKANCE_ARCHIVE_SPACE of that server, where all engines find them. A reply stays if it has a record newer than --older-than or an open
-call, or if it granted a standing approval that is in force.
+ASKANCE_ARCHIVE_SPACE of that server, where all engines find them. A reply stays if it has
+a record newer than --older-than or an open call, if it granted a standing approval that is
+in force, or if it has the last record of the journal, which shows that none is missing.
 
 askance audit verify checks journal and files together, askance show reads both, and the
 ids of archived calls and replies cannot be used again. Keep the files: if an .index file

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -22,7 +23,7 @@ func TestReadyNamesTheSpace(t *testing.T) {
 		web := &Web{cfg: Config{Space: world.A.Gateway(), Further: []*gateway.Space{&further}}}
 		return []gateway.Surface{web.health()}
 	}))
-	for _, err := range []error{nil, &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "no leader"}, message.ErrFull} {
+	for _, err := range []error{nil, &message.Error{Code: message.CodeUnavailable, Op: "ready", What: "no leader"}, message.ErrFull, &message.Error{Code: message.CodeFull, Op: "ready", What: "nothing is decided"}} {
 		broken = err
 		r, err := http.Get(w.URL + "/readyz")
 		if err != nil {
@@ -32,6 +33,9 @@ func TestReadyNamesTheSpace(t *testing.T) {
 		_ = r.Body.Close()
 		if err != nil || (broken == nil) != (r.StatusCode == http.StatusOK) || broken != nil && !strings.Contains(string(text), "space "+string(w.B.ID)+": ") {
 			t.Errorf("%v: %d %s, %v", broken, r.StatusCode, text, err)
+		}
+		if why, said := errors.AsType[*message.Error](broken); said && !strings.Contains(string(text), why.What) {
+			t.Errorf("%v: %s does not say why", broken, text)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func checkReady(ctx context.Context, space *gateway.Space) *message.Error {
 	case err == nil:
 		return nil
 	case errors.Is(err, message.ErrFull):
-		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the journal is full: new calls are refused", Hint: "free disk space, or raise the limit of the store", Err: err}
+		return &message.Error{Code: message.CodeFull, Op: "ready", What: "the journal is full: " + reason, Hint: "free disk space, or raise the limit of the store", Err: err}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: "ready", What: reason, Hint: "try again", Err: err}
 }
