@@ -184,7 +184,7 @@ func TestBackupIsChecked(t *testing.T) {
 			if _, err := bus.Restore(t.Context(), to, "test", folder, bus.ArchiveFolder(t.TempDir())); !errors.Is(err, change.want) {
 				t.Errorf("restore: %v, want it refused", err)
 			}
-			if change.want == message.ErrDamaged && len(streamNames(t, to)) > 0 {
+			if errors.Is(change.want, message.ErrDamaged) && len(streamNames(t, to)) > 0 {
 				t.Errorf("the restore of a changed backup made %v", streamNames(t, to))
 			}
 			if err := os.WriteFile(change.file, whole, 0o600); err != nil {
