@@ -49,8 +49,8 @@ func NewArchiveBucket(nc *nats.Conn, space toolcall.SpaceID, folder ArchiveStore
 // fetchedFile is a file of an object store, copied into a temporary file without a name.
 type fetchedFile struct {
 	*os.File
-	name string
-	uses int // guarded by the mu of the bucket; the bucket itself is one
+	nuid string // of the stored file: another one of the same name has another
+	uses int    // guarded by the mu of the bucket; the bucket itself is one
 }
 
 // open returns the object store, or fs.ErrNotExist.
@@ -161,16 +161,22 @@ func (b *ArchiveBucket) Remove(ctx context.Context, name string) error {
 
 // Open implements ArchiveStore.
 func (b *ArchiveBucket) Open(ctx context.Context, name string) (ArchiveFile, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if f := b.newest; f != nil && f.name == name {
-		f.uses++
-		return &archiveUse{b: b, f: f}, nil
-	}
-	f, err := b.fetchFile(ctx, name)
+	ctx, cancel := context.WithTimeout(ctx, archiveTransfer)
+	defer cancel()
+	store, info, err := b.findFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) && b.folder != nil {
 		return b.folder.Open(ctx, name)
 	}
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if f := b.newest; f != nil && f.nuid == info.NUID { // else it may have been replaced
+		f.uses++
+		return &archiveUse{b: b, f: f}, nil
+	}
+	f, err := b.fetchFile(ctx, store, info)
 	if err != nil {
 		return nil, err
 	}
@@ -181,21 +187,29 @@ func (b *ArchiveBucket) Open(ctx context.Context, name string) (ArchiveFile, err
 	return &archiveUse{b: b, f: f}, nil
 }
 
-// fetchFile copies a file into a temporary one, whose name is removed at once.
-func (b *ArchiveBucket) fetchFile(ctx context.Context, name string) (*fetchedFile, error) {
-	const op = "read archive"
-	ctx, cancel := context.WithTimeout(ctx, archiveTransfer)
-	defer cancel()
-	store, err := b.open(ctx, op)
+// findFile returns fs.ErrNotExist if the object store or the file does not exist.
+func (b *ArchiveBucket) findFile(ctx context.Context, name string) (jetstream.ObjectStore, *jetstream.ObjectInfo, error) {
+	store, err := b.open(ctx, opReadArchive)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	from, err := store.Get(ctx, name)
+	info, err := store.GetInfo(ctx, name)
 	if errors.Is(err, jetstream.ErrObjectNotFound) {
-		return nil, fs.ErrNotExist
+		return nil, nil, fs.ErrNotExist
 	}
 	if err != nil {
-		return nil, b.apiError(op, err)
+		return nil, nil, b.apiError(opReadArchive, err)
+	}
+	return store, info, nil
+}
+
+const opReadArchive = "read archive"
+
+// fetchFile copies a file into a temporary one, whose name is removed at once.
+func (b *ArchiveBucket) fetchFile(ctx context.Context, store jetstream.ObjectStore, info *jetstream.ObjectInfo) (*fetchedFile, error) {
+	from, err := store.Get(ctx, info.Name)
+	if err != nil {
+		return nil, b.apiError(opReadArchive, err)
 	}
 	defer func() { _ = from.Close() }() // it was only read
 	to, err := os.CreateTemp("", "askance-archive-*")
@@ -205,9 +219,9 @@ func (b *ArchiveBucket) fetchFile(ctx context.Context, name string) (*fetchedFil
 	_ = os.Remove(to.Name()) // if this fails, the system removes it with other temporary files
 	if _, err := io.Copy(to, from); err != nil {
 		_ = to.Close() // the copy failed
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the file " + name + " in bucket " + ArchiveBucketName(b.space) + " cannot be read", Hint: "check that NATS runs with JetStream and that the folder of temporary files has room", Err: err}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: opReadArchive, What: "the file " + info.Name + " in bucket " + ArchiveBucketName(b.space) + " cannot be read", Hint: "check that NATS runs with JetStream and that the folder of temporary files has room", Err: err}
 	}
-	return &fetchedFile{File: to, name: name}, nil
+	return &fetchedFile{File: to, nuid: info.NUID}, nil
 }
 
 // releaseFile ends one use. b.mu is held.

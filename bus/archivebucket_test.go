@@ -104,6 +104,13 @@ func TestArchiveBucket(t *testing.T) {
 	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(found, []string{"a", "empty"}) {
 		t.Errorf("files: %v, %v", found, err)
 	}
+	if textIn(t, open("a")) != big {
+		t.Error("a has changed")
+	}
+	putText(t, b, "a", "repaired")
+	if got := textIn(t, open("a")); got != "repaired" {
+		t.Errorf("a file that was replaced has %d bytes", len(got))
+	}
 	if err := b.Remove(t.Context(), "empty"); err != nil {
 		t.Error(err)
 	}
