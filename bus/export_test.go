@@ -43,6 +43,11 @@ func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]boo
 	return c.Durability, err
 }
 
+// ReplicasError is the error of a stream that cannot have its replicas, by the server's code.
+func ReplicasError(code jetstream.ErrorCode) error {
+	return streamError(context.Background(), nil, "open journal", jetstream.StreamConfig{Name: "s", Replicas: 3}, &jetstream.APIError{Code: 400, ErrorCode: code})
+}
+
 // ForgetLook makes the last examination of the journal too old.
 func (j *Journal) ForgetLook() { j.guard.looked.Store(-int64(maxUnlooked)) }
 

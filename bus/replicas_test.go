@@ -184,6 +184,17 @@ func TestBucketsFollowTheJournal(t *testing.T) {
 	}
 }
 
+// A cluster whose servers have not yet heard of each other may have room a moment later; one
+// server never has.
+func TestTooFewServers(t *testing.T) {
+	if err := bus.ReplicasError(10005); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("no suitable peers: %v", err)
+	}
+	if err := bus.ReplicasError(10074); !errors.Is(err, message.ErrInvalid) {
+		t.Errorf("not clustered: %v", err)
+	}
+}
+
 // A journal never gets fewer replicas because a server was away when it was created.
 // Without a quorum it is not ready within seconds, says why, and is ready again when
 // the servers are back.

@@ -164,7 +164,11 @@ func streamError(ctx context.Context, js jetstream.JetStream, op string, want je
 			Hint: "remove those subjects from the other stream, or choose another space", Err: err}
 	}
 	if api != nil && (api.ErrorCode == codeNotClustered || api.ErrorCode == codeNoPeers) {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("stream %s cannot have %d replicas on these servers", want.Name, want.Replicas),
+		code := message.CodeInvalid
+		if api.ErrorCode == codeNoPeers { // also of a cluster that has just started, before its servers have heard of each other
+			code = message.CodeUnavailable
+		}
+		return &message.Error{Code: code, Op: op, What: fmt.Sprintf("stream %s cannot have %d replicas on these servers", want.Name, want.Replicas),
 			Hint: "start the other servers of a cluster with JetStream; or use fewer with --replicas 1, and state the durability fsynced or cached", Err: err}
 	}
 	return apiError(op, "stream "+want.Name, err)

@@ -151,6 +151,11 @@ func (s *Snapshot) Forget(archived map[uint64]bool) {
 // Restore fills an empty view, which nothing else uses yet, from a snapshot. records holds
 // the journal's records at Sequences.
 func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*toolcall.EventRecord) error {
+	for _, f := range records {
+		if f != nil {
+			v.Book.noteTime(f.At)
+		}
+	}
 	r := restoring{View: v, space: space, records: records}
 	for _, step := range []func(*Snapshot) error{r.restoreReplies, r.restoreCalls, r.restoreSessions, r.restoreBook} {
 		if err := step(s); err != nil {

@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -247,5 +248,28 @@ func TestSnapshotNamesFewSessions(t *testing.T) {
 	}
 	if reply := key(9); !isForgotten(next, toolcall.Key{Space: "x", Session: reply.Session, Reply: "other"}) {
 		t.Error("a reply of a session that the snapshot does not name was never there, says the view")
+	}
+}
+
+// A start from a snapshot knows the newest record, though it applies none.
+func TestClockAfterASnapshot(t *testing.T) {
+	v := New(10)
+	late := time.Date(2026, 1, 1, 12, 5, 0, 0, time.UTC)
+	f := done("r", "c", message.PermissionRule{ToolName: "t"})
+	f.At = late
+	f.Call.Seq = 1
+	f.Call.Key = toolcall.Key{Space: "x", Session: "s", Reply: "r", Call: "c"}
+	v.Apply(f, 1)
+	if got := v.Book.Clock(late.Add(-time.Hour)); !got.Equal(late) {
+		t.Fatalf("before: %v", got)
+	}
+	s := TakeSnapshot(v, func() {})
+	next, into := New(10), New(10)
+	if err := Restore(next, "x", s, map[uint64]*toolcall.EventRecord{1: f}); err != nil {
+		t.Fatal(err)
+	}
+	Adopt(into, next)
+	if got := into.Book.Clock(late.Add(-time.Hour)); !got.Equal(late) {
+		t.Errorf("after a snapshot: %v, want %v", got, late)
 	}
 }
