@@ -65,7 +65,8 @@ func TestFaults(t *testing.T) {
 	defer c.tellStories()
 	c.finish()
 	t.Logf("%d runs: outcomes %v, faults %v", runs, c.total, c.did)
-	if c.total[lineartest.Approved] == 0 || c.total[lineartest.Rejected] == 0 {
+	approved, rejected := c.total[lineartest.Approved], c.total[lineartest.Rejected]
+	if approved+rejected == 0 || runs > shortFaults && min(approved, rejected) == 0 { // a short test may see no approval
 		t.Errorf("nothing was decided: the runs check nothing")
 	}
 }
