@@ -42,6 +42,7 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 		default:
 			if isEvaluatedTwice(n) {
 				textFinder{x}.splitCrudely(strings.TrimLeft(x.source(n), "$("))
+				x.addQuoted(n)
 			}
 		}
 		return true
@@ -58,6 +59,17 @@ func isEvaluatedTwice(n syntax.Node) bool {
 		return n.Index != nil || n.Slice != nil
 	}
 	return false
+}
+
+// addQuoted adds the commands of single-quoted text in arithmetic: there bash expands
+// $(...) in these quotes, too.
+func (x *extractor) addQuoted(n syntax.Node) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if q, ok := n.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`") {
+			textFinder{x}.readPossible(q.Value)
+		}
+		return true
+	})
 }
 
 // feedsUnknown reports whether the contents of a node read unknown input: for a
