@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,6 +55,13 @@ func (x *extractor) readLine(text string) (posix []Command) {
 		x.readStatement(s, x.fed)
 	}
 	fileFinder{x}.checkWritten(stmts)
+	if closesInWord(stmts) {
+		if apart := closing.ReplaceAllString(text, "$0 "); apart != text {
+			textFinder{x}.readHanded(apart)
+		} else {
+			x.addUnclear(CodeSyntax, 0, "bash ends a word after <&- or >&-")
+		}
+	}
 	if err != nil {
 		x.line.addReason(CodeSyntax, 0, "does not parse: "+err.Error())
 		x.line.stmts, x.line.broken = nil, true
@@ -62,6 +70,24 @@ func (x *extractor) readLine(text string) (posix []Command) {
 	}
 	return x.readAsSh(text)
 }
+
+// closesInWord reports whether a text closes a descriptor with a word that goes on, which
+// bash divides: <&-rm x closes the input and runs rm.
+func closesInWord(stmts []*syntax.Stmt) bool {
+	found := false
+	for _, s := range stmts {
+		syntax.Walk(s, func(n syntax.Node) bool {
+			if r, ok := n.(*syntax.Redirect); ok && (r.Op == syntax.DplIn || r.Op == syntax.DplOut) && r.Word != nil {
+				first, isLit := r.Word.Parts[0].(*syntax.Lit)
+				found = found || isLit && strings.HasPrefix(first.Value, "-") && (len(first.Value) > 1 || len(r.Word.Parts) > 1)
+			}
+			return !found
+		})
+	}
+	return found
+}
+
+var closing = regexp.MustCompile(`[<>]&[ \t]*-`)
 
 // readAsSh finds what only sh would run: it reads "a &>f b" as two commands.
 func (x *extractor) readAsSh(text string) []Command {
