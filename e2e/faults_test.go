@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/e2e/internal/effect"
 	"github.com/askance-dev/askance/e2e/internal/link"
 	"github.com/askance-dev/askance/internal/lineartest"
@@ -35,7 +34,6 @@ const (
 type faultRuns struct {
 	*servers
 	disks   bool // the servers have small disks
-	journal *bus.Journal
 	clients []faultClient
 	total   map[lineartest.Seen]int
 	did     map[string]int // faults by kind
@@ -99,7 +97,6 @@ func newFaultRuns(t *testing.T) *faultRuns {
 	for _, p := range c.procs {
 		p.restarts = 1 << 20 // a process without a quorum asks for that as long as there is none
 	}
-	c.journal = c.world.journal(c.conn)
 	for i := range faultClients {
 		c.clients = append(c.clients, faultClient{c.world.bot(), c.as(toolcall.RoleApprover, fmt.Sprint("person-", i))})
 	}
@@ -223,7 +220,7 @@ func (r *faultRun) readAll() {
 	for n := range faultCalls {
 		_, k := r.call(n)
 		began := r.Begin()
-		entry, err := r.journal.Last(r.t.Context(), k)
+		entry, err := r.records.Last(r.t.Context(), k)
 		saw := lineartest.Absent
 		if err == nil {
 			saw = lineartest.Of(entry.Record.Call)

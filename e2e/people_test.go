@@ -131,7 +131,7 @@ func (s *stage) rest() {
 				return false
 			}
 		}
-		return true
+		return s.seen()
 	})
 }
 
@@ -238,5 +238,5 @@ func (s *stage) ended() bool {
 			return false
 		}
 	}
-	return true
+	return s.seen()
 }

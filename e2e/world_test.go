@@ -44,6 +44,8 @@ type world struct {
 	obs  *observer
 	conn *nats.Conn // the test's own, with every right
 
+	records *bus.Journal // over conn
+
 	*dice // of the test's own goroutine
 
 	mu    sync.Mutex // guards procs and acked
@@ -164,7 +166,17 @@ func (w *world) connect(principal string) *nats.Conn {
 func (w *world) watch() {
 	w.t.Helper()
 	w.conn = w.connect("observer")
-	w.obs = observe(w.t, w.journal(w.conn))
+	w.records = w.journal(w.conn)
+	w.obs = observe(w.t, w.records)
+}
+
+// seen reports whether the observer has seen all that the journal has now. After a fault
+// it may be seconds behind.
+func (w *world) seen() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
+	defer cancel()
+	head, err := w.records.Head(ctx)
+	return err == nil && w.obs.reached(head)
 }
 
 // journal opens the journal as an engine would.
