@@ -87,7 +87,7 @@ func (r *review) walk(e *entry, i int) string {
 			case e.behind != nil:
 				e, r.operands = e.behind, 0
 			default:
-				e = &entry{operands: e.operands, many: e.many, listed: true}
+				e = &entry{attributes: attributes{any: e.any}, operands: e.operands, many: e.many, listed: true}
 			}
 		case w.Fixed && len(w.Text) > 1 && (w.Text[0] == '-' || w.Text[0] == '+' && e.plus):
 			next, why := r.takeOption(e, i)
