@@ -294,6 +294,33 @@ func TestWaitTool(t *testing.T) {
 	}
 }
 
+// What nobody reviewed does not reach the server with an approved call.
+func TestUnreviewedParams(t *testing.T) {
+	for _, row := range []struct{ era, want string }{
+		{"legacy", "[progressToken traceparent]"},
+		{"modern", "[io.modelcontextprotocol/clientCapabilities io.modelcontextprotocol/protocolVersion progressToken traceparent]"},
+	} {
+		t.Run(row.era, func(t *testing.T) {
+			w := newWorld(t)
+			c := w.connect(row.era)
+			envelope := ""
+			if row.era == "modern" {
+				envelope = `"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{},`
+			} else {
+				c.initialize("{}")
+			}
+			c.start("tools/call", `{"name":"browse","arguments":{"meta":1},"inputResponses":{"who":{"action":"accept"}},"_meta":{`+envelope+`"progressToken":"p","traceparent":"00-1-2-01","dev.askance/idempotency-key":"k","vendor.example/mode":"delete"}}`)
+			w.asking()
+			w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
+			got := c.read()
+			for strings.Contains(got, "notifications/progress") {
+				got = c.read()
+			}
+			wants(t, got, `"text":"`+row.want+`"`)
+		})
+	}
+}
+
 // The same call again, while the first is open, is the same call.
 func TestRepeatedCallJoins(t *testing.T) {
 	w := newWorld(t)

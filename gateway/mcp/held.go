@@ -240,6 +240,9 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	return call
 }
 
+// passedMeta are the members of _meta that a call keeps. Nobody reviewed the others.
+var passedMeta = []string{"progressToken", "traceparent", "tracestate", "baggage", metaLevel}
+
 // callUpstream sends the approved arguments, and passes on what the server asks.
 func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 	l, err := h.peer.linkTo(h.tool.up)
@@ -253,7 +256,10 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 	if now == nil || now.hash != h.tool.hash {
 		return nil, fmt.Errorf("%w: the definition of the tool changed after the call was decided. Call it again, so that the present definition is decided about", errNotSent)
 	}
-	params := h.params.only("name", "arguments", "_meta", "inputResponses").with("name", quote(h.tool.name)).with("arguments", input)
+	params := object{{Name: "name", Value: quote(h.tool.name)}, {Name: "arguments", Value: input}}
+	if meta := objectOf(h.params.get("_meta")).only(passedMeta...); len(meta) > 0 {
+		params = params.with("_meta", meta.bytes())
+	}
 	if h.params.get("arguments") == nil && string(input) == "{}" {
 		params = params.without("arguments")
 	}

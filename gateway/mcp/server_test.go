@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,6 +91,8 @@ func serverMain(era, ran string) {
 			note(m.Params.Name + " " + string(m.Params.Arguments))
 			switch arguments := string(m.Params.Arguments); {
 			case strings.Contains(arguments, "hang"):
+			case strings.Contains(arguments, "meta"):
+				result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, fmt.Sprint(slices.Sorted(maps.Keys(m.Params.Meta)), string(m.Params.InputResponses), m.Params.RequestState)))
 			case strings.Contains(arguments, "die"):
 				if strings.Contains(arguments, "forever") {
 					_ = os.WriteFile(ran+".gone", nil, 0o600) // else the next start runs it again
