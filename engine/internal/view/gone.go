@@ -23,7 +23,7 @@ const (
 	snapshotIdle = 256
 )
 
-// gone remembers the replies whose calls were all forgotten: the latest by the hash of their
+// gone remembers replies whose calls were all forgotten: the latest by the hash of their
 // keys, all others only by a sequence at or before which their records end.
 //
 // Invariant: it never denies that a reply was forgotten.
@@ -82,6 +82,18 @@ func (g *gone) add(r goneReply) {
 	g.next = (g.next + 1) % keepGone
 }
 
+// inOrder returns the replies that are remembered individually, oldest first.
+func (g *gone) inOrder() goneReplies {
+	return append(slices.Clone(g.ring[g.next:]), g.ring[:g.next]...)
+}
+
+func (g *gone) restore(replies goneReplies, upTo uint64) {
+	for _, r := range replies {
+		g.add(r)
+	}
+	g.upTo = max(g.upTo, upTo)
+}
+
 // hashOf identifies a reply, also in snapshots. A collision only costs a needless read of
 // the journal.
 func hashOf(reply toolcall.Key) uint64 {
@@ -91,18 +103,22 @@ func hashOf(reply toolcall.Key) uint64 {
 // forgetReply drops a reply without calls in memory. seq belongs to one of its event
 // records. v.mu is held.
 func forgetReply(v *View, key toolcall.Key, seq uint64) {
+	g := goneReply{hashOf(key), seq}
+	if r := v.replies[key]; r != nil && r.state != nil && r.state.Phase != toolcall.ReplyOpen {
+		v.closed.add(g)
+	}
 	delete(v.replies, key)
-	v.gone.add(goneReply{hashOf(key), seq})
+	v.gone.add(g)
 }
 
-// isForgotten reports whether calls of a reply that the view does not have may have been
-// forgotten. A session's first record comes before everything forgotten in it. v.mu is held.
-func isForgotten(v *View, key toolcall.Key) bool {
-	if _, known := v.gone.known[hashOf(key)]; known || v.gone.upTo == 0 {
+// mayHave reports whether a reply may be among those that g remembers. A session's first
+// record comes before everything forgotten in it. v.mu is held.
+func (g *gone) mayHave(v *View, key toolcall.Key) bool {
+	if _, known := g.known[hashOf(key)]; known || g.upTo == 0 {
 		return known
 	}
 	s := v.sessions[key.SessionKey()]
-	return s == nil || s.begin <= v.gone.upTo
+	return s == nil || s.begin <= g.upTo
 }
 
 // unusedSessions returns the sessions that can be dropped because a request can read them from
@@ -171,7 +187,7 @@ func (v *View) CountUpTo(c *toolcall.Call) (n int, known bool) {
 	r := v.replies[c.ReplyKey()]
 	switch {
 	case r == nil:
-		return 1, !isForgotten(v, c.ReplyKey())
+		return 1, !v.gone.mayHave(v, c.ReplyKey())
 	case r.counted < 0:
 		return 0, false
 	}

@@ -42,14 +42,14 @@ func (v *View) ReplyState(key toolcall.Key) (*toolcall.ReplyState, uint64) {
 	return nil, 0
 }
 
-// ReplyPhase returns the phase of a reply, or "" if it may have been forgotten.
+// ReplyPhase returns the phase of a reply up to Sequence, or "" if it may have been forgotten.
 func (v *View) ReplyPhase(reply toolcall.Key) toolcall.ReplyPhase {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	switch r := v.replies[reply]; {
 	case r != nil && r.state != nil:
 		return r.state.Phase
-	case r == nil || r.gaps:
+	case (r == nil || r.gaps) && v.closed.mayHave(v, reply):
 		return ""
 	}
 	return toolcall.ReplyOpen

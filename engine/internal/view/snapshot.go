@@ -25,6 +25,9 @@ type Snapshot struct {
 	Granted  []GrantedAt `json:"granted"`
 	Gone     goneReplies `json:"gone"` // oldest first
 	GoneUpTo uint64      `json:"gone_up_to"`
+	// Closed are those of Gone that are not open.
+	Closed     goneReplies `json:"closed"`
+	ClosedUpTo uint64      `json:"closed_up_to"`
 }
 
 // EndedAt is the last event record of a finished call, or of a reply that ended without
@@ -66,7 +69,7 @@ type GrantedAt struct {
 func TakeSnapshot(v *View, also func()) *Snapshot {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
-	s := &Snapshot{Seq: v.seq, LastEnd: v.lastEnd, Floor: v.floor, Dropped: v.dropped, GoneUpTo: v.gone.upTo}
+	s := &Snapshot{Seq: v.seq, LastEnd: v.lastEnd, Floor: v.floor, Dropped: v.dropped, GoneUpTo: v.gone.upTo, ClosedUpTo: v.closed.upTo}
 	for k, g := range v.orders.groups {
 		if k.state == message.ToolCallFinished {
 			continue
@@ -97,7 +100,7 @@ func TakeSnapshot(v *View, also func()) *Snapshot {
 		}
 		s.Sessions = append(s.Sessions, SessionAt{key.Session, x.seq, x.begin, x.used, slices.Clone(x.gave)})
 	}
-	s.Gone = append(slices.Clone(v.gone.ring[v.gone.next:]), v.gone.ring[:v.gone.next]...)
+	s.Gone, s.Closed = v.gone.inOrder(), v.closed.inOrder()
 	v.Book.addTo(s)
 	also()
 	return s
@@ -162,10 +165,8 @@ func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*t
 			return err
 		}
 	}
-	for _, g := range s.Gone {
-		v.gone.add(g)
-	}
-	v.gone.upTo = max(v.gone.upTo, s.GoneUpTo)
+	v.gone.restore(s.Gone, s.GoneUpTo)
+	v.closed.restore(s.Closed, s.ClosedUpTo)
 	v.seq, v.lastEnd, v.floor, v.dropped = s.Seq, s.LastEnd, s.Floor, s.Dropped
 	trimSessions(v)
 	v.forgetOldest() // another engine may have kept more than this one does
@@ -179,7 +180,7 @@ func Adopt(v, from *View) {
 	defer v.mu.Unlock()
 	v.seq, v.lastEnd, v.floor, v.dropped = from.seq, from.lastEnd, from.floor, from.dropped
 	v.calls, v.orders, v.blocked, v.returned, v.recent = from.calls, from.orders, from.blocked, from.returned, from.recent
-	v.replies, v.sessions, v.trimAt, v.tools, v.gone, v.Book = from.replies, from.sessions, from.trimAt, from.tools, from.gone, from.Book
+	v.replies, v.sessions, v.trimAt, v.tools, v.gone, v.closed, v.Book = from.replies, from.sessions, from.trimAt, from.tools, from.gone, from.closed, from.Book
 }
 
 // restoring is a view that is being restored.

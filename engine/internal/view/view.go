@@ -37,8 +37,9 @@ type View struct {
 	waiting           []waiter // waiting for the watch
 	keep              int      // finished calls kept in memory
 
-	gone  gone
-	texts texts // guards itself
+	gone   gone
+	closed gone  // those of gone that are not open
+	texts  texts // guards itself
 	// dropped is set once calls were forgotten.
 	dropped   bool
 	forgotten uint64 // highest First of a call forgotten since the view was made
@@ -253,7 +254,7 @@ func (v *View) replyOf(key toolcall.Key) *replyView {
 	r := v.replies[key]
 	if r == nil {
 		r = &replyView{}
-		if r.gaps = isForgotten(v, key); r.gaps {
+		if r.gaps = v.gone.mayHave(v, key); r.gaps {
 			r.counted = -1
 		}
 		v.replies[key] = r

@@ -33,9 +33,60 @@ func TestViewKnowsItsGaps(t *testing.T) {
 		t.Fatalf("%d calls are in memory, want 2 of the other reply", len(v.calls))
 	}
 	v.Apply(done("r", "b"), 10)
-	if v.HasAllOf(reply) || v.ReplyPhase(reply) != "" {
+	if v.HasAllOf(reply) || v.ReplyPhase(reply) != toolcall.ReplyOpen {
 		t.Error("the view has forgotten a call of the reply and says that it has all")
 	}
+}
+
+// A view never says that a reply is open that an interrupt has closed, and reads the journal
+// only if it may have forgotten one.
+func TestViewKnowsClosedReplies(t *testing.T) {
+	v, seq := New(2), uint64(0)
+	keyOf := func(reply string) toolcall.Key {
+		return toolcall.Key{Space: "x", Session: "s", Reply: message.ReplyID(reply)}
+	}
+	apply := func(f *toolcall.EventRecord) {
+		seq++
+		v.Apply(f, seq)
+		v.ReachSequence(seq)
+	}
+	interrupt := func(reply string) {
+		for _, phase := range []toolcall.ReplyPhase{toolcall.ReplyInterrupted, toolcall.ReplyEnded} {
+			apply(&toolcall.EventRecord{Reply: &toolcall.ReplyState{Key: keyOf(reply), Phase: phase}})
+		}
+	}
+	apply(&toolcall.EventRecord{Session: &toolcall.SessionState{Key: keyOf("").SessionKey()}, Prev: &toolcall.Link{}})
+	interrupt("closed")
+	for i := range 10 {
+		apply(done(message.ReplyID(fmt.Sprint("r", i)), "c"))
+	}
+	check := func(when string, v *View, reply string, want toolcall.ReplyPhase) {
+		t.Helper()
+		if got := v.ReplyPhase(keyOf(reply)); got != want {
+			t.Errorf("%s: the reply %s is %q, want %q", when, reply, got, want)
+		}
+	}
+	check("forgotten", v, "closed", "")
+	check("forgotten", v, "r0", toolcall.ReplyOpen)
+	apply(done("closed", "late"))
+	check("heard of again", v, "closed", "")
+	next := New(2)
+	s := TakeSnapshot(v, func() {})
+	s.Ended, s.Sessions = nil, nil
+	if err := Restore(next, "x", s, nil); err != nil {
+		t.Fatal(err)
+	}
+	check("restored", next, "closed", "")
+	check("restored", next, "r0", toolcall.ReplyOpen)
+	for i := range keepGone {
+		apply(done(message.ReplyID(fmt.Sprint("more", i)), "c"))
+	}
+	check("many calls later", v, "new", toolcall.ReplyOpen)
+	for i := range keepGone + 10 {
+		interrupt(fmt.Sprint("ended", i))
+	}
+	check("many interrupts later", v, "closed", "")
+	check("many interrupts later", v, "new", "") // the session is as old as what was forgotten
 }
 
 // A call that comes back after it was forgotten brings its rules again.
@@ -246,7 +297,7 @@ func TestSnapshotNamesFewSessions(t *testing.T) {
 	if state, seq := next.Session(key(9).SessionKey()); seq != 0 || state.Key.Session != "" {
 		t.Errorf("a session that the snapshot does not name is known: %v", state)
 	}
-	if reply := key(9); !isForgotten(next, toolcall.Key{Space: "x", Session: reply.Session, Reply: "other"}) {
+	if reply := key(9); !next.gone.mayHave(next, toolcall.Key{Space: "x", Session: reply.Session, Reply: "other"}) {
 		t.Error("a reply of a session that the snapshot does not name was never there, says the view")
 	}
 }
