@@ -7,8 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/askance-dev/askance/message"
 	"github.com/looplab/fsm"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // machines are reused, because building one walks the whole table.
@@ -218,4 +219,44 @@ func (m *Machine) denyByPolicy(d Decision, at time.Time) error {
 func (m *Machine) setResult(r *message.ToolResultBlock) {
 	m.call.Result = r
 	m.call.Behind, m.call.Blocked, m.call.RetryAt = "", NotBlocked, time.Time{}
+}
+
+// Effect is something that the engine has to do after the event record that it wrote is
+// durable. What is still due after a crash follows from the call's phase.
+type Effect string
+
+// The effects.
+const (
+	// EffectAsk: an approval request is open; show it and watch its deadline.
+	EffectAsk Effect = "ask"
+	// EffectClosed: an approval request that was open has closed.
+	EffectClosed Effect = "closed"
+	// EffectRun: this attempt was just started locally, and its owner runs it now. After a
+	// crash the attempt counts as lost and is not run again.
+	EffectRun Effect = "run"
+	// EffectCancel: an owner must be told to stop.
+	EffectCancel Effect = "cancel"
+	// EffectFinished: the call is finished; calls that waited for it may continue.
+	EffectFinished Effect = "finished"
+)
+
+// effectsOf derives the effects from the call before and after one record.
+func effectsOf(before, after *Call) []Effect {
+	var out []Effect
+	if before != nil && before.State == asking && (after.State != asking || after.Digest != before.Digest) {
+		out = append(out, EffectClosed)
+	}
+	if after.State == finished {
+		if before != nil && before.Open() && before.Started() && after.Cause != string(CauseResult) {
+			out = append(out, EffectCancel)
+		}
+		return append(out, EffectFinished)
+	}
+	if after.Cause == string(CauseStart) && after.Placement == PlaceLocal {
+		out = append(out, EffectRun)
+	}
+	if after.State == asking {
+		out = append(out, EffectAsk)
+	}
+	return out
 }

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -82,7 +81,7 @@ func (x textFinder) splitCrudely(text string) {
 func (x textFinder) readPieces(words []Word) {
 	for _, w := range words {
 		whole := pieces.ReplaceAllString(w.Text, "")
-		if text, _, err := expand.Format(&expand.Config{}, whole, nil); err == nil && strings.Contains(whole, `\`) {
+		if text, err := unescape(whole); err == nil && strings.Contains(whole, `\`) {
 			whole = text
 		}
 		if whole != w.Text {

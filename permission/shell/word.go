@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -110,13 +111,26 @@ func (r *wordReader) readSingleQuoted(p *syntax.SglQuoted) {
 		return
 	}
 	r.addReason(CodeQuoting, "$'...' hides its text, and sh reads it differently")
-	value, _, err := expand.Format(&expand.Config{}, p.Value, nil)
-	if err != nil {
+	value, err := unescape(p.Value)
+	if err != nil || readOtherwise.MatchString(p.Value) {
 		r.endKnown()
 		r.open = true
 		return
 	}
+	value, _, _ = strings.Cut(value, "\x00") // bash drops the rest
 	r.text.WriteString(value)
+}
+
+// readOtherwise matches escapes of $'...' that only bash knows: \x{72} and \c@.
+var readOtherwise = regexp.MustCompile(`\\(?:c|x\{)`)
+
+var largeOctal = regexp.MustCompile(`\\[4-7][0-7]{2}`)
+
+// unescape replaces the escapes of printf and $'...'.
+func unescape(text string) (string, error) {
+	text = largeOctal.ReplaceAllStringFunc(text, func(m string) string { return `\` + string(rune(m[1]-4)) + m[2:] }) // \562 is \162 for bash
+	text, _, err := expand.Format(&expand.Config{}, text, nil)
+	return text, err
 }
 
 // readDocument reads the text of <<EOF. If EOF is quoted, no character in it is special.

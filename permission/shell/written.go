@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"mvdan.cc/sh/v3/expand"
 	"mvdan.cc/sh/v3/syntax"
 )
 
@@ -73,7 +72,7 @@ func (x fileFinder) addPrinted(words []Word) {
 		textFinder(x).readHanded(text)
 	}
 	for _, w := range words {
-		if text, _, err := expand.Format(&expand.Config{}, w.Text, nil); w.Fixed && err == nil && text != w.Text { // printf '\162m'
+		if text, err := unescape(w.Text); w.Fixed && err == nil && text != w.Text { // printf '\162m'
 			textFinder(x).readHanded(text)
 		}
 		for line := range strings.SplitSeq(w.Text, "\n") {

@@ -159,7 +159,9 @@ func (h *house) follow(at string) {
 		var change struct{ Call json.RawMessage }
 		c := &call{}
 		if err := json.Unmarshal([]byte(data), &change); err != nil || json.Unmarshal(change.Call, c) != nil {
-			h.t.Errorf("the stream of calls has %q: %v", data, err)
+			if lines.Scan() { // else the end of the server cut the line off
+				h.t.Errorf("the stream of calls has %q: %v", data, err)
+			}
 			return
 		}
 		c.raw = change.Call
