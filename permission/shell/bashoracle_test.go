@@ -98,8 +98,8 @@ func (o *lookups) read(t testing.TB) (runs [][]string) {
 	words := strings.Split(string(text), "\x00")
 	for len(words) > 1 {
 		n, err := strconv.Atoi(words[0])
-		if err != nil || n+1 > len(words) {
-			return runs // two programs wrote at once, or the limit cut the end
+		if err != nil || n+1 >= len(words) {
+			return runs // two programs wrote at once, or the limit cut the end off
 		}
 		runs = append(runs, words[1:n+1])
 		words = words[n+1:]
@@ -237,7 +237,7 @@ var odd = []string{
 	"f() { rm x; }; f", "function f { rm x; }; f", "f() (rm x); f", "rm() { :; }; command rm x", "while rm x; do break; done", "until ! rm x; do break; done", "echo \"`rm x`\"", "echo \"$(echo \"$(rm x)\")\"",
 	"echo `echo \\`rm x\\``", "echo $(case x in x) rm y;; esac)", "echo $(# )\nrm x)", "rm \"a\nb\"", "rm a\\\nb", "rm 'a\\\nb'", "rm \"a\\\nb\"", "let 'a[$(rm x)]=1'", "test -v 'a[$(rm x)]'", "declare 'a[$(rm x)]=1'",
 	"read -r a <<< rm; $a x", "printf -v 'a[$(rm x)]' y", "unset 'a[$(rm x)]'", "((a[$(rm x)]=1))", "a[$(rm x)]=1", "echo ${a[$(rm x)]}", "echo ${a:$(rm x)}", "x='a[$(rm x)]'; ((x))", "echo $[$(rm x)]",
-	"((a'$(rm x)'))", "((a$'$(rm x)'))", "((a'`rm x`'))", "echo $((a'$(rm x)'))", "echo $[a'$(rm x)']", "a['$(rm x)']=1", "echo ${a['$(rm x)']}", "for ((i='$(rm x)'; i<1;)); do break; done",
+	"((a'$(rm x)'))", "((a$'$(rm x)'))", "((a'`rm x`'))", "echo $((a'$(rm x)'))", "echo $[a'$(rm x)']", "a['$(rm x)']=1", "echo ${a['$(rm x)']}", "a=(['$(rm x)']=1)", "exec {a['$(rm x)']}>f", "for ((i='$(rm x)'; i<1;)); do break; done",
 	"A \\", "{a0,}", "{,} rm x", "rm {,a}", "rm x &\nwait", "rm x & rm y", "rm a || rm b", "! rm a && rm b", "rm a |& rm b", "rm a;\n\nrm b", "{ rm a; rm b; }", "( rm a )", "((rm a); rm b)", "$(echo rm) x", "$(echo rm x)", "`echo rm` x",
 }
 

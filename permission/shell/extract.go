@@ -335,10 +335,19 @@ func (x *extractor) makeCommand(c *syntax.CallExpr, redirs []*syntax.Redirect, o
 		cmd.Assigns = append(cmd.Assigns, x.source(a))
 		cmd.assigned = append(cmd.assigned, textFinder{x}.assignmentsOf(a)...)
 	}
+	for _, a := range c.Args {
+		if intoElement.MatchString(x.source(a)) {
+			x.addIndex(a)
+		}
+	}
 	var why []Reason
 	cmd.Argv, why = x.readWords(c.Args)
 	return cmd, why
 }
+
+// intoElement matches the word before a redirect that puts its descriptor into an element
+// of an array: exec {a[1]}>f evaluates the index.
+var intoElement = regexp.MustCompile(`^\{[A-Za-z_][A-Za-z_0-9]*\[`)
 
 // program returns the name of the program as the tables have it; false if it is not
 // known before the line runs.

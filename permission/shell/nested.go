@@ -39,6 +39,10 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 					textFinder{x}.splitCrudely(text)
 				}
 			}
+		case *syntax.Assign:
+			x.addIndex(n.Index)
+		case *syntax.ArrayElem:
+			x.addIndex(n.Index)
 		default:
 			if isEvaluatedTwice(n) {
 				textFinder{x}.splitCrudely(strings.TrimLeft(x.source(n), "$("))
@@ -59,6 +63,14 @@ func isEvaluatedTwice(n syntax.Node) bool {
 		return n.Index != nil || n.Slice != nil
 	}
 	return false
+}
+
+// addIndex adds the commands of an index, which may be nil.
+func (x *extractor) addIndex(index syntax.Node) {
+	if index != nil {
+		textFinder{x}.splitCrudely(x.source(index))
+		x.addQuoted(index)
+	}
 }
 
 // addQuoted adds the commands of single-quoted text in arithmetic: there bash expands
