@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,6 +23,8 @@ const (
 	// archiveTransfer limits the time to store or read one file.
 	archiveTransfer = 10 * time.Minute
 	archiveChunk    = 128 << 10
+	// keptFiles is how many files are kept in temporary files.
+	keptFiles = 16
 )
 
 // ArchiveBucketName returns the name of a space's object store of archives.
@@ -37,8 +40,8 @@ type ArchiveBucket struct {
 	space  toolcall.SpaceID
 	folder ArchiveStore // nil: none
 
-	mu     sync.Mutex   // guards newest
-	newest *fetchedFile // the file that was read last: records are read in many small parts
+	mu   sync.Mutex     // guards kept
+	kept []*fetchedFile // the files that were read last, oldest first: records are read in many small parts
 }
 
 // NewArchiveBucket returns the object store of a space. folder may be nil.
@@ -126,7 +129,7 @@ func (b *ArchiveBucket) Put(ctx context.Context, name string, write func(io.Writ
 }
 
 // Files implements ArchiveStore.
-func (b *ArchiveBucket) Files(ctx context.Context) ([]string, error) {
+func (b *ArchiveBucket) Files(ctx context.Context) ([]StoredFile, error) {
 	const op = "list archives"
 	store, err := b.open(ctx, op)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -139,11 +142,11 @@ func (b *ArchiveBucket) Files(ctx context.Context) ([]string, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, b.apiError(op, err)
 	}
-	var names []string
+	var files []StoredFile
 	for _, x := range found {
-		names = append(names, x.Name)
+		files = append(files, StoredFile{x.Name, x.ModTime})
 	}
-	return names, nil
+	return files, nil
 }
 
 // Remove implements ArchiveStore.
@@ -172,7 +175,9 @@ func (b *ArchiveBucket) Open(ctx context.Context, name string) (ArchiveFile, err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if f := b.newest; f != nil && f.nuid == info.NUID { // else it may have been replaced
+	if i := slices.IndexFunc(b.kept, func(f *fetchedFile) bool { return f.nuid == info.NUID }); i >= 0 {
+		f := b.kept[i]
+		b.kept = append(slices.Delete(b.kept, i, i+1), f)
 		f.uses++
 		return &archiveUse{b: b, f: f}, nil
 	}
@@ -180,10 +185,11 @@ func (b *ArchiveBucket) Open(ctx context.Context, name string) (ArchiveFile, err
 	if err != nil {
 		return nil, err
 	}
-	if b.newest != nil {
-		b.releaseFile(b.newest)
+	if len(b.kept) == keptFiles {
+		b.releaseFile(b.kept[0])
+		b.kept = b.kept[1:]
 	}
-	b.newest, f.uses = f, 2
+	b.kept, f.uses = append(b.kept, f), 2
 	return &archiveUse{b: b, f: f}, nil
 }
 

@@ -3,12 +3,14 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
@@ -16,6 +18,13 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
+
+func namesOf(files []bus.StoredFile) (names []string) {
+	for _, f := range files {
+		names = append(names, f.Name)
+	}
+	return names
+}
 
 func putText(t *testing.T, to bus.ArchiveStore, name, text string) {
 	t.Helper()
@@ -71,7 +80,14 @@ func TestArchiveBucket(t *testing.T) {
 	putText(t, b, "a", big)
 	putText(t, b, "empty", "")
 	first, again := open("a"), open("a")
-	other := open("empty") // takes the place of a
+	other := open("empty")
+	for i := range 16 { // they take the place of a
+		name := fmt.Sprint("more", i)
+		putText(t, b, name, "")
+		if err := errors.Join(open(name).Close(), b.Remove(t.Context(), name)); err != nil {
+			t.Error(err)
+		}
+	}
 	if got := textIn(t, first); got != big {
 		t.Errorf("a has %d bytes", len(got))
 	}
@@ -101,7 +117,7 @@ func TestArchiveBucket(t *testing.T) {
 	if err := b.Put(stopped, "late", func(w io.Writer) error { _, err := io.WriteString(w, big); return err }); err == nil {
 		t.Error("a file is stored after the end of its request")
 	}
-	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(found, []string{"a", "empty"}) {
+	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(namesOf(found), []string{"a", "empty"}) {
 		t.Errorf("files: %v, %v", found, err)
 	}
 	if textIn(t, open("a")) != big {
@@ -115,7 +131,7 @@ func TestArchiveBucket(t *testing.T) {
 		t.Error(err)
 	}
 	isAbsent("late")
-	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(found, []string{"a"}) {
+	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(namesOf(found), []string{"a"}) {
 		t.Errorf("files after a removal: %v, %v", found, err)
 	}
 }
@@ -185,5 +201,78 @@ func TestArchiveWhileAnEngineIsPaused(t *testing.T) {
 	other.ForgetLook()
 	if _, err := other.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrArchived) {
 		t.Errorf("an archived call after a pause: %v", err)
+	}
+}
+
+// As TestLostCheckpointsOfArchives, with the archives in the folder behind the object store,
+// where an earlier restore or the embedded server put them.
+func TestLostCheckpointsOfArchivesInTheFolder(t *testing.T) {
+	w := newArchiving(t)
+	w.archive()
+	js, err := jetstream.New(w.Conn("engine"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := js.DeleteStream(t.Context(), bus.LedgerName("test")); err != nil {
+		t.Fatal(err)
+	}
+	store := bus.NewArchiveBucket(w.Conn("engine"), "test", bus.ArchiveFolder(w.folder))
+	r, err := bus.BeginRecovery(t.Context(), w.Conn("engine"), "test", w.Keys(), nil, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = r.Prepare(t.Context())
+	if !errors.Is(err, message.ErrDamaged) {
+		t.Errorf("accepting the loss: %v", err)
+	}
+	if err == nil {
+		loss, err := r.Finish(t.Context(), "ann", "x", "e1", 0)
+		t.Logf("accepted: %+v, %v", loss, err)
+		w.store = store
+		w.open()
+		seq, err := w.j.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
+		t.Logf("the archived call again: %d, %v", seq, err)
+	}
+}
+
+// Reading the journal once fetches each file of an archive a few times at most, also if the
+// records of two archives alternate.
+func TestArchiveFilesAreFetchedOnce(t *testing.T) {
+	w := newArchiving(t)
+	w.store = bus.NewArchiveBucket(w.Conn("engine"), "test", nil)
+	w.open()
+	open := map[string]uint64{}
+	for n := range 3000 {
+		r := fmt.Sprintf("x%d", n)
+		if n%2 == 0 {
+			w.finish(inReply(r, "a"))
+		} else {
+			open[r] = mustAppend(t, w.j, callRecord(r+"1", inReply(r, "a"), message.ToolCallPending, "propose"), 0)
+		}
+	}
+	w.archive()
+	for r, seq := range open {
+		mustAppend(t, w.j, callRecord(r+"2", inReply(r, "a"), message.ToolCallFinished, "result"), seq)
+	}
+	w.finish(inReply("end", "a"))
+	w.archive()
+	w.store = bus.NewArchiveBucket(w.Conn("engine"), "test", nil)
+	w.open()
+	nc, asked := w.Conn("counter"), make(chan *nats.Msg, 10000)
+	if _, err := nc.ChanSubscribe("$JS.API.CONSUMER.CREATE.OBJ_>", asked); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nc.ChanSubscribe("$JS.API.CONSUMER.CREATE.OBJ_ASKANCE_ARCHIVE_test.>", asked); err != nil {
+		t.Fatal(err)
+	}
+	nc.Flush()
+	r, err := w.verify()
+	if err != nil || !r.OK || r.NotShown != 0 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	nc.Flush()
+	t.Logf("archives %d, archived %d, files fetched %d times", r.Archives, r.Archived, len(asked))
+	if len(asked) > 4 {
+		t.Errorf("the files of %d archives were fetched %d times", r.Archives, len(asked))
 	}
 }

@@ -70,7 +70,9 @@ const (
 	archiveRecords = 250_000
 	archiveRanges  = 8192
 	archiveTries   = 3
-	deleters       = 8
+	// leftAfter is the age at which an unannounced file is no longer that of an archiver at work.
+	leftAfter = 24 * time.Hour
+	deleters  = 8
 	// purgeSpan is how many sequences NATS passes in the time of one request.
 	purgeSpan = 4096
 )
@@ -247,6 +249,9 @@ func (l *Ledger) moveToArchive(ctx context.Context, head uint64, replies []*repl
 	if err == nil {
 		err = x.Error()
 	}
+	if err == nil {
+		err = l.j.checkAlone(ctx) // an engine that has started meanwhile may not know of the archive
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -401,13 +406,15 @@ func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
 	if err != nil {
 		return err
 	}
+	all = slices.DeleteFunc(all, func(f StoredFile) bool { return time.Since(f.Stored) < leftAfter })
 	announced := map[string]bool{}
 	for _, a := range l.j.guard.archives.allArchives() {
 		announced[a.Name] = true
 	}
 	isOurs := regexp.MustCompile("^" + regexp.QuoteMeta(string(l.j.space)) + `-\d{6,}-[0-9a-f]{8}$`)
 	left := map[string][]string{}
-	for _, file := range all {
+	for _, f := range all {
+		file := f.Name
 		name, end, _ := strings.Cut(file, ".")
 		switch {
 		case !isOurs.MatchString(name) || announced[name] && !strings.HasSuffix(end, secretfile.Unfinished):

@@ -88,6 +88,9 @@ func (a *archives) hasAny(ctx context.Context) (bool, error) {
 		return len(a.allArchives()) > 0, nil
 	}
 	files, err := a.store.Files(ctx)
+	if b, ok := a.store.(*ArchiveBucket); ok && err == nil && len(files) == 0 && b.folder != nil {
+		files, err = b.folder.Files(ctx)
+	}
 	return len(files) > 0, err
 }
 

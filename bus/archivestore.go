@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/askance-dev/askance/bus/internal/archive"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
@@ -24,12 +25,18 @@ import (
 type ArchiveStore interface {
 	// Put stores the output of write under a new name. It is durable when Put returns.
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
-	// Files returns the names of all stored files, including unfinished ones.
-	Files(ctx context.Context) ([]string, error)
+	// Files lists all stored files, including unfinished ones.
+	Files(ctx context.Context) ([]StoredFile, error)
 	// Remove removes a file.
 	Remove(ctx context.Context, name string) error
 	// Open opens a file. It returns fs.ErrNotExist if there is none.
 	Open(ctx context.Context, name string) (ArchiveFile, error)
+}
+
+// StoredFile is a file of an ArchiveStore.
+type StoredFile struct {
+	Name   string
+	Stored time.Time // zero if only one archiver at a time can use the store
 }
 
 // ArchiveFile is an open file of an archive.
@@ -47,16 +54,16 @@ func (d ArchiveFolder) Put(_ context.Context, name string, write func(io.Writer)
 }
 
 // Files implements ArchiveStore.
-func (d ArchiveFolder) Files(context.Context) ([]string, error) {
+func (d ArchiveFolder) Files(context.Context) ([]StoredFile, error) {
 	found, err := os.ReadDir(string(d))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, secretfile.Error("list archives", string(d), err)
 	}
-	names := make([]string, len(found))
+	files := make([]StoredFile, len(found))
 	for i, f := range found {
-		names[i] = f.Name()
+		files[i].Name = f.Name()
 	}
-	return names, nil
+	return files, nil
 }
 
 // Remove implements ArchiveStore.

@@ -105,7 +105,11 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 	slices.SortStableFunc(infos, func(a, b *jetstream.StreamInfo) int {
 		return cmp.Compare(copyRank(space, a.Config.Name), copyRank(space, b.Config.Name))
 	})
-	if err := backUpArchives(ctx, nc, space, keys, archives, folder, &out); err != nil {
+	announced, err := announcedArchives(ctx, nc, space, keys)
+	if err == nil {
+		err = backUpArchives(ctx, announced, archives, folder, &out)
+	}
+	if err != nil {
 		return out, err
 	}
 	for _, info := range infos {
@@ -117,6 +121,13 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
 		}
 		out.Streams = append(out.Streams, name)
+	}
+	now, err := announcedArchives(ctx, nc, space, keys)
+	if err != nil {
+		return out, err
+	}
+	if len(now) != len(announced) {
+		return out, &message.Error{Code: message.CodeConflict, Op: op, What: "an archive was made meanwhile: the backup lacks its files", Hint: "remove the folder and try again"}
 	}
 	text, err := strictjson.Marshal(out)
 	if err == nil {
@@ -161,7 +172,7 @@ func backUpStream(ctx context.Context, nc *nats.Conn, name, path string) (err er
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path+descriptionSuffix, text, 0o600) // written last: its presence means that the content is complete
+	return secretfile.Replace(path+descriptionSuffix, text, 0o600) // written last: its presence means that the content is complete
 }
 
 // receiveChunks writes the received chunks, up to the empty message that ends a copy.
@@ -242,11 +253,15 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 	if err := checkNothingThere(ctx, nc, op, space); err != nil {
 		return out, err
 	}
-	copies, err := checkCopies(folder, space)
+	has, err := readContents(folder)
 	if err != nil {
 		return out, err
 	}
-	if err := restoreArchives(ctx, folder, archives, &out); err != nil {
+	copies, err := checkCopies(folder, space, has.Streams)
+	if err != nil {
+		return out, err
+	}
+	if err := restoreArchives(ctx, folder, has.Archives, archives, &out); err != nil {
 		return out, err
 	}
 	for _, name := range slices.Backward(spaceStreams(space)) { // the journal last: without it nothing starts
@@ -271,14 +286,10 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 
 // checkCopies returns the description of every copied stream. It reads the whole backup, so
 // that nothing is restored from one that is incomplete or was changed.
-func checkCopies(folder string, space toolcall.SpaceID) (map[string][]byte, error) {
+func checkCopies(folder string, space toolcall.SpaceID, streams []string) (map[string][]byte, error) {
 	const op = "restore"
-	has, err := readContents(folder)
-	if err != nil {
-		return nil, err
-	}
 	out := map[string][]byte{}
-	for _, name := range append(has.Streams, StreamName(space), LedgerName(space)) {
+	for _, name := range append(streams, StreamName(space), LedgerName(space)) {
 		path := filepath.Join(folder, name)
 		if !slices.Contains(spaceStreams(space), name) {
 			return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the folder has a copy of " + errtext.Quote(name) + ", which is no stream of the space " + string(space), Hint: "name the space of the backup with --space"}
@@ -420,11 +431,10 @@ func announcedArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceI
 }
 
 // backUpArchives copies the files of archives and lists them.
-func backUpArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, from ArchiveStore, folder string, out *Copied) error {
+func backUpArchives(ctx context.Context, all []*archived, from ArchiveStore, folder string, out *Copied) error {
 	const op = "back up"
-	all, err := announcedArchives(ctx, nc, space, keys)
-	if err != nil || len(all) == 0 {
-		return err
+	if len(all) == 0 {
+		return nil
 	}
 	to := ArchiveFolder(filepath.Join(folder, archivesFolder))
 	var list []copiedArchive
@@ -447,21 +457,21 @@ func backUpArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(folder, archivesList), text, 0o600)
+	return secretfile.Replace(filepath.Join(folder, archivesList), text, 0o600)
 }
 
 // restoreArchives puts the files of a copy's archives back.
-func restoreArchives(ctx context.Context, folder string, to ArchiveStore, out *Copied) error {
-	text, err := os.ReadFile(filepath.Join(folder, archivesList))
-	if errors.Is(err, os.ErrNotExist) {
+func restoreArchives(ctx context.Context, folder string, names []string, to ArchiveStore, out *Copied) error {
+	if len(names) == 0 {
 		return nil
 	}
+	text, err := os.ReadFile(filepath.Join(folder, archivesList))
 	var all []copiedArchive
 	if err == nil {
 		err = strictjson.UnmarshalOpen(text, &all)
 	}
-	if err != nil {
-		return err
+	if err != nil || !slices.EqualFunc(all, names, func(a copiedArchive, name string) bool { return a.Name == name }) {
+		return &message.Error{Code: message.CodeDamaged, Op: "restore", What: "the list of the archives in the copy, " + archivesList + ", is missing or was changed after the backup", Hint: "use another backup", Err: err}
 	}
 	from := ArchiveFolder(filepath.Join(folder, archivesFolder))
 	for _, a := range all {

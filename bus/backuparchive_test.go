@@ -1,14 +1,17 @@
 package bus_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -114,5 +117,72 @@ func TestLeftFileOfALostRecordIsKept(t *testing.T) {
 		if got := w.l.IsNeeded(t.Context(), name, test.loss); got != test.want {
 			t.Errorf("a lost record is %s: the file is needed: %t", what, got)
 		}
+	}
+}
+
+// A backup that says that it has archives is not restored without the list of them.
+func TestBackupWithoutItsListOfArchives(t *testing.T) {
+	w := newArchiving(t)
+	w.archive()
+	folder := filepath.Join(t.TempDir(), "backup")
+	made, err := bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), folder, bus.ArchiveFolder(w.folder))
+	if err != nil || len(made.Archives) != 1 {
+		t.Fatal(made, err)
+	}
+	if err := os.Remove(filepath.Join(folder, "archives.json")); err != nil {
+		t.Fatal(err)
+	}
+	to := bustest.New(t).Conn("engine")
+	if got, err := bus.Restore(t.Context(), to, "test", folder, bus.ArchiveFolder(t.TempDir())); err == nil {
+		t.Errorf("restored without archives.json: %+v", got)
+	}
+}
+
+// opening runs f when a file is opened for the first time.
+type opening struct {
+	bus.ArchiveStore
+	once sync.Once
+	f    func()
+}
+
+func (o *opening) Open(ctx context.Context, name string) (bus.ArchiveFile, error) {
+	o.once.Do(o.f)
+	return o.ArchiveStore.Open(ctx, name)
+}
+
+// An archive that is made during a backup is in it, or the backup fails.
+func TestArchiveDuringABackup(t *testing.T) {
+	w := newArchiving(t)
+	w.archive()
+	w.finish(inReply("r9", "a"))
+	w.finish(inReply("r10", "a"))
+	folder := filepath.Join(t.TempDir(), "backup")
+	made, err := bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), folder, &opening{ArchiveStore: w.store, f: func() { w.archive() }})
+	t.Logf("backup: %+v, %v", made, err)
+	if err != nil {
+		return // refused
+	}
+	b := bustest.New(t)
+	b.UseKeys(w.Keys())
+	to := bus.ArchiveFolder(t.TempDir())
+	if _, err := bus.Restore(t.Context(), b.Conn("engine"), "test", folder, to); err != nil {
+		t.Fatal(err)
+	}
+	r, err := bus.BeginRecovery(t.Context(), b.Conn("engine"), "test", w.Keys(), nil, to)
+	if err == nil {
+		err = r.Prepare(t.Context())
+	}
+	if err == nil {
+		_, err = r.Finish(t.Context(), "ann", "restored", "e1", 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	j := b.JournalWith("test", bus.JournalOptions{Archives: to})
+	if _, err := j.History(t.Context(), inReply("r9", "a")); err != nil {
+		t.Errorf("a call that was in the journal when the backup began: %v", err)
+	}
+	if _, err := j.Append(t.Context(), callRecord("new", toolcall.Key{Space: "test", Session: "s1", Reply: "new", Call: "a"}, message.ToolCallPending, "propose"), 0); err != nil {
+		t.Errorf("a new call: %v", err)
 	}
 }

@@ -257,6 +257,12 @@ func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), 
 		Replicas:          1,
 		InactiveThreshold: watchInactive,
 	})
+	if err == nil {
+		// Archive sees the consumer from here on; an earlier archive is found now.
+		if err = w.examine(ctx); err != nil {
+			w.remove(cons.CachedInfo().Name)
+		}
+	}
 	if err != nil {
 		forget()
 		return nil, nil, err
@@ -312,6 +318,10 @@ func (w *watcher) inspectStream(ctx context.Context) error {
 	if !w.started {
 		w.started, w.target = true, info.State.LastSeq
 	}
+	return w.examine(ctx)
+}
+
+func (w *watcher) examine(ctx context.Context) error {
 	if w.j.guard.inspect {
 		return nil
 	}

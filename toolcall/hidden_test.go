@@ -47,3 +47,12 @@ func TestHiddenAmount(t *testing.T) {
 		t.Error("the call itself was changed")
 	}
 }
+
+// Journals contain the hash of the redacted form of each record: this text must not change.
+func TestRedactedRefusalIsStable(t *testing.T) {
+	c := &Call{Key: Key{Space: "test", Session: "s", Reply: "r", Call: "c"}, Input: `{"a":"secret"}`, Redact: []string{"args.a"}, Cause: string(CauseRefuse),
+		Result: &message.ToolResultBlock{Output: message.Content{Text: "secret does not match"}}}
+	if got := c.Redacted().Result.Output.Text; got != "the input was refused; why is hidden with the arguments" {
+		t.Errorf("%q", got)
+	}
+}

@@ -245,8 +245,9 @@ func replaceTexts(swap *strings.Replacer, value any) any {
 	return value
 }
 
-// hiddenRefusal replaces the description of an invalid hidden argument.
-const hiddenRefusal = "the input was refused; the reason is hidden with the arguments"
+// hiddenRefusal replaces the description of an invalid hidden argument. It does not change:
+// journals have the hash of the redacted form.
+const hiddenRefusal = "the input was refused; why is hidden with the arguments"
 
 // Redacted returns the event record for people who may not see what rules redact. It does
 // not change the event record. Exports show the redacted form; proofs are made from the

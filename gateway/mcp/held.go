@@ -241,7 +241,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 }
 
 // passedMeta are the members of _meta that a call keeps. Nobody reviewed the others.
-var passedMeta = []string{"progressToken", "traceparent", "tracestate", "baggage", metaLevel}
+var passedMeta = []string{"progressToken", "traceparent", "tracestate", metaLevel}
 
 // callUpstream sends the approved arguments, and passes on what the server asks.
 func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {

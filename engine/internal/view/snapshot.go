@@ -147,6 +147,9 @@ func (s *Snapshot) Forget(archived map[uint64]bool) {
 	s.Replies = slices.DeleteFunc(s.Replies, func(r ReplyAt) bool { return archived[r.Seq] })
 	s.Granted = slices.DeleteFunc(s.Granted, func(g GrantedAt) bool { return archived[g.Seq] })
 	for i, x := range s.Sessions {
+		if archived[x.Seq] { // a later record has the session
+			s.Sessions[i].Seq = 0
+		}
 		s.Sessions[i].Rules = slices.DeleteFunc(x.Rules, func(seq uint64) bool { return archived[seq] })
 	}
 }

@@ -324,3 +324,13 @@ func TestClockAfterASnapshot(t *testing.T) {
 		t.Errorf("after a snapshot: %v, want %v", got, late)
 	}
 }
+
+// An archive that recorded a session again took the record that the snapshot names: the
+// snapshot can still be used, for a later record has the session.
+func TestForgetArchivedSession(t *testing.T) {
+	s := &Snapshot{Seq: 10, Sessions: []SessionAt{{Session: message.SessionID("s"), Seq: 5, Begin: 5, Used: 9}}}
+	s.Forget(map[uint64]bool{5: true})
+	if err := Restore(New(10), "test", s, map[uint64]*toolcall.EventRecord{}); err != nil {
+		t.Errorf("after an archive: %v", err)
+	}
+}

@@ -1,0 +1,105 @@
+package bus_test
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// pausing runs f before the archiver asks for something for the n-th time.
+type pausing struct {
+	nats.InProcessConnProvider
+	ask   []byte
+	after int32
+	f     func()
+	seen  atomic.Int32
+}
+
+func (p *pausing) InProcessConn() (net.Conn, error) {
+	c, err := p.InProcessConnProvider.InProcessConn()
+	return pausingConn{c, p}, err
+}
+
+type pausingConn struct {
+	net.Conn
+	p *pausing
+}
+
+func (c pausingConn) Write(b []byte) (int, error) {
+	n, err := c.Conn.Write(b)
+	if bytes.Contains(b, c.p.ask) && c.p.seen.Add(1) == c.p.after {
+		c.p.f()
+	}
+	return n, err
+}
+
+// An engine starts after the archiver looked for engines and before it announces: the
+// engine must not take an archived id for new.
+func TestArchiveWhileAnEngineStarts(t *testing.T) {
+	w := newArchiving(t)
+	var other *bus.Journal
+	p := &pausing{InProcessConnProvider: w.Server, ask: []byte("CONSUMER.LIST."), after: 2}
+	p.f = func() {
+		other = w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+		watch(t, other, 0).wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+	}
+	nc, err := bus.ConnectInProcess(t.Context(), p, bus.ConnectOptions{Principal: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	j, err := bus.OpenJournal(t.Context(), nc, "test", w.Keys(), bus.JournalOptions{Room: w.Room, Archives: w.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledgerOf(t, j)
+	done, err := l.Archive(t.Context(), bus.Retention{By: "ann"})
+	t.Logf("archive: %+v, %v", done, err)
+	if other == nil {
+		t.Fatal("the engine did not start")
+	}
+	seq, err := other.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
+	if !errors.Is(err, message.ErrArchived) && !errors.Is(err, message.ErrConflict) {
+		t.Errorf("an archived call was stored as new: %d, %v", seq, err)
+	}
+}
+
+// Two operators archive at once on one NATS server: neither may remove the file that the
+// other is about to announce, and whose records it then deletes.
+func TestTwoArchivers(t *testing.T) {
+	w := newArchiving(t)
+	w.store = bus.NewArchiveBucket(w.Conn("engine"), "test", nil)
+	w.open()
+	other := w.JournalWith("test", bus.JournalOptions{Room: w.Room, Archives: bus.NewArchiveBucket(w.Conn("engine"), "test", nil)})
+	l := ledgerOf(t, other)
+	ran := false
+	done, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", Progress: func(what string, n, all uint64) {
+		if strings.HasPrefix(what, "check archive") && n == all && !ran {
+			ran = true
+			second, err := l.Archive(t.Context(), bus.Retention{By: "bob", OlderThan: time.Hour}) // nothing is that old
+			t.Logf("the second archiver: %+v, %v", second, err)
+		}
+	}})
+	t.Logf("the first archiver: %+v, %v; %d records are left", done, err, w.records())
+	if !ran {
+		t.Fatal("the second archiver did not run")
+	}
+	if w.records() == 25 {
+		return // refused, and nothing is lost
+	}
+	w.open()
+	w.proved(true)
+	if h, err := w.j.History(t.Context(), inReply("r1", "b")); err != nil || len(h) != 2 {
+		t.Errorf("the history of an archived call: %d records, %v", len(h), err)
+	}
+}
