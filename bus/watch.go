@@ -259,7 +259,7 @@ func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), 
 	})
 	if err == nil {
 		// Archive sees the consumer from here on; an earlier archive is found now.
-		if err = w.examine(ctx); err != nil {
+		if err = w.examineJournal(ctx); err != nil {
 			w.remove(cons.CachedInfo().Name)
 		}
 	}
@@ -318,10 +318,10 @@ func (w *watcher) inspectStream(ctx context.Context) error {
 	if !w.started {
 		w.started, w.target = true, info.State.LastSeq
 	}
-	return w.examine(ctx)
+	return w.examineJournal(ctx)
 }
 
-func (w *watcher) examine(ctx context.Context) error {
+func (w *watcher) examineJournal(ctx context.Context) error {
 	if w.j.guard.inspect {
 		return nil
 	}

@@ -16,7 +16,7 @@ import (
 // new feature may raise one.
 const (
 	maxLines      = 142_950
-	maxFiles      = 726
+	maxFiles      = 700
 	maxSmallFiles = 20 // of under smallFile lines
 	smallFile     = 40
 )

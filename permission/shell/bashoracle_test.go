@@ -232,7 +232,7 @@ var odd = []string{
 	"if rm x; then :; fi", "for i in $(rm x); do :; done", "for ((i=$(rm x); i<1; i++)); do :; done", "case $(rm x) in *) rm y;; esac", "case x in x) rm a;& y) rm b;; esac",
 	"select i in a; do rm x; break; done <<< 1", "[[ $(rm x) ]] && rm y", "(( $(rm x) ))", "{ rm x; } 2>&1", "cat <<E\n$(rm x)\nE", "cat <<-\tE\n\t$(rm x)\n\tE\nrm y",
 	"cat <<'E'\n$(rm x)\nE\nrm y", "cat <<E | rm y\nx\nE", "<<E rm x\nE", "rm <<< x", "<&-rm x", ">&-rm x", "<& -rm x", "2>&-rm x", "<&-\"r\"m x", "{fd}>f rm x", "2>&1 rm x", "&>f rm x", "a=$(rm x) b=$(rm y)", "x=rm; $x y", "x=rm\n$x y",
-	"echo \\\n; rm x", "rm#x y", "a #b\nrm x", "a;#b\nrm x", "'r'm x", "r$'\\x6d' x", "$'rm' x", "$'\\0'rm x", "$'r\\x00zz'm x", "$'\\562m' x", "$'\\U0'rm x", "$\"rm\" x", "{rm,x}", "r{m,n} x", "rm {a,b}{c,d}", "rm {1..3}", "rm *", "rm [a", "rm a?",
+	"echo \\\n; rm x", "rm#x y", "a #b\nrm x", "a;#b\nrm x", "'r'm x", "r$'\\x6d' x", "$'rm' x", "$'\\0'rm x", "$'r\\x00zz'm x", "$'\\562m' x", "$'\\U0'rm x", "$\"rm\" x", "{rm,x}", "r{m,n} x", "rm {a,b}{c,d}", "rm {0},}", "env {a=1},rm} x", "rm {1..3}", "rm *", "rm [a", "rm a?",
 	"eval rm x", "eval 'rm x'", "eval \"r\"'m x'", "exec rm x", "command rm x", "builtin eval rm x", "set -- rm x; \"$@\"", "shopt -s extglob\nrm !(x)", "rm @(a|b)", "echo @(a|b); rm x",
 	"f() { rm x; }; f", "function f { rm x; }; f", "f() (rm x); f", "rm() { :; }; command rm x", "while rm x; do break; done", "until ! rm x; do break; done", "echo \"`rm x`\"", "echo \"$(echo \"$(rm x)\")\"",
 	"echo `echo \\`rm x\\``", "echo $(case x in x) rm y;; esac)", "echo $(# )\nrm x)", "rm \"a\nb\"", "rm a\\\nb", "rm 'a\\\nb'", "rm \"a\\\nb\"", "let 'a[$(rm x)]=1'", "test -v 'a[$(rm x)]'", "declare 'a[$(rm x)]=1'",

@@ -228,7 +228,10 @@ func (r *wordReader) spelledText(w *syntax.Word) []Word {
 			text.readPart(part)
 		}
 		quoted := slices.ContainsFunc(one.Parts, func(p syntax.WordPart) bool { _, plain := p.(*syntax.Lit); return !plain })
-		if text.text.Len() == 0 && !quoted {
+		switch {
+		case strings.ContainsAny(text.text.String(), "{}"):
+			return nil // bash may divide it elsewhere: {a},b} is a} and b
+		case text.text.Len() == 0 && !quoted:
 			continue // {a,} is one word
 		}
 		words = append(words, Word{Text: text.text.String(), Fixed: true})

@@ -87,7 +87,7 @@ func (g *gone) inOrder() goneReplies {
 	return append(slices.Clone(g.ring[g.next:]), g.ring[:g.next]...)
 }
 
-func (g *gone) restore(replies goneReplies, upTo uint64) {
+func (g *gone) addAll(replies goneReplies, upTo uint64) {
 	for _, r := range replies {
 		g.add(r)
 	}

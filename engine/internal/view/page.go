@@ -1,6 +1,11 @@
 package view
 
 import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -71,4 +76,71 @@ func listBytes(c *toolcall.Call) int {
 		}
 	}
 	return n
+}
+
+// longestText is the longest input of a call whose text is kept.
+const longestText = 4 << 10
+
+// texts keeps the texts that searches read, because to build a text takes much longer than
+// to search it. The zero value is empty.
+type texts struct {
+	mu    sync.Mutex // held by one search at a time
+	known map[uint64]text
+}
+
+// text is the lower-case text of a call in which words are searched.
+type text struct {
+	call  *toolcall.Call
+	whole string
+	shown string // for readers who may not see redacted values
+}
+
+// textOfCall returns the text of a call that is in the view. t.mu is held.
+func (t *texts) textOfCall(c *toolcall.Call, first uint64, line func(c, shown *toolcall.Call) string) text {
+	if known := t.known[first]; known.call == c {
+		return known
+	}
+	x := textOf(c, line)
+	if len(c.Input) <= longestText {
+		t.known[first] = x
+	}
+	return x
+}
+
+// limitTo drops all texts if there are many more texts than calls. t may be nil.
+func (t *texts) limitTo(calls int) {
+	if t != nil && (t.known == nil || len(t.known) > 2*calls+1024) {
+		t.known = make(map[uint64]text, calls)
+	}
+}
+
+// PrepareSearch builds the texts of the open calls, so that the first search after a start
+// is as fast as later ones. line is that of [Help]. Searches continue meanwhile.
+func (v *View) PrepareSearch(ctx context.Context, line func(c, shown *toolcall.Call) string) {
+	calls := v.OpenCalls()
+	for some := range slices.Chunk(calls, 100) {
+		if ctx.Err() != nil {
+			return
+		}
+		v.texts.mu.Lock()
+		v.texts.limitTo(len(calls))
+		for _, c := range some {
+			v.texts.textOfCall(c, c.First, line)
+		}
+		v.texts.mu.Unlock()
+	}
+}
+
+func textOf(c *toolcall.Call, line func(c, shown *toolcall.Call) string) text {
+	x := text{call: c, whole: joinText(c, line(c, c))}
+	if x.shown = x.whole; c.Hides() {
+		shown := c.Redacted()
+		x.shown = joinText(shown, line(c, shown))
+	}
+	return x
+}
+
+// joinText separates the parts by newlines, which no search word contains.
+func joinText(c *toolcall.Call, line string) string {
+	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), line}, "\n"))
 }

@@ -168,8 +168,8 @@ func Restore(v *View, space toolcall.SpaceID, s *Snapshot, records map[uint64]*t
 			return err
 		}
 	}
-	v.gone.restore(s.Gone, s.GoneUpTo)
-	v.closed.restore(s.Closed, s.ClosedUpTo)
+	v.gone.addAll(s.Gone, s.GoneUpTo)
+	v.closed.addAll(s.Closed, s.ClosedUpTo)
 	v.seq, v.lastEnd, v.floor, v.dropped = s.Seq, s.LastEnd, s.Floor, s.Dropped
 	trimSessions(v)
 	v.forgetOldest() // another engine may have kept more than this one does

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -78,11 +79,12 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		}
 		call := reply.Calls[0]
 		if !noWait {
-			if call, err = env.waitForCall(c.Context(), l, call); err != nil {
-				return err
-			}
+			call, err = env.waitForCall(c.Context(), l, call)
 		}
-		if err := env.print(call, resultOrPhase(env.out, call)); err != nil {
+		if err == nil || env.json { // a script needs the ids of a call that it cannot wait for
+			err = cmp.Or(err, env.print(call, resultOrPhase(env.out, call)))
+		}
+		if err != nil {
 			return err
 		}
 		return callError(call)
@@ -107,7 +109,7 @@ func (env *environment) waitForCall(ctx context.Context, l *link, call *toolcall
 		}
 		out, err := l.Wait(ctx, toolcall.WaitRequest{V: 1, Session: call.Session, Reply: call.Reply, Calls: []message.CallID{call.Call}, TimeoutMS: phaseLook.Milliseconds()})
 		if err != nil {
-			return nil, err
+			return call, err
 		}
 		call = out.Calls[0]
 	}
@@ -132,7 +134,7 @@ func callError(call *toolcall.Call) error {
 	switch {
 	case call.Open() || good:
 		return nil
-	case call.Result != nil && call.Result.State == message.ToolResultDenied:
+	case call.Result != nil && call.Result.State == message.ToolResultDenied, call.Cause == string(toolcall.CauseRefuse):
 		return &message.Error{Code: message.CodeForbidden, Op: "call", What: "the call was not allowed: " + strings.ToLower(word), Hint: "askance show " + keyPath(call.Key) + " --explain tells why"}
 	}
 	return fmt.Errorf("the call did not succeed: %s; askance show %s shows its history", strings.ToLower(word), keyPath(call.Key))

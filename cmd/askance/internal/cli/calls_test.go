@@ -119,8 +119,8 @@ func TestCall(t *testing.T) {
 	if r := call(cli.ExitForbidden, "not allowed: denied", "ship", `{"cents":9999}`); !strings.Contains(r.out, "rule cap") {
 		t.Errorf("the result of a denied call is %q", r.out)
 	}
-	call(cli.ExitError, "refused; askance show", "ship", `{"cents":"x"}`)
-	call(cli.ExitError, "refused", "nothing", "{}")
+	call(cli.ExitForbidden, "not allowed: refused", "ship", `{"cents":"x"}`)
+	call(cli.ExitForbidden, "not allowed: refused", "nothing", "{}")
 	call(cli.ExitUsage, "one tool", "ship", small, "pay")
 	named := []string{"--session", "s7", "--reply", "r7", "--id", "c7", "--no-wait"}
 	for range 2 {
