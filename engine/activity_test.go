@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// activity: an engine counts what any engine did, and one that starts later counts the
-// same from the journal.
+// activity checks that an engine counts what all engines did, and that one that starts
+// later counts the same from the journal.
 func activity(w *world) {
 	e := w.engine()
 	e.finished(e.propose(call("local", echo, `{}`))[0].Key)
@@ -36,7 +36,7 @@ func activity(w *world) {
 			w.must(err)
 			return out.Total.Proposed == 9 && out.Total.Started == 3 && out.Total.Rejected == 1
 		})
-		// The window ends now: seconds that passed since add buckets in which nothing happened.
+		// Remove what depends on the time of the request: its time and the empty buckets at the end.
 		out.At = time.Time{}
 		for n := len(out.Buckets); n > 0 && out.Buckets[n-1].ActivityCounts == (toolcall.ActivityCounts{}); n-- {
 			out.Buckets = out.Buckets[:n-1]
@@ -74,6 +74,6 @@ func activity(w *world) {
 		w.Errorf("an engine that starts later counts (-first +later):\n%s", diff)
 	}
 	if _, err := e.bot().Activity(w.Context(), toolcall.ActivityRequest{}); err == nil {
-		w.Error("a runtime reads the activity of the space")
+		w.Error("a runtime can read the activity of the space")
 	}
 }

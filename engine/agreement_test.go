@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// agreement is an approval request, the people around it, and an own account of what
-// they said, against which the engine is held.
+// agreement is an approval request, the people around it, and the test's own record of
+// their responses, with which the engine must agree.
 type agreement struct {
 	*rapid.T
 	journal *engine.Memory
@@ -22,14 +22,13 @@ type agreement struct {
 	rules   []permission.Rule
 	people  engine.StaticDirectory
 	call    *toolcall.Call
-	said    map[string]map[string]bool // by digest: who approves, as far as they have not taken it back
+	said    map[string]map[string]bool // by digest: the people whose approval still stands
 }
 
 var crowd = []string{"ann", "bob", "cy", "dora", "bot"}
 
-// No sequence of answers makes a call run whose arguments did not get the
-// approvals of every rule that asked, and only people who may answer change
-// anything.
+// After any sequence of answers, a call runs only if its arguments got the approvals that every
+// matching rule requires, and only people who may answer change anything.
 func TestAgreement(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		a := newAgreement(rt)
@@ -83,8 +82,8 @@ func newAgreement(rt *rapid.T) *agreement {
 	return a
 }
 
-// answer sends one answer of any person, to the present approval request or an older one,
-// and checks what came of it.
+// answer sends an answer by some person to the current or an older approval request, and
+// checks its effect.
 func (a *agreement) answer() {
 	name := rapid.SampledFrom(crowd).Draw(a.T, "by")
 	kinds := []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseApprove, toolcall.ResponseSkip, toolcall.ResponseDelegate, toolcall.ResponseRespond, toolcall.ResponseReject}
@@ -104,11 +103,11 @@ func (a *agreement) answer() {
 	switch {
 	case err != nil:
 		if a.size() != before {
-			a.Fatalf("%s by %s was refused (%v) and written", ans.Kind, name, err)
+			a.Fatalf("%s by %s was refused (%v) but changed the journal", ans.Kind, name, err)
 		}
 		return
 	case !a.entitled(name):
-		a.Fatalf("%s by %s counted, who may not answer", ans.Kind, name)
+		a.Fatalf("%s by %s counted, although they may not answer", ans.Kind, name)
 	case ans.Digest != a.call.Digest:
 		a.Fatalf("%s counted for another approval request", ans.Kind)
 	}
@@ -120,7 +119,7 @@ func (a *agreement) answer() {
 }
 
 func (a *agreement) note(name string, ans toolcall.Response, c *toolcall.Call) {
-	if c.Votes[len(c.Votes)-1].Edited { // what was said before it is void, also if the old arguments are back
+	if c.Votes[len(c.Votes)-1].Edited { // an edit voids all earlier responses, even if it restores old arguments
 		for _, by := range a.said {
 			clear(by)
 		}
@@ -131,7 +130,7 @@ func (a *agreement) note(name string, ans toolcall.Response, c *toolcall.Call) {
 	a.said[c.Digest][name] = ans.Kind == toolcall.ResponseApprove
 }
 
-// entitled: the person is one of those whom a rule asks.
+// entitled reports whether a rule asks the person.
 func (a *agreement) entitled(name string) bool {
 	for _, r := range a.rules {
 		if r.Approvers.ExcludeRequester && name == "bot" {
@@ -154,7 +153,7 @@ func (a *agreement) of(r permission.Rule, name string) bool {
 	return len(r.Approvers.Groups) == 0 || slices.Contains(r.Approvers.Users, name) || slices.Contains(a.people[name], r.Approvers.Groups[0])
 }
 
-// mustAgree checks each rule alone against who approved these arguments.
+// mustAgree checks for each rule separately that enough of its approvers approved these arguments.
 func (a *agreement) mustAgree(c *toolcall.Call) {
 	for _, r := range a.rules {
 		n := 0
@@ -164,15 +163,15 @@ func (a *agreement) mustAgree(c *toolcall.Call) {
 			}
 		}
 		if n < max(r.Quorum, 1) {
-			a.Fatalf("%s runs with %d approvals for the rule %s, which wants %d of %+v: %v", c.Input, n, r.Name, r.Quorum, r.Approvers, a.said[c.Digest])
+			a.Fatalf("%s runs with %d approvals for the rule %s, which requires %d of %+v: %v", c.Input, n, r.Name, r.Quorum, r.Approvers, a.said[c.Digest])
 		}
 	}
 	if digest, err := c.Request.Digest(); err != nil || digest != c.Digest || c.Request.Input != c.Input {
-		a.Fatalf("what runs is not what was asked: %s, %s, %v", digest, c.Digest, err)
+		a.Fatalf("the call that runs is not the one in the approval request: %s, %s, %v", digest, c.Digest, err)
 	}
 }
 
-// digests are those of the approval requests before the present one.
+// digests returns the digests of earlier approval requests.
 func (a *agreement) digests() []string {
 	var out []string
 	for d := range a.said {

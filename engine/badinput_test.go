@@ -19,8 +19,7 @@ func badInputCases() []engineCase {
 	}
 }
 
-// anotherVersion: every request that has a version is refused when it is not
-// the engine's.
+// anotherVersion checks that every request with a version other than the engine's is refused.
 func anotherVersion(w *world) {
 	e, ctx := w.engine(), w.Context()
 	q := e.ask("c", pay, `{"amount":500}`)
@@ -62,7 +61,7 @@ func resultRequestV(v int, c *toolcall.Call) toolcall.ResultRequest {
 	return r
 }
 
-// badProposals: nothing of a proposal is written if any part of it is bad.
+// badProposals checks that nothing of a proposal is written if any part of it is invalid.
 func badProposals(w *world) {
 	e := w.engine()
 	long := strings.Repeat("x", toolcall.MaxIDBytes+1)
@@ -111,7 +110,7 @@ func badProposals(w *world) {
 		}
 	}
 	w.wantSize(0)
-	// the limits themselves are fine
+	// values at the limits are accepted
 	edge := request(call(message.CallID(long[1:]), echo, `{"x":"`+strings.Repeat("x", toolcall.MaxInputBytes-8)+`"}`))
 	edge.Calls[0].State = message.ToolCallPending
 	out, err := e.bot().Propose(w.Context(), edge)
@@ -128,18 +127,18 @@ func badAnswers(w *world) {
 		change func(*toolcall.Response)
 		want   *message.Error
 	}{
-		"another version":     {func(a *toolcall.Response) { a.V = 2 }, message.ErrInvalid},
-		"no kind":             {func(a *toolcall.Response) { a.Kind = "" }, message.ErrInvalid},
-		"an unknown kind":     {func(a *toolcall.Response) { a.Kind = "Approve" }, message.ErrInvalid},
-		"no digest":           {func(a *toolcall.Response) { a.Digest = "" }, message.ErrInvalid},
-		"no call":             {func(a *toolcall.Response) { a.Call = "" }, message.ErrInvalid},
-		"reject with input":   {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseReject, &input }, message.ErrInvalid},
-		"answer with input":   {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseRespond, &input }, message.ErrInvalid},
-		"reject with rules":   {func(a *toolcall.Response) { a.Kind, a.Rules = toolcall.ResponseReject, q.Suggested }, message.ErrInvalid},
-		"a long input":        {func(a *toolcall.Response) { a.Input = &long }, message.ErrTooLarge},
-		"a long feedback":     {func(a *toolcall.Response) { a.Kind, a.Feedback = toolcall.ResponseReject, long }, message.ErrTooLarge},
-		"a long output":       {func(a *toolcall.Response) { a.Kind, a.Output = toolcall.ResponseRespond, long }, message.ErrTooLarge},
-		"input that is no ok": {func(a *toolcall.Response) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
+		"another version":    {func(a *toolcall.Response) { a.V = 2 }, message.ErrInvalid},
+		"no kind":            {func(a *toolcall.Response) { a.Kind = "" }, message.ErrInvalid},
+		"an unknown kind":    {func(a *toolcall.Response) { a.Kind = "Approve" }, message.ErrInvalid},
+		"no digest":          {func(a *toolcall.Response) { a.Digest = "" }, message.ErrInvalid},
+		"no call":            {func(a *toolcall.Response) { a.Call = "" }, message.ErrInvalid},
+		"reject with input":  {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseReject, &input }, message.ErrInvalid},
+		"answer with input":  {func(a *toolcall.Response) { a.Kind, a.Input = toolcall.ResponseRespond, &input }, message.ErrInvalid},
+		"reject with rules":  {func(a *toolcall.Response) { a.Kind, a.Rules = toolcall.ResponseReject, q.Suggested }, message.ErrInvalid},
+		"a long input":       {func(a *toolcall.Response) { a.Input = &long }, message.ErrTooLarge},
+		"a long feedback":    {func(a *toolcall.Response) { a.Kind, a.Feedback = toolcall.ResponseReject, long }, message.ErrTooLarge},
+		"a long output":      {func(a *toolcall.Response) { a.Kind, a.Output = toolcall.ResponseRespond, long }, message.ErrTooLarge},
+		"input is no object": {func(a *toolcall.Response) { bad := `[]`; a.Input = &bad }, message.ErrInvalid},
 	} {
 		a := approve(q)
 		row.change(&a)
@@ -198,13 +197,13 @@ func badRequests(w *world) {
 	w.wantSize(size)
 }
 
-// strangeIDs are what models and users come up with.
+// strangeIDs are ids that models and users might send.
 var strangeIDs = []string{
 	"c", "C", "c.d", "c*", "*", ">", "c>", "-", "_", "c d", "c\td", "c\nd", "c\x00d", "\u00e9", "e\u0301", "日本", "%63", "c%2Ed",
 	"..", ".", "a.b.c.f", "f", "$JS.API", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 10_000), strings.Repeat("é", 5000),
 }
 
-// strangeIDsWork: ids are opaque. Each id that a model makes up is one call.
+// strangeIDsWork checks that ids are opaque: each id that a model invents is a call of its own.
 func strangeIDsWork(w *world) {
 	e := w.engine()
 	for i, id := range strangeIDs {
@@ -244,7 +243,7 @@ func strangeIDsWork(w *world) {
 	}
 }
 
-// brokenText: a Go caller can pass text that no JSON document can hold.
+// brokenText checks text that a Go caller can pass but JSON cannot hold.
 func brokenText(w *world) {
 	e := w.engine()
 	q, c := e.ask("q", deploy, `{}`), e.submit("c", remote)
@@ -275,7 +274,7 @@ func brokenText(w *world) {
 	}
 	w.wantSize(size)
 	r := startRequest(c, "x")
-	r.Refuse = strings.Repeat("é", toolcall.MaxTextBytes) // is cut, between two characters
+	r.Refuse = strings.Repeat("é", toolcall.MaxTextBytes) // is truncated between two characters
 	_, err := e.worker("w1").Start(ctx, r)
 	w.wantErr(err, message.ErrSuperseded)
 }

@@ -21,9 +21,9 @@ func batchCases() []engineCase {
 		{"a serial call waits for a person", serialCallWaits},
 		{"safe groups between serial calls", mixedGroups},
 		{"a second batch waits for the first", secondBatch},
-		{"the rest of a batch proposed alone", restOfBatch},
+		{"only the rest of a batch is proposed", restOfBatch},
 		{"a batch whose last call is never proposed", neverProposed},
-		{"a batch over two engines", batchOverEngines},
+		{"a batch across two engines", batchOverEngines},
 	}
 }
 
@@ -56,8 +56,8 @@ func serialCalls(w *world) {
 	}
 }
 
-// manySerialCalls end while the next ones are still being proposed: none must
-// miss that its turn has come.
+// manySerialCalls has serial calls end while the next ones are still being proposed. Each
+// must notice that its turn has come.
 func manySerialCalls(w *world) {
 	e := w.engine()
 	for round := range 10 {
@@ -94,8 +94,8 @@ func serialCallWaits(w *world) {
 	w.wantResult(e.finished(w.key("c")), message.ToolResultSuccess, "ran")
 }
 
-// mixedGroups: safe, safe, serial, safe, safe. The calls of one group do not
-// wait for each other.
+// mixedGroups proposes safe, safe, serial, safe and safe calls. The calls of one group do
+// not wait for each other.
 func mixedGroups(w *world) {
 	e := w.engine()
 	got := e.propose(call("a", block, `{}`), call("b", echo, `{}`), call("c", blockTurn, `{}`), call("d", block, `{}`), call("e", echo, `{}`))
@@ -131,8 +131,8 @@ func secondBatch(w *world) {
 	}
 }
 
-// restOfBatch: an engine died between the calls of a batch, and the runtime
-// proposes only what is missing.
+// restOfBatch lets an engine die between two calls of a batch. The runtime then proposes only
+// the missing calls.
 func restOfBatch(w *world) {
 	e := w.engine()
 	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
@@ -144,9 +144,8 @@ func restOfBatch(w *world) {
 	w.wantResult(e.finished(w.key("b")), message.ToolResultSuccess, "ran")
 }
 
-// neverProposed: a proposal broke off, and the runtime goes on with other
-// calls. They do not wait for a call that is not on record; if it comes after all, it
-// waits for them.
+// neverProposed interrupts a proposal, and the runtime continues with other calls. They do
+// not wait for a call that is not recorded; if that call is proposed later, it waits for them.
 func neverProposed(w *world) {
 	e := w.engine()
 	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Call != nil && f.Call.Call == "b" }, cutError("append")))
@@ -155,7 +154,7 @@ func neverProposed(w *world) {
 	e.cord.onAppend(nil)
 	e.finished(w.key("a"))
 	if c := e.propose(call("c", blockTurn, `{}`))[0]; !c.Started() {
-		w.Errorf("c is %s, and nothing on record comes before it", describe(c))
+		w.Errorf("c is %s, although no recorded call comes before it", describe(c))
 	}
 	e.waitFor(w.key("c"), "started", (*toolcall.Call).Started)
 	again := e.propose(call("a", serial, `{}`), call("b", blockTurn, `{}`))
@@ -189,7 +188,7 @@ func batchOverEngines(w *world) {
 }
 
 func hiddenCases() []engineCase {
-	cases := []engineCase{{"behind an approval request that is edited and asked again", hiddenBehindEdited}, {"only what the rule would allow", notHidden}}
+	cases := []engineCase{{"behind an approval request that is edited and asked again", hiddenBehindEdited}, {"only if the suggested rule covers the call", notHidden}}
 	for _, end := range []struct {
 		name string
 		rule bool // remembered: the hidden call is allowed
@@ -221,8 +220,8 @@ func hiddenCases() []engineCase {
 	return append(cases, engineCase{"interrupt", hiddenInterrupted})
 }
 
-// hiddenUntil lets three calls hide behind an approval request, ends it, and looks at
-// what becomes of them.
+// hiddenUntil lets calls hide behind an approval request, ends that request, and checks what
+// happens to the hidden calls.
 func hiddenUntil(w *world, engines int, rule bool, end func(*replica, *toolcall.Call) error) {
 	e := w.engine()
 	answering := e
@@ -251,8 +250,8 @@ func hiddenUntil(w *world, engines int, rule bool, end func(*replica, *toolcall.
 	e.finished(w.key("c"))
 }
 
-// hiddenBehindEdited: the approval request that hid the others was replaced by another
-// one, whose suggested rule does not cover them.
+// hiddenBehindEdited replaces the approval request that hid the others by one whose
+// suggested rule does not cover them.
 func hiddenBehindEdited(w *world) {
 	e := w.engine()
 	w.policy.use(w, append(rules(), ruleWhen("late", deploy, message.BehaviorAsk, `has(args.late)`))...)
@@ -273,7 +272,7 @@ func notHidden(w *world) {
 	got := e.propose(call("a", pay, `{"amount":500}`), call("b", pay, `{"amount":500}`), call("c", deploy, `{}`), call("d", askRemote, `{}`))
 	for _, c := range got {
 		if c.State != message.ToolCallAsking {
-			w.Errorf("%s is %s: an ask rule stands above a remembered one, nothing hides behind it", c.Call, describe(c))
+			w.Errorf("%s is %s: an ask rule overrides a remembered one, so no call may hide behind its request", c.Call, describe(c))
 		}
 	}
 }
@@ -291,8 +290,7 @@ func hiddenInterrupted(w *world) {
 	}
 }
 
-// interrupted is a policy at which something else happens right after it has
-// decided about one input.
+// interrupted is a policy that calls a function right after it has decided about one input.
 type interrupted struct {
 	engine.Policy
 	input string
@@ -315,9 +313,8 @@ func (p *interrupted) Decide(ctx context.Context, r permission.Request) permissi
 	return d
 }
 
-// TestRuleArrivesWhileHiddenCallIsDecided: the approval request that a call hides behind
-// is answered with a rule between the moment at which the policy is asked about
-// the call, without that rule, and the look at the approval request.
+// The approval request that a call hides behind is answered with a rule after the policy
+// decided about the call without that rule, but before the engine looks at the request.
 func TestRuleArrivesWhileHiddenCallIsDecided(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		bundle, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"other"}, Behavior: message.BehaviorAllow}}}, permission.Options{Tools: []permission.Tool{{Name: "t"}, {Name: "other"}}})

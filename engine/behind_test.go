@@ -12,12 +12,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// touch makes engine i read a call from the journal, ahead of what it follows.
+// touch makes engine i read a call from the journal before its watch delivers the call.
 func (w *wired) touch(i int, id message.CallID) {
 	w.Helper()
 	_, err := w.as(i, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey(id), Kind: toolcall.ResponseReject, Digest: "none"})
 	if err == nil {
-		w.Fatalf("%s took an answer that names no approval request", id)
+		w.Fatalf("%s accepted an answer that names no approval request", id)
 	}
 }
 
@@ -34,7 +34,7 @@ func TestSerialCallWaitsForCallsThatAreNotKnownYet(t *testing.T) {
 		w.touch(1, "d")
 		w.pass(3 * wiredGrace)
 		w.want("c", message.ToolCallSubmitted, "")
-		w.want("d", message.ToolCallPending, "") // else both run at once
+		w.want("d", message.ToolCallPending, "") // otherwise both run at once
 		w.wires[1].lag(false)
 		w.report(0, "c")
 		w.pass(0)
@@ -59,16 +59,16 @@ func TestCallStaysHiddenBehindARequestThatIsNotKnownYet(t *testing.T) {
 	})
 }
 
-// The engine that took an answer dies before it sees to the calls that hid
-// behind the approval request, and the call that was allowed runs for long.
+// The engine that accepted an answer dies before it handles the calls that hid behind the
+// approval request, and the allowed call keeps running.
 func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(0, bareCall("a", asks), bareCall("b", asks))
-		w.pass(5 * wiredGrace) // the looks that the proposal itself asked for are over
+		w.pass(5 * wiredGrace) // the checks that the proposal scheduled are over
 		w.wires[0].onStored(func(*toolcall.EventRecord) { w.wires[0].cut() })
 		_, err := w.as(0, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey("a"), Kind: toolcall.ResponseApprove, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
-			w.Fatalf("an engine that dies answers %v", err)
+			w.Fatalf("the dying engine returned %v", err)
 		}
 		w.pass(3 * wiredGrace)
 		w.want("a", message.ToolCallSubmitted, "")
@@ -76,8 +76,8 @@ func TestHiddenCallsAreSeenToWhenTheAnsweringEngineDies(t *testing.T) {
 	})
 }
 
-// A call comes late, after others of later proposals have begun, and to an engine that
-// does not know that yet.
+// A call is recorded late, after calls of later proposals have begun, by an engine that does
+// not know of them yet.
 func TestLateCallWaitsForThoseThatCameBeforeIt(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.wires[0].onStored(func(f *toolcall.EventRecord) {
@@ -87,7 +87,7 @@ func TestLateCallWaitsForThoseThatCameBeforeIt(t *testing.T) {
 		})
 		_, err := w.as(0, toolcall.RoleRuntime, "bot").Propose(w.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{bareCall("a", serial), bareCall("b", serial)}})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
-			w.Fatalf("a proposal that breaks off: %v", err)
+			w.Fatalf("the interrupted proposal: %v", err)
 		}
 		third := w.start()
 		w.pass(2 * wiredGrace) // another engine decides what the dead one recorded
@@ -106,8 +106,8 @@ func TestLateCallWaitsForThoseThatCameBeforeIt(t *testing.T) {
 	})
 }
 
-// The first record of a call stays on its way while other calls of the reply come and
-// end: no clock bounds how long, and the call takes its place by where it is stored.
+// The first record of a call is delayed while other calls of the reply begin and end. No
+// clock limits the delay: the call's place is the position of its record in the journal.
 func TestProposalThatTakesLongHasItsPlaceByTheJournal(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(1, bareCall("warm", safe)) // the session is bound
@@ -120,7 +120,7 @@ func TestProposalThatTakesLongHasItsPlaceByTheJournal(t *testing.T) {
 		w.pass(time.Hour)
 		w.propose(1, bareCall("a", serial), bareCall("b", serial))
 		w.want("a", message.ToolCallSubmitted, "")
-		w.wires[0].lag(true) // it stores its call without knowing of those
+		w.wires[0].lag(true) // it stores its call without knowing of the others
 		w.wires[0].holdWrites(false)
 		if err := <-proposed; err != nil {
 			w.Fatal(err)
@@ -136,8 +136,8 @@ func TestProposalThatTakesLongHasItsPlaceByTheJournal(t *testing.T) {
 	})
 }
 
-// An engine passes over its own event records and waits to hear that they are stored.
-// Meanwhile others go on from them.
+// An engine skips its own event records in the watch and waits for their acknowledgements.
+// Meanwhile other engines already act on those records.
 func TestCallStaysHiddenBehindARequestThatIsNotAcknowledged(t *testing.T) {
 	inWires(t, 2, func(w *wired) {
 		w.propose(0, bareCall("warm", safe)) // the session is bound
@@ -160,28 +160,27 @@ func TestCallStaysHiddenBehindARequestThatIsNotAcknowledged(t *testing.T) {
 	})
 }
 
-// A write that is sent again because its acknowledgement was lost may be refused
-// for certain. Then it is still not certain that nothing was written.
+// A write that is sent again after a lost acknowledgement may be refused with certainty.
+// It is still not certain that the first one wrote nothing.
 func TestRefusalAfterALostAcknowledgementIsNotCertain(t *testing.T) {
 	inWires(t, 1, func(w *wired) {
 		w.propose(0, bareCall("a", asks))
 		w.wires[0].onStored(func(*toolcall.EventRecord) { w.wires[0].cut() })
 		_, err := w.as(0, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey("a"), Kind: toolcall.ResponseReject, Digest: w.now("a").Digest})
 		if !errors.Is(err, message.ErrUnknownOutcome) {
-			w.Errorf("what is stored was answered with %v", err)
+			w.Errorf("the stored write returned %v", err)
 		}
 		w.want("a", message.ToolCallFinished, "")
 	})
 }
 
-// looks is how many looks at a gate the tests below make fail, in all patterns:
-// as many as three calls take that wait for one that is forgotten.
+// looks is the number of looks at a gate that the tests below make fail, in every pattern.
+// Three calls that wait for a forgotten one look that often.
 const looks = 7
 
-// A call whose gate could not be looked at holds back those after it in its
-// group. Otherwise the next one finds the gate open a moment later and asks, and no
-// call hides. For every combination of failed looks, each call hides behind the
-// first.
+// A call whose gate could not be read holds back the later calls of its group. Otherwise
+// the next one would find the gate open a moment later and ask, and no call would hide.
+// For every combination of failed looks, each call must hide behind the first.
 func TestLaterCallDoesNotOvertakeOneWhoseGateWasUnsure(t *testing.T) {
 	for failing := range 1 << looks {
 		for _, group := range [][]message.CallID{{"a"}, {"a", "b", "c"}} {
@@ -192,8 +191,8 @@ func TestLaterCallDoesNotOvertakeOneWhoseGateWasUnsure(t *testing.T) {
 	}
 }
 
-// overtake ends what a group of calls waits for. The looks at their reply whose
-// bits are set in failing find the journal out of reach.
+// overtake ends the call that a group of calls waits for. Each look at their reply whose bit
+// is set in failing finds the journal unreachable.
 func overtake(w *wired, failing int, group []message.CallID) {
 	w.Helper()
 	blocks := []message.ToolCallBlock{bareCall("first", serial)}
@@ -203,7 +202,7 @@ func overtake(w *wired, failing int, group []message.CallID) {
 	w.propose(0, blocks...)
 	var seen atomic.Int32
 	w.wires[0].onLast(func(key toolcall.Key) error {
-		if key.Call != "" || key.Reply == "" { // before a call that waited is decided, the journal is asked for its reply
+		if key.Call != "" || key.Reply == "" { // the engine reads the reply before it decides a call that waited
 			return nil
 		}
 		if n := seen.Add(1); n <= looks && failing&(1<<(n-1)) != 0 {
@@ -222,9 +221,8 @@ func overtake(w *wired, failing int, group []message.CallID) {
 	}
 }
 
-// What a group of calls waits for ends while they are being proposed: those that
-// come after that hide behind the first all the same, however long the engine
-// takes to see to that one.
+// The call that a group waits for ends while the group is being proposed. The calls that are
+// proposed later still hide behind the first, however long the engine takes to handle it.
 func TestProposedCallDoesNotOvertakeOneThatHadToWait(t *testing.T) {
 	for _, after := range []message.CallID{"first", "a", "b", "c"} {
 		t.Run("after "+string(after), func(t *testing.T) {
@@ -245,7 +243,7 @@ func overtakeProposed(w *wired, after message.CallID) {
 			return
 		}
 		w.wires[0].onLast(func(key toolcall.Key) error {
-			if key.Call == "" { // a look at the reply, before a call that waited is decided
+			if key.Call == "" { // a read of the reply, before a call that waited is decided
 				<-proposed
 			}
 			return nil

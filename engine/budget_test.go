@@ -19,7 +19,7 @@ import (
 func budgetCases() []engineCase {
 	return []engineCase{
 		{"two engines do not overspend", budgetRace},
-		{"an engine dies after it took from a budget", budgetDeath},
+		{"an engine dies after it charged a budget", budgetDeath},
 		{"approvals and previews take nothing", budgetTakenByPolicyAlone},
 		{"what cannot be counted is not allowed", budgetUncountable},
 		{"each requester has a budget", budgetPerRequester},
@@ -29,7 +29,7 @@ func budgetCases() []engineCase {
 	}
 }
 
-// bounded10 allows deploy for 10 in all.
+// bounded10 allows deploy up to a total of 10.
 func bounded10(change func(*permission.Budget)) permission.Rule {
 	b := &permission.Budget{Sum: "args.n", AtMost: "10", Every: time.Hour}
 	if change != nil {
@@ -42,7 +42,7 @@ func isAllowed(c *toolcall.Call) bool {
 	return c.Decision.Behavior == message.BehaviorAllow && c.Decision.Rule == "small"
 }
 
-// auditBudgets checks that each call that a budget allowed had taken its part before.
+// auditBudgets checks that each call that a budget allowed was charged to it before.
 func (w *world) auditBudgets(records []toolcall.JournalEntry) {
 	w.Helper()
 	taken := map[toolcall.Key]string{}
@@ -59,7 +59,7 @@ func (w *world) auditBudgets(records []toolcall.JournalEntry) {
 	}
 }
 
-// spent is what the journal says that calls took from budgets.
+// spent counts the calls that were charged to budgets, according to the journal.
 func (w *world) spent() (calls int) {
 	for _, rec := range w.records() {
 		if rec.Record != nil && rec.Record.Budget != nil && rec.Record.Budget.Use != nil {
@@ -95,12 +95,12 @@ func budgetRace(w *world) {
 	}
 	wg.Wait()
 	if allowed != 4 || asked != 12 || w.spent() != 4 {
-		w.Errorf("%d calls of 2.5 were allowed and %d asked, %d took from the budget of 10", allowed, asked, w.spent())
+		w.Errorf("%d calls of 2.5 were allowed and %d asked, %d were charged to the budget of 10", allowed, asked, w.spent())
 	}
 }
 
-// budgetDeath: the part that a dead engine took is that of the same call at another
-// engine, and not taken twice.
+// budgetDeath checks that the amount that a dead engine charged for a call counts for the
+// same call on another engine, and is not charged twice.
 func budgetDeath(w *world) {
 	w.policy.use(w, bounded10(nil))
 	dying, other := w.engine(), w.engine()
@@ -110,10 +110,10 @@ func budgetDeath(w *world) {
 	}
 	dying.kill()
 	if c := other.propose(call("d", deploy, `{"n":6}`))[0]; isAllowed(c) {
-		w.Errorf("what the dead engine took was given away: %s", describe(c))
+		w.Errorf("the amount that the dead engine charged went to another call: %s", describe(c))
 	}
 	if c := other.propose(call("c", deploy, `{"n":6}`))[0]; !isAllowed(c) || c.Decision.Budget == nil || w.spent() != 1 {
-		w.Errorf("the same call is %s, and %d calls took from the budget", describe(c), w.spent())
+		w.Errorf("the same call is %s, and %d calls were charged to the budget", describe(c), w.spent())
 	}
 	other.finished(w.key("c"))
 }
@@ -137,10 +137,10 @@ func budgetTakenByPolicyAlone(w *world) {
 	a.Input = &input
 	e.answers("ann", a)
 	if c := e.finished(edited.Key); c.Decision.Budget != nil {
-		w.Errorf("the edited call took from the budget: %+v", c.Decision)
+		w.Errorf("the edited call was charged to the budget: %+v", c.Decision)
 	}
 	if w.spent() != 0 {
-		w.Errorf("%d calls took from the budget", w.spent())
+		w.Errorf("%d calls were charged to the budget", w.spent())
 	}
 	c := e.propose(call("small", deploy, `{"n":10}`))[0]
 	if !isAllowed(c) || w.spent() != 1 {
@@ -170,7 +170,7 @@ func budgetUncountable(w *world) {
 		w.Errorf("without n: %s", describe(c))
 	}
 	if w.spent() != 0 {
-		w.Errorf("%d calls took from the budget", w.spent())
+		w.Errorf("%d calls were charged to the budget", w.spent())
 	}
 }
 
@@ -208,7 +208,7 @@ func budgetUnreadable(w *world) {
 	e := w.engine()
 	e.cord.onAppend(refuse(func(f *toolcall.EventRecord) bool { return f.Budget != nil }, cutError("append")))
 	if c := e.propose(call("write", deploy, `{"n":1}`))[0]; c.State != message.ToolCallAsking || !strings.Contains(c.Request.Text, "cannot be read or written") {
-		w.Errorf("the budget cannot be written, and the call is %s: %s", describe(c), c.Request.Text)
+		w.Errorf("the budget cannot be written, but the call is %s: %s", describe(c), c.Request.Text)
 	}
 	e.cord.onAppend(nil)
 	e.cord.onLast(func(key toolcall.Key) error {
@@ -218,11 +218,11 @@ func budgetUnreadable(w *world) {
 		return nil
 	})
 	if c := e.propose(call("read", deploy, `{"n":1}`))[0]; c.State != message.ToolCallAsking {
-		w.Errorf("the budget cannot be read, and the call is %s", describe(c))
+		w.Errorf("the budget cannot be read, but the call is %s", describe(c))
 	}
 }
 
-// slowJournal is a journal whose clock is behind that of its engines.
+// slowJournal is a journal whose clock is behind the engines' clocks; negative: ahead of them.
 type slowJournal struct {
 	engine.Journal
 	behind time.Duration
@@ -234,8 +234,8 @@ func (j slowJournal) Last(ctx context.Context, key toolcall.Key) (toolcall.Journ
 	return r, err
 }
 
-// What was spent returns after the period by the journal's clock. Engines whose
-// clocks run ahead of it make no room.
+// The journal's clock decides when a budget's period is over. An engine whose clock is ahead
+// of it does not free the budget early.
 func TestBudgetPeriod(t *testing.T) {
 	for _, behind := range []time.Duration{0, 2 * time.Hour, -2 * time.Hour} {
 		t.Run(behind.String(), func(t *testing.T) {
@@ -285,7 +285,7 @@ func budgetPeriod(t *testing.T, j slowJournal) {
 	}
 }
 
-// budgetHidden: people see what a call took only if they may see the argument.
+// budgetHidden checks that people see the charged amount only if they may see the argument.
 func budgetHidden(w *world) {
 	rule := bounded10(nil)
 	rule.Redact = []string{"args.n"}

@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A call whose grant is not valid at a worker, because of the worker's clock, is
-// shown as held with the reason until it starts; the journal stays as it was.
+// A call whose grant is not valid at a worker because of the worker's clock is shown as
+// blocked, with the reason, until it starts. The journal does not change.
 func TestClockThatKeepsACallFromStarting(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -31,7 +31,7 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 				}
 				c := h.after(30 * time.Second)
 				if c.BlockedReason != tc.says || (c.Blocked == toolcall.BlockedClock) != (tc.says != "") {
-					h.Errorf("shown as held %q: %q, want %q", c.Blocked, c.BlockedReason, tc.says)
+					h.Errorf("shown as blocked %q: %q, want %q", c.Blocked, c.BlockedReason, tc.says)
 				}
 				olga := h.as(toolcall.RoleOperator, "olga")
 				held, err := olga.List(h.Context(), toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}})
@@ -46,23 +46,23 @@ func TestClockThatKeepsACallFromStarting(t *testing.T) {
 					h.Errorf("info has the clock %+v", info.Clocks[0])
 				}
 				if show, err := olga.Show(h.Context(), toolcall.ShowRequest{Key: key}); err != nil || show.Call.Records != 2 {
-					h.Errorf("the journal has %d event records of it, %v; want the proposal and its task", show.Call.Records, err)
+					h.Errorf("the journal has %d event records of the call, %v; want the proposal and its task", show.Call.Records, err)
 				}
 
 				h.start(1) // another worker, or this one with its clock corrected
 				h.beat()
 				if c := h.after(0); c.Blocked != toolcall.NotBlocked || c.BlockedReason != "" {
-					h.Errorf("after the start it is held as %q: %q", c.Blocked, c.BlockedReason)
+					h.Errorf("after the start the call is blocked as %q: %q", c.Blocked, c.BlockedReason)
 				}
 				if info, err := olga.Info(h.Context()); err != nil || len(info.Clocks) != 0 {
-					h.Errorf("a clock that is right again: %+v, %v", info.Clocks, err)
+					h.Errorf("after the clock was corrected: %+v, %v", info.Clocks, err)
 				}
 			})
 		})
 	}
 }
 
-// What was not reported again for long is over: the worker may be gone.
+// A clock that is not reported again for a long time is forgotten: the worker may be gone.
 func TestClockReportEnds(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
 		h.propose()
@@ -71,10 +71,10 @@ func TestClockReportEnds(t *testing.T) {
 			h.Fatal(err)
 		}
 		if c := h.after(time.Minute); c.Blocked != toolcall.BlockedClock || !strings.Contains(c.BlockedReason, "1h0m0s behind") {
-			h.Errorf("held as %q: %q", c.Blocked, c.BlockedReason)
+			h.Errorf("blocked as %q: %q", c.Blocked, c.BlockedReason)
 		}
 		if c := h.after(time.Hour); c.Blocked != toolcall.NotBlocked {
-			h.Errorf("an hour later it is held as %q: %q", c.Blocked, c.BlockedReason)
+			h.Errorf("an hour later the call is blocked as %q: %q", c.Blocked, c.BlockedReason)
 		}
 	})
 }

@@ -22,7 +22,7 @@ type newJournal func(t testing.TB) engine.Journal
 
 func newMemory(testing.TB) engine.Journal { return engine.NewMemory() }
 
-// onJetStream starts a server. Each journal is a space of its own there.
+// onJetStream starts a server on which each journal is a space of its own.
 func onJetStream(t *testing.T) newJournal {
 	b := bustest.New(t)
 	var spaces atomic.Int32
@@ -53,10 +53,9 @@ func TestEngineOnJetStream(t *testing.T) {
 	runEngine(t, onJetStream(t))
 }
 
-// runEngine runs what engines do on the journals that open makes. When a case is
-// over, the whole journal is audited: the state machine could have written each
-// history, and a durable event record allowed every effect, once, with the input that
-// was decided.
+// runEngine runs all cases on journals that open makes. After each case it audits the whole
+// journal: the state machine could have written every history, and a durable event record
+// allowed every effect, once, with the input that was decided.
 func runEngine(t *testing.T, open newJournal) {
 	for _, part := range []struct {
 		name  string
@@ -74,7 +73,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"remember by rule", rememberRuleCases()},
 		{"remember an edit", rememberEditCases()},
 		{"remember plain rules", rememberPlainCases()},
-		{"revoke while something begins", revokeRaceCases()},
+		{"revoke while a call begins", revokeRaceCases()},
 		{"budget", budgetCases()},
 		{"quorum", quorumCases()},
 		{"redact", redactCases()},
@@ -82,7 +81,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"an interrupt that comes first", interruptFirstCases()},
 		{"worker", workerCases()},
 		{"route", routeCases()},
-		{"explanations on record", recordCases()},
+		{"recorded explanations", recordCases()},
 		{"result", resultCases()},
 		{"resolve", resolveCases()},
 		{"restart", restartCases()},
@@ -115,16 +114,16 @@ type engineCase struct {
 	run  func(*world)
 }
 
-// A case that takes longer than caseTime is given up: its context ends, and
-// what honours it fails with an error that says so. What does not, within
-// caseLimit, ends the test binary with the stacks of all goroutines.
+// A case that takes longer than caseTime is given up: its context ends, and calls that honor
+// it fail with an error that says so. A case that still runs after caseLimit ends the test
+// binary with the stacks of all goroutines.
 const (
 	caseTime  = 20 * time.Second
 	caseLimit = 30 * time.Second
 )
 
-// bounded gives the context of a case that begins now. It must be called
-// before the case registers its own cleanup, which is bounded too.
+// bounded returns the context of a case that begins now. Call it before the case registers
+// its own cleanup, so that the limit includes that cleanup.
 func bounded(t *testing.T) context.Context {
 	t.Helper()
 	watchdog := time.AfterFunc(caseLimit, func() {

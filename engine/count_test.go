@@ -26,8 +26,8 @@ func (j *uncounted) CountCalls(ctx context.Context, reply toolcall.Key) (int, ui
 	return j.Memory.CountCalls(ctx, reply)
 }
 
-// A limit on the calls of a run holds when the engine has forgotten them, and when they
-// cannot be counted, also in a rule that says what an unknown number is.
+// A limit on the calls of a run holds when the engine has forgotten them and when they cannot
+// be counted, even if the rule handles an unknown number.
 func TestForgottenCallsCount(t *testing.T) {
 	for _, limit := range []permission.Rule{
 		{Name: "many", Tools: []string{"*"}, Behavior: message.BehaviorDeny, When: `ctx.?calls_this_run.orValue(1) > 3`},
@@ -91,7 +91,7 @@ func forgottenCallsCount(t *testing.T, limit permission.Rule, keep int) {
 	}
 	if keep == 100 {
 		if j.asked > 0 {
-			t.Errorf("the journal was asked %d times for what is in memory", j.asked)
+			t.Errorf("the journal was asked %d times for calls that are in memory", j.asked)
 		}
 		return
 	}
@@ -100,12 +100,12 @@ func forgottenCallsCount(t *testing.T, limit permission.Rule, keep int) {
 		propose("no", "third", fmt.Sprint("no", i))
 	}
 	if got := propose("t", "third", "fourth"); got == message.ToolCallSubmitted {
-		t.Errorf("the fourth call, not counted, is %s", got)
+		t.Errorf("the fourth call, which cannot be counted, is %s", got)
 	}
 }
 
-// changing is a policy that is replaced once the engine has asked whether rules read the
-// number of calls.
+// changing is a policy that is replaced once the engine has asked whether its rules read
+// the number of calls.
 type changing struct {
 	*permission.Live
 	change func()
@@ -127,7 +127,7 @@ func (r *ruleText) Read(context.Context) ([]permission.File, error) {
 }
 
 // A limit holds for a call that an engine began to decide before the limit came into force,
-// also in a rule that says what an unknown number is.
+// even if the rule handles an unknown number.
 func TestCallsCountForANewPolicy(t *testing.T) {
 	const free = "  - {name: free, tool_name: t, behavior: allow}\n"
 	for _, limit := range []string{

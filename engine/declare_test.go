@@ -12,8 +12,8 @@ import (
 
 func declareCases() []engineCase {
 	return []engineCase{
-		{"a declared schema is that of the tool", declaredSchema},
-		{"a claim alone allows nothing", claimsAllowNothing},
+		{"a declared schema applies to the tool", declaredSchema},
+		{"a claim by itself allows nothing", claimsAllowNothing},
 		{"a changed definition is a new tool", changedDefinition},
 		{"definitions outlive an engine", definitionsStay},
 		{"definitions that are refused", refusedDefinitions},
@@ -52,8 +52,8 @@ func (r *replica) declares(defs []toolcall.ToolDefinition, calls ...message.Tool
 	return out.Calls
 }
 
-// Arguments that do not fit are refused as for a tool of the tools file, also where an
-// approver edits them and where a later proposal does not repeat the definition.
+// Arguments that do not fit are refused as for a tool of the tools file, even if an approver
+// edits them or a later proposal does not repeat the definition.
 func declaredSchema(w *world) {
 	e := w.engine()
 	one := []toolcall.ToolDefinition{define(pickOne, toolcall.ToolAnnotations{})}
@@ -81,8 +81,8 @@ func declaredSchema(w *world) {
 	w.wantErr(err, message.ErrConflict)
 }
 
-// Rules read claims only from tool.claims; annotations of tools take what makes rules
-// stricter.
+// Rules read claims only from tool.claims; a tool's annotations adopt only claims that make
+// rules stricter.
 func claimsAllowNothing(w *world) {
 	harmless, harmful := toolcall.ToolAnnotations{ReadOnly: true, Idempotent: true}, toolcall.ToolAnnotations{Destructive: true, OpenWorld: true}
 	for i, row := range []struct {
@@ -113,8 +113,8 @@ func hashOf(w *world, d toolcall.ToolDefinition) string {
 	return t.Hash
 }
 
-// What was remembered under one definition answers for no other, and people see that
-// the definition is another one.
+// A rule remembered under one definition does not apply to another definition, and people
+// see that the definition changed.
 func changedDefinition(w *world) {
 	w.policy.use(w, about("stops", message.BehaviorDeny, "tool.changed && tool.claims.open_world"))
 	e := w.engine()
@@ -124,7 +124,7 @@ func changedDefinition(w *world) {
 	a.Rules = plain.Suggested
 	e.answers("ann", a)
 	if c := e.propose(call("b", picker, `{"of":2}`))[0]; c.State == message.ToolCallAsking {
-		w.Fatalf("what was remembered does not answer: %s", describe(c))
+		w.Fatalf("the remembered rule does not apply: %s", describe(c))
 	}
 	c := e.declares([]toolcall.ToolDefinition{second}, call("c", picker, `{"of":[1]}`))[0]
 	w.wantBy(c, "")
@@ -132,7 +132,7 @@ func changedDefinition(w *world) {
 		w.Errorf("the call of the changed tool has %+v", c.Definition)
 	}
 	l := e.remember(c, toolcall.StandingTerms{Uses: 5})
-	w.wantBy(e.propose(call("d", picker, `{"of":[2]}`))[0], l.ID) // the newest definition holds
+	w.wantBy(e.propose(call("d", picker, `{"of":[2]}`))[0], l.ID) // the newest definition applies
 	w.wantBy(e.declares([]toolcall.ToolDefinition{define(pickMany, toolcall.ToolAnnotations{Destructive: true})}, call("e", picker, `{"of":[2]}`))[0], "")
 	if c := e.declares([]toolcall.ToolDefinition{first}, call("f", picker, `{"of":2}`))[0]; c.Definition.Changed() || c.State == message.ToolCallAsking {
 		w.Errorf("with its first definition the tool is %s with %+v", describe(c), c.Definition)
@@ -152,7 +152,7 @@ func changedDefinition(w *world) {
 	}
 }
 
-// The next engine knows the definitions from the journal alone.
+// The next engine knows the definitions from the journal.
 func definitionsStay(w *world) {
 	e := w.engine()
 	c := e.declares([]toolcall.ToolDefinition{define(pickOne, toolcall.ToolAnnotations{})}, call("c", picker, `{"of":1}`))[0]
@@ -284,7 +284,7 @@ func refusedParents(w *world) {
 	_, err := e.bot().Report(w.Context(), toolcall.ReportRequest{Key: done.Key, Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "ok"}}})
 	w.must(err)
 	denied := e.propose(call("denied", rm, `{}`))[0]
-	stopped, err := e.within(done, "stopped", call("c", external, `{}`)) // a sub-agent that goes on in the background
+	stopped, err := e.within(done, "stopped", call("c", external, `{}`)) // a sub-agent that continues in the background
 	w.must(err)
 	child, err := e.within(stopped, "child", call("c", external, `{}`))
 	w.must(err)
@@ -308,7 +308,7 @@ func refusedParents(w *world) {
 			w.Errorf("%s: %v", name, err)
 		}
 	}
-	again, err := e.within(stopped, "child", call("c", external, `{}`)) // what is known stays known
+	again, err := e.within(stopped, "child", call("c", external, `{}`)) // a recorded call stays valid
 	w.must(err)
 	if again.Seq != child.Seq {
 		w.Errorf("the same proposal again moved the call to %d", again.Seq)

@@ -14,13 +14,13 @@ func denialCases() []engineCase {
 	return []engineCase{
 		{"a denial says why, and what would be allowed", structuredDenials},
 		{"a denial hides what rules redact", hiddenDenials},
-		{"a denial tells nothing else of the policy", silentDenials},
+		{"a denial reveals nothing else about the policy", silentDenials},
 	}
 }
 
 const secretCondition = `args.n > 41 && args.n != 4711`
 
-// hinted are rules that tell agents more than a reason.
+// hinted returns rules that give agents more than a reason.
 func hinted() []permission.Rule {
 	hint := permission.Denial{Allowed: "At most 41", Contact: "#finance"}
 	return []permission.Rule{
@@ -73,7 +73,7 @@ func structuredDenials(w *world) {
 	w.wantEventDenial(e, "refused", "", "") // AgentScope's own event has no metadata
 }
 
-// wantEventDenial checks what the end of a call's result says to AgentScope.
+// wantEventDenial checks the metadata in AgentScope's event for the end of a call's result.
 func (w *world) wantEventDenial(e *replica, id message.CallID, reason, allowed string) {
 	w.Helper()
 	events, err := e.bot().Events(context.Background(), toolcall.EventsRequest{Session: "s"})
@@ -114,7 +114,7 @@ func hiddenDenials(w *world) {
 	}
 }
 
-// The condition of a rule is in no text for the model, also where a deny rule revokes an
+// No text for the model contains the condition of a rule, even if a deny rule revokes an
 // allowed call before it begins.
 func silentDenials(w *world) {
 	w.policy.use(w, hinted()...)
@@ -124,7 +124,7 @@ func silentDenials(w *world) {
 	w.policy.use(w, append(hinted(), permission.Rule{Name: "frozen", Tools: []string{remote}, Behavior: message.BehaviorDeny, When: secretCondition, Denial: permission.Denial{Contact: "olga"}})...)
 	_, err := e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: o.Key, Attempt: 1, Claim: "x", Nonce: o.Attempt.Grant.Nonce})
 	if err == nil {
-		w.Error("a call that the policy denies by now was started")
+		w.Error("a call that the policy now denies was started")
 	}
 	o = e.finished(o.Key)
 	for _, c := range []*toolcall.Call{c, o} {

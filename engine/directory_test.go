@@ -19,7 +19,7 @@ func (f directoryFunc) Groups(ctx context.Context, _ toolcall.Principal) (engine
 	return engine.Membership{Groups: g, Source: "func"}, err
 }
 
-// Every fault of a directory gives no groups.
+// A directory that fails in any way yields no groups.
 func TestMembership(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -56,6 +56,6 @@ func TestMembership(t *testing.T) {
 		})
 	}
 	if _, err := engine.New("default", engine.NewMemory(), nil, nil, engine.WithDirectory(nil)); err == nil {
-		t.Error("a nil directory was taken")
+		t.Error("a nil directory was accepted")
 	}
 }

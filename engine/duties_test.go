@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What the rules require is enforced, or the call denied where it cannot be.
+// A call asks for approval under rules with any of the duties.
 func TestDuties(t *testing.T) {
 	for _, tc := range []struct {
 		name string
@@ -53,8 +53,8 @@ func TestDuties(t *testing.T) {
 	}
 }
 
-// What an engine does not enforce must not get weaker: a policy with a duty that
-// the engine does not carry out denies, and says so when it explains.
+// A duty that the engine does not enforce must not weaken the policy: the policy denies the
+// call, and its explanation says so.
 func TestUnmetDutiesDeny(t *testing.T) {
 	for duty, rule := range map[permission.Duty]permission.Rule{
 		permission.DutyQuorum:          {Behavior: message.BehaviorAsk, Quorum: 2},
@@ -66,7 +66,7 @@ func TestUnmetDutiesDeny(t *testing.T) {
 		rule.Name, rule.Tools = "r", []string{"t"}
 		others := slices.DeleteFunc(engine.Duties(), func(d permission.Duty) bool { return d == duty })
 		if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Enforced: others}); err == nil || !strings.Contains(err.Error(), string(duty)+": is not enforced yet") {
-			t.Errorf("%s is loaded for an engine without it: %v", duty, err)
+			t.Errorf("a policy with %s is loaded for an engine that does not enforce it: %v", duty, err)
 		}
 		bundle, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Enforced: engine.Duties()})
 		if err != nil {
@@ -74,7 +74,7 @@ func TestUnmetDutiesDeny(t *testing.T) {
 		}
 		req := permission.Request{Tool: "t", Input: []byte(`{"a": 1}`)}
 		if d := engine.Meeting(bundle, engine.Duties()...).Decide(t.Context(), req); d.Behavior == message.BehaviorDeny {
-			t.Errorf("%s is denied by an engine that has it: %s", duty, d.Reason)
+			t.Errorf("%s is denied by an engine that enforces it: %s", duty, d.Reason)
 		}
 		policy := engine.Meeting(bundle, others...)
 		if d := policy.Decide(t.Context(), req); d.Behavior != message.BehaviorDeny || !strings.Contains(d.Reason, "does not enforce "+string(duty)) {

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// effects is the outside world: it remembers everything that ran, and can hold
-// a run until the test lets it go.
+// effects is the outside world: it remembers everything that ran, and can block a run until
+// the test releases it.
 type effects struct {
 	w     *world
 	mu    sync.Mutex // guards runs and gates
@@ -31,8 +31,8 @@ type run struct {
 	idem    string
 }
 
-// happened notes an effect. It checks that the event record which permits it is in the
-// journal already.
+// happened notes an effect and checks that the journal already has the event record that
+// permits it.
 func (e *effects) happened(r run) {
 	e.mu.Lock()
 	e.runs = append(e.runs, r)
@@ -60,7 +60,7 @@ func permits(f *toolcall.EventRecord, r run) bool {
 	return started && c.Attempt.Number == r.attempt && c.Attempt.Claim == r.claim && c.Attempt.Worker == r.owner && c.Input == r.input
 }
 
-// of gives the runs of a call.
+// of returns the runs of a call.
 func (e *effects) of(key toolcall.Key) []run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -85,7 +85,7 @@ func (e *effects) gate(key toolcall.Key) chan struct{} {
 	return g
 }
 
-// release lets the runs of a call end, those to come too.
+// release lets the current and future runs of a call end.
 func (e *effects) release(key toolcall.Key) {
 	g := e.gate(key)
 	e.mu.Lock()
@@ -192,19 +192,19 @@ func (w *world) audit() {
 	for key, eventRecords := range entities {
 		last, err := toolcall.Replay(eventRecords)
 		if err != nil {
-			w.Errorf("the history of %s is none that the machine could have written: %v", key, err)
+			w.Errorf("the state machine could not have written the history of %s: %v", key, err)
 			continue
 		}
 		w.auditRuns(last, eventRecords)
 	}
 	for _, r := range w.effects.runs {
 		if entities[r.key] == nil {
-			w.Errorf("%s ran and the journal does not know it", r.key)
+			w.Errorf("%s ran, but the journal has no record of the call", r.key)
 		}
 	}
 }
 
-// auditRuns checks what ran of a call against its event records.
+// auditRuns checks the runs of a call against its event records.
 func (w *world) auditRuns(last *toolcall.Call, records []*toolcall.EventRecord) {
 	w.Helper()
 	runs := w.effects.of(last.Key)
@@ -212,7 +212,7 @@ func (w *world) auditRuns(last *toolcall.Call, records []*toolcall.EventRecord) 
 	for _, r := range runs {
 		i := slices.IndexFunc(records, func(f *toolcall.EventRecord) bool { return permits(f, r) })
 		if i < 0 {
-			w.Errorf("attempt %d of %s ran with %s and no event record permits that", r.attempt, r.key, r.input)
+			w.Errorf("attempt %d of %s ran with %s, but no event record permits that", r.attempt, r.key, r.input)
 			continue
 		}
 		w.auditDecision(records[:i+1], r)
@@ -228,22 +228,22 @@ func (w *world) auditRuns(last *toolcall.Call, records []*toolcall.EventRecord) 
 		return slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == "offer" })
 	})
 	if len(runs) > 1 && !again {
-		w.Errorf("%s ran %d times, and no person asked for another attempt", last.Key, len(runs))
+		w.Errorf("%s ran %d times, but no person asked for another attempt", last.Key, len(runs))
 	}
 }
 
-// auditDecision checks that the input that ran is the one that was decided:
-// by a rule that allows, or by a person who named the digest.
+// auditDecision checks that the input that ran is the input that a rule allowed, or that a
+// person approved by its digest.
 func (w *world) auditDecision(records []*toolcall.EventRecord, r run) {
 	w.Helper()
 	c := records[len(records)-1].Call
 	if c.Request == nil || c.Request.Input != r.input || c.Request.Key != r.key || c.Request.Tool != r.tool {
-		w.Errorf("%s ran with %s, the approval request is %+v", r.key, r.input, c.Request)
+		w.Errorf("%s ran with %s, but its approval request is %+v", r.key, r.input, c.Request)
 		return
 	}
 	digest, err := c.Request.Digest()
 	if err != nil || digest != c.Digest {
-		w.Errorf("%s: the digest %s is not that of its approval request, %s (%v)", r.key, c.Digest, digest, err)
+		w.Errorf("%s: the digest is %s, but that of its approval request is %s (%v)", r.key, c.Digest, digest, err)
 	}
 	need := max(c.Request.Requirement.Quorum, 1)
 	approved := len(c.Tally().Approvals) >= need && c.Tally().Agreed

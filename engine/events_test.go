@@ -19,17 +19,17 @@ func eventCases() []engineCase {
 		{"waiting for news", eventsWait},
 		{"of one reply", eventsOfReply},
 		{"what a runtime may stream", emitKinds},
-		{"the whole story folds into the message", eventsFold},
+		{"all events fold into the message", eventsFold},
 		{"an event from a frontend", deliver},
 	}
 }
 
-// event makes a streamed event that can be told from others.
+// event makes a streamed event that differs from all others.
 func event(n int) message.RawJSON {
 	return message.RawJSON(fmt.Sprintf(`{"type":"CUSTOM","id":"ev-%d","created_at":"2026-03-01T12:00:00","metadata":{},"name":"n%d","value":{}}`, n, n))
 }
 
-// emit streams events, given without their header.
+// emit streams events and adds the header to each.
 func (r *replica) emit(events ...string) error {
 	raw := make([]message.RawJSON, len(events))
 	for i, e := range events {
@@ -52,11 +52,11 @@ func (r *replica) events(after uint64, limit int) []toolcall.SequencedEvent {
 		}
 		after = page.Next
 	}
-	r.w.Fatal("the cursor never comes to an end")
+	r.w.Fatal("the cursor never reaches the end")
 	return nil
 }
 
-// types gives the types of events, with the call they are about.
+// types returns the types of events, each with the call it is about.
 func types(w *world, events []toolcall.SequencedEvent) string {
 	w.Helper()
 	var out []string
@@ -85,7 +85,7 @@ func types(w *world, events []toolcall.SequencedEvent) string {
 	return strings.Join(out, "\n")
 }
 
-// aStory has events and event records in turn.
+// aStory writes events and event records in turn.
 func aStory(w *world, e *replica) {
 	w.Helper()
 	w.must(e.emit(`{"type":"REPLY_START","session_id":"s","name":"bot"}`, `{"type":"MODEL_CALL_START","model_name":"m"}`,
@@ -138,12 +138,13 @@ func eventOrder(w *world) {
 		}
 		rest := slices.DeleteFunc(slices.Clone(all), func(o toolcall.SequencedEvent) bool { return o.Seq <= ev.Seq })
 		if got := e.events(ev.Seq, 0); types(w, got) != types(w, rest) {
-			w.Errorf("after sequence %d come\n%s\nwant\n%s", ev.Seq, types(w, got), types(w, rest))
+			w.Errorf("the events after sequence %d are\n%s\nwant\n%s", ev.Seq, types(w, got), types(w, rest))
 		}
 	}
 }
 
-// eventsSame: ids and all, also from an engine that was not there.
+// eventsSame checks that every engine, even one that starts later, returns the same events
+// with the same ids.
 func eventsSame(w *world) {
 	e, other := w.engine(), w.engine()
 	aStory(w, e)
@@ -164,7 +165,7 @@ func eventsSame(w *world) {
 		if !slices.EqualFunc(want, got, func(a, b toolcall.SequencedEvent) bool {
 			return a.Seq == b.Seq && string(a.Event) == string(b.Event)
 		}) {
-			w.Errorf("%s gives other events:\n%s", r.ID(), types(w, got))
+			w.Errorf("%s returns other events:\n%s", r.ID(), types(w, got))
 		}
 	}
 }
@@ -219,8 +220,8 @@ func eventsOfReply(w *world) {
 	}
 }
 
-// emitKinds: a runtime must not be able to write what askance derives from its
-// own event records: that a person approved, that a tool answered.
+// emitKinds checks that a runtime cannot write the events that askance derives from its own
+// event records, such as an approval by a person or a result of a tool.
 func emitKinds(w *world) {
 	e := w.engine()
 	w.must(e.emit(`{"type":"TEXT_BLOCK_START","block_id":"b"}`, `{"type":"TEXT_BLOCK_DELTA","block_id":"b","delta":"x"}`, `{"type":"TEXT_BLOCK_END","block_id":"b"}`,
@@ -289,7 +290,8 @@ func eventsFold(w *world) {
 	}
 }
 
-// deliver carries out what an AgentScope frontend sends, or refuses all of it.
+// deliver checks that an engine carries out an event from an AgentScope frontend completely
+// or refuses it completely.
 func deliver(w *world) {
 	e := w.engine()
 	q, q2 := e.ask("a", pay, `{"amount":500}`), e.ask("b", pay, `{"amount":600}`)

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A program that needs no durability runs an engine on a journal in memory. Its
-// options are those of an engine on JetStream.
+// A program that needs no durability runs an engine on a journal in memory, with the same
+// options as on JetStream.
 func ExampleNew() {
 	ctx := context.Background()
 	pay := permission.Tool{Name: "pay"}
@@ -32,9 +32,9 @@ func ExampleNew() {
 	eng, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{{Tool: pay, Placement: toolcall.PlaceRemote}},
 		engine.WithDirectory(engine.StaticDirectory{"ann": {"finance"}}),
 		engine.WithSigningKey(key),             // workers check grants with eng.PublicKey()
-		engine.WithGrace(500*time.Millisecond), // another engine's step may be late for so long
+		engine.WithGrace(500*time.Millisecond), // how late another engine's step may be
 		engine.WithKeep(100),                   // finished calls in memory
-		engine.WithDrain(time.Second),          // Close waits so long for local calls
+		engine.WithDrain(time.Second),          // how long Close waits for local calls
 	)
 	if err != nil {
 		fmt.Println(err)

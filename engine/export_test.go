@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Remembered gives the rules that answers of a session left behind.
+// Remembered returns the rules remembered from answers in a session.
 func (e *Engine) Remembered(s message.SessionID) []message.PermissionRule {
 	return e.view.Rules(&toolcall.Call{Key: toolcall.Key{Space: e.space, Session: s}})
 }
@@ -27,39 +27,39 @@ func (e *Engine) Membership(ctx context.Context, by toolcall.Principal) (Members
 	return Membership{Groups: groups, Source: source}, err
 }
 
-// Meeting is a policy whose duties are the only ones that the engine carries out.
+// Meeting returns a policy that makes the engine enforce only the duties in met.
 func Meeting(p Policy, met ...permission.Duty) Policy { return dutiful{p, met} }
 
-// StepAt is how far the plan of a call's approval request has come.
+// StepAt returns the current step in the plan of a call's approval request.
 var StepAt = approve.StepAt
 
-// ShownText is what people see of a worker's line.
+// ShownText returns what people see of a worker's progress line.
 var ShownText = shownText
 
-// KeepResponses bounds what the ledger of reviewers keeps for windows; to be
-// set before Start.
+// KeepResponses limits how many responses the ledger of reviewers keeps for time windows.
+// Call it before Start.
 func (e *Engine) KeepResponses(n int) { e.view.Reviewers.Keep(n) }
 
 // SaveSnapshot takes a snapshot now.
 func (e *Engine) SaveSnapshot(ctx context.Context) error { return e.snapshots.save(ctx) }
 
-// KeepShortSnapshots takes snapshots of journals that are otherwise too short for one.
+// KeepShortSnapshots takes snapshots even of journals that would be too short for one.
 func (e *Engine) KeepShortSnapshots() { e.snapshots.least = 1 }
 
 // SnapshotAt is the sequence of the last snapshot that the engine took or began from.
 func (e *Engine) SnapshotAt() uint64 { return e.snapshots.at }
 
-// Sequence is how far the engine has read its journal.
+// Sequence is the sequence up to which the engine has read its journal.
 func (e *Engine) Sequence() uint64 { return e.view.Sequence() }
 
-// Knowledge is all that an engine knows of its journal, as text: two that read the same
-// records know the same.
+// Knowledge is everything that an engine knows of its journal, as text. Two engines that
+// read the same records know the same.
 func (e *Engine) Knowledge() string {
 	var out string
 	e.store.Pause(func() {
 		v := view.TakeSnapshot(e.view, func() {})
 		slices.Sort(v.Calls)
-		v.Replies = slices.DeleteFunc(v.Replies, func(r view.ReplyAt) bool { // a request may have read again that it was completed
+		v.Replies = slices.DeleteFunc(v.Replies, func(r view.ReplyAt) bool { // a request may have read its completion from the journal again
 			state, _ := e.view.ReplyState(toolcall.Key{Space: e.space, Session: r.Session, Reply: r.Reply})
 			return state != nil && state.Completed
 		})

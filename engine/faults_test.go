@@ -19,14 +19,14 @@ func faultCases() []engineCase {
 		{"a full journal", fullJournal},
 		{"a lost acknowledgement", lostAck},
 		{"a lost acknowledgement, and another writer", lostAckRaced},
-		{"a record that is perhaps not on the disk", unsynced},
+		{"a record that may not be on the disk", unsynced},
 		{"an acknowledgement that comes late", lateAck},
 		{"the journal cannot be read after a first event record", unreadableAfterFirst},
 		{"closing between a start and its run", closeBetween},
 		{"a local start acknowledged after its lease", lateLocalStart},
 		{"a call at its limit of event records", recordLimit},
 		{"a local result that loses every race", resultCrowded},
-		{"the turn comes while the call is written", turnMeanwhile},
+		{"the turn comes while the call is being written", turnMeanwhile},
 	}
 }
 
@@ -67,8 +67,8 @@ func (w *world) fill(engines ...*replica) (lift func()) {
 	}
 }
 
-// fullJournal: every request fails with the reason, nothing moves, nothing is
-// lost, and all goes on once there is room again.
+// fullJournal checks that every request fails with the reason, that nothing changes and
+// nothing is lost, and that work continues once there is room again.
 func fullJournal(w *world) {
 	e := w.engine()
 	q := e.ask("asking", pay, `{"amount":500}`)
@@ -78,7 +78,7 @@ func fullJournal(w *world) {
 	w.until("it runs", func() bool { return len(w.effects.of(running.Key)) == 1 })
 	size := len(w.records())
 	lift := w.fill(e)
-	w.effects.release(running.Key) // its result has to wait
+	w.effects.release(running.Key) // its result must wait for room
 	for name, err := range map[string]error{
 		"propose":   second(e.bot().Propose(w.Context(), request(call("new", echo, `{}`)))),
 		"a batch":   second(e.bot().Propose(w.Context(), request(call("new1", serial, `{}`), call("new2", serial, `{}`)))),
@@ -115,7 +115,7 @@ func unknownOutcome() error {
 	return &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "no acknowledgement came"}
 }
 
-// storyOf goes through the life of one local and one remote call.
+// storyOf takes one local and one remote call from proposal to result.
 func (w *world) storyOf(e *replica, id string) {
 	w.Helper()
 	q := e.ask(message.CallID(id+"-local"), pay, `{"amount":500}`)
@@ -130,7 +130,7 @@ func (w *world) storyOf(e *replica, id string) {
 	w.wantPath(c.Key, "propose+allow+submit start result")
 }
 
-// lostAck stores every event record and loses the first answer to each.
+// lostAck stores every event record and loses the first acknowledgement of each.
 func lostAck(w *world) {
 	e := w.engine()
 	var lost sync.Map // by the event record's id
@@ -146,7 +146,7 @@ func lostAck(w *world) {
 	})
 	w.storyOf(e, "a")
 	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
-		if _, again := lost.LoadOrStore(f.ID, true); !again { // this time it is not even stored
+		if _, again := lost.LoadOrStore(f.ID, true); !again { // the second attempt is not even stored
 			return 0, unknownOutcome()
 		}
 		return store(ctx, f, prev)
@@ -154,8 +154,8 @@ func lostAck(w *world) {
 	w.storyOf(e, "b")
 }
 
-// unsynced: the record of a start can be read, and a power loss can still undo it. Nothing
-// is stored after it.
+// unsynced stores a start's record that can be read but that a power loss could still undo.
+// Nothing is stored after it, so the call does not run.
 func unsynced(w *world) {
 	e := w.engine()
 	broken := new(atomic.Bool)
@@ -166,7 +166,7 @@ func unsynced(w *world) {
 		if _, err := store(ctx, f, prev); err != nil {
 			w.Errorf("store: %v", err)
 		}
-		return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "it is perhaps not on the disk", Err: toolcall.ErrUnsynced}
+		return 0, &message.Error{Code: message.CodeUnknownOutcome, Op: "append", What: "the record may not be on the disk", Err: toolcall.ErrUnsynced}
 	})
 	_, err := e.bot().Propose(w.Context(), request(call("c", echo, `{}`)))
 	if !errors.Is(err, message.ErrUnknownOutcome) {
@@ -175,8 +175,8 @@ func unsynced(w *world) {
 	w.wantRuns(w.key("c"), 0)
 }
 
-// lostAckRaced: the event record is stored, its acknowledgement is lost, and another
-// engine writes the next event record before the first one looks.
+// lostAckRaced stores the event record and loses its acknowledgement. Another engine writes
+// the next event record before the first engine reads the journal.
 func lostAckRaced(w *world) {
 	e, other := w.engine(), w.engine()
 	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
@@ -192,17 +192,16 @@ func lostAckRaced(w *world) {
 	})
 	c := e.propose(call("c", remote, `{}`))[0]
 	if c.State != message.ToolCallSubmitted {
-		w.Errorf("the proposal's answer is %s", describe(c))
+		w.Errorf("the proposal returned the call %s", describe(c))
 	}
 	q := e.ask("q", askRemote, `{}`)
 	if _, err := e.ann().SubmitResponse(w.Context(), approve(q)); err != nil {
-		w.Errorf("the approval was stored, and its answer is %v", err)
+		w.Errorf("the approval was stored, but its reply is %v", err)
 	}
 	w.wantPath(q.Key, "propose+ask approve+submit start")
 }
 
-// lateAck: the first sending looks lost, and arrives while the second one is
-// on its way.
+// lateAck makes the first send look lost. It arrives while the second is on its way.
 func lateAck(w *world) {
 	e := w.engine()
 	var sent sync.Map // by the event record's id
@@ -220,8 +219,8 @@ func lateAck(w *world) {
 	w.storyOf(e, "a")
 }
 
-// unreadableAfterFirst: the view lags, and the journal does not say whether the
-// reply was interrupted meanwhile. The call does not begin before that is known.
+// unreadableAfterFirst lets the view lag and makes the reply unreadable, so that the engine
+// cannot tell whether the reply was interrupted. The call must not begin before it can.
 func unreadableAfterFirst(w *world) {
 	e := w.engine()
 	catchUp := e.cord.lag()
@@ -239,14 +238,14 @@ func unreadableAfterFirst(w *world) {
 		return nil
 	})
 	c := e.propose(call("c", echo, `{}`))[0]
-	w.wantRuns(c.Key, 0) // it is not known yet that it may begin
+	w.wantRuns(c.Key, 0) // whether it may begin is not known yet
 	down.Store(false)
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
 	w.wantRuns(c.Key, 1)
 }
 
-// closeBetween closes an engine while the fact that starts a call is being
-// written. The call must run: its start is on record.
+// closeBetween closes an engine while the record that starts a call is being written. The
+// call must run: its start is recorded.
 func closeBetween(w *world) {
 	e := w.engine()
 	closed := make(chan struct{})
@@ -271,8 +270,8 @@ func closeBetween(w *world) {
 	w.wantPath(w.key("c"), "propose+allow+start result")
 }
 
-// lateLocalStart: the engine learns that its start is stored only when another
-// one has given the attempt up. It does not begin, and gives the attempt back.
+// lateLocalStart lets the engine learn that its start is stored only after another engine has
+// given up the attempt. It does not begin, and gives the attempt back.
 func lateLocalStart(w *world) {
 	e, other := w.engine(), w.engine()
 	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
@@ -289,7 +288,7 @@ func lateLocalStart(w *world) {
 	w.wantPath(c.Key, "propose+allow+start suspend return offer+start result")
 }
 
-// recordLimit: a call that has as many event records as it may can still be ended.
+// recordLimit checks that a call with the maximum number of event records can still be ended.
 func recordLimit(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
@@ -311,9 +310,9 @@ func recordLimit(w *world) {
 	w.wantResult(e.finished(c.Key), message.ToolResultInterrupted, "")
 }
 
-// turnMeanwhile: what a call waits for ends while the engine that records the call
-// waits for the acknowledgement, or between the look at it and the event record that says
-// that the call waits. Nothing else wakes it.
+// turnMeanwhile ends what a call waits for while the engine waits for the acknowledgement of
+// that call, or between the engine's look at the other call and the event record that the
+// call waits. Nothing else wakes the call.
 func turnMeanwhile(w *world) {
 	e := w.engine()
 	meanwhile := func(id message.CallID, do func()) fault {
@@ -341,13 +340,13 @@ func turnMeanwhile(w *world) {
 	}))
 	got := e.propose(call("c", deploy, `{}`), call("d", deploy, `{}`))
 	if !strings.Contains(w.path(w.key("d")), "hide") {
-		w.Fatalf("d is %s, the test has missed its moment", describe(got[1]))
+		w.Fatalf("d is %s: the test missed its moment", describe(got[1]))
 	}
 	e.state(w.key("d"), message.ToolCallAsking)
 }
 
-// resultCrowded: the tool has run. However often its result is beaten to the
-// next place, it must not get lost.
+// resultCrowded lets the result of a tool that has run lose the race for the next record many
+// times. The result must not get lost.
 func resultCrowded(w *world) {
 	e := w.engine()
 	var races atomic.Int32
@@ -362,14 +361,14 @@ func resultCrowded(w *world) {
 	w.wantRuns(c.Key, 1)
 }
 
-// cord ties one engine to the journal. It can be cut, as a process's death
-// does, its reading can be held back, and faults can be tied in.
+// cord connects one engine to the journal. A test can cut it, as the death of the process
+// does, hold back what it reads, and inject faults.
 type cord struct {
 	engine.Journal
 	severed context.Context //nolint:containedctx // its life is the struct's
 	sever   context.CancelFunc
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	append func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)
 	last   func(key toolcall.Key) error
 	hold   chan struct{} // non-nil: the watch delivers nothing until it is closed
@@ -390,14 +389,14 @@ func cutError(op string) error {
 
 func (c *cord) cut() { c.sever() }
 
-// onAppend lets f take the place of Append; nil takes it away.
+// onAppend makes f replace Append; nil restores it.
 func (c *cord) onAppend(f func(ctx context.Context, record *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.append = f
 }
 
-// onLast lets f make Last fail; nil takes it away.
+// onLast lets f make Last fail; nil removes the fault.
 func (c *cord) onLast(f func(key toolcall.Key) error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -466,7 +465,7 @@ type lagging struct {
 	sink toolcall.Sink
 }
 
-// ready waits while the cord lags, and reports whether it is still whole.
+// ready waits while the cord lags, and reports whether the cord is still uncut.
 func (l *lagging) ready() bool {
 	l.c.mu.Lock()
 	hold := l.c.hold

@@ -24,8 +24,8 @@ var update = flag.Bool("update", false, "write the files of a call's life into A
 // mostFilesOfResponse bounds how many files a reader opens to follow a response.
 const mostFilesOfResponse = 8
 
-// A reader who follows a call finds the files in ARCHITECTURE.md: those on the
-// stack whenever the engine asks its journal, policy, directory or signer.
+// ARCHITECTURE.md lists the files through which a call passes: those on the stack when the
+// engine calls its journal, policy, directory or signer.
 func TestFilesOfACall(t *testing.T) {
 	tr := &tracer{}
 	bundle, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
@@ -117,8 +117,8 @@ func wantBlock(t *testing.T, path, block, want string) {
 	}
 }
 
-// tracer notes the files of this package, and of those below it, that are on the
-// stack of the traced goroutine when the engine asks a part outside it.
+// tracer notes the files of this package and of those below it that are on the stack of the
+// traced goroutine when the engine calls a part outside it.
 type tracer struct {
 	mu    sync.Mutex
 	on    bool
@@ -140,7 +140,7 @@ func (tr *tracer) stop() {
 	tr.on = false
 }
 
-// folder is that of this package as the compiler writes it.
+// folder is this package's folder as the compiler writes it.
 var folder = func() string {
 	_, file, _, _ := runtime.Caller(0)
 	return strings.TrimSuffix(file, "files_test.go")
@@ -188,7 +188,7 @@ type tracedJournal struct {
 
 func (j tracedJournal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	j.tr.note()
-	if f.Call != nil { // what follows the record is not on the way to it
+	if f.Call != nil { // what happens after the record does not lead to it
 		j.tr.stop()
 	}
 	return j.Journal.Append(ctx, f, prev)
@@ -214,7 +214,7 @@ func (p tracedPolicy) Decide(ctx context.Context, r permission.Request) permissi
 	return p.Policy.Decide(ctx, r)
 }
 
-// Hash is asked before a decision is made once more.
+// Hash is called before a decision is made again.
 func (p tracedPolicy) Hash() string {
 	p.tr.note()
 	return p.Policy.Hash()

@@ -29,8 +29,8 @@ type flow struct {
 	Rules []message.PermissionRule `json:"rules"`
 	Turns []json.RawMessage        `json:"model_turns"`
 	Steps []flowStep               `json:"steps"`
-	// After are the rules of each behavior at the end: what the agent began with, and
-	// what was remembered.
+	// After are the rules of each behavior at the end: the agent's initial rules and the
+	// remembered ones.
 	After     map[string][]message.PermissionRule `json:"rules_after"`
 	ReplayMsg json.RawMessage                     `json:"replay_msg"`
 	Context   *message.Msg                        `json:"context_msg"`
@@ -131,7 +131,7 @@ type agent struct {
 	replies int
 	turn    int
 	all     []json.RawMessage // events of the first reply, in order
-	last    []json.RawMessage // events of the last one
+	last    []json.RawMessage // events of the last reply
 }
 
 func newAgent(t *testing.T, f flow) *agent {
@@ -207,7 +207,7 @@ func (a *agent) calls() map[message.CallID]*toolcall.Call {
 
 func (a *agent) call(id message.CallID) *toolcall.Call { return a.calls()[id] }
 
-// step sends what the row sends and gives back the events that came of it.
+// step sends what the row sends and returns the resulting events.
 func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
 	if s.Send == "user" {
 		for _, c := range a.calls() {
@@ -238,8 +238,8 @@ func (a *agent) step(s flowStep) ([]json.RawMessage, error) {
 	return a.receive(), nil
 }
 
-// settled waits until nothing of the reply runs and reports whether every call
-// of it is finished.
+// settled waits until no call of the reply runs, and reports whether all its calls are
+// finished.
 func (a *agent) settled() bool {
 	r, err := a.runtime().Wait(a.t.Context(), toolcall.WaitRequest{Session: "sess-1", Reply: a.reply, Until: toolcall.UntilParked})
 	if err != nil || !r.Done {
@@ -317,8 +317,8 @@ func withReply(t *testing.T, raw []byte, reply message.ReplyID) []byte {
 	return out
 }
 
-// receive reads the events since the last time. Those that were sent, not
-// received, are kept for the replay and left out of the answer.
+// receive reads the events since the last time. Events that a frontend sent are kept for the
+// replay but not returned.
 func (a *agent) receive() []json.RawMessage {
 	r, err := a.runtime().Events(a.t.Context(), toolcall.EventsRequest{Session: "sess-1", After: a.cursor})
 	if err != nil {
@@ -349,8 +349,8 @@ func (a *agent) receive() []json.RawMessage {
 	return out
 }
 
-// checkReplay folds the first reply's events and compares the message with the
-// one that upstream folds from its own.
+// checkReplay folds the first reply's events and compares the message with the one that
+// upstream folds from its own events.
 func (a *agent) checkReplay() {
 	var want message.Msg
 	if err := json.Unmarshal(a.flow.ReplayMsg, &want); err != nil {
@@ -378,14 +378,14 @@ func (a *agent) fold(reply message.ReplyID, events []json.RawMessage) *message.M
 	return got
 }
 
-// ourTexts are the texts of results that are ours and not upstream's, by upstream's.
+// ourTexts maps the texts of upstream's results to ours where they differ.
 var ourTexts = map[string]string{
 	`<system-reminder>The execution of tool "ask" is denied by user!</system-reminder>`: `<system-reminder>The execution of tool "ask" is denied by the user dev.</system-reminder>`,
 	"custom": "Permission denied for no (custom).",
 	"Permission denied for ask (dont_ask mode - user not available)": "Permission denied for ask (dont_ask mode: no approver is available).",
 }
 
-// content is what a message says: its texts, and the results of its calls.
+// content returns the texts of a message and the results of its calls.
 func content(m *message.Msg, ours map[string]string) (out []string) {
 	for _, b := range m.Content {
 		switch b := b.(type) {
@@ -396,17 +396,17 @@ func content(m *message.Msg, ours map[string]string) (out []string) {
 			if other, differs := ours[text]; differs {
 				text = other
 			}
-			// Not its name: upstream's is the sender's, ours that of the tool.
+			// Names differ: upstream's is the sender's name, ours is the tool's.
 			out = append(out, fmt.Sprintf("result %s %s %s", b.ID, b.State, text))
 		default: // calls are compared with the journal
 		}
 	}
-	slices.Sort(out) // results of concurrent calls come in any order
+	slices.Sort(out) // results of concurrent calls can come in any order
 	return out
 }
 
-// checkContext compares what upstream's own context says with what the journal says:
-// the arguments that ran, the state, the results and the texts of the last reply.
+// checkContext compares upstream's context with the journal: the arguments that ran, the
+// states, the results and the texts of the last reply.
 func (a *agent) checkContext() {
 	if a.flow.Context == nil {
 		return
@@ -429,10 +429,10 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// comparableEvents strips what the vectors' README calls not significant: ids made
-// on the way, stamps, the texts of denials and errors, and the order of
-// adjacent TOOL_CALL_END events. The results of concurrency-safe calls are put
-// in the order of the calls: upstream runs them one after the other.
+// comparableEvents strips what the vectors' README calls not significant: generated ids,
+// timestamps, the texts of denials and errors, and the order of adjacent TOOL_CALL_END
+// events. It sorts the results of concurrency-safe calls in the order of the calls, because
+// upstream runs them one after the other.
 func comparableEvents(t *testing.T, tools []flowTool, events []json.RawMessage) []any {
 	t.Helper()
 	var out []any
@@ -463,8 +463,8 @@ func comparableEvents(t *testing.T, tools []flowTool, events []json.RawMessage) 
 	return out
 }
 
-// sortConcurrentResults orders adjacent result events by call where all their
-// tools are concurrency-safe. The events of one call keep their order.
+// sortConcurrentResults sorts adjacent result events by call if all their tools are
+// concurrency-safe. The events of one call keep their order.
 func sortConcurrentResults(tools []flowTool, events []any) {
 	for i := 0; i < len(events); {
 		j, safe := i, true

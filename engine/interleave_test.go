@@ -18,9 +18,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Steps of a story that is told by several engines at once. Requests run on
-// goroutines of their own, so that what a wire holds back overlaps with what
-// comes after it.
+// Steps of a story in which several engines act at once. Each request runs on its own
+// goroutine, so that a request that a wire holds back overlaps with later ones.
 const (
 	stepPropose   = "propose"
 	stepApprove   = "approve"
@@ -28,7 +27,7 @@ const (
 	stepReject    = "reject"
 	stepEdit      = "edit"
 	stepDelegate  = "hand over"
-	stepEnd       = "end" // report the result, or start and bring it
+	stepEnd       = "end" // report the result, or start the call and send its result
 	stepStart     = "start"
 	stepRevoke    = "revoke"
 	stepResolve   = "resolve"
@@ -48,8 +47,8 @@ var steps = []string{
 	stepTouch, stepTouch, stepLag, stepLag, stepBlock, stepBlock, stepMute, stepMute, stepBlind, stepKill, stepPass, stepPass, stepPass,
 }
 
-// step is one step of a story: what, through which engine, about which call or
-// batch, and for how long.
+// step is one step of a story: what happens, through which engine, to which call or batch,
+// and for how long.
 type step struct {
 	what   string
 	engine int
@@ -68,8 +67,8 @@ func drawStep(t *rapid.T) step {
 	}
 }
 
-// The proposals of the stories: calls of several tools. Some have to wait for
-// each other. All but the last are of one reply.
+// The proposals of the stories are calls of several tools. Some must wait for each other.
+// All but the last batch belong to one reply.
 var batches = [][]string{
 	{serial, asks, asks, asks}, {asks, serialAsks}, {serial, remote, serial}, {two, two, serial}, {asks, asks, remote, asks},
 }
@@ -83,7 +82,7 @@ func replyOf(batch int) message.ReplyID {
 	return "r"
 }
 
-// callAt names one call of all batches.
+// callAt returns the key of one of the calls of all batches.
 func callAt(about int) toolcall.Key {
 	n := 0
 	for b, tools := range batches {
@@ -95,7 +94,7 @@ func callAt(about int) toolcall.Key {
 	return toolcall.Key{Space: "default", Session: "s", Reply: replyOf(0), Call: batchCall(0, 0)}
 }
 
-// story plays the steps and keeps what was acknowledged.
+// story carries out the steps and keeps what was acknowledged.
 type story struct {
 	*wired
 	requests sync.WaitGroup
@@ -108,10 +107,10 @@ type story struct {
 	started     map[toolcall.Key]string // the claim
 }
 
-// TestStoriesOfSeveralEngines lets several engines, on wires that are slow, deaf
-// and cut, work on the same calls, and looks at what the journal says of it:
-// serial calls run in their order, one approval request at a time is asked of a group
-// that hides, what was acknowledged stands, and nothing waits for ever.
+// Several engines on wires that are slow, mute or cut work on the same calls. The journal
+// must show that serial calls run in order, that a group whose calls can hide asks one
+// approval request at a time, that what was acknowledged remains, and that nothing waits
+// forever.
 func TestStoriesOfSeveralEngines(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		plot := rapid.SliceOfN(rapid.Custom(drawStep), 5, 40).Draw(rt, "plot")
@@ -134,8 +133,7 @@ func TestStoriesOfSeveralEngines(t *testing.T) {
 	})
 }
 
-// settleDown lets the wires be as they should, and time pass until nothing is
-// due any more.
+// settleDown repairs the wires and lets time pass until nothing is due any more.
 func (s *story) settleDown() {
 	for _, w := range s.wires {
 		w.lag(false)
@@ -148,8 +146,7 @@ func (s *story) settleDown() {
 	s.pass(20 * wiredGrace)
 }
 
-// ask sends a request on a goroutine of its own. What it acknowledges is noted
-// by f.
+// ask sends a request on its own goroutine and calls note when it is acknowledged.
 func (s *story) ask(f func(ctx context.Context) error, note func()) {
 	s.requests.Go(func() {
 		ctx, cancel := context.WithTimeout(s.Context(), 15*wiredGrace)
@@ -188,7 +185,7 @@ func (s *story) take(p step) {
 		s.end(p.engine, key)
 	case stepInterrupt:
 		if p.about > 1 {
-			return // rarely: it ends all
+			return // happens rarely: an interrupt ends everything
 		}
 		s.ask(func(ctx context.Context) error {
 			_, err := s.as(p.engine, toolcall.RoleRuntime, "bot").Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: key.Reply})
@@ -217,7 +214,7 @@ func (s *story) disturb(p step) {
 	case stepMute:
 		wire.mute(on)
 	case stepBlind:
-		var left atomic.Int64 // several goroutines of an engine read
+		var left atomic.Int64 // several goroutines of an engine call it
 		left.Store(int64(p.units))
 		wire.onLast(func(toolcall.Key) error {
 			if left.Add(-1) >= 0 {
@@ -227,7 +224,7 @@ func (s *story) disturb(p step) {
 		})
 	case stepKill:
 		if p.units > 1 {
-			return // rarely
+			return // happens rarely
 		}
 		wire.cut()
 		s.replace(p.engine)
@@ -245,7 +242,7 @@ func (s *story) proposeBatch(i, batch int) {
 	}, nil)
 }
 
-// answer gives an answer to the approval request that the journal has now.
+// answer answers the approval request that the journal has now.
 func (s *story) answer(p step, key toolcall.Key) {
 	r, err := s.journal.Last(s.Context(), key)
 	if err != nil || r.Record.Call.State != message.ToolCallAsking {
@@ -270,8 +267,7 @@ func (s *story) answer(p step, key toolcall.Key) {
 	}, func() { s.answered = append(s.answered, key) })
 }
 
-// end reports the result of an external call, or starts a remote one and brings
-// its result.
+// end reports the result of an external call, or starts a remote call and sends its result.
 func (s *story) end(i int, key toolcall.Key) {
 	result := message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "done"}}
 	s.ask(func(ctx context.Context) error {
@@ -288,23 +284,23 @@ func (s *story) end(i int, key toolcall.Key) {
 	}, func() { s.ended = append(s.ended, key) })
 }
 
-// problems is what is wrong with the journal.
+// problems returns what is wrong with the journal.
 func (s *story) problems() []string {
 	h := readHistory(s.wired)
 	out := slices.Concat(h.broken, h.outOfOrder(), h.asksAtOnce(), h.waitsForEver())
 	for _, key := range s.answered {
 		if c := h.last[key]; c == nil || len(c.Votes) == 0 {
-			out = append(out, "an answer to "+string(key.Call)+" was acknowledged and is not on record")
+			out = append(out, "an answer to "+string(key.Call)+" was acknowledged but is not recorded")
 		}
 	}
 	for _, key := range s.ended {
 		if c := h.last[key]; c == nil || c.Open() {
-			out = append(out, "the end of "+string(key.Call)+" was acknowledged and it is open")
+			out = append(out, "the end of "+string(key.Call)+" was acknowledged, but the call is open")
 		}
 	}
 	for _, key := range s.revoked {
 		if c := h.last[key]; c == nil || c.Cause != "revoke" || c.Started() {
-			out = append(out, "the revocation of "+string(key.Call)+" was acknowledged and it began, or is open")
+			out = append(out, "the revocation of "+string(key.Call)+" was acknowledged, but the call began or is open")
 		}
 	}
 	for key, claim := range s.started {
@@ -323,10 +319,10 @@ func (s *story) problems() []string {
 	return out
 }
 
-// history is a whole journal, looked at by what was decided when.
+// history is a whole journal, for questions about what was decided when.
 type history struct {
-	broken   []string // what no engine could have written
-	lines    []string // one for each event record, for the reader of a failure
+	broken   []string // records that no engine could have written
+	lines    []string // one for each event record, printed with a failure
 	entities map[toolcall.Key][]*toolcall.EventRecord
 	last     map[toolcall.Key]*toolcall.Call
 	over     map[message.ReplyID]bool // was interrupted
@@ -381,7 +377,7 @@ func readHistory(w *wired) *history {
 	return h
 }
 
-// when returns the sequence of the first event record of a call for which is is true.
+// when returns the sequence of a call's first event record for which is returns true.
 func (h *history) when(key toolcall.Key, is func(*toolcall.Call) bool) uint64 {
 	for _, f := range h.entities[key] {
 		if is(f.Call) {
@@ -397,13 +393,13 @@ func begun(c *toolcall.Call) bool {
 
 func isFinished(c *toolcall.Call) bool { return !c.Open() }
 
-// first is the sequence of a call's first event record; 0: it has none.
+// first is the sequence of a call's first event record; 0 if it has none.
 func (h *history) first(key toolcall.Key) uint64 {
 	return h.when(key, func(*toolcall.Call) bool { return true })
 }
 
-// before gives the calls that a call had to wait for. It knows tools and proposals, not
-// what the engine notes of them.
+// before returns the calls that a call had to wait for. It uses tools and proposals, not what
+// the engine records about them.
 func (h *history) before(key toolcall.Key) (out []toolcall.Key) {
 	ordered := func(k toolcall.Key) bool {
 		return slices.ContainsFunc(batches[batchOf(k)], isSerial)
@@ -418,18 +414,18 @@ func (h *history) before(key toolcall.Key) (out []toolcall.Key) {
 
 func isSerial(tool string) bool { return tool == serial || tool == serialAsks }
 
-// batchOf is the batch of a call that batchCall named.
+// batchOf returns the batch of a call whose id is from batchCall.
 func batchOf(key toolcall.Key) int { return int(key.Call[1] - '0') }
 
-// outOfOrder finds calls that were recorded before an earlier one of their proposal, or
-// decided before what they had to wait for had ended.
+// outOfOrder finds calls that were recorded before an earlier call of their proposal, or
+// decided before the calls they had to wait for had ended.
 func (h *history) outOfOrder() (out []string) {
 	for key := range h.entities {
 		for i := range batches[batchOf(key)] {
 			k := key
 			k.Call = batchCall(batchOf(key), i)
 			if k.Call < key.Call && (h.first(k) == 0 || h.first(k) > h.first(key)) {
-				out = append(out, fmt.Sprintf("%s is on record at %d, and %s, which was proposed before it, at %d", key.Call, h.first(key), k.Call, h.first(k)))
+				out = append(out, fmt.Sprintf("%s is recorded at %d, but %s, which was proposed before it, at %d", key.Call, h.first(key), k.Call, h.first(k)))
 			}
 		}
 		at := h.when(key, begun)
@@ -438,15 +434,15 @@ func (h *history) outOfOrder() (out []string) {
 		}
 		for _, k := range h.before(key) {
 			if end := h.when(k, isFinished); end == 0 || end > at {
-				out = append(out, fmt.Sprintf("%s was decided at %d, and %s before it ended at %d", key.Call, at, k.Call, end))
+				out = append(out, fmt.Sprintf("%s was decided at %d, but %s before it ended at %d", key.Call, at, k.Call, end))
 			}
 		}
 	}
 	return out
 }
 
-// asksAtOnce finds calls of one reply that asked at the same time, where the
-// answer to the one could have been the answer to the other.
+// asksAtOnce finds calls of one reply that asked at the same time although the answer to one
+// could have answered the other.
 func (h *history) asksAtOnce() (out []string) {
 	type span struct {
 		call     message.CallID
@@ -472,7 +468,7 @@ func (h *history) asksAtOnce() (out []string) {
 		slices.SortFunc(of, func(a, b span) int { return int(a.from) - int(b.from) })
 		for i := 1; i < len(of); i++ {
 			if of[i].from < of[i-1].to {
-				out = append(out, fmt.Sprintf("%s asked from %d on, and %s from %d to %d", of[i].call, of[i].from, of[i-1].call, of[i-1].from, of[i-1].to))
+				out = append(out, fmt.Sprintf("%s asked from %d on, but %s asked from %d to %d", of[i].call, of[i].from, of[i-1].call, of[i-1].from, of[i-1].to))
 			}
 		}
 	}
@@ -484,7 +480,7 @@ func (h *history) asksAtOnce() (out []string) {
 func (h *history) waitsForEver() (out []string) {
 	for key, c := range h.last {
 		if c.Open() && h.over[key.Reply] {
-			out = append(out, fmt.Sprintf("%s is %s, and its reply was interrupted", key.Call, c.State))
+			out = append(out, fmt.Sprintf("%s is %s, but its reply was interrupted", key.Call, c.State))
 		}
 		if c.State != message.ToolCallPending {
 			continue
@@ -494,7 +490,7 @@ func (h *history) waitsForEver() (out []string) {
 			wait = wait || k.Reply == key.Reply && k.Call == c.Behind && o.State == message.ToolCallAsking
 		}
 		if !wait {
-			out = append(out, fmt.Sprintf("%s is pending behind %q, and nothing holds it back", key.Call, c.Behind))
+			out = append(out, fmt.Sprintf("%s is pending behind %q, but nothing holds it back", key.Call, c.Behind))
 		}
 	}
 	return out

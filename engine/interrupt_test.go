@@ -16,7 +16,7 @@ import (
 func interruptCases() []engineCase {
 	return []engineCase{
 		{"open calls in every state", interruptEveryState},
-		{"an interrupted reply takes no more", interruptedTakesNoMore},
+		{"an interrupted reply accepts no more calls", interruptedTakesNoMore},
 		{"an unknown reply", interruptUnknown},
 		{"a local run is cancelled", interruptCancelsLocal},
 		{"a local run on another engine is cancelled", interruptCancelsElsewhere},
@@ -34,7 +34,7 @@ func interruptCases() []engineCase {
 
 const replyEnd = `{"type":"REPLY_END","session_id":"s","finished_reason":"completed","error":null}`
 
-// replyEnds counts the ends of a reply, and those that are no completion.
+// replyEnds counts the end events of a reply, and those that do not say completed.
 func (r *replica) replyEnds(reply message.ReplyID) (all, interrupted int) {
 	r.w.Helper()
 	page, err := r.bot().Events(r.w.Context(), toolcall.EventsRequest{Session: "s", Reply: reply})
@@ -50,11 +50,12 @@ func (r *replica) replyEnds(reply message.ReplyID) (all, interrupted int) {
 	return all, interrupted
 }
 
-// interruptLateCall: an engine whose view lags closes what another engine took.
+// interruptLateCall checks that an engine whose view lags closes a call that another engine
+// accepted.
 func interruptLateCall(w *world) {
 	e, other := w.engine(), w.engine()
 	w.must(e.emit(replyEnd))
-	other.interrupt() // nothing is open, and the view of the other engine has the end
+	other.interrupt() // nothing is open yet, and the other engine's view has the end of the reply
 	catchUp := other.cord.lag()
 	q := e.ask("b", pay, `{"amount":500}`)
 	other.interrupt()
@@ -62,8 +63,8 @@ func interruptLateCall(w *world) {
 	w.wantResult(e.finished(q.Key), message.ToolResultInterrupted, "interrupted")
 }
 
-// interruptAfterEnd: calls that the runtime left open are closed, and the reply stays
-// completed.
+// interruptAfterEnd checks that an interrupt closes the calls that the runtime left open, and
+// that the reply stays completed.
 func interruptAfterEnd(w *world) {
 	e := w.engine()
 	q := e.ask("b", pay, `{"amount":500}`)
@@ -81,7 +82,7 @@ func interruptAfterEnd(w *world) {
 	}
 }
 
-// interruptEndRace: a reply ends once, as the first of the two says.
+// interruptEndRace checks that a reply ends once: the first of the two ends it.
 func interruptEndRace(w *world) {
 	a, b := w.engine(), w.engine()
 	for round := range 30 {
@@ -137,7 +138,7 @@ func interruptEveryState(w *world) {
 	}
 	w.wantResult(e.finished(w.key("pending")), message.ToolResultSuccess, "")
 
-	// the same without a batch, so that each call is in the state of its name
+	// without a batch, so that each call is in the state that its id names
 	req := toolcall.ProposeRequest{Session: "s", Reply: "r2", Calls: []message.ToolCallBlock{
 		call("asking", deploy, `{}`), call("hidden", deploy, `{}`), call("allowed", typed, `{"n":1}`), call("offered", remote, `{}`),
 		call("begun", remote, `{}`), call("running", block, `{}`), call("out", external, `{}`), call("done", echo, `{}`), call("denied", rm, `{}`),
@@ -179,13 +180,13 @@ func interruptedTakesNoMore(w *world) {
 		for i, b := range []message.ToolCallBlock{call("c", echo, `{}`), call("d", serial, `{}`), call("e", deploy, `{}`)} {
 			out, err := r.bot().Propose(w.Context(), request(b))
 			switch {
-			case err == nil && r == other: // it had not heard of the interrupt when it wrote the call
+			case err == nil && r == other: // other had not heard of the interrupt when it wrote the call
 				w.wantResult(out.Calls[0], message.ToolResultInterrupted, "interrupted")
 			case !errors.Is(err, message.ErrInterrupted):
 				w.Errorf("proposal %d on %s: %v", i, r.ID(), err)
 			}
 		}
-		again := r.propose(blocks...) // known calls have their answer
+		again := r.propose(blocks...) // known calls are returned
 		w.wantResult(again[0], message.ToolResultInterrupted, "")
 	}
 	for _, id := range []message.CallID{"c", "d", "e"} {
@@ -221,7 +222,7 @@ func interruptCancelsLocal(w *world) {
 	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
 	e.interrupt()
 	w.wantResult(e.finished(c.Key), message.ToolResultInterrupted, "interrupted")
-	w.until("its own result is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
+	w.until("the result of the cancelled run is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
 }
 
 func interruptCancelsElsewhere(w *world) {
@@ -229,11 +230,11 @@ func interruptCancelsElsewhere(w *world) {
 	c := e.propose(call("c", block, `{}`))[0]
 	w.until("it runs", func() bool { return len(w.effects.of(c.Key)) == 1 })
 	other.interrupt()
-	w.until("its own result is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
+	w.until("the result of the cancelled run is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
 }
 
-// interruptRace: in every order, no call of the reply stays open, and nothing
-// begins after the interrupt.
+// interruptRace checks that in any order no call of the reply stays open and none begins
+// after the interrupt.
 func interruptRace(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	for round := range 60 {
@@ -245,7 +246,7 @@ func interruptRace(w *world) {
 		for i, tool := range []string{block, serial, deploy, remote, external, echo} {
 			req.Calls = append(req.Calls, call(message.CallID(fmt.Sprint("c", i)), tool, `{}`))
 		}
-		if round%2 == 0 { // without the serial one: no plan
+		if round%2 == 0 { // without the serial call, so without a plan
 			req.Calls = append(req.Calls[:1], req.Calls[2:]...)
 		}
 		var wg sync.WaitGroup
@@ -263,7 +264,7 @@ func interruptRace(w *world) {
 		wg.Wait()
 		w.until("no call of the session is open in the journal", func() bool { return len(w.openCalls(session)) == 0 })
 	}
-	w.until("nothing runs any more", func() bool {
+	w.until("no call runs any more", func() bool {
 		for _, e := range engines {
 			list, err := e.operator().List(w.Context(), toolcall.ListRequest{})
 			if err != nil || len(list.Calls) > 0 {
@@ -274,7 +275,7 @@ func interruptRace(w *world) {
 	})
 }
 
-// openCalls reads from the journal itself which calls of a session are open.
+// openCalls reads the open calls of a session from the journal itself.
 func (w *world) openCalls(session message.SessionID) map[toolcall.Key]*toolcall.Call {
 	w.Helper()
 	open := map[toolcall.Key]*toolcall.Call{}
@@ -296,8 +297,8 @@ func (w *world) openCalls(session message.SessionID) map[toolcall.Key]*toolcall.
 	}
 }
 
-// interruptAnswerRace: an approval may come before the interrupt or not at
-// all; what it began is cancelled.
+// interruptAnswerRace checks that an approval counts only before the interrupt, and that a
+// call that it began is cancelled.
 func interruptAnswerRace(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	for round := range 30 {
@@ -320,8 +321,8 @@ func interruptAnswerRace(w *world) {
 	}
 }
 
-// interruptGivenUp: once the interrupt is stored it is carried out, even if
-// its request was given up.
+// interruptGivenUp checks that a stored interrupt is carried out even if its request was
+// cancelled.
 func interruptGivenUp(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", block, `{}`))[0]
@@ -335,7 +336,7 @@ func interruptGivenUp(w *world) {
 	})
 	_, err := e.bot().Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r"})
 	if err == nil {
-		w.Log("the interrupt was answered before it was given up")
+		w.Log("the interrupt was answered before its request was cancelled")
 	}
 	w.wantResult(e.finished(c.Key), message.ToolResultInterrupted, "")
 	w.until("the reply has ended", func() bool { return w.replyPhase() == toolcall.ReplyEnded })
@@ -356,7 +357,7 @@ func interruptEngineDies(w *world) {
 	e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		seq, err := store(ctx, f, prev)
 		if f.Reply != nil {
-			e.cord.cut() // the last thing that this engine did
+			e.cord.cut() // this was the engine's last write
 		}
 		return seq, err
 	})
@@ -369,9 +370,9 @@ func interruptEngineDies(w *world) {
 	e.kill()
 }
 
-// proposerDies: an engine writes a call without having seen the interrupt that
-// came before it, and dies before it looks. That call must not stay open:
-// it could be approved, and run in a reply that has ended.
+// proposerDies lets an engine write a call without having seen the interrupt before it, and
+// die before it checks. The call must not stay open: it could be approved, and run in a
+// reply that has ended.
 func proposerDies(w *world) {
 	for _, restart := range []bool{false, true} {
 		session := message.SessionID(fmt.Sprint("s", restart))
@@ -422,7 +423,7 @@ func interruptedTwice(w *world) {
 		})
 	}
 	wg.Wait()
-	w.until("its own result is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
+	w.until("the result of the cancelled run is noted as late", func() bool { return w.path(c.Key) == "propose+allow+start interrupt note" })
 	size := len(w.records())
 	if calls := e.interrupt(); len(calls) != 0 {
 		w.Errorf("an interrupt of an ended reply closed %d calls", len(calls))
@@ -430,8 +431,8 @@ func interruptedTwice(w *world) {
 	w.wantSize(size)
 }
 
-// interruptFirstCases are about an interrupt that the journal has before a
-// event record of its reply, while the engine that writes that event record does not know it.
+// interruptFirstCases store an interrupt before an event record of its reply, while the
+// engine that writes that record does not know of the interrupt.
 func interruptFirstCases() []engineCase {
 	return []engineCase{
 		{"an interrupt before a first event record, seen by the watch", func(w *world) { interruptBeforeFirst(w, false) }},
@@ -442,8 +443,8 @@ func interruptFirstCases() []engineCase {
 	}
 }
 
-// storeInterrupt has an engine store the interrupt of the session's reply "r"
-// and die before it closes any call.
+// storeInterrupt makes an engine store the interrupt of the session's reply "r" and die
+// before it closes any call.
 func (w *world) storeInterrupt(session message.SessionID) {
 	w.Helper()
 	e := w.engine()
@@ -458,7 +459,7 @@ func (w *world) storeInterrupt(session message.SessionID) {
 	}
 }
 
-// onFirst runs do right before the first event record of a call is stored.
+// onFirst calls do right before the first event record of a call is stored.
 func onFirst(id message.CallID, do func()) fault {
 	return func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
 		if f.Call != nil && f.Call.Call == id && f.Call.Records == 1 {
@@ -468,8 +469,8 @@ func onFirst(id message.CallID, do func()) fault {
 	}
 }
 
-// interruptBeforeFirst: the proposal answers that the call is interrupted, and
-// the call begins nothing.
+// interruptBeforeFirst checks that the proposal returns the call as interrupted and that the
+// call does not run.
 func interruptBeforeFirst(w *world, lags bool) {
 	e := w.engine()
 	for _, tool := range []string{echo, deploy, remote, external} {
@@ -493,12 +494,12 @@ func interruptBeforeFirst(w *world, lags bool) {
 	}
 }
 
-// interruptBeforeFirstUnreadable: the engine asks for the reply until it can be
-// read, and closes the call then.
+// interruptBeforeFirstUnreadable checks that the engine reads the reply again until it
+// succeeds, and then closes the call.
 func interruptBeforeFirstUnreadable(w *world) {
 	e := w.engine()
 	e.propose(call("a", deploy, `{}`))
-	catchUp := e.cord.lag() // so that the engine learns of the interrupt by asking alone
+	catchUp := e.cord.lag() // so that the engine can learn of the interrupt only by reading the reply
 	defer catchUp()
 	var down atomic.Bool
 	e.cord.onAppend(onFirst("b", func() {
@@ -517,8 +518,8 @@ func interruptBeforeFirstUnreadable(w *world) {
 	w.wantRuns(w.key("b"), 0)
 }
 
-// interruptBeforeTurn: a pending call whose turn comes in an engine that does
-// not know the interrupt yet is closed, not decided.
+// interruptBeforeTurn checks that a pending call is closed, not decided, when its turn comes
+// in an engine that does not know of the interrupt yet.
 func interruptBeforeTurn(w *world) {
 	e := w.engine()
 	e.propose(call("a", blockTurn, `{}`), call("b", echo, `{}`))
@@ -532,17 +533,17 @@ func interruptBeforeTurn(w *world) {
 	w.wantRuns(w.key("b"), 0)
 }
 
-// interruptBeforeOrdered: calls with an order come to an engine that does not know the
-// interrupt yet. They are closed, and not decided.
+// interruptBeforeOrdered checks that calls with an order are closed, not decided, by an engine
+// that does not know of the interrupt yet.
 func interruptBeforeOrdered(w *world) {
 	e := w.engine()
 	e.propose(call("a", deploy, `{}`))
 	catchUp := e.cord.lag()
 	w.storeInterrupt("s")
 	out, err := e.bot().Propose(w.Context(), request(call("b", serial, `{}`), call("c", serial, `{}`)))
-	w.wantErr(err, message.ErrInterrupted) // for c: with b, the engine came to know it
+	w.wantErr(err, message.ErrInterrupted) // for c: the engine learned of the interrupt when it wrote b
 	if len(out.Calls) != 1 {
-		w.Fatalf("%d calls are on record, want 1", len(out.Calls))
+		w.Fatalf("%d calls are recorded, want 1", len(out.Calls))
 	}
 	w.wantResult(out.Calls[0], message.ToolResultInterrupted, "interrupted")
 	w.wantPath(w.key("b"), "propose interrupt")

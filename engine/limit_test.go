@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// limited is an engine in which everything asks ann, bob or eve.
+// limited returns an engine on which every call asks ann, bob or eve.
 func limited(t *testing.T, journal *engine.Memory, limits toolcall.ReviewerLimits) *engine.Engine {
 	t.Helper()
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
@@ -58,8 +58,8 @@ func reviewer(e *engine.Engine, name string) *engine.Port {
 	return e.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name})
 }
 
-// A reviewer who has answered too much is refused, the approval request stays open, and
-// a minute later the same answer counts. Others are not affected.
+// A reviewer who has answered too often is refused and the approval request stays open. A
+// minute later the same answer counts. Other reviewers are not affected.
 func TestResponsesPerMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		journal := engine.NewMemory()
@@ -85,7 +85,7 @@ func TestResponsesPerMinute(t *testing.T) {
 			t.Fatalf("the third answer: %v", err)
 		}
 		if err := answer("ann", 0); !errors.Is(err, message.ErrFinished) {
-			t.Errorf("an answer to a finished call has the better error: %v", err)
+			t.Errorf("an answer to a finished call returns %v, want the error about the finished call", err)
 		}
 		if err := answer("bob", 3); err != nil {
 			t.Errorf("bob: %v", err)
@@ -93,7 +93,7 @@ func TestResponsesPerMinute(t *testing.T) {
 		other := limited(t, journal, toolcall.ReviewerLimits{PerMinute: 2}) // another engine on the journal
 		defer other.Close()
 		if _, err := reviewer(other, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: calls[2].Key, Kind: toolcall.ResponseReject, Digest: calls[2].Digest}); !errors.Is(err, message.ErrOverLimit) {
-			t.Errorf("another engine takes it: %v", err)
+			t.Errorf("another engine accepts the answer: %v", err)
 		}
 		time.Sleep(time.Minute)
 		if err := answer("ann", 2); err != nil {
@@ -112,13 +112,13 @@ func TestHandOverToTheBusy(t *testing.T) {
 	c := requests(t, e, 2)[0]
 	_, err := reviewer(e, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseDelegate, To: "bob", Digest: c.Digest})
 	if !errors.Is(err, message.ErrOverLimit) {
-		t.Errorf("handed over: %v", err)
+		t.Errorf("delegated: %v", err)
 	}
 }
 
-// With 64 answers of one reviewer at once, no more count than the limit says.
+// Of 64 answers by one reviewer at once, no more than the limit count.
 func TestResponsesPerMinuteAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // on a clock that stands still meanwhile
+	synctest.Test(t, func(t *testing.T) { // on a fake clock, which stands still meanwhile
 		e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{PerMinute: 7})
 		defer e.Close()
 		calls := requests(t, e, 64)
@@ -146,13 +146,12 @@ func TestLoadIsNotForRuntimes(t *testing.T) {
 		t.Errorf("Load = %v", err)
 	}
 	if _, err := engine.New("x", engine.NewMemory(), new(permission.Bundle), nil, engine.WithReviewerLimits(toolcall.ReviewerLimits{PerMinute: -1})); err == nil {
-		t.Error("a negative limit is taken")
+		t.Error("a negative limit is accepted")
 	}
 }
 
-// A runtime cannot put more approval requests to reviewers than they may have open: the
-// call is refused, nothing of it is written, and the same proposal is taken
-// later.
+// A runtime cannot send reviewers more approval requests than they may have open. The call
+// is refused, nothing of it is written, and the same proposal is accepted later.
 func TestProposeToTheBusy(t *testing.T) {
 	journal := engine.NewMemory()
 	e := limited(t, journal, toolcall.ReviewerLimits{MaxOpen: 2})
@@ -169,7 +168,7 @@ func TestProposeToTheBusy(t *testing.T) {
 		t.Fatalf("the third approval request: %v", err)
 	}
 	if _, err := e.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}).Show(t.Context(), toolcall.ShowRequest{Key: toolcall.Key{Session: "s", Reply: "next", Call: "c"}}); !errors.Is(err, message.ErrNotFound) {
-		t.Errorf("something of it is on record: %v", err)
+		t.Errorf("the refused call is recorded: %v", err)
 	}
 	if _, err := reviewer(e, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: calls[0].Key, Kind: toolcall.ResponseReject, Digest: calls[0].Digest}); err != nil {
 		t.Fatal(err)
@@ -178,14 +177,14 @@ func TestProposeToTheBusy(t *testing.T) {
 		t.Errorf("the same proposal later: %+v, %v", r.Calls, err)
 	}
 	if r, err := propose(); err != nil || r.Calls[0].State != message.ToolCallAsking {
-		t.Errorf("what is on record is refused: %+v, %v", r.Calls, err)
+		t.Errorf("a recorded call is refused: %+v, %v", r.Calls, err)
 	}
 	if r, err := reviewer(e, "ann").Load(t.Context(), toolcall.LoadRequest{}); err != nil || r.Refused != 1 {
 		t.Errorf("load: %+v, %v", r, err)
 	}
 }
 
-// With 64 proposals at once, no more approval requests are open than the limit says.
+// After 64 proposals at once, no more approval requests than the limit are open.
 func TestProposeToTheBusyAtOnce(t *testing.T) {
 	e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{MaxOpen: 5})
 	defer e.Close()
@@ -212,7 +211,7 @@ func TestProposeToTheBusyAtOnce(t *testing.T) {
 	}
 }
 
-// An hour has a limit of its own.
+// There is a separate limit for each hour.
 func TestResponsesPerHour(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := limited(t, engine.NewMemory(), toolcall.ReviewerLimits{PerMinute: 2, PerHour: 3})
@@ -232,7 +231,7 @@ func TestResponsesPerHour(t *testing.T) {
 		if err := answer(3); !errors.Is(err, message.ErrOverLimit) || !strings.Contains(err.Error(), "ann has answered 3 approval requests within an hour, the limit is 3") {
 			t.Errorf("the fourth: %v", err)
 		}
-		time.Sleep(46 * time.Minute) // the first has left the hour
+		time.Sleep(46 * time.Minute) // the first is now more than an hour old
 		if err := answer(3); err != nil {
 			t.Errorf("an hour later: %v", err)
 		}

@@ -18,16 +18,16 @@ import (
 
 // Environment variables of the fault runs: see `make faults`.
 const (
-	faultRunsVar = "ASKANCE_FAULT_RUNS" // how many runs; default faultRuns
-	faultSeedVar = "ASKANCE_FAULT_SEED" // only the run of this seed
+	faultRunsVar = "ASKANCE_FAULT_RUNS" // number of runs; default faultRuns
+	faultSeedVar = "ASKANCE_FAULT_SEED" // only the run with this seed
 )
 
 const (
 	faultClients = 4
-	faultSteps   = 10 // of each client
+	faultSteps   = 10 // for each client
 	faultCalls   = 3
 	faultEngines = 3
-	faultLimit   = 10 * time.Second // of a request; time in a bubble is free
+	faultLimit   = 10 * time.Second // for a request; time in a bubble costs nothing
 )
 
 // faultRun is one seeded run: clients on some engines, and faults between the engines
@@ -83,7 +83,7 @@ func (r *faultRun) pick(d *rand.Rand) (int, *replica) {
 	return n, r.engines[n]
 }
 
-// strike kills engines and holds back what they hear, while the clients work.
+// strike kills engines and delays the records they read, while the clients work.
 func (r *faultRun) strike(d *rand.Rand, done <-chan struct{}) {
 	for life := 1; ; life++ {
 		select {
@@ -106,7 +106,7 @@ func (r *faultRun) strike(d *rand.Rand, done <-chan struct{}) {
 	}
 }
 
-// client sends requests through engines that it picks, without trying again.
+// client sends requests through randomly picked engines and never retries.
 func (r *faultRun) client(id int) {
 	d := r.dice(uint64(id))
 	seen := map[toolcall.Key]*toolcall.Call{}
@@ -149,7 +149,7 @@ func (r *faultRun) send(e *replica, did lineartest.Request, key toolcall.Key, as
 	return reply.Calls[0], nil
 }
 
-// play carries the run out and reads in the end what the journal has.
+// play carries out the run and finally reads the journal.
 func (r *faultRun) play() {
 	for n := range faultEngines {
 		r.begin(n, 0)
@@ -163,7 +163,7 @@ func (r *faultRun) play() {
 	clients.Wait()
 	close(done)
 	nemesis.Wait()
-	time.Sleep(time.Minute) // what is on its way arrives
+	time.Sleep(time.Minute) // delayed messages arrive
 	for n := range faultCalls {
 		key := r.key(message.CallID(fmt.Sprint("c", n)))
 		began := r.Begin()
@@ -176,9 +176,9 @@ func (r *faultRun) play() {
 	}
 }
 
-// Requests to several engines, with lost acknowledgements, refused writes, kills and
-// views that lag, have one order per call that explains every reply. A failed run prints
-// its seed and its story; the seed repeats the choices.
+// For requests to several engines, with lost acknowledgements, refused writes, kills and
+// lagging views, each call has an order of its requests that explains every reply. A failed
+// run prints its seed and its story; the seed repeats the random choices.
 func TestRepliesAreLinearizable(t *testing.T) {
 	first, runs := uint64(1), uint64(faultRuns)
 	if testing.Short() {
@@ -213,6 +213,6 @@ func TestRepliesAreLinearizable(t *testing.T) {
 	}
 	t.Logf("%d runs: %v", runs, total)
 	if runs >= faultRuns/10 && (total[lineartest.Approved] == 0 || total[lineartest.Rejected] == 0 || total[lineartest.Refused] == 0 || total[lineartest.Unsent] == 0 || total[lineartest.Unsure] == 0 || total[lineartest.Pending] == 0) {
-		t.Errorf("some outcome never came: %v", total)
+		t.Errorf("some outcome never occurred: %v", total)
 	}
 }

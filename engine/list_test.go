@@ -21,7 +21,8 @@ var inboxTools = map[string]permission.Rule{
 	"later": {Name: "later", Expiry: 90 * time.Hour, Redact: []string{"args.pin"}},
 }
 
-// openInbox is an engine with n open requests in sessions of ten, of three tools and four agents.
+// openInbox returns an engine with n open requests, ten in each session, for three tools and
+// from four agents.
 func openInbox(tb testing.TB, n int) *engine.Engine {
 	tb.Helper()
 	var rules []permission.Rule
@@ -64,7 +65,7 @@ func approver(e *engine.Engine, name string) *engine.Port {
 	return e.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name})
 }
 
-// byOrder compares calls as an order of a list says.
+// byOrder returns the comparison for a sort order of a list.
 func byOrder(order string) func(a, b *toolcall.Call) int {
 	order, down := strings.CutPrefix(order, "-")
 	return func(a, b *toolcall.Call) int {
@@ -93,7 +94,7 @@ func byOrder(order string) func(a, b *toolcall.Call) int {
 	}
 }
 
-// Every order has every call once, although calls come and go between the pages.
+// In every order each call is listed once, although calls come and go between the pages.
 func TestSortedPages(t *testing.T) {
 	next := 200
 	e := openInbox(t, next)
@@ -120,7 +121,7 @@ func TestSortedPages(t *testing.T) {
 					break
 				}
 				last := page.Calls[len(page.Calls)-1]
-				if pages%5 == 0 && last.Tool == "soon" { // the call of the cursor goes away
+				if pages%5 == 0 && last.Tool == "soon" { // the call that the cursor names ends
 					if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: last.Key, Digest: last.Digest, Kind: toolcall.ResponseReject}); err != nil {
 						t.Fatal(err)
 					}
@@ -189,7 +190,7 @@ func TestListConditions(t *testing.T) {
 		"until":                      {ann, toolcall.ListRequest{Until: all[0].ProposedAt}, 0},
 		"words":                      {ann, toolcall.ListRequest{Words: "CUSTOMER a-17"}, 1},
 		"a word of the tool":         {ann, toolcall.ListRequest{Words: "soon"}, 20},
-		"hidden words":               {ann, toolcall.ListRequest{Words: "secret3"}, 6}, // of 11 calls, those of later hide it
+		"hidden words":               {ann, toolcall.ListRequest{Words: "secret3"}, 6}, // of 11 calls; the tool later hides it
 		"words of the runtime":       {e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}), toolcall.ListRequest{Words: "secret3"}, 11},
 		"two conditions":             {ann, toolcall.ListRequest{Tools: []string{"soon"}, Agents: []string{"bee", "cyd"}}, 6},
 		"ann's, but one she skipped": {ann, toolcall.ListRequest{Mine: true}, 39},
@@ -202,7 +203,7 @@ func TestListConditions(t *testing.T) {
 	}
 	page, err := ann.List(t.Context(), toolcall.ListRequest{Tools: []string{"soon"}, Phases: []toolcall.Phase{toolcall.PhaseQueued}})
 	if err != nil || page.Counts[toolcall.PhaseAsking] != 20 || len(page.Counts) != 1 {
-		t.Errorf("the counts leave out the phase: %v, %v", page.Counts, err)
+		t.Errorf("the counts must ignore the phase: %v, %v", page.Counts, err)
 	}
 	one, err := ann.List(t.Context(), toolcall.ListRequest{Sort: toolcall.SortTool, Limit: 1})
 	if err != nil {
@@ -220,7 +221,7 @@ func TestListConditions(t *testing.T) {
 		}
 	}
 	if _, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).List(t.Context(), toolcall.ListRequest{Mine: true}); message.AsError("", err).Code != message.CodeInvalid {
-		t.Errorf("a runtime asks for its requests: %v", err)
+		t.Errorf("a runtime lists with Mine: %v", err)
 	}
 }
 

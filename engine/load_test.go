@@ -18,7 +18,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// busy is an engine whose approval requests ask people, groups, any approver, and further
+// busy returns an engine whose approval requests ask people, groups, any approver, or more
 // people after an hour.
 func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 	t.Helper()
@@ -55,7 +55,7 @@ func busy(t *testing.T, journal *engine.Memory, keep int) *engine.Engine {
 	return e
 }
 
-// given is one answer, as the event records have it.
+// given is one answer as recorded.
 type given struct {
 	who    string
 	groups []string
@@ -64,8 +64,8 @@ type given struct {
 	took   time.Duration
 }
 
-// responsesOf reads the answers off the event records, call by call, and which approval requests
-// are open at the end.
+// responsesOf returns the answers in the event records, call by call, and the approval requests
+// that are open at the end.
 func responsesOf(records []*toolcall.EventRecord) (out []given, open []*toolcall.Call) {
 	calls := map[toolcall.Key][]*toolcall.EventRecord{}
 	for _, f := range records {
@@ -93,7 +93,7 @@ func responsesOf(records []*toolcall.EventRecord) (out []given, open []*toolcall
 	return out, open
 }
 
-// groupsAsked are the groups of a voter that the approval request asked at that time.
+// groupsAsked returns the groups of a voter that the approval request asked at that time.
 func groupsAsked(r toolcall.Requirement, v toolcall.Vote) []string {
 	asked := map[string]bool{}
 	for _, set := range r.Approvers {
@@ -109,7 +109,7 @@ func groupsAsked(r toolcall.Requirement, v toolcall.Vote) []string {
 	return slices.DeleteFunc(slices.Clone(v.Groups), func(g string) bool { return !asked[g] })
 }
 
-// loadOf is the naive load of one name: by plain sums, and the exact median.
+// loadOf computes the load of one name naively: with plain sums and the exact median.
 func loadOf(name string, all []given, has func(given) bool) toolcall.ReviewerLoad {
 	out := toolcall.ReviewerLoad{Name: name}
 	var took []time.Duration
@@ -142,7 +142,7 @@ func loadOf(name string, all []given, has func(given) bool) toolcall.ReviewerLoa
 	return out
 }
 
-// naive is the load by name within a window, people and groups.
+// naive returns the load of people and groups by name within a window.
 func naive(records []*toolcall.EventRecord, since, until, now time.Time) (people, groups map[string]toolcall.ReviewerLoad) {
 	all, open := responsesOf(records)
 	inside := func(g given) bool { return !g.at.Before(since) && (until.IsZero() || g.at.Before(until)) }
@@ -199,8 +199,8 @@ func naive(records []*toolcall.EventRecord, since, until, now time.Time) (people
 	return people, groups
 }
 
-// sameLoad compares a report with the naive load: to the digit, but for medians,
-// which are good to within five per cent.
+// sameLoad compares a report with the naive load. All figures must be equal, except medians,
+// which may differ by five per cent.
 func sameLoad(t *rapid.T, what string, got []toolcall.ReviewerLoad, want map[string]toolcall.ReviewerLoad) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -208,7 +208,7 @@ func sameLoad(t *rapid.T, what string, got []toolcall.ReviewerLoad, want map[str
 		w := want[g.Name]
 		seen[g.Name] = true
 		if d := g.MedianMS - w.MedianMS; d > w.MedianMS/20+1 || -d > w.MedianMS/20+1 {
-			t.Fatalf("%s: the median of %s is %d ms, exactly it is %d", what, g.Name, g.MedianMS, w.MedianMS)
+			t.Fatalf("%s: the median of %s is %d ms, the exact median %d", what, g.Name, g.MedianMS, w.MedianMS)
 		}
 		w.MedianMS, w.Name = g.MedianMS, g.Name
 		if diff := cmp.Diff(w, g); diff != "" {
@@ -246,8 +246,8 @@ type sinkFunc struct {
 func (s sinkFunc) Record(r toolcall.JournalEntry) { s.record(r) }
 func (s sinkFunc) CaughtUp()                      { s.caughtUp() }
 
-// What an engine reports of its reviewers is what the event records add up to, over all time and over any window, whether the window is answered from
-// memory or from the journal.
+// An engine's report about its reviewers equals the sums over the event records, for all time
+// and for any window, whether it is computed from memory or from the journal.
 func TestLoadAgainstRecords(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		keep := rapid.SampledFrom([]int{1, 5, 1000}).Draw(rt, "keep")
@@ -257,7 +257,7 @@ func TestLoadAgainstRecords(t *testing.T) {
 	})
 }
 
-// loadStory has people answer as chance has it, and then compares.
+// loadStory lets people answer at random, and then compares.
 func loadStory(t *testing.T, rt *rapid.T, keep, steps int, rnd *rand.Rand) {
 	journal := engine.NewMemory()
 	e := busy(t, journal, keep)

@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// lossy is a journal that stores the event records of calls, loses the
-// acknowledgements and then answers no approval request about them.
+// lossy is a journal that stores the event records of calls, loses their acknowledgements and
+// then cannot be read.
 type lossy struct {
 	*Memory
 	lost atomic.Bool
@@ -57,7 +57,7 @@ func TestLostAcknowledgementReachesTheView(t *testing.T) {
 	})
 }
 
-// started is an engine with the tool t that asks about every call.
+// started returns an engine with a tool t whose calls all ask.
 func started(t *testing.T, j Journal) *Engine {
 	t.Helper()
 	policy, err := permission.Compile(permission.Policy{}, permission.Options{})
@@ -74,7 +74,7 @@ func started(t *testing.T, j Journal) *Engine {
 	return e
 }
 
-// lagging is a journal whose writers hear late that their event records are stored.
+// lagging is a journal that acknowledges event records late.
 type lagging struct{ *Memory }
 
 func (j lagging) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
@@ -83,8 +83,8 @@ func (j lagging) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 	return seq, err
 }
 
-// A client that has seen an event of a call finds the call in a list, also while
-// the engine that writes it waits for the acknowledgement.
+// A client that has seen an event of a call finds the call in a list, even while the engine
+// that writes it waits for the acknowledgement.
 func TestListKnowsWhatIsStored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := started(t, lagging{NewMemory()})

@@ -14,19 +14,19 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// asking is how many approval requests are open at once; the numbers in the documents
-// are those of -asking 100000.
-var asking = flag.Int("asking", 3_000, "how many open approval requests TestManyOpenQuestions makes")
+// asking is the number of approval requests open at once; the figures in the documents are
+// for -asking 100000.
+var asking = flag.Int("asking", 3_000, "how many open approval requests TestManyOpenRequests makes")
 
-// An engine may need 340 MB of heap for 100,000 open approval requests, and a few
-// goroutines more for any number of them.
+// An engine may need 340 MB of heap for 100,000 open approval requests, and a few additional
+// goroutines for any number of them.
 const (
 	askHeap   = 350<<20/100_000 + racedHeap
 	askStacks = 4
 )
 
-// Waiting costs nothing but memory, and little of that: no goroutine for each
-// approval request, and days pass without anything being done.
+// Waiting costs only a little memory: approval requests have no goroutines of their own, and
+// days pass without any work.
 func TestManyOpenRequests(t *testing.T) {
 	askers := *asking
 	synctest.Test(t, func(t *testing.T) {
@@ -52,13 +52,13 @@ func TestManyOpenRequests(t *testing.T) {
 		}
 		ask(t, open(), askers)
 		before, stacks := heap(), runtime.NumGoroutine()
-		e := open() // which knows the approval requests from the journal alone
+		e := open() // knows the approval requests only from the journal
 		time.Sleep(5 * 24 * time.Hour)
 		synctest.Wait()
 		size, more := heap()-before, runtime.NumGoroutine()-stacks
-		t.Logf("%d open approval requests: %d MB of heap, %d goroutines more", askers, size>>20, more)
+		t.Logf("%d open approval requests: %d MB of heap, %d additional goroutines", askers, size>>20, more)
 		if size > int64(askers)*askHeap || more > askStacks {
-			t.Errorf("%d open approval requests take %d MB of heap and %d goroutines, at most %d and %d are meant", askers, size>>20, more, int64(askers)*askHeap>>20, askStacks)
+			t.Errorf("%d open approval requests take %d MB of heap and %d goroutines, want at most %d and %d", askers, size>>20, more, int64(askers)*askHeap>>20, askStacks)
 		}
 		info, err := e.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "a"}).Info(t.Context())
 		if err != nil || info.Open != askers {
@@ -70,7 +70,7 @@ func TestManyOpenRequests(t *testing.T) {
 	})
 }
 
-// ask opens n approval requests with an engine of their own, and closes it.
+// ask opens n approval requests with engine e, and closes the engine.
 func ask(t *testing.T, e *engine.Engine, n int) {
 	t.Helper()
 	bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
@@ -88,7 +88,7 @@ func ask(t *testing.T, e *engine.Engine, n int) {
 	}
 }
 
-// heap is what is in use after everything that is not was taken away.
+// heap returns the heap in use after a garbage collection.
 func heap() int64 {
 	runtime.GC()
 	runtime.GC()

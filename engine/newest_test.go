@@ -13,7 +13,7 @@ import (
 func newestCases() []engineCase {
 	return []engineCase{
 		{"the newest finished calls first", listNewest},
-		{"pages of the newest calls stay whole while calls finish", listNewestPages},
+		{"pages of the newest calls stay complete while calls finish", listNewestPages},
 		{"a late result does not move a call", listNewestNoted},
 	}
 }
@@ -36,12 +36,12 @@ func (r *replica) pagesOf(req toolcall.ListRequest, between func()) []message.Ca
 		}
 		between()
 	}
-	r.w.Fatal("the list has no end")
+	r.w.Fatal("the list does not end")
 	return nil
 }
 
-// listNewest: in the order of their ends and not of their proposals, with every size of
-// memory and page, and with conditions.
+// listNewest checks that calls are listed in the order in which they ended, not in which they
+// were proposed, for several sizes of memory and pages, and with conditions.
 func listNewest(w *world) {
 	engines := []*replica{w.engine(engine.WithKeep(0)), w.engine(engine.WithKeep(3)), w.engine()}
 	e := engines[2]
@@ -96,8 +96,8 @@ func listNewest(w *world) {
 	}
 }
 
-// listNewestPages: a call that was finished when the first page was read is on exactly
-// one page, although others finish between the pages and push calls out of memory.
+// listNewestPages checks that a call that was finished when the first page was read is on
+// exactly one page, although other calls finish between pages and push calls out of memory.
 func listNewestPages(w *world) {
 	for _, keep := range []int{0, 4, 100} {
 		e := w.engine(engine.WithKeep(keep))
@@ -122,13 +122,13 @@ func listNewestPages(w *world) {
 	}
 }
 
-// listNewestNoted: a record that only notes something is not the end of its call.
+// listNewestNoted checks that a record with only a note does not count as the end of its call.
 func listNewestNoted(w *world) {
 	e := w.engine(engine.WithKeep(1))
 	first := e.propose(call("first", echo, `{}`))[0]
 	e.finished(first.Key)
 	e.finished(e.propose(call("second", echo, `{}`))[0].Key)
-	_, _ = e.worker("late").Result(w.Context(), toolcall.ResultRequest{Key: first.Key, Attempt: 1, Claim: "late", Result: message.ToolResultBlock{}}) // is noted, or refused
+	_, _ = e.worker("late").Result(w.Context(), toolcall.ResultRequest{Key: first.Key, Attempt: 1, Claim: "late", Result: message.ToolResultBlock{}}) // the engine notes or refuses it
 	if got := e.pagesOf(toolcall.ListRequest{Newest: true, Limit: 1}, func() {}); !slices.Equal(got, []message.CallID{"second", "first"}) {
 		w.Errorf("the pages have %v", got)
 	}

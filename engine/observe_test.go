@@ -40,8 +40,8 @@ func (l *lines) decisions(w *world) (out []map[string]any) {
 	return out
 }
 
-// decisionLog: each decision is one line of the engine that wrote it, which names the
-// person and the trace, and shows no argument.
+// decisionLog checks that the engine that records a decision logs it in one line, with the
+// person and the trace but without arguments.
 func decisionLog(w *world) {
 	w.policy.use(w, append(rules(), permission.Rule{Name: "pin", Tools: []string{pay}, Behavior: message.BehaviorAsk, Redact: []string{"args.secret"}})...)
 	var log lines

@@ -27,7 +27,7 @@ func (r *replica) refusesMore(id message.CallID, tool, input string) {
 	r.w.wantSize(size)
 }
 
-// Above the limit of open calls new calls are refused, and known ones are answered and
+// Above the limit of open calls new calls are refused. Known calls can still be answered and
 // finished.
 func TestOpenCallsHaveALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestOpenCallsHaveALimit(t *testing.T) {
 		e.refusesMore("c3", pay, `{"amount":500}`)
 		e.refusesMore("c4", echo, `{}`)
 		if again := e.ask("c1", pay, `{"amount":500}`); again.Digest != first.Digest {
-			t.Errorf("the known call is answered with the digest %s, want %s", again.Digest, first.Digest)
+			t.Errorf("the known call is returned with the digest %s, want %s", again.Digest, first.Digest)
 		}
 		_, err := e.ann().SubmitResponse(t.Context(), approve(first))
 		w.must(err)
@@ -47,8 +47,8 @@ func TestOpenCallsHaveALimit(t *testing.T) {
 	})
 }
 
-// Above the limit of running calls new local calls are refused; what is approved, what
-// workers run and what running calls propose goes on.
+// Above the limit of running calls new local calls are refused. Approved calls, calls for
+// workers and calls that running calls propose continue.
 func TestRunningCallsHaveALimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t.Context(), t, newMemory)
@@ -69,7 +69,7 @@ func TestRunningCallsHaveALimit(t *testing.T) {
 	})
 }
 
-// unhurriedJournal takes its time for each record.
+// unhurriedJournal is slow to store each record.
 type unhurriedJournal struct{ *engine.Memory }
 
 func (j unhurriedJournal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
@@ -90,8 +90,8 @@ func (s stuck) Run(ctx context.Context, _ toolcall.Invocation, _ func(string)) m
 	return message.ToolResultBlock{State: message.ToolResultSuccess}
 }
 
-// Proposals at the same moment keep the limits too: those that are refused wrote nothing,
-// and a place that was kept is free again.
+// Proposals at the same moment also keep the limits. Refused proposals write nothing, and the
+// places reserved for them become free again.
 func TestLimitsHoldForConcurrentProposals(t *testing.T) {
 	const most, proposals = 3, 40
 	for name, limit := range map[string]engine.Option{"open": engine.WithMaxOpen(most), "running": engine.WithMaxRunning(most)} {
@@ -131,14 +131,14 @@ func TestLimitsHoldForConcurrentProposals(t *testing.T) {
 					for i, ok := range taken {
 						records, err := j.History(t.Context(), toolcall.Key{Space: "default", Session: "s", Reply: message.ReplyID(fmt.Sprint(name, i)), Call: "c"})
 						if written := err == nil && len(records) > 0; written != ok {
-							t.Errorf("%s: taken %v, recorded %v", name, ok, written)
+							t.Errorf("%s: accepted %v, recorded %v", name, ok, written)
 						}
 						if ok {
 							n++
 						}
 					}
 					if n != most {
-						t.Errorf("%s: %d proposals were taken, want %d", name, n, most)
+						t.Errorf("%s: %d proposals were accepted, want %d", name, n, most)
 					}
 				}
 				round("first")
@@ -150,7 +150,7 @@ func TestLimitsHoldForConcurrentProposals(t *testing.T) {
 	}
 }
 
-// A call of a proposal that goes on counts once: it leaves room for others.
+// Each call of a proposal that is still being written counts once, so other calls have room.
 func TestCallsOfALongProposalCountOnce(t *testing.T) {
 	for name, limit := range map[string]engine.Option{"open": engine.WithMaxOpen(4), "running": engine.WithMaxRunning(4)} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What the open calls still need sinks with every step and ends with the call.
+// The space that a call still needs falls with every step and is zero when the call ends.
 func TestOwed(t *testing.T) {
 	e := &Engine{core: &core{view: view.New(10)}}
 	input := `"` + strings.Repeat("x", 10_000) + `"`
@@ -28,9 +28,9 @@ func TestOwed(t *testing.T) {
 		e.view.Apply(&toolcall.EventRecord{Call: &c, Path: []toolcall.Step{{Cause: fmt.Sprint(n), To: step.state}}}, uint64(n+1))
 		call.First = c.First // every event record of a call has it
 		got := e.Owed()
-		least := step.records << 10 // what tests of package bus measure of a record
+		least := step.records << 10 // the size of a record that tests of package bus measure
 		if step.state == message.ToolCallAsking || step.state == message.ToolCallPending {
-			least += int64(len(input)) // of an edit
+			least += int64(len(input)) // for an edit
 		}
 		if got < least || got > 3*least || got >= last {
 			t.Errorf("a call that is %s (claim %q) needs %d bytes, want %d event records of at least %d in all", step.state, step.claim, got, step.records, least)

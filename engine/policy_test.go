@@ -17,7 +17,7 @@ import (
 // brief is the lease of tools whose owners the tests let die.
 const brief = engine.MinLease
 
-// Tools of the tests. Those that begin with "block" run until they are let go.
+// The tools of the tests. Those whose names begin with "block" run until they are released.
 const (
 	echo      = "echo"       // local, allowed
 	again     = "again"      // as echo, idempotent, brief lease
@@ -80,8 +80,8 @@ type jointShell interface {
 	permission.JointMatcher
 }
 
-// wideOffers suggests rules that cover more than the call, which approvers narrow and
-// which answer other calls.
+// wideOffers suggests rules that cover more than the call, so that approvers can narrow them
+// and they apply to other calls.
 type wideOffers struct{ jointShell }
 
 func (k wideOffers) Suggest(c permission.Call) []message.PermissionRule {

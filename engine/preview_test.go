@@ -12,10 +12,10 @@ import (
 )
 
 func previewCases() []engineCase {
-	return []engineCase{{"a preview decides as a proposal and records nothing", previewRecordsNothing}}
+	return []engineCase{{"a preview decides like a proposal and records nothing", previewRecordsNothing}}
 }
 
-// A preview gives the decision that the same proposal gets, uses no standing
+// A preview returns the decision that the same proposal would get, uses up no standing
 // approval and writes nothing.
 func previewRecordsNothing(w *world) {
 	w.policy.use(w, remembering(nil))
@@ -28,7 +28,7 @@ func previewRecordsNothing(w *world) {
 	before, _, err := w.journal.Read(w.Context(), toolcall.Key{Space: w.key("a").Space, Session: "s"}, 0, 1000)
 	w.must(err)
 	var previews []api.PreviewReply
-	for range 2 { // the one use is not spent by looking
+	for range 2 { // a preview does not spend the one use
 		for _, p := range []api.Caller{e.bot(), e.ann(), e.operator(), e.as(toolcall.RoleAuditor, "eve")} {
 			out, err := api.Preview.Call(w.Context(), p, previewOf(calls...))
 			w.must(err)
@@ -46,7 +46,7 @@ func previewRecordsNothing(w *world) {
 			got := out.Calls[i]
 			switch {
 			case got.Call != c.Call || got.Tool != c.Tool:
-				w.Errorf("preview %d is of %s %s", i, got.Call, got.Tool)
+				w.Errorf("preview %d is about %s %s", i, got.Call, got.Tool)
 			case c.Decision == nil && (got.Refused == "" || got.Decision != nil):
 				w.Errorf("%s is refused, the preview is %+v", c.Call, got)
 			case c.Decision != nil && (got.Decision == nil || got.Decision.Behavior != c.Decision.Behavior || got.Decision.Reason != c.Decision.Reason || got.Decision.Standing != c.Decision.Standing):

@@ -23,7 +23,7 @@ func proposeCases() []engineCase {
 		{"the same ids in other replies", sameIDs},
 		{"a foreign runtime", foreignRuntime},
 		{"a session is bound once", sessionBoundOnce},
-		{"a deny that came into force since", denyBeforeStart},
+		{"a deny rule that came into force meanwhile", denyBeforeStart},
 		{"a tool without a worker yet", noWorkerYet},
 	}
 }
@@ -75,7 +75,7 @@ func (w *world) wantRuns(key toolcall.Key, n int) {
 	}
 }
 
-// path gives the causes of a call's history.
+// path returns the causes in a call's history.
 func (w *world) path(key toolcall.Key) string {
 	w.Helper()
 	records, err := w.journal.History(w.Context(), key)
@@ -101,8 +101,8 @@ func (w *world) wantPath(key toolcall.Key, want string) {
 	}
 }
 
-// conflictInProposal: of a proposal with a call that is known with other
-// content nothing is written, neither calls nor a plan.
+// conflictInProposal checks that nothing of a proposal is written, neither calls nor a plan,
+// if one of its calls is known with different content.
 func conflictInProposal(w *world) {
 	e, other := w.engine(), w.engine()
 	e.finished(e.propose(call("a", echo, `{}`))[0].Key)
@@ -119,13 +119,13 @@ func conflictInProposal(w *world) {
 			}
 			_, err = r.as(toolcall.RoleRuntime, "mallory").Propose(w.Context(), request(calls...))
 			if e := w.refusal(err, message.ErrForeign); toolcall.CallOf(e) != nil {
-				w.Errorf("another runtime gets to see the call: %+v", toolcall.CallOf(e))
+				w.Errorf("another runtime can see the call: %+v", toolcall.CallOf(e))
 			}
 		}
 	}
 	w.wantSize(size)
 	w.wantRuns(w.key("b"), 0)
-	e.propose(call("b", echo, `{}`), call("a", echo, `{}`)) // the same again is none
+	e.propose(call("b", echo, `{}`), call("a", echo, `{}`)) // proposing the same again is no conflict
 	e.finished(w.key("b"))
 }
 
@@ -168,7 +168,7 @@ func deniedCall(w *world) {
 	}
 }
 
-// refusedCalls end at once, with a text from which the model can learn.
+// refusedCalls checks that refused calls end at once with a text that tells the model why.
 func refusedCalls(w *world) {
 	e := w.engine()
 	for i, row := range []struct{ tool, input, text string }{
@@ -214,7 +214,7 @@ func externalCall(w *world) {
 	report.Result.Output.Text = "other"
 	_, err = e.bot().Report(w.Context(), report)
 	if e := w.refusal(err, message.ErrFinished); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Result.Output.Text != "done" {
-		w.Errorf("a second result does not get to see the first: %+v", toolcall.CallOf(e))
+		w.Errorf("the error for a second result does not show the first: %+v", toolcall.CallOf(e))
 	}
 	w.wantPath(c.Key, "propose+allow+submit result")
 	local := e.propose(call("l", block, `{}`))[0]
@@ -364,7 +364,7 @@ func foreignRuntime(w *world) {
 	w.wantSize(size)
 }
 
-// sessionBoundOnce lets two runtimes go for the same new session.
+// sessionBoundOnce lets two runtimes compete for the same new session.
 func sessionBoundOnce(w *world) {
 	engines := []*replica{w.engine(), w.engine()}
 	for i := range 20 {
@@ -389,8 +389,8 @@ func sessionBoundOnce(w *world) {
 	}
 }
 
-// denyBeforeStart: what was allowed under an older policy does not begin once
-// a deny rule is about it.
+// denyBeforeStart checks that a call allowed under an older policy does not begin once a deny
+// rule matches it.
 func denyBeforeStart(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", remote, `{}`))[0]

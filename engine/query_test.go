@@ -22,8 +22,8 @@ func queryCases() []engineCase {
 		{"wait until runnable", waitRunnable},
 		{"wait is refused or ends", waitEnds},
 		{"list filters", listFilters},
-		{"list pages stay whole while calls end", listPages},
-		{"list what the engine has forgotten", listForgotten},
+		{"list pages stay complete while calls end", listPages},
+		{"list calls that the engine has forgotten", listForgotten},
 		{"show", showHistory},
 		{"info", info},
 		{"activity", activity},
@@ -41,8 +41,8 @@ func (r *replica) wait(until toolcall.WaitUntil, timeout time.Duration, calls ..
 	return out
 }
 
-// listForgotten: calls that an engine no longer has in memory are listed all the
-// same, in order and page by page, each as it stands now.
+// listForgotten checks that calls no longer in the engine's memory are still listed, in order
+// and page by page, each in its current state.
 func listForgotten(w *world) {
 	e := w.engine(engine.WithKeep(2))
 	var want []message.CallID
@@ -116,7 +116,7 @@ func waitParked(w *world) {
 	}
 	e.propose(call("g", block, `{}`))
 	if out := e.wait(toolcall.UntilParked, 10*time.Millisecond); out.Done {
-		w.Error("a running call is taken for parked")
+		w.Error("a running call counts as parked")
 	}
 	held := e.unknown("h")
 	if out := e.wait(toolcall.UntilParked, patience, held.Call); !out.Done {
@@ -124,7 +124,7 @@ func waitParked(w *world) {
 	}
 	w.effects.release(w.key("g"))
 	if out := e.wait(toolcall.UntilParked, patience); !out.Done {
-		w.Error("all are parked again, and the wait goes on")
+		w.Error("all calls are parked again, but the wait continues")
 	}
 }
 
@@ -136,11 +136,11 @@ func waitRunnable(w *world) {
 	}
 	e.propose(call("ask", pay, `{"amount":500}`))
 	if out := e.wait(toolcall.UntilRunnable, 10*time.Millisecond); out.Done {
-		w.Error("a call that a person must approve is taken for one to run")
+		w.Error("a call that a person must approve counts as runnable")
 	}
 	e.propose(call("b", remote, `{}`))
 	if out := e.wait(toolcall.UntilRunnable, 10*time.Millisecond, "b"); out.Done {
-		w.Error("a call that waits for a worker is taken for one that its runtime runs")
+		w.Error("a call that waits for a worker counts as runnable by its runtime")
 	}
 }
 
@@ -177,7 +177,7 @@ func waitEnds(w *world) {
 		_, err := e.bot().Wait(w.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: patience.Milliseconds()})
 		done <- err
 	}()
-	e.stop() // a request that waits does not keep an engine from closing
+	e.stop() // a waiting request does not stop an engine from closing
 	w.wantErr(<-done, message.ErrUnavailable)
 }
 
@@ -237,7 +237,7 @@ func listFilters(w *world) {
 		w.wantErr(err, message.ErrInvalid)
 	}
 	if held.Blocked != toolcall.BlockedUnknown {
-		w.Errorf("held is %s", describe(held))
+		w.Errorf("the blocked call is %s", describe(held))
 	}
 }
 
@@ -249,8 +249,7 @@ func names(calls []*toolcall.Call) string {
 	return strings.Join(out, " ")
 }
 
-// listPages reads page by page while calls of earlier pages end: none of the
-// others may be missed.
+// listPages reads page by page while calls of earlier pages end. No other call may be missed.
 func listPages(w *world) {
 	e := w.engine()
 	for i := range 30 {
@@ -317,7 +316,7 @@ func info(w *world) {
 	}
 }
 
-// callersCopy spoils everything that the engine hands out, errors too.
+// callersCopy modifies everything that the engine returns, including errors.
 func callersCopy(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
@@ -344,7 +343,7 @@ func callersCopy(w *world) {
 	e.finished(w.key("c"))
 }
 
-// paged is a client whose list has two calls a page, ten altogether.
+// paged is a client that lists ten calls, two on each page.
 type paged struct {
 	engine.Client
 	fails uint64 // the page that cannot be read
@@ -382,7 +381,7 @@ func TestListAll(t *testing.T) {
 	}
 }
 
-// newerSessions is a journal whose event records of sessions are of a later version.
+// newerSessions is a journal whose session records have a later version.
 type newerSessions struct{ engine.Journal }
 
 func (j newerSessions) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalEntry, error) {
@@ -392,8 +391,8 @@ func (j newerSessions) Last(ctx context.Context, key toolcall.Key) (toolcall.Jou
 	return j.Journal.Last(ctx, key)
 }
 
-// A session whose owner cannot be read has one all the same: no other runtime
-// reads it or ends its calls.
+// A session whose owner cannot be read still has an owner: no other runtime can read the
+// session or end its calls.
 func TestUnreadableSessionHasAnOwner(t *testing.T) {
 	bundle, err := permission.Compile(permission.Policy{}, permission.Options{})
 	if err != nil {

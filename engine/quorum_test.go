@@ -25,12 +25,12 @@ func quorumCases() []engineCase {
 		{"an edit voids what was approved", editVoids},
 		{"an editor is not the last", notEditor},
 		{"an approval withdrawn", withdrawn},
-		{"skipped and handed over", handedOver},
-		{"no single person answers for a tool", notAlone},
+		{"skipped and delegated", handedOver},
+		{"no single person supplies a result", notAlone},
 		{"votes outlive an engine", votesStay},
 		{"a grant names those who agreed", grantNames},
-		{"only a person who may revokes", revokedByWho},
-		{"answers that race over three engines", racingAnswers},
+		{"only people who may answer can revoke", revokedByWho},
+		{"answers that race on three engines", racingAnswers},
 		{"a policy that changes meanwhile", policyChanges},
 		{"a revoke that races a start", revokeRace},
 		{"many words", manyWords},
@@ -51,7 +51,7 @@ func groupRule(group string, n int) permission.Rule {
 	return rule("by-"+group, func(r *permission.Rule) { r.Approvers.Groups, r.Quorum = []string{group}, n })
 }
 
-// answers sends an answer of a person and gives the call after it.
+// answers sends a person's answer and returns the call after it.
 func (r *replica) answers(name string, a toolcall.Response) *toolcall.Call {
 	r.w.Helper()
 	c, err := r.as(toolcall.RoleApprover, name).SubmitResponse(r.w.Context(), a)
@@ -67,7 +67,7 @@ func (r *replica) refuses(name string, a toolcall.Response, want *message.Error)
 	_ = r.refusalOf(name, a, want)
 }
 
-// refusalOf is refuses for those who look at the error.
+// refusalOf is like refuses, but returns the error.
 func (r *replica) refusalOf(name string, a toolcall.Response, want *message.Error) *message.Error {
 	r.w.Helper()
 	size := len(r.w.records())
@@ -90,7 +90,7 @@ func missing(c *toolcall.Call) string {
 func (w *world) wantMissing(c *toolcall.Call, want string) {
 	w.Helper()
 	if got := missing(c); got != want || c.State != message.ToolCallAsking {
-		w.Errorf("the call is %s and misses %q, want %q", describe(c), got, want)
+		w.Errorf("the call is %s and still needs %q, want %q", describe(c), got, want)
 	}
 }
 
@@ -101,7 +101,7 @@ func twoPeople(w *world) {
 	c := e.answers("ann", approve(q))
 	w.wantMissing(c, ":1")
 	size := len(w.records())
-	if c = e.answers("ann", approve(q)); len(c.Votes) != 1 { // the same again: nothing new
+	if c = e.answers("ann", approve(q)); len(c.Votes) != 1 { // the same answer again changes nothing
 		w.Errorf("the votes are %+v", c.Votes)
 	}
 	w.wantSize(size)
@@ -121,7 +121,7 @@ func allGroups(w *world) {
 	c := e.answers("ann", approve(q))
 	w.wantMissing(c, "by-security security:1")
 	if v := c.Votes[0]; !slices.Equal(v.Groups, []string{"finance"}) || v.GroupsFrom != "static" || v.By.Auth != "test" {
-		w.Errorf("the vote does not say by what right: %+v", v)
+		w.Errorf("the vote does not name the groups that entitle the voter: %+v", v)
 	}
 	w.wantMissing(e.answers("fay", approve(q)), "by-security security:1")
 	e.answers("sam", approve(q))
@@ -147,7 +147,7 @@ func oneVeto(w *world) {
 	q := e.ask("c", deploy, `{}`)
 	e.answers("ann", approve(q))
 	e.answers("bob", approve(q))
-	c := e.answers("ann", reject(q)) // who approved may still refuse
+	c := e.answers("ann", reject(q)) // a person who approved can still reject
 	w.wantResult(c, message.ToolResultDenied, "not today")
 	e.refuses("cy", approve(q), message.ErrFinished)
 	w.wantRuns(q.Key, 0)
@@ -176,9 +176,9 @@ func editVoids(w *world) {
 		w.Errorf("the votes on %s are %+v", again.Digest, again.Votes)
 	}
 	if err := e.refusalOf("ann", approve(q), message.ErrDigest); toolcall.CallOf(err) == nil || toolcall.CallOf(err).Digest != again.Digest || toolcall.CallOf(err).Request.Input != `{"n":2}` {
-		w.Errorf("an answer to the old approval request does not get to see the present one: %+v", toolcall.CallOf(err))
+		w.Errorf("the error for an answer to the old approval request does not show the current one: %+v", toolcall.CallOf(err))
 	}
-	e.answers("bob", approve(again)) // said already
+	e.answers("bob", approve(again)) // he has already approved it
 	w.wantRuns(q.Key, 0)
 	e.answers("ann", approve(again))
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"n":2}`)
@@ -194,12 +194,12 @@ func notEditor(w *world) {
 	e.refuses("ann", approve(again), message.ErrForbidden)
 	e.refuses("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseRespond, Digest: again.Digest}, message.ErrForbidden)
 	last := e.answers("bob", edit(again, `{"n":3}`))
-	e.refuses("ann", approve(last), message.ErrForbidden) // has had a hand in it as well
+	e.refuses("ann", approve(last), message.ErrForbidden) // ann edited these arguments as well
 	e.refuses("bob", approve(last), message.ErrForbidden)
 	c := e.answers("cy", approve(last))
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, `{"n":3}`)
 	q = e.ask("d", deploy, `{"n":1}`)
-	e.answers("ann", approve(q)) // has edited nothing here
+	e.answers("ann", approve(q)) // ann did not edit this one
 	e.finished(q.Key)
 	q = e.ask("e", deploy, `{"n":1}`)
 	again = e.answers("ann", edit(q, `{"n":2}`))
@@ -242,7 +242,7 @@ func handedOver(w *world) {
 	e.refuses("ann", toolcall.Response{Key: q.Key, Kind: toolcall.ResponseDelegate, Digest: "sha256:old", To: "bob"}, message.ErrDigest)
 	c := e.answers("ann", to("bob"))
 	if v := c.Votes[0]; c.State != message.ToolCallAsking || v.To != "bob" || v.Note == "" {
-		w.Errorf("handed over: %s, %+v", describe(c), v)
+		w.Errorf("delegated: %s, %+v", describe(c), v)
 	}
 	e.answers("ann", to("bob")) // the same again
 	e.refuses("ann", approve(q), message.ErrConflict)
@@ -309,8 +309,8 @@ func revokedByWho(w *world) {
 	w.wantResult(c, message.ToolResultDenied, "a typo")
 }
 
-// racingAnswers: 64 people act at once at three engines. The call has one
-// outcome, and all of them receive it.
+// racingAnswers lets 64 people answer at once on three engines. The call has one outcome, and
+// every engine reports it.
 func racingAnswers(w *world) {
 	w.policy.use(w, quorum(3))
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
@@ -346,15 +346,15 @@ func racingAnswers(w *world) {
 	}
 }
 
-// policyChanges: an approval request stays as it was asked when the policy changes,
-// except for a deny.
+// policyChanges checks that an open approval request does not change with the policy, except
+// that a new deny rule ends it.
 func policyChanges(w *world) {
 	w.policy.use(w, quorum(2))
 	e := w.engine()
 	q, lax := e.ask("c", deploy, `{}`), e.ask("d", deploy, `{"n":1}`)
 	w.policy.use(w, rule("any", func(*permission.Rule) {}))
 	w.wantMissing(e.answers("ann", approve(q)), ":1")
-	again := e.answers("ann", edit(lax, `{"n":2}`)) // decided by the new policy, for reasons of its own
+	again := e.answers("ann", edit(lax, `{"n":2}`)) // the new policy decides about the edited call
 	if again.Request.Rule != "any" || again.Tally().Agreed {
 		w.Errorf("the edited call is %s by %s", describe(again), again.Request.Rule)
 	}
@@ -364,7 +364,7 @@ func policyChanges(w *world) {
 	w.wantRuns(q.Key, 0)
 }
 
-// revokeRace: either the worker starts or the approval is revoked, never both.
+// revokeRace checks that either the worker starts or the approval is revoked, never both.
 func revokeRace(w *world) {
 	a, b := w.engine(), w.engine()
 	for i := range 20 {
@@ -382,13 +382,13 @@ func revokeRace(w *world) {
 		}
 		c := a.waitFor(q.Key, "resolved", func(c *toolcall.Call) bool { return c.Started() || !c.Open() })
 		if c.Started() != (started == nil) {
-			w.Errorf("it is %s after start: %v", describe(c), started)
+			w.Errorf("the call is %s after start: %v", describe(c), started)
 		}
 	}
 }
 
-// manyWords: what people say while an approval request is open never leaves a call that
-// is too large to be ended.
+// manyWords checks that notes on an open approval request never make its call too large to be
+// ended.
 func manyWords(w *world) {
 	w.policy.use(w, quorum(200))
 	e := w.engine()
@@ -406,7 +406,7 @@ func manyWords(w *world) {
 		}
 	}
 	if full == 0 {
-		w.Fatal("any number of words was taken")
+		w.Fatal("any number of notes was accepted")
 	}
 	name, a := note(full)
 	a.Note += "x"

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A rule with recheck lets a call begin only while its condition still holds: when
-// the last approver agrees, and when a worker starts it.
+// A rule with recheck lets a call begin only if its condition still holds when the last
+// approver agrees and when a worker starts the call.
 func TestRecheck(t *testing.T) {
 	for _, recheck := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestRecheckAtTheStart(t *testing.T) {
 			worker := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"})
 			_, err = worker.Start(t.Context(), toolcall.StartRequest{Key: c.Key, Attempt: 1, Claim: "claim"})
 			if (err == nil) != (wait == 0) {
-				t.Errorf("after %s the start gives %v", wait, err)
+				t.Errorf("after %s the start returns %v", wait, err)
 			}
 			shown, err := e.As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "olga"}).Show(t.Context(), toolcall.ShowRequest{Key: c.Key})
 			if err != nil {
@@ -70,8 +70,8 @@ func TestRecheckAtTheStart(t *testing.T) {
 	}
 }
 
-// A worker that asks to start a further attempt when the condition holds no more may
-// not run, and what the lost attempt before did stays an open question.
+// A worker may not start another attempt once the condition no longer holds. The outcome of
+// the earlier lost attempt stays unknown.
 func TestRecheckAfterALostAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := engine.Tool{Tool: permission.Tool{Name: deploy, Idempotent: true}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: 10 * time.Second}
@@ -107,8 +107,8 @@ func TestRecheckAfterALostAttempt(t *testing.T) {
 	})
 }
 
-// A worker may say that it never began when the engine has given the attempt up
-// already: that changes nothing.
+// A worker may report that it never began after the engine has already given up the attempt.
+// The report changes nothing.
 func TestNotBegunAfterTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tool := engine.Tool{Tool: permission.Tool{Name: deploy, Idempotent: true}, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: 10 * time.Second}
@@ -138,7 +138,7 @@ func TestNotBegunAfterTheLease(t *testing.T) {
 	})
 }
 
-// startWithRule starts an engine with one tool and one rule; the test's end closes it.
+// startWithRule starts an engine with one tool and one rule and closes it when the test ends.
 func startWithRule(t *testing.T, tool engine.Tool, rule permission.Rule) *engine.Engine {
 	t.Helper()
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Tools: []permission.Tool{tool.Tool}, Enforced: engine.Duties()})

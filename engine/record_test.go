@@ -14,15 +14,15 @@ func recordCases() []engineCase {
 	return []engineCase{
 		{"the explanation of a decision", explanationKept},
 		{"of decisions about edits", explanationOfEdits},
-		{"of a denial that comes later", explanationOfLateDenial},
-		{"without what is hidden", explanationHides},
-		{"of no decision that does not want it", explanationUnwanted},
-		{"of one that is too large", explanationTooLarge},
+		{"of a later denial", explanationOfLateDenial},
+		{"without hidden values", explanationHides},
+		{"only of decisions whose rule asks for it", explanationUnwanted},
+		{"that is too large", explanationTooLarge},
 		{"outlives an engine and its policy", explanationOutlives},
 	}
 }
 
-// audited returns the rules, each with its explanation on record.
+// audited makes the rules record their explanations.
 func audited(rules ...permission.Rule) []permission.Rule {
 	for i := range rules {
 		rules[i].Audit = permission.AuditFull
@@ -30,7 +30,7 @@ func audited(rules ...permission.Rule) []permission.Rule {
 	return rules
 }
 
-// kept is an explanation as event records keep it, as far as these tests look at it.
+// kept holds the parts of a recorded explanation that these tests check.
 type kept struct {
 	Decision  message.Behavior `json:"decision"`
 	Rule      string           `json:"rule"`
@@ -42,7 +42,7 @@ type kept struct {
 	} `json:"trace"`
 }
 
-// explanations are those in the event records of a call, "" where there is none.
+// explanations returns the explanations in the event records of a call, "" for none.
 func (w *world) explanations(key toolcall.Key) []string {
 	w.Helper()
 	records, err := w.journal.History(w.Context(), key)
@@ -54,7 +54,7 @@ func (w *world) explanations(key toolcall.Key) []string {
 	return out
 }
 
-// recorded is the explanation on record as those get it who may see it.
+// recorded returns the recorded explanation as a principal of the role receives it.
 func (r *replica) recorded(key toolcall.Key, role toolcall.Role) (kept, string) {
 	r.w.Helper()
 	reply, err := r.as(role, "eve").Explain(r.w.Context(), toolcall.ExplainRequest{Key: key})
@@ -149,7 +149,7 @@ func explanationHides(w *world) {
 	text, err := strictjson.Marshal(rec.Record.Redacted())
 	w.must(err)
 	if strings.Contains(string(text), secret) || !strings.Contains(string(text), `"explanation":`) {
-		w.Errorf("an export has the event record %s", text)
+		w.Errorf("an export contains the event record %s", text)
 	}
 	e.wantHidden()
 }
@@ -165,14 +165,14 @@ func explanationUnwanted(w *world) {
 		}
 	}
 	if _, text := e.recorded(plain.Key, toolcall.RoleAuditor); text != "" {
-		w.Errorf("it is on record as %s", text)
+		w.Errorf("the call is recorded with the explanation %s", text)
 	}
-	// What explained the decision before an edit does not explain the one after.
+	// The explanation of the decision before an edit does not apply to the decision after it.
 	q := e.ask("c", pay, `{"amount":500}`)
 	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
 	if _, text := e.recorded(q.Key, toolcall.RoleAuditor); text != "" {
-		w.Errorf("the edited call is on record as %s", text)
+		w.Errorf("the edited call is recorded with the explanation %s", text)
 	}
 }
 
@@ -203,6 +203,6 @@ func explanationOutlives(w *world) {
 	w.policy.use(w, permission.Rule{Name: "other", Tools: []string{pay}, Behavior: message.BehaviorAllow})
 	other := w.engine()
 	if _, after := other.recorded(q.Key, toolcall.RoleAuditor); before == "" || after != before {
-		w.Errorf("on record is %q, before %q", after, before)
+		w.Errorf("the recorded explanation is %q, before it was %q", after, before)
 	}
 }

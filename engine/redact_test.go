@@ -22,8 +22,8 @@ func redactCases() []engineCase {
 		{"streamed arguments of a call that cannot be read", hiddenStreamedUnread},
 		{"edited around", hiddenEdited},
 		{"denied later by a policy that hides nothing", hiddenFromLaterDenial},
-		{"a path that leads through a text", hiddenThroughText},
-		{"a result is not guessed from its digest", hiddenResultDigest},
+		{"a path into a text", hiddenThroughText},
+		{"a result cannot be guessed from its digest", hiddenResultDigest},
 		{"an answer that is sent again", answeredAgain},
 	}
 }
@@ -60,7 +60,7 @@ func (r *replica) wantHidden() {
 	r.w.Helper()
 	for _, role := range []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor} {
 		if text := r.sees(role); strings.Contains(text, secret) || strings.Contains(text, `"salt"`) {
-			r.w.Errorf("%s sees what is hidden: %s", role, text)
+			r.w.Errorf("%s sees the hidden value: %s", role, text)
 		}
 	}
 	if !strings.Contains(r.sees(toolcall.RoleRuntime), secret) {
@@ -89,13 +89,13 @@ func hiddenFromPeople(w *world) {
 	}
 	c := e.answers("ann", approve(q))
 	if strings.Contains(c.Input, secret) {
-		w.Errorf("the answer gives back %s", c.Input)
+		w.Errorf("the answer returns %s", c.Input)
 	}
-	w.wantResult(e.finishedFor(toolcall.RoleRuntime, q.Key), message.ToolResultSuccess, secret) // the very arguments ran
+	w.wantResult(e.finishedFor(toolcall.RoleRuntime, q.Key), message.ToolResultSuccess, secret) // the real arguments ran
 	w.wantRuns(q.Key, 1)
 }
 
-// finishedFor is finished, as one role sees the call.
+// finishedFor waits like finished, and returns the call as a role sees it.
 func (r *replica) finishedFor(role toolcall.Role, key toolcall.Key) *toolcall.Call {
 	r.w.Helper()
 	r.finished(key)
@@ -104,8 +104,8 @@ func (r *replica) finishedFor(role toolcall.Role, key toolcall.Key) *toolcall.Ca
 	return s.Call
 }
 
-// hiddenUndecided: a call that waits for others, one that hides behind a
-// approval request and one that does not fit its schema have no approval request yet.
+// hiddenUndecided covers calls without an approval request: one that waits for others, one
+// that does not fit its schema, and one whose arguments are not JSON.
 func hiddenUndecided(w *world) {
 	w.policy.use(w, pinRule())
 	e := w.engine()
@@ -130,19 +130,19 @@ func hiddenStreamed(w *world) {
 	}
 	emit(event("START", "c", `,"tool_call_name":"deploy"`), event("DELTA", "c", `,"delta":"{\"pin\":\"`+secret+`\""`), event("DELTA", "c", `,"delta":"}"`))
 	if text := e.sees(toolcall.RoleAuditor); strings.Contains(text, secret) {
-		w.Errorf("what is streamed shows before its call is known: %s", text)
+		w.Errorf("the streamed arguments are visible before their call is known: %s", text)
 	}
 	emit(event("START", "d", `,"tool_call_name":"echo"`), event("DELTA", "d", `,"delta":"{\"plain\":1}"`), event("END", "d", ``))
 	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`), call("d", typed, `{"plain":1}`))
 	emit(event("END", "c", ``))
 	e.wantHidden()
 	if text := e.sees(toolcall.RoleAuditor); !strings.Contains(text, `{\"pin\":\"[redacted hmac`) || !strings.Contains(text, `{\"plain\":1}`) {
-		w.Errorf("the streamed arguments are not given redacted: %s", text)
+		w.Errorf("the streamed arguments are not returned redacted: %s", text)
 	}
 }
 
-// hiddenStreamedUnread: the view has no call yet, the journal does not give it,
-// and the policy hides nothing by now.
+// hiddenStreamedUnread reads the events when the view does not have the call yet, the journal
+// cannot be read, and the policy no longer hides anything.
 func hiddenStreamedUnread(w *world) {
 	w.policy.use(w, pinRule())
 	e, late := w.engine(), w.engine()
@@ -165,7 +165,7 @@ func hiddenStreamedUnread(w *world) {
 	}
 }
 
-// hiddenEdited: an approver edits around values that they do not see.
+// hiddenEdited lets an approver edit arguments that contain hidden values.
 func hiddenEdited(w *world) {
 	w.policy.use(w, pinRule())
 	e := w.engine()
@@ -184,7 +184,7 @@ func hiddenEdited(w *world) {
 	e.propose(call("d", deploy, input))
 	d, err := e.ann().Show(w.Context(), toolcall.ShowRequest{Key: w.key("d")})
 	w.must(err)
-	e.answers("ann", edit(d.Call, d.Call.Input)) // nothing was changed: an approval
+	e.answers("ann", edit(d.Call, d.Call.Input)) // nothing changed, so this counts as an approval
 	e.finished(d.Call.Key)
 	w.wantPath(d.Call.Key, "propose+ask approve+start result")
 	if same := w.policy.Redacts(); !same {
@@ -192,8 +192,8 @@ func hiddenEdited(w *world) {
 	}
 }
 
-// hiddenFromLaterDenial: a policy that hides no more may repeat what was hidden
-// when the approval request was put, in the texts of its denial.
+// hiddenFromLaterDenial checks that a value that was hidden in the approval request stays
+// hidden in the denial by a later policy that hides nothing and repeats the value.
 func hiddenFromLaterDenial(w *world) {
 	w.policy.use(w, pinRule())
 	e := w.engine()
@@ -206,7 +206,7 @@ func hiddenFromLaterDenial(w *world) {
 	e.wantHidden()
 }
 
-// hiddenThroughText: what a path would lead through is hidden as a whole.
+// hiddenThroughText checks that a text is hidden as a whole if a redacted path leads into it.
 func hiddenThroughText(w *world) {
 	w.policy.use(w, rule("card", func(r *permission.Rule) { r.Redact = []string{"args.card.number"} }))
 	e := w.engine()
@@ -234,7 +234,7 @@ func hiddenResultDigest(w *world) {
 	hidden := w.known(w.key("b")) // as its worker gets it
 	e.start(hidden, "w1", "y")
 	for claim, c := range map[string]*toolcall.Call{"x": open, "y": hidden} {
-		for range 2 { // the same result again gets the same answer
+		for range 2 { // the same result again gets the same reply
 			r, err := e.worker("w1").Result(w.Context(), resultRequest(c, claim, secret))
 			if err != nil || !r.Stored {
 				w.Errorf("the result of %s: %+v, %v", c.Key, r, err)
@@ -252,12 +252,12 @@ func hiddenResultDigest(w *world) {
 	text, err := json.Marshal(w.records())
 	w.must(err)
 	if strings.Count(string(text), bare) != strings.Count(string(text), `"result_digest":"`+bare) {
-		w.Errorf("the bare digest stands in a note")
+		w.Errorf("a note contains the bare digest")
 	}
 }
 
-// answeredAgain: an answer with an id counts once, for every outcome of the
-// approval request, and its id is no key to anything else.
+// answeredAgain checks that an answer with an id counts once, for every outcome of the approval
+// request, and that the id gives access to nothing else.
 func answeredAgain(w *world) {
 	w.policy.use(w, rule("pin", func(r *permission.Rule) { r.Redact, r.Quorum = []string{"args.pin"}, 2 }))
 	e, other := w.engine(), w.engine()
@@ -270,7 +270,7 @@ func answeredAgain(w *world) {
 	after := e.answers("ann", a)
 	size := len(w.records())
 	if again := other.answers("ann", a); again.Digest != after.Digest || len(again.Votes) != 1 {
-		w.Errorf("sent again it gives %s, want the approval request %s", describe(again), after.Digest)
+		w.Errorf("sent again, the answer returns %s, want the approval request %s", describe(again), after.Digest)
 	}
 	w.wantSize(size)
 	e.refuses("bob", a, message.ErrDigest)
@@ -284,7 +284,7 @@ func answeredAgain(w *world) {
 	e.answers("bob", b)
 	e.finished(q.Key)
 	if c := e.answers("bob", b); c.State != message.ToolCallFinished || c.Result.State != message.ToolResultSuccess {
-		w.Errorf("sent again after the end it gives %s", describe(c))
+		w.Errorf("sent again after the end, the answer returns %s", describe(c))
 	}
 }
 

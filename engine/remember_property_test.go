@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// standingApprovalModel is what the terms of the answers permit, computed next to two engines
-// on one journal.
+// standingApprovalModel computes what the terms of the answers permit, in parallel with two
+// engines on one journal.
 type standingApprovalModel struct {
 	t                 *rapid.T
 	engines           []*engine.Engine
@@ -46,7 +46,7 @@ func (m *standingApprovalModel) propose(b message.ToolCallBlock) *toolcall.Call 
 	}
 	l := m.standingApprovals[c.Decision.Standing]
 	if l == nil {
-		m.t.Fatalf("%s was allowed by %s, which no person gave", c.Call, c.Decision.Standing)
+		m.t.Fatalf("%s was allowed by %s, which no person granted", c.Call, c.Decision.Standing)
 	}
 	if l.by[c.Call] {
 		return c // proposed again
@@ -60,8 +60,8 @@ func (m *standingApprovalModel) propose(b message.ToolCallBlock) *toolcall.Call 
 	return c
 }
 
-// Answers, proposals, repeated proposals and revocations come in any order, at any
-// engine: no standing approval allows more than it says, nor anything after its end.
+// For any order of answers, proposals, repeated proposals and revocations, on any engine, no
+// standing approval allows more than its terms or anything after its end.
 func TestStandingApprovalsAllowNoMoreThanTheySay(t *testing.T) {
 	tool := engine.Tool{Tool: permission.Tool{Name: "pay"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{
@@ -124,7 +124,7 @@ func (m *standingApprovalModel) answer(c *toolcall.Call) {
 		m.t.Fatal(err)
 	}
 	if (len(after.StandingApprovals) == 1) != (a.Remember != nil) {
-		m.t.Fatalf("the answer %+v gives %+v", a.Remember, after.StandingApprovals)
+		m.t.Fatalf("the answer %+v creates %+v", a.Remember, after.StandingApprovals)
 	}
 	for _, l := range after.StandingApprovals {
 		m.standingApprovals[l.ID] = &modelStandingApproval{uses: uses, left: cents, by: map[message.CallID]bool{}}

@@ -15,17 +15,17 @@ func rememberRuleCases() []engineCase {
 	return []engineCase{
 		{"for the same customer, in the whole space", sameCustomer},
 		{"scopes", scopes},
-		{"no wider than the rule lets it", widerThanRule},
+		{"no wider than the rule permits", widerThanRule},
 		{"a deny rule wins", denyWins},
-		{"another rule asks as well", furtherRuleAsks},
+		{"another rule also asks", furtherRuleAsks},
 		{"the rule has become stricter", stricterRule},
 		{"the rule is gone", ruleGone},
-		{"who gave it must still be one who may", grantorMustMay},
-		{"what hides anything is not remembered", hiddenNotRemembered},
+		{"its grantor must still be entitled", grantorMustMay},
+		{"rules that hide values cannot be remembered", hiddenNotRemembered},
 	}
 }
 
-// remembering is a rule that asks and lets the answer be remembered for an hour.
+// remembering returns a rule that asks and lets the answer be remembered for an hour.
 func remembering(change func(*permission.Rule)) permission.Rule {
 	return rule("memory", func(r *permission.Rule) {
 		r.Remember = &permission.Remember{TTL: time.Hour}
@@ -51,7 +51,7 @@ func sameCustomer(w *world) {
 	w.wantBy(e.propose(call("d", deploy, `{"n":2,"customer":"k1"}`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"customer":"k2"}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"n":2}`))[0], "")
-	w.wantBy(e.propose(call("g", askRemote, `{"customer":"k1"}`))[0], "") // another tool of the same rule
+	w.wantBy(e.propose(call("g", askRemote, `{"customer":"k1"}`))[0], "") // another tool under the same rule
 	w.wantBy(e.in("other", "s2", "x", call("d", deploy, `{"customer":"k1"}`)), l.ID)
 }
 
@@ -105,7 +105,7 @@ func widerThanRule(w *world) {
 		a.Remember = &t
 		e.refuses("ann", a, message.ErrForbidden)
 	}
-	a := approve(e.ask("d", deploy, `{}`)) // what must be the same is not there
+	a := approve(e.ask("d", deploy, `{}`)) // the argument that must be the same is missing
 	a.Remember = &toolcall.StandingTerms{}
 	e.refuses("ann", a, message.ErrForbidden)
 }
@@ -143,8 +143,8 @@ func stricterRule(w *world) {
 	w.wantBy(e.propose(call("z", deploy, `{"k":1}`))[0], l.ID)
 }
 
-// ruleGone: an answer to a rule answers nothing that no rule asks, nor the
-// other way round.
+// ruleGone checks that a standing approval given for a rule does not apply where no rule asks,
+// nor the other way round.
 func ruleGone(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
@@ -152,7 +152,7 @@ func ruleGone(w *world) {
 	w.policy.use(w)
 	c := e.propose(call("d", deploy, `{}`))[0]
 	if c.Decision.Standing == l.ID {
-		w.Errorf("it answers an approval request that no rule asks: %s", describe(c))
+		w.Errorf("the standing approval applies to a call about which no rule asks: %s", describe(c))
 	}
 	w.policy.use(w, rules()...)
 	free := e.remember(e.ask("e", deploy, `{}`), toolcall.StandingTerms{})
@@ -161,8 +161,8 @@ func ruleGone(w *world) {
 	w.wantBy(e.propose(call("g", deploy, `{}`))[0], "")
 }
 
-// grantorMustMay: a person who could not answer for a call has not answered for
-// it beforehand.
+// grantorMustMay checks that a standing approval does not apply to a call that its grantor
+// could not approve.
 func grantorMustMay(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Approvers.ExcludeRequester = true }))
 	e := w.engine(engine.WithDirectory(people))
@@ -177,8 +177,8 @@ func grantorMustMay(w *world) {
 	w.wantBy(e.propose(call("g", deploy, `{}`))[0], l.ID)
 }
 
-// hiddenNotRemembered: what is counted, and what must be the same, would show
-// what rules hide.
+// hiddenNotRemembered checks that nothing is remembered where rules hide values: the counted
+// amounts, and the arguments that must be the same, would reveal them.
 func hiddenNotRemembered(w *world) {
 	hides := func(r *permission.Rule) { r.Redact = []string{"args.pin"} }
 	w.policy.use(w, remembering(hides))
@@ -196,8 +196,8 @@ func hiddenNotRemembered(w *world) {
 func rememberEditCases() []engineCase {
 	return []engineCase{
 		{"on terms", editRemembered},
-		{"by those whom a quorum still needs", editRememberedByAll},
-		{"terms are held against the edited call", editedTermsRefused},
+		{"by the other approvers whom a quorum needs", editRememberedByAll},
+		{"terms are checked against the edited call", editedTermsRefused},
 		{"a call without an approval request, or one for others", editRememberedByNoOne},
 		{"plain rules cover the edited call", editedPlainRules},
 	}
@@ -222,23 +222,23 @@ func editRemembered(w *world) {
 	}
 	l := e.standingApproval(c.StandingApprovals[0].ID)
 	if l.Digest != c.Digest || l.Same["args.customer"] != `"k2"` || l.Left != "25" || len(l.GrantedBy) != 1 || l.GrantedBy[0].Made != c.Digest {
-		w.Errorf("the standing approval is %+v, want one of the edited call %s", l, c.Digest)
+		w.Errorf("the standing approval is %+v, want one for the edited call %s", l, c.Digest)
 	}
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `"k2"`)
 	w.wantBy(e.propose(call("d", deploy, `{"customer":"k2","cents":20}`))[0], l.ID)
 	w.wantBy(e.propose(call("e", deploy, `{"customer":"k1","cents":1}`))[0], "")
 	w.wantBy(e.propose(call("f", deploy, `{"customer":"k2","cents":6}`))[0], "")
-	w.engine().standingApproval(l.ID) // as another replica reads it
+	w.engine().standingApproval(l.ID) // another replica can read it
 }
 
-// editRememberedByAll: the editor's wish counts like their approval.
+// editRememberedByAll checks that the editor's wish to remember counts like their approval.
 func editRememberedByAll(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	e := w.engine()
 	terms := toolcall.StandingTerms{Uses: 2}
 	q := e.answers("ann", editing(e.ask("e", deploy, `{"n":1}`), `{"n":2}`, terms))
 	if c := e.answers("bob", approve(q)); len(c.StandingApprovals) != 0 {
-		w.Errorf("by the editor alone: %+v", c.StandingApprovals)
+		w.Errorf("only by the editor: %+v", c.StandingApprovals)
 	}
 	q = e.answers("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, terms))
 	w.wantMissing(q, ":1")
@@ -267,7 +267,7 @@ func editedTermsRefused(w *world) {
 		"wider than the session":           {sh, `{"command":"make release"}`, toolcall.StandingTerms{Scope: toolcall.ScopeSpace}, message.ErrForbidden},
 		"a budget over what is edited out": {byRule, `{"customer":2}`, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.cents", Limit: "5"}}, message.ErrInvalid},
 		"without what must be the same":    {byRule, `{"cents":1}`, toolcall.StandingTerms{}, message.ErrForbidden},
-		"more uses than the rule lets":     {byRule, `{"customer":2}`, toolcall.StandingTerms{Uses: 3}, message.ErrForbidden},
+		"more uses than permitted":         {byRule, `{"customer":2}`, toolcall.StandingTerms{Uses: 3}, message.ErrForbidden},
 	} {
 		if got := e.refusalOf("ann", editing(c.q, c.input, c.terms), c.want); got.Code != c.want.Code {
 			w.Errorf("%s: %v", name, got)
@@ -275,7 +275,7 @@ func editedTermsRefused(w *world) {
 	}
 	c := e.answers("ann", editing(sh, `{"command":"make release"}`, toolcall.StandingTerms{Uses: 1}))
 	if len(c.StandingApprovals) != 1 || !strings.Contains(*c.StandingApprovals[0].Terms.Rules[0].RuleContent, "make") {
-		w.Errorf("without rules of one's own those of the edited call count: %+v", c.StandingApprovals)
+		w.Errorf("an edit without rules must remember none, not those of the edited call: %+v", c.StandingApprovals)
 	}
 }
 
@@ -295,7 +295,7 @@ func editRememberedByNoOne(w *world) {
 	e.refuses("ann", editing(e.ask("c", deploy, `{"n":1}`), `{"n":2}`, toolcall.StandingTerms{}), message.ErrForbidden)
 	e.refuses("ann", editing(q, `{"n":100}`, toolcall.StandingTerms{}), message.ErrForbidden)
 	if len(e.standingApprovals(true)) != 0 {
-		w.Errorf("a denied edit leaves %+v", e.standingApprovals(true))
+		w.Errorf("a denied edit leaves the standing approvals %+v", e.standingApprovals(true))
 	}
 }
 
@@ -307,17 +307,17 @@ func editedPlainRules(w *world) {
 		return a
 	}
 	e.refuses("ann", accept("a", "git push origin", "make all"), message.ErrForbidden)
-	e.refuses("ann", accept("b", "git push && make all", "make some"), message.ErrForbidden) // the rule for git is not about it
+	e.refuses("ann", accept("b", "git push && make all", "make some"), message.ErrForbidden) // the rule for git does not cover it
 	c := e.answers("ann", accept("c", "npm install x", "npm install y"))
 	if len(c.Remember) != 1 || c.State == message.ToolCallAsking {
 		w.Errorf("the edited call is %s and remembers %+v", describe(c), c.Remember)
 	}
 	if d := e.propose(call("d", shell, `{"command":"npm install z"}`))[0]; d.State == message.ToolCallAsking {
-		w.Errorf("what the rule covers is %s", describe(d))
+		w.Errorf("a call that the rule covers is %s", describe(d))
 	}
 }
 
-// known is a call as the journal has it.
+// known returns a call from the journal.
 func (w *world) known(key toolcall.Key) *toolcall.Call {
 	w.Helper()
 	r, err := w.journal.Last(w.Context(), key)
@@ -330,16 +330,16 @@ func rememberPlainCases() []engineCase {
 		{"they are listed, named and revoked like any other", plainIsStandingApproval},
 		{"revoked where another replica lags", plainRevokedElsewhere},
 		{"two of them together", plainTogether},
-		{"next to a rule of the policy that allows", plainNotNeeded},
-		{"a command answers itself and no other", plainOfACommand},
+		{"in addition to a policy rule that allows", plainNotNeeded},
+		{"a remembered command covers no other command", plainOfACommand},
 		{"when the journal cannot be read", plainUnreadable},
 		{"of a call that hides arguments", plainHidden},
 		{"a decision is explained with its standing approvals", standingApprovalsExplained},
 	}
 }
 
-// accept approves a call with the rules that its approval request suggests, and gives
-// the standing approval that this makes.
+// accept approves a call with the rules that its approval request suggests, and returns the
+// resulting standing approval.
 func (r *replica) accept(q *toolcall.Call) *toolcall.StandingApproval {
 	r.w.Helper()
 	a := approve(q)
@@ -361,8 +361,8 @@ func (r *replica) askCommand(id message.CallID, line string) *toolcall.Call {
 	return r.ask(id, shell, `{"command":"`+line+`"}`)
 }
 
-// A remembered command runs again, and nothing else of its program does: neither in
-// another namespace nor with another sub-command, option or target.
+// A remembered command runs again, but its program does not run with another namespace,
+// sub-command, option or target.
 func plainOfACommand(w *world) {
 	e := w.engine()
 	for line, others := range map[string][]string{
@@ -373,7 +373,7 @@ func plainOfACommand(w *world) {
 		id := message.CallID(strings.Map(func(r rune) rune { return max(r, '-') }, strings.ReplaceAll(line, "&", "-")))
 		q := e.ask(id, bash, `{"command":"`+line+`"}`)
 		if len(q.Suggested) != 1 {
-			w.Fatalf("%s: suggested are %v", line, q.Suggested)
+			w.Fatalf("%s: the suggested rules are %v", line, q.Suggested)
 		}
 		l := e.accept(q)
 		again := e.propose(call(id+"-2", bash, `{"command":"`+line+`"}`))[0]
@@ -425,15 +425,15 @@ func plainRevokedElsewhere(w *world) {
 	catchUp()
 }
 
-// plainTogether: each part of a line is covered by another answer. The decision
-// names both, and it ends with either of them.
+// plainTogether covers the parts of a line by two different answers. The decision names both,
+// and it no longer applies when either of them is revoked.
 func plainTogether(w *world) {
 	e := w.engine()
 	one, two := e.accept(e.askCommand("a", "npm install x")), e.accept(e.askCommand("b", "make all"))
 	c := e.propose(command("c", "npm install y && make all"))[0]
 	w.wantBy(c, one.ID)
 	if on := c.Decision.StandingApprovals(); len(on) != 2 || on[1] != two.ID {
-		w.Errorf("it relies on %v, want %s and %s", on, one.ID, two.ID)
+		w.Errorf("the decision relies on %v, want %s and %s", on, one.ID, two.ID)
 	}
 	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: two.ID})))
 	w.wantBy(e.propose(command("d", "npm install y && make all"))[0], "")
@@ -446,7 +446,7 @@ func plainNotNeeded(w *world) {
 	w.policy.use(w, permission.Rule{Name: "free", Tools: []string{deploy}, Behavior: message.BehaviorAllow})
 	c := e.propose(call("b", deploy, `{}`))[0]
 	if c.Decision.Rule != "free" || c.Decision.Standing != "" {
-		w.Errorf("it is allowed by %+v", c.Decision)
+		w.Errorf("the call is allowed by %+v", c.Decision)
 	}
 }
 
@@ -486,7 +486,7 @@ func standingApprovalsExplained(w *world) {
 			w.Errorf("the standing approvals are %+v", x.StandingApprovals)
 		}
 		if x.Decision.Standing != l.ID || !strings.Contains(string(x.Trace), `"rule":"memory"`) || !strings.Contains(string(x.Trace), `"decision":"ask"`) {
-			w.Errorf("it is explained with %+v, %s", x.Decision, x.Trace)
+			w.Errorf("the decision is explained with %+v, %s", x.Decision, x.Trace)
 		}
 	}
 	_, err := e.ann().Explain(w.Context(), toolcall.ExplainRequest{Key: w.key("unknown")})
@@ -501,6 +501,6 @@ func standingApprovalsExplained(w *world) {
 	x, err = e.ann().Explain(w.Context(), toolcall.ExplainRequest{Key: q.Key})
 	w.must(err)
 	if x.Trace != nil || x.Withheld == "" {
-		w.Errorf("a policy that hides nothing explains %s", x.Trace)
+		w.Errorf("the explanation by a policy that hides nothing is %s", x.Trace)
 	}
 }

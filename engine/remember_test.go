@@ -23,26 +23,25 @@ func rememberCases() []engineCase {
 		{"an end, and a clock that was set back", endBeforeTheNewestRecord},
 		{"revoked at once, by the person who gave it", revokedStandingApproval},
 		{"revoked where another replica lags", revokedElsewhere},
-		{"what it allowed and did not begin is revoked", revokedTakesBack},
+		{"allowed calls that have not begun are revoked", revokedTakesBack},
 		{"terms that are refused", refusedTerms},
 		{"all required approvers agree to the same terms", sameTermsAll},
 		{"it outlives an engine", standingApprovalStays},
 		{"a use that cannot be written is not granted", useNotWritten},
 		{"a crash between a use and what it allows", crashAfterUse},
 		{"an expired use does not begin", expiredDoesNotBegin},
-		{"the last uses, over three engines", racingUses},
+		{"the last uses, on three engines", racingUses},
 	}
 }
 
-// remember approves a call and lets it be remembered on terms; it gives the
-// standing approval.
+// remember approves a call with terms to remember, and returns the standing approval.
 func (r *replica) remember(q *toolcall.Call, t toolcall.StandingTerms) *toolcall.StandingApproval {
 	r.w.Helper()
 	a := approve(q)
 	a.Remember = &t
 	c := r.answers("ann", a)
 	if len(c.StandingApprovals) != 1 {
-		r.w.Fatalf("the approved call gives %d standing approvals", len(c.StandingApprovals))
+		r.w.Fatalf("the approved call created %d standing approvals", len(c.StandingApprovals))
 	}
 	return r.standingApproval(c.StandingApprovals[0].ID)
 }
@@ -61,7 +60,7 @@ func (r *replica) standingApprovals(all bool) []*toolcall.StandingApproval {
 	return out.StandingApprovals
 }
 
-// knows waits until a replica has heard of a standing approval.
+// knows waits until the replica has read a standing approval.
 func (r *replica) knows(l *toolcall.StandingApproval) {
 	r.w.Helper()
 	r.w.until("the replica knows "+string(l.ID), func() bool {
@@ -69,12 +68,12 @@ func (r *replica) knows(l *toolcall.StandingApproval) {
 	})
 }
 
-// wantBy checks that a standing approval allowed a call; "" that a person is asked.
+// wantBy checks that the standing approval allowed the call, or, for "", that the call asks.
 func (w *world) wantBy(c *toolcall.Call, id toolcall.StandingID) {
 	w.Helper()
 	switch {
 	case c.Decision == nil:
-		w.Errorf("%s is %s and not decided", c.Key, describe(c))
+		w.Errorf("%s is %s and undecided", c.Key, describe(c))
 	case id == "" && c.State != message.ToolCallAsking:
 		w.Errorf("%s is %s, allowed by %q; want it to ask", c.Key, describe(c), c.Decision.Standing)
 	case id != "" && (c.State == message.ToolCallAsking || c.Decision.Standing != id || c.Decision.Behavior != message.BehaviorAllow):
@@ -82,7 +81,7 @@ func (w *world) wantBy(c *toolcall.Call, id toolcall.StandingID) {
 	}
 }
 
-// in proposes one call of another session, as a runtime of that name.
+// in proposes one call of another session as the named runtime.
 func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *toolcall.Call {
 	r.w.Helper()
 	out, err := r.as(toolcall.RoleRuntime, runtime).Propose(r.w.Context(), toolcall.ProposeRequest{Session: message.SessionID(session), Reply: "r", Agent: agent, Calls: []message.ToolCallBlock{b}})
@@ -90,7 +89,7 @@ func (r *replica) in(runtime, session, agent string, b message.ToolCallBlock) *t
 	return out.Calls[0]
 }
 
-// countedUses: two further calls of the session, each counted once.
+// countedUses checks that two more calls of the session are each counted once.
 func countedUses(w *world) {
 	e := w.engine()
 	l := e.remember(e.ask("c", deploy, `{"n":0}`), toolcall.StandingTerms{Uses: 2})
@@ -143,7 +142,7 @@ func budgeted(w *world) {
 		}
 		w.wantBy(c, l.ID)
 		if left := e.standingApproval(l.ID).Left; left != want.left {
-			w.Errorf("after %s %s is left, want %s", want.input, left, want.left)
+			w.Errorf("after %s, %s is left, want %s", want.input, left, want.left)
 		}
 	}
 }
@@ -155,7 +154,7 @@ func standingApprovalEnds(w *world) {
 	if c := e.propose(call("d", deploy, `{}`))[0]; time.Now().Before(end) {
 		w.wantBy(c, l.ID)
 	}
-	w.until("it has ended", func() bool { return !time.Now().Before(end) })
+	w.until("the standing approval has ended", func() bool { return !time.Now().Before(end) })
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
 	_, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
 	w.wantErr(err, message.ErrFinished)
@@ -164,8 +163,8 @@ func standingApprovalEnds(w *world) {
 	}
 }
 
-// endBeforeTheNewestRecord: the journal has a record that was written after the end, so the
-// end has come, whatever the clock says now.
+// endBeforeTheNewestRecord checks that a standing approval is over once the journal has a
+// record written after its end, even if the clock now shows an earlier time.
 func endBeforeTheNewestRecord(w *world) {
 	e := w.engine()
 	end := time.Now().Add(time.Hour).UTC().Round(0)
@@ -176,7 +175,7 @@ func endBeforeTheNewestRecord(w *world) {
 		Session: &toolcall.SessionState{Key: toolcall.Key{Space: w.space, Session: "later"}, Runtime: "bot"},
 	}, 0)
 	w.must(err)
-	w.until("it has ended", func() bool { return len(e.standingApprovals(false)) == 0 })
+	w.until("the standing approval has ended", func() bool { return len(e.standingApprovals(false)) == 0 })
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
 }
 
@@ -205,8 +204,8 @@ func revokedStandingApproval(w *world) {
 	w.wantSize(size)
 }
 
-// revokedElsewhere: a replica that has not heard of the revocation does not
-// allow by the rule all the same.
+// revokedElsewhere checks that a replica that has not read the revocation yet still does not
+// apply the standing approval.
 func revokedElsewhere(w *world) {
 	e, other := w.engine(), w.engine()
 	free := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{})
@@ -218,8 +217,8 @@ func revokedElsewhere(w *world) {
 	catchUp()
 }
 
-// revokedTakesBack: at once where the replica knows, else when it is about to
-// begin.
+// revokedTakesBack checks that an allowed call that has not begun is revoked: at once by a
+// replica that knows of the call, otherwise when the call is about to begin.
 func revokedTakesBack(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
@@ -255,7 +254,7 @@ func refusedTerms(w *world) {
 		"for every agent":           {q, toolcall.StandingTerms{Scope: toolcall.ScopeAgent}, message.ErrForbidden},
 		"fewer than no uses":        {q, toolcall.StandingTerms{Uses: -1}, message.ErrInvalid},
 		"too many uses":             {q, toolcall.StandingTerms{Uses: toolcall.MaxStandingUses + 1}, message.ErrInvalid},
-		"over before it begins":     {q, toolcall.StandingTerms{Until: time.Now().Add(-time.Minute)}, message.ErrInvalid},
+		"ends before it begins":     {q, toolcall.StandingTerms{Until: time.Now().Add(-time.Minute)}, message.ErrInvalid},
 		"for ten years":             {q, toolcall.StandingTerms{Until: time.Now().AddDate(10, 0, 0)}, message.ErrInvalid},
 		"another tool":              {q, toolcall.StandingTerms{Rules: []message.PermissionRule{{ToolName: note, Behavior: message.BehaviorAllow}}}, message.ErrForbidden},
 		"a rule that denies":        {q, toolcall.StandingTerms{Rules: []message.PermissionRule{{ToolName: deploy, Behavior: message.BehaviorDeny}}}, message.ErrForbidden},
@@ -267,7 +266,7 @@ func refusedTerms(w *world) {
 		"a budget of the caller":    {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "caller.user", Limit: "1"}}, message.ErrInvalid},
 		"a budget without a limit":  {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.cents"}}, message.ErrInvalid},
 		"a budget by exponent":      {q, toolcall.StandingTerms{Budget: &toolcall.Budget{Path: "args.cents", Limit: "1e9"}}, message.ErrInvalid},
-		"a rule lets nothing":       {byRule, toolcall.StandingTerms{}, message.ErrForbidden},
+		"a rule permits nothing":    {byRule, toolcall.StandingTerms{}, message.ErrForbidden},
 	} {
 		a := approve(c.call)
 		a.Remember = &c.terms
@@ -285,7 +284,7 @@ func refusedTerms(w *world) {
 	w.wantSize(size)
 }
 
-// sameTermsAll: one of several approvers alone lets nothing be remembered.
+// sameTermsAll checks that one of several approvers cannot have anything remembered alone.
 func sameTermsAll(w *world) {
 	w.policy.use(w, remembering(func(r *permission.Rule) { r.Quorum = 2 }))
 	e := w.engine()
@@ -300,12 +299,12 @@ func sameTermsAll(w *world) {
 	again.Remember = &toolcall.StandingTerms{Uses: 3}
 	e.refuses("ann", again, message.ErrConflict)
 	if c := say(q, "bob", &toolcall.StandingTerms{Uses: 1}); len(c.StandingApprovals) != 0 || c.State == message.ToolCallAsking {
-		w.Errorf("with other terms: %s gives %+v", describe(c), c.StandingApprovals)
+		w.Errorf("with other terms: %s creates %+v", describe(c), c.StandingApprovals)
 	}
 	q = e.ask("d", deploy, `{}`)
 	say(q, "ann", &toolcall.StandingTerms{Uses: 2})
 	if c := say(q, "bob", nil); len(c.StandingApprovals) != 0 {
-		w.Errorf("by one alone: %+v", c.StandingApprovals)
+		w.Errorf("by only one approver: %+v", c.StandingApprovals)
 	}
 	q = e.ask("e", deploy, `{}`)
 	say(q, "ann", &toolcall.StandingTerms{Uses: 2})
@@ -349,11 +348,11 @@ func useNotWritten(w *world) {
 	w.wantBy(e.propose(call("g", note, `{}`))[0], "")
 	e.cord.onLast(nil)
 	if e.standingApproval(free.ID).Seq != 0 {
-		w.Errorf("uses that are not counted are on record")
+		w.Errorf("a standing approval without a limit on uses has recorded uses")
 	}
 }
 
-// crashAfterUse: what is counted for a call is counted for it alone, and once.
+// crashAfterUse checks that a use is counted only for its own call, and only once.
 func crashAfterUse(w *world) {
 	e := w.engine()
 	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Uses: 1})
@@ -383,14 +382,14 @@ func expiredDoesNotBegin(w *world) {
 		return // a machine too slow for this
 	}
 	w.wantBy(waiting, l.ID)
-	w.until("it has ended", func() bool { return !time.Now().Before(end) })
+	w.until("the standing approval has ended", func() bool { return !time.Now().Before(end) })
 	_, err := e.worker("w1").Start(w.Context(), startRequest(waiting, "x"))
 	w.wantErr(err, message.ErrFinished)
 	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, "expired")
 }
 
-// racingUses: however many ask at once on however many engines, a standing approval answers
-// no more often than it says.
+// racingUses checks that a standing approval is not used more often than its terms permit,
+// however many calls are proposed at once on several engines.
 func racingUses(w *world) {
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
 	const uses, each = 5, 8
@@ -415,14 +414,14 @@ func racingUses(w *world) {
 	}
 	wg.Wait()
 	if allowed.Load() != uses || failed.Load() != 0 {
-		w.Errorf("%d calls were allowed and %d failed, of %d uses", allowed.Load(), failed.Load(), uses)
+		w.Errorf("%d calls were allowed and %d failed, with %d uses", allowed.Load(), failed.Load(), uses)
 	}
 	if left := engines[2].standingApproval(l.ID); left.UsesLeft() != 0 || len(left.Spent) != uses {
 		w.Errorf("the standing approval is %+v", left)
 	}
 }
 
-// auditStandingApprovals checks every standing approval against what it allowed.
+// auditStandingApprovals checks every standing approval against the calls it allowed.
 func (w *world) auditStandingApprovals(records []toolcall.JournalEntry) {
 	w.Helper()
 	last := map[toolcall.StandingID]*toolcall.StandingApproval{}
@@ -433,7 +432,7 @@ func (w *world) auditStandingApprovals(records []toolcall.JournalEntry) {
 		case rec.Record.Standing != nil:
 			l := rec.Record.Standing
 			if before := last[l.ID]; before != nil && (len(l.Spent) < len(before.Spent) || before.Revoked != nil) {
-				w.Errorf("record %d takes the standing approval %s back", rec.Seq, l.ID)
+				w.Errorf("record %d undoes a use or the revocation of the standing approval %s", rec.Seq, l.ID)
 			}
 			last[l.ID] = l
 		case rec.Record.Call != nil && rec.Record.Call.Decision != nil && rec.Record.Call.Decision.Standing != "":
@@ -449,7 +448,7 @@ func (w *world) auditStandingApprovals(records []toolcall.JournalEntry) {
 	}
 	for id, l := range last {
 		if l.Counted() && (len(by[id]) > l.Terms.Uses || len(l.Spent) > l.Terms.Uses) {
-			w.Errorf("%s allowed %d calls, its uses are %d", id, len(by[id]), l.Terms.Uses)
+			w.Errorf("%s allowed %d calls, but permits %d", id, len(by[id]), l.Terms.Uses)
 		}
 	}
 }
@@ -460,13 +459,13 @@ func revokeRaceCases() []engineCase {
 		{"an external call", func(w *world) { revokedWhileBeginning(w, askOut) }},
 		{"a worker, and a replica that lags", revokedWhileStarting},
 		{"by a plain rule", plainRevokedWhileBeginning},
-		{"once more, after it was cut off", revokedAgain},
-		{"many calls over three engines", revokedAmongMany},
+		{"again, after the first revocation was cut off", revokedAgain},
+		{"many calls on three engines", revokedAmongMany},
 	}
 }
 
-// begins reports whether an event record begins a call that relies on a standing approval: from then
-// on its effect may happen.
+// begins reports whether an event record begins a call that relies on the standing approval. From
+// then on the call may have its effect.
 func begins(f *toolcall.EventRecord, id toolcall.StandingID) bool {
 	return f.Call != nil && f.Note == nil && slices.Contains(f.Call.Decision.StandingApprovals(), id) && slices.ContainsFunc(f.Path, func(s toolcall.Step) bool {
 		return s.Cause == "start" || s.Cause == "submit" && f.Call.Placement == toolcall.PlaceExternal
@@ -474,7 +473,7 @@ func begins(f *toolcall.EventRecord, id toolcall.StandingID) bool {
 }
 
 // blockBeginning holds back the event record with which a call that relies on the standing approval
-// begins. arrived is closed when it is about to be written, release lets it go.
+// begins. arrived is closed when the record is about to be written, and release lets it through.
 func (r *replica) blockBeginning(id toolcall.StandingID) (arrived <-chan struct{}, release func()) {
 	held, free := make(chan struct{}), make(chan struct{})
 	var once, end sync.Once
@@ -491,8 +490,8 @@ func (r *replica) blockBeginning(id toolcall.StandingID) (arrived <-chan struct{
 	return held, func() { end.Do(func() { close(free) }) }
 }
 
-// wantNoneAfter checks that no call that relies on the standing approval began after the
-// records that were there when its revocation was acknowledged.
+// wantNoneAfter checks that no call that relies on the standing approval began after its
+// revocation was acknowledged. acknowledged is the last record at that moment.
 func (w *world) wantNoneAfter(id toolcall.StandingID, acknowledged uint64) {
 	w.Helper()
 	for _, r := range w.records() {
@@ -524,13 +523,13 @@ func plainRevokedWhileBeginning(w *world) {
 	w.revokeMidway(e, other, l, command("d", "npm install y"))
 }
 
-// revokeMidway lets one engine begin a call and another revoke what allows it in
-// between.
+// revokeMidway lets one engine begin a call while another revokes the standing approval that
+// allows it.
 func (w *world) revokeMidway(e, other *replica, l *toolcall.StandingApproval, b message.ToolCallBlock) {
 	w.Helper()
 	arrived, release := e.blockBeginning(l.ID)
 	defer release()
-	_, releaseOther := other.blockBeginning(l.ID) // it may think that e is dead, and begin the call itself
+	_, releaseOther := other.blockBeginning(l.ID) // other may think that e is dead, and begin the call itself
 	defer releaseOther()
 	var proposed sync.WaitGroup
 	proposed.Go(func() { _, _ = e.bot().Propose(context.Background(), request(b)) })
@@ -569,14 +568,14 @@ func revokedWhileStarting(w *world) {
 		acknowledged = w.end()
 		release()
 	})
-	w.until("the revocation is on record", func() bool { return e.standingApproval(l.ID).Revoked != nil })
+	w.until("the revocation is recorded", func() bool { return e.standingApproval(l.ID).Revoked != nil })
 	catchUp()
 	both.Wait()
 	w.wantResult(e.finished(c.Key), message.ToolResultDenied, string(l.ID))
 	w.wantNoneAfter(l.ID, acknowledged)
 }
 
-// revokedAgain: who revokes what is revoked already comes to the same end.
+// revokedAgain checks that a second revocation completes the first, which was cut off.
 func revokedAgain(w *world) {
 	w.policy.use(w, remembering(nil))
 	e, other := w.engine(), w.engine()
@@ -589,7 +588,7 @@ func revokedAgain(w *world) {
 	w.wantErr(err, message.ErrUnavailable)
 	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
 	if c := w.known(c.Key); c.Open() {
-		w.Errorf("acknowledged, and the call is %s", describe(c))
+		w.Errorf("the revocation is acknowledged, but the call is %s", describe(c))
 	}
 }
 
@@ -620,7 +619,7 @@ func revokedAmongMany(w *world) {
 		}
 	}
 	wg.Wait()
-	w.until("nothing waits to begin", func() bool {
+	w.until("no call waits to begin", func() bool {
 		open, err := engines[0].operator().List(w.Context(), toolcall.ListRequest{States: []message.ToolCallState{message.ToolCallAllowed}})
 		return err == nil && len(open.Calls) == 0
 	})

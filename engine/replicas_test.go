@@ -20,10 +20,10 @@ func replicaCases() []engineCase {
 		{"the other takes over what was pending", takeOverPending},
 		{"the other takes over timers", takeOverTimers},
 		{"the other takes over a lease", takeOverLease},
-		{"a long local run stays its owner's", longLocalRun},
+		{"a long local run stays with its owner", longLocalRun},
 		{"a replica that fell behind does no harm", fallenBehind},
-		{"a run that others took for dead is stopped", deafRun},
-		{"the next attempt runs next to one that others took for dead", deafRunHere},
+		{"a run whose owner others believe dead is stopped", deafRun},
+		{"the next attempt runs on the same engine", deafRunHere},
 		{"a lagging replica knows all calls of a reply, in order", laggingReply},
 		{"an engine that cannot follow the journal refuses", blindEngine},
 	}
@@ -37,7 +37,7 @@ func seenByOther(w *world) {
 		list, err := other.bot().List(w.Context(), toolcall.ListRequest{Session: "s", Call: id, States: []message.ToolCallState{message.ToolCallAsking}})
 		w.must(err)
 		if len(list.Calls) != 1 {
-			w.Fatalf("the approval request %s is open, the other replica lists %d calls", id, len(list.Calls))
+			w.Fatalf("the approval request %s is open, but the other replica lists %d calls", id, len(list.Calls))
 		}
 		_, err = other.ann().SubmitResponse(w.Context(), approve(list.Calls[0]))
 		w.must(err)
@@ -48,8 +48,8 @@ func seenByOther(w *world) {
 	}
 }
 
-// laggingDecides: a replica whose view has stood still answers every request
-// from the journal's last record.
+// laggingDecides checks that a replica whose view is stuck answers every request from the
+// journal's last record.
 func laggingDecides(w *world) {
 	e, other := w.engine(), w.engine()
 	q := e.ask("a", pay, `{"amount":500}`)
@@ -109,8 +109,8 @@ func laggingSessions(w *world) {
 	w.wantSize(size)
 }
 
-// takeOverPending: the engine that wrote the end of a call dies before it sees
-// to those that waited for it.
+// takeOverPending lets the engine that wrote the end of a call die before it handles the
+// calls that waited for that call.
 func takeOverPending(w *world) {
 	e, other := w.engine(), w.engine()
 	e.propose(call("a", deploy, `{}`), call("b", deploy, `{}`))
@@ -152,8 +152,8 @@ func takeOverLease(w *world) {
 	other.finished(local.Key)
 }
 
-// longLocalRun: an engine gives signs of life for what it runs, so no other
-// one takes it away.
+// longLocalRun checks that an engine sends heartbeats for its runs, so that no other engine
+// takes them over.
 func longLocalRun(w *world) {
 	e := w.engine()
 	w.engine()
@@ -166,8 +166,7 @@ func longLocalRun(w *world) {
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
 }
 
-// fallenBehind: a replica sleeps through a whole story and then acts on what
-// it last saw.
+// fallenBehind lets a replica miss a series of events and then act on its old view.
 func fallenBehind(w *world) {
 	e, other := w.engine(), w.engine()
 	e.propose(call("a", note, `{}`), call("b", blockIdem, `{}`), call("c", echo, `{}`))
@@ -188,7 +187,7 @@ func fallenBehind(w *world) {
 	}
 }
 
-// deafRun: no engine hears the owner of a local run any more. The next attempt
+// deafRun lets the other engines no longer hear the owner of a local run. The next attempt
 // belongs to another engine, and the first run receives a cancel.
 func deafRun(w *world) {
 	e := w.engine()
@@ -202,8 +201,8 @@ func deafRun(w *world) {
 	w.wantRuns(c.Key, 2)
 }
 
-// deafRunHere: as before, and the next attempt comes to the very engine that
-// runs the first.
+// deafRunHere is like deafRun, but the next attempt runs on the engine that still runs the
+// first one.
 func deafRunHere(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", blockIdem, `{}`))[0]
@@ -213,14 +212,14 @@ func deafRunHere(w *world) {
 	other.tools.lacks(blockIdem)
 	w.must(other.Start(w.Context()))
 	w.until("it runs again", func() bool { return len(w.effects.of(c.Key)) == 2 })
-	w.hub.join(e) // and is heard from now on
+	w.hub.join(e) // the others hear it from now on
 	w.until("the first run was stopped", func() bool { return strings.Contains(w.path(c.Key), "note") })
 	w.effects.release(c.Key)
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "ran")
 }
 
-// laggingReply: the view of a replica has gaps, and a later call comes into it
-// before an earlier one.
+// laggingReply uses a replica whose view has gaps and receives a later call before an earlier
+// one.
 func laggingReply(w *world) {
 	e, other := w.engine(), w.engine()
 	e.propose(call("a", rm, `{}`))
@@ -243,7 +242,8 @@ func laggingReply(w *world) {
 	}
 }
 
-// blindEngine: an engine whose watch has ended would wait for news for ever.
+// blindEngine checks that an engine whose watch has ended refuses requests, because it would
+// wait for news forever.
 func blindEngine(w *world) {
 	e := w.engine()
 	e.propose(call("c", external, `{}`))

@@ -15,8 +15,8 @@ func requesterCases() []engineCase {
 	return []engineCase{{"rules read the groups of the requester", requesterGroups}}
 }
 
-// The groups come from the directory, are on record with the call, and hold for
-// its later decisions. What is not known never allows.
+// The groups come from the directory, are recorded with the call and apply to its later
+// decisions. Unknown groups never allow a call.
 func requesterGroups(w *world) {
 	rules := []permission.Rule{
 		{Name: "support", Tools: []string{deploy}, Behavior: message.BehaviorAllow, When: `"support" in caller.groups`},
@@ -32,7 +32,7 @@ func requesterGroups(w *world) {
 	}
 	stranger := w.engine(engine.WithDirectory(engine.StaticDirectory{}))
 	if c := stranger.propose(call("c", echo, `{}`))[0]; c.Decision.Rule != "insiders" || c.Groups() == nil {
-		w.Errorf("the call of one in no group is decided %+v with groups %#v", c.Decision, c.Groups())
+		w.Errorf("the call of a requester without groups is decided %+v with groups %#v", c.Decision, c.Groups())
 	}
 	for name, dir := range map[string]engine.Directory{
 		"no source": noSource{}, "an error": directoryFunc(func(context.Context) ([]string, error) { return []string{"support"}, errors.New("down") }),
@@ -47,7 +47,7 @@ func requesterGroups(w *world) {
 	}
 	w.policy.use(w, permission.Rule{Name: "all", Tools: []string{deploy}, Behavior: message.BehaviorAllow})
 	if c := known.propose(call("d", deploy, `{"n":2}`))[0]; c.Groups() != nil {
-		w.Errorf("no rule reads the groups, and the call has %v", c.Groups())
+		w.Errorf("no rule reads the groups, but the call has %v", c.Groups())
 	}
 }
 

@@ -26,10 +26,10 @@ func answerCases() []engineCase {
 		{"approve edited, a rule fails", editedFails},
 		{"approve edited, unfit", editedUnfit},
 		{"reject with feedback", rejected},
-		{"answer for the tool", answeredForTool},
-		{"only those who may", onlyNamedUsers},
+		{"respond with the result", answeredForTool},
+		{"only people who may answer", onlyNamedUsers},
 		{"a rule to remember", ruleRemembered},
-		{"a rule to remember comes with what is allowed", ruleNotRemembered},
+		{"a rule is remembered only with an allowed call", ruleNotRemembered},
 		{"only suggested rules", onlySuggestedRules},
 		{"an answer that comes too late", answerTooLate},
 		{"an approval request expires", requestExpires},
@@ -144,9 +144,9 @@ func ruleRemembered(w *world) {
 	w.wantResult(later.finished(later.propose(call("f", deploy, `{}`))[0].Key), message.ToolResultSuccess, "ran")
 }
 
-// ruleNotRemembered: an edit that is denied, or asked again and then rejected,
-// expired or interrupted, leaves no rules. If it is approved in the end, the
-// rules are those of the last approver.
+// ruleNotRemembered checks that an edit leaves no rules if it is denied, or if it asks again
+// and the call is then rejected, expires or is interrupted. If the call is finally approved,
+// the rules are those of the last approver.
 func ruleNotRemembered(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "a-low", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
@@ -169,7 +169,7 @@ func ruleNotRemembered(w *world) {
 		c, err := e.ann().SubmitResponse(w.Context(), a)
 		w.must(err)
 		if len(c.Remember) > 0 || free() {
-			w.Fatalf("the rules of %s count, though it is %s", id, describe(c))
+			w.Fatalf("the rules of %s count, although the call is %s", id, describe(c))
 		}
 		return c
 	}
@@ -188,7 +188,7 @@ func ruleNotRemembered(w *world) {
 	e.finished(q.Key)
 	q = edited("approved with rules")
 	if free() {
-		w.Fatal("a rule is remembered that no person gave")
+		w.Fatal("a rule is remembered that no person asked to remember")
 	}
 	a := approve(q)
 	a.Rules = q.Suggested
@@ -229,7 +229,7 @@ func onlySuggestedRules(w *world) {
 	w.wantSize(size)
 }
 
-// answerTooLate gives every kind of answer to an approval request that is over.
+// answerTooLate sends every kind of answer to an approval request that is over.
 func answerTooLate(w *world) {
 	e := w.engine()
 	q := e.ask("c", pay, `{"amount":500}`)
@@ -240,7 +240,7 @@ func answerTooLate(w *world) {
 		_, err := e.bob().SubmitResponse(w.Context(), a)
 		e := w.refusal(err, message.ErrFinished)
 		if toolcall.CallOf(e) == nil || toolcall.CallOf(e).Cause != "reject" || toolcall.CallOf(e).Votes[0].By.Name != "ann" {
-			w.Errorf("a late answer does not get to see the first: %+v", toolcall.CallOf(e))
+			w.Errorf("the error for a late answer does not show the first answer: %+v", toolcall.CallOf(e))
 		}
 	}
 	w.wantSize(size)
@@ -249,7 +249,7 @@ func answerTooLate(w *world) {
 	w.must(err)
 	_, err = e.bob().SubmitResponse(w.Context(), reject(running))
 	if e := w.refusal(err, message.ErrState); toolcall.CallOf(e) == nil || toolcall.CallOf(e).State != message.ToolCallSubmitted || toolcall.CallOf(e).Votes[0].By.Name != "ann" {
-		w.Errorf("a late answer does not get to see the first: %+v", toolcall.CallOf(e))
+		w.Errorf("the error for a late answer does not show the first answer: %+v", toolcall.CallOf(e))
 	}
 }
 
@@ -298,12 +298,12 @@ func editedAllowed(w *world) {
 	if c.Input != `{"amount":50}` || c.Digest == q.Digest || !c.Votes[0].Edited || c.Proposal != q.Proposal {
 		w.Errorf("the edited call is %+v", c)
 	}
-	// asked by the same rule again: this approver has answered that already
+	// the same rule asks again, and this approver has already answered it
 	q = e.ask("d", pay, `{"amount":500}`)
 	_, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":400}`))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"amount":400}`)
-	// not changed at all: an approval
+	// nothing changed, so this is an approval
 	q = e.ask("e", pay, `{"amount":500}`)
 	_, err = e.ann().SubmitResponse(w.Context(), edit(q, q.Input))
 	w.must(err)
@@ -321,14 +321,14 @@ func editedDenied(w *world) {
 	}
 	w.wantSize(size)
 	w.wantRuns(q.Key, 0)
-	// it is open for others, as it was
+	// the request is still open for others
 	_, err = e.bob().SubmitResponse(w.Context(), approve(q))
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"amount":500}`)
 	w.wantPath(q.Key, "propose+ask approve+start result")
 }
 
-// editedPreviewed: the preview of an edit says what the edit then does.
+// editedPreviewed checks that the preview of an edit predicts what the edit does.
 func editedPreviewed(w *world) {
 	e := w.engine()
 	preview := func(p *engine.Port, q *toolcall.Call, input string) api.PreviewedCall {
@@ -371,7 +371,7 @@ func editedPreviewed(w *world) {
 			}
 		case api.EditRefused:
 			if err == nil {
-				w.Errorf("%s: taken", row.input)
+				w.Errorf("%s: the edit was accepted", row.input)
 			}
 		}
 		if row.want != api.EditRuns {
@@ -386,8 +386,8 @@ func editedPreviewed(w *world) {
 	}
 }
 
-// editedUnderAnotherPolicy: a preview promises nothing. The policy in force when the edit
-// is sent decides, and what it denies leaves the request open.
+// editedUnderAnotherPolicy checks that a preview is no promise. The policy in force when the
+// edit is sent decides, and an edit that it denies leaves the request open.
 func editedUnderAnotherPolicy(w *world) {
 	ask := permission.Rule{Name: "ask", Tools: []string{pay}, Behavior: message.BehaviorAsk}
 	w.policy.use(w, ask)
@@ -406,7 +406,7 @@ func editedUnderAnotherPolicy(w *world) {
 	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":6}`))
 	w.wantErr(err, message.ErrForbidden)
 	if got := edited(); got != api.EditRefused {
-		w.Errorf("the preview says %s by now", got)
+		w.Errorf("the preview now says %s", got)
 	}
 	w.policy.use(w, ask)
 	_, err = e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":6}`))
@@ -425,7 +425,7 @@ func editedAsksAnew(w *world) {
 	w.wantRuns(q.Key, 0)
 	_, err = e.bob().SubmitResponse(w.Context(), approve(q))
 	if e := w.refusal(err, message.ErrDigest); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Digest != again.Digest {
-		w.Errorf("an answer to the old approval request does not get to see the new one: %+v", toolcall.CallOf(e))
+		w.Errorf("the error for an answer to the old approval request does not show the new one: %+v", toolcall.CallOf(e))
 	}
 	_, err = e.bob().SubmitResponse(w.Context(), approve(again))
 	w.must(err)
@@ -437,8 +437,8 @@ func editedAsksAnew(w *world) {
 	}
 }
 
-// editedAsksOthers: the rule that asked asks again, and one that only others
-// may answer joins it. Rules that join keep the first one's name.
+// editedAsksOthers edits a call so that its rule asks again together with a rule that only
+// other people may answer. Together they keep the name of the first rule.
 func editedAsksOthers(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0"},
@@ -460,7 +460,7 @@ func editedAsksOthers(w *world) {
 	w.must(err)
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"cents":70000}`)
 	w.wantPath(q.Key, "propose+ask edit+ask edit+allow+start result")
-	// the same rule, which accepts others by now
+	// the same rule, which now accepts other people
 	q = e.ask("d", pay, `{"cents":100}`)
 	w.policy.use(w, permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0",
 		Approvers: permission.Approvers{Users: []string{"boss"}}})
@@ -471,8 +471,8 @@ func editedAsksOthers(w *world) {
 	}
 }
 
-// editedFails: a rule that cannot be evaluated for the new arguments was not
-// part of the approval request that the approver saw.
+// editedFails edits a call so that a rule cannot be evaluated, which the approval request
+// that the approver saw did not say.
 func editedFails(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "a-all", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.cents > 0"},
@@ -487,7 +487,7 @@ func editedFails(w *world) {
 	w.wantRuns(q.Key, 0)
 }
 
-// editedUnfit: bad arguments are for the approver to correct, and the approval request stays.
+// editedUnfit checks that the approver must correct bad arguments and that the request stays.
 func editedUnfit(w *world) {
 	w.policy.use(w, permission.Rule{Name: "look", Tools: []string{typed}, Behavior: message.BehaviorAsk})
 	e := w.engine()
@@ -505,8 +505,8 @@ func editedUnfit(w *world) {
 	w.wantResult(e.finished(q.Key), message.ToolResultSuccess, `{"n":2}`)
 }
 
-// editedRemote: a grant names those who agreed to what it grants, not who had
-// a part in earlier approval requests.
+// editedRemote checks that a grant names the people who approved what it grants, not those who
+// only answered earlier approval requests.
 func editedRemote(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "one", Tools: []string{askRemote}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
@@ -533,7 +533,7 @@ func digestCases() []engineCase {
 	return []engineCase{
 		{"an answer to another approval request", wrongDigest},
 		{"an answer to an unknown or foreign call", unknownCall},
-		{"of many answers on three engines one wins", oneAnswerWins},
+		{"one of many answers on three engines wins", oneAnswerWins},
 		{"the digest covers what is shown", digestCovers},
 	}
 }
@@ -546,7 +546,7 @@ func wrongDigest(w *world) {
 		for _, kind := range []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond} {
 			_, err := e.ann().SubmitResponse(w.Context(), toolcall.Response{Key: q.Key, Kind: kind, Digest: digest})
 			if e := w.refusal(err, message.ErrDigest); toolcall.CallOf(e) == nil || toolcall.CallOf(e).Digest != q.Digest || toolcall.CallOf(e).Request == nil || toolcall.CallOf(e).Request.Input != q.Input {
-				w.Errorf("the error does not show the present approval request: %+v", toolcall.CallOf(e))
+				w.Errorf("the error does not show the current approval request: %+v", toolcall.CallOf(e))
 			}
 		}
 		a := edit(q, `{"amount":1}`)
@@ -574,13 +574,13 @@ func unknownCall(w *world) {
 	}
 	w.wantSize(size)
 	a := approve(q)
-	a.Space = "another" // the space is the engine's, not the body's
+	a.Space = "another" // the engine uses its own space, not the one in the request
 	_, err := e.ann().SubmitResponse(w.Context(), a)
 	w.must(err)
 	e.finished(q.Key)
 }
 
-// oneAnswerWins throws 64 answers at three engines at once.
+// oneAnswerWins sends 64 answers to three engines at once.
 func oneAnswerWins(w *world) {
 	engines := []*replica{w.engine(), w.engine(), w.engine()}
 	for round := range 3 {
@@ -613,14 +613,14 @@ func oneAnswerWins(w *world) {
 		}
 		for _, e := range engines {
 			if c := e.finished(q.Key); c.Votes[0].By.Name != winner.Load() {
-				w.Errorf("%s says that %s answered, it was %s", e.ID(), c.Votes[0].By.Name, winner.Load())
+				w.Errorf("%s says that %s answered, but it was %s", e.ID(), c.Votes[0].By.Name, winner.Load())
 			}
 		}
 	}
 }
 
-// digestCovers recomputes the digest from what the person sees, and changes
-// each part of it.
+// digestCovers recomputes the digest from what the person sees, then changes each part and
+// checks that the digest changes.
 func digestCovers(w *world) {
 	e := w.engine()
 	q := e.ask("c", vip, `{"amount": 500}`)

@@ -34,7 +34,7 @@ func restartCases() []engineCase {
 	return append(cases,
 		engineCase{"while it runs locally, not idempotent", restartLocalUnknown},
 		engineCase{"while it runs locally, idempotent", restartLocalRetried},
-		engineCase{"closing waits for what runs", closeDrains},
+		engineCase{"closing waits for running calls", closeDrains},
 		engineCase{"closed twice", closedTwice},
 		engineCase{"a blocked call", restartHeld},
 		engineCase{"a finished journal", restartFinished},
@@ -120,8 +120,7 @@ func restartExternal(w *world, end func(*replica)) {
 	w.wantResult(got, message.ToolResultSuccess, "done")
 }
 
-// restartLocalUnknown: no engine can know whether the effect took place, so
-// none runs it again.
+// restartLocalUnknown checks that no engine runs a call again whose effect may have taken place.
 func restartLocalUnknown(w *world) {
 	e := w.engine()
 	c := e.propose(call("c", blockOnce, `{}`))[0]
@@ -158,7 +157,7 @@ func closeDrains(w *world) {
 		defer close(closed)
 		e.stop()
 	}()
-	w.until("the engine takes no more", func() bool {
+	w.until("the engine accepts no more calls", func() bool {
 		_, err := e.bot().Propose(w.Context(), request(call("late", echo, `{}`)))
 		return err != nil
 	})
@@ -196,15 +195,15 @@ func restartHeld(w *world) {
 	e = w.engine()
 	list, err := e.operator().List(w.Context(), toolcall.ListRequest{Phases: []toolcall.Phase{toolcall.PhaseBlocked}})
 	if err != nil || len(list.Calls) != 1 || list.Calls[0].Blocked != toolcall.BlockedUnknown {
-		w.Fatalf("held after the restart: %+v, %v", list.Calls, err)
+		w.Fatalf("blocked after the restart: %+v, %v", list.Calls, err)
 	}
 	_, err = e.operator().Resolve(w.Context(), resolveRequest(held, toolcall.OutcomeHappened))
 	w.must(err)
 	e.finished(held.Key)
 }
 
-// restartFinished: an engine that starts on a journal in which all is done
-// writes nothing.
+// restartFinished checks that an engine that starts on a journal in which every call is
+// finished writes nothing.
 func restartFinished(w *world) {
 	e := w.engine()
 	e.finished(e.propose(call("a", echo, `{}`))[0].Key)
@@ -212,7 +211,7 @@ func restartFinished(w *world) {
 	e.finished(e.propose(call("c", serial, `{}`))[0].Key)
 	e.propose(call("d", block, `{}`))
 	e.interrupt()
-	w.until("its own result is noted as late", func() bool { return w.path(w.key("d")) == "propose+allow+start interrupt note" })
+	w.until("the result of the cancelled run is noted as late", func() bool { return w.path(w.key("d")) == "propose+allow+start interrupt note" })
 	e.stop()
 	size := len(w.records())
 	e = w.engine()
@@ -224,9 +223,8 @@ func restartFinished(w *world) {
 	w.wantSize(size)
 }
 
-// deathCases let the engine that does the work die before or right after each
-// of its writes, while another one lives. The client then asks the other
-// one. Nothing may be lost, nothing may run twice.
+// deathCases let the engine that does the work die before or right after each of its writes.
+// The client then turns to another engine. Nothing may be lost and nothing may run twice.
 func deathCases() []engineCase {
 	var cases []engineCase
 	for n := int32(1); n <= storyWrites; n++ {
@@ -241,17 +239,17 @@ func deathCases() []engineCase {
 	return cases
 }
 
-// storyWrites is how often the story of diesAt is written to: the session's
-// owner, three proposals, an answer, two starts, three results.
+// storyWrites is the number of records that the story of diesAt writes: the session's owner,
+// three proposals, an answer, two starts and three results.
 const storyWrites = 10
 
-// mortal is an engine whose n-th write is its last act, and another one.
+// mortal is an engine that dies with its n-th write, and another engine.
 type mortal struct {
 	w        *world
 	e, other *replica
 }
 
-// ask asks the mortal engine, and the other one if it gets no answer.
+// ask calls do with the mortal engine, and with the other one if that fails.
 func (m *mortal) ask(what string, do func(*replica) error) {
 	m.w.Helper()
 	err := do(m.e)
@@ -259,14 +257,14 @@ func (m *mortal) ask(what string, do func(*replica) error) {
 		return
 	}
 	if code := message.AsError("", err).Code; code != message.CodeUnavailable {
-		m.w.Fatalf("%s: a dying engine answers %v", what, err)
+		m.w.Fatalf("%s: the dying engine returned %v", what, err)
 	}
 	if err := do(m.other); err != nil {
-		m.w.Fatalf("%s: the other engine answers %v", what, err)
+		m.w.Fatalf("%s: the other engine returned %v", what, err)
 	}
 }
 
-// work starts a remote call and brings its result, as one worker.
+// work starts a remote call and sends its result, as one worker.
 func (m *mortal) work(c *toolcall.Call) {
 	m.w.Helper()
 	ctx, started := m.w.Context(), false
@@ -305,13 +303,13 @@ func diesAt(w *world, n int32, stored bool) {
 	m.ask("submit_response", func(r *replica) error {
 		_, err := r.ann().SubmitResponse(w.Context(), approve(calls[1]))
 		if e := message.AsError("", orUnknown(err)); e.Code == message.CodeFinished || e.Code == message.CodeState {
-			return nil // it was stored, and its answer got lost
+			return nil // the answer was stored, but the reply to it was lost
 		}
 		return err
 	})
 	m.work(calls[1])
 	m.work(calls[2])
-	w.until("the engine has written for the last time", func() bool { return writes.Load() >= n }) // the local result may come last
+	w.until("the engine has written for the last time", func() bool { return writes.Load() >= n }) // the local result may be written last
 	m.e.kill()
 	for _, c := range calls {
 		w.wantResult(m.other.finished(c.Key), message.ToolResultSuccess, "")

@@ -14,15 +14,15 @@ func resultCases() []engineCase {
 	return []engineCase{
 		{"sent again", resultAgain},
 		{"another one under the same claim", resultOther},
-		{"of the wrong worker", resultWrongWorker},
+		{"from the wrong worker", resultWrongWorker},
 		{"before the start", resultBeforeStart},
-		{"of an older attempt", resultStale},
-		{"of a blocked call", resultHeld},
+		{"for an older attempt", resultStale},
+		{"for a blocked call", resultHeld},
 		{"while the next attempt is due", resultBeforeRetry},
-		{"of many senders at once", resultRaces},
+		{"from many senders at once", resultRaces},
 		{"strangers cannot fill the journal", resultFlood},
 		{"of every kind", resultKinds},
-		{"that cannot be kept", resultUnfit},
+		{"that cannot be stored", resultUnfit},
 	}
 }
 
@@ -82,11 +82,11 @@ func resultBeforeStart(w *world) {
 	}
 	_, err = e.worker("w1").Result(w.Context(), toolcall.ResultRequest{Key: w.key("unknown"), Attempt: 1, Claim: "x", Result: resultRequest(c, "x", "").Result})
 	w.wantErr(err, message.ErrNotFound)
-	e.start(c, "w1", "x") // it is still there to be started
+	e.start(c, "w1", "x") // the call can still be started
 }
 
-// resultStale: the late result of an attempt that was given up is noted and
-// changes nothing, and the present attempt goes on, watched as before.
+// resultStale checks that the late result of an attempt that was given up is only noted, and
+// that the current attempt continues under its lease.
 func resultStale(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
@@ -95,7 +95,7 @@ func resultStale(w *world) {
 	e.start(c2, "w2", "y")
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "late"))
 	if err != nil || res.Stored || res.State != message.ToolCallSubmitted {
-		w.Errorf("a stale result got %+v, %v", res, err)
+		w.Errorf("a stale result returned %+v, %v", res, err)
 	}
 	w.wantPath(c.Key, "propose+allow+submit start lose offer start note")
 	show, err := e.operator().Show(w.Context(), toolcall.ShowRequest{Key: c.Key})
@@ -103,13 +103,13 @@ func resultStale(w *world) {
 	if n := show.History[5].Note; n == nil || n.What != "late_result" || n.Attempt != 1 || n.Result.Output.Text != "late" {
 		w.Errorf("the note says %+v", n)
 	}
-	held := e.held(c.Key, toolcall.BlockedDeadLetter) // the second worker falls silent too
+	held := e.held(c.Key, toolcall.BlockedDeadLetter) // the second worker also falls silent
 	if held.Attempt.Number != 2 {
 		w.Errorf("the call is %s", describe(held))
 	}
 }
 
-// resultHeld: the owner knows better than any guess.
+// resultHeld checks that the owner's result ends a blocked call: only the owner knows it.
 func resultHeld(w *world) {
 	e := w.engine()
 	c := e.submit("c", dies)
@@ -117,7 +117,7 @@ func resultHeld(w *world) {
 	e.held(c.Key, toolcall.BlockedUnknown)
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))
 	if err != nil || !res.Stored {
-		w.Errorf("the owner's result got %+v, %v", res, err)
+		w.Errorf("the owner's result returned %+v, %v", res, err)
 	}
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done after all")
 	w.wantPath(c.Key, "propose+allow+submit start suspend result")
@@ -133,7 +133,7 @@ func resultBeforeRetry(w *world) {
 	w.wantErr(err, message.ErrSuperseded)
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done after all"))
 	if err != nil || !res.Stored {
-		w.Errorf("the owner's result got %+v, %v", res, err)
+		w.Errorf("the owner's result returned %+v, %v", res, err)
 	}
 	e.cord.onAppend(nil)
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done after all")
@@ -159,8 +159,8 @@ func resultRaces(w *world) {
 	}
 }
 
-// resultFlood: a worker that never owned the attempt can send what it likes,
-// and the journal does not grow without bound.
+// resultFlood checks that the journal does not grow without bound, however much a worker sends
+// that never owned the attempt.
 func resultFlood(w *world) {
 	e := w.engine()
 	done, denied := e.submit("c", remote), e.propose(call("d", rm, `{}`))[0]
@@ -187,7 +187,7 @@ func resultKinds(w *world) {
 		e.start(c, "w1", "x")
 		r := resultRequest(c, "x", "")
 		r.Result.State = state
-		r.Result.ID, r.Result.Name = "forged", "forged" // the call's own are put in
+		r.Result.ID, r.Result.Name = "forged", "forged" // the engine sets the call's own id and name
 		r.Result.Output = message.List(&message.TextBlock{Text: "a", ID: "1"}, &message.DataBlock{ID: "2", Source: &message.Base64Source{MediaType: "text/plain", Data: "eA=="}})
 		r.Result.Metadata = map[string]any{"n": int64(1)}
 		w.must(second(e.worker("w1").Result(w.Context(), r)))
@@ -235,15 +235,15 @@ func resolveCases() []engineCase {
 		{"it did not", resolveDidNot},
 		{"run it again", resolveRunAgain},
 		{"run a local call again", resolveLocalAgain},
-		{"run again what is denied by now", resolveDenied},
-		{"a retry of what is denied by now waits for a person", retryDenied},
+		{"run again a call that is now denied", resolveDenied},
+		{"a retry of a call that is now denied waits for a person", retryDenied},
 		{"run again in an interrupted reply", resolveInterrupted},
-		{"only blocked calls, only the present attempt", resolveFence},
-		{"of two operators one wins", resolveRaces},
+		{"only blocked calls, only the current attempt", resolveFence},
+		{"one of two operators wins", resolveRaces},
 	}
 }
 
-// unknown makes a blocked call: its worker started and fell silent.
+// unknown makes a blocked call, whose worker started it and fell silent.
 func (r *replica) unknown(id message.CallID) *toolcall.Call {
 	r.w.Helper()
 	c := r.submit(id, dies)
@@ -310,8 +310,8 @@ func resolveDenied(w *world) {
 	w.wantSize(size)
 }
 
-// retryDenied: the first attempt was lost, so it may have had its effect; a
-// second one is denied. Only a person can say how the call ended.
+// retryDenied loses the first attempt, which may have had its effect, and denies a second one.
+// Only a person can say how the call ended.
 func retryDenied(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)

@@ -18,7 +18,7 @@ func roleCases() []engineCase {
 	return []engineCase{{"every method and every role", everyRole}, {"principals without a usable name", noName}}
 }
 
-// methods are all methods of a Port, with the roles that may use each.
+// methods lists the methods of a Port, with the roles that may use each.
 var methods = []struct {
 	name string
 	may  []toolcall.Role
@@ -98,14 +98,13 @@ var methods = []struct {
 	}},
 }
 
-// overseers are those who may look at standing approvals.
+// overseers are the roles that may see standing approvals.
 var overseers = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 
 var readers = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 
-// everyRole goes through the whole table, twice: a role that may gets an answer
-// or an error about the request, one that may not gets forbidden and writes
-// nothing.
+// everyRole goes through the whole table. A role that may use a method gets an answer or an
+// error about the request; any other role gets a forbidden error and writes nothing.
 func everyRole(w *world) {
 	e := w.engine()
 	q := e.ask("c", deploy, `{}`)

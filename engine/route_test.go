@@ -32,12 +32,12 @@ func routed(name, subject string, b message.Behavior, tools ...string) permissio
 	return permission.Rule{Name: name, Tools: tools, Behavior: b, Executor: permission.Executor{Subject: subject}}
 }
 
-// serves is a worker of one queue.
+// serves returns the port of a worker that serves one queue.
 func (r *replica) serves(tool, route string) *engine.Port {
 	return r.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w1", Auth: "test"}, toolcall.Queue{Tool: tool, Route: route})
 }
 
-// wantRoute checks where a submitted call stands, and that its grant says so.
+// wantRoute checks the queue of a submitted call, and that its grant names the route.
 func (w *world) wantRoute(c *toolcall.Call, route string) {
 	w.Helper()
 	rec, err := w.journal.Last(w.Context(), c.Key)
@@ -67,7 +67,7 @@ func routedLocal(w *world) {
 		w.Errorf("the grant does not verify: %v", err)
 	}
 	e.start(c, "w1", "x")
-	// The tool's own settings hold: it is idempotent, and its lease is brief.
+	// The tool's own settings apply: it is idempotent, and its lease is brief.
 	c = e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
 	w.wantRoute(c, payments)
 	e.start(c, "w2", "y")
@@ -107,7 +107,7 @@ func onlyItsRoute(w *world) {
 	w.wantSize(size)
 	e.start(c, "w1", "x")
 	size = len(w.records())
-	refused(c) // nor with the owner's name and claim
+	refused(c) // not even with the owner's name and claim
 	w.wantSize(size)
 	own := e.serves(remote, payments)
 	if _, err := own.Heartbeat(w.Context(), beatRequest(c, "x")); err != nil {
@@ -149,7 +149,7 @@ func routedByEdit(w *world) {
 	q := e.ask("c", pay, `{"amount":500}`)
 	_, err := e.ann().SubmitResponse(w.Context(), edit(q, `{"amount":50}`))
 	w.must(err)
-	c := e.finished(q.Key) // in the engine: nothing routes it any more
+	c := e.finished(q.Key) // in the engine, because no rule routes the call any more
 	w.wantResult(c, message.ToolResultSuccess, `{"amount":50}`)
 	if c.Decision.Route != "" || c.Placement != toolcall.PlaceLocal {
 		w.Errorf("the edited call ran %s, route %q", c.Placement, c.Decision.Route)
@@ -171,7 +171,7 @@ func routeOutlives(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
 	e.start(c, "w1", "x")
-	e.kill() // and the worker with it
+	e.kill() // the worker dies as well
 	w.policy.use(w, permission.Rule{Name: "free", Tools: []string{idem}, Behavior: message.BehaviorAllow})
 	other := w.engine()
 	c = other.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Attempt.Number == 2 && !c.Started() })
@@ -186,7 +186,7 @@ func routeOutlives(w *world) {
 	w.wantResult(other.finished(c.Key), message.ToolResultSuccess, "done")
 }
 
-// An approval request stays what it was when it was asked, and so does the route.
+// An approval request and its route stay as they were when the request was made.
 func routedAsDecided(w *world) {
 	w.policy.use(w, routed("look", payments, message.BehaviorAsk, askRemote))
 	e := w.engine()

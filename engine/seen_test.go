@@ -38,8 +38,8 @@ func answerAs(t *testing.T, eng *engine.Engine, name string, a toolcall.Response
 	return eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: name}).SubmitResponse(t.Context(), a)
 }
 
-// An edit voids the approvals before it for good: when a second edit brings the
-// old arguments back, their approvers are asked again.
+// An edit permanently voids the approvals before it: if a second edit restores the old
+// arguments, their approvers are asked again.
 func TestEditAndBackAsksAgain(t *testing.T) {
 	eng, c := asked(t, `{"n":0}`, permission.Rule{Name: "two", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Quorum: 2})
 	step := func(name, input string) {
@@ -65,7 +65,7 @@ func TestEditAndBackAsksAgain(t *testing.T) {
 	}
 }
 
-// An edit does not show what the approval request before it hid.
+// An edit does not reveal what the approval request before it hid.
 func TestEditKeepsWhatIsHidden(t *testing.T) {
 	const secret = "tell-no-one"
 	eng, c := asked(t, `{"pin":"`+secret+`","kind":"card"}`,
@@ -77,7 +77,7 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 	}
 	shown := list.Calls[0].Input
 	if strings.Contains(shown, secret) {
-		t.Fatal("it is shown before the edit: " + shown)
+		t.Fatal("the value is shown before the edit: " + shown)
 	}
 	asCash := strings.Replace(shown, `"card"`, `"cash"`, 1)
 	got, err := answerAs(t, eng, "ann", toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Input: &asCash})
@@ -89,11 +89,11 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 	}
 	without := `{"kind":"cash"}` // nothing is left to hide
 	if got, err = answerAs(t, eng, "ann", toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest, Input: &without}); err != nil || got.Input != without {
-		t.Errorf("an edit that takes the value out: %+v, %v", got, err)
+		t.Errorf("an edit that removes the value: %+v, %v", got, err)
 	}
 }
 
-// What a worker says while it runs repeats nothing that rules hide.
+// A worker's progress lines repeat nothing that rules hide.
 func TestProgressHides(t *testing.T) {
 	c := &toolcall.Call{Input: `{"card":{"pin":"tell-no-one"}}`, Redact: []string{"args.card"}}
 	if text := engine.ShownText(c, "paying with tell-no-one"); text != "paying with [redacted]" {

@@ -34,7 +34,7 @@ func (r *rotating) InForce(id string) bool {
 	return !r.retired[id]
 }
 
-// rotate signs with key n from now on, and gives the id of the key before.
+// rotate signs with key n from now on, and returns the id of the previous key.
 func (r *rotating) rotate(n byte) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -55,9 +55,9 @@ func newRotating() *rotating {
 	return r
 }
 
-// A grant of a rotated key starts its call. A grant of a retired key starts
-// nothing, and the call is offered again at once, also by an engine that was not
-// there when the key was retired.
+// A grant signed by a rotated key starts its call. A grant signed by a retired key starts
+// nothing: the call is offered again at once, even by an engine that starts after the key was
+// retired.
 func TestGrantsAcrossRotation(t *testing.T) {
 	for _, restart := range []bool{false, true} {
 		keys := newRotating()
@@ -70,7 +70,7 @@ func TestGrantsAcrossRotation(t *testing.T) {
 				t.Fatalf("signed by %s, want %s", c.Attempt.Grant.KeyID, first)
 			}
 			if c = h.after(time.Second); c.Attempt.Offers != 1 {
-				t.Error("a rotation alone offers again")
+				t.Error("a rotation without a retirement offers the call again")
 			}
 			if restart {
 				_ = h.eng.Close()
@@ -95,8 +95,8 @@ func TestGrantsAcrossRotation(t *testing.T) {
 	}
 }
 
-// Where the rule takes the approver's own signature, nothing less allows the
-// call, and the grant hands the signature on.
+// If a rule requires the approver's own signature, nothing else allows the call, and the grant
+// contains the signature.
 func TestSignedApprovals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		key := func(b byte) ed25519.PrivateKey {
@@ -110,7 +110,7 @@ func TestSignedApprovals(t *testing.T) {
 		h.eng = h.engine(remoteTool, permission.Rule{Behavior: message.BehaviorAsk, Signed: true}, nil)
 		c := h.propose()
 		if !c.Request.Requirement.Signed {
-			t.Fatal("the approval request does not take signatures")
+			t.Fatal("the approval request does not require signatures")
 		}
 		first := *c.Request
 		sign := func(q toolcall.ApprovalRequest, name string, b byte, good time.Duration) *toolcall.ApproverSignature {
@@ -153,13 +153,13 @@ func TestSignedApprovals(t *testing.T) {
 				t.Errorf("a signature %s: %v, want invalid", what, err)
 			}
 		}
-		// An edit is no signature over what it made.
+		// An edit does not sign the arguments that it makes.
 		c, err := answer("ann", toolcall.Response{Kind: toolcall.ResponseApprove, Input: &text})
 		if err != nil || c.State != message.ToolCallAsking {
 			t.Fatalf("after an edit: %+v, %v", c, err)
 		}
 		if err := approve("ann", sign(first, "ann", 1, time.Hour)); !errors.Is(err, message.ErrForbidden) {
-			t.Errorf("the signature of the approval request before: %v", err)
+			t.Errorf("the signature for the previous approval request: %v", err)
 		}
 		if c = h.after(0); c.State != message.ToolCallAsking {
 			t.Fatalf("the call is %s", c.State)

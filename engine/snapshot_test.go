@@ -38,9 +38,9 @@ func (s *memorySnapshots) Save(_ context.Context, seq uint64, b []byte) error {
 	return nil
 }
 
-// sharedSnapshots are those of the engines of a world.
+// sharedSnapshots holds the snapshot that the engines of a world share.
 type sharedSnapshots struct {
-	mu sync.Mutex // guards all below
+	mu sync.Mutex // guards the fields below
 	memorySnapshots
 }
 
@@ -56,7 +56,7 @@ func (s *sharedSnapshots) Save(ctx context.Context, seq uint64, b []byte) error 
 	return s.memorySnapshots.Save(ctx, seq, b)
 }
 
-// snapshotHistory is a random one, written through one engine.
+// snapshotHistory is a random history, written through one engine.
 type snapshotHistory struct {
 	t      *rapid.T
 	engine *engine.Engine
@@ -66,7 +66,7 @@ type snapshotHistory struct {
 	start  func(*memorySnapshots) *engine.Engine
 }
 
-// remembered is few calls, so that histories forget some.
+// remembered is small, so that the engine forgets some calls of a history.
 const remembered = 3
 
 func historyPolicy(t *testing.T) (*permission.Bundle, []engine.Tool) {
@@ -93,8 +93,8 @@ func (h *snapshotHistory) reply() (message.SessionID, message.ReplyID) {
 	return message.SessionID(fmt.Sprint("s", rapid.IntRange(0, 2).Draw(h.t, "session"))), message.ReplyID(fmt.Sprint("r", rapid.IntRange(0, 2).Draw(h.t, "reply")))
 }
 
-// observe starts an engine that only reads: what it knows is a function of the records. One
-// that works knows more of what it was asked about.
+// observe starts an engine that only reads, so that what it knows depends only on the records.
+// An engine that serves requests knows more about what it was asked.
 func (h *snapshotHistory) observe(t *rapid.T, s *memorySnapshots) *engine.Engine {
 	e := h.start(s)
 	if err := e.Observe(context.Background()); err != nil {
@@ -174,7 +174,7 @@ func (h *snapshotHistory) steps() map[string]func(*rapid.T) {
 			}
 		},
 		"snapshot": func(t *rapid.T) {
-			e := h.observe(t, h.cut) // from the snapshot before
+			e := h.observe(t, h.cut) // from the previous snapshot
 			defer func() { _ = e.Close() }()
 			if err := e.SaveSnapshot(ctx); err != nil {
 				t.Fatal(err)
@@ -183,8 +183,8 @@ func (h *snapshotHistory) steps() map[string]func(*rapid.T) {
 	}
 }
 
-// An engine that begins from a snapshot taken at any moment knows exactly what one knows
-// that reads the whole journal.
+// An engine that begins from a snapshot taken at any moment knows exactly what an engine
+// knows that reads the whole journal.
 func TestSnapshotIsWhatAWholeReadGives(t *testing.T) {
 	policy, tools := historyPolicy(t)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -216,7 +216,7 @@ func TestSnapshotIsWhatAWholeReadGives(t *testing.T) {
 	})
 }
 
-// A snapshot that does not fit is not used, and the log says so.
+// A snapshot that does not fit the journal is not used, and the log says so.
 func TestBadSnapshotIsNotUsed(t *testing.T) {
 	policy, tools := historyPolicy(t)
 	good := &memorySnapshots{Memory: engine.NewMemory()}
@@ -242,7 +242,7 @@ func TestBadSnapshotIsNotUsed(t *testing.T) {
 	}
 	_ = e.Close()
 	if good.last == nil || good.seq != 6 {
-		t.Fatalf("an engine that stops leaves a snapshot at %d, want 6", good.seq)
+		t.Fatalf("the stopped engine left a snapshot at %d, want 6", good.seq)
 	}
 	head, _, _ := bytes.Cut(good.last, []byte("\n"))
 	for name, change := range map[string]func(*memorySnapshots){

@@ -36,7 +36,7 @@ func summarized(w *world) {
 	}
 	e.answers("ann", approve(list.Calls[0]))
 	e.finished(w.key("a"))
-	b := e.state(w.key("b"), message.ToolCallAsking) // which it is after the first call
+	b := e.state(w.key("b"), message.ToolCallAsking) // once the first call is waiting
 	if text := b.RequestText(); text != "note text \"hello you\"\nNotes need a second person." {
 		w.Errorf("the text of a fixed message is %q", text)
 	}

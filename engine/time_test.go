@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What is about time to the second runs on fake time: hours pass at once.
+// Tests that depend on exact times run on fake time, in which hours pass at once.
 
 // hours is an engine in a bubble of fake time.
 type hours struct {
@@ -25,7 +25,7 @@ type hours struct {
 	opts    []engine.Option
 }
 
-// inHours runs f in a bubble, with an engine that has one tool, "t".
+// inHours runs f in a bubble of fake time, with an engine that has one tool, "t".
 func inHours(t *testing.T, tool engine.Tool, rule permission.Rule, run engine.Executor, f func(h *hours)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -35,7 +35,7 @@ func inHours(t *testing.T, tool engine.Tool, rule permission.Rule, run engine.Ex
 	})
 }
 
-// A run has its whole time, also if the directory answered late.
+// A run has its full time even if the directory answered late.
 func TestSlowDirectory(t *testing.T) {
 	slow := directoryFunc(func(context.Context) ([]string, error) {
 		time.Sleep(1500 * time.Millisecond)
@@ -78,7 +78,7 @@ func (h *hours) engine(tool engine.Tool, rule permission.Rule, run engine.Execut
 	if err := eng.Start(h.Context()); err != nil {
 		h.Fatal(err)
 	}
-	h.Cleanup(func() { _ = eng.Close() }) // says nothing that a test wants to know
+	h.Cleanup(func() { _ = eng.Close() }) // its error does not matter to a test
 	return eng
 }
 
@@ -96,7 +96,7 @@ func (h *hours) propose() *toolcall.Call {
 	return out.Calls[0]
 }
 
-// after lets time pass and gives the call as it is then.
+// after lets time pass and returns the call as it is then.
 func (h *hours) after(d time.Duration) *toolcall.Call {
 	h.Helper()
 	time.Sleep(d)
@@ -110,7 +110,7 @@ func (h *hours) after(d time.Duration) *toolcall.Call {
 
 var key = toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "c"}
 
-// start claims the present attempt as a worker.
+// start claims the attempt as a worker.
 func (h *hours) start(attempt int) {
 	h.Helper()
 	if _, err := h.as(toolcall.RoleWorker, "w").Start(h.Context(), toolcall.StartRequest{Key: key, Attempt: attempt, Claim: "x"}); err != nil {
@@ -137,15 +137,15 @@ func TestRequestExpiresOnTime(t *testing.T) {
 	inHours(t, engine.Tool{}, ask, nil, func(h *hours) {
 		c := h.propose()
 		if now := h.after(36*time.Hour - time.Millisecond); now.State != message.ToolCallAsking {
-			h.Fatalf("it is %s before its time", now.State)
+			h.Fatalf("the call is %s before its deadline", now.State)
 		}
-		time.Sleep(time.Millisecond) // the very moment: no answer counts any more
+		time.Sleep(time.Millisecond) // at the deadline itself no answer counts any more
 		_, err := h.as(toolcall.RoleApprover, "ann").SubmitResponse(h.Context(), toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: c.Digest})
 		if !errors.Is(err, message.ErrFinished) {
 			h.Errorf("an answer at the deadline: %v", err)
 		}
 		if now := h.after(time.Second); now.Cause != "expire" || len(now.Votes) != 0 {
-			h.Errorf("it ended by %s with %d votes", now.Cause, len(now.Votes))
+			h.Errorf("the call ended by %s with %d votes", now.Cause, len(now.Votes))
 		}
 	})
 }
@@ -161,15 +161,15 @@ func TestDeadWorkerIsNoticedWithinLeaseAndASecond(t *testing.T) {
 			}
 		}
 		if c := h.after(engine.DefaultLease - time.Millisecond); c.Blocked != toolcall.NotBlocked {
-			h.Errorf("it is held as %s within the lease", c.Blocked)
+			h.Errorf("the call is blocked as %s within the lease", c.Blocked)
 		}
 		if c := h.after(time.Second); c.Blocked != toolcall.BlockedUnknown {
-			h.Errorf("a second after the lease it is held as %q", c.Blocked)
+			h.Errorf("a second after the lease the call is blocked as %q", c.Blocked)
 		}
 	})
 }
 
-// An engine that has just started has not listened yet.
+// An engine that has just started must first listen for a whole lease.
 func TestNewEngineListensForAWholeLease(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
 		h.propose()
@@ -180,16 +180,16 @@ func TestNewEngineListensForAWholeLease(t *testing.T) {
 		}
 		h.eng = h.engine(remoteTool, allow, nil)
 		if c := h.after(9 * time.Second); c.Blocked != toolcall.NotBlocked {
-			h.Errorf("18 s after its start, 9 s after ours, it is held as %s", c.Blocked)
+			h.Errorf("18 s after the call's start, 9 s after the engine's, the call is blocked as %s", c.Blocked)
 		}
 		if c := h.after(2 * time.Second); c.Blocked != toolcall.BlockedUnknown {
-			h.Errorf("11 s after our start it is held as %q", c.Blocked)
+			h.Errorf("11 s after the engine's start the call is blocked as %q", c.Blocked)
 		}
 	})
 }
 
-// A call that no worker takes is offered again and again, ever more rarely, with a
-// grant that is always good for the present.
+// A call that no worker takes is offered again and again, ever more rarely, always with a
+// grant that is currently valid.
 func TestOffersGrowRare(t *testing.T) {
 	inHours(t, remoteTool, allow, nil, func(h *hours) {
 		first := h.propose().Attempt.Grant
@@ -215,15 +215,15 @@ func TestQueueDeadline(t *testing.T) {
 	inHours(t, tool, allow, nil, func(h *hours) {
 		h.propose()
 		if c := h.after(25*time.Minute - time.Second); c.Blocked != toolcall.NotBlocked {
-			h.Errorf("it is held as %s before its time", c.Blocked)
+			h.Errorf("the call is blocked as %s before its queue deadline", c.Blocked)
 		}
 		if c := h.after(2 * time.Second); c.Blocked != toolcall.BlockedNoWorker {
-			h.Errorf("after the queue deadline it is held as %q", c.Blocked)
+			h.Errorf("after the queue deadline the call is blocked as %q", c.Blocked)
 		}
 	})
 }
 
-// The calls that a rule routes wait for their own workers, each for itself.
+// A call that a rule routes to workers has the queue deadline of its tool.
 func TestQueueDeadlineOfRoute(t *testing.T) {
 	tool := engine.Tool{QueueTimeout: 25 * time.Minute} // local without the rule
 	rule := permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Subject: "exec.payments"}}
@@ -236,13 +236,13 @@ func TestQueueDeadlineOfRoute(t *testing.T) {
 			h.Errorf("offer %d has the route %q", c.Attempt.Offers, c.Attempt.Grant.Route)
 		}
 		if c := h.after(14*time.Minute + time.Second); c.Blocked != toolcall.BlockedNoWorker {
-			h.Errorf("after the queue deadline it is held as %q", c.Blocked)
+			h.Errorf("after the queue deadline the call is blocked as %q", c.Blocked)
 		}
 		if _, err := h.as(toolcall.RoleOperator, "olga").Resolve(h.Context(), toolcall.ResolveRequest{Key: key, Attempt: 1, Outcome: toolcall.OutcomeRunAgain}); err != nil {
 			h.Fatal(err)
 		}
 		if c := h.after(0); c.Attempt.Number != 2 || c.Attempt.Grant.Route != "exec.payments" {
-			h.Errorf("run again, it is attempt %d on %q", c.Attempt.Number, c.Attempt.Grant.Route)
+			h.Errorf("run again, the call is in attempt %d on the route %q", c.Attempt.Number, c.Attempt.Grant.Route)
 		}
 	})
 }
@@ -261,12 +261,12 @@ func TestAttemptsBackOff(t *testing.T) {
 				h.Errorf("attempt %d was made too early", c.Attempt.Number)
 			}
 			if c := h.after(200 * time.Millisecond); c.Attempt.Number != n+2 || c.Started() {
-				h.Errorf("after the pause it is attempt %d", c.Attempt.Number)
+				h.Errorf("after the pause the call is in attempt %d", c.Attempt.Number)
 			}
 		}
 		h.start(3)
 		if c := h.after(11 * time.Second); c.Blocked != toolcall.BlockedDeadLetter {
-			h.Errorf("after three attempts it is held as %q", c.Blocked)
+			h.Errorf("after three attempts the call is blocked as %q", c.Blocked)
 		}
 	})
 }
@@ -281,11 +281,11 @@ func TestLocalDeadline(t *testing.T) {
 	inHours(t, engine.Tool{Timeout: time.Hour}, allow, run, func(h *hours) {
 		h.propose()
 		if c := h.after(time.Hour - time.Second); !c.Started() || !c.Open() {
-			h.Errorf("before its deadline it is %s", c.State)
+			h.Errorf("before its deadline the call is %s", c.State)
 		}
 		c := h.after(2 * time.Second)
 		if c.Open() || c.Result.State != message.ToolResultInterrupted || !errors.Is(cause, engine.ErrDeadline) {
-			h.Errorf("after its deadline it is %s, cancelled for %v", c.State, cause)
+			h.Errorf("after its deadline the call is %s, cancelled for %v", c.State, cause)
 		}
 	})
 }
@@ -309,8 +309,8 @@ func TestRemoteDeadline(t *testing.T) {
 	})
 }
 
-// The shortest of the tool's and the rules' timeouts bounds each
-// attempt, and an engine that comes later knows it from the record.
+// The shortest of the tool's and the rules' timeouts bounds each attempt. An engine that
+// starts later reads it from the record.
 func TestRuleTimeout(t *testing.T) {
 	rule := func(d time.Duration) permission.Rule {
 		return permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: d}}
@@ -318,14 +318,14 @@ func TestRuleTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		tool, rule time.Duration
-		more       time.Duration // of another rule that matches
+		more       time.Duration // of another matching rule
 		want       time.Duration
 	}{
-		{"the rule alone", 0, time.Minute, 0, time.Minute},
+		{"only the rule", 0, time.Minute, 0, time.Minute},
 		{"the tool is shorter", time.Second, time.Minute, 0, time.Second},
 		{"the rule is shorter", time.Hour, time.Minute, 0, time.Minute},
 		{"the shortest rule", time.Hour, time.Minute, 5 * time.Second, 5 * time.Second},
-		{"less than event records can say", 0, 10 * time.Microsecond, 0, time.Millisecond},
+		{"less than event records can hold", 0, 10 * time.Microsecond, 0, time.Millisecond},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tool := remoteTool
@@ -358,8 +358,8 @@ func TestRuleTimeout(t *testing.T) {
 	}
 }
 
-// A rule's timeout cancels a local handler, as the tool's own does, also of a
-// call that was asked about.
+// A rule's timeout cancels a local handler like the tool's own timeout, even for a call that
+// needed approval.
 func TestRuleTimeoutCancelsLocal(t *testing.T) {
 	var cause error
 	run := local{"t": func(ctx context.Context, _ toolcall.Invocation) (string, error) {
@@ -374,27 +374,27 @@ func TestRuleTimeoutCancelsLocal(t *testing.T) {
 			h.Fatal(err)
 		}
 		if c := h.after(time.Minute - time.Second); !c.Started() || !c.Open() {
-			h.Errorf("before its deadline it is %s", c.State)
+			h.Errorf("before its deadline the call is %s", c.State)
 		}
 		c = h.after(2 * time.Second)
 		if c.Open() || c.Result.State != message.ToolResultInterrupted || !errors.Is(cause, engine.ErrDeadline) {
-			h.Errorf("after its deadline it is %s, cancelled for %v", c.State, cause)
+			h.Errorf("after its deadline the call is %s, cancelled for %v", c.State, cause)
 		}
 	})
 }
 
-// No engine can bound a run that is not askance's: such a call is denied.
+// No engine can limit a run outside askance, so such a call is denied.
 func TestRuleTimeoutOfExternal(t *testing.T) {
 	rule := permission.Rule{Behavior: message.BehaviorAllow, Executor: permission.Executor{Timeout: time.Minute}}
 	inHours(t, engine.Tool{Placement: toolcall.PlaceExternal}, rule, nil, func(h *hours) {
 		if c := h.propose(); c.Open() || c.Cause != "deny" || !strings.Contains(c.Decision.Reason, "a timeout of its run") || c.Decision.TimeoutMS != 0 {
-			h.Errorf("it is %s by %s: %+v", c.State, c.Cause, c.Decision)
+			h.Errorf("the call is %s by %s: %+v", c.State, c.Cause, c.Decision)
 		}
 	})
 }
 
-// TestDenyByTheClock: a deny rule that comes into force by time alone, under the
-// same bundle, keeps from running what is approved after that.
+// A deny rule that comes into force only because time passes, under the same bundle, stops a
+// call that is approved after that.
 func TestDenyByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := &hours{T: t, journal: engine.NewMemory()}
@@ -410,7 +410,7 @@ func TestDenyByTheClock(t *testing.T) {
 	})
 }
 
-// A start whose engine waits for the journal until the grant has expired is none.
+// A start fails if its engine waits for the journal until the grant has expired.
 func TestGrantExpiresWhileTheStartIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t.Context(), t, newMemory)
@@ -429,7 +429,7 @@ func TestGrantExpiresWhileTheStartIsChecked(t *testing.T) {
 		first.kill()
 		_, err := e.worker("w1").Start(t.Context(), startRequest(c, "x"))
 		if !waited.Load() || !errors.Is(err, message.ErrSuperseded) {
-			t.Errorf("the start: %v, want that its grant has expired; it read the reply: %v", err, waited.Load())
+			t.Errorf("the start: %v, want an expired grant; the engine read the reply: %v", err, waited.Load())
 		}
 	})
 }

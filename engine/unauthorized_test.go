@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Nothing that an unauthorized identity sends changes state: after any requests in
-// any order the journal is what it was, byte for byte.
+// Nothing that an unauthorized identity sends changes state: after any requests in any order
+// the journal is unchanged, byte for byte.
 func TestUnauthorizedChangesNothing(t *testing.T) {
 	w := newIntruded(t)
 	before := w.bytes(t)
@@ -31,14 +31,14 @@ func TestUnauthorizedChangesNothing(t *testing.T) {
 			w.request()
 		}
 		if after := w.bytes(rt); !slices.Equal(after, before) {
-			rt.Fatalf("the journal had %d records and has %d: %s", len(before), len(after), strings.Join(after[min(len(before), len(after)-1):], "\n"))
+			rt.Fatalf("the journal had %d records and now has %d: %s", len(before), len(after), strings.Join(after[min(len(before), len(after)-1):], "\n"))
 		}
 	})
 	w.authorized(t)
 }
 
-// intruded is a space with calls in every state, the engines of it and of
-// another space, and those who have no right to what they ask for.
+// intruded is a space with calls in every state, its engine and that of another space, and
+// identities without the right to what they request.
 type intruded struct {
 	*rapid.T
 	journal           *engine.Memory
@@ -79,7 +79,7 @@ func newIntruded(t *testing.T) *intruded {
 	return w
 }
 
-// furnish brings calls into every state and lets rules be remembered.
+// furnish creates calls in every state and remembered rules.
 func (w *intruded) furnish(t *testing.T) {
 	must := func(err error) {
 		t.Helper()
@@ -124,11 +124,11 @@ func (w *intruded) furnish(t *testing.T) {
 	must(err)
 	_, err = w.as(toolcall.RoleWorker, "w1").Result(t.Context(), toolcall.ResultRequest{Key: done.Key, Attempt: 1, Claim: "secret", Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
 	must(err)
-	// What a standing approval allows begins without an answer, after it was proposed.
+	// A call that a standing approval allows begins after its proposal without an answer.
 	parked, err := w.as(toolcall.RoleRuntime, "bot").Wait(t.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", Calls: []message.CallID{"leased", "plain", "kept"}, Until: toolcall.UntilParked})
 	must(err)
 	if !parked.Done {
-		t.Fatal("a call does not begin")
+		t.Fatal("a call did not begin")
 	}
 }
 
@@ -136,7 +136,7 @@ func (w *intruded) as(role toolcall.Role, name string) *engine.Port {
 	return w.eng.As(toolcall.Principal{Role: role, Name: name, Auth: "test"})
 }
 
-// bytes are the records of the journal as JSON.
+// bytes returns the records of the journal as JSON.
 func (w *intruded) bytes(t interface{ Fatal(...any) }) []string {
 	all := &everything{}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -165,7 +165,7 @@ type everything struct {
 func (s *everything) Record(r toolcall.JournalEntry) { s.records = append(s.records, r) }
 func (s *everything) CaughtUp()                      { s.end() }
 
-// authorized shows that the space was not dead: an authorized request works.
+// authorized checks that the space still works, with an authorized request.
 func (w *intruded) authorized(t *testing.T) {
 	c := w.calls[0]
 	if _, err := w.as(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseReject, Digest: c.Digest}); err != nil {
@@ -180,11 +180,11 @@ func (w *intruded) authorized(t *testing.T) {
 type intruder struct {
 	name string
 	port *engine.Port
-	// may are requests that are theirs to make, which are not made.
+	// may lists requests that the intruder is allowed to make and that are therefore not sent.
 	may map[string]bool
-	// entitled: they may answer, so that only forged answers are sent.
+	// entitled is set if they may answer; then only forged answers are sent.
 	entitled bool
-	// revokes: what no rule limits to certain people is theirs to revoke.
+	// revokes is set if they may revoke calls that no rule restricts to certain people.
 	revokes bool
 }
 
@@ -196,7 +196,7 @@ func allowing(ops ...string) map[string]bool {
 	return out
 }
 
-// intruders are every role in the wrong place.
+// intruders returns every role in the wrong place.
 func (w *intruded) intruders() []intruder {
 	as := func(role toolcall.Role, name string) *engine.Port { return w.as(role, name) }
 	away := func(role toolcall.Role) *engine.Port {
@@ -217,15 +217,15 @@ func (w *intruded) intruders() []intruder {
 		{name: "another worker", port: w.eng.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w2", Auth: "test"}, toolcall.Queue{Tool: "run"})},
 		{name: "an engine by name", port: as(toolcall.RoleEngine, w.eng.ID())},
 		{name: "no name", port: as(toolcall.RoleApprover, "")},
-		{name: "a role that is none", port: as("admin", "ann")},
+		{name: "an unknown role", port: as("admin", "ann")},
 		{name: "an approver of another space", port: away(toolcall.RoleApprover)},
 		{name: "an operator of another space", port: away(toolcall.RoleOperator)},
 		{name: "a worker of another space", port: away(toolcall.RoleWorker)},
 	}
 }
 
-// request sends one request of an intruder. What would change something must
-// be refused.
+// request sends one request of an intruder. A request that would change something must be
+// refused.
 func (w *intruded) request() {
 	all := w.intruders()
 	who := all[rapid.IntRange(0, len(all)-1).Draw(w.T, "who")]
@@ -284,8 +284,8 @@ func (w *intruded) send(who intruder, op string, c *toolcall.Call) error {
 	return w.read(ctx, p, c)
 }
 
-// forged is an answer that its sender may not give: to another digest, or by
-// a person who may not answer at all.
+// forged returns an answer that its sender may not give: to another digest, or by a person
+// who may not answer at all.
 func (w *intruded) forged(who intruder, c *toolcall.Call) toolcall.Response {
 	digests := []string{"sha256:0", ""}
 	for _, o := range w.calls {
@@ -312,7 +312,7 @@ func (w *intruded) forged(who intruder, c *toolcall.Call) toolcall.Response {
 	return a
 }
 
-// read sends everything that only reads.
+// read sends every request that only reads.
 func (w *intruded) read(ctx context.Context, p *engine.Port, c *toolcall.Call) error {
 	_, _ = p.List(ctx, toolcall.ListRequest{All: true, Session: "s"})
 	_, _ = p.Show(ctx, toolcall.ShowRequest{Key: c.Key})

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// days is a space of two engines whose people sit in groups.
+// days is a space with two engines whose people are in groups.
 type days struct {
 	*testing.T
 	journal *engine.Memory
@@ -24,7 +24,7 @@ type days struct {
 	rules   []permission.Rule
 }
 
-// hints counts what inboxes are told.
+// hints counts the notifications to inboxes.
 type hints struct {
 	engine.Signals
 	mu  sync.Mutex // guards n
@@ -69,7 +69,7 @@ func (d *days) start(opts ...engine.Option) {
 	if err := e.Start(d.Context()); err != nil {
 		d.Fatal(err)
 	}
-	d.Cleanup(func() { _ = e.Close() }) // says nothing that a test wants to know
+	d.Cleanup(func() { _ = e.Close() }) // its error does not matter to a test
 	d.engines = append(d.engines, e)
 }
 
@@ -105,7 +105,7 @@ func (d *days) pass(t time.Duration) *toolcall.Call {
 	return d.now()
 }
 
-// wantMay checks who may answer now, by letting them approve.
+// wantMay checks who may answer now by letting them approve.
 func (d *days) wantMay(want map[string]bool) {
 	d.Helper()
 	for name, may := range want {
@@ -125,8 +125,8 @@ var escalating = permission.Rule{
 	Expiry: 24 * time.Hour, OnExpiry: permission.OnExpiryEscalate,
 }
 
-// Further people are asked at the times of the plan, each of them once however
-// many engines look, and at the very end the approval request denies.
+// More people are asked at the times of the plan, each once however many engines run, and at
+// the end of the plan the approval request denies the call.
 func TestEscalation(t *testing.T) {
 	inDays(t, escalating, func(d *days) {
 		digest := d.propose().Digest
@@ -144,13 +144,13 @@ func TestEscalation(t *testing.T) {
 		} {
 			c := d.pass(step.wait)
 			if c.Step != step.step || c.State != message.ToolCallAsking || c.Digest != digest {
-				d.Errorf("after %s it is %s at step %d, want %d, digest changed: %t", step.wait, c.State, c.Step, step.step, c.Digest != digest)
+				d.Errorf("after %s the call is %s at step %d, want %d, digest changed: %t", step.wait, c.State, c.Step, step.step, c.Digest != digest)
 			}
 			d.wantMay(step.may)
 		}
 		c := d.pass(time.Millisecond)
 		if c.Cause != "expire" || c.Result.State != message.ToolResultDenied {
-			d.Errorf("it ended by %s with %v", c.Cause, c.Result)
+			d.Errorf("the call ended by %s with %v", c.Cause, c.Result)
 		}
 		d.wantPath("propose ask", "vote", "escalate", "vote", "escalate", "vote", "escalate", "expire")
 	})
@@ -175,8 +175,8 @@ func (d *days) wantPath(want ...string) {
 	}
 }
 
-// An engine that starts when all the others are gone finds every time again in
-// the journal, also those that passed meanwhile.
+// An engine that starts when all others are gone finds every time in the journal, including
+// times that have passed meanwhile.
 func TestEscalationOutlivesEngines(t *testing.T) {
 	inDays(t, escalating, func(d *days) {
 		d.propose()
@@ -199,23 +199,24 @@ func TestEscalationOutlivesEngines(t *testing.T) {
 	})
 }
 
-// An answer at the very moment does not depend on which timer ran first.
+// An answer at the exact time of a step does not depend on which timer ran first.
 func TestResponseOnTheMoment(t *testing.T) {
 	rule := escalating
 	rule.Quorum = 1
 	inDays(t, rule, func(d *days) {
 		d.propose()
-		time.Sleep(time.Hour) // the timers run at this instant as well
+		time.Sleep(time.Hour) // the engines' timers run at this instant as well
 		if err := d.approve("bob"); err != nil {
-			d.Errorf("bob, on the moment from which he may answer: %v", err)
+			d.Errorf("bob, at the moment from which he may answer: %v", err)
 		}
 		if c := d.pass(time.Second); c.State != message.ToolCallSubmitted || c.Votes[0].Step != 1 {
-			d.Errorf("it is %s with %+v", c.State, c.Votes)
+			d.Errorf("the call is %s with %+v", c.State, c.Votes)
 		}
 	})
 }
 
-// An edit gains no time, and whom the plan has come to ask by then stays asked.
+// An edit does not extend the deadline, and people whom the plan has already asked can still
+// answer.
 func TestEditGoesOnInThePlan(t *testing.T) {
 	rule := escalating
 	rule.Quorum = 2
@@ -232,15 +233,15 @@ func TestEditGoesOnInThePlan(t *testing.T) {
 			d.Errorf("asked again at step %d until %s with %+v", again.Step, r.Deadline, again.Tally())
 		}
 		d.wantMay(map[string]bool{"cy": false})
-		d.wantMay(map[string]bool{"ann": true}) // resolves it
+		d.wantMay(map[string]bool{"ann": true}) // this approves the call
 		if c := d.now(); c.State != message.ToolCallSubmitted || c.Input != input {
-			d.Errorf("it is %s with %s", c.State, c.Input)
+			d.Errorf("the call is %s with %s", c.State, c.Input)
 		}
 	})
 }
 
-// A clock that is set back takes no escalation back, and one that is set
-// forward lets no approval request be answered that is over.
+// A clock that is set back does not undo an escalation, and one that is set forward does not
+// let an expired approval request be answered.
 func TestStepsOfThePlan(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	r := toolcall.Requirement{
@@ -269,8 +270,7 @@ func TestStepsOfThePlan(t *testing.T) {
 	}
 }
 
-// People are reminded of an approval request about which nothing is said, and of no
-// other.
+// People are reminded only of an approval request that has had no response for a while.
 func TestReminders(t *testing.T) {
 	inDays(t, permission.Rule{Quorum: 2}, func(d *days) {
 		d.start(engine.WithReminders(time.Hour))
@@ -302,6 +302,6 @@ func TestReminders(t *testing.T) {
 		step("answered", 24*time.Hour, 0)
 	})
 	if _, err := engine.New("default", engine.NewMemory(), nil, nil, engine.WithReminders(-1)); err == nil {
-		t.Error("reminders every -1 ns were taken")
+		t.Error("reminders every -1 ns were accepted")
 	}
 }

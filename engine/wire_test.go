@@ -13,17 +13,17 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// wire ties one engine to the journal of a test: what the engine reads and
-// writes can be refused, held back and cut off, as a bad network does.
+// wire connects one engine to the journal of a test. A test can refuse, delay or cut off what
+// the engine reads and writes, as a bad network does.
 type wire struct {
 	engine.Journal
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	last   func(key toolcall.Key) error
 	stored func(f *toolcall.EventRecord) // after each event record of this engine
 	hold   chan struct{}                 // non-nil: the watch delivers nothing until it is closed
-	writes chan struct{}                 // the same for what is to be written
-	acks   chan struct{}                 // the same for what was written
+	writes chan struct{}                 // the same for writes
+	acks   chan struct{}                 // the same for acknowledgements
 	dead   bool
 }
 
@@ -37,17 +37,17 @@ func (w *wire) onLast(f func(key toolcall.Key) error) {
 }
 
 // onStored calls f with each event record that the engine has stored, before the engine
-// hears of it.
+// receives the acknowledgement.
 func (w *wire) onStored(f func(f *toolcall.EventRecord)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stored = f
 }
 
-// lag holds the watch back, or lets it go on.
+// lag holds back the watch, or lets it continue.
 func (w *wire) lag(on bool) { w.toggle(&w.hold, on) }
 
-// holdWrites holds back what is to be written, mute the news that it was.
+// holdWrites holds back writes, mute their acknowledgements.
 func (w *wire) holdWrites(on bool) { w.toggle(&w.writes, on) }
 func (w *wire) mute(on bool)       { w.toggle(&w.acks, on) }
 
@@ -62,7 +62,7 @@ func (w *wire) toggle(hold *chan struct{}, on bool) {
 	}
 }
 
-// cut is the death of the engine's process, as far as the journal can tell.
+// cut cuts the engine off, which to the journal looks like the death of its process.
 func (w *wire) cut() {
 	w.mu.Lock()
 	w.dead = true
@@ -72,8 +72,8 @@ func (w *wire) cut() {
 	w.mute(false)
 }
 
-// pass waits while something is held back, and reports whether the engine is
-// alive then and ctx not over.
+// pass waits while held is set, and reports whether the engine is then still alive and ctx has
+// not ended.
 func (w *wire) pass(ctx context.Context, held *chan struct{}) bool {
 	for {
 		w.mu.Lock()
@@ -146,9 +146,9 @@ func (s *wiredSink) Record(r toolcall.JournalEntry) {
 
 func (s *wiredSink) CaughtUp() { s.sink.CaughtUp() }
 
-// wired is a world in which everything happens in an order that the test
-// chooses: fake time, a journal in memory, engines on wires, and tools that the
-// runtime itself runs, so that each call ends when the test reports its result.
+// wired is a world in which the test chooses the order of everything: fake time, a journal in
+// memory, engines on wires, and tools that the runtime itself runs, so that each call ends
+// when the test reports its result.
 type wired struct {
 	*testing.T
 	journal *engine.Memory
@@ -156,7 +156,7 @@ type wired struct {
 	wires   []*wire
 }
 
-// The tools of a wired world, with serial and remote.
+// The tools of a wired world, in addition to serial and remote.
 const (
 	asks = "asks" // no rule: asks, and suggests a rule
 	safe = "safe" // allowed
@@ -165,7 +165,7 @@ const (
 	serialAsks = "serial_asks" // as asks, not concurrency-safe
 )
 
-// wiredGrace is that of the engines of a wired world.
+// wiredGrace is the grace of the engines of a wired world.
 const wiredGrace = time.Second
 
 func inWires(t *testing.T, engines int, f func(w *wired), opts ...engine.Option) {
@@ -187,7 +187,7 @@ func (w *wired) start(opts ...engine.Option) int {
 	return len(w.engines) - 1
 }
 
-// replace starts an engine in the place of engine i.
+// replace starts an engine in place of engine i.
 func (w *wired) replace(i int, opts ...engine.Option) {
 	w.Helper()
 	var tools []engine.Tool
@@ -258,13 +258,13 @@ func (w *wired) approve(i int, id message.CallID) {
 	}
 }
 
-// pass lets time pass, until nothing moves any more.
+// pass lets time pass and waits until every goroutine is idle.
 func (w *wired) pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
 }
 
-// now is a call as the journal has it.
+// now returns a call from the journal.
 func (w *wired) now(id message.CallID) *toolcall.Call {
 	w.Helper()
 	r, err := w.journal.Last(w.Context(), callKey(id))
@@ -274,7 +274,7 @@ func (w *wired) now(id message.CallID) *toolcall.Call {
 	return r.Record.Call
 }
 
-// want checks a call's state, and whose approval request it hides behind.
+// want checks a call's state, and the call behind whose approval request it hides.
 func (w *wired) want(id message.CallID, state message.ToolCallState, behind message.CallID) {
 	w.Helper()
 	if c := w.now(id); c.State != state || c.Behind != behind {

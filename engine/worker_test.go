@@ -21,7 +21,7 @@ func workerCases() []engineCase {
 		{"the grant", grantVerifies},
 		{"the same claim again", sameClaim},
 		{"another claim is superseded", otherClaim},
-		{"of many claims one wins", oneClaimWins},
+		{"one of many claims wins", oneClaimWins},
 		{"a worker rejects a task", workerRejects},
 		{"workers reject a task too often", workersRejectTooOften},
 		{"only remote calls are started by workers", startOnlyRemote},
@@ -35,9 +35,9 @@ func workerCases() []engineCase {
 		{"a start for an older grant", olderGrant},
 		{"an attempt given back before it began", givenBack},
 		{"a held attempt given back", heldGivenBack},
-		{"attempts given back are not lost ones", givenBackIsNotLost},
+		{"attempts given back do not count as lost", givenBackIsNotLost},
 		{"revoked after it was given back", revokedAfterGivenBack},
-		{"an attempt that is not the worker's to give back", notTheirsToGiveBack},
+		{"an attempt that the worker may not give back", notTheirsToGiveBack},
 		{"denied after it was given back", deniedAfterGivenBack},
 	}
 }
@@ -55,7 +55,7 @@ func beatRequest(c *toolcall.Call, claim string) toolcall.HeartbeatRequest {
 	return toolcall.HeartbeatRequest{Key: c.Key, Attempt: max(c.Attempt.Number, 1), Claim: claim}
 }
 
-// start claims an attempt, checks the answer, and notes the effect.
+// start claims an attempt, checks the reply, and notes the effect.
 func (r *replica) start(c *toolcall.Call, worker, claim string) toolcall.StartReply {
 	r.w.Helper()
 	reply, err := r.worker(worker).Start(r.w.Context(), startRequest(c, claim))
@@ -63,7 +63,7 @@ func (r *replica) start(c *toolcall.Call, worker, claim string) toolcall.StartRe
 		r.w.Fatalf("start %s: %v", c.Key, err)
 	}
 	if reply.LeaseMS <= 0 || reply.HeartbeatMS <= 0 || reply.HeartbeatMS > reply.LeaseMS/2 || reply.IdempotencyKey != c.IdempotencyKey() {
-		r.w.Errorf("the leave to start is %+v", reply)
+		r.w.Errorf("the reply to the start is %+v", reply)
 	}
 	r.w.effects.happened(run{key: c.Key, tool: c.Tool, input: c.Input, attempt: max(c.Attempt.Number, 1), claim: claim, owner: worker, idem: reply.IdempotencyKey})
 	return reply
@@ -85,7 +85,7 @@ func remoteCall(w *world) {
 	e.start(c, "w1", "x")
 	reply, err := e.worker("w1").Heartbeat(w.Context(), beatRequest(c, "x"))
 	if err != nil || reply.At.IsZero() || reply != (toolcall.HeartbeatReply{At: reply.At}) {
-		w.Errorf("the heartbeat's answer is %+v, %v", reply, err)
+		w.Errorf("the heartbeat returned %+v, %v", reply, err)
 	}
 	w.must(e.worker("w1").Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x", N: 1, Text: "half"}))
 	if got := w.hub.progressOf(c.Key); len(got) != 1 || got[0].Text != "half" {
@@ -93,7 +93,7 @@ func remoteCall(w *world) {
 	}
 	res, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "done"))
 	if err != nil || !res.Stored || res.State != message.ToolCallFinished {
-		w.Errorf("the result's answer is %+v, %v", res, err)
+		w.Errorf("the result returned %+v, %v", res, err)
 	}
 	w.wantResult(e.finished(c.Key), message.ToolResultSuccess, "done")
 	w.wantPath(c.Key, "propose+allow+submit start result")
@@ -108,7 +108,7 @@ func grantVerifies(w *world) {
 	w.must(err)
 	f := rec.Record
 	if f.WorkQueue() != (toolcall.Queue{Tool: remote}) {
-		w.Fatalf("the event record is no task of its tool: %s", f.WorkQueue())
+		w.Fatalf("the event record is not a task in its tool's queue: %s", f.WorkQueue())
 	}
 	q, g := *f.Call.Request, f.Call.Attempt.Grant
 	right := toolcall.NewKeySet(e.PublicKey())
@@ -172,7 +172,7 @@ func otherClaim(w *world) {
 	}
 	w.wantSize(size)
 	if got := w.hub.progressOf(c.Key); len(got) != 0 {
-		w.Errorf("the progress of others was passed on: %+v", got)
+		w.Errorf("progress from other workers was passed on: %+v", got)
 	}
 }
 
@@ -198,8 +198,8 @@ func oneClaimWins(w *world) {
 	w.wantPath(c.Key, "propose+allow+submit start")
 }
 
-// workerRejects: a worker that cannot check a grant ends no call. Another worker gets
-// the next attempt, and people see who returned the task.
+// workerRejects checks that a worker that cannot verify a grant does not end the call. Another
+// worker gets the next attempt, and people see who returned the task.
 func workerRejects(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
@@ -219,7 +219,7 @@ func workerRejects(w *world) {
 	}
 	next := e.waitFor(c.Key, "offered again", func(c *toolcall.Call) bool { return c.Phase() == toolcall.PhaseQueued })
 	size := len(w.records())
-	_, err = e.worker("w1").Start(w.Context(), r) // the answer was lost
+	_, err = e.worker("w1").Start(w.Context(), r) // as if the reply was lost
 	w.wantErr(err, message.ErrSuperseded)
 	w.wantSize(size)
 	e.start(next, "w2", "y")
@@ -235,8 +235,8 @@ func workerRejects(w *world) {
 	w.wantErr(err, message.ErrSuperseded)
 }
 
-// workersRejectTooOften: retries are bounded; then the call waits for an operator, who
-// can have it run again.
+// workersRejectTooOften checks that retries are bounded. Then the call waits for an operator,
+// who can have it run again.
 func workersRejectTooOften(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
@@ -261,8 +261,8 @@ func workersRejectTooOften(w *world) {
 	e.start(c, "w2", "y")
 }
 
-// startOnlyRemote: local calls run inside an engine, external ones nowhere. No
-// worker may run them, and there is no grant for them.
+// startOnlyRemote checks that no worker can start local or external calls. Local calls run in
+// the engine, external calls outside askance, and neither has a grant.
 func startOnlyRemote(w *world) {
 	e := w.unstarted()
 	e.tools.lacks(echo)
@@ -273,7 +273,7 @@ func startOnlyRemote(w *world) {
 	for _, c := range calls {
 		for _, attempt := range []int{0, 1, 2} {
 			if _, err := e.worker("w1").Start(w.Context(), toolcall.StartRequest{Key: c.Key, Attempt: attempt, Claim: "x"}); err == nil {
-				w.Errorf("a worker got leave to run the %s call %s", c.Placement, c.Call)
+				w.Errorf("a worker was allowed to run the %s call %s", c.Placement, c.Call)
 			}
 		}
 		if _, err := e.worker("w1").Result(w.Context(), resultRequest(c, "x", "forged")); err == nil {
@@ -335,8 +335,8 @@ func deadWorkerUnknown(w *world) {
 	w.wantPath(c.Key, "propose+allow+submit start suspend")
 	_, err := e.worker("w2").Start(w.Context(), startRequest(c, "y"))
 	w.wantErr(err, message.ErrSuperseded)
-	// Its owner may never have had the answer to its start. It must not begin now:
-	// a person may find out at this moment that nothing happened.
+	// The owner may never have received the reply to its start. It must not begin now, because a
+	// person may be finding out at this moment that nothing happened.
 	_, err = e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 	w.wantErr(err, message.ErrSuperseded)
 }
@@ -348,7 +348,7 @@ func heartbeatsElsewhere(w *world) {
 	keepAlive(w, e, w.engine())
 }
 
-// keepAlive beats for two leases, then lets the worker fall silent.
+// keepAlive sends heartbeats for two leases, then lets the worker fall silent.
 func keepAlive(w *world, e, watching *replica) {
 	c := e.submit("c", once)
 	reply := e.start(c, "w1", "x")
@@ -359,7 +359,7 @@ func keepAlive(w *world, e, watching *replica) {
 		if reply, err := e.worker("w1").Heartbeat(w.Context(), beatRequest(c, "x")); err != nil || reply.Cancel {
 			w.Fatalf("a heartbeat got %+v, %v", reply, err)
 		}
-		if watching != nil { // as a bus lets every replica hear it
+		if watching != nil { // a bus delivers it to every replica
 			watching.ObserveHeartbeat("w1", beatRequest(c, "x"))
 			watching.ObserveHeartbeat("w2", beatRequest(c, "x")) // not the owner
 		}
@@ -393,8 +393,8 @@ func notBegun(c *toolcall.Call, claim string) toolcall.ResultRequest {
 	return toolcall.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: claim, NotBegun: "the lease had passed"}
 }
 
-// startReplyVerifies: a start is answered with the engine's signature, for this
-// very request and by the key that signs now.
+// startReplyVerifies checks that the reply to a start is signed for this exact request with
+// the engine's current key.
 func startReplyVerifies(w *world) {
 	_, key, err := ed25519.GenerateKey(nil)
 	w.must(err)
@@ -418,8 +418,8 @@ func startReplyVerifies(w *world) {
 	w.wantErr(err, message.ErrInvalid)
 }
 
-// olderGrant: a start that was under way while the attempt was offered again is
-// not stored for a worker that has dropped the item.
+// olderGrant checks that a start that was on its way while the attempt was offered again is
+// not stored, because its worker has dropped the task.
 func olderGrant(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
@@ -434,15 +434,15 @@ func olderGrant(w *world) {
 	}
 }
 
-// givenBack: nothing ran, so the call is offered again, whether its tool is
-// idempotent or not.
+// givenBack checks that the call is offered again, whether its tool is idempotent or not,
+// because nothing ran.
 func givenBack(w *world) {
 	for id, tool := range map[message.CallID]string{"c1": once, "c2": idem} {
 		e := w.engine()
 		c := e.submit(id, tool)
 		_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 		w.must(err)
-		for range 2 { // sent again, it changes nothing
+		for range 2 { // sending it again changes nothing
 			reply, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
 			if err == nil && !reply.Stored || err != nil && message.AsError("", err).Code != message.CodeSuperseded {
 				w.Errorf("given back: %+v, %v", reply, err)
@@ -465,8 +465,8 @@ func givenBack(w *world) {
 	}
 }
 
-// heldGivenBack: a call with an unknown outcome is offered again when its owner
-// says that nothing happened.
+// heldGivenBack checks that a call with an unknown outcome is offered again when its owner
+// reports that nothing happened.
 func heldGivenBack(w *world) {
 	e := w.engine()
 	c := e.submit("c", dies)
@@ -481,8 +481,8 @@ func heldGivenBack(w *world) {
 	w.wantPath(c.Key, "propose+allow+submit start suspend return offer")
 }
 
-// givenBackIsNotLost: an attempt that never began is none of those that the tool
-// permits, which are two.
+// givenBackIsNotLost checks that an attempt that never began does not count as one of the two
+// attempts that the tool permits.
 func givenBackIsNotLost(w *world) {
 	e := w.engine()
 	c := e.submit("c", idem)
@@ -500,7 +500,7 @@ func givenBackIsNotLost(w *world) {
 	}
 }
 
-// revokedAfterGivenBack: nothing ran, and the result says so.
+// revokedAfterGivenBack checks that the result says that nothing ran.
 func revokedAfterGivenBack(w *world) {
 	e := w.engine()
 	c := e.submit("c", once)
@@ -539,8 +539,8 @@ func notTheirsToGiveBack(w *world) {
 	w.wantErr(err, message.ErrFinished)
 }
 
-// deniedAfterGivenBack: nothing ran, so a deny that came into force since ends
-// the call; nothing is unknown.
+// deniedAfterGivenBack checks that a deny rule that came into force meanwhile ends the call.
+// Nothing ran, so the outcome is known.
 func deniedAfterGivenBack(w *world) {
 	e := w.engine()
 	c := e.submit("c", once)
@@ -553,7 +553,7 @@ func deniedAfterGivenBack(w *world) {
 	w.wantPath(c.Key, "propose+allow+submit start return revoke")
 }
 
-// A lease that heartbeats cannot keep is refused before the engine works.
+// An engine refuses to start with a lease that is too short for heartbeats to renew.
 func TestShortestLease(t *testing.T) {
 	for lease, good := range map[time.Duration]bool{
 		0: true, time.Nanosecond: false, engine.MinLease - 1: false, engine.MinLease: true, time.Hour: true,

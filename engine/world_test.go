@@ -22,20 +22,20 @@ func spaceOf(j engine.Journal) toolcall.SpaceID {
 	return journaltest.Space
 }
 
-// patience is how long a test waits for something that must happen. It is
-// only ever used up by a failing test.
+// patience is how long a test waits for something that must happen. Only a failing test uses
+// it up.
 const patience = 25 * time.Second
 
-// grace is that of the engines in these tests: short, so that a test of one
-// replica stepping in for another is short.
+// grace is the grace of the engines in these tests. It is short, so that tests of one replica
+// stepping in for another are fast.
 const grace = 50 * time.Millisecond
 
-// drain is how long an engine that closes waits for its runs. A killed engine
-// whose run has ended uses it up in vain: its result is lost.
+// drain is how long a closing engine waits for its runs. A killed engine waits that long in
+// vain if its run has ended, because the result is lost.
 const drain = 200 * time.Millisecond
 
-// world is one journal, the engines that work on it, and the outside world
-// that their calls have effects on. It audits the journal when the test ends.
+// world is one journal, its engines, and the outside world on which their calls have effects.
+// It audits the journal when the test ends.
 type world struct {
 	*testing.T
 	ctx     context.Context //nolint:containedctx // its life is the struct's
@@ -50,7 +50,7 @@ type world struct {
 	engines []*replica
 }
 
-// replica is an engine with the cord that ties it to the journal.
+// replica is an engine with the cord that connects it to the journal.
 type replica struct {
 	*engine.Engine
 	w     *world
@@ -107,9 +107,9 @@ func (w *world) unstarted(opts ...engine.Option) *replica {
 	return r
 }
 
-// kill ends an engine as abruptly as a process can: from now on nothing it
-// does reaches the journal or another engine. Close then ends its goroutines,
-// which the journal does not see either.
+// kill ends an engine as abruptly as the death of its process: from now on nothing it does
+// reaches the journal or another engine. Close then ends its goroutines without the journal
+// noticing.
 func (r *replica) kill() {
 	r.w.Helper()
 	if r.w.snaps != nil {
@@ -123,7 +123,7 @@ func (r *replica) kill() {
 	}
 }
 
-// stop ends an engine in good order.
+// stop closes an engine normally.
 func (r *replica) stop() {
 	r.w.Helper()
 	if err := r.Close(); err != nil {
@@ -160,7 +160,7 @@ func (w *world) key(call message.CallID) toolcall.Key {
 	return toolcall.Key{Space: w.space, Session: "s", Reply: "r", Call: call}
 }
 
-// until waits for cond, which it asks again and again.
+// until calls cond again and again until it returns true.
 func (w *world) until(what any, cond func() bool) {
 	w.Helper()
 	deadline := time.NewTimer(patience)
@@ -183,7 +183,7 @@ func (w *world) wantErr(err error, want *message.Error) {
 	wantErr(w.T, err, want)
 }
 
-// refusal is wantErr for those who look at the error.
+// refusal is like wantErr, but returns the error.
 func (w *world) refusal(err error, want *message.Error) *message.Error {
 	w.Helper()
 	return refusal(w.T, err, want)
@@ -227,7 +227,7 @@ func (r *replica) waitFor(key toolcall.Key, what string, cond func(*toolcall.Cal
 	return c
 }
 
-// later is a text that is made when it is needed.
+// later is a text that is computed only when it is printed.
 type later func() string
 
 func (f later) String() string { return f() }
@@ -257,7 +257,7 @@ func (r *replica) held(key toolcall.Key, h toolcall.Blocked) *toolcall.Call {
 // hub carries signals between the engines of a world, as a bus would: a
 // heartbeat that one of them sees reaches the others.
 type hub struct {
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex // guards the fields below
 	replicas []*replica
 	hints    []*toolcall.Call
 	cancels  []cancelled
@@ -286,12 +286,12 @@ func (h *hub) others(r *replica) []*replica {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !slices.Contains(h.replicas, r) {
-		return nil // it is dead
+		return nil // r is dead
 	}
 	return slices.DeleteFunc(slices.Clone(h.replicas), func(o *replica) bool { return o == r })
 }
 
-// cancelsFor gives the cancels that were sent for a call.
+// cancelsFor returns the cancels that were sent for a call.
 func (h *hub) cancelsFor(key toolcall.Key) []cancelled {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,11 +11,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// wrapped is a policy inside another one that says nothing of its own.
+// wrapped is a policy in a wrapper that adds no methods.
 type wrapped struct{ engine.Policy }
 
-// A wrapper of a policy loses nothing of it: what is to be hidden is hidden
-// before its call is known, and what was remembered is bounded by the rule.
+// A wrapper does not lose features of its policy: arguments are hidden before their call is
+// known, and the rule limits what is remembered.
 func TestWrappedPolicy(t *testing.T) {
 	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
 		{Name: "pin", Tools: []string{"pay"}, Behavior: message.BehaviorAsk, Redact: []string{"args.pin"}},
@@ -55,7 +55,7 @@ func TestWrappedPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if c := propose("b", `{"to":"x"}`); c.Decision.Standing == "" {
-		t.Errorf("the same again is %s, want it allowed by what was remembered", c.State)
+		t.Errorf("the same call again is %s, want it allowed by the standing approval", c.State)
 	}
 	if c := propose("c", `{"to":"y"}`); c.State != message.ToolCallAsking {
 		t.Errorf("another value is %s, want it to ask", c.State)

@@ -71,21 +71,21 @@ func (j *journalTest) Context() context.Context { return j.ctx }
 func cases() []testCase {
 	return []testCase{
 		{"compare and swap", compareAndSwap},
-		{"of many racers one wins", manyRacers},
+		{"one of many racers wins", manyRacers},
 		{"entities are independent", entitiesAreIndependent},
-		{"what is stored comes back", storedComesBack},
-		{"what cannot be read is not stored", unreadableIsRefused},
-		{"what reads as another record is not stored", otherIsRefused},
-		{"callers share nothing with it", nothingShared},
+		{"stored records can be read back", storedComesBack},
+		{"a record that cannot be read back is not stored", unreadableIsRefused},
+		{"a record that would be read differently is not stored", otherIsRefused},
+		{"callers share no memory with the journal", nothingShared},
 		{"history is in order", historyInOrder},
 		{"a cancelled append", cancelledAppend},
 		{"tools are prepared any number of times", toolsPrepared},
 		{"event records and events share one sequence", oneSequence},
 		{"events keep their order", eventsInOrder},
 		{"reading page by page", readingPages},
-		{"reading is of one session", readingOneSession},
+		{"reading only one session", readingOneSession},
 		{"calls of a reply are counted", countingCalls},
-		{"watching the past, then what comes", watching},
+		{"watching the past, then new records", watching},
 		{"watching from a sequence", watchingFrom},
 		{"watching loses nothing under load", watchingUnderLoad},
 		{"the watch ends with its context", watchEnds},
@@ -99,7 +99,7 @@ func (j *journalTest) key(session, reply, call string) toolcall.Key {
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 123456789, time.UTC)
 
 // record makes the n-th event record of a call: its proposal, then a series of hide steps,
-// so that the history is a possible one.
+// which form a valid history.
 func (j *journalTest) record(key toolcall.Key, n int) *toolcall.EventRecord {
 	c := &toolcall.Call{
 		Key: key, Runtime: "bot", Agent: "agent", Tool: "tool", Input: `{"n":1}`, State: message.ToolCallPending,
@@ -126,7 +126,7 @@ func (j *journalTest) add(f *toolcall.EventRecord, prev uint64) uint64 {
 	return seq
 }
 
-// same compares event records by what is stored of them.
+// same compares event records in their stored form.
 func (j *journalTest) same(want, got *toolcall.EventRecord) {
 	j.Helper()
 	if diff := cmp.Diff(encode(j.T, want), encode(j.T, got)); diff != "" {
@@ -192,7 +192,7 @@ func compareAndSwap(j *journalTest) {
 	j.same(second, rec.Record)
 }
 
-// manyRacers lets 64 writers go for the same place, and again for the next.
+// manyRacers lets 64 writers compete for the same next record, in several rounds.
 func manyRacers(j *journalTest) {
 	const racers, rounds = 64, 4
 	key, prev := j.key("s", "r", "c"), uint64(0)

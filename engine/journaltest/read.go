@@ -108,7 +108,7 @@ func unreadableIsRefused(j *journalTest) {
 		rec, lastErr := j.Last(j.Context(), key)
 		switch {
 		case err != nil && lastErr == nil:
-			j.Errorf("%s: the append failed (%v) and something was written", name, err)
+			j.Errorf("%s: the append failed (%v), but something was written", name, err)
 		case err == nil && (lastErr != nil || rec.Invalid != nil || rec.Record == nil || rec.Seq != seq):
 			j.Errorf("%s: it was stored but cannot be read: %v, %v", name, lastErr, rec.Invalid)
 		}
@@ -121,7 +121,7 @@ type unsteady struct{ n *atomic.Int64 }
 func (u unsteady) MarshalJSON() ([]byte, error) { return strconv.AppendInt(nil, u.n.Add(1), 10), nil }
 
 // otherIsRefused checks that the journal reads a record back before it writes it, and refuses
-// one that would read differently. The call then continues from the record before.
+// one that would be read differently. The call then continues from the previous record.
 func otherIsRefused(j *journalTest) {
 	key := j.key("s", "r", "c")
 	first := j.record(key, 1)
@@ -136,7 +136,7 @@ func otherIsRefused(j *journalTest) {
 	j.last(next)
 }
 
-// nothingShared changes the values passed to the journal, and those it returned.
+// nothingShared changes the values passed to the journal and the values it returned.
 func nothingShared(j *journalTest) {
 	key := j.key("s", "r", "c")
 	f := j.full(key)

@@ -8,8 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// However the instants come, as many are counted as are in the window, as if all
-// were looked at.
+// For any order of instants, the count equals the number of instants in the window.
 func TestRecentInstants(t *testing.T) {
 	began := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +37,7 @@ func TestRecentInstants(t *testing.T) {
 	})
 }
 
-// One who answers without end costs no more than one who answers often.
+// The memory for a reviewer is bounded, however many answers they give.
 func TestRecentInstantsAreBounded(t *testing.T) {
 	var recent []time.Time
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -47,7 +46,7 @@ func TestRecentInstantsAreBounded(t *testing.T) {
 		recent = addRecent(recent, at)
 	}
 	if n := countWithin(recent, at, kept); n != maxRecent || cap(recent) > 3*maxRecent {
-		t.Errorf("%d are kept in room for %d, want %d", n, cap(recent), maxRecent)
+		t.Errorf("%d instants are kept, with a capacity of %d, want %d", n, cap(recent), maxRecent)
 	}
 	if n := countWithin(recent, at, time.Second); n != 1000 {
 		t.Errorf("%d within a second, want 1000", n)

@@ -34,7 +34,7 @@ func (s *story) record() *toolcall.EventRecord {
 	return &toolcall.EventRecord{Call: &c, At: s.at}
 }
 
-// says adds a person's vote, so long after the start.
+// says adds a person's vote, the given time after the start.
 func (s *story) says(after time.Duration, v toolcall.Vote) *story {
 	s.at = start.Add(after)
 	v.At, v.Digest = s.at, s.call.Digest
@@ -74,7 +74,7 @@ func TestLedger(t *testing.T) {
 	l.Record(s.says(time.Second, by("ann", toolcall.ResponseApprove, "ops")).record())
 	r = l.Report(start.Add(time.Second))
 	if r.Open != 2 || person(r, "ann").Open != 0 || person(r, "bob").Open != 1 {
-		t.Errorf("after ann's approval it does not wait for bob alone: %+v", r)
+		t.Errorf("after ann's approval the request does not wait for bob only: %+v", r)
 	}
 	l.Record(s.says(10*time.Second, by("bob", toolcall.ResponseApprove)).ends().record())
 	l.Record(anyone.says(30*time.Second, by("bob", toolcall.ResponseReject)).ends().record())
@@ -96,8 +96,8 @@ func TestLedger(t *testing.T) {
 	}
 }
 
-// An edit that asks again begins a new approval request: the clock starts again, and
-// what was said about the old one is counted once.
+// An edit that asks again begins a new approval request: its time starts again, and the
+// responses to the old request are counted once.
 func TestLedgerAskedAnew(t *testing.T) {
 	var l reviewers.Ledger
 	s := requiredFor("a", toolcall.Requirement{})
@@ -138,13 +138,13 @@ func TestLedgerPassesOver(t *testing.T) {
 	noted := requiredFor("a", toolcall.Requirement{}).record()
 	noted.Note = &toolcall.Note{What: "late_result"}
 	l.Record(noted)
-	l.Record(requiredFor("b", toolcall.Requirement{}).says(0, by("ann", toolcall.ResponseReject)).ends().record()) // never seen open
+	l.Record(requiredFor("b", toolcall.Requirement{}).says(0, by("ann", toolcall.ResponseReject)).ends().record()) // the ledger never saw it open
 	if r := l.Report(start); r.Open != 0 || len(r.People) != 0 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// Names are bounded for all approval requests.
+// The number of names is bounded across all approval requests.
 func TestLedgerBoundsNames(t *testing.T) {
 	var l reviewers.Ledger
 	for i := range 3 * reviewers.MaxNames {
@@ -157,8 +157,8 @@ func TestLedgerBoundsNames(t *testing.T) {
 	}
 }
 
-// The ledger against plain sums over all answers: for every order of calls,
-// and with every event record twice.
+// The ledger agrees with plain sums over all answers, for every order of calls and if every
+// event record comes twice.
 func TestLedgerAgainstSums(t *testing.T) {
 	names := []string{"ann", "bob", "eve"}
 	kinds := []toolcall.ResponseKind{toolcall.ResponseApprove, toolcall.ResponseReject, toolcall.ResponseRespond, toolcall.ResponseSkip}
@@ -208,7 +208,7 @@ func TestLedgerAgainstSums(t *testing.T) {
 			want := sums[got.Name]
 			exact := middle(took[got.Name])
 			if d := got.MedianMS - exact; d > exact/20+1 || -d > exact/20+1 {
-				t.Fatalf("median %d ms, exactly %d", got.MedianMS, exact)
+				t.Fatalf("median %d ms, the exact median %d", got.MedianMS, exact)
 			}
 			want.MedianMS = got.MedianMS
 			if diff := cmp.Diff(want, got); diff != "" {

@@ -25,7 +25,7 @@ func TestPerMinute(t *testing.T) {
 		ok    bool
 	}{
 		{"ann", 0, true, true},
-		{"ann", time.Second, false, true}, // not taken: does not count
+		{"ann", time.Second, false, true}, // not accepted, so it does not count
 		{"ann", 10 * time.Second, true, true},
 		{"ann", 59 * time.Second, true, false},
 		{"bob", 59 * time.Second, true, true},
@@ -47,7 +47,7 @@ func TestPerMinute(t *testing.T) {
 	}
 }
 
-// What other engines have taken counts, as the journal tells it.
+// Answers that other engines accepted count once they are read from the journal.
 func TestPerMinuteOfOthers(t *testing.T) {
 	var l reviewers.Ledger
 	l.Limit(toolcall.ReviewerLimits{PerMinute: 1})
@@ -73,11 +73,11 @@ func TestMaxOpen(t *testing.T) {
 		t.Errorf("bob gets more than one: %v", err)
 	}
 	if _, err := l.Admit(call, "bob", "", start); err != nil {
-		t.Errorf("bob cannot answer what he has: %v", err)
+		t.Errorf("bob cannot answer the request that he has: %v", err)
 	}
 }
 
-// However many at once: no more are taken than the limit says.
+// However many answers come at once, no more than the limit are accepted.
 func TestPerMinuteAtOnce(t *testing.T) {
 	var l reviewers.Ledger
 	l.Limit(toolcall.ReviewerLimits{PerMinute: 5})
@@ -93,6 +93,6 @@ func TestPerMinuteAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 	if taken.Load() != 5 {
-		t.Errorf("%d answers were taken, want 5", taken.Load())
+		t.Errorf("%d answers were accepted, want 5", taken.Load())
 	}
 }

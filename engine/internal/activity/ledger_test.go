@@ -38,8 +38,8 @@ func report(t testing.TB, l *activity.Ledger, r toolcall.ActivityRequest, now ti
 	return out
 }
 
-// Models invent tools, and runtimes declare them: neither takes a name from the tools of
-// the engine.
+// Tools that models invent or runtimes declare do not use up the places for names of the
+// engine's tools.
 func TestInventedToolsTakeNoNames(t *testing.T) {
 	l := activity.New()
 	finished := message.ToolCallFinished
@@ -52,7 +52,7 @@ func TestInventedToolsTakeNoNames(t *testing.T) {
 		l.Record(f)
 	}
 	l.Record(record(start, "e", "pay", "large", "bot", message.ToolCallAsking, toolcall.CausePropose, toolcall.CauseAsk))
-	bad := record(start, "f", "pay", "", "bot", finished, toolcall.CausePropose, toolcall.CauseRefuse) // its arguments are bad
+	bad := record(start, "f", "pay", "", "bot", finished, toolcall.CausePropose, toolcall.CauseRefuse) // its arguments are invalid
 	bad.Call.Cause = string(toolcall.CauseRefuse)
 	l.Record(bad)
 	counts := map[string]int{}
@@ -68,7 +68,7 @@ func TestInventedToolsTakeNoNames(t *testing.T) {
 	}
 }
 
-// The median of one time is that time, and of several it is within their bucket.
+// The median of a single time is exact; that of several is within their bucket.
 func TestMedianOfFewTimes(t *testing.T) {
 	l := activity.New()
 	for i, wait := range []time.Duration{11 * time.Millisecond, 12 * time.Millisecond, 13 * time.Millisecond} {
@@ -123,7 +123,7 @@ func TestLedgerCountsACall(t *testing.T) {
 	}
 }
 
-// A number for each cause, and how it is counted.
+// Each cause adds one to the expected count.
 func TestLedgerCountsEveryCause(t *testing.T) {
 	want := map[toolcall.Cause]toolcall.ActivityCounts{
 		toolcall.CausePropose: {Proposed: 1}, toolcall.CauseRefuse: {Refused: 1}, toolcall.CauseDeny: {Denied: 1}, toolcall.CauseAsk: {Asked: 1},
@@ -148,7 +148,7 @@ func TestLedgerCountsEveryCause(t *testing.T) {
 	}
 }
 
-// The buckets, the tools, the rules and the agents have the same sum.
+// The counts by bucket, tool, rule and agent each have the same sum.
 func TestLedgerSums(t *testing.T) {
 	causes := []toolcall.Cause{toolcall.CausePropose, toolcall.CauseAllow, toolcall.CauseDeny, toolcall.CauseStart, toolcall.CauseResult}
 	rapid.Check(t, func(t *rapid.T) {
@@ -193,8 +193,8 @@ func TestLedgerSums(t *testing.T) {
 	})
 }
 
-// Names without end are counted as other, and events without end are forgotten, the
-// oldest first; totals stay whole.
+// Beyond the limits, new names are counted as other and the oldest events are forgotten, but
+// the totals stay complete.
 func TestLedgerIsBounded(t *testing.T) {
 	l := activity.New()
 	const n = activity.MaxEvents + 50_000
@@ -233,7 +233,7 @@ func TestReportRefuses(t *testing.T) {
 		{Since: start, Until: start}, {StepMS: 1500}, {StepMS: -1000}, {Recent: -1}, {Since: start.Add(-time.Hour), Until: start, StepMS: 1000},
 	} {
 		if _, err := l.Report(r, start); err == nil {
-			t.Errorf("%+v is taken", r)
+			t.Errorf("%+v is accepted", r)
 		}
 	}
 }

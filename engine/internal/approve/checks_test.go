@@ -25,7 +25,7 @@ const (
 	end      = "<!-- checks:end -->"
 )
 
-// The documentation has the checks that the engine makes, in their order.
+// The documentation lists the checks that the engine makes, in their order.
 func TestDocument(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| | check | passes if | otherwise |\n|---|---|---|---|\n")
@@ -52,8 +52,8 @@ func TestDocument(t *testing.T) {
 	}
 }
 
-// A response is decided from the call, the person and the time alone. The first
-// check that it fails gives the error, so each row also proves the order.
+// Only the call, the person and the time decide about a response. The first check that it
+// fails returns the error, so each row also proves the order.
 func TestChecks(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	text := func(s string) *string { return &s }
@@ -169,7 +169,7 @@ func TestChecks(t *testing.T) {
 				}
 			}
 			if got != row.at || !errors.Is(err, row.want) || row.want == nil && err != nil {
-				t.Errorf("it fails the check %q with %v, want %q with %v", got, err, row.at, row.want)
+				t.Errorf("the response fails the check %q with %v, want %q with %v", got, err, row.at, row.want)
 			}
 			failed[got] = true
 		})

@@ -69,7 +69,7 @@ func TestEvent(t *testing.T) {
 		{"denied", message.BehaviorDeny, false, "safe", "", []*toolcall.Call{asking}, toolcall.Decided{}, nil},
 		{"asked, alone", message.BehaviorAsk, false, "safe", "", nil, toolcall.Decided{}, nil},
 		{"behind an approval request that covers it", message.BehaviorAsk, false, "safe", "", []*toolcall.Call{asking}, toolcall.Hidden{}, nil},
-		{"behind it already", message.BehaviorAsk, false, "safe", "a", []*toolcall.Call{asking}, nil, decide.ErrNoNews},
+		{"already behind it", message.BehaviorAsk, false, "safe", "a", []*toolcall.Call{asking}, nil, decide.ErrNoNews},
 		{"no answer can cover it", message.BehaviorAsk, true, "safe", "", []*toolcall.Call{asking}, toolcall.Decided{}, nil},
 		{"an unknown word asks", "maybe", false, "safe", "", []*toolcall.Call{asking}, toolcall.Hidden{}, nil},
 		{"an approval request of another group", message.BehaviorAsk, false, "safe", "", []*toolcall.Call{other}, toolcall.Decided{}, nil},
@@ -90,14 +90,14 @@ func TestEvent(t *testing.T) {
 				t.Errorf("the event is %+v", d)
 			}
 			if h, ok := ev.(toolcall.Hidden); ok && h.Behind != "a" {
-				t.Errorf("it is hidden behind %q", h.Behind)
+				t.Errorf("the call is hidden behind %q", h.Behind)
 			}
 		})
 	}
 }
 
-// A deny rule that cannot be evaluated denies a call that was allowed under
-// another bundle; under the same one it was among the reasons of the decision.
+// A deny rule that cannot be evaluated denies a call that was allowed under another bundle.
+// Under the same bundle the decision has already taken it into account.
 func TestIsDeniedNow(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -119,7 +119,7 @@ func TestIsDeniedNow(t *testing.T) {
 	}
 }
 
-// What rules demand of a run that the engine has no power over denies.
+// A call is denied if rules demand something of its run that the engine cannot enforce.
 func TestEnforce(t *testing.T) {
 	tests := []struct {
 		name, tool string
@@ -130,7 +130,7 @@ func TestEnforce(t *testing.T) {
 		{"a timeout of a worker", "safe", permission.Executor{Timeout: time.Second}, message.BehaviorAllow},
 		{"a timeout of an external tool", "outside", permission.Executor{Timeout: time.Second}, message.BehaviorDeny},
 		{"workers for an external tool", "outside", permission.Executor{Subject: "gpu"}, message.BehaviorDeny},
-		{"no subject at all", "safe", permission.Executor{Subject: strings.Repeat("x", 257)}, message.BehaviorDeny},
+		{"a subject that is too long", "safe", permission.Executor{Subject: strings.Repeat("x", 257)}, message.BehaviorDeny},
 	}
 	for _, tt := range tests {
 		d, ok := judge().Enforce(call("c", tt.tool, message.ToolCallPending), permission.Decision{Behavior: message.BehaviorAllow, Executor: tt.run})

@@ -36,7 +36,7 @@ func TestPauses(t *testing.T) {
 		ended, end := context.WithCancel(t.Context())
 		end()
 		if began := time.Now(); p.Wait(ended) || time.Since(began) != 0 {
-			t.Error("a pause outlives its context")
+			t.Error("a pause does not end with its context")
 		}
 	})
 }

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// An engine compares its clock with the journal's by event records of its own: what was
-// on its way for long says nothing.
+// An engine compares its clock with the journal's using its own event records. A record that
+// took long to arrive proves nothing.
 func TestCompareStore(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, tc := range []struct {
@@ -31,7 +31,7 @@ func TestCompareStore(t *testing.T) {
 			t.Errorf("%s: %+v, want %s ahead", tc.name, got, tc.ahead)
 		}
 		if k.CompareJournal(at, at.Add(time.Minute), at.Add(2*time.Minute)); len(k.Readings()) != len(got) {
-			t.Errorf("%s: a slow reading says that a clock is right again", tc.name)
+			t.Errorf("%s: a slow reading counts as proof that the clock is right again", tc.name)
 		}
 		if k.CompareJournal(at, at, at); len(k.Readings()) != 0 {
 			t.Errorf("%s: a clock that is right again is still listed", tc.name)

@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A clock that jumps between two looks stands for a process that was stopped:
-// the time is no time of silence.
+// A clock that jumps between two looks means that the process was stopped. That time does
+// not count as silence.
 func TestPauseIsNotSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, began := NewLiveness(), time.Now()
@@ -19,14 +19,14 @@ func TestPauseIsNotSilence(t *testing.T) {
 		l.Excuse(5*time.Second, began.Add(10*time.Second))
 		for key, want := range map[toolcall.Key]time.Duration{early: 5 * time.Second, late: 10 * time.Second} {
 			if got := l.LastHeard(key, 1, began.Add(time.Minute)).Sub(began); got != want {
-				t.Errorf("%s counts as heard of after %s, want %s", key.Call, got, want)
+				t.Errorf("%s was last heard of after %s, want %s", key.Call, got, want)
 			}
 		}
 		if l.Forget(early); !l.isListening() {
-			t.Error("one is left")
+			t.Error("not listening, although one call is left")
 		}
 		if l.Forget(late); l.isListening() {
-			t.Error("nothing is left")
+			t.Error("still listening, although no call is left")
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The writer of a record and the watch may both set its timer: one look follows,
-// and with it one reminder.
+// The writer of a record and the watch may both set its timer. The engine still looks only
+// once and sends only one reminder.
 func TestDoubledTimerFiresOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		timers, fired := NewTimers(), map[Due]int{}

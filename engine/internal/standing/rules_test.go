@@ -15,7 +15,7 @@ func TestNarrower(t *testing.T) {
 		{"git push:*", "git push:*", false}, // the same: not narrower
 		{"git:*", "git push:*", false},
 		{"git pushy:*", "git push:*", false},
-		{"git push origin", "git push:*", false}, // read as a text that a line contains
+		{"git push origin", "git push:*", false}, // read as text that a line contains
 		{"git push *", "git push:*", false},
 		{"git push o; rm:*", "git push:*", false},
 		{"git push $X:*", "git push:*", false},

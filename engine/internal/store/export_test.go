@@ -1,6 +1,6 @@
 package store
 
-// InFlight is how many writes the store keeps.
+// InFlight returns the number of writes that the store keeps.
 func (s *Store) InFlight() int {
 	s.own.mu.Lock()
 	defer s.own.mu.Unlock()

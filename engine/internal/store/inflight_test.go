@@ -21,8 +21,8 @@ func (j unasking) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 	return j.Memory.Watch(ctx, after, struct{ toolcall.Sink }{sink})
 }
 
-// lossy is a journal that stores event records, loses the acknowledgements and then
-// answers no approval request about them.
+// lossy is a journal that stores event records, loses their acknowledgements and then cannot
+// be read.
 type lossy struct{ *engine.Memory }
 
 func (j lossy) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
@@ -67,8 +67,8 @@ func binding(s *store.Store) *toolcall.EventRecord {
 	return f
 }
 
-// Every write leaves the store's memory: when the watch meets it, when it fails,
-// when its outcome stays unknown, and when the watch has ended.
+// Every write leaves the store's memory: when the watch delivers it, when it fails, when its
+// outcome stays unknown, and when the watch has ended.
 func TestInFlightWritesAreRemoved(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -76,7 +76,7 @@ func TestInFlightWritesAreRemoved(t *testing.T) {
 		ends   bool // the watch ends before the write
 		stored bool // the write succeeds
 	}{
-		{"the journal asks what is wanted", func() store.Journal { return engine.NewMemory() }, false, true},
+		{"the journal delivers only what is wanted", func() store.Journal { return engine.NewMemory() }, false, true},
 		{"the journal delivers everything", func() store.Journal { return unasking{engine.NewMemory()} }, false, true},
 		{"lost acknowledgements", func() store.Journal { return lossy{engine.NewMemory()} }, false, false},
 		{"a full journal", func() store.Journal { return full{engine.NewMemory()} }, false, false},
@@ -97,15 +97,15 @@ func TestInFlightWritesAreRemoved(t *testing.T) {
 				}
 				synctest.Wait()
 				if n := s.InFlight(); n != 0 {
-					t.Errorf("%d writes are kept", n)
+					t.Errorf("the store still keeps %d writes", n)
 				}
 			})
 		})
 	}
 }
 
-// A store compares the journal's clock by the event records that the watch does not read,
-// and takes them into the view without calling them news twice.
+// A store compares the journal's clock using its own event records, which the watch skips,
+// and applies them to the view while reporting each as news only once.
 func TestOwnRecordsAreNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		compared, news, v := 0, 0, view.New(10)

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Update decides from what it knows, and believes neither an error nor "no change"
-// before it has read the journal.
+// Update decides from the state it knows, but returns an error or "no change" only after it
+// has read the journal.
 func TestUpdate(t *testing.T) {
 	session := toolcall.Key{Space: "x", Session: "s"}
 	refuse := errors.New("refused")
@@ -67,7 +67,7 @@ func TestUpdate(t *testing.T) {
 				t.Fatalf("Update = %v after %d readings, want %v after %d", err, reads, tt.want, tt.reads)
 			}
 			if !tt.stored && (state != tt.bound || seq != last) {
-				t.Errorf("the present state is %q at %d, want %q at %d", state, seq, tt.bound, last)
+				t.Errorf("the current state is %q at %d, want %q at %d", state, seq, tt.bound, last)
 			}
 		})
 	}

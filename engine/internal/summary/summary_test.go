@@ -78,7 +78,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// The words of a rule about this very call come first, a template second.
+// A rule's message about the call comes first, then the tool's template.
 func TestLineBySource(t *testing.T) {
 	s := compileRefund(t)
 	template, err := summary.Parse("Refund {cents} cents of order {order} to {to.name} {{now}}", s)
@@ -131,7 +131,7 @@ func TestRisk(t *testing.T) {
 	}
 }
 
-// No value that rules hide appears in a summary of any tool and template.
+// For any tool and template, no summary contains a value that rules hide.
 func TestNothingHiddenIsSummarized(t *testing.T) {
 	names := []string{"command", "cmd", "file_path", "path", "url", "method", "content", "order", "cents", "note", "cwd"}
 	rapid.Check(t, func(r *rapid.T) {

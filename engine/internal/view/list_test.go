@@ -58,8 +58,8 @@ func listed(t interface{ Fatal(...any) }, v *View, by toolcall.Principal, r tool
 	return l.Reply(), l.Visited
 }
 
-// A list of 100,000 open requests looks at what it returns, and where a condition differs
-// from call to call at what the other conditions leave.
+// A list of 100,000 open requests visits only the calls that it returns, or, if a condition
+// must be checked for each call, the calls that meet the other conditions.
 func TestManyOpen(t *testing.T) {
 	const many = 100_000 / slower
 	v := New(10)
@@ -118,7 +118,7 @@ func TestManyOpen(t *testing.T) {
 		}
 		t.Logf("%-16s %6d µs", row.name, best.Microseconds())
 		most := 50 * time.Millisecond * slower
-		if row.most >= 1000 { // a look at every call takes about 30 ms, and more where others use the memory
+		if row.most >= 1000 { // visiting every call takes about 30 ms, and longer if other processes use the memory
 			most *= 4
 		}
 		if best > most {
@@ -127,7 +127,7 @@ func TestManyOpen(t *testing.T) {
 	}
 }
 
-// The first search builds no texts that PrepareSearch has built, and finds the same.
+// The first search builds no text that PrepareSearch has already built, and finds the same calls.
 func TestPrepareSearch(t *testing.T) {
 	v := New(10)
 	for i := range 250 {
@@ -144,10 +144,10 @@ func TestPrepareSearch(t *testing.T) {
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if v.PrepareSearch(ended, counting.Line); built != 0 {
-		t.Errorf("%d texts are built after the engine was stopped", built)
+		t.Errorf("%d texts were built after the engine was stopped", built)
 	}
 	if v.PrepareSearch(t.Context(), counting.Line); built != 250 {
-		t.Errorf("%d texts are built, want 250", built)
+		t.Errorf("%d texts were built, want 250", built)
 	}
 	if calls, texts := search(); calls != 11 || texts != 0 {
 		t.Errorf("the first search finds %d calls and builds %d texts, want 11 and 0", calls, texts)
@@ -164,8 +164,8 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Any list, read page by page, is what a look at every call finds, in the order that was
-// asked for, and its counts are right.
+// Any list, read page by page, has the calls that a look at every call finds, in the requested
+// order, with correct counts.
 func TestListsAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := New(5)
@@ -272,7 +272,7 @@ func TestListsAgree(t *testing.T) {
 	})
 }
 
-// countOpen is CountOpen by a look at every call.
+// countOpen computes CountOpen by looking at every call.
 func countOpen(calls map[toolcall.Key]*toolcall.Call, now time.Time) (out toolcall.ActivityOpen) {
 	for _, d := range openBounds {
 		b := toolcall.ActivityOpenUpTo{UpToMS: d.Milliseconds()}
@@ -309,7 +309,7 @@ func ids(calls []*toolcall.Call) (out []message.CallID) {
 	return out
 }
 
-// inOrder compares calls as the documents say it: what has no value comes last.
+// inOrder compares calls as documented: a call without a value comes last.
 func inOrder(sort string, a, b *toolcall.Call) int {
 	name, down := strings.CutPrefix(sort, "-")
 	by, none := 0, 0
@@ -333,8 +333,8 @@ func inOrder(sort string, a, b *toolcall.Call) int {
 	return cmp.Or(none, by)
 }
 
-// Clocks of engines differ: requests that are older by their times than by the order of the
-// journal are counted once, and no figure is negative.
+// If the engines' clocks differ, requests that are older by their times than by their order
+// in the journal are still counted once, and no figure is negative.
 func TestCountOpenWithOtherClocks(t *testing.T) {
 	v, now := New(10), someTime.Add(2*time.Hour)
 	for i, ago := range []time.Duration{time.Second, 90 * time.Minute, time.Hour, 2 * time.Second} {

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// done is the event record with which an allowed call finished, the only one known.
+// done is the only known event record of a call: the one with which the allowed call finished.
 func done(reply message.ReplyID, call message.CallID, remember ...message.PermissionRule) *toolcall.EventRecord {
 	return &toolcall.EventRecord{Call: &toolcall.Call{
 		Key:   toolcall.Key{Space: "x", Session: "s", Reply: reply, Call: call},
@@ -18,13 +18,13 @@ func done(reply message.ReplyID, call message.CallID, remember ...message.Permis
 	}, Path: []toolcall.Step{{Cause: "result", From: message.ToolCallAllowed, To: message.ToolCallFinished}}}
 }
 
-// A view that has forgotten calls says so, also of a reply that it has
-// forgotten as a whole.
+// A view that has forgotten calls reports it, even for a reply of which it has forgotten
+// every call.
 func TestViewKnowsItsGaps(t *testing.T) {
 	v, reply := New(2), toolcall.Key{Space: "x", Session: "s", Reply: "r"}
 	v.Apply(done("r", "a"), 1)
 	if !v.HasAllOf(reply) || v.ReplyPhase(reply) != toolcall.ReplyOpen {
-		t.Error("the view has all of the reply")
+		t.Error("the view does not report that it has all calls of the reply")
 	}
 	for i := range 5 {
 		v.Apply(done("other", message.CallID(fmt.Sprint("c", i))), uint64(2+i))
@@ -34,12 +34,12 @@ func TestViewKnowsItsGaps(t *testing.T) {
 	}
 	v.Apply(done("r", "b"), 10)
 	if v.HasAllOf(reply) || v.ReplyPhase(reply) != toolcall.ReplyOpen {
-		t.Error("the view has forgotten a call of the reply and says that it has all")
+		t.Error("the view has forgotten a call of the reply but claims to have all")
 	}
 }
 
-// A view never says that a reply is open that an interrupt has closed, and reads the journal
-// only if it may have forgotten one.
+// A view never reports a reply as open that an interrupt has closed, and reads the journal
+// only if it may have forgotten an interrupt.
 func TestViewKnowsClosedReplies(t *testing.T) {
 	v, seq := New(2), uint64(0)
 	keyOf := func(reply string) toolcall.Key {
@@ -86,10 +86,10 @@ func TestViewKnowsClosedReplies(t *testing.T) {
 		interrupt(fmt.Sprint("ended", i))
 	}
 	check("many interrupts later", v, "closed", "")
-	check("many interrupts later", v, "new", "") // the session is as old as what was forgotten
+	check("many interrupts later", v, "new", "") // the session is as old as the forgotten interrupts
 }
 
-// A call that comes back after it was forgotten brings its rules again.
+// A call that comes back after it was forgotten does not add its rules a second time.
 func TestViewRemembersRulesOnce(t *testing.T) {
 	v, session := New(1), toolcall.Key{Space: "x", Session: "s"}
 	for i := range uint64(10) {
@@ -100,8 +100,8 @@ func TestViewRemembersRulesOnce(t *testing.T) {
 	}
 }
 
-// The rules of an answer count once an event record shows that it allowed the call, be it
-// a later one.
+// The rules of an answer count from the event record, which may be a later one, that shows
+// that the call was allowed.
 func TestViewRemembersRulesOfAllowed(t *testing.T) {
 	asking, allowed, submitted := message.ToolCallAsking, message.ToolCallAllowed, message.ToolCallSubmitted
 	for _, row := range []struct {
@@ -125,7 +125,7 @@ func TestViewRemembersRulesOfAllowed(t *testing.T) {
 	}
 }
 
-// Calls stand in the order of their first event records, in any order they become known.
+// Calls are in the order of their first event records, in any order in which they become known.
 func TestViewOrdersCalls(t *testing.T) {
 	v := New(10)
 	for _, seq := range []uint64{3, 1, 4, 2} {
@@ -138,7 +138,7 @@ func TestViewOrdersCalls(t *testing.T) {
 	}
 }
 
-// What no request waits on any more leaves nothing behind, whether it moved or not.
+// A reply on which no request waits any more takes up no memory, whether it changed or not.
 func TestViewForgetsWhoWaited(t *testing.T) {
 	v := New(2)
 	reply := toolcall.Key{Space: "x", Session: "s", Reply: "r"}
@@ -146,25 +146,25 @@ func TestViewForgetsWhoWaited(t *testing.T) {
 	two, leaveTwo := v.Watch(reply)
 	leaveOne()
 	if len(v.changed) != 1 {
-		t.Error("one who leaves takes the other's place away")
+		t.Error("a waiter that leaves removes the other waiter")
 	}
 	v.Apply(done("r", "a"), 1)
 	for _, moved := range []<-chan struct{}{one, two} {
 		select {
 		case <-moved:
 		default:
-			t.Error("a change is not told")
+			t.Error("a waiter was not told of a change")
 		}
 	}
 	again, leaveAgain := v.Watch(reply)
-	leaveTwo() // of before: it must not take away what came after
+	leaveTwo() // its watch ended with the change: leaving must not remove the newer waiter
 	select {
 	case <-again:
-		t.Error("nothing has changed since")
+		t.Error("a waiter was told of a change, but nothing has changed")
 	default:
 	}
 	if len(v.changed) != 1 {
-		t.Error("who left before takes away what came after")
+		t.Error("an old waiter that leaves removes the newer waiter")
 	}
 	for i := range 100 {
 		_, leave := v.Watch(toolcall.Key{Space: "x", Session: message.SessionID(fmt.Sprint("unknown", i))})
@@ -172,12 +172,12 @@ func TestViewForgetsWhoWaited(t *testing.T) {
 	}
 	leaveAgain()
 	if len(v.changed) != 0 {
-		t.Errorf("%d are kept for no request", len(v.changed))
+		t.Errorf("%d replies are kept, although no request waits", len(v.changed))
 	}
 }
 
-// However many calls were forgotten, a new call is counted exactly, and an old one never
-// too low: without the journal if all calls were seen, else with what the journal says.
+// However many calls were forgotten, the number of a new call is exact, and that of an old
+// call is never too low. The view needs the journal's count only if it has not seen all calls.
 func TestViewCountsCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := New(rapid.IntRange(0, 4).Draw(t, "keep"))
@@ -217,8 +217,8 @@ func TestViewCountsCalls(t *testing.T) {
 	})
 }
 
-// A count is refused if a call that it may lack was forgotten before it was noted, with its
-// whole reply or without.
+// A view refuses a count that may miss a call that the view has since forgotten, with or
+// without its whole reply.
 func TestViewRefusesAnOldCount(t *testing.T) {
 	for _, whole := range []bool{false, true} {
 		v := New(0)
@@ -243,14 +243,14 @@ func TestViewRefusesAnOldCount(t *testing.T) {
 			t.Errorf("whole %t: %d of %d calls were noted: %d, %t", whole, calls, seq, n, known)
 		}
 		if !LearnCount(v, key, int(seq), seq) {
-			t.Errorf("whole %t: the count of now is refused", whole)
+			t.Errorf("whole %t: the current count is refused", whole)
 		}
 	}
 }
 
-// A snapshot names the sessions with an open call or a rule, and few of the others: a start
-// costs what is open, and not how many sessions there were. A view that begins from it says
-// of none that nothing of it was forgotten.
+// A snapshot names the sessions with an open call or a rule and only a few others, so the cost
+// of a start depends on what is open and not on how many sessions there were. A view that
+// begins from a snapshot never claims to have all calls of a session.
 func TestSnapshotNamesFewSessions(t *testing.T) {
 	const sessions = 3000
 	v := New(sessions)
@@ -298,11 +298,11 @@ func TestSnapshotNamesFewSessions(t *testing.T) {
 		t.Errorf("a session that the snapshot does not name is known: %v", state)
 	}
 	if reply := key(9); !next.gone.mayHave(next, toolcall.Key{Space: "x", Session: reply.Session, Reply: "other"}) {
-		t.Error("a reply of a session that the snapshot does not name was never there, says the view")
+		t.Error("the view claims that a reply of a session that the snapshot does not name never existed")
 	}
 }
 
-// A start from a snapshot knows the newest record, though it applies none.
+// A view that starts from a snapshot knows the time of the newest record without applying any.
 func TestClockAfterASnapshot(t *testing.T) {
 	v := New(10)
 	late := time.Date(2026, 1, 1, 12, 5, 0, 0, time.UTC)
