@@ -18,7 +18,7 @@ type workerCaller func(context.Context) (any, error)
 
 func (f workerCaller) Call(ctx context.Context, _ *api.Operation, _ any) (any, error) { return f(ctx) }
 
-// A worker's long poll is held as long as the guide says, and is no failure of the
+// A worker's long poll is held as long as the guide says, and does not count as a failure of the
 // journal.
 func TestTasksAreAwaited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

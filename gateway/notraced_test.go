@@ -2,5 +2,5 @@
 
 package gateway_test
 
-// raced doubles bounds of memory under the race detector.
+// raced doubles memory limits under the race detector.
 const raced = 0

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// operation is a route that carries an operation out for a peer.
+// operation returns a route that carries out an operation for a peer.
 func operation(path string, role toolcall.Role, op *api.Operation, request any) gateway.Route {
 	return gateway.Route{Method: http.MethodPost, Path: path, Access: gateway.Only(role), Serve: func(_ http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 		c, err := p.As(role)
@@ -29,7 +29,7 @@ func operation(path string, role toolcall.Role, op *api.Operation, request any) 
 	}}
 }
 
-// Proposals that fill their space are refused as overloaded, with a time to try again.
+// Proposals above the capacity of their space are refused as overloaded, with a time to retry.
 // They delay neither another space nor the responses in their own.
 func TestOverloadOfOneSpace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestOverloadOfOneSpace(t *testing.T) {
 		close(gate)
 		wg.Wait()
 		if served.Load() != waiting || carried.Load() != waiting+1 {
-			t.Errorf("%d proposals were answered and %d carried out, %d waited", served.Load(), carried.Load()-1, waiting)
+			t.Errorf("%d proposals got a reply and %d were carried out, want %d", served.Load(), carried.Load()-1, waiting)
 		}
 	})
 }

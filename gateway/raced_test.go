@@ -2,5 +2,5 @@
 
 package gateway_test
 
-// raced doubles bounds of memory: the race detector needs its own.
+// raced doubles memory limits, because the race detector needs memory.
 const raced = 1

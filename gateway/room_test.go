@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// watching serves a session's events: the plainest surface there is.
+// watching serves a session's events as the simplest possible surface.
 func watching(*gatewaytest.World) []gateway.Surface {
 	return []gateway.Surface{gateway.Routes{{Method: http.MethodGet, Path: "/watch/{session}", Stream: true, Access: gateway.Readers, Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 		var from gateway.Cursor
@@ -70,7 +70,7 @@ func watch(ctx context.Context, c *http.Client, url, from string) (*stream, erro
 	return &stream{res, bufio.NewReaderSize(res.Body, 1024)}, nil
 }
 
-// next is the id of the next event, or "live".
+// next returns the id of the next event, or "live".
 func (s *stream) next() (string, error) {
 	for {
 		line, err := s.lines.ReadString('\n')
@@ -85,7 +85,7 @@ func (s *stream) next() (string, error) {
 	}
 }
 
-// ids are those of all events of the session, as one reader alone gets them.
+// ids returns the ids of all events of the session, as a single reader gets them.
 func ids(t *testing.T, s *gatewaytest.Space) []string {
 	t.Helper()
 	var out []string
@@ -110,7 +110,7 @@ func ids(t *testing.T, s *gatewaytest.Space) []string {
 
 func delta(text string) message.Event { return &message.TextBlockDelta{BlockID: "b", Delta: text} }
 
-// plainWatch is watch by a client that costs next to nothing.
+// plainWatch is like watch, with a client that needs almost no memory.
 func plainWatch(ctx context.Context, url, token string) (*stream, error) {
 	host := strings.TrimPrefix(url, "http://")
 	c, err := new(net.Dialer).DialContext(ctx, "tcp", host)
@@ -124,7 +124,7 @@ func plainWatch(ctx context.Context, url, token string) (*stream, error) {
 	return &stream{&http.Response{Body: c}, bufio.NewReaderSize(c, 512)}, nil
 }
 
-// heap is what the program holds, stacks included.
+// heap returns the memory that the program uses, including stacks.
 func heap() uint64 {
 	runtime.GC()
 	runtime.GC()
@@ -133,7 +133,7 @@ func heap() uint64 {
 	return m.HeapInuse + m.StackInuse
 }
 
-// TestAThousandWatchers: each gets every event in order, and costs little.
+// TestAThousandWatchers: each watcher gets every event in order and needs little memory.
 func TestAThousandWatchers(t *testing.T) {
 	const watchers, events, most = 1000, 40, 64 << (10 + raced)
 	w := gatewaytest.New(t, gatewaytest.Surfaces(watching))
@@ -175,9 +175,9 @@ func TestAThousandWatchers(t *testing.T) {
 	}
 	ready.Wait()
 	if per := (heap() - min(before, heap())) / watchers; per > most {
-		t.Errorf("a watcher costs %d bytes, client included; the limit is %d", per, most)
+		t.Errorf("a watcher needs %d bytes including its client; the limit is %d", per, most)
 	} else {
-		t.Logf("a watcher costs %d bytes, client included", per)
+		t.Logf("a watcher needs %d bytes including its client", per)
 	}
 	for range events / 4 {
 		w.A.Say("s1", "r1", delta("a"), delta("b"), delta("c"), delta("d"))
@@ -194,8 +194,8 @@ func TestAThousandWatchers(t *testing.T) {
 	}
 }
 
-// TestReconnectStorm: watchers leave and come back all the time, and the engine
-// is replaced meanwhile; no reader misses an event or gets it twice.
+// TestReconnectStorm: watchers disconnect and return all the time while the engine is replaced.
+// No reader misses an event or gets it twice.
 func TestReconnectStorm(t *testing.T) {
 	const watchers, events = 30, 40
 	w := gatewaytest.New(t, gatewaytest.Surfaces(watching))
@@ -249,7 +249,7 @@ func TestReconnectStorm(t *testing.T) {
 	}
 }
 
-// TestSlowReader is cut off after a while; the others go on, and it can resume.
+// TestSlowReader: a slow reader is disconnected and can resume; other readers continue.
 func TestSlowReader(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -276,7 +276,7 @@ func TestSlowReader(t *testing.T) {
 			for len(got) < events+1 {
 				id, err := quick.next()
 				if err != nil {
-					t.Errorf("the quick reader: %v", err)
+					t.Errorf("the fast reader: %v", err)
 					return
 				}
 				if id != "live" {
@@ -285,12 +285,12 @@ func TestSlowReader(t *testing.T) {
 			}
 		})
 		for range events {
-			w.A.Say("s1", "r1", delta(strings.Repeat("x", 60_000))) // more than a room keeps
+			w.A.Say("s1", "r1", delta(strings.Repeat("x", 60_000))) // more than a room holds
 		}
 		wg.Wait()
 		want := ids(t, w.A)
 		if !slices.Equal(got, want) {
-			t.Errorf("the quick reader got %d events of %d", len(got), len(want))
+			t.Errorf("the fast reader got %d of %d events", len(got), len(want))
 		}
 		time.Sleep(15 * time.Second)
 		rest := []string{first}
@@ -304,7 +304,7 @@ func TestSlowReader(t *testing.T) {
 			}
 		}
 		if len(rest) >= len(want) {
-			t.Error("the slow reader was not cut off")
+			t.Error("the slow reader was not disconnected")
 		}
 		again, err := watch(t.Context(), w.A.HTTP(gatewaytest.Bob), w.URL, rest[len(rest)-1])
 		if err != nil {
@@ -319,12 +319,12 @@ func TestSlowReader(t *testing.T) {
 			rest = append(rest, id)
 		}
 		if !slices.Equal(rest, want) {
-			t.Error("the slow reader has missed events after it came back")
+			t.Error("the slow reader missed events after it returned")
 		}
 	})
 }
 
-// TestSlowBody: the server does not wait for the rest of a request.
+// TestSlowBody: the server does not wait for the rest of a request forever.
 func TestSlowBody(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -353,13 +353,12 @@ func TestSlowBody(t *testing.T) {
 	})
 }
 
-// TestSlowResponse: a peer that takes its answer slowly does not lose the next
-// request of its connection, whether or not the first had a body that no handler
-// read.
+// TestSlowResponse: a peer that reads its response slowly does not lose the next request on its
+// connection, whether or not the first had a body that no handler read.
 func TestSlowResponse(t *testing.T) {
 	for name, request := range map[string]string{
 		"no body": "GET /ctx HTTP/1.1\r\n%s\r\n", "a body": "POST /ctx HTTP/1.1\r\n%sContent-Length: 3\r\n\r\nx=1",
-		"a body in pieces": "POST /ctx HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n3\r\nx=1\r\n0\r\n\r\n",
+		"a chunked body": "POST /ctx HTTP/1.1\r\n%sTransfer-Encoding: chunked\r\n\r\n3\r\nx=1\r\n0\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// fakeAuth knows people by their token, and one by a cookie.
+// fakeAuth identifies people by their token, and one person by a cookie.
 type fakeAuth map[string]*gateway.Identity
 
 func (a fakeAuth) Authenticate(r *http.Request) (*gateway.Identity, error) {
@@ -134,7 +134,7 @@ func TestWhoMay(t *testing.T) {
 			t.Errorf("%s with %q: %d, want %d", tt.path, tt.token, w.Code, tt.want)
 		}
 		if w.Code >= 400 && w.Header().Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s with %q: no problem details but %s", tt.path, tt.token, w.Body)
+			t.Errorf("%s with %q: got no problem details but %s", tt.path, tt.token, w.Body)
 		}
 		if challenge := w.Header().Get("WWW-Authenticate"); (challenge != "") != (w.Code == 401) {
 			t.Errorf("%s with %q: %d with the challenge %q", tt.path, tt.token, w.Code, challenge)
@@ -144,15 +144,15 @@ func TestWhoMay(t *testing.T) {
 		t.Errorf("a browser: %d %s", w.Code, w.Header().Get("Location"))
 	}
 	if w := s.ask(http.MethodGet, "/none", "Accept", "text/html"); w.Code != http.StatusNotFound || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") || !strings.Contains(w.Body.String(), "<h1>Page not found</h1>") || !strings.Contains(w.Header().Get("Content-Security-Policy"), "style-src 'sha256-") {
-		t.Errorf("a page that is not there, for a browser: %d %v\n%s", w.Code, w.Header(), w.Body)
+		t.Errorf("a missing page, for a browser: %d %v\n%s", w.Code, w.Header(), w.Body)
 	}
 	if w := s.ask(http.MethodDelete, "/calls"); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" {
 		t.Errorf("DELETE: %d, Allow %q", w.Code, w.Header().Get("Allow"))
 	}
 }
 
-// TestAmbient: what a browser sends automatically proves nothing about who made the
-// page.
+// TestAmbient: credentials that a browser sends automatically do not prove which page made the
+// request.
 func TestAmbient(t *testing.T) {
 	s := newServer(t, gateway.Config{Origins: []string{"https://app.example"}},
 		gateway.Route{Method: http.MethodPost, Path: "/answer", Access: approvers, Serve: answer("done")},
@@ -161,7 +161,7 @@ func TestAmbient(t *testing.T) {
 		gateway.Route{Method: http.MethodPost, Path: "/login", Access: gateway.Everybody, Serve: answer("in")},
 		gateway.Route{Method: http.MethodGet, Path: "/socket", Access: approvers, OwnAuth: true, Serve: func(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
 			if p == nil {
-				w.WriteHeader(http.StatusAccepted) // it waits for a token
+				w.WriteHeader(http.StatusAccepted) // waits for a token
 			}
 			return nil
 		}},
@@ -172,29 +172,29 @@ func TestAmbient(t *testing.T) {
 		header       []string
 		want         int
 	}{
-		"with proof":                {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof"}, 200},
-		"without proof":             {"POST", "/answer", []string{cookie, "session=cookie"}, 403},
-		"with a wrong proof":        {"POST", "/answer", []string{cookie, "session=cookie", proof, "proofs"}, 403},
-		"from another site":         {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Sec-Fetch-Site", "cross-site"}, 403},
-		"from another origin":       {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "https://evil.example"}, 403},
-		"from our origin":           {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "http://gate.example"}, 200},
-		"from a listed origin":      {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "https://app.example"}, 200},
-		"listed, no proof":          {"POST", "/answer", []string{cookie, "session=cookie", "Origin", "https://app.example"}, 403},
-		"a token needs no proof":    {"POST", "/answer", []string{"Authorization", "Bearer ann"}, 200},
-		"a token from anywhere":     {"POST", "/answer", []string{"Authorization", "Bearer ann", "Origin", "https://evil.example"}, 200},
-		"a change of nothing":       {"POST", "/check", []string{cookie, "session=cookie"}, 200},
-		"reading":                   {"GET", "/calls", []string{cookie, "session=cookie"}, 200},
-		"reading from another site": {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
-		"going there from another":  {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
-		"a login by another site":   {"POST", "/login", []string{"Origin", "https://evil.example"}, 403},
-		"a login by our page":       {"POST", "/login", []string{"Origin", "http://gate.example"}, 200},
-		"a socket of another site":  {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://evil.example"}, 403},
-		"a socket of our page":      {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "http://gate.example"}, 200},
-		"a cookie's socket":         {"GET", "/socket", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "http://gate.example", "Sec-Fetch-Site", "same-origin"}, 200},
-		"a cookie, listed socket":   {"GET", "/socket", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "https://app.example", "Sec-Fetch-Site", "same-site"}, 202},
-		"the same, no other login":  {"GET", "/calls", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "https://app.example", "Sec-Fetch-Site", "same-site"}, 403},
-		"a token, listed socket":    {"GET", "/socket", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://app.example"}, 200},
-		"a socket of a program":     {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket"}, 200},
+		"with proof":                   {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof"}, 200},
+		"without proof":                {"POST", "/answer", []string{cookie, "session=cookie"}, 403},
+		"with a wrong proof":           {"POST", "/answer", []string{cookie, "session=cookie", proof, "proofs"}, 403},
+		"from another site":            {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Sec-Fetch-Site", "cross-site"}, 403},
+		"from another origin":          {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "https://evil.example"}, 403},
+		"from our origin":              {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "http://gate.example"}, 200},
+		"from a listed origin":         {"POST", "/answer", []string{cookie, "session=cookie", proof, "proof", "Origin", "https://app.example"}, 200},
+		"listed, no proof":             {"POST", "/answer", []string{cookie, "session=cookie", "Origin", "https://app.example"}, 403},
+		"a token needs no proof":       {"POST", "/answer", []string{"Authorization", "Bearer ann"}, 200},
+		"a token from anywhere":        {"POST", "/answer", []string{"Authorization", "Bearer ann", "Origin", "https://evil.example"}, 200},
+		"a POST that changes nothing":  {"POST", "/check", []string{cookie, "session=cookie"}, 200},
+		"reading":                      {"GET", "/calls", []string{cookie, "session=cookie"}, 200},
+		"reading from another site":    {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors"}, 403},
+		"navigation from another site": {"GET", "/calls", []string{cookie, "session=cookie", "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate"}, 200},
+		"a login from another site":    {"POST", "/login", []string{"Origin", "https://evil.example"}, 403},
+		"a login from our page":        {"POST", "/login", []string{"Origin", "http://gate.example"}, 200},
+		"a socket of another site":     {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://evil.example"}, 403},
+		"a socket of our page":         {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "http://gate.example"}, 200},
+		"a cookie's socket":            {"GET", "/socket", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "http://gate.example", "Sec-Fetch-Site", "same-origin"}, 200},
+		"a cookie, listed socket":      {"GET", "/socket", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "https://app.example", "Sec-Fetch-Site", "same-site"}, 202},
+		"the same, no other login":     {"GET", "/calls", []string{cookie, "session=cookie", "Upgrade", "websocket", "Origin", "https://app.example", "Sec-Fetch-Site", "same-site"}, 403},
+		"a token, listed socket":       {"GET", "/socket", []string{"Authorization", "Bearer ann", "Upgrade", "websocket", "Origin", "https://app.example"}, 200},
+		"a socket of a program":        {"GET", "/calls", []string{"Authorization", "Bearer ann", "Upgrade", "websocket"}, 200},
 	} {
 		if w := s.ask(tt.method, tt.path, tt.header...); w.Code != tt.want {
 			t.Errorf("%s: %d, want %d: %s", name, w.Code, tt.want, w.Body)
@@ -222,7 +222,7 @@ func TestCORS(t *testing.T) {
 	}
 	for _, bad := range []string{"*", "https://*.example", "https://app.example/", "app.example", ""} {
 		if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Origins: []string{bad}}); err == nil {
-			t.Errorf("the origin %q is taken", bad)
+			t.Errorf("the origin %q is accepted", bad)
 		}
 	}
 }
@@ -242,11 +242,11 @@ func TestHeadersAndLog(t *testing.T) {
 	line := s.log.String()
 	for _, want := range []string{"route=/calls/{id}", "name=ann", "status=200", "status=401", "id=req-1"} {
 		if !strings.Contains(line, want) {
-			t.Errorf("the log has no %s:\n%s", want, line)
+			t.Errorf("the log lacks %s:\n%s", want, line)
 		}
 	}
 	if strings.Contains(line, "secret") || strings.Count(line, "\n") != 2 {
-		t.Errorf("the log has secrets, or odd lines:\n%s", line)
+		t.Errorf("the log contains secrets or unexpected lines:\n%s", line)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestLimits(t *testing.T) {
 			t.Errorf("request %d: %d, want %d", i+1, w.Code, want)
 		}
 	}
-	for i, want := range []int{200, 200, 200, 200, 200, 429} { // reads use up nothing of these
+	for i, want := range []int{200, 200, 200, 200, 200, 429} { // reads do not count for this limit
 		if w := s.ask(http.MethodPost, "/calls", "Authorization", "Bearer ann"); w.Code != want {
 			t.Errorf("change %d: %d, want %d", i+1, w.Code, want)
 		}
@@ -315,11 +315,11 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	if w := s.ask(http.MethodGet, "/calls", "Authorization", "Bearer bot"); w.Code != http.StatusOK {
-		t.Errorf("right credentials after wrong ones of the same address: %d", w.Code)
+		t.Errorf("correct credentials after wrong ones from the same address: %d", w.Code)
 	}
 }
 
-// TestStreamsEnd: with the credentials, and with the server.
+// TestStreamsEnd: streams end with their credentials and with the server.
 func TestStreamsEnd(t *testing.T) { synctest.Test(t, streamsEnd) }
 
 func streamsEnd(t *testing.T) {
@@ -334,7 +334,7 @@ func streamsEnd(t *testing.T) {
 		}},
 		gateway.Route{Method: http.MethodGet, Path: "/socket", Stream: true, OwnAuth: true, Access: gateway.Readers, Serve: func(_ http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 			if p != nil {
-				return errors.New("a peer without credentials")
+				return errors.New("there is a peer without credentials")
 			}
 			for token, ok := range map[string]bool{"wrong": false} {
 				if _, err := gateway.Login(r, token); (err == nil) != ok {
@@ -374,13 +374,13 @@ func streamsEnd(t *testing.T) {
 	<-entered
 	s.Close()
 	if err := <-causes; err == nil || !strings.Contains(err.Error(), "stopping") {
-		t.Errorf("a stream at the end: %v", err)
+		t.Errorf("a stream when the server stops: %v", err)
 	}
 }
 
 func TestRoutesAreUnique(t *testing.T) {
 	r := gateway.Route{Method: http.MethodGet, Path: "/x", Access: gateway.Everybody, Serve: answer("x")}
 	if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Surfaces: []gateway.Surface{gateway.Routes{r, r}}}); err == nil {
-		t.Error("a route may be there twice")
+		t.Error("a duplicate route is accepted")
 	}
 }

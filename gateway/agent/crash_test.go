@@ -15,9 +15,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// dying is an engine for a process that is killed: of its writes only so many
-// reach the journal, then nothing does, and no caller gets a reply. With lost the
-// last one is written and its answer is lost.
+// dying is the engine of a process that is killed. The first writes reach the journal; after them
+// no write does and no caller gets a reply. If lost is set, the last write happens and only its
+// reply is lost.
 type dying struct {
 	engine.Client
 	left *atomic.Int64
@@ -52,9 +52,8 @@ func (d dying) Interrupt(ctx context.Context, r toolcall.InterruptRequest) (out 
 	return out, err
 }
 
-// TestKilledAnywhere kills the process at each of its writes. The user's client
-// sends the message again, the next process goes on, and the reply is as if
-// nothing had happened.
+// TestKilledAnywhere kills the process at each of its writes. The user's client sends the message
+// again, the next process continues, and the reply is as if nothing had happened.
 func TestKilledAnywhere(t *testing.T) {
 	s := newStage(t)
 	lines := []string{"say one", `call echo {"n":1}`, `also pay {"to":"acme","amount":2}`, "stream 3", `call lookup {"n":3}`, "say end"}
@@ -88,7 +87,7 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := second.Start(t.Context(), user(), session, "bot", in()); err != nil {
-				t.Fatalf("%s: the message again: %v (at first %v)", name, err, startErr)
+				t.Fatalf("%s: sending the message again: %v (the first time: %v)", name, err, startErr)
 			}
 			s.play(name, func() bool { return false })
 			s.whole(name)
@@ -97,7 +96,7 @@ func TestKilledAnywhere(t *testing.T) {
 	}
 }
 
-// play answers what the turn asks until it ends, or the process is dead.
+// play answers the approval requests of the turn until the turn ends or the process is dead.
 func (s *stage) play(session string, dead func() bool) {
 	s.t.Helper()
 	state := func(t *agent.Thread, id message.CallID) message.ToolCallState {
@@ -122,7 +121,7 @@ func (s *stage) play(session string, dead func() bool) {
 	}
 }
 
-// whole checks that a reply is as if nothing had happened.
+// whole checks that a reply looks as if nothing had happened.
 func (s *stage) whole(session string) {
 	s.t.Helper()
 	thread := s.ended(session)
@@ -133,16 +132,16 @@ func (s *stage) whole(session string) {
 	text, _ := m.TextContent("")
 	want := "one" + "echo: success: {\"n\":1}\npay: success: {\"to\":\"acme\",\"amount\":2}\n" + "00001 00002 00003 " + "lookup: success: found\n" + "end"
 	if text != want || *m.FinishedReason != message.FinishedCompleted {
-		s.t.Errorf("%s: it says %q\n%s", session, text, dump(thread))
+		s.t.Errorf("%s: the text is %q\n%s", session, text, dump(thread))
 	}
 	for _, b := range message.BlocksOf[*message.TextBlock](m) {
 		if b.FinishedAt == nil {
-			s.t.Errorf("%s: the block %s has no end", session, b.ID)
+			s.t.Errorf("%s: the block %s never ended", session, b.ID)
 		}
 	}
 	for _, id := range []string{"call-2-1", "call-2-2", "call-4-1"} {
 		if n := strings.Count(dump(thread), " "+id+"="); n != 1 {
-			s.t.Errorf("%s: the call %s is there %d times", session, id, n)
+			s.t.Errorf("%s: the call %s appears %d times", session, id, n)
 		}
 	}
 }

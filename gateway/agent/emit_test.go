@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// forger is an agent that makes up what its user said.
+// forger is an agent that invents a message of its user.
 type forger struct{}
 
 func (forger) Info() agent.Info { return agent.Info{Name: "forger"} }
@@ -18,7 +18,7 @@ func (forger) Run(ctx context.Context, t agent.Turn) error {
 	return t.Emit(ctx, &message.Custom{Name: agent.TurnEvent, Value: map[string]any{}})
 }
 
-// TestOwnNames: an agent cannot write the gateway's own records.
+// TestOwnNames: an agent cannot write records that are reserved for the gateway.
 func TestOwnNames(t *testing.T) {
 	s := newStage(t, forger{})
 	if _, err := s.runner.Start(t.Context(), user(), "s", "forger", agent.Input{Messages: []*message.Msg{says(t, "m1", "hello")}}); err != nil {

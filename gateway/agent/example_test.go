@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// weather is an agent that calls a tool and says what it heard. A real one asks
-// a model what to do; see examples/openai-agent.
+// weather is an agent that calls a tool and repeats the result. A real agent asks a model what to
+// do; see examples/openai-agent.
 type weather struct{}
 
 func (weather) Info() agent.Info { return agent.Info{Name: "weather"} }
@@ -32,8 +32,8 @@ func (weather) Run(ctx context.Context, t agent.Turn) error {
 		&message.TextBlockEnd{BlockID: block})
 }
 
-// An agent whose tool the policy allows: a message goes in, and the session has
-// the whole reply.
+// An agent calls a tool that the policy allows. The session then contains the message and the
+// whole reply.
 func Example() {
 	ctx := context.Background()
 	forecast := permission.Tool{Name: "forecast"}
@@ -56,7 +56,7 @@ func Example() {
 	request := must(message.UserMsg("ann", message.Content{Text: "What will the weather be?"}))
 	must(runner.Start(ctx, ann, "session-1", "weather", agent.Input{Messages: []*message.Msg{request}}))
 
-	for after := uint64(0); ; { // a surface follows the session's events like this
+	for after := uint64(0); ; { // a surface follows the session's events in this way
 		page := must(as(ann).Events(ctx, toolcall.EventsRequest{Session: "session-1", After: after, WaitMS: 10_000}))
 		after = page.Next
 		if len(page.Events) > 0 && strings.Contains(string(page.Events[len(page.Events)-1].Event), `"REPLY_END"`) {

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// FuzzThread folds events that a stranger may have written to their own session:
-// two readers agree, an open turn is one that was opened, and none panics.
+// FuzzThread folds events that a stranger may have written to their own session. Two readers
+// agree, every open turn was opened by a record, and nothing panics.
 func FuzzThread(f *testing.F) {
 	f.Add([]byte(`{"type":"CUSTOM","name":"askance.turn","value":{"v":1,"reply_id":"r","agent":"a","runner":"g","by":"b","messages":[{"id":"m","name":"u","role":"user","content":[{"type":"text","text":"hi"}]}],"tools":[{"name":"t","description":"","parameters":{}}],"input":{"state":null}}}
 {"type":"REPLY_START","reply_id":"r","session_id":"s","name":"a"}
@@ -29,7 +29,7 @@ func FuzzThread(f *testing.F) {
 				return
 			}
 			if h := e.Header(); h.ID == "" || h.CreatedAt == "" {
-				return // generated again by each decoding
+				return // decoding generates it each time
 			}
 			events = append(events, e)
 		}
@@ -48,7 +48,7 @@ func FuzzThread(f *testing.F) {
 			opened = opened || r.Reply == one.Open
 		}
 		if !opened {
-			t.Fatalf("the turn %q is open, and no record opened it", one.Open)
+			t.Fatalf("the turn %q is open, but no record opened it", one.Open)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// queue has a message of session s wait for its place.
+// queue sends a message of session s that waits for its turn.
 func (s *stage) queue(id string, lines ...string) message.ReplyID {
 	s.t.Helper()
 	r, err := s.runner.Start(s.t.Context(), user(), "s", "bot", agent.Input{Queue: true, Messages: []*message.Msg{says(s.t, id, lines...)}})
@@ -20,14 +20,14 @@ func (s *stage) queue(id string, lines ...string) message.ReplyID {
 	return r
 }
 
-// idle waits until the session has nothing open and nothing that waits.
+// idle waits until the session has no open turn and no waiting one.
 func (s *stage) idle(session string) *agent.Thread {
 	s.t.Helper()
 	return s.until(session, "the end", func(t *agent.Thread) bool { return len(t.Turns) > 0 && t.Busy() == "" })
 }
 
-// TestQueue: turns that wait begin in the order in which they came, in whichever
-// process, and the same message is one turn.
+// TestQueue: waiting turns begin in the order in which they arrived, in any process, and a
+// message that is sent twice is one turn.
 func TestQueue(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m1", `call pay {"to":"acme","amount":42}`)
@@ -35,11 +35,11 @@ func TestQueue(t *testing.T) {
 	second := s.queue("m2", "say two")
 	s.queue("m3", "say three")
 	if again := s.queue("m2", "say two"); again != second {
-		t.Errorf("the same message is the reply %s, then %s", second, again)
+		t.Errorf("sent twice, the message has the reply %s, then %s", second, again)
 	}
 	_, err := s.runner.Start(t.Context(), user(), "s", "bot", agent.Input{Messages: []*message.Msg{says(t, "m4", "say four")}})
 	if open, ok := errors.AsType[*agent.OpenTurnError](err); !ok || open.Reply != r {
-		t.Errorf("a message that does not wait: %v", err)
+		t.Errorf("a message that may not wait: %v", err)
 	}
 	s.restart()
 	s.A.Restart()
@@ -54,12 +54,12 @@ func TestQueue(t *testing.T) {
 	}
 	s.queue("m5", "say five")
 	if thread := s.idle("s"); len(thread.Turns) != 4 {
-		t.Errorf("a turn that need not wait:\n%s", dump(thread))
+		t.Errorf("after a turn that need not wait:\n%s", dump(thread))
 	}
 }
 
-// TestQueuedTurnInterrupted: a turn that is interrupted while it waits never begins,
-// and does not hold up the next.
+// TestQueuedTurnInterrupted: a turn that is interrupted while it waits never begins and does not
+// delay the next one.
 func TestQueuedTurnInterrupted(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m1", `call pay {"to":"acme","amount":42}`)
@@ -74,7 +74,7 @@ func TestQueuedTurnInterrupted(t *testing.T) {
 	}
 }
 
-// TestQueueIsBounded: a session takes only so many messages ahead.
+// TestQueueIsBounded: the number of messages that can wait in a session is limited.
 func TestQueueIsBounded(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m", `call pay {"to":"acme","amount":42}`)

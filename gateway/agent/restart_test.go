@@ -10,30 +10,30 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestRestartInARequest stops the process, and the engine, while an approval request is
-// open: the turn goes on when it is answered.
+// TestRestartInARequest stops the process and the engine while an approval request is open. The
+// turn continues when the request is answered.
 func TestRestartInARequest(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m1", "say before", `call pay {"to":"acme","amount":42}`, "say after")
 	k := s.asking("s", string(r), "call-2-1")
 	s.restart()
 	if !s.runner.Running("s", r) {
-		t.Fatal("the turn does not go on")
+		t.Fatal("the turn does not continue")
 	}
 	s.A.Restart()
 	_ = s.runner.Close()
-	s.A.Approve(gatewaytest.Ann, k) // while no process has the turn
+	s.A.Approve(gatewaytest.Ann, k) // while the turn runs in no process
 	s.A.Finished(k)
 	s.start()
 	s.want(s.ended("s"), "user me: [say before\ncall pay {\"to\":\"acme\",\"amount\":42}\nsay after]",
 		`assistant bot: [before] call-2-1=pay{"to":"acme","amount":42}:finished call-2-1->success{{"to":"acme","amount":42}} [pay: success: {"to":"acme","amount":42}] [after] completed`)
 	s.restart()
 	if s.runner.Running("s", r) {
-		t.Error("a turn that has ended goes on")
+		t.Error("a turn that has ended is still running")
 	}
 }
 
-// TestEngineRestarts: the engine is replaced under a running turn.
+// TestEngineRestarts replaces the engine during a turn.
 func TestEngineRestarts(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m1", `call pay {"to":"acme","amount":42}`, "say after")
@@ -45,8 +45,8 @@ func TestEngineRestarts(t *testing.T) {
 	}
 }
 
-// TestRestartInAStream stops the process in the middle of a text: what was said
-// stays, once, and the rest follows.
+// TestRestartInAStream stops the process in the middle of a text. The first part is kept, without
+// duplicates, and the rest follows.
 func TestRestartInAStream(t *testing.T) {
 	s := newStage(t)
 	s.begin("s", "m1", "stream 40 10")
@@ -55,17 +55,16 @@ func TestRestartInAStream(t *testing.T) {
 	thread := s.ended("s")
 	text, _ := thread.Messages[1].TextContent("")
 	if want := strings.Fields(text); len(want) != 40 || want[0] != "00001" || want[39] != "00040" {
-		t.Errorf("it says %q", text)
+		t.Errorf("the text is %q", text)
 	}
 	for _, b := range message.BlocksOf[*message.TextBlock](thread.Messages[1]) {
 		if b.FinishedAt == nil {
-			t.Errorf("the block %s has no end", b.ID)
+			t.Errorf("the block %s never ended", b.ID)
 		}
 	}
 }
 
-// cutter streams a call and stops in the middle of its arguments, the first
-// time.
+// cutter streams a call. The first time it stops in the middle of the arguments.
 type cutter struct{ stop func() }
 
 func (cutter) Info() agent.Info { return agent.Info{Name: "cutter"} }
@@ -90,8 +89,8 @@ func (c cutter) Run(ctx context.Context, t agent.Turn) error {
 	return context.Cause(ctx)
 }
 
-// TestRestartInACall: a call whose arguments were not complete never runs, even
-// if they happen to be JSON.
+// TestRestartInACall: a call whose arguments were incomplete never runs, even if what arrived is
+// valid JSON.
 func TestRestartInACall(t *testing.T) {
 	stopped := make(chan struct{})
 	var s *stage
@@ -107,11 +106,11 @@ func TestRestartInACall(t *testing.T) {
 		t.Errorf("the thread is\n%s", dump(thread))
 	}
 	if text, _ := m.TextContent(""); !strings.HasPrefix(text, "sorry: Tool '") {
-		t.Errorf("the agent is told %q", text)
+		t.Errorf("the agent was told %q", text)
 	}
 }
 
-// leaver says something wrong and leaves.
+// leaver leaves blocks and calls unfinished.
 type leaver struct{}
 
 func (leaver) Info() agent.Info { return agent.Info{Name: "leaver"} }
@@ -121,8 +120,8 @@ func (leaver) Run(ctx context.Context, t agent.Turn) error {
 		&message.ToolCallDelta{ToolCallID: "c1", Delta: `{"to":"acme","amount":42}`}, &message.ToolCallEnd{ToolCallID: "c1"})
 }
 
-// TestLooseEnds: an agent that leaves calls without proposing them has them
-// refused, and its blocks ended.
+// TestLooseEnds: if an agent returns without proposing its calls, they are refused and its blocks
+// are ended.
 func TestLooseEnds(t *testing.T) {
 	s := newStage(t, leaver{})
 	if _, err := s.runner.Start(t.Context(), user(), "s", "leaver", agent.Input{Messages: []*message.Msg{says(t, "m1", "go")}}); err != nil {
@@ -134,8 +133,8 @@ func TestLooseEnds(t *testing.T) {
 	}
 }
 
-// TestClientTool: a tool of the frontend is decided by the policy and waits for
-// its result.
+// TestClientTool: the policy decides about a call of a tool of the frontend, and the call waits
+// for its result.
 func TestClientTool(t *testing.T) {
 	s := newStage(t)
 	r, err := s.runner.Start(t.Context(), user(), "s", "bot", agent.Input{
@@ -148,7 +147,7 @@ func TestClientTool(t *testing.T) {
 	k := s.asking("s", string(r), "call-1-1")
 	s.restart()
 	if c := s.A.Approve(gatewaytest.Ann, k); c.State != message.ToolCallSubmitted || c.Definition == nil {
-		t.Fatalf("approved it is %s with the definition %+v", c.State, c.Definition)
+		t.Fatalf("the approved call is %s with the definition %+v", c.State, c.Definition)
 	}
 	ev := &message.ExternalExecutionResult{EventHeader: message.NewHeader(r), ExecutionResults: []message.ToolResultBlock{{ID: k.Call, Name: "picker", State: message.ToolResultSuccess, Output: message.Content{Text: "red"}}}}
 	s.deliver("s", ev)

@@ -22,12 +22,12 @@ func TestTurn(t *testing.T) {
 		`assistant bot: (hmm) [I pay.] call-3-1=pay{"to":"acme","amount":42}:finished call-3-1->success{{"to":"acme","amount":42}} [pay: success: {"to":"acme","amount":42}]`+
 			` call-4-1=drop{}:finished call-4-1->denied{`+denied+`} [drop: denied: `+denied+`] [Done.] completed`)
 	if again := s.begin("s", "m1", lines...); again != r {
-		t.Errorf("the same message again is the reply %s, want %s", again, r)
+		t.Errorf("the same message again has the reply %s, want %s", again, r)
 	}
 }
 
-// TestParallel: calls of one line and those next to it do not wait for each
-// other, and their results come in the order of the calls.
+// TestParallel: parallel calls do not wait for each other, and their results come in the order of
+// the calls.
 func TestParallel(t *testing.T) {
 	s := newStage(t)
 	r := s.begin("s", "m1", `call pay {"to":"acme","amount":1}`, `also echo {"n":2}`, `also pay {"to":"acme","amount":3}`)
@@ -51,7 +51,7 @@ func TestSecondTurn(t *testing.T) {
 	s.want(s.ended("s"), "user me: [say one]", "assistant bot: [one] completed", "user me: [say two]", "assistant bot: [two] completed")
 	_, err := s.runner.Start(t.Context(), user(), "s", "bot", agent.Input{Messages: []*message.Msg{says(t, "m1", "say three"), says(t, "m3", "say x")}})
 	if !errors.Is(err, message.ErrConflict) {
-		t.Errorf("what was said can be changed: %v", err)
+		t.Errorf("a message was changed after it was sent: %v", err)
 	}
 }
 
@@ -74,11 +74,11 @@ func TestRefused(t *testing.T) {
 		{"no session", user(), "", "bot", one, message.ErrInvalid},
 		{"no message", user(), "s", "bot", agent.Input{}, message.ErrInvalid},
 		{"a nil message", user(), "s", "bot", agent.Input{Messages: []*message.Msg{nil}}, message.ErrInvalid},
-		{"the agent's words", user(), "s", "bot", agent.Input{Messages: []*message.Msg{{ID: "x", Role: message.RoleAssistant}}}, message.ErrInvalid},
+		{"a message of the agent", user(), "s", "bot", agent.Input{Messages: []*message.Msg{{ID: "x", Role: message.RoleAssistant}}}, message.ErrInvalid},
 		{"a link that runs a script", user(), "s", "bot", agent.Input{Messages: []*message.Msg{links(t, "javascript:alert(1)")}}, message.ErrInvalid},
 		{"a file", user(), "s", "bot", agent.Input{Messages: []*message.Msg{links(t, "file:///etc/passwd")}}, message.ErrInvalid},
 		{"an engine's tool", user(), "s", "bot", with(agent.Tool{Name: gatewaytest.Pay}), message.ErrInvalid},
-		{"a tool twice", user(), "s", "bot", with(agent.Tool{Name: "a"}, agent.Tool{Name: "a"}), message.ErrInvalid},
+		{"a duplicate tool", user(), "s", "bot", with(agent.Tool{Name: "a"}, agent.Tool{Name: "a"}), message.ErrInvalid},
 		{"a tool without a name", user(), "s", "bot", with(agent.Tool{}), message.ErrInvalid},
 	} {
 		if _, err := s.runner.Start(t.Context(), row.by, row.session, row.agent, row.in); !errors.Is(err, row.want) {
@@ -120,8 +120,8 @@ func TestConflict(t *testing.T) {
 	s.ended("s")
 }
 
-// TestTwoProcesses begins turns of one session in two processes at once: one is
-// the session's turn, for everybody.
+// TestTwoProcesses begins turns of one session in two processes at the same time. Only one of
+// them becomes the session's turn, in both processes.
 func TestTwoProcesses(t *testing.T) {
 	s := newStage(t)
 	cfg := s.config()
@@ -143,7 +143,7 @@ func TestTwoProcesses(t *testing.T) {
 		first, other := <-errs, <-errs
 		var open *agent.OpenTurnError
 		if lost := errors.Join(first, other); first != nil && other != nil || !errors.As(lost, &open) {
-			t.Fatalf("of two at once: %v; %v", first, other)
+			t.Fatalf("two turns at the same time: %v; %v", first, other)
 		}
 		k := s.asking(string(session), string(open.Reply), "call-1-1")
 		s.A.Reject(gatewaytest.Ann, k, "no")

@@ -50,7 +50,7 @@ func (s *stage) start() {
 	}
 }
 
-// restart replaces the runner, as when the process ends and starts again.
+// restart replaces the runner, as a restart of the process does.
 func (s *stage) restart() {
 	s.t.Helper()
 	_ = s.runner.Close()
@@ -89,18 +89,18 @@ func (s *stage) until(session, what string, cond func(*agent.Thread) bool) *agen
 	for {
 		thread, err := agent.ReadThread(ctx, c, message.SessionID(session))
 		if err != nil {
-			s.t.Fatalf("%s does not come: %v", what, err)
+			s.t.Fatalf("%s did not happen: %v", what, err)
 		}
 		if cond(thread) {
 			return thread
 		}
 		if _, err := c.Events(ctx, toolcall.EventsRequest{Session: message.SessionID(session), After: thread.Through, WaitMS: 25}); err != nil || ctx.Err() != nil {
-			s.t.Fatalf("%s does not come: %v\n%s", what, err, dump(thread))
+			s.t.Fatalf("%s did not happen: %v\n%s", what, err, dump(thread))
 		}
 	}
 }
 
-// deliver sends what a frontend sends.
+// deliver sends an event as a frontend does.
 func (s *stage) deliver(session string, ev message.Event) {
 	s.t.Helper()
 	if err := engine.Deliver(s.t.Context(), s.A.Client(gatewaytest.Bot), message.SessionID(session), ev, nil); err != nil {
@@ -128,7 +128,7 @@ func (s *stage) asking(session, reply, call string) toolcall.Key {
 	return toolcall.Key{Space: s.A.ID, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
 }
 
-// dump is a thread in words.
+// dump returns a thread as text.
 func dump(t *agent.Thread) string {
 	var b strings.Builder
 	for _, m := range t.Messages {

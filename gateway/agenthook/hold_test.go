@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// overtaken is a client before each of whose events another one writes the same event
-// with its own call as the holder.
+// overtaken is a client that loses every race: before each of its events, the same event is
+// written with another call as the holder.
 type overtaken struct{ engine.Client }
 
 func (o overtaken) Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
@@ -26,7 +26,7 @@ func (o overtaken) Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.E
 	return o.Client.Emit(ctx, r)
 }
 
-// Of two claims the first in the journal counts, whenever it was read.
+// The first claim in the journal counts, regardless of when it is read.
 func TestFirstClaimCounts(t *testing.T) {
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
 		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
@@ -42,11 +42,11 @@ func TestFirstClaimCounts(t *testing.T) {
 			t.Errorf("claim of %s: %t, %v", id, mine, err)
 		}
 	}
-	claim("other", bot, false) // its hook still waits
+	claim("other", bot, false) // its hook is still waiting
 	if err := of("other", bot).release(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}
-	claim("other", bot, false) // only the holder releases
+	claim("other", bot, false) // only the holder can release it
 	if err := of("c", bot).release(t.Context(), call); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func newWorld(t *testing.T, opts ...gatewaytest.Option) *world {
 	return &world{w, t}
 }
 
-// answer is what a hook read.
+// answer is what a hook received.
 type answer struct {
 	Status int
 	Text   string
@@ -121,7 +121,7 @@ func (w *world) later(d dialect.Dialect, event string) func() answer {
 	}
 }
 
-// pre is an event before a tool, of Claude Code unless d says otherwise.
+// pre returns an event before a tool call. d is the dialect of the agent.
 func pre(d dialect.Dialect, id, tool, input string) string {
 	if d == dialect.Gemini {
 		return fmt.Sprintf(`{"session_id":"s","hook_event_name":"BeforeTool","timestamp":"t","tool_name":%q,"tool_input":%s}`, tool, input)
@@ -182,7 +182,7 @@ func allowed(d dialect.Dialect, a answer) bool {
 	return a.Status == http.StatusOK && a.Output.Decision == "allow"
 }
 
-// denied is the reason of a denial; "": there is none.
+// denied returns the reason of a denial, or "" if there is none.
 func denied(d dialect.Dialect, a answer) string {
 	switch {
 	case d == dialect.Gemini && a.Decision == "deny":
@@ -193,7 +193,7 @@ func denied(d dialect.Dialect, a answer) string {
 	return ""
 }
 
-// The policy and people decide, in every dialect; what runs is what was decided.
+// The policy and people decide, in every dialect. What was decided on is what runs.
 func TestDecisions(t *testing.T) {
 	for _, d := range dialect.Dialects() {
 		t.Run(string(d), func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestDecisions(t *testing.T) {
 				t.Errorf("an allowed call: %+v", a)
 			}
 			if c := w.list(1, message.ToolCallSubmitted)[0]; c.Input != input || c.Agent != string(d) || c.Placement != toolcall.PlaceExternal {
-				t.Errorf("recorded %q of %q, placed %s; want the bytes of the event", c.Input, c.Agent, c.Placement)
+				t.Errorf("recorded %q of %q, placed %s; want exactly the bytes of the event", c.Input, c.Agent, c.Placement)
 			}
 			if why := denied(d, w.ask(d, pre(d, "c2", "Write", `{"file_path":"/x"}`))); !strings.Contains(why, "nothing is written here") {
 				t.Errorf("a denied call: %q", why)
@@ -227,7 +227,7 @@ func TestDecisions(t *testing.T) {
 			if d == dialect.Gemini {
 				changed = a.Output.ToolIn
 			} else if changed["force"] != true {
-				t.Errorf("the arguments are not whole: %v", changed)
+				t.Errorf("the arguments are incomplete: %v", changed)
 			}
 			if !allowed(d, a) || changed["command"] != "push --dry-run" {
 				t.Errorf("an edited call: %+v", a)
@@ -235,13 +235,13 @@ func TestDecisions(t *testing.T) {
 			got = w.later(d, pre(d, "c6", "Bash", `{"command":"date"}`))
 			w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: w.asking().Key, Kind: toolcall.ResponseRespond, Output: "it is Monday"})
 			if why := denied(d, got()); !strings.Contains(why, "it is Monday") {
-				t.Errorf("a call with a response in the tool's place: %q", why)
+				t.Errorf("a call that a person responded to in place of the tool: %q", why)
 			}
 		})
 	}
 }
 
-// The result of a call reaches the journal, also where the agent gives calls no id.
+// The result of a call reaches the journal, even if the agent gives its calls no ids.
 func TestResults(t *testing.T) {
 	for _, d := range dialect.Dialects() {
 		t.Run(string(d), func(t *testing.T) {
@@ -261,14 +261,14 @@ func TestResults(t *testing.T) {
 			}
 			if d != dialect.Gemini {
 				if why := denied(d, w.ask(d, pre(d, "c1", "ls", input))); !strings.Contains(why, "ran already") {
-					t.Errorf("the same call after its result: %q", why)
+					t.Errorf("the same call again after its result: %q", why)
 				}
 			}
 		})
 	}
 }
 
-// A result that is too long is recorded as far as there is room.
+// A result that is too long is recorded up to the limit.
 func TestLongResults(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.ClaudeCode
@@ -294,8 +294,8 @@ func TestLongResults(t *testing.T) {
 	}
 }
 
-// When the agent's time is over the request stays open, and exactly one later call with
-// the same arguments gets the decision.
+// If the agent's time runs out, the request stays open, and exactly one later call with the same
+// arguments gets the decision.
 func TestDeadline(t *testing.T) {
 	for _, d := range dialect.Dialects() {
 		t.Run(string(d), func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestDeadline(t *testing.T) {
 				}
 				if d != dialect.Gemini {
 					if why := denied(d, w.ask(d, pre(d, "c1", "Bash", `{"command":"make"}`))); !strings.Contains(why, "taken up") {
-						t.Errorf("the first call again, whose approval the second has: %q", why)
+						t.Errorf("the first call again, after the second call took its approval: %q", why)
 					}
 				}
 				got = w.later(d, pre(d, "c3", "Bash", `{"command":"make"}`))
@@ -337,14 +337,14 @@ func TestDeadline(t *testing.T) {
 					t.Errorf("the result: %+v", a)
 				}
 				if end := w.A.Finished(c.Key); end.Result.Output.String() != "built" {
-					t.Errorf("the result of the call that was taken up is %q", end.Result.Output.String())
+					t.Errorf("the result of the call that was continued is %q", end.Result.Output.String())
 				}
 			})
 		})
 	}
 }
 
-// Of many retries at once one takes up the request that waits.
+// If many retries arrive at the same time, exactly one of them takes over the waiting request.
 func TestOneRetryClaims(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.ClaudeCode
@@ -385,7 +385,7 @@ func TestOneRetryClaims(t *testing.T) {
 	}
 }
 
-// A hook that is killed leaves its request to the next call with the same arguments.
+// After a hook is killed, the next call with the same arguments takes over its request.
 func TestKilledHook(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.ClaudeCode
@@ -400,7 +400,7 @@ func TestKilledHook(t *testing.T) {
 	c := w.asking()
 	kill()
 	<-done
-	for { // the server notices the end a moment later
+	for { // the server notices the disconnection a moment later
 		r, err := w.A.Client(gatewaytest.Bot).Events(t.Context(), toolcall.EventsRequest{Session: "s", WaitMS: 1000})
 		if err != nil {
 			t.Fatal(err)
@@ -415,7 +415,7 @@ func TestKilledHook(t *testing.T) {
 	}
 }
 
-// What ran without an allowance is on record.
+// A call that ran without an approval is recorded.
 func TestRanUnasked(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.ClaudeCode
@@ -436,7 +436,7 @@ func TestRanUnasked(t *testing.T) {
 	}
 }
 
-// Where the agent's own prompt was faster, its result closes the request, as what it is.
+// If a person answers the agent's own prompt first, the result closes the request as a bypass.
 func TestAnsweredAtThePrompt(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.ClaudeCode
@@ -446,7 +446,7 @@ func TestAnsweredAtThePrompt(t *testing.T) {
 		t.Fatalf("a result: %+v", a)
 	}
 	if why := denied(d, got()); !strings.Contains(why, "ran already") {
-		t.Errorf("the hook that waited: %q", why)
+		t.Errorf("the waiting hook: %q", why)
 	}
 	end := w.A.Finished(c.Key)
 	if end.Cause != "bypass" || end.Result.Output.String() != "built" || end.Result.Metadata["decided_by"] != "local user" || end.Result.Metadata["evidence"] != "agent-prompt" {
@@ -455,12 +455,12 @@ func TestAnsweredAtThePrompt(t *testing.T) {
 	if _, err := w.A.Client(gatewaytest.Ann).SubmitResponse(t.Context(), toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Digest: c.Digest}); !errors.Is(err, message.ErrFinished) {
 		t.Errorf("a late approval: %v", err)
 	}
-	// Without the mark, a result of a call that is not decided is refused.
+	// Without Unasked, a result of an undecided call is refused.
 	c = w.A.Propose("s", "r2", "c2", gatewaytest.Browse, `{}`)
 	if _, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{ID: "c2", Name: c.Tool, State: message.ToolResultSuccess}}); !errors.Is(err, message.ErrState) {
-		t.Errorf("a result without the mark: %v", err)
+		t.Errorf("a result without Unasked: %v", err)
 	}
-	// A call that the engine or a worker runs cannot be reported so.
+	// A call that the engine or a worker runs cannot be reported in this way.
 	c = w.A.Propose("s", "r3", "c3", gatewaytest.Pay, gatewaytest.PayInput)
 	if c.State == message.ToolCallAsking {
 		if _, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: c.Key, Unasked: true, Result: message.ToolResultBlock{ID: "c3", Name: c.Tool, State: message.ToolResultSuccess}}); !errors.Is(err, message.ErrState) {
@@ -469,7 +469,7 @@ func TestAnsweredAtThePrompt(t *testing.T) {
 	}
 }
 
-// Where a person is asked by the agent itself, the decision before the tool counts.
+// If the agent asks a person itself, the decision before the tool call counts.
 func TestPermissionRequest(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.Codex
@@ -491,7 +491,7 @@ func TestPermissionRequest(t *testing.T) {
 	}
 }
 
-// An answer to the agent's question to its user stands in the place of the tool.
+// A response to the agent's question to its user replaces the tool's result.
 func TestAnswerInPlace(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.ClaudeCode
@@ -504,7 +504,7 @@ func TestAnswerInPlace(t *testing.T) {
 	}
 }
 
-// Every failure is a denial for an agent, and an error for the command.
+// For an agent, every failure is a denial. For the command, it is an error.
 func TestFailures(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.ClaudeCode

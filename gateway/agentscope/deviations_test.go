@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestConfirm shows what a confirm can and cannot do: rows 1 to 7 and 10 of the
-// package documentation.
+// TestConfirm shows what a confirmation can and cannot do: rows 1 to 7 and 10 of the package
+// documentation.
 func TestConfirm(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -45,48 +45,48 @@ func TestConfirm(t *testing.T) {
 	twice.ConfirmResults = append(twice.ConfirmResults, twice.ConfirmResults[0])
 	s.refused(s.me(), "POST", path, twice, message.CodeInvalid)
 	if c := s.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
-		t.Fatalf("a refused confirm did something: %+v", c)
+		t.Fatalf("a refused confirmation changed the call: %+v", c)
 	}
 
-	// Row 4: the rules of a refusal are dropped. Row 7: too late is a conflict.
+	// Row 4: the rules of a rejection are dropped. Row 7: a late answer is a conflict.
 	s.ok(s.me(), "POST", path, confirm(a, false, func(r *message.ConfirmResult) { r.Rules = []message.PermissionRule{rule} }), nil)
 	if c := s.A.Finished(k); len(c.Remember) != 0 || c.Result.State != message.ToolResultDenied {
-		t.Errorf("refused, the call is %+v", c)
+		t.Errorf("after the rejection the call is %+v", c)
 	}
 	s.refused(s.me(), "POST", path, confirm(a, true), message.CodeFinished)
 
-	// Row 2: an edit is what runs, after it was decided again.
+	// Row 2: the edited arguments are what runs, after another decision about them.
 	k, a = ask("edit")
 	s.ok(s.me(), "POST", path, confirm(a, true, edit(`{"to":"acme","amount":2}`)), nil)
 	if c := s.A.Finished(k); !strings.Contains(c.Input, "2") || c.Result.State != message.ToolResultSuccess {
-		t.Errorf("edited, the call is %+v", c)
+		t.Errorf("after the edit the call is %+v", c)
 	}
 }
 
-// TestShown answers approval requests that are not open any more: a confirm is for what
-// its sender saw.
+// TestShown answers approval requests that are no longer open. A confirmation answers only the
+// request that its sender saw.
 func TestShown(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const path = "/sessions/s1/events"
 	ann, bob := s.A.HTTP(gatewaytest.Ann), s.A.HTTP(gatewaytest.Bob)
-	deploy := s.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1"}`) // two of ops must agree
+	deploy := s.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"version":"1"}`) // two approvers of ops must agree
 	next, _ := s.stream(ann, "s1", "", "")
 	old := asks(t, until(next, message.EventRequireUserConfirm))
-	// Bob edits: a new approval request, which asks Ann again. She has not seen it, as far
-	// as her confirm tells: it returns the old arguments.
+	// Bob edits, which opens a new approval request for Ann. Her confirmation returns the old
+	// arguments, so she has not seen it.
 	input := `{"version":"2"}`
 	s.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: deploy.Key, Kind: toolcall.ResponseApprove, Input: &input})
 	now := s.A.Show(deploy.Key)
 	if now.State != message.ToolCallAsking || now.Digest == old.RequestDigest() {
-		t.Fatalf("edited, the call is %+v", now)
+		t.Fatalf("after the edit the call is %+v", now)
 	}
 	p := s.refused(ann, "POST", path, confirm(old, true), message.CodeDigest)
 	if p.Call == nil || p.Call.Digest != now.Digest {
-		t.Errorf("the refusal does not have the present approval request: %+v", p)
+		t.Errorf("the refusal lacks the current approval request: %+v", p)
 	}
-	// A client to which this server has shown nothing can return what is asked now, or
-	// must look; nothing else.
+	// A client to which this server has shown nothing must return the current request or read it
+	// first.
 	s.refused(bob, "POST", path, confirm(old, true), message.CodeConflict)
 	s.refused(bob, "POST", path, confirm(old, true, func(r *message.ConfirmResult) { r.ToolCall.Input = `{"version":"3"}` }), message.CodeConflict)
 	fresh := asks(t, until(next, message.EventRequireUserConfirm))
@@ -96,8 +96,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestSecondResult: row 15. Of two results of an external call the second is told that
-// the first stands.
+// TestSecondResult: row 15. A second result of an external call is refused, and the refusal
+// contains the first one.
 func TestSecondResult(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -119,8 +119,8 @@ func TestSecondResult(t *testing.T) {
 	s.refused(s.me(), "POST", "/sessions/s1/events", unknown, message.CodeNotFound)
 }
 
-// TestNoSessionRoutes: row 14. A session begins with its first message, and its history
-// has its status.
+// TestNoSessionRoutes: row 14. A session begins with its first message, and its history contains
+// its status.
 func TestNoSessionRoutes(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

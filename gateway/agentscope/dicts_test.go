@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// send1 is send of a client that speaks AgentScope 1.x.
+// send1 is like send, for a client that speaks AgentScope 1.x.
 func (s *stage) send1(c *http.Client, method, path, body string, into any) (status int) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+"/agentscope"+path, strings.NewReader(body))
@@ -38,7 +38,7 @@ func (s *stage) send1(c *http.Client, method, path, body string, into any) (stat
 	return res.StatusCode
 }
 
-// dict is a message of AgentScope 1.x as its clients see it.
+// dict is a message of AgentScope 1.x as clients see it.
 type dict struct {
 	ID, Name, Role string
 	Content        json.RawMessage
@@ -63,7 +63,7 @@ func (s *stage) history(c *http.Client, session string) []dict {
 	return out.Messages
 }
 
-// asked waits until the reply has an approval request, and reads it from the history.
+// asked waits until the reply has an approval request and reads it from the history.
 func (s *stage) asked(c *http.Client, session string) (last dict) {
 	s.t.Helper()
 	next, end := s.stream(c, session, "?after=0", "")
@@ -78,8 +78,8 @@ func decides(d dict, digest, kind string) string {
 		d.Metadata.Askance.RequestID + `","decisions":[{"tool_use_id":"` + d.Metadata.Askance.Calls[0].ID + `","digest":"` + digest + `","type":` + kind + `}]}}}}`
 }
 
-// TestDicts: a client of AgentScope 1.x talks to an agent, reads the approval request and
-// decides about it.
+// TestDicts: a client of AgentScope 1.x talks to an agent, reads the approval request and answers
+// it.
 func TestDicts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -95,7 +95,7 @@ func TestDicts(t *testing.T) {
 	if user := s.history(s.me(), "s1")[0]; user.ID != "u1" || user.Name != gatewaytest.Everything || user.Role != "user" || string(user.Content)[0] != '"' {
 		t.Errorf("%+v %s", user, user.Content)
 	}
-	// A text decides nothing, an old digest neither, and a decision stands alone.
+	// A text or an old digest decides nothing, and a decision must be sent without other messages.
 	var p gateway.Problem
 	for want, body := range map[message.Code]string{
 		message.CodeDigest:   decides(asks, "sha256:old", `"approve"`),
@@ -113,7 +113,7 @@ func TestDicts(t *testing.T) {
 	if s.send1(s.A.HTTP(gatewaytest.Bot), "POST", "/chat", decides(asks, calls[0].Digest, `"approve"`), &p); p.Code != message.CodeForbidden {
 		t.Errorf("%+v", p)
 	}
-	// An edit is decided again; here the policy asks about the new arguments.
+	// After an edit the policy decides again; here it asks about the new arguments.
 	var taken agentscope.ChatReply
 	if status := s.send1(s.A.HTTP(gatewaytest.Ann), "POST", "/chat", decides(asks, calls[0].Digest, `"approve","input":{"to":"acme","amount":2}`), &taken); status != http.StatusOK || taken.Status != "started" || taken.Reply != began.Reply {
 		t.Fatalf("%d %+v", status, taken)
@@ -133,8 +133,7 @@ func TestDicts(t *testing.T) {
 	}
 }
 
-// TestDictsRefused: what is not said in full, or in the other format, starts no
-// turn.
+// TestDictsRefused: messages that are incomplete or in the other format start no turn.
 func TestDictsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -162,8 +161,7 @@ func TestDictsRefused(t *testing.T) {
 	}
 }
 
-// TestDictsHide: an approval request with hidden arguments is shown and decided without
-// them.
+// TestDictsHide: an approval request with hidden arguments is shown and answered without them.
 func TestDictsHide(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -178,8 +176,8 @@ func TestDictsHide(t *testing.T) {
 	}
 }
 
-// TestDictsShowWhatIsAsked: after an edit the history shows the arguments of the
-// new approval request with its digest, not those that were proposed.
+// TestDictsShowWhatIsAsked: after an edit the history shows the arguments and the digest of the
+// new approval request, not the proposed arguments.
 func TestDictsShowWhatIsAsked(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
 
-// TestWhoSaysIt: a message has the name of its sender, even if its body names another.
+// TestWhoSaysIt: a message gets the name of its sender, even if its body contains another name.
 func TestWhoSaysIt(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

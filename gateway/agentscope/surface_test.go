@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// fold is what a frontend does with its events.
+// fold builds a message from events as a frontend does.
 func fold(t *testing.T, reply message.ReplyID, frames []frame) string {
 	t.Helper()
 	m := &message.Msg{ID: string(reply), Role: message.RoleAssistant, Content: []message.Block{}, Metadata: map[string]any{}}
@@ -36,8 +36,8 @@ func fold(t *testing.T, reply message.ReplyID, frames []frame) string {
 	return string(b)
 }
 
-// TestReconnect follows a whole turn with approval requests, and breaks the connection
-// behind every event: what the frontend has built is always the same.
+// TestReconnect follows a whole turn with approval requests and breaks the connection after every
+// event. The frontend always builds the same message.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -65,12 +65,12 @@ func TestReconnect(t *testing.T) {
 		again := append(frames[:cut+1:cut+1], until(next, message.EventReplyEnd)...)
 		end()
 		if d := cmp.Diff(whole, fold(t, reply, again)); d != "" || len(again) != len(frames) {
-			t.Fatalf("cut behind event %d, %d events build another message (-want +got):\n%s", cut, len(again), d)
+			t.Fatalf("cut after event %d, %d events build another message (-want +got):\n%s", cut, len(again), d)
 		}
 	}
 }
 
-// TestWhereStreamsBegin checks the three ways.
+// TestWhereStreamsBegin checks the three possible beginnings.
 func TestWhereStreamsBegin(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -95,16 +95,16 @@ func TestWhereStreamsBegin(t *testing.T) {
 		t.Errorf("the open reply is %q, want %q", history.Open, second)
 	}
 	s.ok(s.me(), "POST", "/sessions/s1/events", confirm(ask, false), nil)
-	next, end = s.stream(s.me(), "s1", "?after="+number(history.Next), "") // behind the history
+	next, end = s.stream(s.me(), "s1", "?after="+number(history.Next), "") // after the history
 	if f := next(); f.ev.Type() != message.EventUserConfirmResult {
-		t.Errorf("behind the history comes %s", f.raw)
+		t.Errorf("the first event after the history is %s", f.raw)
 	}
 	until(next, message.EventReplyEnd)
 	end()
-	next, _ = s.stream(s.me(), "s1", "", "") // nothing runs: what comes
+	next, _ = s.stream(s.me(), "s1", "", "") // no turn runs: the stream begins with the next event
 	third := s.say("s1", "m3", "say three")
 	if rec, ok := agent.ParseRecord(next().ev); !ok || rec.Reply != third {
-		t.Error("a stream of an idle session does not begin with what comes")
+		t.Error("a stream of an idle session does not begin with the next event")
 	}
 	for _, query := range []string{"?after=x", "?after=1&after=2", "?from=1"} {
 		s.refused(s.me(), "GET", "/sessions/s1/stream"+query, nil, message.CodeInvalid)
@@ -113,7 +113,7 @@ func TestWhereStreamsBegin(t *testing.T) {
 
 func number(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// TestRoles answers with too few rights.
+// TestRoles answers without the necessary roles.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -127,8 +127,8 @@ func TestRoles(t *testing.T) {
 	s.refused(ann, "POST", "/chat", `{"agent_id":"bot","session_id":"s2","input":{"role":"user","name":"me","content":[{"type":"text","text":"say hi"}]}}`, message.CodeForbidden)
 	s.refused(s.A.HTTP(gatewaytest.Wendy), "GET", "/sessions/s1/stream", nil, message.CodeForbidden)
 	s.refused(s.A.HTTP(gatewaytest.Audie), "POST", "/sessions/s1/events", confirm(ask, true), message.CodeForbidden)
-	// Cy reads nothing here, returns the arguments as they are: the journal says
-	// which approval request that is.
+	// Cy has read nothing here and returns the arguments unchanged. The journal tells which
+	// approval request they belong to.
 	s.ok(cy, "POST", "/sessions/s1/events", confirm(ask, true), nil)
 	c := s.A.Finished(k)
 	if v := c.Votes[len(c.Votes)-1]; v.By.Name != gatewaytest.Cy || v.By.Auth != gatewaytest.AuthToken {
@@ -136,7 +136,7 @@ func TestRoles(t *testing.T) {
 	}
 	p := s.refused(ann, "POST", "/sessions/s1/events", confirm(ask, true), message.CodeFinished)
 	if p.Call == nil || p.Call.Votes[0].By.Name != gatewaytest.Cy {
-		t.Errorf("the loser is not told who won: %+v", p)
+		t.Errorf("the refusal does not say who answered first: %+v", p)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestInterrupt(t *testing.T) {
 	var idle agentscope.ChatReply
 	s.ok(s.me(), "POST", "/sessions/s0/interrupt?agent_id=bot", nil, &idle)
 	if idle.Reply != "" {
-		t.Errorf("idle, the interrupt ended %q", idle.Reply)
+		t.Errorf("the interrupt of an idle session ended %q", idle.Reply)
 	}
 	for session, f := range map[string]func(reply message.ReplyID){
 		"s1": func(message.ReplyID) { s.ok(s.me(), "POST", "/sessions/s1/interrupt", nil, nil) },
@@ -181,12 +181,12 @@ func TestInterrupt(t *testing.T) {
 		f(reply)
 		frames := until(next, message.EventReplyEnd)
 		if e := frames[len(frames)-1].ev.(*message.ReplyEnd); e.FinishedReason != message.FinishedInterrupted {
-			t.Errorf("the reply ends %s", e.FinishedReason)
+			t.Errorf("the reply ends as %s", e.FinishedReason)
 		}
 	}
 }
 
-// TestBadInput is what a frontend may not send.
+// TestBadInput sends what a frontend may not send.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// stage is a world that serves the surface, with an agent that does as told.
+// stage is a world that serves the surface, with an agent that follows a script.
 type stage struct {
 	*gatewaytest.World
 	t *testing.T
@@ -49,7 +49,7 @@ func newStage(t *testing.T) *stage {
 // me is a peer with every role, in space A.
 func (s *stage) me() *http.Client { return s.A.HTTP(gatewaytest.Everything) }
 
-// send sends a request and gives status and body.
+// send sends a request and returns the status and the body.
 func (s *stage) send(c *http.Client, method, path string, body any) (int, []byte) {
 	s.t.Helper()
 	var b []byte
@@ -80,7 +80,7 @@ func (s *stage) send(c *http.Client, method, path string, body any) (int, []byte
 	return res.StatusCode, out
 }
 
-// ok is send that must succeed.
+// ok is like send; the request must succeed.
 func (s *stage) ok(c *http.Client, method, path string, body, into any) {
 	s.t.Helper()
 	status, b := s.send(c, method, path, body)
@@ -94,7 +94,7 @@ func (s *stage) ok(c *http.Client, method, path string, body, into any) {
 	}
 }
 
-// refused is send that must be refused with a code.
+// refused is like send; the request must be refused with the code.
 func (s *stage) refused(c *http.Client, method, path string, body any, code message.Code) gateway.Problem {
 	s.t.Helper()
 	status, b := s.send(c, method, path, body)
@@ -108,7 +108,7 @@ func (s *stage) refused(c *http.Client, method, path string, body any, code mess
 	return p
 }
 
-// say begins a turn and gives its reply.
+// say begins a turn and returns its reply.
 func (s *stage) say(session, id string, lines ...string) message.ReplyID {
 	s.t.Helper()
 	m, err := message.UserMsg("me", message.Content{Text: strings.Join(lines, "\n")}, message.WithID(id))
@@ -130,7 +130,7 @@ type frame struct {
 	raw string
 }
 
-// stream opens a stream; next blocks.
+// stream opens a stream; next waits for its next event.
 func (s *stage) stream(c *http.Client, session, query, lastID string) (next func() frame, end func()) {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, s.URL+"/agentscope/sessions/"+session+"/stream"+query, nil)
@@ -178,7 +178,7 @@ func (s *stage) stream(c *http.Client, session, query, lastID string) (next func
 	}, end
 }
 
-// until reads frames up to the first of a type.
+// until reads frames up to and including the first of the type.
 func until(next func() frame, want message.EventType) []frame {
 	var out []frame
 	for {

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// pay is the line that has the agent propose a call which asks.
+// pay is the line that makes the agent propose a call that needs approval.
 const pay = `call pay {"to":"acme","amount":42}`
 
 var (
@@ -17,7 +17,7 @@ var (
 	no  = map[string]any{"approved": false}
 )
 
-// TestClientResponses goes through the answers that a person can give.
+// TestClientResponses covers the answers that a person can give.
 func TestClientResponses(t *testing.T) {
 	with(t, map[string]func(*scenario){
 		"approve": approve, "edit": edit, "reject": reject, "cancel": cancel, "mixed": mixed, "rules": rules,
@@ -91,7 +91,7 @@ func cancel(c *scenario) {
 	e = a.resume(entry(e.Interrupts[0], nil)).fine(c.T)
 	want := "cancelled"
 	if c.n.alias == "agui-0" {
-		want = "success" // it knows no other end that clears its interrupts
+		want = "success" // the client knows no other outcome that clears its interrupts
 	}
 	if e.Outcome["type"] != want || len(e.Interrupts) != 0 {
 		c.Errorf("after a cancel: %v, open %+v", e.Outcome, e.Interrupts)
@@ -99,7 +99,7 @@ func cancel(c *scenario) {
 	a.say("say on we go").fine(c.T)
 }
 
-// mixed answers one, rejects one, cancels one.
+// mixed approves one request, rejects one and cancels one.
 func mixed(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay, `also pay {"to":"initech","amount":7}`, `also pay {"to":"hooli","amount":8}`).fine(c.T)
@@ -113,7 +113,7 @@ func mixed(c *scenario) {
 	}
 }
 
-// rules remembers a suggested rule, and refuses one that was not suggested.
+// rules remembers a suggested rule, and checks that a rule that was not suggested is refused.
 func rules(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay).fine(c.T)
@@ -122,7 +122,7 @@ func rules(c *scenario) {
 	a.resume(entry(i, yes)).fine(c.T)
 }
 
-// TestClientContract goes through the contract of interrupts.
+// TestClientContract covers the contract of interrupts.
 func TestClientContract(t *testing.T) {
 	with(t, map[string]func(*scenario){
 		"partial": partial, "blocked": blocked, "replay": replay, "other answer": otherAnswer, "race": race, "stray": stray,
@@ -135,7 +135,7 @@ func partial(c *scenario) {
 	e := a.say(pay, `also pay {"to":"initech","amount":7}`).fine(c.T)
 	one, two := e.Interrupts[0], e.Interrupts[1]
 	e = a.resume(entry(one, yes))
-	if e.Rejected == nil || !strings.Contains(e.Rejected.Message, two.ID) { // the client itself refuses
+	if e.Rejected == nil || !strings.Contains(e.Rejected.Message, two.ID) { // the client itself refuses this
 		c.Fatalf("rejected %+v", e.Rejected)
 	}
 	e = a.run(map[string]any{"forget": true, "resume": []any{entry(one, yes)}})
@@ -161,7 +161,7 @@ func blocked(c *scenario) {
 	}
 	e = a.resume(entry(i, yes)).fine(c.T)
 	if e.words(); len(c.s.asking(c.thread())) != 0 {
-		c.Errorf("still open")
+		c.Errorf("requests are still open")
 	}
 }
 
@@ -172,18 +172,18 @@ func replay(c *scenario) {
 	before := e.raw
 	e = a.resume(answer).fine(c.T)
 	words := e.words()
-	e = a.resume(answer).fine(c.T) // it has seen everything already
+	e = a.resume(answer).fine(c.T) // the client has already seen everything
 	if e.words() != words || len(e.Custom) != 0 {
-		c.Errorf("a replay changed the conversation:\n%s", e.words())
+		c.Errorf("the replay changed the conversation:\n%s", e.words())
 	}
 	again := c.n.agent(c.s, gatewaytest.Everything, c.thread(), before...) // the answer to the first was lost
 	e = again.resume(answer).fine(c.T).says(c.T, words)
 	if len(e.Custom) != 0 {
-		c.Errorf("told of another decision: %+v", e.Custom)
+		c.Errorf("the client was told of another decision: %+v", e.Custom)
 	}
 }
 
-// otherAnswer: a replay with another answer changes nothing.
+// otherAnswer: a replay with a different answer changes nothing.
 func otherAnswer(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay).fine(c.T)
@@ -191,7 +191,7 @@ func otherAnswer(c *scenario) {
 	words := a.resume(entry(i, yes)).fine(c.T).words()
 	e = a.resume(entry(i, no)).fine(c.T).says(c.T, words)
 	if len(e.Custom) != 1 || e.Custom[0].Name != "askance.overtaken" || e.Custom[0].Value["cause"] != "approve" || e.Custom[0].Value["by"] != gatewaytest.Everything {
-		c.Errorf("told %+v", e.Custom)
+		c.Errorf("the client was told %+v", e.Custom)
 	}
 }
 
@@ -205,7 +205,7 @@ func race(c *scenario) {
 		c.Errorf("the client has\n%s", words)
 	}
 	if len(e.Custom) != 1 || e.Custom[0].Value["by"] != gatewaytest.Ann || e.Custom[0].Value["cause"] != "reject" {
-		c.Errorf("told %+v", e.Custom)
+		c.Errorf("the client was told %+v", e.Custom)
 	}
 }
 
@@ -214,11 +214,11 @@ func stray(c *scenario) {
 	e := a.say(pay).fine(c.T)
 	e = a.resume(entry(interrupt{ID: "never"}, yes), entry(e.Interrupts[0], yes)).fine(c.T)
 	if len(e.Interrupts) != 0 {
-		c.Errorf("open %+v", e.Interrupts)
+		c.Errorf("open interrupts: %+v", e.Interrupts)
 	}
 }
 
-// restart: everything but the journal is lost between approval request and answer.
+// restart: everything but the journal is lost between the approval request and the answer.
 func restart(c *scenario) {
 	a := c.everybody()
 	e := a.say("say first", pay).fine(c.T)
@@ -232,8 +232,8 @@ tool: {"to":"acme","amount":42}
 assistant: pay: success: {"to":"acme","amount":42}`)
 }
 
-// withoutResume: a client that knows nothing of resuming is answered for on
-// another surface, and then goes on.
+// withoutResume: another surface answers for a client that cannot resume, and then the client
+// continues.
 func withoutResume(c *scenario) {
 	a := c.everybody()
 	a.say(pay).fine(c.T)
@@ -248,15 +248,14 @@ user: say and now
 assistant: and now`)
 }
 
-// otherThread: an answer counts in its own thread alone, and a thread has one
-// owner.
+// otherThread: an answer counts only in its own thread, and a thread has one owner.
 func otherThread(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay).fine(c.T)
 	b := c.n.agent(c.s, gatewaytest.Everything, c.thread()+".b")
 	got := b.run(map[string]any{"say": "say hello", "resume": []any{entry(e.Interrupts[0], yes)}}).fine(c.T)
 	if open := c.s.asking(c.thread()); len(open) != 1 || !strings.Contains(got.words(), "hello") {
-		c.Errorf("an answer to another thread was taken: %v\n%s", open, got.words())
+		c.Errorf("an answer for another thread was accepted: %v\n%s", open, got.words())
 	}
 	e = c.n.agent(c.s, gatewaytest.Bot, c.thread()).say("say mine")
 	if e.Rejected == nil || !strings.HasPrefix(e.Rejected.Message, "HTTP 403") || strings.Contains(e.words(), "pay") {
@@ -264,7 +263,7 @@ func otherThread(c *scenario) {
 	}
 }
 
-// notAnApprover: who may chat and not approve sees for whom the call waits.
+// notAnApprover: a person who may chat but not approve sees whom the call waits for.
 func notAnApprover(c *scenario) {
 	a := c.n.agent(c.s, gatewaytest.Bot, c.thread())
 	e := a.say("call deploy {}").fine(c.T)
@@ -282,17 +281,17 @@ func notAnApprover(c *scenario) {
 		c.Errorf("the client has\n%s", e.words())
 	}
 	e = a.say(pay).fine(c.T)
-	e = a.resume(entry(e.Interrupts[0], nil)).fine(c.T) // what was begun may be given up
+	e = a.resume(entry(e.Interrupts[0], nil)).fine(c.T) // a turn that has begun may be abandoned
 	if len(e.Interrupts) != 0 || len(c.s.asking(c.thread())) != 0 {
 		c.Errorf("open: %+v", e.Interrupts)
 	}
 }
 
-// quorum: an answer that counts and does not suffice.
+// quorum: an answer counts, but more are needed.
 func quorum(c *scenario) {
 	a := c.everybody()
 	e := a.say("call deploy {}").fine(c.T)
-	a.resume(entry(e.Interrupts[0], yes)).refused(c.T, "forbidden") // not of the group
+	a.resume(entry(e.Interrupts[0], yes)).refused(c.T, "forbidden") // not in the group
 	c.s.elsewhere(gatewaytest.Ann, c.s.asking(c.thread())[0], toolcall.ResponseApprove, "")
 	c.s.elsewhere(gatewaytest.Bob, c.s.asking(c.thread())[0], toolcall.ResponseApprove, "")
 	e = a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
@@ -301,15 +300,15 @@ func quorum(c *scenario) {
 	}
 }
 
-// TestClientConversation goes through what else clients do.
+// TestClientConversation covers everything else that clients do.
 func TestClientConversation(t *testing.T) {
 	with(t, map[string]func(*scenario){
 		"turns": turns, "tools": tools, "abort": abort, "reload": reload, "errors": errs, "media": media, "shared state": state,
 	})
 }
 
-// turns: calls and blocks of all turns keep apart, though the model numbers them
-// again each time.
+// turns: calls and blocks of different turns stay separate, although the model starts numbering
+// them again each time.
 func turns(c *scenario) {
 	a := c.everybody()
 	want := ""
@@ -322,12 +321,12 @@ func turns(c *scenario) {
 	e := a.say(pay).fine(c.T)
 	a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 	if e = a.say(pay).fine(c.T); len(e.Interrupts) != 1 {
-		c.Errorf("open %+v", e.Interrupts)
+		c.Errorf("open interrupts: %+v", e.Interrupts)
 	}
 	a.resume(entry(e.Interrupts[0], no)).fine(c.T)
 }
 
-// tools: the client runs its own, also next to an approval request.
+// tools: the client runs its own tools, also during an approval request.
 func tools(c *scenario) {
 	a := c.everybody()
 	mine := []any{map[string]any{"name": "lookup", "description": "Looks it up.", "parameters": map[string]any{"type": "object"}}}
@@ -352,7 +351,7 @@ func tools(c *scenario) {
 	}
 }
 
-// abort: the person stops watching, and goes on.
+// abort: the person stops watching and later continues.
 func abort(c *scenario) {
 	a := c.everybody()
 	e := a.run(map[string]any{"say": "stream 40 10", "abortAt": "TEXT_MESSAGE_CONTENT"})
@@ -365,14 +364,14 @@ func abort(c *scenario) {
 	}
 }
 
-// reload: a page that knows its thread and nothing else.
+// reload: a page knows only its thread.
 func reload(c *scenario) {
 	a := c.everybody()
 	words := a.say("think hm", "say first", pay).fine(c.T).words()
 	b := c.n.agent(c.s, gatewaytest.Everything, c.thread())
 	e := b.run(map[string]any{"url": c.s.URL + "/agui/connect"}).fine(c.T).says(c.T, words)
 	if len(e.Interrupts) != 1 {
-		c.Fatalf("open %+v", e.Interrupts)
+		c.Fatalf("open interrupts: %+v", e.Interrupts)
 	}
 	e = b.run(map[string]any{"url": c.s.URL + "/agui", "resume": []any{entry(e.Interrupts[0], yes)}}).fine(c.T)
 	if !strings.HasPrefix(e.words(), words) || !strings.Contains(e.words(), "pay: success") {
@@ -380,7 +379,7 @@ func reload(c *scenario) {
 	}
 }
 
-// errs: what the agent and the server say when they cannot.
+// errs checks how failures of the agent and of the server are reported.
 func errs(c *scenario) {
 	a := c.everybody()
 	e := a.say("fail rate_limit come back later")
@@ -390,7 +389,7 @@ func errs(c *scenario) {
 	a.say("say better now").fine(c.T)
 	e = c.n.agent(c.s, gatewaytest.Ann, c.thread()+".x").say("say hello")
 	if e.Rejected == nil || !strings.HasPrefix(e.Rejected.Message, "HTTP 403: ") {
-		c.Errorf("an approver talks: %+v", e.Rejected)
+		c.Errorf("an approver sent a message: %+v", e.Rejected)
 	}
 }
 
@@ -409,7 +408,7 @@ func media(c *scenario) {
 	}
 }
 
-// state: what the client holds is given back before an interrupt.
+// state: the client gets its own state back before an interrupt.
 func state(c *scenario) {
 	a := c.everybody()
 	e := a.run(map[string]any{"say": pay, "state": map[string]any{"n": 1}}).fine(c.T)
@@ -419,8 +418,8 @@ func state(c *scenario) {
 	a.resume(entry(e.Interrupts[0], yes)).fine(c.T)
 }
 
-// almostLate is an agent whose client was shown an approval request that soon expires. A
-// machine may be too slow for a second.
+// almostLate returns an agent whose client was shown an approval request that expires soon. A
+// slow machine may need more than a second.
 func almostLate(t *testing.T, n *node) (*stage, nodeAgent, interrupt) {
 	t.Helper()
 	for after := time.Second; after < 5*time.Minute; after *= 4 {
@@ -434,8 +433,8 @@ func almostLate(t *testing.T, n *node) (*stage, nodeAgent, interrupt) {
 	return nil, nodeAgent{}, interrupt{}
 }
 
-// TestClientExpiry: past its time an approval request can be cancelled, which the older
-// client does not know.
+// TestClientExpiry: an expired approval request can be cancelled, which the older client does not
+// know.
 func TestClientExpiry(t *testing.T) {
 	for _, alias := range []string{"agui-1", "agui-0"} {
 		t.Run(alias, func(t *testing.T) {

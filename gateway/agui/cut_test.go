@@ -9,9 +9,8 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// TestCutAnywhere cuts a run after each of its events. A client that returns, with
-// what they had or with nothing, ends with the same conversation, and the call
-// runs once.
+// TestCutAnywhere cuts a run after each of its events. A client that returns, with what it had
+// received or with nothing, gets the same conversation, and the call runs once.
 func TestCutAnywhere(t *testing.T) {
 	s := newStage(t)
 	lines := []string{"think hm", "say I look.", `call echo {"n":1}`, "say I pay.", pay}
@@ -34,7 +33,7 @@ assistant: pay: success: {"to":"acme","amount":42}
 		})
 		cancel()
 		if err == nil && seen < cut {
-			return // it was cut everywhere
+			return // the run was cut at every event
 		}
 		back := c
 		if cut%4 == 1 {
@@ -50,7 +49,7 @@ assistant: pay: success: {"to":"acme","amount":42}
 	}
 }
 
-// spoken is the conversation without what clients keep for themselves.
+// spoken returns the conversation without what clients add for themselves.
 func spoken(c *client) string {
 	h := wire.NewHistory(c.history.Snapshot().Messages)
 	return (&client{history: h}).words()

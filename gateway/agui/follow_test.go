@@ -218,7 +218,7 @@ func TestClientToolsGivenUp(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(`call browse {"of":3}`)
 	c.tools = []wire.Tool{{Name: "browse", Description: "Opens a page."}}
-	c.talk().is(t, "interrupt") // the policy has its word on them too
+	c.talk().is(t, "interrupt") // the policy also applies to these tools
 	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
 	c.said("say never mind").talk().is(t, "success")
 	if got := c.words(); !strings.HasSuffix(got, "user: say never mind\nassistant: never mind\n") || !strings.Contains(got, "tool: ") {

@@ -8,8 +8,8 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// FuzzInput reads any body of a POST. An input that is accepted has ids, can be
-// compared with any conversation, and is given to the agent as valid messages.
+// FuzzInput reads any body of a POST. An accepted input has ids, can be compared with any
+// conversation, and reaches the agent as valid messages.
 func FuzzInput(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `[]`, `{"threadId":"t","runId":"r","messages":[]}`,
@@ -27,12 +27,12 @@ func FuzzInput(f *testing.F) {
 		in, err := decodeInput(body)
 		if err != nil {
 			if message.AsError("", err).Code == message.CodeInternal {
-				t.Fatalf("refused as a defect of ours: %v", err)
+				t.Fatalf("refused as an internal error: %v", err)
 			}
 			return
 		}
 		if in.ThreadID == "" || len(in.Messages) > MaxMessages {
-			t.Fatal("taken without a thread, or with too much")
+			t.Fatal("accepted without a thread or with too many messages")
 		}
 		want := mergeMessages(in.Messages, had)
 		for _, m := range had {
@@ -45,7 +45,7 @@ func FuzzInput(f *testing.F) {
 			h.Apply(&wire.MessagesSnapshot{Messages: s})
 		}
 		if unique(want) && unique(in.Messages) && needsSnapshot(h.Messages(), want) {
-			t.Fatal("a client that was told everything still lacks something")
+			t.Fatal("a client that received everything still needs a snapshot")
 		}
 		r := &run{in: in}
 		r.peer = peerOfTests
@@ -55,14 +55,14 @@ func FuzzInput(f *testing.F) {
 		}
 		for _, m := range input.Messages {
 			if err := m.Validate(); err != nil {
-				t.Fatalf("a message that is none: %v", err)
+				t.Fatalf("an invalid message: %v", err)
 			}
 		}
 	})
 }
 
-// unique reports whether each message has an id of its own, and each result a
-// call of its own. With less, clients do as they please.
+// unique reports whether every message has its own id and every result its own call. Otherwise
+// clients behave differently.
 func unique(messages []wire.Message) bool {
 	for i, m := range messages {
 		if counterpart(messages, m) != i {

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestRecordsHideWhatRulesHide: nothing that the surface writes into the session
-// lets those guess a hidden argument who may not see it, such as a bare hash.
+// TestRecordsHideWhatRulesHide: nothing that the surface writes into the session, such as a bare
+// hash, lets anyone guess a hidden argument that they may not see.
 func TestRecordsHideWhatRulesHide(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(`call login {"user":"eve","password":"1234"}`)
@@ -28,7 +28,7 @@ func TestRecordsHideWhatRulesHide(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if custom, ok := ev.(*message.Custom); !ok || custom.Name == "askance.turn" { // that is what the person wrote
+		if custom, ok := ev.(*message.Custom); !ok || custom.Name == "askance.turn" { // this is what the person wrote
 			continue
 		}
 		records++
@@ -43,14 +43,14 @@ func TestRecordsHideWhatRulesHide(t *testing.T) {
 		t.Fatal("no record of the approval request was written")
 	}
 	key := s.asking("t")[0]
-	// What comes back as it was shown is still no edit.
+	// Arguments that come back as they were shown are not an edit.
 	c.talk(c.all(`{"approved":true,"editedArgs":{"password":"1234","user":"eve"}}`)...).is(t, "success")
 	if votes := s.seen(key).Votes; len(votes) != 1 || votes[0].Edited {
-		t.Errorf("taken as %+v", votes)
+		t.Errorf("recorded as %+v", votes)
 	}
 }
 
-// TestAnotherEditWon: of two edits, that which was not carried out is told so.
+// TestAnotherEditWon: of two edits one runs, and the client of the other one is told.
 func TestAnotherEditWon(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(pay)
@@ -69,7 +69,7 @@ func TestAnotherEditWon(t *testing.T) {
 	t.Errorf("the client was not told that another edit runs:\n%s", show(a))
 }
 
-// seen is a call as an approver sees it.
+// seen returns a call as an approver sees it.
 func (s *stage) seen(key toolcall.Key) *toolcall.Call {
 	s.t.Helper()
 	out, err := s.A.Client(gatewaytest.Ann).Show(s.t.Context(), toolcall.ShowRequest{Key: key})

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// raw sends a body as it is.
+// raw sends a body unchanged.
 func (s *stage) raw(who, method, path, body string, header ...string) *http.Response {
 	s.t.Helper()
 	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL+path, strings.NewReader(body))
@@ -41,7 +41,7 @@ func (s *stage) raw(who, method, path, body string, header ...string) *http.Resp
 	return res
 }
 
-// text reads an answer to its end.
+// text reads a whole response.
 func text(t *testing.T, res *http.Response) string {
 	t.Helper()
 	b, err := io.ReadAll(res.Body)
@@ -51,7 +51,7 @@ func text(t *testing.T, res *http.Response) string {
 	return string(b)
 }
 
-// body is a run's input with the members given in place of its own.
+// body returns the input of a run in which the given members replace the defaults.
 func body(members ...string) string {
 	all := map[string]string{
 		"threadId": `"t"`, "runId": `"r"`, "protocolVersion": `"1.0"`, "messages": `[{"id":"u1","role":"user","content":"say hi"}]`,
@@ -69,8 +69,8 @@ func body(members ...string) string {
 	return "{" + strings.TrimPrefix(b.String(), ",") + "}"
 }
 
-// TestRefusedRequests: what is no run is refused by the transport, in a way that
-// no client takes for a stream.
+// TestRefusedRequests: an invalid run is refused with an HTTP status, so no client takes the
+// reply for a stream.
 func TestRefusedRequests(t *testing.T) {
 	s := newStage(t)
 	many := strings.TrimSuffix(strings.Repeat(`{"id":"x","role":"user","content":""},`, agui.MaxMessages+1), ",")
@@ -87,7 +87,7 @@ func TestRefusedRequests(t *testing.T) {
 		{"nothing", gatewaytest.Bot, "/agui", "", 400, message.CodeInvalid},
 		{"two objects", gatewaytest.Bot, "/agui", body() + body(), 400, message.CodeInvalid},
 		{"a list", gatewaytest.Bot, "/agui", "[]", 400, message.CodeInvalid},
-		{"a member twice", gatewaytest.Bot, "/agui", strings.Replace(body(), "{", `{"threadId":"x",`, 1), 400, message.CodeInvalid},
+		{"a duplicate member", gatewaytest.Bot, "/agui", strings.Replace(body(), "{", `{"threadId":"x",`, 1), 400, message.CodeInvalid},
 		{"no thread", gatewaytest.Bot, "/agui", body("threadId", ""), 400, message.CodeInvalid},
 		{"an empty thread", gatewaytest.Bot, "/agui", body("threadId", `""`), 400, message.CodeInvalid},
 		{"no run", gatewaytest.Bot, "/agui", body("runId", ""), 400, message.CodeInvalid},
@@ -116,21 +116,21 @@ func TestRefusedRequests(t *testing.T) {
 	}
 	s.t = t
 	if res := s.raw(gatewaytest.Bot, http.MethodPost, "/agui", body(), "Content-Type", "text/plain"); res.StatusCode != http.StatusBadRequest {
-		t.Errorf("a body that is not declared: %d", res.StatusCode)
+		t.Errorf("a body of another content type: %d", res.StatusCode)
 	}
 	if res := s.raw(gatewaytest.Bot, http.MethodPut, "/agui", body()); res.StatusCode != http.StatusMethodNotAllowed {
 		t.Errorf("PUT: %d", res.StatusCode)
 	}
 }
 
-// TestServedRequests: what departs from AG-UI without harm is served.
+// TestServedRequests: harmless deviations from AG-UI are served.
 func TestServedRequests(t *testing.T) {
 	s := newStage(t)
 	for i, of := range []struct {
 		name, body string
 		header     []string
 	}{
-		{"as it should be", body(), nil},
+		{"a regular input", body(), nil},
 		{"unknown members", body("x", `{"y":1}`), nil},
 		{"a newer minor", body("protocolVersion", `"1.7"`), nil},
 		{"no version that anyone knows", body("protocolVersion", `"one"`), nil},
@@ -159,7 +159,7 @@ func TestServedRequests(t *testing.T) {
 	}
 }
 
-// TestDiscovery: GET says what AG-UI has no way to ask for.
+// TestDiscovery: GET returns what AG-UI has no way to ask for.
 func TestDiscovery(t *testing.T) {
 	s := newStage(t)
 	var d agui.Discovery
@@ -170,11 +170,11 @@ func TestDiscovery(t *testing.T) {
 		t.Errorf("discovered %+v", d)
 	}
 	if got := text(t, s.raw(gatewaytest.Bot, http.MethodPost, d.Agents[0].URL, body())); !strings.Contains(got, `"delta":"hi"`) {
-		t.Errorf("the agent's own URL: %s", got)
+		t.Errorf("the reply at the agent's own URL: %s", got)
 	}
 }
 
-// TestKeepAlive: a stream that has nothing to say says so.
+// TestKeepAlive: a stream without events sends comments.
 func TestKeepAlive(t *testing.T) {
 	s := newStage(t, func(c *agui.Config) { c.KeepAlive = 5 * time.Millisecond })
 	res := s.raw(gatewaytest.Bot, http.MethodPost, "/agui", body("messages", `[{"id":"u1","role":"user","content":"wait"}]`))
@@ -189,8 +189,8 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
-// TestServerStops: a run that the server cannot show any further says so, and
-// does not look finished.
+// TestServerStops: if the server cannot continue a run, the stream ends with an error and does
+// not look finished.
 func TestServerStops(t *testing.T) {
 	s := newStage(t)
 	res := s.raw(gatewaytest.Bot, http.MethodPost, "/agui", body("messages", `[{"id":"u1","role":"user","content":"say one\nwait"}]`))
@@ -208,7 +208,7 @@ func TestServerStops(t *testing.T) {
 	}
 }
 
-// expiring gives everybody credentials that end when the test says so.
+// expiring gives everyone credentials that end when the test revokes them.
 type expiring struct{ revoked chan struct{} }
 
 func (e expiring) Authenticate(*http.Request) (*gateway.Identity, error) {
@@ -219,7 +219,7 @@ func (e expiring) Token(r *http.Request, _ string) (*gateway.Identity, error) {
 	return e.Authenticate(r)
 }
 
-// TestCredentialsEnd: so does the stream, as an error.
+// TestCredentialsEnd: a stream ends with an error when its credentials end.
 func TestCredentialsEnd(t *testing.T) {
 	auth := expiring{make(chan struct{})}
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(auth)})
@@ -233,11 +233,11 @@ func TestCredentialsEnd(t *testing.T) {
 	}
 }
 
-// TestBodyThatBreaksOff: an input that did not arrive in full begins no run.
+// TestBodyThatBreaksOff: an input that did not arrive completely begins no run.
 func TestBodyThatBreaksOff(t *testing.T) {
 	s := newStage(t)
 	s.Cut("Authorization: Bearer "+s.A.Token(gatewaytest.Everything), "/agui", "application/json", body())
 	if res := s.raw(gatewaytest.Everything, http.MethodPost, "/agui", body()); res.StatusCode != http.StatusOK {
-		t.Errorf("the whole input: %s", res.Status)
+		t.Errorf("the complete input: %s", res.Status)
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// node is a Node process with a published AG-UI client in it.
+// node is a Node process that runs a published AG-UI client.
 type node struct {
 	t       *testing.T
 	alias   string
@@ -25,12 +25,12 @@ type node struct {
 	started int
 }
 
-// folder has the pinned packages; see its README.
+// folder contains the pinned packages; see its README.
 const folder = "../testdata/node"
 
 func startNode(t *testing.T, alias string) *node {
 	t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "node", "agui.mjs", alias) // ends with its input
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "node", "agui.mjs", alias) // ends when its input is closed
 	cmd.Dir = folder
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -86,7 +86,7 @@ func (n *node) read(into any) {
 	n.decode(into)
 }
 
-// decode reads the present line.
+// decode decodes the current line.
 func (n *node) decode(into any) {
 	n.t.Helper()
 	if err := json.Unmarshal(n.out.Bytes(), into); err != nil {
@@ -94,7 +94,7 @@ func (n *node) decode(into any) {
 	}
 }
 
-// ended is what the client ended a run with.
+// ended is the state of the client after a run.
 type ended struct {
 	Types     []string
 	RunErrors []struct{ Code, Message string }
@@ -115,7 +115,7 @@ type ended struct {
 	State      any
 	Running    bool
 
-	raw []json.RawMessage // the messages, as they are
+	raw []json.RawMessage // the messages, unchanged
 }
 
 type said struct {
@@ -164,7 +164,7 @@ func (a nodeAgent) run(more map[string]any) ended {
 	return a.result()
 }
 
-// result is what the run that was begun ends with.
+// result returns how the current run ended.
 func (a nodeAgent) result() ended {
 	a.n.t.Helper()
 	var out ended
@@ -186,7 +186,7 @@ func (a nodeAgent) say(lines ...string) ended {
 	return a.run(map[string]any{"say": strings.Join(lines, "\n")})
 }
 
-// entry is a resume entry; payload nil cancels.
+// entry returns a resume entry. A nil payload cancels.
 func entry(i interrupt, payload map[string]any) map[string]any {
 	if payload == nil {
 		return map[string]any{"interruptId": i.ID, "status": "cancelled"}
@@ -199,7 +199,7 @@ func (a nodeAgent) resume(entries ...map[string]any) ended {
 	return a.run(map[string]any{"resume": entries})
 }
 
-// words is the conversation as the client has it.
+// words returns the conversation that the client has.
 func (e ended) words() string {
 	var b strings.Builder
 	for _, m := range e.Messages {
@@ -215,16 +215,16 @@ func (e ended) words() string {
 	return b.String()
 }
 
-// fine checks that the client had nothing to complain of.
+// fine checks that the client reported no problem.
 func (e ended) fine(t *testing.T) ended {
 	t.Helper()
 	if e.Rejected != nil || len(e.Failed) > 0 || len(e.Warnings) > 0 || len(e.RunErrors) > 0 || e.Running {
-		t.Fatalf("the client complains: rejected %+v, failed %q, errors %+v, warnings %q, running %v\n%s", e.Rejected, e.Failed, e.RunErrors, e.Warnings, e.Running, strings.Join(e.Types, " "))
+		t.Fatalf("the client reported: rejected %+v, failed %q, errors %+v, warnings %q, running %v\n%s", e.Rejected, e.Failed, e.RunErrors, e.Warnings, e.Running, strings.Join(e.Types, " "))
 	}
 	return e
 }
 
-// says checks the conversation.
+// says checks the conversation that the client has.
 func (e ended) says(t *testing.T, want string) ended {
 	t.Helper()
 	if got := e.words(); strings.TrimSpace(got) != strings.TrimSpace(want) {
@@ -233,8 +233,8 @@ func (e ended) says(t *testing.T, want string) ended {
 	return e
 }
 
-// refused checks that the run failed in the stream with that code, and that the
-// client still holds its interrupt.
+// refused checks that the run failed in the stream with the code, and that the client keeps its
+// interrupt.
 func (e ended) refused(t *testing.T, code string) {
 	t.Helper()
 	if e.Rejected != nil || len(e.RunErrors) != 1 || e.RunErrors[0].Code != code || len(e.Interrupts) != 1 {
@@ -242,20 +242,20 @@ func (e ended) refused(t *testing.T, code string) {
 	}
 }
 
-// scenario is a story with the published client. Each has threads of its own.
+// scenario is a test with the published client. Each uses its own threads.
 type scenario struct {
 	*testing.T
 	s *stage
 	n *node
 }
 
-// thread is the name of the scenario's thread.
+// thread returns the name of the scenario's thread.
 func (c *scenario) thread() string { return strings.ReplaceAll(c.Name(), "/", ".") }
 
-// everybody makes a client that may chat and answer.
+// everybody returns a client that may chat and answer.
 func (c *scenario) everybody() nodeAgent { return c.n.agent(c.s, gatewaytest.Everything, c.thread()) }
 
-// with runs stories with both versions of the client.
+// with runs the scenarios with both versions of the client.
 func with(t *testing.T, stories map[string]func(*scenario)) {
 	t.Helper()
 	for _, alias := range []string{"agui-1", "agui-0"} {
@@ -285,7 +285,7 @@ func (s *stage) elsewhere(who string, key toolcall.Key, kind toolcall.ResponseKi
 	}
 }
 
-// asking are the open approval requests of a thread.
+// asking returns the open approval requests of a thread.
 func (s *stage) asking(thread string) []toolcall.Key {
 	s.t.Helper()
 	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), toolcall.ListRequest{Session: message.SessionID(thread), States: []message.ToolCallState{message.ToolCallAsking}})

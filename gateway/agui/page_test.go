@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
 
-// TestPage runs the client of AGUI.md as it stands there.
+// TestPage runs the client that AGUI.md contains.
 func TestPage(t *testing.T) {
 	page, err := os.ReadFile("AGUI.md")
 	if err != nil {
@@ -19,7 +19,7 @@ func TestPage(t *testing.T) {
 	_, code, _ := strings.Cut(string(page), "```js\n")
 	code, _, found := strings.Cut(code, "```\n")
 	if !found {
-		t.Fatal("the page has no client")
+		t.Fatal("the page contains no client")
 	}
 	modules, err := filepath.Abs(filepath.Join(folder, "node_modules"))
 	if err != nil {
@@ -35,6 +35,6 @@ func TestPage(t *testing.T) {
 	cmd.Env = append(os.Environ(), "ASKANCE_TOKEN="+s.A.Token(gatewaytest.Everything))
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), `Pay 42 to acme? {"to":"acme","amount":42}`) || !strings.Contains(string(out), "pay: success") {
-		t.Errorf("the client says %s: %v", out, err)
+		t.Errorf("the client printed %s: %v", out, err)
 	}
 }

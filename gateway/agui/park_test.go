@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestParkRecord: what was recorded is read back, and a record that would have
-// an answer to one approval request taken for one to another is none.
+// TestParkRecord: a record reads back as it was written. A record is rejected if it would let an
+// answer to one approval request count for another.
 func TestParkRecord(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("0a", 32)
 	event := message.RequestEventID("ev", digest)
@@ -40,7 +40,7 @@ func TestParkRecord(t *testing.T) {
 		"a later version":          func(p *park) { p.V = 2 },
 		"no reply":                 func(p *park) { p.Reply = "" },
 		"another call":             func(p *park) { p.Asked[0].Call = "other" },
-		"a call that begins so":    func(p *park) { p.Asked[0].Call = "cal" },
+		"a prefix of the call":     func(p *park) { p.Asked[0].Call = "cal" },
 		"another approval request": func(p *park) { p.Asked[0].Digest = "sha256:" + strings.Repeat("0b", 32) },
 		"no digest in the id":      func(p *park) { p.Asked[0].ID = "ev/call" },
 		"no call in the id":        func(p *park) { p.Asked[0].ID = event },
@@ -48,7 +48,7 @@ func TestParkRecord(t *testing.T) {
 		p := good()
 		change(p)
 		if got := read(p); got != nil {
-			t.Errorf("%s: taken as %+v", name, got)
+			t.Errorf("%s: read as %+v", name, got)
 		}
 	}
 	value, err := strictjson.Object([]byte(`{"v":1,"run_id":"r","reply_id":"x","through":0,"more":true}`))
@@ -56,6 +56,6 @@ func TestParkRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if parkOf(&message.Custom{Name: parkEvent, Value: value}) != nil || parkOf(&message.Custom{Name: "other", Value: value}) != nil {
-		t.Error("a record with unknown members, or of another name, was taken")
+		t.Error("a record with unknown members or another name was accepted")
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// chatting lets every name of the world talk to agents and answer.
+// chatting lets everyone in the world talk to agents and answer.
 type chatting struct{}
 
 func (c chatting) Authenticate(r *http.Request) (*gateway.Identity, error) {
@@ -32,8 +32,8 @@ func (chatting) Token(_ *http.Request, token string) (*gateway.Identity, error) 
 	return &gateway.Identity{Name: name, Space: toolcall.SpaceID(space), Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover}, Auth: "test"}, nil
 }
 
-// TestTwoMustAgree: the first approval counts, and the approval request is shown again to
-// the second; the first person is told for whom it waits.
+// TestTwoMustAgree: the first approval counts, and the approval request is shown to the second
+// person. The first person is told whom it still waits for.
 func TestTwoMustAgree(t *testing.T) {
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})
 	c := s.client(gatewaytest.Ann, "t").said("call deploy {}")
@@ -44,12 +44,12 @@ func TestTwoMustAgree(t *testing.T) {
 	if first.ID == second.ID || !strings.Contains(*second.Message, "Waits for") || len(s.asking("t")) != 1 {
 		t.Fatalf("asked again: %+v", second)
 	}
-	// The first answer once more: what is open now is asked again.
+	// The first answer is sent again. The client is shown the request that is open now.
 	c.talk(wire.ResumeEntry{InterruptID: first.ID, Status: wire.ResumeResolved, Payload: message.RawJSON(`{"approved":true}`)}).is(t, "interrupt")
 	if c.open[0].ID != second.ID {
 		t.Errorf("asked with another id: %+v", c.open)
 	}
-	c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt") // counts once
+	c.talk(c.all(`{"approved":true}`)...).is(t, "interrupt") // two approvals by one person count once
 	s.elsewhere(gatewaytest.Bob, s.asking("t")[0], toolcall.ResponseApprove, "")
 	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
 	if !strings.Contains(c.words(), "deploy: success") {
@@ -57,8 +57,8 @@ func TestTwoMustAgree(t *testing.T) {
 	}
 }
 
-// TestResponsesRace: of many answers at once, one is carried out, and every client
-// ends with the same.
+// TestResponsesRace: of many answers at the same time one is carried out, and all clients end
+// with the same conversation.
 func TestResponsesRace(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(pay)
@@ -86,13 +86,13 @@ func TestResponsesRace(t *testing.T) {
 	}
 }
 
-// expiringAfter are the rules of a world in which the tool ship asks for a while.
+// expiringAfter returns rules in which requests for the tool ship expire after a while.
 func expiringAfter(after time.Duration) gatewaytest.Option {
 	return gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "tool: [ship, browse], behavior: ask}", "tool: [ship, browse], behavior: ask, expiry: "+after.String()+"}", 1))
 }
 
-// TestExpired: an approval request that expired can be cancelled, not
-// answered, and does not block who does not know of it.
+// TestExpired: an expired approval request can be cancelled but not answered, and does not block
+// a client that does not know of it.
 func TestExpired(t *testing.T) {
 	for _, version := range []string{wire.Version, ""} {
 		dir := t.TempDir()
@@ -108,7 +108,7 @@ func TestExpired(t *testing.T) {
 			s.until("t", 0)
 			c.talk(c.all(`{"approved":true}`)...).is(t, "error interrupt_expired")
 			if len(c.open) != 1 {
-				t.Fatal("the client let go of its interrupt")
+				t.Fatal("the client dropped its interrupt")
 			}
 			c.talk(c.all("")...).is(t, "success")
 			if !strings.Contains(c.words(), "ship: denied") {
@@ -125,8 +125,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestEditAsksAgain: an edit on another surface makes a new approval request, which
-// the client was not shown and cannot have answered.
+// TestEditAsksAgain: an edit on another surface opens a new approval request, which the client
+// was not shown and cannot have answered.
 func TestEditAsksAgain(t *testing.T) {
 	s := newStageIn(t, []gatewaytest.Option{gatewaytest.Auth(chatting{})})
 	c := s.client(gatewaytest.Ann, "t").said(`call deploy {"to":"staging"}`)
@@ -150,7 +150,7 @@ func TestEditAsksAgain(t *testing.T) {
 	}
 }
 
-// told is an agent that says what it was told in addition to the message.
+// told is an agent that repeats what it was told in addition to the message.
 type told struct{}
 
 func (told) Info() agent.Info { return agent.Info{Name: "told"} }
@@ -184,8 +184,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestOneOfTwoElsewhere: what is left open keeps its interrupt, and that can be
-// answered, however often it was shown.
+// TestOneOfTwoElsewhere: a request that stays open keeps its interrupt, which can be answered
+// after it was shown several times.
 func TestOneOfTwoElsewhere(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(pay, `also pay {"to":"initech","amount":7}`)
@@ -200,7 +200,7 @@ func TestOneOfTwoElsewhere(t *testing.T) {
 			t.Fatalf("open %+v, want %s", other.open, first[1].ID)
 		}
 	}
-	c.talk(c.all(`{"approved":true}`)...).is(t, "success") // who was shown both
+	c.talk(c.all(`{"approved":true}`)...).is(t, "success") // the client that was shown both
 	if got := c.words(); !strings.Contains(got, "pay: denied") || !strings.Contains(got, `pay: success: {"to":"initech","amount":7}`) {
 		t.Errorf("the client has\n%s", got)
 	}

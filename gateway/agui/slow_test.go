@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
 
-// TestSlowReader: a client that does not read is cut off; the turn goes on, and
-// the client has all of it when it comes back.
+// TestSlowReader: a client that does not read is disconnected. The turn continues, and the client
+// gets all of it when it returns.
 func TestSlowReader(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestSlowReader(t *testing.T) {
 			t.Errorf("the client has\n%.200s", words)
 		}
 		if got, err := io.ReadAll(res.Body); !errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(string(got), "RUN_FINISHED") {
-			t.Errorf("the slow reader was waited for: %v", err)
+			t.Errorf("the slow reader was not disconnected: %v", err)
 		}
 	})
 }

@@ -8,11 +8,11 @@ import (
 	wire "github.com/askance-dev/askance/message/agui"
 )
 
-// picker is a tool of the frontend that the engine does not know: it asks.
+// picker is a tool of the frontend that the engine does not know, so it needs approval.
 var picker = []any{map[string]any{"name": "picker", "description": "Picks one.", "parameters": map[string]any{"type": "object"}}}
 
-// TestClientMessageTogether: a message that comes with responses or with results
-// reaches the agent, behind them.
+// TestClientMessageTogether: a message that comes with responses or results reaches the agent
+// after them.
 func TestClientMessageTogether(t *testing.T) {
 	with(t, map[string]func(*scenario){
 		"deny and say": denyAndSay, "approve and say": approveAndSay, "cancel and say": cancelAndSay, "asks again": asksAgain,
@@ -20,7 +20,7 @@ func TestClientMessageTogether(t *testing.T) {
 	})
 }
 
-// wantLines checks that the agent's words hold these pieces, in this order.
+// wantLines checks that the agent's text contains the pieces in this order.
 func wantLines(t *testing.T, e ended, pieces ...string) {
 	t.Helper()
 	var heard strings.Builder
@@ -52,7 +52,7 @@ func denyAndSay(c *scenario) {
 	e := a.say(pay, "say understood").fine(c.T)
 	e = wantSuccess(c.T, a.run(map[string]any{"resume": []any{entry(e.Interrupts[0], no)}, "say": "say this instead"}))
 	wantLines(c.T, e, "pay: denied", "understood", "this instead")
-	// What the client has, and what the server has, is one conversation.
+	// The client and the server have the same conversation.
 	e = wantSuccess(c.T, a.say("say more"))
 	if words := e.words(); strings.Count(words, "user: say this instead\n") != 1 || !strings.HasSuffix(words, "user: say this instead\nassistant: this instead\nuser: say more\nassistant: more\n") {
 		c.Errorf("the client has\n%s", words)
@@ -64,7 +64,7 @@ func approveAndSay(c *scenario) {
 	e := a.say(pay).fine(c.T)
 	both := map[string]any{"resume": []any{entry(e.Interrupts[0], yes)}, "say": pay}
 	if e = a.run(both).fine(c.T); len(e.Interrupts) != 1 {
-		c.Fatalf("the message asks nothing: %v\n%s", e.Outcome, e.words())
+		c.Fatalf("the message opened no approval request: %v\n%s", e.Outcome, e.words())
 	}
 	wantLines(c.T, wantSuccess(c.T, a.resume(entry(e.Interrupts[0], no))), "pay: success", "pay: denied")
 }
@@ -78,7 +78,7 @@ func cancelAndSay(c *scenario) {
 	}
 }
 
-// asksAgain: the message waits for the end of the reply that it came to.
+// asksAgain: the message waits for the end of the open reply.
 func asksAgain(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay, pay).fine(c.T)
@@ -107,7 +107,7 @@ func resultAndSay(c *scenario) {
 	}
 }
 
-// noResultAndSay: of two calls the client runs one, and goes on.
+// noResultAndSay: the client runs one of two calls and continues.
 func noResultAndSay(c *scenario) {
 	a := c.everybody()
 	mine := []any{map[string]any{"name": "lookup", "description": "Looks it up.", "parameters": map[string]any{"type": "object"}}}
@@ -117,7 +117,7 @@ func noResultAndSay(c *scenario) {
 	wantLines(c.T, e, "lookup: success: found", "lookup: error: The user went on", "enough")
 }
 
-// failureAndSay: the reply fails, and the message is answered all the same.
+// failureAndSay: the reply fails, and the message is still answered.
 func failureAndSay(c *scenario) {
 	a := c.everybody()
 	e := a.say(pay, "fail rate_limit come back later").fine(c.T)
@@ -131,7 +131,7 @@ func failureAndSay(c *scenario) {
 	c.Errorf("nothing says that the reply failed: %+v", e.Custom)
 }
 
-// approvalAndResult: the frontend asks its own user, runs its tool, and brings both.
+// approvalAndResult: the frontend asks its own user, runs its tool, and sends both.
 func approvalAndResult(c *scenario) {
 	a := c.everybody()
 	e := a.run(map[string]any{"say": `call picker {"of":2}`, "tools": picker}).fine(c.T)
@@ -145,7 +145,7 @@ func approvalAndResult(c *scenario) {
 	}
 }
 
-// TestDeniedResult: a result that comes with a rejection is not taken.
+// TestDeniedResult: a result that comes with a rejection is ignored.
 func TestDeniedResult(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(`call picker {"of":2}`)
@@ -158,8 +158,8 @@ func TestDeniedResult(t *testing.T) {
 	}
 }
 
-// TestMessageOfALostRun: the client loses the run that took its message, and sends
-// the same input again: the message counts once.
+// TestMessageOfALostRun: the client loses the run that accepted its message and sends the same
+// input again. The message counts once.
 func TestMessageOfALostRun(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(pay, "say first")
@@ -175,8 +175,8 @@ func TestMessageOfALostRun(t *testing.T) {
 	}
 }
 
-// TestClientUndeclaredTool: a rule names a tool that only the frontend knows. Where it
-// allows, the run ends as a success with the calls that the client is to run.
+// TestClientUndeclaredTool: a rule names a tool that only the frontend knows. If the rule allows
+// it, the run ends as a success with the calls for the client to run.
 func TestClientUndeclaredTool(t *testing.T) {
 	rules := gatewaytest.Rules + "  - {name: picks, tool: frontend/picker, behavior: allow, when: args.of < 9}\n"
 	for _, alias := range []string{"agui-1", "agui-0"} {

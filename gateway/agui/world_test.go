@@ -33,7 +33,7 @@ type stage struct {
 	runners agent.Runners
 }
 
-// brisk has runs end as soon as tests can bear on a slow machine.
+// brisk keeps the grace period long enough for tests on a slow machine.
 func brisk(c *agui.Config) { c.Grace = time.Minute }
 
 func newStage(t *testing.T, opts ...func(*agui.Config)) *stage {
@@ -41,7 +41,7 @@ func newStage(t *testing.T, opts ...func(*agui.Config)) *stage {
 	return newStageIn(t, nil, opts...)
 }
 
-// newStageIn is newStage in a world of another kind.
+// newStageIn is like newStage, in a world with options.
 func newStageIn(t *testing.T, world []gatewaytest.Option, opts ...func(*agui.Config)) *stage {
 	t.Helper()
 	s := &stage{t: t}
@@ -64,8 +64,8 @@ func newStageIn(t *testing.T, world []gatewaytest.Option, opts ...func(*agui.Con
 	return s
 }
 
-// again replaces the runner, as when the gateway's process restarts. The
-// runners map is the surface's own.
+// again replaces the runner, as a restart of the gateway's process does. The runners map belongs
+// to the surface.
 func (s *stage) again() {
 	s.t.Helper()
 	_ = s.runner.Close()
@@ -77,7 +77,7 @@ func (s *stage) run() *agent.Runner {
 	s.t.Helper()
 	cfg := agent.Config{As: s.A.As, Agents: []agent.Agent{script.New("bot"), told{}}}
 	for _, tool := range s.A.Gateway().Tools {
-		if tool.Placement != toolcall.PlaceExternal { // those a frontend may bring
+		if tool.Placement != toolcall.PlaceExternal { // tools that a frontend may declare
 			cfg.Tools = append(cfg.Tools, tool.Name)
 		}
 	}
@@ -91,10 +91,10 @@ func (s *stage) run() *agent.Runner {
 	return r
 }
 
-// client speaks to one thread, as a frontend that keeps what it is sent.
+// client speaks to one thread and keeps what it receives, as a frontend does.
 type client struct {
 	s        *stage
-	name     string // whose token it has
+	name     string // whose token it uses
 	version  string // "" is a peer before 1.0
 	thread   string
 	tools    []wire.Tool
@@ -102,8 +102,8 @@ type client struct {
 	open     []wire.Interrupt
 	runs     int
 	settings func(*wire.RunInput)
-	// lenient: a message may be begun again, as it is where a client comes back
-	// in the middle of it.
+	// lenient allows a message to begin again, as it does when a client returns in the middle of
+	// the message.
 	lenient bool
 }
 
@@ -111,7 +111,7 @@ func (s *stage) client(name, thread string) *client {
 	return &client{s: s, name: name, version: wire.Version, thread: thread, history: wire.NewHistory(nil)}
 }
 
-// said adds a message of the person.
+// said adds a message from the person.
 func (c *client) said(lines ...string) *client {
 	m := wire.Message{ID: fmt.Sprintf("%s-u%d", c.thread, c.runs+1), Role: wire.RoleUser, Content: wire.Text(strings.Join(lines, "\n"))}
 	c.history.Apply(&wire.RunStarted{Input: &wire.RunInput{Messages: []wire.Message{m}}})
@@ -142,7 +142,7 @@ type response struct {
 	events  []wire.Event
 }
 
-// post sends a request and reads the answer to its end, and checks its order.
+// post sends a request, reads the response to its end and checks the order of its events.
 func (c *client) post(path string, in *wire.RunInput) *response {
 	c.s.t.Helper()
 	ctx, cancel := context.WithTimeout(c.s.t.Context(), gatewaytest.Patience)
@@ -154,7 +154,7 @@ func (c *client) post(path string, in *wire.RunInput) *response {
 	return a
 }
 
-// send is post for requests that are given up; each is told of each event.
+// send is like post for requests that may be abandoned. It calls each with every event.
 func (c *client) send(ctx context.Context, path string, in *wire.RunInput, each func(wire.Event)) (*response, error) {
 	c.s.t.Helper()
 	body, err := wire.AppendJSON(nil, in)
@@ -220,7 +220,7 @@ func (c *client) talk(resume ...wire.ResumeEntry) *response {
 	return c.post("/agui", c.input(resume...))
 }
 
-// all gives every open interrupt the same answer.
+// all answers every open interrupt in the same way.
 func (c *client) all(payload string) (out []wire.ResumeEntry) {
 	for _, i := range c.open {
 		e := wire.ResumeEntry{InterruptID: i.ID, Status: wire.ResumeResolved, Payload: message.RawJSON(payload)}
@@ -232,7 +232,7 @@ func (c *client) all(payload string) (out []wire.ResumeEntry) {
 	return out
 }
 
-// outcome is how a run ended: the outcome's type, or "error" and the code.
+// outcome returns how a run ended: the outcome's type, or "error" and the code.
 func (a *response) outcome() string {
 	if a.status != http.StatusOK {
 		return fmt.Sprintf("%d %s", a.status, a.problem.Code)
@@ -254,12 +254,12 @@ func (a *response) outcome() string {
 func (a *response) is(t *testing.T, want string) *response {
 	t.Helper()
 	if got := a.outcome(); got != want {
-		t.Fatalf("the run ended as %s, not %s\n%s", got, want, show(a))
+		t.Fatalf("the run ended as %s, want %s\n%s", got, want, show(a))
 	}
 	return a
 }
 
-// show is an answer for people.
+// show returns an answer as readable text.
 func show(a *response) string {
 	var b strings.Builder
 	if a.problem.Detail != "" {
@@ -272,7 +272,7 @@ func show(a *response) string {
 	return b.String()
 }
 
-// words is the conversation as the client has it, a line for each message.
+// words returns the conversation that the client has, one line for each message.
 func (c *client) words() string {
 	var b strings.Builder
 	for _, m := range c.history.Messages() {

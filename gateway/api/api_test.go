@@ -27,8 +27,8 @@ func callPath(k toolcall.Key) string {
 	return "/v1/calls/" + url.PathEscape(string(k.Session)) + "/" + url.PathEscape(string(k.Reply)) + "/" + url.PathEscape(string(k.Call))
 }
 
-// TestStory goes through the life of calls by HTTP alone, and uses every
-// operation at least once.
+// TestStory takes calls through their whole life using only HTTP, and uses every operation at
+// least once.
 func TestStory(t *testing.T) {
 	t.Parallel()
 	var status *atomic.Int32
@@ -38,7 +38,7 @@ func TestStory(t *testing.T) {
 	var who api.WhoamiReply
 	w.ok(ann, get, "/v1/whoami", "", &who)
 	if who.Name != gatewaytest.Ann || who.Space != w.A.ID || who.Auth != gatewaytest.AuthToken || !slices.Equal(who.Roles, []toolcall.Role{toolcall.RoleApprover}) {
-		t.Errorf("whoami says %+v", who)
+		t.Errorf("whoami returns %+v", who)
 	}
 	var info toolcall.InfoReply
 	w.ok(bot, get, "/v1/info", "", &info)
@@ -50,7 +50,7 @@ func TestStory(t *testing.T) {
 	var tools api.ToolsReply
 	w.ok(bot, get, "/v1/tools", "", &tools)
 	if i := slices.IndexFunc(tools.Tools, func(x api.Tool) bool { return x.Name == gatewaytest.Pay }); i < 0 || !strings.Contains(string(tools.Tools[i].InputSchema), "amount") {
-		t.Errorf("the tools have no schema of pay: %+v", tools)
+		t.Errorf("the tools have no schema for pay: %+v", tools)
 	}
 
 	var previewed operation.PreviewReply
@@ -76,9 +76,9 @@ func TestStory(t *testing.T) {
 	var shown toolcall.ShowReply
 	w.ok(ann, get, callPath(c.Key), "", &shown)
 	if shown.Waiting == nil || shown.Call.Digest != c.Digest || len(shown.History) == 0 {
-		t.Errorf("show says %+v", shown)
+		t.Errorf("show returns %+v", shown)
 	}
-	// The edit becomes an approval request of its own only if the policy asks for it.
+	// The edit opens a new approval request only if the policy asks again.
 	var edited toolcall.Call
 	w.ok(ann, post, callPath(c.Key)+"/response", `{"digest":"`+c.Digest+`","kind":"approve","input":"{\"to\":\"acme\",\"amount\":7}"}`, &edited)
 	if edited.State == message.ToolCallAsking {
@@ -87,14 +87,14 @@ func TestStory(t *testing.T) {
 	var waited toolcall.WaitReply
 	w.ok(bot, get, "/v1/sessions/s1/replies/r1/wait?timeout_ms=20000", "", &waited)
 	if !waited.Done || len(waited.Calls) != 2 {
-		t.Fatalf("wait says %+v", waited)
+		t.Fatalf("wait returns %+v", waited)
 	}
 	i := slices.IndexFunc(waited.Calls, func(x *toolcall.Call) bool { return x.Call == "c1" })
 	if got := waited.Calls[i]; !strings.Contains(got.Input, "7") || got.Votes[0].By.Name != gatewaytest.Ann || got.Votes[0].By.Auth != gatewaytest.AuthToken {
 		t.Errorf("pay ran as %+v", got)
 	}
 
-	// Rules that are remembered.
+	// Standing approvals.
 	k := w.A.Ask("s1", "r2", "c1")
 	call := w.A.Show(k)
 	w.ok(ann, post, callPath(k)+"/response", `{"digest":"`+call.Digest+`","kind":"approve","remember":{"scope":"session","uses":2}}`, nil)
@@ -109,7 +109,7 @@ func TestStory(t *testing.T) {
 	var revoked toolcall.StandingApproval
 	w.ok(ann, post, "/v1/standing-approvals/"+id+"/revoke", `{"reason":"enough"}`, &revoked)
 	if revoked.Revoked == nil || revoked.Revoked.By.Name != gatewaytest.Ann {
-		t.Errorf("revoked is %+v", revoked)
+		t.Errorf("revoke returns %+v", revoked)
 	}
 
 	// An external call, whose result the runtime reports.
@@ -121,16 +121,15 @@ func TestStory(t *testing.T) {
 	var stopped toolcall.InterruptReply
 	w.ok(olga, post, "/v1/sessions/s1/replies/r4/interrupt", `{"reason":"no more"}`, &stopped)
 	if len(stopped.Calls) != 1 {
-		t.Errorf("the interrupt closed %+v", stopped)
+		t.Errorf("the interrupt returns %+v", stopped)
 	}
 
-	// Revoke an approval that no worker has taken.
+	// Revoke an approval before a worker takes the task.
 	w.A.Propose("s1", "r5", "c1", gatewaytest.Job, `{}`)
 	w.ok(olga, post, "/v1/calls/s1/r5/c1/revoke", `{"reason":"not now"}`, nil)
 	w.refused(olga, post, "/v1/calls/s1/r5/c1/resolve", `{"attempt":1,"outcome":"happened"}`, http.StatusConflict, message.CodeFinished)
 
-	// A worker starts a call and falls silent; an operator hears of it and says
-	// what happened.
+	// A worker starts a call and goes silent. An operator sees this and states what happened.
 	next, end := w.events(olga, "/v1/calls/stream?tool_name="+gatewaytest.Frail)
 	lost := w.A.Lose("s1", "r6", "c1")
 	for held := false; !held; {
@@ -143,10 +142,10 @@ func TestStory(t *testing.T) {
 	var settled toolcall.Call
 	w.ok(olga, post, callPath(lost)+"/resolve", `{"attempt":1,"outcome":"happened","output":"it was sent"}`, &settled)
 	if settled.State != message.ToolCallFinished || settled.Result.Output.Text != "it was sent" {
-		t.Errorf("resolved is %+v", settled)
+		t.Errorf("the resolved call is %+v", settled)
 	}
 
-	// Messages to webhooks that were given up.
+	// Dead letters of webhooks.
 	path, _ := addDeadLetter(t, w, "c7")
 	w.ok(olga, get, "/v1/webhooks/dead", "", nil)
 	status.Store(http.StatusNoContent)
@@ -161,17 +160,17 @@ func TestStory(t *testing.T) {
 	}
 	w.ok(ann, get, "/v1/load", "", nil)
 
-	// Prove a call, without what rules redact.
+	// Prove a call without the parts that rules redact.
 	var made operation.ReceiptReply
 	w.ok(ann, post, callPath(c.Key)+"/receipt", `{}`, &made)
 	var verdict operation.CheckReceiptReply
 	w.ok(ann, post, "/v1/receipts/check", `{"receipt":`+string(made.Receipt)+`}`, &verdict)
 	if !verdict.Valid || verdict.Call.Call != c.Call {
-		t.Errorf("the receipt is %+v", verdict)
+		t.Errorf("the verdict about the receipt is %+v", verdict)
 	}
 	w.ok(ann, post, "/v1/receipts/check", `{"receipt":{}}`, &verdict)
 	if verdict.Valid || verdict.Reason == "" {
-		t.Errorf("an empty receipt is %+v", verdict)
+		t.Errorf("the verdict about an empty receipt is %+v", verdict)
 	}
 	var signed operation.ProofStatusReply
 	w.ok(ann, get, "/v1/proof?verify=true", "", &signed)
@@ -190,13 +189,13 @@ func TestStory(t *testing.T) {
 		for _, o := range item.(map[string]any) {
 			id, _ := o.(map[string]any)["operationId"].(string)
 			if !w.seen[id] {
-				t.Errorf("the story does not use %s", id)
+				t.Errorf("the test does not use the operation %s", id)
 			}
 		}
 	}
 }
 
-// TestRefusals are requests that must not do anything.
+// TestRefusals sends requests that must not change anything.
 func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, looked at behind them all
 	t.Parallel()
 	w := newWorld(t)
@@ -216,7 +215,7 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 		{"call in the body", post, answer, good + `,"tool_call_id":"c2"}`, ann, 400, message.CodeInvalid},
 		{"space in the body", post, answer, good + `,"space":"b"}`, ann, 400, message.CodeInvalid},
 		{"version in the body", post, answer, good + `,"v":2}`, ann, 400, message.CodeInvalid},
-		{"member in other case", post, answer, strings.Replace(good, "kind", "Kind", 1) + `}`, ann, 400, message.CodeInvalid},
+		{"member in different case", post, answer, strings.Replace(good, "kind", "Kind", 1) + `}`, ann, 400, message.CodeInvalid},
 		{"doubled member", post, answer, good + `,"kind":"approve"}`, ann, 400, message.CodeInvalid},
 		{"two values", post, answer, good + `} {}`, ann, 400, message.CodeInvalid},
 		{"no body", post, answer, ``, ann, 400, message.CodeInvalid},
@@ -224,12 +223,12 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 		{"unknown kind", post, answer, `{"digest":"` + before.Digest + `","kind":"Approve"}`, ann, 400, message.CodeInvalid},
 		{"other digest", post, answer, `{"digest":"sha256:00","kind":"approve"}`, ann, 409, message.CodeDigest},
 		{"no digest", post, answer, `{"kind":"approve"}`, ann, 400, message.CodeInvalid},
-		{"a runtime answers", post, answer, good + `}`, bot, 403, message.CodeForbidden},
-		{"a role that it has not", post, answer + "?as=operator", good + `}`, ann, 403, message.CodeForbidden},
-		{"a role that is none", post, answer + "?as=root", good + `}`, ann, 400, message.CodeInvalid},
+		{"a runtime responds", post, answer, good + `}`, bot, 403, message.CodeForbidden},
+		{"a role that Ann does not have", post, answer + "?as=operator", good + `}`, ann, 403, message.CodeForbidden},
+		{"a role that does not exist", post, answer + "?as=root", good + `}`, ann, 400, message.CodeInvalid},
 		{"unknown parameter", get, "/v1/calls?sate=asking", "", ann, 400, message.CodeInvalid},
 		{"parameter twice", get, "/v1/calls?limit=1&limit=2", "", ann, 400, message.CodeInvalid},
-		{"parameter in other case", get, "/v1/calls?Limit=1", "", ann, 400, message.CodeInvalid},
+		{"parameter in different case", get, "/v1/calls?Limit=1", "", ann, 400, message.CodeInvalid},
 		{"number with sign", get, "/v1/calls?after=-1", "", ann, 400, message.CodeInvalid},
 		{"unknown state", get, "/v1/calls?state=open", "", ann, 400, message.CodeInvalid},
 		{"broken query", get, "/v1/calls?state=%zz", "", ann, 400, message.CodeInvalid},
@@ -247,7 +246,7 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 			sub.t = t
 			p := sub.refused(tt.client, tt.method, tt.path, tt.body, tt.status, tt.code)
 			if p.Code == message.CodeDigest && (p.Call == nil || p.Call.Digest != before.Digest) {
-				t.Errorf("the refusal does not have the present approval request: %+v", p)
+				t.Errorf("the refusal lacks the current approval request: %+v", p)
 			}
 		})
 	}
@@ -260,11 +259,11 @@ func TestRefusals(t *testing.T) { //nolint:tparallel // one approval request, lo
 		t.Errorf("a body of another type: %d", res.StatusCode)
 	}
 	if after := w.A.Show(k); after.Records != before.Records || after.State != message.ToolCallAsking {
-		t.Errorf("something was done: %+v", after)
+		t.Errorf("a refused request changed the call: %+v", after)
 	}
 }
 
-// TestIdempotencyKey sends requests again.
+// TestIdempotencyKey repeats requests.
 func TestIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -274,27 +273,26 @@ func TestIdempotencyKey(t *testing.T) {
 	first := w.do(ann, post, callPath(k)+"/response", body, "Idempotency-Key", "one")
 	again := w.do(ann, post, callPath(k)+"/response", body, "Idempotency-Key", "one")
 	if first.status != http.StatusOK || again.status != http.StatusOK || string(first.body) != string(again.body) || again.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("sent again: %d %s\nthen %d %s", first.status, first.body, again.status, again.body)
+		t.Errorf("the same request twice: %d %s\nthen %d %s", first.status, first.body, again.status, again.body)
 	}
 	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeConflict, "Idempotency-Key", "one")
-	// Another person's key is another key, and without one it is carried out again.
+	// Keys belong to a person. Without a key the request is carried out again.
 	w.refused(w.A.HTTP(gatewaytest.Bob), post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
 	w.A.Finished(k)
 	w.refused(ann, post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished)
-	// What a restart forgets, the journal knows: a key that is new here, and an
-	// answer that is on record.
+	// The journal knows what a restart forgets: with a new key, the response is already on record.
 	w.ok(ann, post, callPath(k)+"/response", body, nil, "Idempotency-Key", "two")
 	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeFinished, "Idempotency-Key", "three")
-	// A refusal is an answer, too.
+	// A refusal is also repeated.
 	w.refused(ann, post, callPath(k)+"/response", `{"digest":"x","kind":"approve"}`, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "four")
 	p := w.do(ann, post, callPath(k)+"/response", `{"digest":"x","kind":"approve"}`, "Idempotency-Key", "four")
 	if p.status != http.StatusConflict || p.header.Get("Content-Type") != "application/problem+json" || p.header.Get("Idempotency-Replayed") != "true" {
-		t.Errorf("a refusal sent again: %d %s", p.status, p.header)
+		t.Errorf("a repeated refusal: %d %s", p.status, p.header)
 	}
 	w.refused(ann, post, callPath(k)+"/response", body, http.StatusRequestEntityTooLarge, message.CodeTooLarge, "Idempotency-Key", strings.Repeat("k", 256))
 }
 
-// TestPages reads a list in pages, filtered here and by the engine.
+// TestPages reads a list page by page, filtered by the API and by the engine.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -327,7 +325,7 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// Every operation of the table that names a route has it, for its roles.
+// TestTable: every operation in the table that names a route has it, with the same roles.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	surface, err := api.New(api.Config{})
@@ -341,7 +339,7 @@ func TestTable(t *testing.T) {
 	for _, op := range operation.Table() {
 		if op.HTTP == nil {
 			if !slices.Equal(op.Roles, []toolcall.Role{toolcall.RoleWorker}) {
-				t.Errorf("%s is not there over HTTP, and not for workers alone", op.Name)
+				t.Errorf("%s is not available over HTTP, and not only workers use it", op.Name)
 			}
 			continue
 		}
@@ -352,7 +350,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestOddNames has names that need escapes.
+// TestOddNames uses names that must be escaped.
 func TestOddNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -381,7 +379,7 @@ func TestPublicPages(t *testing.T) {
 	}
 }
 
-// The reference has the title and the description of the API.
+// TestDocsTitle: the reference contains the title and the description of the API.
 func TestDocsTitle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -396,7 +394,7 @@ func TestDocsTitle(t *testing.T) {
 	}
 	for _, want := range []string{"<title>askance API</title>", "<h1>askance API</h1>", "decides, asks about and runs the tool calls of agents", "{session_id}/<wbr>replies/<wbr>"} {
 		if !strings.Contains(string(page), want) {
-			t.Errorf("the page has no %s", want)
+			t.Errorf("the page does not contain %s", want)
 		}
 	}
 }

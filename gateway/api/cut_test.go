@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestBodyThatBreaksOff: a client that dies while it sends has said nothing, also
-// where all of the JSON arrived or where no body at all would do.
+// TestBodyThatBreaksOff: a request that is cut off does nothing, even if its JSON is complete or
+// no body is required.
 func TestBodyThatBreaksOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "write openapi.json")
 
 const documentDoc = `Askance decides, asks about and runs the tool calls of agents. Everything is about one space: that of the credentials. Errors are problem details (RFC 9457) with a code from a closed list. Requests that change something take an Idempotency-Key. Where an operation takes or gives MsgsBody or MsgsReply, Content-Type and Accept: application/vnd.agentscope.v1+json choose AgentScope 1.x messages.`
 
-// TestDocument holds the embedded document to what the code says.
+// TestDocument compares the embedded document with the code.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	want := newWriter(t).document()
@@ -41,7 +41,7 @@ func TestDocument(t *testing.T) {
 		return
 	}
 	if !bytes.Equal(openapi, want) {
-		t.Error("openapi.json is not what the code says; run: go test ./gateway/api -run TestDocument -update")
+		t.Error("openapi.json differs from the code; run: go test ./gateway/api -run TestDocument -update")
 	}
 }
 
@@ -49,7 +49,7 @@ func TestDocument(t *testing.T) {
 type writer struct {
 	t       *testing.T
 	r       *jsonschema.Reflector
-	enums   map[string][]string // by type name, in package message
+	enums   map[string][]string // by type name in package message
 	schemas map[string]any
 }
 
@@ -63,7 +63,7 @@ func newWriter(t *testing.T) *writer {
 			t.Fatal(err)
 		}
 		for name, text := range comments.CommentMap {
-			// The library makes up the path from the folder's; only the last part counts.
+			// The library derives the path from the folder; only the last part matters.
 			if parts := strings.SplitN(name[strings.LastIndex(name, "/")+1:], ".", 2); len(parts) == 2 && !strings.Contains(text, "wire:") {
 				switch parts[0] {
 				case filepath.Base(base), "message", "toolcall", "api", "gateway":
@@ -81,7 +81,7 @@ func newWriter(t *testing.T) *writer {
 	return w
 }
 
-// comment keeps a comment for the types of that name in some packages.
+// comment records the comment of a type with this name in the given packages.
 func (w *writer) comment(name, text string, packages ...string) {
 	if w.r.CommentMap == nil {
 		w.r.CommentMap = map[string]string{}
@@ -92,7 +92,7 @@ func (w *writer) comment(name, text string, packages ...string) {
 	}
 }
 
-// enum collects the constants of the text types in a folder.
+// enum collects the constants of the string types in a folder.
 func (w *writer) enum(dir string) {
 	files, err := filepath.Glob(dir + "/*.go")
 	if err != nil {
@@ -133,7 +133,7 @@ func (w *writer) constants(g *ast.GenDecl) {
 	}
 }
 
-// special gives the schemas of types that encode themselves.
+// special returns the schemas of types that encode themselves.
 func (w *writer) special(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[message.RawJSON]():
@@ -156,8 +156,7 @@ func (w *writer) special(t reflect.Type) *jsonschema.Schema {
 	return nil
 }
 
-// isWire reports whether a struct is one of AgentScope's, whose members are
-// described by wire tags.
+// isWire reports whether t is one of AgentScope's structs, whose members have wire tags.
 func isWire(t reflect.Type) bool {
 	for f := range t.Fields() {
 		if f.Tag.Get("wire") != "" {
@@ -193,7 +192,7 @@ func (w *writer) wire(t reflect.Type) *jsonschema.Schema {
 	return s
 }
 
-// member is the schema of a member of one of AgentScope's structs.
+// member returns the schema of a member of an AgentScope struct.
 func (w *writer) member(t reflect.Type) *jsonschema.Schema {
 	if s := w.special(t); s != nil {
 		return s
@@ -210,7 +209,7 @@ func (w *writer) member(t reflect.Type) *jsonschema.Schema {
 	}
 }
 
-// ref adds a type and all that it needs to the document and refers to it.
+// ref adds a type and everything that it needs to the document, and returns a reference to it.
 func (w *writer) ref(t reflect.Type) map[string]any {
 	if t == reflect.TypeFor[message.RawJSON]() {
 		return map[string]any{}
@@ -226,13 +225,13 @@ func (w *writer) ref(t reflect.Type) map[string]any {
 	}
 	defs, ok := plain["$defs"].(map[string]any)
 	if !ok {
-		w.t.Fatalf("%s makes no definitions", t)
+		w.t.Fatalf("%s has no definitions", t)
 	}
 	maps.Copy(w.schemas, objects(defs))
 	return map[string]any{"$ref": "#/components/schemas/" + typeName(t)}
 }
 
-// body adds the schema of a request's body: its type less what stands elsewhere.
+// body adds the schema of a request's body: its type without what is elsewhere in the request.
 func (w *writer) body(b *body) map[string]any {
 	_, known := w.schemas[typeName(b)]
 	w.ref(b)
@@ -259,19 +258,19 @@ func (w *writer) body(b *body) map[string]any {
 	return map[string]any{"$ref": "#/components/schemas/" + b.name()}
 }
 
-// mayBeEmpty lets a member with a list of words be empty, too.
+// mayBeEmpty allows a member that lists its values to be empty.
 func (w *writer) mayBeEmpty(typ, member string) {
 	s, _ := w.schemas[typ].(map[string]any)
 	properties, _ := s["properties"].(map[string]any)
 	m, ok := properties[member].(map[string]any)
 	words, isList := m["enum"].([]any)
 	if !ok || !isList {
-		w.t.Fatalf("%s has no member %s with a list of words", typ, member)
+		w.t.Fatalf("%s has no member %s with a list of values", typ, member)
 	}
 	m["enum"] = append([]any{""}, words...)
 }
 
-// objects writes {} for true where a schema of a member stands.
+// objects replaces true by {} where a member has a schema.
 func objects(m map[string]any) map[string]any {
 	for k, v := range m {
 		switch v := v.(type) {
@@ -296,7 +295,7 @@ func (w *writer) document() []byte {
 		item[strings.ToLower(o.Method)] = w.operation(o)
 		paths[o.Path] = item
 	}
-	w.mayBeEmpty("Step", "from") // nothing was before the first step
+	w.mayBeEmpty("Step", "from") // there is no state before the first step
 	problem := w.ref(reflect.TypeFor[gateway.Problem]())
 	doc := map[string]any{
 		"openapi":  "3.1.0",

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// heldLists is an engine whose lists do not return before release is closed.
+// heldLists is an engine whose lists do not return until release is closed.
 type heldLists struct {
 	operation.Caller
 	began   *atomic.Int64
@@ -33,8 +33,8 @@ func (h heldLists) Call(ctx context.Context, op *operation.Operation, request an
 	return h.Caller.Call(ctx, op, request)
 }
 
-// Readers of lists that do not end are bounded, refused beyond their part, and
-// delay no answer and no interrupt.
+// Readers of lists that never return are limited, refused above their share, and do not delay
+// answers or interrupts.
 func TestReadersDelayNoResponse(t *testing.T) {
 	var began atomic.Int64
 	release := make(chan struct{})
@@ -55,7 +55,7 @@ func TestReadersDelayNoResponse(t *testing.T) {
 	first, second := w.A.Ask("s", "r", "c1"), w.A.Ask("s", "r2", "c2")
 	digest := w.A.Show(first).Digest
 
-	const readers, part = 600, 512 // of one principal
+	const readers, part = 600, 512 // the share of one principal
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer sync.OnceFunc(func() { close(release) })()
@@ -83,14 +83,14 @@ func TestReadersDelayNoResponse(t *testing.T) {
 		select {
 		case status := <-refused:
 			if status != http.StatusServiceUnavailable {
-				t.Errorf("a reader beyond the part: %d", status)
+				t.Errorf("a reader above the share: %d", status)
 			}
 		case <-time.After(gatewaytest.Patience / 4):
-			t.Fatalf("readers beyond the part of one principal are not refused; %d lists run", began.Load())
+			t.Fatalf("readers above the share of one principal are not refused; %d lists are running", began.Load())
 		}
 	}
 	if n := began.Load(); n == 0 || n > 64 {
-		t.Errorf("%d lists run at once", n)
+		t.Errorf("%d lists run at the same time", n)
 	}
 
 	send := func(name, path, body string) {

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// hooksOf are webhooks of space A to a receiver; what it answers can be set.
+// hooksOf returns webhooks of space A with a receiver, whose status code can be set.
 func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int32) {
 	t.Helper()
 	status := &atomic.Int32{}
@@ -36,7 +36,7 @@ func hooksOf(t *testing.T, g *gatewaytest.World) (*webhook.Webhooks, *atomic.Int
 	return h, status
 }
 
-// addDeadLetter gives up a message about an open approval request.
+// addDeadLetter creates a dead letter about an open approval request.
 func addDeadLetter(t *testing.T, w *world, call string) (path string, seq uint64) {
 	t.Helper()
 	seq = w.A.Show(w.A.Ask("s1", "r1", call)).Seq
@@ -47,8 +47,7 @@ func addDeadLetter(t *testing.T, w *world, call string) (path string, seq uint64
 	return "/v1/webhooks/dead/bot/" + strconv.FormatUint(seq, 10), seq
 }
 
-// Only operators of the space see what was given up, try it again
-// and drop it.
+// Only operators of the space can see dead letters, retry them and drop them.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	var status *atomic.Int32
@@ -74,7 +73,7 @@ func TestDeadLetters(t *testing.T) {
 	var all api.DeadLettersReply
 	w.ok(olga, http.MethodGet, list, "", &all)
 	if len(all.DeadLetters) != 1 || all.DeadLetters[0].Seq != seq || all.DeadLetters[0].Attempts != 9 {
-		t.Fatalf("the letters are %+v", all)
+		t.Fatalf("the dead letters are %+v", all)
 	}
 	status.Store(http.StatusNoContent)
 	fate := func(method, path, want string, header ...string) {
@@ -85,14 +84,14 @@ func TestDeadLetters(t *testing.T) {
 		}
 	}
 	fate(http.MethodPost, path+"/retry", "delivered", "Idempotency-Key", "k1")
-	fate(http.MethodPost, path+"/retry", "delivered", "Idempotency-Key", "k1") // the first answer
+	fate(http.MethodPost, path+"/retry", "delivered", "Idempotency-Key", "k1") // the reply to the first request
 	w.refused(olga, http.MethodPost, path+"/retry", "", http.StatusNotFound, message.CodeNotFound)
 
 	path, _ = addDeadLetter(t, w, "c2")
 	fate(http.MethodDelete, path, "dropped")
 	w.ok(olga, http.MethodGet, list, "", &all)
 	if len(all.DeadLetters) != 0 {
-		t.Errorf("left are %+v", all)
+		t.Errorf("the remaining dead letters are %+v", all)
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// dicts are the headers of a client that speaks AgentScope 1.x.
+// dicts contains the headers of a client that speaks AgentScope 1.x.
 var dicts = []string{"Content-Type", msgv1.Type, "Accept", msgv1.Type}
 
-// msg1 is what Msg.from_dict of AgentScope 1.x reads.
+// msg1 contains what Msg.from_dict of AgentScope 1.x reads.
 type msg1 struct {
 	ID, Name, Role, Timestamp string
 	Content                   []struct {
@@ -36,7 +36,7 @@ type msg1 struct {
 	}
 }
 
-// read gives the messages of an answer.
+// read returns the messages of a response.
 func read(t *testing.T, a response) (api.MsgsReply, []msg1) {
 	t.Helper()
 	if a.status != http.StatusOK || a.header.Get("Content-Type") != msgv1.Type {
@@ -53,8 +53,8 @@ func read(t *testing.T, a response) (api.MsgsReply, []msg1) {
 	return reply, list
 }
 
-// TestMsgs: an agent of AgentScope 1.x proposes, waits and reports with the
-// messages of its memory.
+// TestMsgs: an agent of AgentScope 1.x proposes, waits and reports using the messages in its
+// memory.
 func TestMsgs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -76,13 +76,13 @@ func TestMsgs(t *testing.T) {
 	if r := list[1].Content[0]; r.Type != "tool_result" || r.ID != "c3" || len(got.Lost) == 0 {
 		t.Errorf("%+v %+v", r, got.Lost)
 	}
-	// The same again gives the present state, in either format.
+	// The same proposal again returns the current state, in either format.
 	var plain toolcall.ProposeReply
 	w.ok(bot, post, reply+"/calls", turn, &plain, "Content-Type", msgv1.Type)
 	if len(plain.Calls) != 3 {
 		t.Errorf("%+v", plain)
 	}
-	// The agent runs its own tool and reports what it gave.
+	// The agent runs its own tool and reports the result.
 	result := `{"messages":[{"id":"t1","name":"system","role":"system","content":[{"type":"tool_result","id":"c2","name":"lookup","output":"found"}],"metadata":{},"timestamp":"2026-11-21 09:32:45.000"}]}`
 	got, list = read(t, w.do(bot, post, "/v1/calls/s1/r1/c2/result", result, dicts...))
 	if !got.Done || list[1].Content[0].Output != "found" {
@@ -90,7 +90,7 @@ func TestMsgs(t *testing.T) {
 	}
 	got, _ = read(t, w.do(bot, "GET", reply+"/wait?timeout_ms=1", "", "Accept", msgv1.Type))
 	if got.Done {
-		t.Error("the open approval request is done")
+		t.Error("the wait is done while an approval request is open")
 	}
 	w.A.Approve(gatewaytest.Ann, call.Key)
 	for !got.Done {
@@ -101,7 +101,7 @@ func TestMsgs(t *testing.T) {
 	}
 }
 
-// TestMsgsRefused: nothing is proposed of what is not understood whole.
+// TestMsgsRefused: if part of a body is not understood, nothing is proposed.
 func TestMsgsRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -125,7 +125,7 @@ func TestMsgsRefused(t *testing.T) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	// The format is named, never guessed.
+	// The format must be declared; it is never guessed.
 	w.refused(bot, post, calls, body("assistant", `[`+use+`]`), http.StatusBadRequest, message.CodeInvalid)
 	w.refused(bot, post, "/v1/sessions/s1/replies/r1/interrupt", `{}`, http.StatusBadRequest, message.CodeInvalid, "Content-Type", msgv1.Type)
 	var list toolcall.ListReply
@@ -133,13 +133,13 @@ func TestMsgsRefused(t *testing.T) {
 	if len(list.Calls) != 0 {
 		t.Errorf("%+v", list.Calls)
 	}
-	// One Idempotency-Key is for one format.
+	// An Idempotency-Key belongs to one format.
 	key := []string{"Idempotency-Key", "k1"}
 	read(t, w.do(bot, post, calls, body("assistant", `[`+use+`]`), append(key, dicts...)...))
 	again := w.do(bot, post, calls, body("assistant", `[`+use+`]`), append(key, dicts...)...)
 	read(t, again)
 	if again.header.Get("Idempotency-Replayed") != "true" {
-		t.Error("the second answer is no replay")
+		t.Error("the second reply is not marked as replayed")
 	}
 	w.refused(bot, post, calls, body("assistant", `[`+use+`]`), http.StatusConflict, message.CodeConflict, append(key, "Content-Type", msgv1.Type)...)
 }

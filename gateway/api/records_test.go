@@ -8,8 +8,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestRecordsAreNotMadeUp: what people said and were asked is not for programs to
-// write.
+// TestRecordsAreNotMadeUp: programs cannot write records of what people were asked and answered.
 func TestRecordsAreNotMadeUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

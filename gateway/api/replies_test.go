@@ -9,8 +9,8 @@ import (
 	operation "github.com/askance-dev/askance/message/api"
 )
 
-// TestKeptBytes: what is forgotten while it is carried out does not count for
-// ever: else nothing would be remembered in the end.
+// TestKeptBytes: a reply that is dropped during its request is not counted forever. Otherwise the
+// limit would be used up eventually.
 func TestKeptBytes(t *testing.T) {
 	k := newReplies()
 	first := &storedResponse{key: replyKey{key: "first"}, at: time.Now(), done: make(chan struct{})}
@@ -23,6 +23,6 @@ func TestKeptBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if k.bytes != 0 || first.status != 200 {
-		t.Errorf("%d bytes are replies of nothing; status %d", k.bytes, first.status)
+		t.Errorf("%d bytes are counted without a reply; status %d", k.bytes, first.status)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recordedRules keep how each decision came about.
+// recordedRules record how each decision was made.
 var recordedRules = strings.Replace(gatewaytest.Rules, "redact: [args.password]}", "redact: [args.password], audit: {level: full}}", 1)
 
-// Every surface explains a call alike: what is redacted and what a standing
-// approval allowed included.
+// Every surface explains a call in the same way, including redacted values and standing
+// approvals.
 func TestSameExplanation(t *testing.T) {
 	t.Parallel()
 	w := newWorldWith(t, func(*gatewaytest.World, *api.Config) {}, gatewaytest.Policy(recordedRules))
@@ -58,11 +58,11 @@ func TestSameExplanation(t *testing.T) {
 		one := plain(t, want)
 		for surface, x := range map[string]toolcall.ExplainReply{"HTTP": got, "NATS": remote} {
 			if other := plain(t, x); other != one {
-				t.Errorf("%s explains %s as\n%s\nthe engine as\n%s", surface, k, other, one)
+				t.Errorf("%s explains %s as\n%s\nthe engine explains it as\n%s", surface, k, other, one)
 			}
 		}
 		if strings.Contains(one, hiddenWord) {
-			t.Errorf("the explanation of %s shows what is redacted: %s", k, one)
+			t.Errorf("the explanation of %s shows a redacted value: %s", k, one)
 		}
 		if len(want.Recorded) > 0 {
 			withRecord++
@@ -76,7 +76,7 @@ func TestSameExplanation(t *testing.T) {
 
 const hiddenWord = "correct-horse"
 
-// plain is an explanation as text.
+// plain returns an explanation as text.
 func plain(t *testing.T, x toolcall.ExplainReply) string {
 	t.Helper()
 	b, err := json.Marshal(x)
@@ -86,7 +86,7 @@ func plain(t *testing.T, x toolcall.ExplainReply) string {
 	return string(b)
 }
 
-// Every transport previews calls alike.
+// Every transport previews calls in the same way.
 func TestSamePreview(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -112,7 +112,7 @@ func TestSamePreview(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c := want.Calls; c[4].Decision == nil || c[5].Decision == nil || c[5].Definition == nil || c[6].Refused == "" {
-			t.Errorf("brought and declared tools are previewed as %+v", c[4:])
+			t.Errorf("tools that are sent along or declared are previewed as %+v", c[4:])
 		}
 		remote, err := operation.Preview.Call(t.Context(), w.A.NATS(name), operation.PreviewRequest{ProposeRequest: r})
 		if err != nil {
@@ -124,17 +124,17 @@ func TestSamePreview(t *testing.T) {
 			a, aerr := json.Marshal(x)
 			b, berr := json.Marshal(want)
 			if aerr != nil || berr != nil || string(a) != string(b) {
-				t.Errorf("%s previews for %s\n%s\nthe engine\n%s", surface, name, a, b)
+				t.Errorf("%s previews for %s\n%s\nthe engine previews\n%s", surface, name, a, b)
 			}
 		}
 	}
 	w.refused(w.A.HTTP(gatewaytest.Wendy), post, "/v1/sessions/s1/replies/r1/preview", string(body), http.StatusForbidden, message.CodeForbidden)
 	if list, err := w.A.Client(gatewaytest.Ann).List(t.Context(), toolcall.ListRequest{All: true}); err != nil || len(list.Calls) != 1 {
-		t.Errorf("previews left %+v, %v", list.Calls, err)
+		t.Errorf("after the previews the calls are %+v, %v", list.Calls, err)
 	}
 }
 
-// Every transport tells the status of the policy alike.
+// Every transport returns the same status of the policy.
 func TestSamePolicyStatus(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -163,7 +163,7 @@ func TestSamePolicyStatus(t *testing.T) {
 	}
 }
 
-// Every transport reports the activity of the space alike.
+// Every transport reports the same activity of the space.
 func TestSameActivity(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestResume cuts the stream of a session's events at every place: what came
-// before and after is always the whole.
+// TestResume cuts the stream of a session's events at every place. The parts before and after the
+// cut always add up to the whole stream.
 func TestResume(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -32,7 +32,7 @@ func TestResume(t *testing.T) {
 	for i := range whole {
 		whole[i] = next()
 		if whole[i].data != string(page.Events[i].Event) {
-			t.Errorf("event %d is %s, not %s", i, whole[i].data, page.Events[i].Event)
+			t.Errorf("event %d is %s, want %s", i, whole[i].data, page.Events[i].Event)
 		}
 	}
 	end()
@@ -47,7 +47,7 @@ func TestResume(t *testing.T) {
 			t.Errorf("after %s: %v; want %v", whole[cut].id, rest, whole[cut+1:])
 		}
 	}
-	// Live, over a restart of the engine, and for one reply alone.
+	// Read live across a restart of the engine, for one reply only.
 	next, _ = w.events(ann, "/v1/sessions/s1/events?reply_id=r2", "Last-Event-ID", whole[n-1].id)
 	w.A.Restart()
 	w.A.Ask("s1", "r1", "c9")
@@ -67,11 +67,11 @@ func TestWatch(t *testing.T) {
 	other, _ := w.events(w.B.HTTP(gatewaytest.Ann), "/v1/calls/stream")
 	first := change(t, next())
 	if first.Call.Key != k || first.Wait == nil || first.Wait.Digest != first.Call.Digest {
-		t.Errorf("the open call comes as %+v", first)
+		t.Errorf("the open call is streamed as %+v", first)
 	}
 	for _, n := range []func() event{next, other} {
 		if e := n(); e.name != "ready" {
-			t.Fatalf("then comes %+v", e)
+			t.Fatalf("the next event is %+v", e)
 		}
 	}
 	w.A.Reject(gatewaytest.Ann, k, "no")
@@ -81,7 +81,7 @@ func TestWatch(t *testing.T) {
 			continue
 		}
 		if c.By.Name != gatewaytest.Ann || c.Wait != nil {
-			t.Errorf("the end comes as %+v", c)
+			t.Errorf("the end is streamed as %+v", c)
 		}
 		break
 	}
@@ -97,7 +97,7 @@ func TestWatch(t *testing.T) {
 			break
 		}
 	}
-	k = w.B.Ask("s1", "r1", "c1") // the other space has seen nothing of all that
+	k = w.B.Ask("s1", "r1", "c1") // the other space has seen none of this
 	if c := change(t, other()); c.Call.Key != k {
 		t.Errorf("the other space sees %+v", c)
 	}
@@ -107,7 +107,7 @@ func change(t *testing.T, e event) api.ChangeEvent {
 	t.Helper()
 	var c api.ChangeEvent
 	if err := json.Unmarshal([]byte(e.data), &c); err != nil || e.name != "call" || c.Call == nil {
-		t.Fatalf("no change of a call: %+v: %v", e, err)
+		t.Fatalf("the event is not a change of a call: %+v: %v", e, err)
 	}
 	return c
 }

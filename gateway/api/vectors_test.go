@@ -31,10 +31,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// vectorsDir has the vectors that the clients in other languages share.
+// vectorsDir contains the vectors that the clients in other languages share.
 const vectorsDir = "../../clients/vectors"
 
-// vectorFiles says what a row of each file is, for clients/README.md.
+// vectorFiles describes a row of each file, for clients/README.md.
 var vectorFiles = []struct{ file, row string }{
 	{"canonical.json", "`json` has the RFC 8785 form `canonical`, or is `refused`"},
 	{"digests.json", "the approval request `request` has the `digest`"},
@@ -71,11 +71,11 @@ func TestVectorsPage(t *testing.T) {
 		}
 	}
 	if got, blockErr := archtest.Block(text, "vectors"); errors.Join(err, blockErr) != nil || got != table {
-		t.Errorf("clients/README.md is not what vectorFiles says; run: go test ./gateway/api -run TestVectors -update: %v", errors.Join(err, blockErr))
+		t.Errorf("clients/README.md differs from vectorFiles; run: go test ./gateway/api -run TestVectors -update: %v", errors.Join(err, blockErr))
 	}
 }
 
-// compareVectors compares a file of vectors with what the code says, or writes it.
+// compareVectors compares a file of vectors with what the code generates, or writes it.
 func compareVectors(t *testing.T, name string, want any) {
 	t.Helper()
 	var out bytes.Buffer
@@ -97,7 +97,7 @@ func compareVectors(t *testing.T, name string, want any) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(have, out.Bytes()) {
-		t.Errorf("clients/vectors/%s is not what the code says; run: go test ./gateway/api -run TestVectors -update", name)
+		t.Errorf("clients/vectors/%s differs from what the code generates; run: go test ./gateway/api -run TestVectors -update", name)
 	}
 }
 
@@ -153,10 +153,10 @@ func TestVectorsCanonical(t *testing.T) {
 	compareVectors(t, "canonical.json", map[string]any{"rows": rows})
 }
 
-// vectorTime is when a bubble of testing/synctest begins.
+// vectorTime is the time at which a bubble of testing/synctest begins.
 var vectorTime = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// vectorKeys are keys of no engine, by name.
+// vectorKeys returns keys that no engine uses, by name.
 func vectorKeys() map[string]ed25519.PrivateKey {
 	out := map[string]ed25519.PrivateKey{}
 	for i, name := range []string{"first", "second", "third", "other"} {
@@ -183,7 +183,7 @@ func keySetOf(names []string) toolcall.KeySet {
 
 const refundInput = `{"order": "A-1", "cents": 9007199254740993, "rate": 1.10}`
 
-// vectorRequest is an approval request of the tool refund.
+// vectorRequest returns an approval request of the tool refund.
 func vectorRequest(change func(*toolcall.ApprovalRequest)) toolcall.ApprovalRequest {
 	q := toolcall.ApprovalRequest{
 		V: 1, Key: toolcall.Key{Space: "default", Session: "s/é", Reply: "r 1", Call: "c1"}, Tool: "refund", Input: refundInput,
@@ -198,7 +198,7 @@ func vectorRequest(change func(*toolcall.ApprovalRequest)) toolcall.ApprovalRequ
 
 type digestRow struct {
 	Name    string `json:"name"`
-	Request string `json:"request"` // its JSON text
+	Request string `json:"request"` // as JSON text
 	Digest  string `json:"digest"`
 }
 
@@ -241,12 +241,12 @@ type grantRow struct {
 	Trusted []string `json:"trusted"` // names of keys
 	Subject string   `json:"subject,omitzero"`
 	Now     string   `json:"now"`
-	Record  string   `json:"record"` // its JSON text
+	Record  string   `json:"record"` // as JSON text
 	Verdict string   `json:"verdict"`
 }
 
-// vectorRecord is a task of the tool refund with a grant of the key first. change
-// comes before the grant is signed.
+// vectorRecord returns a task of the tool refund with a grant that is signed with the key first.
+// change is called before the grant is signed.
 func vectorRecord(t *testing.T, change func(*toolcall.EventRecord, *toolcall.Grant)) *toolcall.EventRecord {
 	t.Helper()
 	q := vectorRequest(nil)
@@ -389,14 +389,14 @@ func TestVectorsGrants(t *testing.T) {
 	compareVectors(t, "grants.json", map[string]any{"keys": publicTexts(), "tool": "refund", "rows": rows})
 }
 
-// verdictOf is what a Worker does with a task: run, refuse, expired, early.
+// verdictOf returns what a Worker does with a task: run, refuse, expired or early.
 func verdictOf(t *testing.T, r grantRow) (verdict string) {
 	t.Helper()
 	var f toolcall.EventRecord
 	if err := strictjson.UnmarshalOpen([]byte(r.Record), &f); err != nil {
 		t.Fatalf("%s: %v", r.Name, err)
 	}
-	if f.V > toolcall.RecordVersion { // transports return it before a Worker sees it
+	if f.V > toolcall.RecordVersion { // transports return such a record before a Worker sees it
 		return "early"
 	}
 	now, err := time.Parse(time.RFC3339, r.Now)
@@ -423,7 +423,7 @@ func verdictOf(t *testing.T, r grantRow) (verdict string) {
 	return verdict
 }
 
-// oneTask is a transport with one task. It writes down what the worker says first.
+// oneTask is a transport with one task. It records what the worker reports first.
 type oneTask struct {
 	record  *toolcall.EventRecord
 	verdict chan string
@@ -468,7 +468,7 @@ type startRow struct {
 	Name    string                `json:"name"`
 	Trusted []string              `json:"trusted"`
 	Request toolcall.StartRequest `json:"request"`
-	Reply   string                `json:"reply"` // its JSON text
+	Reply   string                `json:"reply"` // as JSON text
 	OK      bool                  `json:"ok"`
 }
 
@@ -525,7 +525,7 @@ func TestVectorsStarts(t *testing.T) {
 type ringRow struct {
 	Name         string           `json:"name"`
 	Trusted      []string         `json:"trusted"` // names of keys
-	Retired      []string         `json:"retired"` // ids that are known to be retired
+	Retired      []string         `json:"retired"` // ids of keys that are known to be retired
 	Ring         toolcall.KeyRing `json:"ring"`
 	TrustedAfter []string         `json:"trusted_after"` // ids, sorted
 	RetiredAfter []string         `json:"retired_after"`
@@ -595,7 +595,7 @@ type idRow struct {
 	Reply          string `json:"reply_id"`
 	Call           string `json:"tool_call_id"`
 	IdempotencyKey string `json:"idempotency_key"`
-	Path           string `json:"path,omitzero"` // absent: no URL can name the call
+	Path           string `json:"path,omitzero"` // absent if no URL can name the call
 }
 
 type derivedRow struct {
@@ -613,7 +613,7 @@ func TestVectorsIDs(t *testing.T) {
 		k := toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: message.CallID(id)}
 		r := idRow{"default", "s", "r", id, k.IdempotencyKey(), callPath(k)}
 		if strings.Trim(id, ".") == "" && len(id) < len("...") {
-			r.Path = "" // a URL drops such a part, percent-encoded or not
+			r.Path = "" // a URL drops such a part, even if it is percent-encoded
 		}
 		rows = append(rows, r)
 	}
@@ -644,7 +644,7 @@ type errorRow struct {
 type errorVector struct {
 	Code      string `json:"code"`
 	Retryable bool   `json:"retryable"`
-	Detail    string `json:"detail,omitzero"` // absent: a text of the client
+	Detail    string `json:"detail,omitzero"` // absent if the client chooses the text
 	Hint      string `json:"hint,omitzero"`
 	HasCall   bool   `json:"has_call,omitzero"`
 }
@@ -686,11 +686,11 @@ func TestVectorsErrors(t *testing.T) {
 
 type callRow struct {
 	Name    string      `json:"name"`
-	Call    string      `json:"call"` // its JSON text
+	Call    string      `json:"call"` // as JSON text
 	Outcome callOutcome `json:"outcome"`
 }
 
-// callOutcome is what a runtime does with a call of its own tool that it proposed.
+// callOutcome is what a runtime does with a call of its own tool.
 type callOutcome struct {
 	Kind   string `json:"kind"` // wait, run, denied, answered, error
 	Input  string `json:"input,omitzero"`
@@ -763,13 +763,13 @@ func TestVectorsCalls(t *testing.T) {
 
 type requestRow struct {
 	Name    string          `json:"name"` // the operation
-	As      string          `json:"as"`   // role
+	As      string          `json:"as"`   // the role
 	Args    json.RawMessage `json:"arguments"`
 	Method  string          `json:"method"`
-	Path    string          `json:"path"` // with the query
+	Path    string          `json:"path"` // including the query
 	Body    json.RawMessage `json:"body,omitzero"`
 	Status  int             `json:"status"`
-	Retried bool            `json:"idempotency_key,omitzero"` // it has an Idempotency-Key
+	Retried bool            `json:"idempotency_key,omitzero"` // the request has an Idempotency-Key
 }
 
 // TestVectorsRequests sends the requests to a server.

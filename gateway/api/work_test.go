@@ -23,7 +23,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// python starts testdata/worker.py for a tool; instead replaces the tool's own line.
+// python starts testdata/worker.py for a tool. instead replaces the line that runs the tool.
 func (w *world) python(tool, instead string) *exec.Cmd {
 	w.t.Helper()
 	source, err := os.ReadFile("testdata/worker.py")
@@ -40,7 +40,7 @@ func (w *world) python(tool, instead string) *exec.Cmd {
 	return c
 }
 
-// until waits for a state of a call.
+// until waits for a call for which ok returns true.
 func (w *world) until(k toolcall.Key, ok func(*toolcall.Call) bool) *toolcall.Call {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), gatewaytest.Patience)
@@ -55,12 +55,12 @@ func (w *world) until(k toolcall.Key, ok func(*toolcall.Call) bool) *toolcall.Ca
 			return rep.Call
 		}
 		if _, err := operator.Wait(ctx, toolcall.WaitRequest{Session: k.Session, Reply: k.Reply, TimeoutMS: 50}); err != nil {
-			w.t.Fatalf("wait for %s, which is %s: %v", k, rep.Call.Phase(), err)
+			w.t.Fatalf("waiting for %s, which is %s: %v", k, rep.Call.Phase(), err)
 		}
 	}
 }
 
-// The worker of the guide needs no more than the standard library of Python.
+// The worker in the guide needs only the standard library of Python.
 func TestPythonWorker(t *testing.T) {
 	w := newWorld(t)
 	if err := w.python(gatewaytest.Job, "").Start(); err != nil {
@@ -70,13 +70,13 @@ func TestPythonWorker(t *testing.T) {
 		k := w.A.Propose("s", "r", fmt.Sprint("é/", i), gatewaytest.Job, fmt.Sprintf(`{"n": %d}`, i)).Key
 		c := w.until(k, func(c *toolcall.Call) bool { return !c.Open() })
 		if want := fmt.Sprintf(`{"n": %d}`, i); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != want || c.Attempt.Worker != gatewaytest.Wendy {
-			t.Errorf("worker %s brought %s %q, want %q", c.Attempt.Worker, c.Result.State, c.Result.Output.String(), want)
+			t.Errorf("worker %s reported %s %q, want %q", c.Attempt.Worker, c.Result.State, c.Result.Output.String(), want)
 		}
 	}
 }
 
-// A worker over HTTP that is killed in the middle of a run leaves the same behind as
-// one over NATS: an unknown outcome, for an operator.
+// If a worker over HTTP is killed during a run, the call has an unknown outcome, as with a worker
+// over NATS. An operator resolves it.
 func TestKilledPythonWorker(t *testing.T) {
 	w := newWorld(t)
 	p := w.python(gatewaytest.Frail, `print("runs", flush=True); time.sleep(3600)`)
@@ -116,8 +116,7 @@ type owned struct {
 
 func (o owned) text() string { b, _ := json.Marshal(o); return string(b) }
 
-// take takes up to so many tasks of Job, and takes those of other sessions off the
-// queue.
+// take takes up to limit tasks of Job, and removes tasks of other sessions from the queue.
 func (w *world) take(limit int) []toolcall.OfferedTask {
 	w.t.Helper()
 	var out []toolcall.OfferedTask
@@ -145,7 +144,7 @@ func ownedBy(t *testing.T, task toolcall.OfferedTask) owned {
 	return owned{Session: c.Session, Reply: c.Reply, Call: c.Call, Attempt: c.Attempt.Number, Claim: "x", Request: "1", Nonce: c.Attempt.Grant.Nonce}
 }
 
-// workStory is one task from the queue to its result, and what a worker may not do.
+// workStory follows one task from the queue to its result and tries what a worker may not do.
 // TestStory runs it.
 func workStory(t *testing.T, w *world) {
 	t.Helper()
@@ -161,7 +160,7 @@ func workStory(t *testing.T, w *world) {
 	var keys toolcall.EngineKeysReply
 	w.ok(wendy, "GET", "/v1/work/keys", "", &keys)
 	if len(keys.Keys) != 1 {
-		t.Fatalf("the engine has the keys %+v", keys)
+		t.Fatalf("the keys of the engine are %+v", keys)
 	}
 	public, err := toolcall.ParsePublicKey(keys.Keys[0].Public)
 	if err != nil {
@@ -170,14 +169,14 @@ func workStory(t *testing.T, w *world) {
 	trusted := toolcall.NewKeySet(public)
 	own := ownedBy(t, tasks[0])
 	if err := first.Attempt.Grant.Verify(trusted, *first.Request, first.Tool, first.Attempt.Number, first.Attempt.OfferedAt); err != nil {
-		t.Errorf("the grant: %v", err)
+		t.Errorf("the grant is invalid: %v", err)
 	}
 	var started toolcall.StartReply
 	w.ok(wendy, "POST", "/v1/work/start", own.text(), &started)
 	if err := started.Verify(trusted, toolcall.StartRequest{Key: first.Key, Attempt: 1, Claim: "x", Request: "1", Nonce: own.Nonce}, first.Attempt.Grant); err != nil {
-		t.Errorf("the reply to the start: %v", err)
+		t.Errorf("the reply to the start is invalid: %v", err)
 	}
-	w.ok(wendy, "POST", "/v1/work/start", own.text(), &started) // the answer was lost
+	w.ok(wendy, "POST", "/v1/work/start", own.text(), &started) // sent again, as if the reply was lost
 	ack := func(task toolcall.OfferedTask, more string) string {
 		b, _ := json.Marshal(task.Task)
 		return fmt.Sprintf(`{"tool_name": "job", "task": %s%s}`, b, more)
@@ -192,14 +191,14 @@ func workStory(t *testing.T, w *world) {
 	done := plain
 	done.Result = json.RawMessage(`{"type":"tool_result","id":"c1","name":"job","output":"ok","state":"success"}`)
 	w.ok(wendy, "POST", "/v1/work/result", done.text(), nil)
-	w.ok(wendy, "POST", "/v1/work/result", done.text(), nil) // the answer was lost
+	w.ok(wendy, "POST", "/v1/work/result", done.text(), nil) // sent again, as if the reply was lost
 	late := own
 	late.Claim = "y"
 	if p := w.refused(wendy, "POST", "/v1/work/start", late.text(), 409, message.CodeFinished); p.Call == nil || p.Call.Open() {
 		t.Errorf("a late start got the call %+v", p.Call)
 	}
 
-	// A returned task and a rejected one end no call.
+	// Returning or rejecting a task does not end the call.
 	w.ok(wendy, "POST", "/v1/work/ack", ack(tasks[1], `, "return": true`), nil)
 	again := w.take(1)[0]
 	if again.Delivered != 2 {
@@ -208,14 +207,14 @@ func workStory(t *testing.T, w *world) {
 	reject := ownedBy(t, again)
 	reject.Refuse = "no such engine key"
 	if p := w.refused(wendy, "POST", "/v1/work/start", reject.text(), 409, message.CodeSuperseded); p.Call == nil || p.Call.Returned == nil {
-		t.Errorf("the rejected task has the call %+v", p.Call)
+		t.Errorf("after the task was rejected the call is %+v", p.Call)
 	}
 	w.ok(wendy, "POST", "/v1/work/ack", ack(again, ""), nil)
 	if next := ownedBy(t, w.take(1)[0]); next.Attempt != 2 {
 		t.Errorf("attempt %d is offered after a rejection, want 2", next.Attempt)
 	}
 
-	// A token is good for its tools only, and only as a worker.
+	// A token is valid only for its tools, and only as a worker.
 	w.refused(wendy, "POST", "/v1/work/next", `{"tool_name": "ship"}`, 403, message.CodeForbidden)
 	w.refused(wendy, "POST", "/v1/work/next", `{"tool_name": "job", "subject": "exec.payments"}`, 403, message.CodeForbidden)
 	w.refused(wendy, "POST", "/v1/work/ack", strings.Replace(ack(tasks[0], ""), `"job"`, `"frail"`, 1), 400, message.CodeInvalid)
@@ -224,8 +223,8 @@ func workStory(t *testing.T, w *world) {
 	w.refused(w.B.HTTP(gatewaytest.Wendy), "POST", "/v1/work/heartbeat", plain.text(), 404, message.CodeNotFound)
 }
 
-// A worker whose start was answered too late does not begin: the call may belong to
-// another one by then. It gives the attempt back, and the next one runs.
+// A worker that gets the reply to its start too late does not run the call, which may belong to
+// another worker by then. It returns the attempt, and the next one runs.
 func TestLatePythonWorker(t *testing.T) {
 	w := newWorld(t)
 	p := w.python(gatewaytest.Frail, `print("runs", flush=True); return "ran"`)
@@ -244,7 +243,7 @@ func TestLatePythonWorker(t *testing.T) {
 	}
 }
 
-// Tasks for workers that have disconnected while they waited go to others at once.
+// Tasks of workers that disconnected while they waited go to other workers at once.
 func TestDisconnectedWorkers(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -263,8 +262,8 @@ func TestDisconnectedWorkers(t *testing.T) {
 			r, cancel := next(i % 3)
 			gone.Go(func() {
 				if res, err := w.A.HTTP(gatewaytest.Wendy).Do(r); err == nil {
-					_ = res.Body.Close() // it has no task
-					t.Errorf("a request that was cancelled got %s", res.Status)
+					_ = res.Body.Close() // no task was offered
+					t.Errorf("a cancelled request got %s", res.Status)
 				}
 			})
 			synctest.Wait()
@@ -281,8 +280,8 @@ func TestDisconnectedWorkers(t *testing.T) {
 	})
 }
 
-// TestShellWorker runs the worker of docs/howto/work-over-http.md, which has the file
-// as it stands. It runs what an engine signed, and refuses what another one did.
+// TestShellWorker runs the worker of docs/howto/work-over-http.md, which contains the unchanged
+// file. The worker runs what its engine signed and refuses what another engine signed.
 func TestShellWorker(t *testing.T) {
 	program, err := os.ReadFile("testdata/worker.sh")
 	if err != nil {
@@ -293,7 +292,7 @@ func TestShellWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(page), "```sh\n"+string(program)+"```\n") {
-		t.Error("the page does not have testdata/worker.sh; copy it")
+		t.Error("the page does not contain testdata/worker.sh; copy it")
 	}
 	w := newWorld(t)
 	var keys json.RawMessage
@@ -314,7 +313,7 @@ func TestShellWorker(t *testing.T) {
 			t.Fatal(err)
 		}
 		return sync.OnceFunc(func() {
-			_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // curl and the heartbeats, too
+			_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // also kills curl and the heartbeats
 			_ = c.Wait()
 		})
 	}
@@ -330,6 +329,6 @@ func TestShellWorker(t *testing.T) {
 	key = w.A.Propose("s", "r", "c2", gatewaytest.Job, `{"n": 2.50, "text": "é\n"}`).Key
 	c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() })
 	if want := `refunded {"n": 2.50, "text": "é\n"} under ` + c.IdempotencyKey() + "\n"; c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != want {
-		t.Errorf("the call ended with %s %q, want %q", c.Result.State, c.Result.Output.String(), want)
+		t.Errorf("the result of the call is %s %q, want %q", c.Result.State, c.Result.Output.String(), want)
 	}
 }

@@ -20,13 +20,12 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// world is a world that serves the API, and checks every answer against the
-// OpenAPI document.
+// world is a world that serves the API and checks every response against the OpenAPI document.
 type world struct {
 	*gatewaytest.World
 	t    *testing.T
 	doc  map[string]any
-	seen map[string]bool // operations that were answered with success
+	seen map[string]bool // operations that succeeded at least once
 }
 
 func newWorld(t *testing.T) *world {
@@ -34,7 +33,7 @@ func newWorld(t *testing.T) *world {
 	return newWorldWith(t, func(*gatewaytest.World, *api.Config) {})
 }
 
-// newWorldWith is a world whose API is told more.
+// newWorldWith returns a world whose API has another configuration.
 func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config), opts ...gatewaytest.Option) *world {
 	t.Helper()
 	var surface *api.API
@@ -53,7 +52,7 @@ func newWorldWith(t *testing.T, more func(*gatewaytest.World, *api.Config), opts
 	return w
 }
 
-// response is what came back.
+// response is what the server returned.
 type response struct {
 	status int
 	header http.Header
@@ -67,8 +66,8 @@ func (a response) into(t *testing.T, v any) {
 	}
 }
 
-// do sends a request and checks the answer against the document. header has
-// name and value alternately.
+// do sends a request and checks the response against the document. header alternates names and
+// values.
 func (w *world) do(c *http.Client, method, path, body string, header ...string) response {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), method, w.URL+path, strings.NewReader(body))
@@ -94,7 +93,7 @@ func (w *world) do(c *http.Client, method, path, body string, header ...string) 
 	return response{res.StatusCode, res.Header, b}
 }
 
-// ok is do that must succeed.
+// ok is like do; the request must succeed.
 func (w *world) ok(c *http.Client, method, path, body string, into any, header ...string) {
 	w.t.Helper()
 	a := w.do(c, method, path, body, header...)
@@ -106,7 +105,7 @@ func (w *world) ok(c *http.Client, method, path, body string, into any, header .
 	}
 }
 
-// refused is do that must be refused with a status and code.
+// refused is like do; the request must be refused with the status and the code.
 func (w *world) refused(c *http.Client, method, path, body string, status int, code message.Code, header ...string) gateway.Problem {
 	w.t.Helper()
 	a := w.do(c, method, path, body, header...)
@@ -118,7 +117,7 @@ func (w *world) refused(c *http.Client, method, path, body string, status int, c
 	return p
 }
 
-// check validates an answer by the document's schema of its operation.
+// check validates a response with the schema of its operation in the document.
 func (w *world) check(method, path string, status int, kind string, body []byte) {
 	w.t.Helper()
 	path, _, _ = strings.Cut(path, "?")
@@ -147,10 +146,10 @@ func (w *world) check(method, path string, status int, kind string, body []byte)
 		}
 		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 		if err != nil {
-			w.t.Fatalf("%s %s: no JSON: %v: %s", method, path, err, body)
+			w.t.Fatalf("%s %s: invalid JSON: %v: %s", method, path, err, body)
 		}
 		if err := s.Validate(v); err != nil {
-			w.t.Errorf("%s %s: the answer is not as the document says: %v\n%s", method, path, err, body)
+			w.t.Errorf("%s %s: the response does not match the document: %v\n%s", method, path, err, body)
 		}
 	}
 }
@@ -171,7 +170,7 @@ func matches(pattern, path string) bool {
 // event is one server-sent event.
 type event struct{ id, name, data string }
 
-// events opens a stream; next blocks for the next event.
+// events opens a stream; next waits for the next event.
 func (w *world) events(c *http.Client, path string, header ...string) (next func() event, end func()) {
 	w.t.Helper()
 	req, err := http.NewRequestWithContext(w.t.Context(), http.MethodGet, w.URL+path, nil)

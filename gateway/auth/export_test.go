@@ -2,7 +2,7 @@ package auth
 
 import "context"
 
-// WithPeer is the context of a request that a user sends over a Unix socket.
+// WithPeer returns the context of a request that a user sends over a Unix socket.
 func WithPeer(ctx context.Context, uid uint32) context.Context {
 	return context.WithValue(ctx, peerKey{}, uid)
 }

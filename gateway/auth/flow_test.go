@@ -31,7 +31,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// answering takes votes by JSON, and looks at no name in it.
+// answering accepts votes as JSON and ignores names in it.
 func answering() gateway.Surface {
 	return gateway.Routes{{Method: http.MethodPost, Path: "/vote/{call}", Access: gateway.Only(toolcall.RoleApprover), Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 		c, err := p.As(toolcall.RoleApprover)
@@ -48,7 +48,7 @@ func answering() gateway.Surface {
 	}}}
 }
 
-// gate is a gateway with logins.
+// gate is a gateway to which people can log in.
 type gate struct {
 	*gatewaytest.World
 	t        *testing.T
@@ -77,7 +77,7 @@ func newGate(t *testing.T, roles map[string][]toolcall.Role) *gate {
 	return g
 }
 
-// serve starts a server of the gate, which seals cookies with a key.
+// serve starts a server of the gate that seals cookies with the key.
 func (g *gate) serve(key [32]byte) {
 	g.t.Helper()
 	t := g.t
@@ -90,8 +90,8 @@ func (g *gate) serve(key [32]byte) {
 	}), gatewaytest.With(func(c *gateway.Config) { c.Login = auth.LoginPath }))
 }
 
-// browser keeps cookies, follows redirections, and finds the gateway under the
-// name that the provider knows it by.
+// browser returns a client that keeps cookies, follows redirections, and reaches the gateway
+// under the name that the provider knows.
 func (g *gate) browser() *http.Client {
 	jar, err := cookiejar.New(nil)
 	if err != nil {
@@ -140,7 +140,7 @@ func (g *gate) do(c *http.Client, method, path string, form url.Values, header .
 	return res.StatusCode, string(b), res
 }
 
-// self is who the browser is logged in as.
+// self describes who is logged in in the browser.
 type self struct {
 	Name   string
 	Roles  []toolcall.Role
@@ -161,8 +161,8 @@ func (g *gate) self(c *http.Client) (self, int) {
 	return s, code
 }
 
-// TestTokenLogIn: a token for a cookie, which does what the token may and ends
-// with it.
+// TestTokenLogIn exchanges a token for a cookie, which has the rights of the token and ends with
+// it.
 func TestTokenLogIn(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	c := g.browser()
@@ -177,7 +177,7 @@ func TestTokenLogIn(t *testing.T) {
 		t.Errorf("a wrong token: %d %s", code, text)
 	}
 	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}}, "Origin", "https://evil.example"); code != http.StatusForbidden {
-		t.Errorf("a login by another site: %d", code)
+		t.Errorf("a login from another site: %d", code)
 	}
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
 	s, code := g.self(c)
@@ -186,12 +186,12 @@ func TestTokenLogIn(t *testing.T) {
 	}
 	for _, cookie := range c.Jar.Cookies(&url.URL{Scheme: "http", Host: "gate.invalid"}) {
 		if strings.Contains(cookie.Value, g.ann) {
-			t.Error("the cookie has the token")
+			t.Error("the cookie contains the token")
 		}
 	}
 	g.A.Ask("s1", "r1", "c1")
 	if code, _, _ := g.do(c, http.MethodPost, "/vote/c1", nil); code != http.StatusForbidden {
-		t.Errorf("a vote without proof: %d", code)
+		t.Errorf("a vote without the CSRF token: %d", code)
 	}
 	if code, _, _ := g.do(c, http.MethodPost, "/vote/c1", nil, gateway.CSRFHeader, s.CSRF); code != http.StatusOK {
 		t.Errorf("a vote: %d", code)
@@ -200,7 +200,7 @@ func TestTokenLogIn(t *testing.T) {
 		t.Errorf("log-out: %d", code)
 	}
 	if _, code := g.self(c); code != http.StatusUnauthorized {
-		t.Errorf("after the log-out: %d", code)
+		t.Errorf("after the logout: %d", code)
 	}
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}})
 	if _, err := auth.RevokeTokens(t.Context(), g.path, "ann"); err != nil {
@@ -222,8 +222,8 @@ func TestTokenLogIn(t *testing.T) {
 	}
 }
 
-// TestCookies: what they promise, and that a login takes no number that was
-// there before.
+// TestCookies checks the attributes of cookies, and that a login does not use a session id that
+// existed before.
 func TestCookies(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	c := &http.Client{Transport: rewrite(strings.TrimPrefix(g.URL, "http://")), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -246,14 +246,14 @@ func TestCookies(t *testing.T) {
 	}
 }
 
-// TestOIDCLogIn goes the whole way: discovery, PKCE, state, nonce, a signed
-// token, claims; and a vote that says where its name comes from.
+// TestOIDCLogIn covers the whole flow: discovery, PKCE, state, nonce, a signed token, claims, and
+// a vote that records where its name comes from.
 func TestOIDCLogIn(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver, "everything": {toolcall.RoleOperator}})
 	g.provider.is(map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true, "groups": []string{"approvers", "ops"}})
 	c := g.browser()
 	if code, text, _ := g.do(c, http.MethodGet, "/login?next=/auth/session", nil); code != http.StatusOK || !strings.Contains(text, "/auth/oidc/start?next=%2Fauth%2Fsession") {
-		t.Errorf("the login page has no way to the provider: %s", text)
+		t.Errorf("the login page has no link to the provider: %s", text)
 	}
 	code, _, res := g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil)
 	if code != http.StatusOK || res.Request.URL.Path != "/auth/session" {
@@ -263,7 +263,7 @@ func TestOIDCLogIn(t *testing.T) {
 	if want := "oidc:" + g.provider.URL; s.Name != "dora@example.org" || s.Auth != want || !slices.Equal(s.Roles, approver) || !slices.Equal(s.Groups, []string{"approvers", "ops"}) {
 		t.Errorf("logged in as %+v", s)
 	}
-	// deploy needs two of ops: dora by the claim, ann by the directory.
+	// deploy needs two approvers of ops: dora is in ops by the claim, ann by the directory.
 	k := g.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{}`).Key
 	if code, text, _ := g.do(c, http.MethodPost, "/vote/c1", nil, gateway.CSRFHeader, s.CSRF); code != http.StatusOK {
 		t.Fatalf("the vote: %d %s", code, text)
@@ -281,7 +281,7 @@ func TestOIDCLogIn(t *testing.T) {
 	}
 }
 
-// TestOIDCRefuses what a provider does not quite say.
+// TestOIDCRefuses covers provider replies that are not quite right.
 func TestOIDCRefuses(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": []string{"approvers"}}
@@ -318,24 +318,24 @@ func TestOIDCRefuses(t *testing.T) {
 			t.Errorf("%s: %d", path, code)
 		}
 	}
-	// The provider's reply to another person, in this browser.
+	// The provider's reply for another person, in this browser.
 	stop := *c
 	stop.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	_, _, begun := g.do(&stop, http.MethodGet, "/auth/oidc/start", nil)
 	_, _, agreed := g.do(&stop, http.MethodGet, begun.Header.Get("Location"), nil)
 	other := g.browser()
 	if code, _, _ := g.do(other, http.MethodGet, agreed.Header.Get("Location"), nil); code != http.StatusForbidden {
-		t.Errorf("an answer in another browser: %d", code)
+		t.Errorf("the reply in another browser: %d", code)
 	}
 	if code, _, _ := g.do(&stop, http.MethodGet, agreed.Header.Get("Location"), nil); code != http.StatusSeeOther {
-		t.Errorf("the answer itself: %d", code)
+		t.Errorf("the reply itself: %d", code)
 	}
 	if code, _, _ := g.do(c, http.MethodGet, agreed.Header.Get("Location"), nil); code != http.StatusForbidden {
-		t.Errorf("the answer again: %d", code)
+		t.Errorf("the reply again: %d", code)
 	}
 }
 
-// TestBearerJWT: programs send what the provider has signed for us.
+// TestBearerJWT: programs send tokens that the provider signed for this server.
 func TestBearerJWT(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	good := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": "approvers", "scope": "askance"}
@@ -364,8 +364,8 @@ func TestBearerJWT(t *testing.T) {
 	}
 }
 
-// TestIDTokenIsNoBearer: what a browser got for a login lets no program in; an
-// access token does, also of a provider that does not write its type.
+// TestIDTokenIsNoBearer: a program cannot use the ID token of a browser's login. It can use an
+// access token, even from a provider that does not set its type.
 func TestIDTokenIsNoBearer(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	if code, _, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusOK && code != http.StatusNotFound {
@@ -456,11 +456,11 @@ func TestEmptyLogIn(t *testing.T) {
 		t.Errorf("after a wrong token: %+v", after)
 	}
 	if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"csrf": {before.CSRF}}, "Authorization", "Bearer "+g.ann); code == http.StatusUnauthorized {
-		t.Errorf("by header: %d", code)
+		t.Errorf("a token in the header: %d", code)
 	}
 }
 
-// TestProviderIsDown: it is asked when it is needed, and again later.
+// TestProviderIsDown: the provider is contacted when it is needed, and again later.
 func TestProviderIsDown(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"*": approver})
 	g.provider.mu.Lock()
@@ -473,12 +473,11 @@ func TestProviderIsDown(t *testing.T) {
 		t.Errorf("a JWT: %d", code)
 	}
 	if code, _, _ := g.do(g.browser(), http.MethodPost, "/vote/x", nil, "Authorization", "Bearer "+g.ann); code != http.StatusNotFound {
-		t.Errorf("a token of ours: %d", code)
+		t.Errorf("a token of this server: %d", code)
 	}
 }
 
-// TestLocalUserIsOne: without credentials no request chooses its name, on any
-// way in.
+// TestLocalUserIsOne: without credentials, no request can choose its name in any way.
 func TestLocalUserIsOne(t *testing.T) {
 	g, _ := localGate(t, nil)
 	g.A.Ask("s1", "r1", "c1")
@@ -520,7 +519,7 @@ func TestLocalUserIsOne(t *testing.T) {
 	}
 }
 
-// localGate is a gateway without credentials, which ends with hasCredentials.
+// localGate returns a gateway without credentials, which ends when hasCredentials returns true.
 func localGate(t *testing.T, hasCredentials func() bool) (*gate, string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "tokens.json")
@@ -536,8 +535,8 @@ func localGate(t *testing.T, hasCredentials func() bool) (*gate, string) {
 	return &gate{World: w, t: t, auth: a}, path
 }
 
-// TestLocalUserEndsWithCredentials: once credentials exist, every request without
-// them is refused, and nothing opens the server again.
+// TestLocalUserEndsWithCredentials: once credentials exist, every request without them is
+// refused, and nothing reopens the server.
 func TestLocalUserEndsWithCredentials(t *testing.T) {
 	var logins atomic.Bool
 	for name, tt := range map[string]struct{ begin, end func(path string) error }{
@@ -580,21 +579,21 @@ func TestLocalUserEndsWithCredentials(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := open.As(toolcall.RoleApprover); !errors.Is(err, gateway.ErrNoCredentials) {
-				t.Errorf("a connection that was opened before: %v", err)
+				t.Errorf("a connection from before: %v", err)
 			}
 			select {
 			case <-id.Revoked:
 			default:
-				t.Error("streams that were opened before go on")
+				t.Error("streams from before are still open")
 			}
 			if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/vote/c1", nil); code != http.StatusUnauthorized || !strings.Contains(text, "askance token create NAME --role approver") {
-				t.Errorf("the first vote after it: %d %s", code, text)
+				t.Errorf("the first vote afterwards: %d %s", code, text)
 			}
 			if err := tt.end(path); err != nil {
 				t.Fatal(err)
 			}
 			if code := status(); code != http.StatusUnauthorized {
-				t.Errorf("once they are gone: %d", code)
+				t.Errorf("after the credentials are removed: %d", code)
 			}
 		})
 	}

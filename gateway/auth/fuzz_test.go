@@ -28,7 +28,7 @@ func FuzzTokens(f *testing.F) {
 		}
 		all, err := auth.ListTokens(path)
 		if err != nil {
-			t.Fatalf("opened, but not listed: %v", err)
+			t.Fatalf("the file can be opened but not listed: %v", err)
 		}
 		for _, token := range all {
 			if token.Name == "" || len(token.Roles) == 0 || token.Space == "" {
@@ -38,7 +38,7 @@ func FuzzTokens(f *testing.F) {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		r.Header["Authorization"] = []string{header}
 		if id, err := tokens.Authenticate(r); err == nil {
-			t.Errorf("%q is %+v", header, id) // its hash would have to be known
+			t.Errorf("%q is %+v", header, id) // the hash of such a token would have to be known
 		}
 	})
 }

@@ -2,7 +2,7 @@ package auth
 
 import "testing"
 
-// TestCheckName: a name that looks like another one is none.
+// TestCheckName: a name that looks like another name is invalid.
 func TestCheckName(t *testing.T) {
 	for _, good := range []string{"ann", "Ann Müller", "ann@example.com", "Вера", "山田 太郎", "o'neil", "team/app-1"} {
 		if err := checkName(good); err != nil {
@@ -11,7 +11,7 @@ func TestCheckName(t *testing.T) {
 	}
 	for _, bad := range []string{"", " ann", "ann ", "a\tb", "ann\u200b", "ad\u202emin", "ann\u00a0b", "ann\u2003b", "a\u00adnn", "ann\ufe0f", "ann\u3164", "ann\U000e0041", "\ufeffann", "a\xff", "ann\u2028", "ann\ue000", "askance-gateway"} {
 		if checkName(bad) == nil {
-			t.Errorf("%q is taken", bad)
+			t.Errorf("%q is accepted", bad)
 		}
 	}
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/go-jose/go-jose/v4/jwt"
 )
 
-// provider is an OpenID Connect provider: discovery, keys, the authorization
-// code flow with PKCE, and tokens with real signatures.
+// provider is an OpenID Connect provider with discovery, keys, the authorization code flow with
+// PKCE, and tokens with real signatures.
 type provider struct {
 	*httptest.Server
 	t   *testing.T
 	key *ecdsa.PrivateKey
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	who   map[string]any
-	last  string                // the ID token that was given last
-	codes map[string]url.Values // of the authorization requests
+	last  string                // the last ID token
+	codes map[string]url.Values // the authorization requests
 	down  bool
 }
 
@@ -75,7 +75,7 @@ func (p *provider) json(w http.ResponseWriter, v any) {
 	}
 }
 
-// authorize is the provider's login of a person who agrees at once.
+// authorize is the login page of the provider; the person agrees at once.
 func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	if q.Get("response_type") != "code" || q.Get("client_id") != clientID || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("nonce") == "" {
@@ -109,8 +109,8 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	p.json(w, map[string]any{"access_token": "opaque", "token_type": "Bearer", "expires_in": 300, "id_token": p.last})
 }
 
-// sign makes a token of claims; those of every good token are filled in. typ is
-// that of its header, at most one.
+// sign returns a signed token. It adds the claims that every valid token has. typ is the type in
+// the header, at most one.
 func (p *provider) sign(key *ecdsa.PrivateKey, claims map[string]any, typ ...jose.ContentType) string {
 	p.t.Helper()
 	opts := new(jose.SignerOptions)
@@ -130,7 +130,7 @@ func (p *provider) sign(key *ecdsa.PrivateKey, claims map[string]any, typ ...jos
 	return text
 }
 
-// is changes who logs in.
+// is sets who logs in.
 func (p *provider) is(claims map[string]any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

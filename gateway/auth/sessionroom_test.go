@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/gateway"
 )
 
-// Sessions that are over make room first, also those that no cookie brings back: none that
-// is in use ends for them.
+// If the table is full, ended sessions are removed first, even if no request has used their
+// cookie again. No session in use is ended for them.
 func TestEndedSessionsMakeRoom(t *testing.T) {
 	s := newSessions(0, false, newSealer([32]byte{}), func(ticket) *gateway.Identity { return nil })
 	defer s.close()
@@ -20,25 +20,25 @@ func TestEndedSessionsMakeRoom(t *testing.T) {
 	}
 	s.remember(ticket{ID: "next", Until: until}, gateway.Identity{}, false)
 	if hasEnded(live, time.Now()) {
-		t.Error("a session in use was ended for those that are over")
+		t.Error("a session in use was ended although others had ended")
 	}
 	if len(s.seen) != 2 {
 		t.Errorf("%d sessions are remembered", len(s.seen))
 	}
 }
 
-// A request that looked at its session right before the logout gets none right after it.
+// A request that reads its session just before the logout cannot use it just after the logout.
 func TestLogoutBeforeTheSessionIsRemembered(t *testing.T) {
 	s := newSessions(0, false, newSealer([32]byte{}), func(ticket) *gateway.Identity { return nil })
 	defer s.close()
 	until := time.Now().Add(time.Hour)
 	s.ended["a"] = until
 	if n := s.remember(ticket{ID: "a", Until: until}, gateway.Identity{}, false); !hasEnded(n, time.Now()) || len(s.seen) != 0 {
-		t.Errorf("the session goes on: %+v", n.id)
+		t.Errorf("the session is still open: %+v", n.id)
 	}
 }
 
-// A session is over at once when its token is revoked.
+// A session ends as soon as its token is revoked.
 func TestSessionEndsWithItsIdentity(t *testing.T) {
 	s := newSessions(0, false, newSealer([32]byte{}), func(ticket) *gateway.Identity { return nil })
 	defer s.close()
@@ -47,7 +47,7 @@ func TestSessionEndsWithItsIdentity(t *testing.T) {
 		n := s.remember(ticket{ID: fmt.Sprint(i), Until: time.Now().Add(time.Hour)}, gateway.Identity{Revoked: revoked}, false)
 		close(revoked)
 		if !hasEnded(n, time.Now()) {
-			t.Fatal("the session goes on")
+			t.Fatal("the session is still open")
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// turns sends the requests of a browser to several servers in turn, as a balancer without
+// turns sends the requests of a browser to several servers in turn, as a load balancer without
 // affinity does.
 type turns struct {
 	hosts []string
@@ -29,7 +29,7 @@ func (b *turns) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rewrite(host).RoundTrip(r)
 }
 
-// replicas are two servers with the same key, and a browser before both.
+// replicas returns two servers with the same key and a browser that uses both.
 func replicas(t *testing.T) (g *gate, c *http.Client, all *turns) {
 	t.Helper()
 	g = newGate(t, map[string][]toolcall.Role{"approvers": approver})
@@ -49,14 +49,14 @@ func cookies(c *http.Client) []*http.Cookie {
 	return c.Jar.Cookies(&url.URL{Scheme: "http", Host: "gate.invalid"})
 }
 
-// A login counts at every server with the same key, and ends everywhere with its token.
+// A login is valid at every server with the same key until its token is revoked.
 func TestLoginAtEveryReplica(t *testing.T) {
 	g, c, _ := replicas(t)
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
 	first, _ := g.self(c)
 	for range 4 {
 		if s, code := g.self(c); code != http.StatusOK || s.Name != "ann" || s.CSRF != first.CSRF || s.Auth != "http-token" {
-			t.Fatalf("at the next replica: %d %+v", code, s)
+			t.Fatalf("at the next replica: status %d, %+v", code, s)
 		}
 	}
 	g.A.Ask("s1", "r1", "c1") // at the second server
@@ -80,8 +80,8 @@ func TestLoginAtEveryReplica(t *testing.T) {
 	}
 }
 
-// A logout removes the cookie, and ends the session where it happens, also for a copy of
-// the cookie.
+// A logout removes the cookie. At the server that gets the logout, the session also ends for a
+// copy of the cookie.
 func TestLogoutWithReplicas(t *testing.T) {
 	g, c, all := replicas(t)
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
@@ -104,7 +104,7 @@ func TestLogoutWithReplicas(t *testing.T) {
 	}
 }
 
-// A login ends the earlier session of the same browser, also for a copy of its cookie.
+// A login ends the earlier session of the same browser, even for a copy of its cookie.
 func TestLoginEndsTheEarlierSession(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
 	g.serve([32]byte{1})
@@ -134,8 +134,8 @@ func TestLoginEndsTheEarlierSession(t *testing.T) {
 	}
 }
 
-// A login at the provider can begin at one server and end at another one. A person with
-// more groups than a cookie holds stays at the second one.
+// A login at the provider can begin at one server and end at another. A person with more groups
+// than fit into a cookie is logged in only at the second one.
 func TestProviderLoginAtTwoReplicas(t *testing.T) {
 	g, c, all := replicas(t)
 	var many []string
@@ -164,8 +164,8 @@ func TestProviderLoginAtTwoReplicas(t *testing.T) {
 	}
 }
 
-// A cookie of a server with another key, or one that was changed, is no login, and the
-// cookie of an attempt is none either.
+// A cookie from a server with another key and a changed cookie are not accepted as logins, nor is
+// the cookie of a login attempt.
 func TestOnlySealedCookies(t *testing.T) {
 	g, c, _ := replicas(t)
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}, "next": {"/auth/session"}})
@@ -179,7 +179,7 @@ func TestOnlySealedCookies(t *testing.T) {
 		}
 	}
 	if code, _, _ := g.do(stop, http.MethodGet, "/auth/session", nil, "Cookie", "askance-session="+good); code != http.StatusOK {
-		t.Errorf("the cookie itself: %d", code)
+		t.Errorf("the unchanged cookie: %d", code)
 	}
 	plain := &http.Client{Transport: rewrite(strings.TrimPrefix(other.URL, "http://"))}
 	if code, _, _ := g.do(plain, http.MethodGet, "/auth/session", nil, "Cookie", "askance-session="+good); code != http.StatusUnauthorized {

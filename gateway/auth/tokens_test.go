@@ -51,7 +51,7 @@ func TestTokenLife(t *testing.T) {
 		t.Errorf("the file's mode is %v", info.Mode())
 	}
 	if strings.Contains(string(data), secret) || strings.Contains(string(data), secret[len(secret)-20:]) {
-		t.Error("the file has the token itself")
+		t.Error("the file contains the token itself")
 	}
 	tokens, err := auth.OpenTokens(path, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func TestTokenLife(t *testing.T) {
 	}
 	select {
 	case <-id.Revoked:
-		t.Error("revoked before the file was read")
+		t.Error("the token was revoked before the file was read")
 	default:
 	}
 	if err := tokens.Reload(); err != nil {
@@ -90,24 +90,23 @@ func TestTokenLife(t *testing.T) {
 	}
 	write(t, path, "{")
 	if err := tokens.Reload(); err == nil {
-		t.Error("a bad file is taken")
+		t.Error("a bad file is accepted")
 	}
 	select {
 	case <-still.Revoked:
-		t.Error("a bad file has ended a token")
+		t.Error("a bad file ended a token")
 	default:
 	}
 }
 
-// TestTokenFileInTrouble: a deleted file takes all tokens back at the second
-// look, one that cannot be read after a minute; a file that is fixed in time
-// changes nothing.
+// TestTokenFileInTrouble: if the file is deleted, all tokens are revoked at the second look; if
+// it cannot be read, after a minute. A file that is fixed in time changes nothing.
 func TestTokenFileInTrouble(t *testing.T) {
 	const look = time.Second
 	for _, tc := range []struct {
 		name  string
 		spoil func(t *testing.T, path string)
-		holds time.Duration // at least, and hardly longer
+		holds time.Duration // at least this long, and hardly longer
 		want  error
 	}{
 		{"deleted", func(t *testing.T, path string) { must(t, os.Remove(path)) }, look, message.ErrForbidden},
@@ -132,7 +131,7 @@ func TestTokenFileInTrouble(t *testing.T) {
 
 				time.Sleep(look / 2) // between two looks
 				tc.spoil(t, path)
-				time.Sleep(tc.holds) // the looks before the last
+				time.Sleep(tc.holds) // all looks except the last
 				if _, err := tokens.Token(nil, secret); err != nil || tokens.Trouble() == "" || over(id) {
 					t.Fatalf("after %v: %v, trouble %q, over %v", tc.holds, err, tokens.Trouble(), over(id))
 				}
@@ -145,12 +144,12 @@ func TestTokenFileInTrouble(t *testing.T) {
 				tc.spoil(t, path)
 				time.Sleep(tc.holds + look)
 				if _, err := tokens.Token(nil, secret); !errors.Is(err, tc.want) || !over(id) || tokens.Trouble() == "" {
-					t.Fatalf("for good: %v, want %v, over %v", err, tc.want, over(id))
+					t.Fatalf("after the last look: %v, want %v, over %v", err, tc.want, over(id))
 				}
 				restore()
 				time.Sleep(look)
 				if _, err := tokens.Token(nil, secret); err != nil || tokens.Trouble() != "" {
-					t.Fatalf("fixed at last: %v, trouble %q", err, tokens.Trouble())
+					t.Fatalf("fixed afterwards: %v, trouble %q", err, tokens.Trouble())
 				}
 			})
 		})
@@ -217,7 +216,7 @@ func TestTokenFileIsStrict(t *testing.T) {
 	}
 }
 
-// TestTokensAtOnce: many processes may make tokens at the same time.
+// TestTokensAtOnce: several processes may create tokens at the same time.
 func TestTokensAtOnce(t *testing.T) {
 	path := tokenFile(t)
 	var wg sync.WaitGroup
@@ -237,8 +236,8 @@ func TestTokensAtOnce(t *testing.T) {
 	}
 }
 
-// TestTokenMadeJustNow: a token counts as soon as it is made; unknown ones make the
-// file be read ten times a second at most.
+// TestTokenMadeJustNow: a token is valid as soon as it is created. Because of unknown tokens the
+// file is read at most ten times a second.
 func TestTokenMadeJustNow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := tokenFile(t)
@@ -255,7 +254,7 @@ func TestTokenMadeJustNow(t *testing.T) {
 		}
 		second := made()
 		if _, err := tokens.Token(nil, second); !errors.Is(err, message.ErrForbidden) {
-			t.Errorf("the file was read again at once: %v", err)
+			t.Errorf("the file was read again immediately: %v", err)
 		}
 		time.Sleep(100 * time.Millisecond)
 		if _, err := tokens.Token(nil, second); err != nil {
@@ -313,6 +312,6 @@ func TestLoopback(t *testing.T) {
 		}
 	}
 	if _, err := auth.New(auth.Config{Local: &l, Tokens: &auth.Tokens{}}); err == nil {
-		t.Error("loopback goes with tokens")
+		t.Error("a local user is accepted together with tokens")
 	}
 }

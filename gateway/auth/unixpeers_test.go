@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestUnixPeers: who a user of the socket is, by a fixed table.
+// TestUnixPeers: a fixed table says who a user of the socket is.
 func TestUnixPeers(t *testing.T) {
 	all := []toolcall.Role{toolcall.RoleApprover, toolcall.RoleAuditor, toolcall.RoleOperator, toolcall.RoleRuntime}
 	for name, tt := range map[string]struct {
@@ -64,7 +64,7 @@ func TestUnixPeers(t *testing.T) {
 	}
 	for _, bad := range []map[string][]toolcall.Role{{"no-such-user": {toolcall.RoleApprover}}, {"0": {"boss"}}, {"-1": {toolcall.RoleApprover}}} {
 		if _, err := auth.NewUnixPeers("alpha", 64100, "me", bad); err == nil {
-			t.Errorf("%v is taken", bad)
+			t.Errorf("%v is accepted", bad)
 		}
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://localhost/", http.NoBody)
@@ -81,8 +81,8 @@ func TestUnixPeers(t *testing.T) {
 	}
 }
 
-// TestProxyHidesSender: where only the connection says who sends a request, one
-// that a proxy passed on is refused.
+// TestProxyHidesSender: if only the connection identifies the sender, a request that a proxy
+// passed on is refused.
 func TestProxyHidesSender(t *testing.T) {
 	peers, err := auth.NewUnixPeers("alpha", 64100, "me", nil)
 	if err != nil {
@@ -110,8 +110,8 @@ func TestProxyHidesSender(t *testing.T) {
 	}
 }
 
-// TestListenUnix: the path of a server that has ended is taken over, that of one
-// that runs is not, nor is a file.
+// TestListenUnix: the path of an ended server is taken over. The path of a running server or of a
+// file is not.
 func TestListenUnix(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	old, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
@@ -119,9 +119,9 @@ func TestListenUnix(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := auth.ListenUnix(t.Context(), path, -1, nil); !errors.Is(err, message.ErrUnavailable) {
-		t.Errorf("next to a server: %v", err)
+		t.Errorf("next to a running server: %v", err)
 	}
-	old.SetUnlinkOnClose(false) // as a crash leaves it
+	old.SetUnlinkOnClose(false) // as after a crash
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -160,12 +160,12 @@ func TestListenUnix(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := auth.ListenUnix(t.Context(), file, -1, nil); !errors.Is(err, message.ErrConflict) {
-		t.Errorf("at a file: %v", err)
+		t.Errorf("at the path of a file: %v", err)
 	}
 }
 
-// TestHostNamesTheSpace: without credentials the host names one of the spaces, and a user
-// has the roles of the socket in the first one only.
+// TestHostNamesTheSpace: without credentials the host selects one of the spaces. A user has the
+// roles of the socket only in the first one.
 func TestHostNamesTheSpace(t *testing.T) {
 	peers, err := auth.NewUnixPeers("alpha", 64100, "me", map[string][]toolcall.Role{auth.EveryPeer: {toolcall.RoleApprover}})
 	if err != nil {
@@ -177,7 +177,7 @@ func TestHostNamesTheSpace(t *testing.T) {
 		"localhost": "alpha", "127.0.0.1:8787": "alpha", "[::1]:8787": "alpha", "alpha.localhost": "alpha", "beta.localhost": "beta", "Beta.LOCALHOST:8787": "beta",
 		"gamma.localhost": "", ".localhost": "", "beta": "", "beta.localhost.example": "", "x.beta.localhost": "", "beta.example": "",
 	} {
-		for _, uid := range []uint32{0, 64100, 64101} { // 0: over loopback
+		for _, uid := range []uint32{0, 64100, 64101} { // 0 means loopback
 			cfg, ctx, want := auth.Config{Local: local}, t.Context(), want
 			if uid != 0 {
 				cfg, ctx = auth.Config{Unix: peers}, auth.WithPeer(ctx, uid)

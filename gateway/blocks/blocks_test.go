@@ -19,7 +19,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestTurn goes through a turn with an approval request.
+// TestTurn covers a turn with an approval request.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -62,7 +62,7 @@ func TestTurn(t *testing.T) {
 	c.refused(blockstream.CodeApprovalResolved)
 }
 
-// TestDecisions edits, rejects and answers in the tool's place.
+// TestDecisions edits, rejects and responds in place of the tool.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -90,7 +90,7 @@ func TestDecisions(t *testing.T) {
 		c := s.me("")
 		c.send(&blockstream.Chat{Session: session, Text: payLine})
 		ask := block[*blockstream.ApprovalRequest](c)
-		c.send(decide("", row.d)) // one is open: no key is needed
+		c.send(decide("", row.d)) // only one request is open, so no key is needed
 		wait[*blockstream.MessageStop](c)
 		if call := finished(s, session); !row.want(call) {
 			t.Errorf("%s of %s: the call is %+v %+v", row.d.Type, ask.ApprovalKey, call, call.Result)
@@ -108,7 +108,7 @@ func text(c *toolcall.Call) string {
 	return out.String()
 }
 
-// TestReconnect leaves and comes back at every frame of a turn with an approval request.
+// TestReconnect disconnects and returns at every frame of a turn with an approval request.
 func TestReconnect(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -121,7 +121,7 @@ func TestReconnect(t *testing.T) {
 		ids = append(ids, c.last)
 	}
 	key := ask.ApprovalKey
-	// The approval request is shown to every client, however it connects.
+	// The approval request is shown to every client, no matter how it connects.
 	for _, id := range ids {
 		d := s.me("")
 		d.send(&blockstream.Subscribe{Session: "s1", LastEventID: id})
@@ -133,7 +133,7 @@ func TestReconnect(t *testing.T) {
 			t.Errorf("shown again as %s, first as %s", again.ApprovalKey, key)
 		}
 	}
-	// After a restart of the engine, by another person, and with the key of then.
+	// Answer after a restart of the engine, as another person, with the old key.
 	s.A.Restart()
 	d := s.dial(s.A.Token(gatewaytest.Ann), "")
 	wait[*blockstream.Connected](d)
@@ -147,7 +147,7 @@ func TestReconnect(t *testing.T) {
 	if d.last != c.last {
 		t.Errorf("one is at %s, the other at %s", d.last, c.last)
 	}
-	// No client is shown a card that is resolved.
+	// No client is shown a card of a resolved request.
 	e := s.me("")
 	e.send(&blockstream.Subscribe{Session: "s1"})
 	if sub := wait[*blockstream.Subscribed](e); sub.Status != blockstream.StatusCompleted {
@@ -166,11 +166,11 @@ func TestReconnect(t *testing.T) {
 	wait[*blockstream.Subscribed](e)
 	e.send(&blockstream.PingCommand{})
 	if f := e.next(); blockstream.FrameTypeOf(f) != blockstream.FramePong {
-		t.Errorf("behind the last frame comes %s", blockstream.FrameTypeOf(f))
+		t.Errorf("the frame after the last one is %s", blockstream.FrameTypeOf(f))
 	}
 }
 
-// TestAuth comes in every way.
+// TestAuth tries every way to authenticate.
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	inBubble(t, blocks.Config{AuthWithin: 300 * time.Millisecond}, auth)
@@ -184,7 +184,7 @@ func auth(t *testing.T, s *stage) {
 	c.send(&blockstream.Auth{Token: s.A.Token(gatewaytest.Ann)})
 	wait[*blockstream.AuthOK](c)
 	c.send(&blockstream.Auth{Token: "another"})
-	wait[*blockstream.AuthOK](c) // it is who it is
+	wait[*blockstream.AuthOK](c) // the identity does not change
 	c.send(&blockstream.Chat{Session: "s1", Text: "say hi"})
 	c.refused(blockstream.CodeForbidden)
 
@@ -204,7 +204,7 @@ func auth(t *testing.T, s *stage) {
 	if _, res, err := s.try(s.A.Token(gatewaytest.Wendy), ""); err == nil || res.StatusCode != http.StatusForbidden {
 		t.Errorf("a worker: %v %v", res, err)
 	}
-	// Runtimes see their own sessions, and no principal sees those of another space.
+	// Runtimes see only their own sessions, and no principal sees sessions of another space.
 	s.A.Ask("s1", "r1", "c1")
 	c = s.dial(s.A.Token(gatewaytest.Robot), "")
 	c.send(&blockstream.Subscribe{Session: "s1"})
@@ -214,7 +214,7 @@ func auth(t *testing.T, s *stage) {
 	if sub := wait[*blockstream.Subscribed](c); sub.Status != blockstream.StatusCompleted {
 		t.Errorf("the other space's session is %+v", sub)
 	}
-	// A runtime without the role does not approve.
+	// A runtime without the role cannot approve.
 	c = s.dial(s.A.Token(gatewaytest.Bot), "")
 	c.send(&blockstream.Subscribe{Session: "s1"})
 	ask := block[*blockstream.ApprovalRequest](c)
@@ -222,7 +222,7 @@ func auth(t *testing.T, s *stage) {
 	c.refused(blockstream.CodeForbidden)
 }
 
-// TestRace has two people answer, and one edit before the other looks.
+// TestRace has two people answer; one edits before the other answers.
 func TestRace(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -248,7 +248,7 @@ func TestRace(t *testing.T) {
 	}
 }
 
-// TestStop interrupts.
+// TestStop interrupts a turn.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -259,7 +259,7 @@ func TestStop(t *testing.T) {
 	block[*blockstream.ApprovalRequest](c)
 	c.send(&blockstream.Chat{Session: "s1", Text: "say more"})
 	if e := wait[*blockstream.Error](c); e.Message == "" {
-		t.Error("a message in an open turn is taken")
+		t.Error("a message during an open turn is accepted")
 	}
 	c.send(&blockstream.Stop{})
 	for {
@@ -274,7 +274,7 @@ func TestStop(t *testing.T) {
 	wait[*blockstream.MessageStop](c)
 }
 
-// TestFiles has a turn with files begin with them, for everybody.
+// TestFiles: a turn with files begins with the files, for every client.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -292,7 +292,7 @@ func TestFiles(t *testing.T) {
 	c.refused(blockstream.CodeInvalidCommand)
 }
 
-// TestEnds has connections end for each reason.
+// TestEnds closes connections for each reason.
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	inBubble(t, blocks.Config{Heartbeat: 200 * time.Millisecond}, ends)
@@ -312,7 +312,7 @@ func ends(t *testing.T, s *stage) {
 	if code := s.silent(); code != blockstream.CloseHeartbeat {
 		t.Errorf("silence ends with %d", code)
 	}
-	pings := make(chan struct{}, 100) // one that answers lives on
+	pings := make(chan struct{}, 100) // a client that answers pings stays connected
 	c = s.dial(s.A.Token(gatewaytest.Everything), "", func(o *websocket.DialOptions) {
 		o.OnPingReceived = func(context.Context, []byte) bool { pings <- struct{}{}; return true }
 	})
@@ -335,7 +335,7 @@ func ends(t *testing.T, s *stage) {
 	}
 }
 
-// A client without credentials cannot make the server keep much of what it sends.
+// A client without credentials cannot make the server keep large commands.
 func TestCommandsOfStrangers(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -343,7 +343,7 @@ func TestCommandsOfStrangers(t *testing.T) {
 	c := s.dial("", "")
 	c.raw(websocket.MessageText, long)
 	if code := c.closed(); code != blockstream.CloseTooBig {
-		t.Errorf("a long command of a stranger ends with %d", code)
+		t.Errorf("a long command without credentials ends with %d", code)
 	}
 	c = s.dial("", "")
 	c.send(&blockstream.Auth{Token: s.A.Token(gatewaytest.Everything)})
@@ -353,8 +353,8 @@ func TestCommandsOfStrangers(t *testing.T) {
 	}
 }
 
-// silent is a client that reads and never answers a ping. It gives the code
-// with which the server closes the socket.
+// silent is a client that reads and never answers a ping. It returns the code with which the
+// server closes the socket.
 func (s *stage) silent() websocket.StatusCode {
 	s.t.Helper()
 	conn := s.Dial()
@@ -384,7 +384,7 @@ func (s *stage) silent() websocket.StatusCode {
 	}
 }
 
-// TestPlainHTTP is no WebSocket.
+// TestPlainHTTP sends plain HTTP requests instead of a WebSocket.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -400,8 +400,8 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestExpiry lets an approval request expire: every client is told, and it cannot be
-// answered any more.
+// TestExpiry lets an approval request expire. Every client is told, and the request can no longer
+// be answered.
 func TestExpiry(t *testing.T) {
 	t.Parallel()
 	inBubble(t, blocks.Config{}, expiry, gatewaytest.Policy("version: 1\nname: world\nrules:\n  - {name: soon, tool: pay, behavior: ask, expiry: 1s, on_expiry: deny}\n"))
@@ -418,13 +418,13 @@ func expiry(t *testing.T, s *stage) {
 		}
 		if r, ok := d.Delta.(*blockstream.DecisionsDelta); ok {
 			if r.Decisions[0].Type != blockstream.DecisionReject {
-				t.Errorf("expired, the approval is %+v", r.Decisions)
+				t.Errorf("after expiry the approval is %+v", r.Decisions)
 			}
 			break
 		}
 	}
 	if r := block[*blockstream.ToolResult](c); r.Status != blockstream.ResultError {
-		t.Errorf("expired, the result is %+v", r)
+		t.Errorf("after expiry the result is %+v", r)
 	}
 	c.send(decide(ask.ApprovalKey, yes))
 	if e := wait[*blockstream.Error](c); e.Code != blockstream.CodeApprovalExpired && e.Code != blockstream.CodeApprovalResolved {
@@ -432,7 +432,7 @@ func expiry(t *testing.T, s *stage) {
 	}
 }
 
-// TestFailure shows an agent's error as a terminal block, and the turn ends.
+// TestFailure: an agent's error is shown as a terminal block, and the turn ends.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -450,7 +450,7 @@ func TestFailure(t *testing.T) {
 	wait[*blockstream.MessageStop](c)
 }
 
-// TestLongResult is cut here and whole elsewhere.
+// TestLongResult: a long result is shortened on this surface and complete in the journal.
 func TestLongResult(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})

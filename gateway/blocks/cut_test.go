@@ -16,8 +16,8 @@ import (
 	"github.com/askance-dev/askance/message/blockstream/blocktest"
 )
 
-// TestCommandThatBreaksOff: a command whose last frame never came does nothing,
-// also where the frames before it have all of its JSON.
+// TestCommandThatBreaksOff: a command whose last frame never arrives does nothing, even if the
+// earlier frames contain all of its JSON.
 func TestCommandThatBreaksOff(t *testing.T) {
 	s := newStage(t, blocks.Config{})
 	b, err := blocktest.EncodeCommand(&blockstream.Chat{Session: "s1", Text: "say hi"})
@@ -54,28 +54,28 @@ func TestCommandThatBreaksOff(t *testing.T) {
 		if _, err := c.Write(append(append([]byte{tc.head, masked | byte(tc.length)}, mask...), b...)); err != nil {
 			t.Fatal(err)
 		}
-		if tc.begins { // an answer to the command, before the client goes
+		if tc.begins { // the client reads an answer to the command, then leaves
 			untilSession(t, in)
 			continue
 		}
 		if err := c.(*net.TCPConn).CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		said, _ := io.ReadAll(in) // until the server has given the connection up
+		said, _ := io.ReadAll(in) // until the server closes the connection
 		if strings.Contains(string(said), `"s1"`) {
 			t.Errorf("%s: the server answered a command: %q", name, said)
 		}
 	}
 }
 
-// untilSession reads until a frame names the session of the command.
+// untilSession reads until a frame contains the session of the command.
 func untilSession(t *testing.T, in *bufio.Reader) {
 	t.Helper()
 	var said strings.Builder
 	for !strings.Contains(said.String(), `"s1"`) {
 		b, err := in.ReadByte()
 		if err != nil {
-			t.Fatalf("the whole command was not answered: %v, %q", err, said.String())
+			t.Fatalf("the complete command was not answered: %v, %q", err, said.String())
 		}
 		said.WriteByte(b)
 	}

@@ -19,7 +19,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of codes into BLOCKS.md")
 
-// TestCodesDocument: BLOCKS.md has every code that the source declares.
+// TestCodesDocument: BLOCKS.md lists every code that the source declares.
 func TestCodesDocument(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| code | reason | what to do |\n|---|---|---|\n")
@@ -56,7 +56,7 @@ func TestCodesDocument(t *testing.T) {
 	before, rest, _ := strings.Cut(string(page), "<!-- codes:begin -->\n")
 	_, after, found := strings.Cut(rest, "<!-- codes:end -->")
 	if !found {
-		t.Fatal("BLOCKS.md has no place for the codes")
+		t.Fatal("BLOCKS.md has no markers for the codes")
 	}
 	want := before + "<!-- codes:begin -->\n" + table.String() + "<!-- codes:end -->" + after
 	switch {
@@ -64,14 +64,14 @@ func TestCodesDocument(t *testing.T) {
 	case *update:
 		err = os.WriteFile("BLOCKS.md", []byte(want), 0o644)
 	default:
-		t.Error("the codes in BLOCKS.md are not those of the source; run go test ./gateway/blocks -run TestCodesDocument -update")
+		t.Error("the codes in BLOCKS.md differ from the source; run go test ./gateway/blocks -run TestCodesDocument -update")
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestChatWhileTurnIsOpen: the refusal of a message is told from that of a response.
+// TestChatWhileTurnIsOpen: the refusal of a message has another code than that of a response.
 func TestChatWhileTurnIsOpen(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -110,7 +110,7 @@ func TestBlocksWithABrokenJournal(t *testing.T) {
 				s.A.Break(gatewaytest.Works)
 				reads := blockstream.CommandTypeOf(cmd) == "subscribe"
 				if reads && fault == gatewaytest.Full {
-					continue // it is read all the same
+					continue // a full journal can still be read
 				}
 				open := e.Code == blockstream.CodeTurnOpen && fault == gatewaytest.Full
 				if e.Code != want && !open || time.Since(began) > time.Minute {
@@ -121,7 +121,7 @@ func TestBlocksWithABrokenJournal(t *testing.T) {
 	})
 }
 
-// answer is the next error or pong: what comes between is left out.
+// answer returns the next error or pong and skips other frames.
 func (c *client) answer() blockstream.Error {
 	c.t.Helper()
 	c.send(&blockstream.PingCommand{})

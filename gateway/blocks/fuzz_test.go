@@ -12,9 +12,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// FuzzCommands sends anything to a connection that may not approve and follows
-// an open approval request: the connection goes on, or ends with a code of ours, and the
-// approval request stays open.
+// FuzzCommands sends arbitrary commands on a connection that may not approve and follows an open
+// approval request. The connection stays open or ends with one of our codes, and the request
+// stays open.
 func FuzzCommands(f *testing.F) {
 	for _, seed := range []string{
 		`{"type":"auth","token":"x"}`, `{"type":"subscribe","session_id":"s1"}`, `{"type":"subscribe","session_id":"s1","last_event_id":"00000000000000000001-000000"}`,
@@ -28,7 +28,7 @@ func FuzzCommands(f *testing.F) {
 	records, token, ann := s.A.Show(k).Records, s.A.Token(gatewaytest.Audie), s.A.Client(gatewaytest.Ann)
 	f.Fuzz(func(t *testing.T, command []byte) {
 		c := (&stage{World: s.World, t: t}).dial(token, "")
-		c.resumed = true // sessions change under the order check
+		c.resumed = true // the session changes, which the order check does not allow
 		c.send(&blockstream.Subscribe{Session: "s1"})
 		block[*blockstream.ApprovalRequest](c)
 		if err := c.ws.Write(t.Context(), websocket.MessageText, command); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestKeyless: a decision without an approval_key may be on its way when its
-// approval request is decided elsewhere. It is not taken for one about the next approval request.
+// TestKeyless: a decision without an approval_key may arrive after its request was decided
+// elsewhere. It does not count for the next approval request.
 func TestKeyless(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -21,16 +21,16 @@ func TestKeyless(t *testing.T) {
 	open := s.opened("k")
 	s.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: open.Key, Kind: toolcall.ResponseReject, Digest: open.Digest})
 	second := block[*blockstream.ApprovalRequest](c)
-	c.send(decide("", yes)) // it was meant for the first
+	c.send(decide("", yes)) // meant for the first request
 	c.refused(blockstream.CodeApprovalUnclear)
 	if next := s.opened("k"); len(next.Votes) != 0 {
-		t.Errorf("taken for an answer to the next approval request: %+v", next.Votes)
+		t.Errorf("counted for the next approval request: %+v", next.Votes)
 	}
 	c.send(decide(second.ApprovalKey, yes))
 	block[*blockstream.ApprovalResult](c)
 }
 
-// TestKeylessInTurn: who answers each approval request before the next needs no key.
+// TestKeylessInTurn: a client that answers each approval request before the next needs no key.
 func TestKeylessInTurn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
@@ -44,7 +44,7 @@ func TestKeylessInTurn(t *testing.T) {
 	}
 }
 
-// opened is the one open approval request of a session.
+// opened returns the one open approval request of a session.
 func (s *stage) opened(session message.SessionID) *toolcall.Call {
 	s.t.Helper()
 	out, err := s.A.Client(gatewaytest.Ann).List(s.t.Context(), toolcall.ListRequest{Session: session, States: []message.ToolCallState{message.ToolCallAsking}})

@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// stage is a world that serves the surface, with an agent that does as told.
+// stage is a world that serves the surface, with an agent that follows a script.
 type stage struct {
 	*gatewaytest.World
 	t      testing.TB
@@ -59,11 +59,11 @@ type client struct {
 	ws    *websocket.Conn
 	order blocktest.Checker
 	last  string // event_id
-	// resumed: it goes on within a turn, whose beginning this connection never saw
+	// resumed is set if the client continues a turn whose beginning this connection did not see.
 	resumed bool
 }
 
-// dial connects with a token in the header; "" for none.
+// dial connects with a token in the header, or without one if token is "".
 func (s *stage) dial(token, query string, o ...func(*websocket.DialOptions)) *client {
 	s.t.Helper()
 	c, res, err := s.try(token, query, o...)
@@ -90,7 +90,7 @@ func (s *stage) try(token, query string, opts ...func(*websocket.DialOptions)) (
 	return &client{t: s.t, ws: ws}, res, nil
 }
 
-// inBubble runs f on fake time, in which no machine is slow, with a stage.
+// inBubble runs f with a stage on fake time, so a slow machine makes no difference.
 func inBubble(t *testing.T, cfg blocks.Config, f func(*testing.T, *stage), opts ...gatewaytest.Option) {
 	t.Helper()
 	dir := t.TempDir()
@@ -106,7 +106,7 @@ func (s *stage) me(query string) *client {
 	return c
 }
 
-// next is the next frame; the order that clients rely on is checked.
+// next returns the next frame and checks the order that clients rely on.
 func (c *client) next() blockstream.Frame {
 	c.t.Helper()
 	f, err := c.read()
@@ -125,7 +125,7 @@ func (c *client) read() (blockstream.Frame, error) {
 	}
 	f, err := blocktest.DecodeFrame(b)
 	if err != nil || kind != websocket.MessageText {
-		c.t.Fatalf("a frame that is none: %s: %v", b, err)
+		c.t.Fatalf("an invalid frame: %s: %v", b, err)
 	}
 	if err := c.order.Frame(f); err != nil && !c.resumed {
 		c.t.Errorf("%v: %s", err, b)
@@ -152,7 +152,7 @@ func (c *client) raw(kind websocket.MessageType, b []byte) {
 	}
 }
 
-// wait reads up to the first frame of a kind.
+// wait reads up to and including the first frame of a type.
 func wait[F blockstream.Frame](c *client) F {
 	c.t.Helper()
 	for {
@@ -162,7 +162,7 @@ func wait[F blockstream.Frame](c *client) F {
 	}
 }
 
-// block reads up to the first block of a kind, and gives its key members.
+// block reads up to the first block of a type and returns its key members.
 func block[B blockstream.ContentBlock](c *client) B {
 	c.t.Helper()
 	for {
@@ -176,7 +176,7 @@ func block[B blockstream.ContentBlock](c *client) B {
 	}
 }
 
-// closed reads up to the end and gives its code.
+// closed reads to the end and returns the close code.
 func (c *client) closed() websocket.StatusCode {
 	c.t.Helper()
 	for {

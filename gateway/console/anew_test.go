@@ -7,9 +7,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestAskedAnew: a form that is open when its approval request is replaced by another one
-// is never turned into a form for that: a person who is about to press its button has
-// not seen it.
+// TestAskedAnew: if an approval request is replaced while its form is open, the form never
+// becomes one for the new request, which the person who is about to press the button has not
+// seen.
 func TestAskedAnew(t *testing.T) {
 	for _, way := range []string{"by its button", "by its address"} {
 		t.Run(way, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAskedAnew(t *testing.T) {
 			b.click("#panel .main-action")
 			b.see("You approved")
 			if c := w.A.Finished(k); c.Input != input {
-				t.Errorf("what ran is %s", c.Input)
+				t.Errorf("the input that ran is %s", c.Input)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
 
-// The page says how far the journal is signed, verifies it, finds a call by its id, gives
+// The page shows how much of the journal is signed, verifies it, finds a call by its id, offers
 // its receipt, and says why a changed receipt is not valid.
 func TestAuditPage(t *testing.T) {
 	w := world(t)
@@ -25,7 +25,7 @@ func TestAuditPage(t *testing.T) {
 	b.see("s1 / r1 / c<1>", "Rejected")
 	text := receiptOf(t, w, url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c<1>"}})
 	if strings.Contains(text, "hush-hush") {
-		t.Error("the receipt has a redacted value")
+		t.Error("the receipt contains a redacted value")
 	}
 	b.goTo("/audit?call=s1/r1/c<1>")
 	b.see("s1 / r1 / c<1>", "everything is signed")
@@ -47,11 +47,11 @@ func TestAuditPage(t *testing.T) {
 }
 
 func quote(s string) string {
-	b, _ := json.Marshal(s) // a string has a JSON form
+	b, _ := json.Marshal(s) // a string can always be encoded
 	return string(b)
 }
 
-// receiptOf downloads a receipt with the form of the page.
+// receiptOf downloads a receipt using the form on the page.
 func receiptOf(t *testing.T, w *gatewaytest.World, call url.Values) string {
 	t.Helper()
 	call.Set("csrf", gatewaytest.ProofOf(gatewaytest.Audie))

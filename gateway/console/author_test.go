@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestAuthors: what a session's runtime records as said by another person is shown
-// as its own.
+// TestAuthors: a message that a session's runtime records under another person's name is shown as
+// the runtime's own.
 func TestAuthors(t *testing.T) {
 	w := world(t)
 	k := w.A.Ask("s1", "r1", "c1")
@@ -19,6 +19,6 @@ func TestAuthors(t *testing.T) {
 	}})
 	code, page := ask(t, w, "alpha."+gatewaytest.Ann, "GET", callPath(k), nil)
 	if code != 200 || !strings.Contains(page, "just approve it") || strings.Contains(page, "carol-the-boss") {
-		t.Errorf("%d: the boss: %v, what was said: %v", code, strings.Contains(page, "carol-the-boss"), strings.Contains(page, "just approve it"))
+		t.Errorf("status %d, the page names the boss: %v, shows the message: %v", code, strings.Contains(page, "carol-the-boss"), strings.Contains(page, "just approve it"))
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// axeFile is the checker, installed by make node.
+// axeFile is the accessibility checker that make node installs.
 const axeFile = "../testdata/node/node_modules/axe-core/axe.min.js"
 
-// accessible checks the page by the rules of WCAG 2.2 AA, in light and dark, on
-// a screen and on a phone, and keeps pictures.
+// accessible checks the page against the rules of WCAG 2.2 AA, in light and dark mode, on a
+// desktop and on a phone, and saves screenshots.
 func (b *tab) accessible(name string) {
 	b.t.Helper()
 	axe, err := os.ReadFile(axeFile)
@@ -37,7 +37,7 @@ func (b *tab) accessible(name string) {
 				b.t.Errorf("%s is wider than the screen", look)
 			}
 			rules := `["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]`
-			if dark { // only colours are others
+			if dark { // only the colours differ
 				rules = `{type: "rule", values: ["color-contrast", "link-in-text-block"]}`
 			}
 			if !eval[bool](b, `"axe" in window`) {
@@ -55,7 +55,7 @@ func (b *tab) accessible(name string) {
 	b.do(chromedp.EmulateViewport(1280, 900))
 }
 
-// Every page, in every state, can be used by everybody.
+// Every page is accessible in every state.
 func TestAccessible(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)

@@ -27,10 +27,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// patience is how long a test waits for what it expects.
+// patience is how long a test waits for a result.
 const patience = gatewaytest.Patience
 
-// chromium is the one browser of all tests.
+// chromium is the one browser that all tests share.
 var chromium context.Context
 
 func TestMain(m *testing.M) {
@@ -72,7 +72,7 @@ func findChromium() (string, error) {
 	return "", errors.New("these tests need Chromium: apt-get install -y chromium")
 }
 
-// world is a gateway with the inbox.
+// world returns a gateway with the inbox.
 func world(t *testing.T, opts ...gatewaytest.Option) *gatewaytest.World {
 	t.Helper()
 	opts = append([]gatewaytest.Option{gatewaytest.Auth(gatewaytest.Cookies{}), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
@@ -87,13 +87,13 @@ type tab struct {
 	ctx context.Context //nolint:containedctx // it is the tab: what chromedp knows of it
 	w   *gatewaytest.World
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	requests []string
-	trouble  []string // what the console says
-	allowed  []string // trouble that a test expects
+	trouble  []string // what the console reports
+	allowed  []string // reports that a test expects
 }
 
-// open opens a tab of a person of space A, 1280 pixels wide.
+// open opens a tab for a person of space A, 1280 pixels wide.
 func open(t *testing.T, w *gatewaytest.World, who string) *tab {
 	t.Helper()
 	b := &tab{t: t, w: w}
@@ -128,15 +128,15 @@ func (b *tab) hear(ev any) {
 	}
 }
 
-// expect says that the console may report this.
+// expect allows the console to report this.
 func (b *tab) expect(trouble string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.allowed = append(b.allowed, trouble)
 }
 
-// quiet fails if the tab sent a request to another server, or something on it
-// went wrong: a violation of the content security policy is in the console.
+// quiet fails if the tab sent a request to another server or the console reported an error, such
+// as a violation of the content security policy.
 func (b *tab) quiet() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -152,7 +152,7 @@ next:
 				continue next
 			}
 		}
-		b.t.Errorf("the console says: %s", s)
+		b.t.Errorf("the console reports: %s", s)
 	}
 }
 
@@ -163,34 +163,34 @@ func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		b.shot("failed")
-		b.t.Fatalf("the browser: %v\n%s", err, b.text())
+		b.t.Fatalf("the browser failed: %v\n%s", err, b.text())
 	}
 }
 
-// command runs one command of the protocol.
+// command runs one command of the DevTools protocol.
 func command[P, R any](b *tab, c cdp.Command[P, R], params P) R {
 	b.t.Helper()
 	r, err := chromedp.Call(b.ctx, c, params)
 	if err != nil {
-		b.t.Fatalf("the browser: %v", err)
+		b.t.Fatalf("the browser failed: %v", err)
 	}
 	return r
 }
 
-// goTo loads a page and waits until it is live.
+// goTo loads a page and waits until its live updates are connected.
 func (b *tab) goTo(path string) {
 	b.t.Helper()
 	b.do(chromedp.Navigate(b.w.URL + path))
 	b.until(`document.querySelector("#live").dataset.live === "on"`)
 }
 
-// callPath is the page of a call.
+// callPath returns the path of a call's page.
 func callPath(k toolcall.Key) string {
 	q := url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}
 	return "/inbox/call?" + q.Encode()
 }
 
-// until waits for a condition, in the page's own language.
+// until waits for a condition in JavaScript.
 func (b *tab) until(js string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -201,7 +201,7 @@ func (b *tab) until(js string) {
 	}
 }
 
-// see waits for texts on the page.
+// see waits until the page shows the texts.
 func (b *tab) see(texts ...string) {
 	b.t.Helper()
 	for _, s := range texts {
@@ -209,13 +209,13 @@ func (b *tab) see(texts ...string) {
 	}
 }
 
-// gone waits until a selector finds nothing.
+// gone waits until a selector matches nothing.
 func (b *tab) gone(selector string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("!document.querySelector(%q)", selector))
 }
 
-// text is what stands on the page.
+// text returns the text of the page.
 func (b *tab) text() string {
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
@@ -240,11 +240,11 @@ func (b *tab) click(selector string) {
 	b.do(chromedp.Click(chromedp.CSS(selector)))
 }
 
-// press presses keys, as a person at the keyboard.
+// press presses keys as a person does.
 func (b *tab) press(keys ...string) {
 	b.t.Helper()
 	for _, k := range keys {
-		if len(k) > 1 || k < " " { // one of package kb
+		if len(k) > 1 || k < " " { // a named key of package kb
 			b.do(chromedp.KeyEvent(k))
 			continue
 		}
@@ -253,7 +253,7 @@ func (b *tab) press(keys ...string) {
 	}
 }
 
-// dark chooses the theme that the system asks for.
+// dark sets the preferred colour scheme.
 func (b *tab) dark(on bool) {
 	b.t.Helper()
 	scheme := "light"
@@ -263,17 +263,17 @@ func (b *tab) dark(on bool) {
 	command(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 }
 
-// artifacts is where screenshots are kept, outside of git.
+// artifacts is the folder for screenshots, outside of git.
 const artifacts = "artifacts"
 
-// shot keeps a picture of the whole page.
+// shot saves a screenshot of the page.
 func (b *tab) shot(name string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	if err != nil {
-		b.t.Logf("no picture of %s: %v", name, err)
+		b.t.Logf("no screenshot of %s: %v", name, err)
 		return
 	}
 	if err := os.MkdirAll(artifacts, 0o755); err != nil {
@@ -285,7 +285,7 @@ func (b *tab) shot(name string) {
 	}
 }
 
-// await evaluates a promise.
+// await evaluates a promise and returns its value.
 func await[T any](b *tab, js string) T {
 	b.t.Helper()
 	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
@@ -295,7 +295,7 @@ func await[T any](b *tab, js string) T {
 	return v
 }
 
-// write puts a text into a field, as a person who selects all and types.
+// write replaces the text of a field, as a person does who selects all and types.
 func (b *tab) write(selector, text string) {
 	b.t.Helper()
 	b.until(fmt.Sprintf("document.querySelector(%q)?.offsetParent", selector))
@@ -305,13 +305,13 @@ func (b *tab) write(selector, text string) {
 	b.until(fmt.Sprintf("document.querySelector(%q).value === %q", selector, text))
 }
 
-// choose takes an option of a list.
+// choose selects an option of a list.
 func (b *tab) choose(selector, value string) {
 	b.t.Helper()
 	b.do(chromedp.SetValue(chromedp.CSS(selector), value))
 }
 
-// whole keeps a picture of all of the page, however long it is.
+// whole saves a screenshot of the whole page, regardless of its length.
 func (b *tab) whole(name string) {
 	b.t.Helper()
 	height := eval[int64](b, "document.documentElement.scrollHeight")

@@ -16,8 +16,8 @@ import (
 type uncertain struct {
 	engine.Client
 	err   error
-	votes []toolcall.Vote // of the call
-	gone  bool            // the call cannot be read either
+	votes []toolcall.Vote // the votes of the call
+	gone  bool            // the call cannot be read
 }
 
 func (u uncertain) SubmitResponse(context.Context, toolcall.Response) (*toolcall.Call, error) {
@@ -31,8 +31,8 @@ func (u uncertain) Show(_ context.Context, r toolcall.ShowRequest) (toolcall.Sho
 	return toolcall.ShowReply{Call: &toolcall.Call{Key: r.Key, Tool: "pay", Summary: "pay 42", State: message.ToolCallSubmitted, Cause: "submit", Votes: u.votes, Digest: "sha256:1"}}, nil
 }
 
-// Of a response whose reply is lost, a bulk report says that its outcome is unknown, unless
-// the call has the response; one that was not sent is not unknown.
+// If the reply to a response is lost, a bulk report says that its outcome is unknown, unless the
+// call contains the response. A response that was not sent is not unknown.
 func TestBulkUnknownOutcome(t *testing.T) {
 	p := &gateway.Peer{Identity: gateway.Identity{Name: "ann", Roles: []toolcall.Role{toolcall.RoleApprover}}, Space: &gateway.Space{ID: "s"}}
 	lost := &message.Error{Code: message.CodeUnknownOutcome, What: "the journal did not answer in time"}
@@ -41,7 +41,7 @@ func TestBulkUnknownOutcome(t *testing.T) {
 	cancel()
 	for _, tc := range []struct {
 		name       string
-		over       bool // the time for the confirmation
+		over       bool // the time for the confirmation is over
 		c          uncertain
 		ok, unsure bool
 		note       string

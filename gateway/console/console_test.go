@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// An approval request appears without a reload, is read, approved, and runs.
+// An approval request appears without a reload, is read and approved, and the call runs.
 func TestApprove(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -33,7 +33,7 @@ func TestApprove(t *testing.T) {
 	b.gone("#bar")
 }
 
-// Arguments are judged while they are written, with what they change.
+// While a person edits the arguments, the page validates them and shows the changes.
 func TestEdit(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -55,7 +55,7 @@ func TestEdit(t *testing.T) {
 	b.click("#panel .main-action")
 	b.see("edited and approved by ann")
 	if c := w.A.Finished(k); !strings.Contains(c.Input, "7") || strings.Contains(c.Result.Output.String(), "42") {
-		t.Errorf("what ran is %s: %s", c.Input, c.Result.Output)
+		t.Errorf("the input that ran is %s: %s", c.Input, c.Result.Output)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestHandOver(t *testing.T) {
 	b.until(`[...document.querySelectorAll("#bar [data-do]")].map((a) => a.dataset.do).join() === "reject"`)
 }
 
-// A rule is remembered on other terms than offered, listed, and ended.
+// A standing approval is made with other terms than suggested, listed, and ended.
 func TestRemember(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -125,7 +125,7 @@ func TestRemember(t *testing.T) {
 	b.see("You approved")
 	w.A.Finished(k)
 	if c := w.A.Propose("s1", "r2", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State == message.ToolCallAsking {
-		t.Errorf("what was remembered does not answer: the call is %s", c.State)
+		t.Errorf("the standing approval does not apply: the call is %s", c.State)
 	}
 	b.goTo("/standing")
 	b.see("2 of 3 uses left", "58 of 100 left of args.amount", "ann")
@@ -138,11 +138,11 @@ func TestRemember(t *testing.T) {
 	b.click(".standing_approval form .btn.bad")
 	b.see("revoked", "Revoked by ann")
 	if c := w.A.Propose("s1", "r3", "c1", gatewaytest.Pay, gatewaytest.PayInput); c.State != message.ToolCallAsking {
-		t.Errorf("an ended rule still answers: the call is %s", c.State)
+		t.Errorf("an ended standing approval still applies: the call is %s", c.State)
 	}
 }
 
-// What is remembered with an edit is held against the edited call.
+// Standing approvals that are made with an edit are compared with the edited call.
 func TestRememberWithEdit(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -156,11 +156,11 @@ func TestRememberWithEdit(t *testing.T) {
 	b.see("edited and approved by ann")
 	w.A.Finished(k)
 	if c := w.A.Propose("s1", "r2", "c1", gatewaytest.Pay, `{"to":"acme","amount":8}`); c.State == message.ToolCallAsking {
-		t.Errorf("what was remembered does not answer: the call is %s", c.State)
+		t.Errorf("the standing approval does not apply: the call is %s", c.State)
 	}
 }
 
-// Two people must agree: each page says who has and who must, live.
+// If two people must agree, each page shows live who has approved and who is still needed.
 func TestQuorum(t *testing.T) {
 	w := world(t)
 	ann, bob, cy := open(t, w, gatewaytest.Ann), open(t, w, gatewaytest.Bob), open(t, w, gatewaytest.Cy)
@@ -189,8 +189,8 @@ func TestQuorum(t *testing.T) {
 	w.A.Finished(k)
 }
 
-// Another approver responds while a form is open: the card says who and what, the
-// button is gone, and what was written stays to be read.
+// Another approver responds while a form is open. The card shows who responded and how, the
+// button disappears, and what was written stays readable.
 func TestAnotherWins(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -208,8 +208,8 @@ func TestAnotherWins(t *testing.T) {
 	b.gone("#bar")
 }
 
-// The answer of a page that could not hear of it is refused by the engine, and
-// the card shows what it found.
+// The engine refuses a response from a page that could not know of another response, and the card
+// shows the other response.
 func TestLateResponse(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -222,12 +222,12 @@ func TestLateResponse(t *testing.T) {
 	text := b.text()
 	for _, want := range []string{"too late, it was rejected by bob (in process): no", "Decided meanwhile: rejected by bob (in process): no. Nothing was sent."} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the page does not say %q:\n%s", want, text)
+			t.Errorf("the page does not contain %q:\n%s", want, text)
 		}
 	}
 }
 
-// The countdown ends: the buttons go, the card says so.
+// When the countdown ends, the buttons disappear and the card says so.
 func TestExpires(t *testing.T) {
 	w := world(t, gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "behavior: ask\n", "behavior: ask\n    expiry: 2s\n", 1)))
 	b := open(t, w, gatewaytest.Ann)
@@ -237,7 +237,7 @@ func TestExpires(t *testing.T) {
 	b.gone("#bar")
 }
 
-// A running call shows its output as it comes.
+// A running call shows its output as it arrives.
 func TestProgress(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -253,7 +253,7 @@ func TestProgress(t *testing.T) {
 	b.see("Execution", "done")
 }
 
-// Without JavaScript the inbox lists, shows, approves and rejects.
+// Without JavaScript the inbox can list, show, approve and reject.
 func TestWithoutScript(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)

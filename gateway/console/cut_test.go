@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestFormThatBreaksOff: a form that did not arrive in full, or that cannot be
-// read in full, answers nothing.
+// TestFormThatBreaksOff: a form that did not arrive completely, or that cannot be parsed
+// completely, decides nothing.
 func TestFormThatBreaksOff(t *testing.T) {
 	w := world(t)
 	k := w.A.Ask("s1", "r1", "c1")
@@ -29,7 +29,7 @@ func TestFormThatBreaksOff(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = res.Body.Close() // the status says it all
+	_ = res.Body.Close() // only the status matters
 	if res.StatusCode != http.StatusBadRequest {
 		t.Errorf("a form with a field that cannot be read: %s, want 400", res.Status)
 	}
@@ -37,6 +37,6 @@ func TestFormThatBreaksOff(t *testing.T) {
 		t.Errorf("the call is %s with %d votes, want asking", c.State, len(c.Votes))
 	}
 	if code, body := ask(t, w, "alpha.ann", http.MethodPost, "/inbox/response", form); w.A.Show(k).State == message.ToolCallAsking {
-		t.Errorf("the whole form: %d %.300s", code, body)
+		t.Errorf("the complete form: %d %.300s", code, body)
 	}
 }

@@ -40,24 +40,24 @@ func TestPeriod(t *testing.T) {
 	}
 }
 
-// A column of a chart opens the calls of its time, and a cell those of its tool.
+// A column of a chart links to the calls of its time, and a cell to the calls of its tool.
 func TestDrillDown(t *testing.T) {
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	p := periodOf(url.Values{"last": {"1h"}}, "/", "1h", now)
 	c := p.overTime("calls", "Calls", byPolicy, []toolcall.ActivityBucket{{Start: p.Since, ActivityCounts: toolcall.ActivityCounts{Asked: 2}}})
 	if got, want := c.Columns[0].Href, "/history?since=2026-11-23T07%3A00%3A00Z&until=2026-11-23T07%3A01%3A00Z"; got != want {
-		t.Errorf("a column opens %s, want %s", got, want)
+		t.Errorf("a column links to %s, want %s", got, want)
 	}
 	var tool toolcall.ActivityTool
 	tool.Name, tool.Rejected = "a&b", 1
 	h := p.heat([]toolcall.ActivityTool{tool}, 5)
 	got, err := url.Parse(h.Rows[0].Hrefs[4])
 	if err != nil || got.Path != "/history" || got.Query().Get("tool") != "a&b" || got.Query().Get("outcome") != "reject" || got.Query().Get("since") == "" {
-		t.Errorf("a cell opens %v", got)
+		t.Errorf("a cell links to %v", got)
 	}
 }
 
-// The median and the 90th percentile stand among the columns of a distribution.
+// The median and the 90th percentile are marked among the columns of a distribution.
 func TestDistribution(t *testing.T) {
 	times := toolcall.ActivityTimes{Count: 10, P50MS: 1500, P90MS: 45000}
 	for i, up := range []int64{10, 100, 1000, 2000, 5000, 10000, 30000, 60000, 0} {
@@ -81,12 +81,11 @@ func TestDistribution(t *testing.T) {
 		t.Errorf("the marks are %+v among %+v", c.Marks, c.Columns)
 	}
 	if c := distribution("d", "Time", "approved", "requests", toolcall.ActivityTimes{}); !c.Empty() || len(c.Columns) != 0 {
-		t.Errorf("nothing is shown as %+v", c)
+		t.Errorf("an empty distribution is shown as %+v", c)
 	}
 }
 
-// The charts of open requests have what the engine counts, and the requests that end first
-// are next to them.
+// The charts of open requests show the engine's counts, next to the requests that expire first.
 func TestOpenByDeadline(t *testing.T) {
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	v := overviewView{shell: shell{Now: now}}
@@ -103,12 +102,12 @@ func TestOpenByDeadline(t *testing.T) {
 	}
 	v.addDue([]*toolcall.Call{call(4 * time.Minute), call(3 * time.Hour), call(0)})
 	if d := v.Due; !d[0].Urgent || d[1].Urgent || d[2].Urgent || !d[2].Ends.IsZero() {
-		t.Errorf("due are %+v", d)
+		t.Errorf("the requests that expire first are %+v", d)
 	}
 }
 
-// A table is sorted by the column of the address, and each heading leads to the other
-// direction or to its own order.
+// A table is sorted by the column in the address. Each heading links to the opposite order, or to
+// sorting by its own column.
 func TestSortRows(t *testing.T) {
 	rows := func() []toolcall.ActivityShare {
 		return []toolcall.ActivityShare{{Name: "b", ActivityCounts: toolcall.ActivityCounts{Proposed: 1, Failed: 7}}, {Name: "a", ActivityCounts: toolcall.ActivityCounts{Proposed: 9}}, {Name: "c", ActivityCounts: toolcall.ActivityCounts{Proposed: 5, Failed: 1}}}
@@ -129,7 +128,7 @@ func TestSortRows(t *testing.T) {
 				sorted = append(sorted, h.Label+" "+h.Aria)
 			}
 			if (h.Href == "") != (h.Label == "Policy" || h.Label == "Responses") {
-				t.Errorf("%s leads to %q", h.Label, h.Href)
+				t.Errorf("the heading %s links to %q", h.Label, h.Href)
 			}
 		}
 		if got := strings.Join(names, " "); got != want || len(sorted) != 1 {

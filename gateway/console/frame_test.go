@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
 
-// The palette goes to pages and finds calls; g and a letter open a page.
+// The palette opens pages and finds calls; g and a letter open a page.
 func TestPalette(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -32,7 +32,7 @@ func TestPalette(t *testing.T) {
 	b.see("No page or call matches.")
 }
 
-// On a phone the pages are in a bar and behind More, also without a script.
+// On a phone the pages are in a bar and under More, even without a script.
 func TestPhone(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -48,7 +48,7 @@ func TestPhone(t *testing.T) {
 	b.until(`document.querySelector("#dock .count").textContent === "(1 open)"`)
 }
 
-// The overview shows what happens, live, and opens what it shows.
+// The overview shows activity live and links to what it shows.
 func TestOverview(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)

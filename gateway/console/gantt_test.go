@@ -13,7 +13,7 @@ import (
 
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// historyOf is a call with these steps: seconds, role of the actor, and causes.
+// historyOf returns a call with these steps: seconds, role of the actor, and causes.
 func historyOf(id message.CallID, steps ...string) toolcall.ShowReply {
 	c := &toolcall.Call{Key: toolcall.Key{Space: "s", Session: "s1", Reply: "r1", Call: id}, Tool: "pay", State: message.ToolCallPending}
 	to := map[string]message.ToolCallState{
@@ -42,8 +42,8 @@ func historyOf(id message.CallID, steps ...string) toolcall.ShowReply {
 	return out
 }
 
-// A history is divided into where the call was: two votes are one wait, each attempt is
-// a run of its own, and an open call goes on until now.
+// A history is divided into spans by the state of the call: two votes belong to one wait, each
+// attempt is a separate run, and the last span of an open call ends now.
 func TestSpans(t *testing.T) {
 	show := historyOf("c1", "0s runtime bot propose ask", "4s approver ann vote", "10s approver bob approve submit", "11s worker w1 start",
 		"20s engine e lose offer", "21s worker w2 start", "25s worker w2 result")
@@ -63,7 +63,7 @@ func TestSpans(t *testing.T) {
 		}
 	}
 	if people != 2 {
-		t.Errorf("there are %d marks of people: %+v", people, marks)
+		t.Errorf("%d marks of people: %+v", people, marks)
 	}
 	spans, _ = spansOf(historyOf("c1", "0s runtime bot propose ask"), began.Add(time.Minute))
 	if len(spans) != 1 || !spans[0].Open || spans[0].To.Sub(spans[0].From) != time.Minute {
@@ -74,8 +74,8 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-// For any calls, bars are inside the chart, in the order of time, and a time without an
-// open call takes at most a small part of the width.
+// For any calls, bars are inside the chart and in chronological order, and a time without an open
+// call takes up at most a small part of the width.
 func TestGanttLayout(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var calls []ganttCall
@@ -96,13 +96,13 @@ func TestGanttLayout(t *testing.T) {
 			at := -0.001
 			for _, b := range r.Bars {
 				if b.X < at-0.001 || b.W < 0 || b.X+b.W > most {
-					t.Fatalf("a bar is at %g with %g, after %g", b.X, b.W, at)
+					t.Fatalf("a bar begins at %g with the width %g, after %g", b.X, b.W, at)
 				}
 				at = b.X + b.W
 			}
 			for _, d := range r.Dots {
 				if d.X < 0 || d.X > most {
-					t.Fatalf("a dot is at %g", d.X)
+					t.Fatalf("a dot is outside the chart, at %g", d.X)
 				}
 			}
 		}
@@ -114,6 +114,6 @@ func TestGanttLayout(t *testing.T) {
 	})
 	day := drawGantt("chart", []ganttCall{{spans: []span{{Kind: "run", From: began, To: began.Add(time.Second)}}}, {spans: []span{{Kind: "run", From: began.Add(24 * time.Hour), To: began.Add(24*time.Hour + time.Second)}}}}, false)
 	if w := day.Rows[0].Bars[0].W; w < 45 || len(day.Breaks) != 1 {
-		t.Errorf("the first of two calls with a day between them has %g percent, and %d breaks", w, len(day.Breaks))
+		t.Errorf("the first of two calls with a day between them takes %g percent, with %d breaks", w, len(day.Breaks))
 	}
 }

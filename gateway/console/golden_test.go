@@ -26,15 +26,15 @@ import (
 
 var update = flag.Bool("update", false, "write the golden pictures of the pages")
 
-// look is a page whose picture is compared, as who ("" has not logged in), on so many
-// screens one below the other: a desktop's and a phone's.
+// look is a page whose screenshot is compared, as seen by who (no one, if who is ""). wide and
+// phone are its heights, in screens of a desktop and of a phone.
 type look struct {
 	name, path, see string
 	who             string
 	wide, phone     int64
 }
 
-// looks are the pages whose looks are compared with golden pictures.
+// looks are the pages that are compared with golden screenshots.
 var looks = []look{
 	{"inbox", "/inbox", "o-77231", gatewaytest.Ann, 1, 1},
 	{"selection", "/inbox/bulk?all=1&do=approve", "Approve all", gatewaytest.Ann, 1, 1},
@@ -54,20 +54,20 @@ var looks = []look{
 	{"docs", "/docs", "Propose tool calls", gatewaytest.Ann, 1, 1},
 }
 
-// The viewports of the golden pictures, and how many pixels of the screen are one of
-// theirs: glyphs become grey, so other rasterisers of fonts give the same picture.
+// The viewports of the golden screenshots, and by how much they are reduced. Reduced glyphs
+// become grey, so another font rasteriser gives the same picture.
 var views = []struct {
 	width, height int64
 	reduce        int
 }{{1440, 900, 6}, {390, 844, 3}}
 
-// goldenFile is the picture of a page.
+// goldenFile returns the name of a page's golden screenshot.
 func goldenFile(name string, width int64, dark bool) string {
 	return filepath.Join("testdata", "looks", fmt.Sprintf("%s-%d-%s.png", name, width, map[bool]string{true: "dark", false: "light"}[dark]))
 }
 
-// still makes a page show the same at every time and with the same fonts. Only what
-// changes from run to run is replaced or hidden: texts with times and random ids, and charts.
+// still makes a page look the same at every time and with the same fonts. It replaces or hides
+// only what changes from run to run: times, random ids, and charts.
 const still = `(() => {
 	for (let i = 0; i < 10000; i++) clearTimeout(i);
 	for (const s of document.styleSheets) for (const rule of [
@@ -81,7 +81,7 @@ const still = `(() => {
 		.replace(/\b\d+(\.\d+)? ?(ms|s|m|h|d)( \d\d?[smh])?\b/g, '5ms').replace(/\beng_[0-9a-f]+/g, 'eng_0').replace(/\/\S+\/(\w+\.yaml)/g, '$1').replace(/\b[0-9a-f]{12}\b/g, '0'.repeat(12));
 	for (const e of document.querySelectorAll('.feed-meta, #proof :is(b, dd), #run-chart .tile b, .g-end .g-span, .policy-rules td[data-label="Hits"] a')) e.textContent = e.textContent.replace(/[\w.]*\d[\w.]*/g, '0');
 	for (const e of document.querySelectorAll('#proof small')) e.textContent = '0';
-	for (const e of document.querySelectorAll('td[data-label="Last heard"] .pill')) e.remove(); // silent after two minutes
+	for (const e of document.querySelectorAll('td[data-label="Last heard"] .pill')) e.remove(); // it appears after two minutes of silence
 	for (const e of document.querySelectorAll('.queues td[data-label="Workers"]')) e.textContent = '0';
 	for (const e of document.querySelectorAll('[data-since]')) e.textContent = '5m ago';
 	for (const e of document.querySelectorAll('[data-until]')) e.textContent = '20m left';
@@ -89,22 +89,22 @@ const still = `(() => {
 	return true;
 })()`
 
-// picture is the page in its viewport, reduced.
+// picture returns a reduced screenshot of the page in its viewport.
 func (b *tab) picture(reduce int) *image.RGBA {
 	b.t.Helper()
 	eval[bool](b, still)
 	data, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
 	if err != nil {
-		b.t.Fatalf("take a picture: %v", err)
+		b.t.Fatalf("take a screenshot: %v", err)
 	}
 	full, err := png.Decode(bytes.NewReader(data))
 	if err != nil {
-		b.t.Fatalf("decode a picture: %v", err)
+		b.t.Fatalf("decode a screenshot: %v", err)
 	}
 	return shrink(full, reduce)
 }
 
-// shrink averages squares of pixels. Five bits of a colour are kept: the files are small.
+// shrink averages squares of pixels. It keeps five bits of each colour to keep files small.
 func shrink(full image.Image, n int) *image.RGBA {
 	size := full.Bounds().Size().Div(n)
 	out := image.NewRGBA(image.Rectangle{Max: size})
@@ -124,13 +124,13 @@ func shrink(full image.Image, n int) *image.RGBA {
 	return out
 }
 
-// Bounds of what is the same look: a pixel may differ a little, and a few pixels much.
+// Pictures look the same if each pixel differs at most a little, and only a few by more.
 const (
-	littleOf = 40    // of 255
-	fewOf    = 0.004 // of all pixels
+	littleOf = 40    // out of 255
+	fewOf    = 0.004 // share of all pixels
 )
 
-// differs says how a picture differs from the golden one; "": it does not.
+// differs describes how a picture differs from the golden one, or returns "" if it does not.
 func differs(is, want image.Image) string {
 	if is.Bounds() != want.Bounds() {
 		return fmt.Sprintf("its size is %v, want %v", is.Bounds().Size(), want.Bounds().Size())
@@ -158,7 +158,7 @@ func distance(a, b color.Color) uint32 {
 	return max(ar>>8, br>>8) - min(ar>>8, br>>8) + max(ag>>8, bg>>8) - min(ag>>8, bg>>8) + max(ab>>8, bb>>8) - min(ab>>8, bb>>8)
 }
 
-// portal is a seeded world with every page of the product: a policy from files with a
+// portal returns a seeded world with every page of the product: a policy from files with a
 // shadow, a standing approval, the login page and the API reference.
 func portal(t *testing.T) *gatewaytest.World {
 	t.Helper()
@@ -196,8 +196,8 @@ func (b *tab) show(w *gatewaytest.World, p look) {
 	b.until(fmt.Sprintf("document.readyState === 'complete' && document.documentElement.textContent.includes(%q) && document.querySelector('#live')?.dataset.live !== 'off'", p.see))
 }
 
-// TestLooks compares the pages with golden pictures; -update writes them. A picture that
-// is written or differs is in artifacts, next to the whole screen.
+// TestLooks compares the pages with golden screenshots; -update writes them. A screenshot that
+// was written or differs is saved in artifacts, with the full-size screenshot.
 func TestLooks(t *testing.T) {
 	w := portal(t)
 	tabs := map[string]*tab{}
@@ -227,7 +227,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// The pages that are not part of the console can be used by everybody, too.
+// Pages outside the console are also accessible.
 func TestPortalAccessible(t *testing.T) {
 	w := portal(t)
 	for _, p := range looks {
@@ -240,12 +240,12 @@ func TestPortalAccessible(t *testing.T) {
 			command(b, network.ClearBrowserCookies, cdp.Empty{})
 		}
 		b.show(w, p)
-		eval[bool](b, `([...document.querySelectorAll("section")].slice(8).forEach((e) => e.remove()), true)`) // more of the same
+		eval[bool](b, `([...document.querySelectorAll("section")].slice(8).forEach((e) => e.remove()), true)`) // the rest is similar
 		b.accessible(p.name)
 	}
 }
 
-// lookPath is the address of a page; the pages of calls depend on the seed.
+// lookPath returns the address of a page; the seed determines the pages of calls.
 func lookPath(w *gatewaytest.World, path string) string {
 	for _, c := range w.A.Open() {
 		switch {
@@ -296,8 +296,8 @@ func writePicture(t *testing.T, file string, p image.Image) {
 	}
 }
 
-// TestLooksNotice: a style sheet with a mistake gives another picture, and one that
-// draws glyphs a little differently does not.
+// TestLooksNotice: a mistake in the style sheet is noticed, but slightly different glyphs are
+// not.
 func TestLooksNotice(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -317,7 +317,7 @@ func TestLooksNotice(t *testing.T) {
 		b.see("o-77231")
 		eval[bool](b, fmt.Sprintf("(document.styleSheets[0].insertRule(%q, document.styleSheets[0].cssRules.length), true)", rule))
 		if diff := differs(b.picture(views[0].reduce), want); (diff != "") != noticed {
-			t.Errorf("with %s: %q, noticed: want %v", rule, diff, noticed)
+			t.Errorf("with %s the difference is %q, want a difference: %v", rule, diff, noticed)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The history has finished calls with who decided them, filters them, and leads to the
-// next page; what is decided and still runs stands above.
+// The history lists finished calls with who decided them, filters them, and links to the next
+// page. Decided calls that are still running are listed above them.
 func TestHistoryPage(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -51,8 +51,8 @@ func TestHistoryPage(t *testing.T) {
 	b.see("Newest")
 }
 
-// An export has every call of the filter and not only a page, hides what rules redact,
-// and has no cell that a spreadsheet takes for a formula.
+// An export contains every call that matches the filter, not only one page. It hides redacted
+// values and contains no cell that a spreadsheet would take for a formula.
 func TestHistoryExport(t *testing.T) {
 	w := world(t)
 	for i := range 230 {
@@ -94,6 +94,6 @@ func TestHistoryExport(t *testing.T) {
 		t.Errorf("an empty export is %q", text)
 	}
 	if status, _ := get("format=xls"); status != http.StatusBadRequest {
-		t.Errorf("an unknown format is answered with %d", status)
+		t.Errorf("an unknown format gets the status %d", status)
 	}
 }

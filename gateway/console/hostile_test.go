@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What a model writes into arguments does nothing but stand there, and what
-// misleads is visible.
+// Text that a model writes into arguments is only displayed, and misleading characters are made
+// visible.
 func TestHostileArguments(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -43,17 +43,17 @@ func TestHostileArguments(t *testing.T) {
 		b.until(`!document.querySelector("#panel .main-action").disabled`)
 	}
 	if hit := eval[bool](b, `"hit" in window`); hit {
-		t.Error("something of the arguments was run")
+		t.Error("part of the arguments was executed")
 	}
 	if found := eval[int](b, `document.querySelectorAll("#args img, #args script, #args i, .row script, .row img").length`); found != 0 {
-		t.Errorf("%d elements were made of arguments", found)
+		t.Errorf("%d elements were created from arguments", found)
 	}
 	w.A.Reject(gatewaytest.Bob, k, evil)
 	b.goTo("/inbox?show=done")
 	b.see(evil)
 }
 
-// The whole way without a mouse.
+// Everything can be done without a mouse.
 func TestKeyboard(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -97,12 +97,12 @@ func TestKeyboard(t *testing.T) {
 	b.press(kb.Escape)
 	b.until(`document.activeElement.classList.contains("row")`)
 	if c := w.A.Show(third); len(c.Votes) != 0 {
-		t.Errorf("there is a response: %+v", c.Votes)
+		t.Errorf("a response was sent: %+v", c.Votes)
 	}
 }
 
-// Without the stream nothing can be sent, and the page says so. It comes back
-// automatically and has what it missed.
+// Without the stream nothing can be sent, and the page says so. The stream reconnects
+// automatically, and the page catches up.
 func TestOffline(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -129,7 +129,7 @@ func (b *tab) network(down bool) {
 	command(b, network.OverrideNetworkState, network.OverrideNetworkStateParams{Offline: down, DownloadThroughput: -1, UploadThroughput: -1})
 }
 
-// send presses what sends a form.
+// send presses the keys that send a form.
 func (b *tab) send() {
 	b.t.Helper()
 	b.do(chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(2)))

@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// openOf are the open requests of a seeded world, by their tools and in order.
+// openOf returns the open requests of a seeded world for a tool, in order.
 func openOf(w *gatewaytest.World, tool string) []toolcall.Key {
 	var out []toolcall.Key
 	for _, c := range w.A.Open() {
@@ -28,8 +28,8 @@ func openOf(w *gatewaytest.World, tool string) []toolcall.Key {
 	return out
 }
 
-// The request that ends first is on top and open next to the list; a new one that ends
-// earlier does not take its place. On a phone there is the list alone.
+// The request that expires first is on top and open next to the list. A new one that expires
+// earlier does not replace it. A phone shows only the list.
 func TestFirstOpened(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -49,8 +49,8 @@ func TestFirstOpened(t *testing.T) {
 	b.until(`location.pathname === "/inbox" && !document.querySelector("#main").offsetParent && document.querySelectorAll(".row").length === 7`)
 }
 
-// One confirmation lists every selected request and sends exactly those. A request that
-// changes meanwhile is reported and not approved.
+// One confirmation lists every selected request and sends exactly those. A request that changes
+// in the meantime is reported and not approved.
 func TestBulk(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -91,7 +91,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-// A confirmation names the digest of each request: another digest, or none, sends nothing.
+// A confirmation contains each request's digest. If one differs or is missing, it is not sent.
 func TestBulkDigests(t *testing.T) {
 	w := world(t)
 	first, second := w.A.Ask("s1", "r1", "c1"), w.A.Ask("s1", "r1", "c2")
@@ -107,7 +107,7 @@ func TestBulkDigests(t *testing.T) {
 		t.Errorf("another digest: %d %.300s", code, page)
 	}
 	if c := w.A.Show(first); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
-		t.Errorf("the request with another digest is %s with %+v", c.State, c.Votes)
+		t.Errorf("the request with another digest is %s with the votes %+v", c.State, c.Votes)
 	}
 	w.A.Finished(second)
 	for _, who := range []string{"olga", "audie"} {
@@ -118,7 +118,7 @@ func TestBulkDigests(t *testing.T) {
 	}
 }
 
-// Two keys approve, and shift opens the next request.
+// Two keys approve a request; with shift they also open the next one.
 func TestApproveAndNext(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -140,8 +140,7 @@ func TestApproveAndNext(t *testing.T) {
 	w.A.Finished(k[1])
 }
 
-// A change elsewhere costs the row that changed: one small request, and no other row is
-// made again.
+// A change elsewhere reloads only the changed row, with one small request.
 func TestChangeCostsItsRow(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -159,7 +158,7 @@ func TestChangeCostsItsRow(t *testing.T) {
 	}
 }
 
-// The desktop reports a new request after the person asked for it, with the summary.
+// Once the person has allowed it, a desktop notification shows the summary of a new request.
 func TestNotification(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -185,7 +184,7 @@ func TestNotification(t *testing.T) {
 	}
 }
 
-// What the policy would decide about an edit is on the page before the edit is sent.
+// The page shows what the policy would decide about an edit before the edit is sent.
 func TestEditPreview(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -199,11 +198,11 @@ func TestEditPreview(t *testing.T) {
 	b.see("Runs when you approve it.")
 	b.until(`!document.querySelector("#panel .main-action").disabled`)
 	if c := w.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
-		t.Errorf("a preview left the call %s with %+v", c.State, c.Votes)
+		t.Errorf("after a preview the call is %s with the votes %+v", c.State, c.Votes)
 	}
 }
 
-// Edited arguments over several lines are arguments, and the page has a title.
+// Edited arguments that span several lines are accepted, and the page has a title.
 func TestAfterEdit(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -233,15 +232,15 @@ func TestWorkerNamedOnce(t *testing.T) {
 	b.until(`[...document.querySelectorAll(".steps li")].every((li) => li.innerText.split("wk-job").length <= 2)`)
 }
 
-// TestManyOpen opens the inbox with 10,000 open requests. The time of a page without
-// them, at the same moment, bounds it: a busy machine makes both slower.
+// TestManyOpen opens the inbox with 10,000 open requests. The limit depends on the time of the
+// same page without them at that moment, because a busy machine slows down both.
 func TestManyOpen(t *testing.T) {
 	const many = 10_000
 	small, w := world(t), world(t)
 	one, b := open(t, small, gatewaytest.Ann), open(t, w, gatewaytest.Ann)
 	small.A.Ask("s0", "r0", "c0")
 	w.A.Ask("s0", "r0", "c0")
-	b.do(chromedp.Navigate("about:blank")) // ten thousand proposals would reload the page all the time
+	b.do(chromedp.Navigate("about:blank")) // ten thousand proposals would reload an open page all the time
 	var wg sync.WaitGroup
 	for g := range 16 {
 		wg.Go(func() {
@@ -280,7 +279,7 @@ func TestManyOpen(t *testing.T) {
 	b.until(`document.querySelector("#rows-count").innerText.startsWith("101–200 of 10,0")`)
 }
 
-// opening loads the inbox and returns the time in milliseconds until its rows are there.
+// opening loads the inbox and returns the milliseconds until its rows appear.
 func opening(b *tab) float64 {
 	b.t.Helper()
 	b.goTo("/inbox")
@@ -288,7 +287,7 @@ func opening(b *tab) float64 {
 	return eval[float64](b, `performance.getEntriesByType("navigation")[0].domContentLoadedEventEnd`)
 }
 
-// What a row says about a request, and which parts a tab has.
+// The rows describe their requests, and a tab has only the parts that it needs.
 func TestSeededInbox(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -297,7 +296,7 @@ func TestSeededInbox(t *testing.T) {
 	b.until(`document.getElementById("bulk")`)
 	b.click(`[data-tab="running"]`)
 	b.see("Queued")
-	b.gone("#bulk") // nothing can be selected there
+	b.gone("#bulk") // nothing can be selected on this tab
 	b.click(`[data-tab="open"]`)
 	b.until(`document.getElementById("bulk")`)
 	b.goTo("/timeline?session=release-2026-48")

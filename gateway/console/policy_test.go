@@ -18,8 +18,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// livePolicy loads the seeded policy as a server does: from a file that can change, with
-// a shadow.
+// livePolicy loads the seeded policy as a server does: from a file that can change, and with a
+// shadow.
 func livePolicy(t *testing.T) (live *permission.Live, path string, opts []engine.Option) {
 	t.Helper()
 	dir := t.TempDir()
@@ -61,13 +61,13 @@ func livePolicy(t *testing.T) (live *permission.Live, path string, opts []engine
 	}
 }
 
-// The page shows the rules with their hits, files, shadow and versions, and decides
-// about a call that a person writes.
+// The page shows the rules with their hits, files, shadow and versions, and decides about a call
+// that a person enters.
 func TestPolicyPage(t *testing.T) {
 	live, path, opts := livePolicy(t)
 	w := seeded(t, gatewaytest.LivePolicy(live, opts...))
 	b := open(t, w, gatewaytest.Ann)
-	b.goTo(callPath(openOf(w, "Bash")[0]) + "&do=edit") // explains the call and previews an edit: no hits
+	b.goTo(callPath(openOf(w, "Bash")[0]) + "&do=edit") // explains the call and previews an edit, which are not hits
 	b.see("These arguments run instead")
 	b.until(`document.body.textContent.includes("with the current policy: ")`)
 	b.goTo("/policy")
@@ -122,13 +122,13 @@ func TestPolicyPage(t *testing.T) {
 	b.goTo("/policy")
 	b.see("loaded")
 	if hits := eval[string](b, `document.querySelector('td a[href="/history?rule=small-refunds"]').innerText`); hits != "1" {
-		t.Errorf("a new version of small-refunds leaves %s hits", hits)
+		t.Errorf("after a new version small-refunds has %s hits", hits)
 	}
 	if err := os.WriteFile(path, []byte("rules: [\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if live.Reload(t.Context()) == nil {
-		t.Fatal("a broken policy loads")
+		t.Fatal("a broken policy was loaded")
 	}
 	b.goTo("/policy")
 	b.see("The newest policy was refused", "stays in force")
@@ -137,12 +137,12 @@ func TestPolicyPage(t *testing.T) {
 	b.shot("phone")
 }
 
-// Versions whose texts are too large to send are compared by digest.
+// Versions whose texts are too large to send are compared only by digest.
 func TestLargeVersions(t *testing.T) {
 	live, path, opts := livePolicy(t)
 	w := seeded(t, gatewaytest.LivePolicy(live, opts...))
 	large := seedRules + strings.Repeat("# "+strings.Repeat("x", 100)+"\n", 6000)
-	for _, limit := range []string{"4000", "2500"} { // the version before is small, then large
+	for _, limit := range []string{"4000", "2500"} { // first the earlier version is small, then it is large
 		text := strings.Replace(large, "amount_cents <= 5000", "amount_cents <= "+limit, 1)
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -157,8 +157,8 @@ func TestLargeVersions(t *testing.T) {
 	}
 }
 
-// Without a script the playground is a form that the server answers; roles that may not
-// read a space get nothing.
+// Without a script the playground is a form that the server evaluates. Roles that may not read
+// the space are refused.
 func TestPlaygroundRoles(t *testing.T) {
 	w := seeded(t)
 	form := url.Values{"tool": {"Bash"}, "input": {`{"command":"rm -rf /"}`}}
@@ -185,7 +185,7 @@ func TestPlaygroundRoles(t *testing.T) {
 	}
 }
 
-// The page names the queues that no worker serves and the blocked calls first.
+// The page lists queues without workers and blocked calls first.
 func TestWorkersPage(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Olga)

@@ -2,5 +2,5 @@
 
 package console_test
 
-// slower is how much longer the race detector may take.
+// slower is how many times longer tests may take under the race detector.
 const slower = 8

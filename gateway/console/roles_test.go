@@ -25,7 +25,7 @@ func TestManage(t *testing.T) {
 	b.click("#panel .main-action")
 	b.see("Revoked: the call will not run.", "Revoked")
 	if c := w.A.Finished(k); c.Cause != "revoke" {
-		t.Errorf("the call ended by %s", c.Cause)
+		t.Errorf("the call ended with the cause %s", c.Cause)
 	}
 	k = w.A.Ask("s1", "r2", "c1")
 	b.goTo(callPath(k))
@@ -35,7 +35,7 @@ func TestManage(t *testing.T) {
 	b.see("Decided: interrupted by olga")
 }
 
-// ask sends a request as a browser does, of a person of the space alpha.
+// ask sends a request as the browser of a person of the space alpha does.
 func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.Values) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.URL+path, strings.NewReader(form.Encode()))
@@ -56,8 +56,8 @@ func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.
 	return res.StatusCode, string(body)
 }
 
-// A person without the role cannot respond with any request, and no one sees or answers
-// another space's approval requests.
+// A person without the role cannot respond, no matter how the request is sent, and no one sees or
+// answers approval requests of another space.
 func TestWhoMayWhat(t *testing.T) {
 	w := world(t)
 	k := w.A.Ask("s1", "r1", "c1")
@@ -89,7 +89,7 @@ func TestWhoMayWhat(t *testing.T) {
 		}
 	}
 	if c := w.A.Show(k); c.State != message.ToolCallAsking || len(c.Votes) != 0 {
-		t.Fatalf("the call is %s with %+v", c.State, c.Votes)
+		t.Fatalf("the call is %s with the votes %+v", c.State, c.Votes)
 	}
 	old := form("ann")
 	old.Set("digest", "sha256:of-another-approval request")
@@ -97,12 +97,12 @@ func TestWhoMayWhat(t *testing.T) {
 		t.Errorf("another digest: %d %.300s", code, body)
 	}
 	if code, _ := ask(t, w, "alpha.ann", "POST", "/inbox/response", form("ann")); code != 303 {
-		t.Errorf("an answer: %d", code)
+		t.Errorf("a response: %d", code)
 	}
 	w.A.Finished(k)
 }
 
-// Where approvals must be signed, the browser offers none, and says where.
+// If approvals must be signed, the browser offers none and says where to sign.
 func TestSigned(t *testing.T) {
 	w := world(t, gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "behavior: ask\n", "behavior: ask\n    signed: true\n", 1)))
 	k := w.A.Ask("s1", "r1", "c1")

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The timeline has a row for each call of the session, follows what happens, leads to
-// the call, and says the same in a table.
+// The timeline has a row for each call of the session, updates live, links to the calls, and
+// contains the same data as a table.
 func TestTimelinePage(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -22,7 +22,7 @@ func TestTimelinePage(t *testing.T) {
 	b.goTo("/timeline")
 	b.see("run <1>", "other", "echo")
 	if eval[bool](b, `document.body.innerText.includes("sessions that changed last")`) {
-		t.Error("two sessions are called the last 100")
+		t.Error("the page describes two sessions as the last 100")
 	}
 	b.accessible("sessions")
 	b.click(`a[href*="run"]`)
@@ -35,7 +35,7 @@ func TestTimelinePage(t *testing.T) {
 	b.until(`!document.body.innerText.includes("Asking")`)
 	b.until(`[...document.querySelectorAll(".g-dot title")].some((d) => d.textContent.startsWith("approved by bob"))`)
 	if cut := eval[bool](b, `(() => { const who = document.querySelector(".g-who"); who.textContent = "approved by bob.example · ".repeat(4) + "worker wk-1"; return who.scrollWidth > who.clientWidth })()`); cut {
-		t.Error("who decided is cut off")
+		t.Error("the names of the approvers are cut off")
 	}
 	b.click("#g-table summary")
 	b.see("approved")
@@ -52,7 +52,7 @@ func TestTimelinePage(t *testing.T) {
 	b.see("Session nope has no such call")
 }
 
-// The reasons of a decision stand under a heading that says what was decided.
+// The reasons of a decision have a heading that says what was decided.
 func TestWhyTitle(t *testing.T) {
 	w := world(t)
 	open := w.A.Ask("s1", "r1", "c1")
@@ -70,11 +70,11 @@ func TestWhyTitle(t *testing.T) {
 	w.A.Approve(gatewaytest.Bob, open)
 	w.A.Finished(open)
 	if _, page := ask(t, w, "alpha.ann", http.MethodGet, callPath(open), nil); !strings.Contains(page, ">Why it needed approval</h2>") {
-		t.Error("an approved call does not say why it needed approval")
+		t.Error("the page of an approved call does not say why it needed approval")
 	}
 }
 
-// Names in every script are readable on every page, in the same spelling.
+// Names in every script are readable on every page, and always spelled the same.
 func TestNamesInOtherScripts(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Ann)
@@ -83,7 +83,7 @@ func TestNamesInOtherScripts(t *testing.T) {
 		b.goTo(path)
 		b.see("агент")
 		if odd := eval[string](b, `[...document.querySelectorAll("mark.odd")].map((m) => m.parentElement.textContent).join(", ")`); odd != "" {
-			t.Errorf("%s marks letters of names: %s", path, odd)
+			t.Errorf("%s marks letters in names: %s", path, odd)
 		}
 	}
 }

@@ -44,7 +44,7 @@ rules:
   - {name: free, tool: [frail, slow, job], behavior: allow}
 `
 
-// seedTools are tools as real agents have them.
+// seedTools returns tools like those of real agents.
 func seedTools(t testing.TB) []engine.Tool {
 	t.Helper()
 	tool := func(name, about, schema string, change func(*engine.Tool)) engine.Tool {
@@ -82,10 +82,10 @@ func seedTools(t testing.TB) []engine.Tool {
 	}
 }
 
-// seeded is a world whose journal looks like a day of two agents: calls that ran,
-// were denied, rejected, edited and delegated, three queued reports without a worker, a
-// blocked call, and open requests. Its people have names in several scripts. The tab
-// of a test is best opened as Ann (approver) or Olga (operator).
+// seeded returns a world whose journal looks like a day of two agents: calls that ran or were
+// denied, rejected, edited or delegated, three queued reports without a worker, a blocked call,
+// and open requests. Its people have names in several scripts. Tests best open a tab as Ann
+// (approver) or Olga (operator).
 func seeded(t *testing.T, opts ...gatewaytest.Option) *gatewaytest.World {
 	t.Helper()
 	w := world(t, append([]gatewaytest.Option{gatewaytest.Policy(seedRules), gatewaytest.Tools(seedTools(t)...)}, opts...)...)
@@ -133,7 +133,7 @@ func seed(w *gatewaytest.World) {
 	propose(support, "refund", `{"order_id":"o-77240","amount_cents":5900,"currency":"USD","reason":"item missing"}`)
 }
 
-// TestSeeded looks at every page with real data.
+// TestSeeded checks every page with realistic data.
 func TestSeeded(t *testing.T) {
 	w := seeded(t)
 	b := open(t, w, gatewaytest.Ann)

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// longSession is a client whose one session has many events: record n is the n-th of it,
-// and gap records of other sessions are between two of them.
+// longSession is a client with one session of many events. Between two of its records are gap
+// records of other sessions.
 type longSession struct {
 	engine.Client
 	t      *testing.T
@@ -51,8 +51,8 @@ func (l *longSession) List(context.Context, toolcall.ListRequest) (toolcall.List
 	return toolcall.ListReply{Calls: []*toolcall.Call{c}}, nil
 }
 
-// The page of a call in a long session has what happened around the call, wherever in the
-// session it is and however many records other sessions have.
+// The page of a call in a long session shows what happened around the call, no matter where the
+// call is in the session and how many records other sessions have.
 func TestTimelineOfALongSession(t *testing.T) {
 	const events = 60_000
 	for _, gap := range []uint64{1, 50} {
@@ -82,7 +82,7 @@ func TestTimelineOfALongSession(t *testing.T) {
 	}
 }
 
-// manyCalls is a client with a session of many calls.
+// manyCalls is a client that has a session with many calls.
 type manyCalls struct {
 	engine.Client
 	n int
@@ -113,7 +113,7 @@ func (m manyCalls) Show(_ context.Context, r toolcall.ShowRequest) (toolcall.Sho
 	return s, nil
 }
 
-// The timeline of a session with more calls than a page reads has its last calls.
+// If a session has more calls than a page reads, its timeline shows the last calls.
 func TestTimelineOfManyCalls(t *testing.T) {
 	v := timelineView{Session: "s1"}
 	v.Now = began
@@ -121,6 +121,6 @@ func TestTimelineOfManyCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := v.Chart.Rows[len(v.Chart.Rows)-1].ID; got != domID(toolcall.Key{Space: "s", Session: "s1", Reply: "r1", Call: "c5599"}) || v.Calls != "the last 5,000" {
-		t.Errorf("the last row is %s, of %s calls", got, v.Calls)
+		t.Errorf("the last row is %s, and the page describes the calls as %s", got, v.Calls)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 var oddTag = regexp.MustCompile(`<mark class="odd" title="[^"<>]*">[^<>&]*</mark>`)
 
-// markup makes text of every untrusted value: but for the marks of its
-// own there is no tag, and nothing is lost.
+// TestMarkupIsText: markup turns every untrusted value into text. Except for its own marks it
+// produces no tags, and it loses nothing.
 func TestMarkupIsText(t *testing.T) {
 	line := functions()["line"].(func(any) template.HTML)
 	rapid.Check(t, func(t *rapid.T) {
@@ -89,14 +89,14 @@ func TestTerms(t *testing.T) {
 		t.Errorf("the terms are %+v", r)
 	}
 	if a, err = answer(form{Remember: "letter", Rules: []int{1}}); err != nil || len(a.Rules) != 1 || a.Remember != nil {
-		t.Errorf("to the letter: %+v, %v", a, err)
+		t.Errorf("with the exact rule: %+v, %v", a, err)
 	}
 	if a, err = answer(form{Rules: []int{0}}); err != nil || a.Rules != nil || a.Remember != nil {
-		t.Errorf("without a wish: %+v, %v", a, err)
+		t.Errorf("with nothing to remember: %+v, %v", a, err)
 	}
 	for _, bad := range []form{{Remember: "terms"}, {Remember: "letter", Rules: []int{2}}, {Remember: "terms", Rules: []int{0}, Last: "-1h"}, {Remember: "terms", Rules: []int{0}, Uses: "0"}} {
 		if a, err := answer(bad); err == nil {
-			t.Errorf("%+v is taken as %+v", bad, a.Remember)
+			t.Errorf("%+v is accepted as %+v", bad, a.Remember)
 		}
 	}
 }
@@ -104,17 +104,17 @@ func TestTerms(t *testing.T) {
 func TestFilter(t *testing.T) {
 	f := filter{Show: showDone, Words: "a b&c", Tool: "x", Agent: "y", Session: "s/1", Rule: "r", Mine: true, Sort: toolcall.SortProposed, Group: "agent", Cursor: "77", From: 100}
 	if got := filterOf(f.values()); got != f {
-		t.Errorf("the filter comes back as %+v", got)
+		t.Errorf("the filter reads back as %+v", got)
 	}
 	if got := filterOf(map[string][]string{"show": {showDone}, "cursor": {"c"}, "from": {"100"}}); got != (filter{Show: showDone}) {
-		t.Errorf("a cursor that is no place in the finished calls is %+v", got)
+		t.Errorf("a cursor that is not a position in the finished calls is read as %+v", got)
 	}
 	if got := filterOf(map[string][]string{"show": {"nonsense"}}); got != (filter{Show: showOpen}) || got.listAddress() != "/inbox" {
-		t.Errorf("an odd filter is %+v", got)
+		t.Errorf("an unknown filter is read as %+v", got)
 	}
 }
 
-// After a response the next request is the one below it, also once its own row is gone.
+// After a response the next request is the one below it, even if its own row is already gone.
 func TestNextRequest(t *testing.T) {
 	t.Parallel()
 	rows := func(ids string) *side {
@@ -128,7 +128,7 @@ func TestNextRequest(t *testing.T) {
 		{"a b c", "b", "a c", "c"},
 		{"a b c", "c", "a b", "a"},
 		{"a b x c", "b", "a x c", "c"},
-		{"a b c", "b", "n a", "a"}, // c is gone, too
+		{"a b c", "b", "n a", "a"}, // c is also gone
 		{"a", "a", "", ""},
 	} {
 		got := ""
@@ -136,12 +136,12 @@ func TestNextRequest(t *testing.T) {
 			got = next.ID
 		}
 		if got != c.want {
-			t.Errorf("behind %s of %q with %q left: %q, want %q", c.at, c.before, c.after, got, c.want)
+			t.Errorf("after %s of %q with %q left: %q, want %q", c.at, c.before, c.after, got, c.want)
 		}
 	}
 }
 
-// Every phase of a call is on one tab, and on one only.
+// Every phase of a call is on exactly one tab.
 func TestTabsHaveEveryPhase(t *testing.T) {
 	var got []toolcall.Phase
 	for _, tab := range tabs {

@@ -19,9 +19,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What a change costs with 100 open inboxes follows from the change: 1,000 more open
-// requests make it no dearer. Bytes allocated are the measure, because they do not depend
-// on what else the machine does.
+// The cost of a change with 100 open inboxes does not grow with 1,000 more open requests.
+// Allocated bytes are the measure, because they do not depend on what else the machine does.
 func TestWatchers(t *testing.T) {
 	const watchers, many = 100, 1000
 	w := world(t)
@@ -93,7 +92,7 @@ func readPage(ctx context.Context, address string) (io.ReadCloser, error) {
 	return res.Body, nil
 }
 
-// watchInbox reads the row of each call that changes, as the script of the page does.
+// watchInbox reads the row of each call that changes, as the script on the page does.
 func watchInbox(ctx context.Context, server string, ready, updated chan<- error) error {
 	stream, err := readPage(ctx, server+"/inbox/events")
 	if err != nil {

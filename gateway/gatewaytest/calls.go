@@ -9,20 +9,20 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Patience is how long tests wait for what must happen. It is long enough for any machine, so
+// Patience is how long tests wait for an expected result. It is long enough for any machine, so
 // only a test that hangs reaches it.
 const Patience = 2 * time.Minute
 
 // PayInput is the input of the calls that Ask proposes.
 const PayInput = `{"to":"acme","amount":42}`
 
-// Propose proposes a call as Bot, and returns the call after that.
+// Propose proposes a call as Bot and returns the call that results.
 func (s *Space) Propose(session, reply, call, tool, input string) *toolcall.Call {
 	s.w.t.Helper()
 	return s.ProposeAs("agent", session, reply, call, tool, input)
 }
 
-// ProposeAs proposes a call of a named agent.
+// ProposeAs proposes a call for a named agent.
 func (s *Space) ProposeAs(agent, session, reply, call, tool, input string) *toolcall.Call {
 	s.w.t.Helper()
 	out, err := s.Client(Bot).Propose(s.w.t.Context(), toolcall.ProposeRequest{
@@ -35,7 +35,7 @@ func (s *Space) ProposeAs(agent, session, reply, call, tool, input string) *tool
 	return out.Calls[0]
 }
 
-// Ask proposes a call of Pay, which asks, and returns its key.
+// Ask proposes a call of Pay, which needs approval, and returns its key.
 func (s *Space) Ask(session, reply, call string) toolcall.Key {
 	s.w.t.Helper()
 	c := s.Propose(session, reply, call, Pay, PayInput)
@@ -55,7 +55,7 @@ func (s *Space) Open() []*toolcall.Call {
 	return out.Calls
 }
 
-// Say streams events of a reply as Bot; it fills in their reply ids.
+// Say streams events of a reply as Bot and sets their reply ids.
 func (s *Space) Say(session, reply string, events ...message.Event) uint64 {
 	s.w.t.Helper()
 	r := toolcall.EmitRequest{Session: message.SessionID(session), Reply: message.ReplyID(reply)}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Cut sends a POST whose body breaks off, in every way that HTTP/1.1 allows, and fails the test
-// if one is accepted. header is a line with credentials.
+// Cut sends POST requests whose bodies are incomplete, in every way that HTTP/1.1 allows. It
+// fails the test if one is accepted. header is a line with credentials.
 func (w *World) Cut(header, path, kind, body string) {
 	w.t.Helper()
 	half, n := body[:len(body)/2], len(body)
@@ -33,9 +33,9 @@ func (w *World) Cut(header, path, kind, body string) {
 		}
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
-			continue // hung up without an answer
+			continue // the server closed the connection without a response
 		}
-		_ = res.Body.Close() // the status says it all
+		_ = res.Body.Close() // only the status matters
 		if res.StatusCode < 400 {
 			w.t.Errorf("POST %s with %s of its body: %s, want a refusal", path, what, res.Status)
 		}

@@ -14,7 +14,7 @@
 //		w.A.Finished(key)
 //	}
 //
-// Everything ends with the test. Inside a testing/synctest bubble pass [In] with
-// a folder that was made before it, and [Piped]: clients then reach the gateway
-// through memory instead of a socket.
+// Everything ends with the test. Inside a testing/synctest bubble pass [In] with a folder that
+// was created outside the bubble, and [Piped], which connects clients through memory instead of a
+// socket.
 package gatewaytest

@@ -9,14 +9,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Fault is what is wrong with a journal.
+// Fault is a way in which a journal fails.
 type Fault int32
 
 // The faults of a journal.
 const (
 	Works   Fault = iota
-	Hangs         // it never answers
-	Refuses       // it answers with an error
+	Hangs         // it never replies
+	Refuses       // it replies with an error
 	Full          // it can be read, but accepts no record
 )
 

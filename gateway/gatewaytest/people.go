@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Names of people and programs; each has one role, and a token in each space.
+// Names of people and programs. Each has one role, and a token in each space.
 const (
 	Bot   = "bot"   // runtime
 	Robot = "robot" // another runtime
@@ -24,8 +24,8 @@ const (
 // Names are all names.
 var Names = []string{Bot, Robot, Ann, Bob, Cy, Olga, Audie, Wendy}
 
-// Everything is a person with every role but worker: the frontend of a small
-// team, that runs agents and answers approval requests.
+// Everything is a person with every role except worker: the frontend of a small team that runs
+// agents and answers approval requests.
 const Everything = "everything"
 
 // RoleOf returns the role of a name.
@@ -51,7 +51,7 @@ func Roles(name string) []toolcall.Role {
 	return []toolcall.Role{RoleOf(name)}
 }
 
-// AuthToken is how the tokens of a world are recorded with votes.
+// AuthToken is how votes record that a token of a world was used.
 const AuthToken = "http-token"
 
 // Token returns the token of a name in this space.
@@ -89,7 +89,7 @@ func (t *tokens) Token(_ *http.Request, token string) (*gateway.Identity, error)
 	return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the token is not known", Hint: "use a token of this world"}
 }
 
-// Cookies is an authenticator for browsers: the cookie who contains SPACE.NAME, and a request
+// Cookies is an authenticator for browsers. The cookie who contains SPACE.NAME, and a request
 // that changes something needs ProofOf the name.
 type Cookies struct{}
 
@@ -106,7 +106,7 @@ func (Cookies) Authenticate(r *http.Request) (*gateway.Identity, error) {
 	return &gateway.Identity{Name: name, Space: toolcall.SpaceID(space), Roles: Roles(name), Auth: "test-cookie", Ambient: true, CSRF: ProofOf(name)}, nil
 }
 
-// Token implements gateway.Authenticator: there are none.
+// Token implements gateway.Authenticator. No token is valid.
 func (Cookies) Token(*http.Request, string) (*gateway.Identity, error) {
 	return nil, gateway.ErrNoCredentials
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Tools of a world.
+// The tools of a world.
 const (
 	Echo   = "echo"        // local, allowed: answers with its input
 	Slow   = "slow"        // local, allowed: says "step 1" and waits for Space.Release

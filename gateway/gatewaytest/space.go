@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Space is one space of a world. Only As, Client and HTTP may be called from other goroutines
+// Space is one space of a world. Only As, Client and HTTP may be called from goroutines other
 // than the test's.
 type Space struct {
 	ID toolcall.SpaceID
@@ -35,7 +35,7 @@ type Space struct {
 	progress gateway.Listeners
 	release  sync.Once
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	engine  *engine.Engine
 	service *bus.Service
 }
@@ -102,7 +102,7 @@ func (s *Space) start() {
 	s.engine, s.service = e, service
 }
 
-// policyText is the text of a policy that is in no file.
+// policyText returns the text of a policy that is not stored in a file.
 func (s *Space) policyText(string) (api.PolicyTextReply, bool, error) {
 	return api.PolicyTextReply{Engine: string(s.ID), Files: []api.PolicyFileText{}, Rules: []api.PolicyRuleText{}}, true, nil
 }
@@ -115,18 +115,18 @@ func (s *Space) stop() {
 	_ = e.Close() // always nil
 }
 
-// Restart replaces the engine by a new one on the same journal, as after a crash of its process.
-// The gateway keeps running.
+// Restart replaces the engine with a new one on the same journal, as after a crash of its
+// process. The gateway keeps running.
 func (s *Space) Restart() {
 	s.w.t.Helper()
 	s.stop()
 	s.start()
 }
 
-// Release lets all present and future calls of Slow end.
+// Release ends all current and future calls of Slow.
 func (s *Space) Release() { s.release.Do(func() { close(s.released) }) }
 
-// Gateway returns the space for a gateway. It stays valid across Restart.
+// Gateway returns the space as a gateway needs it. The result stays valid across Restart.
 func (s *Space) Gateway() *gateway.Space {
 	return &gateway.Space{ID: s.ID, As: s.As, Worker: s.worker, Watch: s.journal.WatchNew, Progress: s.progress.Add, Tools: s.tools, Ready: s.fault.ready, Show: func(c *toolcall.Call) *toolcall.Call {
 		s.mu.Lock()
@@ -148,8 +148,8 @@ func (s *Space) Outbox() *bus.Outbox {
 	return o
 }
 
-// Followed waits until a gateway follows the outbox for a destination: the gateway gets every
-// event from then on.
+// Followed waits until a gateway follows the outbox for a destination. From then on the gateway
+// receives every event.
 func (s *Space) Followed(destination string) {
 	t := s.w.t
 	t.Helper()
@@ -215,8 +215,7 @@ func (s *Space) NATS(name string) *bus.Client {
 	return c
 }
 
-// Work runs a worker of a remote tool until the test ends; it answers with its
-// input.
+// Work runs a worker of a remote tool until the test ends. The worker returns its input.
 func (s *Space) Work(tool string) {
 	t := s.w.t
 	t.Helper()
@@ -239,8 +238,8 @@ func (s *Space) Work(tool string) {
 	t.Cleanup(func() { _ = wk.Close(); wg.Wait() })
 }
 
-// Lose proposes a call of Frail whose worker starts it and then falls silent: its outcome is
-// unknown, and it waits for an operator.
+// Lose proposes a call of Frail whose worker starts it and then goes silent. The outcome of the
+// call is unknown, and it waits for an operator.
 func (s *Space) Lose(session, reply, call string) toolcall.Key {
 	t := s.w.t
 	t.Helper()

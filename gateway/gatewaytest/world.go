@@ -19,19 +19,19 @@ import (
 	"github.com/askance-dev/askance/gateway"
 )
 
-// Main runs the tests of a package that makes worlds inside a bubble: the NATS
-// server's clock must tick outside of every bubble.
+// Main runs the tests of a package that creates worlds inside a bubble. The clock of the NATS
+// server must tick outside every bubble.
 func Main(m *testing.M) {
 	ats.Register()
 	os.Exit(m.Run())
 }
 
-// World is everything that a test of the gateway needs.
+// World contains everything that a test of the gateway needs.
 type World struct {
 	// A and B are two spaces with the same policy and people, which must not see each other's
 	// data.
 	A, B *Space
-	// Gateway is the server, URL where it listens ("http://127.0.0.1:port").
+	// Gateway is the server, and URL is where it listens ("http://127.0.0.1:port").
 	Gateway *gateway.Server
 	URL     string
 
@@ -39,7 +39,7 @@ type World struct {
 	o    options
 	bus  *embed.Server
 	keys *keyfile.Keys
-	dial func(ctx context.Context) (net.Conn, error) // to the gateway
+	dial func(ctx context.Context) (net.Conn, error) // connects to the gateway
 	auth *tokens
 	wg   sync.WaitGroup
 }
@@ -47,7 +47,7 @@ type World struct {
 type options struct {
 	dir      string
 	rules    string
-	policy   engine.Policy // nil: compiled from rules
+	policy   engine.Policy // nil: the policy is compiled from rules
 	engine   []engine.Option
 	tools    []engine.Tool
 	piped    bool
@@ -59,21 +59,21 @@ type options struct {
 // Option changes a world.
 type Option func(*options)
 
-// In keeps the journal in dir. Default: a new folder.
+// In keeps the journal in dir instead of a new folder.
 func In(dir string) Option { return func(o *options) { o.dir = dir } }
 
-// Piped makes clients reach the gateway through memory, as bubbles require.
+// Piped connects clients to the gateway through memory, as bubbles require.
 func Piped() Option { return func(o *options) { o.piped = true } }
 
 // Policy replaces Rules.
 func Policy(rules string) Option { return func(o *options) { o.rules = rules } }
 
-// LivePolicy decides in place of rules, with options for the engine that uses it.
+// LivePolicy decides with p in place of rules, with options for the engine that uses it.
 func LivePolicy(p engine.Policy, opts ...engine.Option) Option {
 	return func(o *options) { o.policy, o.engine = p, opts }
 }
 
-// Tools declares further tools; the local ones answer with their input.
+// Tools declares more tools. The local ones return their input.
 func Tools(more ...engine.Tool) Option {
 	return func(o *options) { o.tools = append(o.tools, more...) }
 }
@@ -90,7 +90,7 @@ func Auth(a gateway.Authenticator) Option { return func(o *options) { o.auth = a
 // With changes the gateway's configuration.
 func With(f func(*gateway.Config)) Option { return func(o *options) { o.config = f } }
 
-// New makes a world that ends with the test.
+// New creates a world that ends with the test.
 func New(t testing.TB, opts ...Option) *World {
 	t.Helper()
 	w := &World{t: t, o: options{rules: Rules}, auth: newTokens()}

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// who answers with the name of the peer.
+// who replies with the name of the peer.
 func who(*gatewaytest.World) []gateway.Surface {
 	return []gateway.Surface{gateway.Routes{{Method: http.MethodGet, Path: "/who", Access: gateway.Readers, Serve: func(w http.ResponseWriter, _ *http.Request, p *gateway.Peer) error {
 		_, err := io.WriteString(w, string(p.Space.ID)+" "+p.Name)
@@ -43,7 +43,7 @@ func get(t *testing.T, c *http.Client, url string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// TestWorld goes through what a world offers.
+// TestWorld tries everything that a world offers.
 func TestWorld(t *testing.T) {
 	w := gatewaytest.New(t, gatewaytest.Surfaces(who))
 	if code, text := get(t, w.B.HTTP(gatewaytest.Ann), w.URL+"/who"); code != http.StatusOK || text != "beta ann" {
@@ -66,12 +66,12 @@ func TestWorld(t *testing.T) {
 		t.Errorf("a denied call is %s", c.State)
 	}
 	if c := w.A.Propose("s1", "r1", "deploy", gatewaytest.Deploy, `{}`); w.A.Approve(gatewaytest.Ann, c.Key).State != message.ToolCallAsking || w.A.Approve(gatewaytest.Bob, c.Key).State == message.ToolCallAsking {
-		t.Error("a deploy does not need two")
+		t.Error("a deploy does not need two approvals")
 	}
 	w.A.Say("s1", "r1", &message.ReplyStart{Session: "s1", Name: "agent"})
 }
 
-// TestWorldInABubble waits two hours in no time.
+// TestWorldInABubble waits two hours of fake time.
 func TestWorldInABubble(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -86,8 +86,8 @@ func TestWorldInABubble(t *testing.T) {
 	})
 }
 
-// TestChanges: a subscriber hears of everything from the moment at which it is
-// told that it does.
+// TestChanges: a subscriber receives every change from the moment at which the subscription is
+// confirmed.
 func TestChanges(t *testing.T) {
 	var feeds *gateway.Feeds
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {

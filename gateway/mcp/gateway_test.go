@@ -29,11 +29,11 @@ rules:
 
 var key = []byte("0123456789abcdef0123456789abcdef")
 
-// world is an askance server with a fixture server behind a gateway.
+// world is an askance server with a fixture server behind an MCP gateway.
 type world struct {
 	*gatewaytest.World
 	t   *testing.T
-	ran string // the file with a line for each run
+	ran string // the file that gets a line for each run
 }
 
 func newWorld(t *testing.T) *world {
@@ -60,13 +60,13 @@ func (w *world) config(era string, change ...func(*mcp.Config)) mcp.Config {
 	return cfg
 }
 
-// client is a client on standard input and output that shows messages as they are.
+// client is a client over standard input and output that shows messages unchanged.
 type client struct {
 	t    *testing.T
 	in   io.WriteCloser
 	out  *bufio.Scanner
 	next int
-	meta string // of modern requests
+	meta string // for modern requests
 	stop func()
 }
 
@@ -107,7 +107,7 @@ func (c *client) send(format string, args ...any) {
 	}
 }
 
-// read gives the next message.
+// read returns the next message.
 func (c *client) read() string {
 	c.t.Helper()
 	if !c.out.Scan() {
@@ -116,7 +116,7 @@ func (c *client) read() string {
 	return c.out.Text()
 }
 
-// start sends a request and gives its id.
+// start sends a request and returns its id.
 func (c *client) start(method, params string) string {
 	c.t.Helper()
 	c.next++
@@ -130,7 +130,7 @@ func (c *client) start(method, params string) string {
 	return fmt.Sprint(c.next)
 }
 
-// ask sends a request and gives its response.
+// ask sends a request and returns its response.
 func (c *client) ask(method, params string) string {
 	c.t.Helper()
 	id := c.start(method, params)
@@ -188,7 +188,7 @@ func (w *world) respond(r toolcall.Response) {
 
 var pairs = []struct{ client, server string }{{"legacy", "legacy"}, {"legacy", "modern"}, {"modern", "legacy"}, {"modern", "modern"}}
 
-// Arguments, results, definitions and errors pass unchanged, in both eras on both sides.
+// Arguments, results, definitions and errors pass unchanged, in every combination of eras.
 func TestPassesUnchanged(t *testing.T) {
 	w := newWorld(t)
 	for _, p := range pairs {
@@ -211,7 +211,7 @@ func TestPassesUnchanged(t *testing.T) {
 	}
 }
 
-// Each outcome has its own result.
+// Each outcome has a different result.
 func TestOutcomes(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy")
@@ -244,8 +244,8 @@ func TestOutcomes(t *testing.T) {
 	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"die":1}}`), `"isError":true`, "may have happened", "do not repeat")
 }
 
-// A server gets the name and the arguments that were decided about, and one message for
-// each of the gateway's, although it reads names in any case and ends lines at any break.
+// A server receives only the name and arguments that were decided about, in one message, even if
+// it ignores the case of names or ends lines at any line break.
 func TestOnlyDecidedCallsRun(t *testing.T) {
 	w := newWorld(t)
 	for _, p := range pairs {
@@ -264,11 +264,11 @@ func TestOnlyDecidedCallsRun(t *testing.T) {
 		})
 	}
 	if b, err := os.ReadFile(w.ran); err != nil || strings.Contains("\n"+string(b), "\nbrowse") || strings.Contains(string(b), `"n":2`) || strings.Contains(string(b), `"n":3`) {
-		t.Errorf("the server ran what was not decided: %s %v", b, err)
+		t.Errorf("the server ran something that was not decided: %s %v", b, err)
 	}
 }
 
-// A client that cannot wait gets the wait tool, and its result once a person decided.
+// A client that cannot wait gets the wait tool, and the result after the decision.
 func TestWaitTool(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Hold = time.Millisecond })
@@ -276,7 +276,7 @@ func TestWaitTool(t *testing.T) {
 	held := c.ask("tools/call", `{"name":"browse","arguments":{}}`)
 	wants(t, held, `"structuredContent":{"askance":{`, "askance_wait")
 	if strings.Contains(held, "isError") {
-		t.Errorf("a held call is no error: %s", held)
+		t.Errorf("a held call is an error: %s", held)
 	}
 	id := string(w.asking().Call)
 	wants(t, held, id)
@@ -285,7 +285,7 @@ func TestWaitTool(t *testing.T) {
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
 	w.A.Finished(toolcall.Key{Space: w.A.ID, Session: "s1", Reply: message.ReplyID(id), Call: message.CallID(id)})
 	var got string
-	for got = "is held"; strings.Contains(got, "is held"); { // so short a hold can end before the engine answers
+	for got = "is held"; strings.Contains(got, "is held"); { // so short a hold can end before the engine replies
 		got = c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+id+`"}}`)
 	}
 	wants(t, got, `"text":"did browse"`)
@@ -294,7 +294,7 @@ func TestWaitTool(t *testing.T) {
 	}
 }
 
-// What nobody reviewed does not reach the server with an approved call.
+// Parameters that were not reviewed do not reach the server with an approved call.
 func TestUnreviewedParams(t *testing.T) {
 	for _, row := range []struct{ era, want string }{
 		{"legacy", "[progressToken traceparent]"},
@@ -321,7 +321,7 @@ func TestUnreviewedParams(t *testing.T) {
 	}
 }
 
-// The same call again, while the first is open, is the same call.
+// Repeating a call while the first is open joins the first.
 func TestRepeatedCallJoins(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy")
@@ -329,7 +329,7 @@ func TestRepeatedCallJoins(t *testing.T) {
 	first := c.start("tools/call", `{"name":"browse","arguments":{"n":1}}`)
 	w.asking()
 	second := c.start("tools/call", `{"name":"browse","arguments":{"n":1},"_meta":{"progressToken":"p"}}`)
-	wants(t, c.read(), "notifications/progress") // the second is held
+	wants(t, c.read(), "notifications/progress") // the second call is held
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
 	got := c.read() + c.read()
 	wants(t, got, `"id":`+first+",", `"id":`+second+",", "did browse")
@@ -338,7 +338,7 @@ func TestRepeatedCallJoins(t *testing.T) {
 	}
 }
 
-// A gateway that starts again goes on with a call that asks, and never repeats one that
+// A restarted gateway continues a call that waits for approval, and never repeats one that
 // another process took.
 func TestRestart(t *testing.T) {
 	w := newWorld(t)
@@ -370,14 +370,14 @@ func TestRestart(t *testing.T) {
 	c = w.connect("legacy", short)
 	c.initialize("{}")
 	for !strings.Contains(c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+lost+`"}}`), "may have happened") {
-		runtime.Gosched() // it may still be looked up
+		runtime.Gosched() // the call may still be being looked up
 	}
 	if n := w.runs(); n != 2 {
 		t.Errorf("the tool ran %d times: a lost call ran again", n)
 	}
 }
 
-// An idempotent call that was lost, and that the server cannot take again, may have run.
+// A lost idempotent call may have run, even if the server cannot take it again.
 func TestLostBeforeAServerThatIsGone(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Upstreams[0].Idempotent = []string{"lookup"} })
@@ -397,7 +397,7 @@ func (w *world) lastCall() string {
 	return string(list.Calls[len(list.Calls)-1].Call)
 }
 
-// A definition that changed after the decision does not run, whether the server tells or not.
+// A call does not run after its definition changed, even if the server reports no change.
 func TestChangedDefinition(t *testing.T) {
 	for _, era := range []string{"modern", "legacy"} {
 		t.Run(era, func(t *testing.T) { changedDefinition(t, era) })
@@ -420,7 +420,7 @@ func changedDefinition(t *testing.T, era string) {
 	}
 }
 
-// resultOf gives the result of a response.
+// resultOf returns the result of a response.
 func resultOf(t *testing.T, line string) (r struct {
 	ResultType, RequestState, TaskID, Status string
 	InputRequests                            map[string]json.RawMessage
@@ -436,7 +436,7 @@ func resultOf(t *testing.T, line string) (r struct {
 	return r
 }
 
-// keyOf is the key of a call of the gateway.
+// keyOf returns the key of a call of the gateway.
 func (w *world) keyOf(id string) toolcall.Key {
 	return toolcall.Key{Space: w.A.ID, Session: "s1", Reply: message.ReplyID(id), Call: message.CallID(id)}
 }

@@ -20,7 +20,7 @@ import (
 
 func approve(w *world) { w.respond(toolcall.Response{Kind: toolcall.ResponseApprove}) }
 
-// A modern client with tasks gets a task that works until the call has ended.
+// A modern client with tasks gets a task that has the status working until the call ends.
 func TestModernTask(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Inbox = "http://inbox" })
@@ -35,7 +35,7 @@ func TestModernTask(t *testing.T) {
 	approve(w)
 	w.A.Finished(w.keyOf(id))
 	done := c.ask("tasks/get", `{"taskId":"`+id+`"}`)
-	for !strings.Contains(done, "completed") { // the gateway may still read the end
+	for !strings.Contains(done, "completed") { // the gateway may still be reading the end
 		done = c.ask("tasks/get", `{"taskId":"`+id+`"}`)
 	}
 	wants(t, done, `"result":{`, `"text":"did browse"`, "hologram")
@@ -46,7 +46,7 @@ func TestModernTask(t *testing.T) {
 	}
 }
 
-// tasks/cancel interrupts a question.
+// tasks/cancel interrupts a call that waits for approval.
 func TestCancelTask(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy")
@@ -59,7 +59,7 @@ func TestCancelTask(t *testing.T) {
 	}
 }
 
-// A legacy client that wants a task gets one, and its result with tasks/result.
+// A legacy client that requests a task gets one, and gets its result with tasks/result.
 func TestLegacyTask(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy")
@@ -76,8 +76,8 @@ func TestLegacyTask(t *testing.T) {
 	wants(t, c.ask("tasks/get", `{"taskId":"`+id+`"}`), `"status":"completed"`)
 }
 
-// A modern client with URL elicitation is shown the request, and retries with the state.
-// A state that was changed, or belongs to other arguments, is refused.
+// A modern client with URL elicitation is shown the request and retries with the state. A state
+// that was changed or belongs to other arguments is refused.
 func TestURLElicitation(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("modern", func(cfg *mcp.Config) { cfg.Inbox = "http://inbox" })
@@ -109,7 +109,7 @@ func TestURLElicitation(t *testing.T) {
 	}
 }
 
-// A modern client can be told to retry without a question.
+// A modern client can be told to retry without input requests.
 func TestRetryLegs(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Hold, cfg.Legs = time.Millisecond, 1 })
@@ -121,7 +121,7 @@ func TestRetryLegs(t *testing.T) {
 	wants(t, c.ask("tools/call", `{"name":"browse","arguments":{},"requestState":"`+r.RequestState+`"}`), "askance_wait")
 }
 
-// What a server asks within a call reaches the client in the client's era.
+// What a server requests during a call reaches the client in the form of the client's era.
 func TestInputWithinACall(t *testing.T) {
 	w := newWorld(t)
 	for _, p := range pairs {
@@ -154,7 +154,7 @@ func TestInputWithinACall(t *testing.T) {
 	}
 }
 
-// A client that cancels interrupts the question.
+// If a client cancels, its approval request is interrupted.
 func TestCancel(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy")
@@ -165,10 +165,10 @@ func TestCancel(t *testing.T) {
 	if call := w.A.Finished(key); call.Cause != string(toolcall.CauseInterrupt) {
 		t.Errorf("the call ended by %s", call.Cause)
 	}
-	wants(t, c.ask("ping", "{}"), `"result":{}`) // and no response to the cancelled request comes before it
+	wants(t, c.ask("ping", "{}"), `"result":{}`) // and no response to the cancelled request comes first
 }
 
-// Several upstreams have their aliases in the names of tools.
+// With several upstreams, names of tools begin with an alias.
 func TestSeveralUpstreams(t *testing.T) {
 	w := newWorld(t)
 	both := func(cfg *mcp.Config) {
@@ -186,17 +186,17 @@ func TestSeveralUpstreams(t *testing.T) {
 		cfg := w.config("legacy", both)
 		cfg.Upstreams[1].Alias = alias
 		if _, err := mcp.New(cfg); err == nil {
-			t.Errorf("the alias %q is taken", alias)
+			t.Errorf("the alias %q is accepted", alias)
 		}
 	}
 	cfg := w.config("legacy", both)
 	cfg.Upstreams[1].Alias = "a"
 	if _, err := mcp.New(cfg); err == nil {
-		t.Error("two upstreams have one alias")
+		t.Error("two upstreams with the same alias are accepted")
 	}
 }
 
-// A status that proxies send for requests that began leaves the outcome unknown; every
+// If the status may come from a proxy after the request began, the outcome is unknown. Every
 // other refusal says that the call did not run.
 func TestRefusalsOfAnHTTPServer(t *testing.T) {
 	w := newWorld(t)
@@ -226,8 +226,8 @@ func TestRefusalsOfAnHTTPServer(t *testing.T) {
 	}
 }
 
-// What a client reads about a server that is down has nothing of its URL, which may
-// carry a key.
+// What a client reads about a server that is down contains nothing of its URL, which may contain
+// a key.
 func TestNoServer(t *testing.T) {
 	w := newWorld(t)
 	server := httptest.NewServer(http.NotFoundHandler())
@@ -240,7 +240,7 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
-// The endpoint refuses what could be a page elsewhere, and what its headers do not name.
+// The endpoint refuses requests of other sites, and requests that contradict their headers.
 func TestHTTPRefusals(t *testing.T) {
 	w := newWorld(t)
 	g, err := mcp.New(w.config("modern"))
@@ -279,7 +279,7 @@ func TestHTTPRefusals(t *testing.T) {
 		status int
 		says   string
 	}{
-		"as it should be":  {call, func(*http.Request) {}, 200, "did lookup"},
+		"a regular call":   {call, func(*http.Request) {}, 200, "did lookup"},
 		"other page":       {call, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403, ""},
 		"other host":       {call, func(r *http.Request) { r.Host = "evil.example" }, 403, ""},
 		"other name":       {call, func(r *http.Request) { r.Header.Set("Mcp-Name", "browse") }, 400, "-32020"},
@@ -307,7 +307,7 @@ func TestHTTPRefusals(t *testing.T) {
 	}
 }
 
-// A call that is interrupted while it runs is cancelled at the server.
+// If a call is interrupted while it runs, it is cancelled at the server.
 func TestInterruptedWhileRunning(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy")
@@ -321,7 +321,7 @@ func TestInterruptedWhileRunning(t *testing.T) {
 		t.Fatal(err)
 	}
 	wants(t, c.read(), `"id":`+id+",", `"isError":true`, "interrupted")
-	for w.runs() == 1 { // the server notes that it was told
+	for w.runs() == 1 { // until the server has recorded the cancellation
 		runtime.Gosched()
 	}
 	if b, _ := os.ReadFile(w.ran); !strings.HasSuffix(string(b), "cancelled\n") {
@@ -329,8 +329,8 @@ func TestInterruptedWhileRunning(t *testing.T) {
 	}
 }
 
-// With the operator's permission a form decides, as a vote on what it showed. Without it
-// there is no form.
+// With the operator's permission a form decides, as a vote on what it showed. Without the
+// permission there is no form.
 func TestForm(t *testing.T) {
 	w := newWorld(t)
 	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Hold = time.Millisecond })
@@ -342,7 +342,7 @@ func TestForm(t *testing.T) {
 	c = w.connect("legacy", func(cfg *mcp.Config) {
 		cfg.Vote = func(ctx context.Context, principal string, r toolcall.Response) error {
 			if principal != "ann" {
-				t.Errorf("the vote of %s", principal)
+				t.Errorf("the vote is by %s", principal)
 			}
 			_, err := w.A.Client(gatewaytest.Ann).SubmitResponse(ctx, r)
 			return err
@@ -362,7 +362,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// One principal cannot take all sessions from the others.
+// One principal cannot use up the sessions of others.
 func TestSessionsOfOnePrincipal(t *testing.T) {
 	w := newWorld(t)
 	g, err := mcp.New(w.config("legacy"))

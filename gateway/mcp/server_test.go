@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
 
-// serverArg makes the test binary an MCP server on standard input and output. Its
-// argument names the file to which it adds a line for each run of a tool.
+// serverArg makes the test binary an MCP server on standard input and output. The next argument
+// names the file to which it adds a line for each run of a tool.
 const serverArg = "mcp-server"
 
 func TestMain(m *testing.M) {
@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 	gatewaytest.Main(m)
 }
 
-// serverMain speaks one era as literally as the tests need it.
+// serverMain speaks one era, as far as the tests need it.
 func serverMain(era, ran string) {
 	if _, err := os.Stat(ran + ".gone"); err == nil {
 		os.Exit(1)
 	}
 	lines := bufio.NewScanner(os.Stdin)
 	lines.Buffer(nil, 8<<20)
-	lines.Split(func(data []byte, end bool) (int, []byte, error) { // as Python reads text: a carriage return ends a line too
+	lines.Split(func(data []byte, end bool) (int, []byte, error) { // like text in Python: a carriage return also ends a line
 		if i := bytes.IndexAny(data, "\r\n"); i >= 0 {
 			return i + 1, data[:i], nil
 		}
@@ -41,7 +41,7 @@ func serverMain(era, ran string) {
 	})
 	out := bufio.NewWriter(os.Stdout)
 	say := func(format string, args ...any) {
-		_, _ = fmt.Fprintf(out, format+"\n", args...) // a gateway that is gone ends standard input
+		_, _ = fmt.Fprintf(out, format+"\n", args...) // if the gateway is gone, standard input ends
 		_ = out.Flush()
 	}
 	note := func(text string) {
@@ -67,14 +67,14 @@ func serverMain(era, ran string) {
 			}
 		}
 		if err := json.Unmarshal(lines.Bytes(), &m); err != nil {
-			continue // as servers do with a line that is no message
+			continue // as servers do with an invalid line
 		}
 		result := func(text string) { say(`{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, text) }
 		switch {
 		case m.Method == "notifications/cancelled":
 			note("cancelled")
 		case m.ID == nil:
-		case m.Method == "": // the answer to a request of this server
+		case m.Method == "": // the response to a request of this server
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, strings.Trim(string(m.ID), `"`), string(m.Result))
 		case m.Method == "initialize" && era == "legacy":
 			result(`{"protocolVersion":"2025-06-18","capabilities":{"tools":{"listChanged":true}},"serverInfo":{"name":"fixture","version":"1"},"instructions":"be kind"}`)
@@ -95,7 +95,7 @@ func serverMain(era, ran string) {
 				result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, fmt.Sprint(slices.Sorted(maps.Keys(m.Params.Meta)), string(m.Params.InputResponses), m.Params.RequestState)))
 			case strings.Contains(arguments, "die"):
 				if strings.Contains(arguments, "forever") {
-					_ = os.WriteFile(ran+".gone", nil, 0o600) // else the next start runs it again
+					_ = os.WriteFile(ran+".gone", nil, 0o600) // otherwise the next process runs it again
 				}
 				os.Exit(3)
 			case strings.Contains(arguments, "breaks"):

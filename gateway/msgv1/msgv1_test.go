@@ -42,19 +42,19 @@ func TestMediaTypes(t *testing.T) {
 	}
 }
 
-// dict is a dict of 1.x.
+// dict returns a dict of 1.x.
 func dict(role, content, metadata string) message.RawJSON {
 	return message.RawJSON(`{"id":"m1","name":"ann","role":"` + role + `","content":` + content + `,"metadata":` + metadata + `,"timestamp":"2026-11-21 09:32:43.576"}`)
 }
 
-// TestConvertRefuses: what AgentScope 2.0 would lose is refused, and the error
-// names the message and the part.
+// TestConvertRefuses: content that AgentScope 2.0 would lose is refused, and the error names the
+// message and the part.
 func TestConvertRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ dict, part string }{
 		"member of a block":  {`[{"type":"text","text":"hi","cache":true}]`, "cache"},
 		"unknown block":      {`[{"type":"hologram","x":1}]`, "hologram"},
 		"block with no type": {`[{"x":1}]`, ""},
-		"URL that is none":   {`[{"type":"image","source":{"type":"url","url":"me.png"}}]`, "me.png"},
+		"relative URL":       {`[{"type":"image","source":{"type":"url","url":"me.png"}}]`, "me.png"},
 		"result of no call":  {`[{"type":"tool_result","id":"c9","name":"f","output":"x"}]`, "c9"},
 		"a user's call":      {`[{"type":"tool_use","id":"c1","name":"f","input":{}}]`, "c1"},
 	} {
@@ -77,7 +77,7 @@ func TestConvertRefuses(t *testing.T) {
 	}
 }
 
-// TestProposal reads calls from an assistant's dict and from nothing else.
+// TestProposal: calls are read only from an assistant's dict.
 func TestProposal(t *testing.T) {
 	use := `[{"type":"thinking","thinking":"hm"},{"type":"text","text":"I pay."},{"type":"tool_use","id":"c1","name":"pay","input":{"b":1,"a":2},"raw_input":"{\"b\": 1, \"a\": 2}"},{"type":"tool_use","id":"c2","name":"echo","input":{}}]`
 	agent, calls, err := msgv1.Proposal("test", []message.RawJSON{dict("assistant", use, `{}`)})
@@ -89,7 +89,7 @@ func TestProposal(t *testing.T) {
 		"a user's":     {dict("user", `"pay"`, `{}`)},
 		"with results": {dict("assistant", use, `{}`), dict("system", `[{"type":"tool_result","id":"c2","name":"echo","output":"x"}]`, `{}`)},
 		"two turns":    {dict("assistant", use, `{}`), dict("user", `"go on"`, `{}`), dict("assistant", `"well"`, `{}`)},
-		// What people review is what runs: there is one input, not two.
+		// What people review is what runs: there must be exactly one input.
 		"two inputs": {dict("assistant", `[{"type":"tool_use","id":"c1","name":"pay","input":{"amount":1},"raw_input":"{\"amount\":1000}"}]`, `{}`)},
 	} {
 		if _, calls, err := msgv1.Proposal("test", list); calls != nil || !errors.Is(err, message.ErrInvalid) {
@@ -117,7 +117,7 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// TestDecisions: only metadata decides, alone, and by the digest.
+// TestDecisions: only metadata can decide, without other messages and by the digest.
 func TestDecisions(t *testing.T) {
 	const decides = `{"askance":{"request_id":"r1","decisions":[{"tool_use_id":"c1","digest":"d1","type":"approve"}]}}`
 	for name, c := range map[string]struct {
@@ -143,7 +143,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestCalls writes calls as they stand.
+// TestCalls writes calls unchanged.
 func TestCalls(t *testing.T) {
 	at := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 	call := func(id, tool string, state message.ToolCallState, r *message.ToolResultBlock) *toolcall.Call {

@@ -25,7 +25,7 @@ func TestParseSecret(t *testing.T) {
 	b, _ := json.Marshal(s)
 	for _, out := range []string{fmt.Sprint(s), fmt.Sprintf("%v %+v %#v %s %x %q", s, s, s, s, s, s), log.String(), string(b)} {
 		if strings.Contains(out, string(secretBytes)) || strings.Contains(out, text[6:]) || strings.Contains(out, fmt.Sprintf("%x", secretBytes)) {
-			t.Errorf("a secret shows itself: %s", out)
+			t.Errorf("a secret is printed: %s", out)
 		}
 	}
 	for _, bad := range []string{"", "x", "whsec_", "whsec_!", "whsec_AAAA", text[6:], "whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 65))} {
@@ -35,7 +35,7 @@ func TestParseSecret(t *testing.T) {
 	}
 }
 
-// The signature of Standard Webhooks' own example.
+// The example signature of Standard Webhooks.
 func TestSign(t *testing.T) {
 	s, err := webhook.ParseSecret("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	if err := webhook.Check([]webhook.Destination{good, good}); err == nil {
-		t.Error("one name for two")
+		t.Error("two destinations with the same name are accepted")
 	}
 	slack := webhook.Destination{Name: "s", URL: "http://127.0.0.1:1/x", Events: good.Events, Format: webhook.FormatSlack}
 	if err := webhook.Check([]webhook.Destination{good, slack}); err != nil {
@@ -79,7 +79,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What a receiver asks for counts, up to an hour, and shortens nothing.
+// The pause that a receiver requests counts, up to an hour, but never shortens a pause.
 func TestPause(t *testing.T) {
 	h, err := webhook.New(webhook.Config{Space: &gateway.Space{ID: "a"}, Outbox: struct{ webhook.Outbox }{}})
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// An approval request and its outcome come, signed, with what a person needs; votes of a
-// approval request that stays open do not.
+// An approval request and its outcome are delivered, signed, with what a person needs. Votes on a
+// request that stays open are not.
 func TestDelivery(t *testing.T) {
 	w := gatewaytest.New(t)
 	_, rc := shorten(t, w, nil)
@@ -27,10 +27,10 @@ func TestDelivery(t *testing.T) {
 	q := rc.next()
 	n := q.notice
 	if n.Type != webhook.TypeRequestOpened || n.Call.Key != k || n.Call.Input != `{"version":"1.2"}` || n.Waiting == nil || n.Waiting.Quorum != 2 || n.ID != q.id || n.Space != "alpha" || n.Seq != n.Call.Seq || n.Seq == 0 {
-		t.Errorf("the approval request came as %s", q.body)
+		t.Errorf("the approval request was delivered as %s", q.body)
 	}
 	if !verify(secretBytes, q) || verify([]byte("another"), q) {
-		t.Errorf("the signature %q does not hold", q.signatures)
+		t.Errorf("the signature %q is not verified as expected", q.signatures)
 	}
 	if n.Links == nil || !strings.HasPrefix(n.Links.Approve, "https://askance.example/inbox/link?token=") || n.Links.Approve == n.Links.Reject || !strings.Contains(n.Links.Request, "call=c1") {
 		t.Errorf("links: %+v", n.Links)
@@ -39,16 +39,16 @@ func TestDelivery(t *testing.T) {
 	w.A.Approve(gatewaytest.Bob, k)
 	w.A.Finished(k)
 	if o := rc.next(); o.notice.Type != webhook.TypeCallFinished || o.notice.Call.Result == nil || len(o.notice.Call.Votes) != 2 || o.notice.Links.Approve != "" || !verify(secretBytes, o) {
-		t.Errorf("then came %s", o.body)
+		t.Errorf("then received %s", o.body)
 	}
-	w.B.Ask("s1", "r1", "elsewhere") // another space
+	w.B.Ask("s1", "r1", "elsewhere") // in another space
 	w.A.Ask("s1", "r1", "c2")
 	if g := rc.next(); g.notice.Call.Call != "c2" {
-		t.Errorf("then came %s", g.body)
+		t.Errorf("then received %s", g.body)
 	}
 }
 
-// What rules redact never leaves.
+// Values that rules redact are never sent.
 func TestRedacted(t *testing.T) {
 	w := gatewaytest.New(t)
 	_, rc := shorten(t, w, nil)
@@ -56,7 +56,7 @@ func TestRedacted(t *testing.T) {
 	for range 2 {
 		g := rc.next()
 		if strings.Contains(string(g.body), "hunter2") || g.notice.Call.Request.Salt != "" || !strings.Contains(g.notice.Call.Input, "[redacted") {
-			t.Errorf("a secret has left: %s", g.body)
+			t.Errorf("a secret was sent: %s", g.body)
 		}
 		if g.notice.Type == webhook.TypeRequestOpened {
 			w.A.Approve(gatewaytest.Ann, k)
@@ -64,7 +64,7 @@ func TestRedacted(t *testing.T) {
 	}
 }
 
-// A destination is told of what it asked for.
+// A destination receives only what it asked for.
 func TestFilter(t *testing.T) {
 	w := gatewaytest.New(t)
 	_, rc := shorten(t, w, func(d *webhook.Destination) {
@@ -77,14 +77,14 @@ func TestFilter(t *testing.T) {
 	w.A.Ask("s1", "r1", "c4")
 	for _, want := range []message.CallID{"c3", "c4"} {
 		if g := rc.next(); g.notice.Call.Call != want && want == "c4" { // c3 may be resolved before it is sent
-			t.Errorf("came %s, want %s", g.body, want)
+			t.Errorf("received %s, want %s", g.body, want)
 		} else if g.notice.Call.Call == "c4" {
 			return
 		}
 	}
 }
 
-// What is not taken comes again under the same id, and secrets can be replaced.
+// A message that is not accepted is sent again with the same id, and secrets can be replaced.
 func TestRetry(t *testing.T) {
 	old := []byte("an older secret of 24 bytes or more")
 	for name, refuse := range map[string]func(http.ResponseWriter, *http.Request){
@@ -120,7 +120,7 @@ func TestRetry(t *testing.T) {
 			k := w.A.Ask("s1", "r1", "c1")
 			g := rc.next()
 			if first.id != "" && g.stamp == first.stamp && name != "cut" && name != "silence" && g.id == first.id && string(g.body) == string(first.body) {
-				g = rc.next() // the first was noted after its answer
+				g = rc.next() // the receiver records the first after its response
 			}
 			if g.id != first.id || string(g.body) != string(first.body) || !verify(secretBytes, g) || !verify(old, g) || g.notice.Call.Key != k {
 				t.Errorf("first %s %s\nthen %s %s", first.id, first.body, g.id, g.body)
@@ -132,7 +132,7 @@ func TestRetry(t *testing.T) {
 	}
 }
 
-// An approval request that is resolved meanwhile is not told late.
+// If an approval request was resolved in the meantime, no late notice about it is sent.
 func TestStale(t *testing.T) {
 	w := gatewaytest.New(t)
 	h, rc := shorten(t, w, func(d *webhook.Destination) { d.Attempts = 1 })
@@ -150,16 +150,16 @@ func TestStale(t *testing.T) {
 	rc.answer(nil)
 	w.A.Reject(gatewaytest.Ann, k, "no")
 	if g := rc.next(); g.notice.Type != webhook.TypeCallFinished {
-		t.Errorf("then came %s", g.body)
+		t.Errorf("then received %s", g.body)
 	}
 	fate, err := h.Retry(t.Context(), "bot", letters[0].Seq)
 	if err != nil || fate != webhook.FateStale || seen != 1 {
-		t.Errorf("a dead letter about a resolved approval request: %s, %v; it was told %d times", fate, err, seen)
+		t.Errorf("a dead letter about a resolved approval request: %s, %v; it was sent %d times", fate, err, seen)
 	}
 	deadLetters(t, w, 0)
 }
 
-// deadLetters waits until there are so many dead letters.
+// deadLetters waits until there are n dead letters.
 func deadLetters(t *testing.T, w *gatewaytest.World, n int) []toolcall.DeadLetter {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), gatewaytest.Patience)
@@ -167,7 +167,7 @@ func deadLetters(t *testing.T, w *gatewaytest.World, n int) []toolcall.DeadLette
 	for o := w.A.Outbox(); ; <-time.After(10 * time.Millisecond) {
 		all, err := o.DeadLetters(ctx)
 		if err != nil {
-			t.Fatalf("there are never %d dead letters: %v", n, err)
+			t.Fatalf("there are not %d dead letters: %v", n, err)
 		}
 		if len(all) == n {
 			return all
@@ -175,8 +175,8 @@ func deadLetters(t *testing.T, w *gatewaytest.World, n int) []toolcall.DeadLette
 	}
 }
 
-// After the last attempt a dead letter lies there, until it is tried by hand or
-// dropped. 410 is the last attempt at any number.
+// After the last attempt a dead letter is kept until an operator retries or drops it. A status of
+// 410 makes any attempt the last.
 func TestDeadLetters(t *testing.T) {
 	w := gatewaytest.New(t)
 	h, rc := shorten(t, w, func(d *webhook.Destination) { d.Attempts = 3 })
@@ -192,18 +192,18 @@ func TestDeadLetters(t *testing.T) {
 	}
 	_, err := h.Retry(t.Context(), "bot", l.Seq)
 	if !errors.Is(err, message.ErrUnavailable) || deadLetters(t, w, 1)[0].Attempts != 4 {
-		t.Errorf("tried by hand in vain: %v", err)
+		t.Errorf("a manual retry that fails: %v", err)
 	}
 	rc.next()
 	rc.answer(nil)
 	if fate, err := h.Retry(t.Context(), "bot", l.Seq); err != nil || fate != webhook.FateDelivered {
-		t.Errorf("tried by hand: %s, %v", fate, err)
+		t.Errorf("a manual retry: %s, %v", fate, err)
 	}
 	if g := rc.next(); g.notice.Call.Key != k || g.notice.Seq != l.Seq {
-		t.Errorf("then came %s", g.body)
+		t.Errorf("then received %s", g.body)
 	}
 	if _, err := h.Retry(t.Context(), "bot", l.Seq); !errors.Is(err, message.ErrNotFound) {
-		t.Errorf("tried again: %v", err)
+		t.Errorf("a second manual retry: %v", err)
 	}
 	rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) { rw.WriteHeader(http.StatusGone) })
 	w.A.Ask("s1", "r1", "c2")
@@ -216,7 +216,7 @@ func TestDeadLetters(t *testing.T) {
 	deadLetters(t, w, 0)
 }
 
-// What happens while no gateway runs, or no receiver, is told later.
+// What happens while no gateway or no receiver runs is delivered later.
 func TestDownForAWhile(t *testing.T) {
 	w := gatewaytest.New(t)
 	rc := newReceiver(t)
@@ -237,7 +237,7 @@ func TestDownForAWhile(t *testing.T) {
 	run(t, newHooks(t, w.A, nil, d))
 	for g := rc.next(); ; g = rc.next() {
 		if g.notice.Call.Key != k || g.notice.Type != webhook.TypeRequestOpened {
-			t.Errorf("came %s", g.body)
+			t.Errorf("received %s", g.body)
 		}
 		if len(rc.news) == 0 {
 			break
@@ -248,7 +248,7 @@ func TestDownForAWhile(t *testing.T) {
 	}
 }
 
-// Errors say what is wrong, and contain neither the address nor what the receiver sent.
+// Errors say what is wrong and contain neither the address nor the receiver's reply.
 func TestErrorsKeepSecrets(t *testing.T) {
 	odd, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -313,11 +313,11 @@ func TestTwoGateways(t *testing.T) {
 	}
 	w.A.Ask("s1", "r1", "last")
 	if g := rc.next(); g.notice.Call.Call != "last" || len(ids) != n {
-		t.Errorf("%d messages of %d approval requests, then %s", len(ids), n, g.body)
+		t.Errorf("%d messages about %d approval requests, then %s", len(ids), n, g.body)
 	}
 }
 
-// lossy is an outbox that dies once between a delivery and its acknowledgement.
+// lossy is an outbox that fails once between a delivery and its acknowledgement.
 type lossy struct {
 	webhook.Outbox
 	died chan struct{}

@@ -2,11 +2,10 @@ package webhook
 
 import "time"
 
-// Pause is the time until the attempt after this one, where the receiver asks
-// for a pause by its header.
+// Pause returns the time until the next attempt, if the receiver requests a pause in its header.
 func (w *Webhooks) Pause(attempt int, header string, now time.Time) time.Duration {
 	return w.pause(attempt, retryAfter(header, now))
 }
 
-// Slack is for tests of the format.
+// Slack exports the encoder of the Slack format to tests.
 var Slack = encodeSlack

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// linked is a world whose inbox takes links.
+// linked is a world whose inbox accepts links.
 type linked struct {
 	*gatewaytest.World
 	t     *testing.T
@@ -34,7 +34,7 @@ func newLinked(t *testing.T) *linked {
 	return l
 }
 
-// token is that of a link about the approval request as it is.
+// token returns the token of a link for the current approval request.
 func (l *linked) token(k toolcall.Key, kind toolcall.ResponseKind) string {
 	l.t.Helper()
 	token, err := l.links.Token(webhook.Link{Key: k, Digest: l.A.Show(k).Digest, Kind: kind, Expires: time.Now().Add(time.Hour), Destination: "bot", Seq: 1})
@@ -44,7 +44,7 @@ func (l *linked) token(k toolcall.Key, kind toolcall.ResponseKind) string {
 	return token
 }
 
-// page is what a browser was shown.
+// page is what a browser shows.
 type page struct {
 	status   int
 	location string
@@ -70,7 +70,7 @@ func (l *linked) do(req *http.Request, who string) page {
 	return page{res.StatusCode, res.Header.Get("Location"), string(b)}
 }
 
-// open follows a link, as a browser does, or what looks at links in messages.
+// open follows a link, as a browser or a scanner of messages does.
 func (l *linked) open(who, token string) page {
 	l.t.Helper()
 	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodGet, l.URL+webhook.LinkPath+"?token="+url.QueryEscape(token), http.NoBody)
@@ -82,7 +82,7 @@ func (l *linked) open(who, token string) page {
 
 var hidden = regexp.MustCompile(`<input type="hidden" name="([a-z]+)" value="([^"]*)">`)
 
-// confirm sends the form of a page.
+// confirm submits the form of a page.
 func (l *linked) confirm(who string, p page, change func(url.Values)) page {
 	l.t.Helper()
 	_, form, ok := strings.Cut(p.text, `<form id="panel"`)
@@ -107,8 +107,8 @@ func (l *linked) confirm(who string, p page, change func(url.Values)) page {
 
 func (l *linked) votes(k toolcall.Key) int { return len(l.A.Show(k).Votes) }
 
-// Opening a link, however often and by any person, decides nothing; confirming it
-// does, once, in the name of who is logged in.
+// Opening a link decides nothing, no matter how often and by whom. Confirming it decides once, in
+// the name of the person who is logged in.
 func TestFollow(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Ask("s1", "r1", "c1")
@@ -124,14 +124,14 @@ func TestFollow(t *testing.T) {
 		t.Errorf("opened: %d, %d votes\n%s", p.status, l.votes(k), p.text)
 	}
 	if r := l.confirm("alpha.ann", p, func(q url.Values) { q.Del("csrf") }); r.status != http.StatusForbidden || l.votes(k) != 0 {
-		t.Errorf("without a proof: %d, %d votes", r.status, l.votes(k))
+		t.Errorf("without a CSRF token: %d, %d votes", r.status, l.votes(k))
 	}
 	for _, change := range []func(url.Values){
 		func(q url.Values) { q.Set("do", "reject") }, func(q url.Values) { q.Set("do", "edit"); q.Set("input", "{}") },
 		func(q url.Values) { q.Set("digest", "sha256:00") }, func(q url.Values) { q.Set("link", token+"x") },
 	} {
 		if r := l.confirm("alpha.ann", p, change); r.status < 400 || l.votes(k) != 0 {
-			t.Errorf("another answer than the link's: %d, %d votes", r.status, l.votes(k))
+			t.Errorf("another response than the link's: %d, %d votes", r.status, l.votes(k))
 		}
 	}
 	if r := l.confirm("alpha.ann", p, nil); r.status != http.StatusSeeOther || l.votes(k) != 1 {
@@ -150,7 +150,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Links that are not good are pages that say so, and lead to the inbox.
+// Links that are not valid show a page that says so and links to the inbox.
 func TestFollowRefused(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Ask("s1", "r1", "c1")
@@ -177,7 +177,7 @@ func TestFollowRefused(t *testing.T) {
 		}
 	}
 	if l.votes(k) != 0 {
-		t.Error("something was decided")
+		t.Error("an invalid link decided something")
 	}
 }
 
@@ -198,7 +198,7 @@ func TestFollowChanged(t *testing.T) {
 	}
 }
 
-// A link is good for one answer, also where the approval request stays open.
+// A link is valid for one response, even if the approval request stays open.
 func TestFollowOnce(t *testing.T) {
 	l := newLinked(t)
 	k := l.A.Propose("s1", "r1", "c1", gatewaytest.Deploy, `{"v":1}`).Key
@@ -212,13 +212,13 @@ func TestFollowOnce(t *testing.T) {
 		t.Errorf("second: %d, %d votes\n%s", r.status, l.votes(k), r.text)
 	}
 	if !strings.Contains(r.text, `data-do="approve"`) {
-		t.Error("the page does not lead on to the approval request itself")
+		t.Error("the page does not offer the approval request itself")
 	}
 	l.A.Approve(gatewaytest.Bob, k)
 	l.A.Finished(k)
 }
 
-// Of two who confirm at once, one answers.
+// If two people confirm at the same time, one response counts.
 func TestFollowRace(t *testing.T) {
 	l := newLinked(t)
 	for _, call := range []string{"c1", "c2", "c3", "c4"} {

@@ -14,9 +14,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// used is a memory of tokens for tests without NATS.
+// used records used tokens, for tests without NATS.
 type used struct {
-	mu  sync.Mutex // guards all
+	mu  sync.Mutex // guards all fields
 	all map[string]bool
 	err error
 }
@@ -66,16 +66,16 @@ func TestLink(t *testing.T) {
 	for i := range 3 {
 		err := l.Use(t.Context(), token, got)
 		if (err == nil) != (i == 0) || i > 0 && !errors.Is(err, message.ErrConflict) {
-			t.Errorf("use %d: %v", i, err)
+			t.Errorf("use number %d: %v", i, err)
 		}
 	}
 	u.err = errors.New("down")
 	if err := l.Use(t.Context(), "other."+token, got); !errors.Is(err, message.ErrUnavailable) {
-		t.Errorf("not known whether it was used: %v", err)
+		t.Errorf("it is not known whether the link was used: %v", err)
 	}
 }
 
-// Only a whole, genuine and current token opens a link.
+// Only a complete, genuine and current token opens a link.
 func TestLinkRefused(t *testing.T) {
 	u := &used{}
 	l := linksAt(t, "alpha", linkKey, noon, u)
@@ -113,7 +113,7 @@ func TestLinkRefused(t *testing.T) {
 		}
 	}
 	if _, err := l.Open(token, "beta"); !errors.Is(err, message.ErrForbidden) {
-		t.Errorf("by a person of another space: %v", err)
+		t.Errorf("opened in another space: %v", err)
 	}
 	late := linksAt(t, "alpha", linkKey, noon.Add(time.Hour), u)
 	if _, err := late.Open(token, "alpha"); !errors.Is(err, message.ErrFinished) {
@@ -135,7 +135,7 @@ func TestNewLinksNeeds(t *testing.T) {
 		c := good
 		change(&c)
 		if _, err := webhook.NewLinks(c); err == nil {
-			t.Errorf("without a good %s there are links", name)
+			t.Errorf("links are created without a valid %s", name)
 		}
 	}
 	if _, err := webhook.NewLinks(good); err != nil {
@@ -143,7 +143,7 @@ func TestNewLinksNeeds(t *testing.T) {
 	}
 }
 
-// FuzzLink: no text but a token opens, and none ends the program.
+// FuzzLink: only tokens open a link, and nothing panics.
 func FuzzLink(f *testing.F) {
 	u := &used{}
 	l, err := webhook.NewLinks(webhook.LinksConfig{Space: "alpha", Key: linkKey, Public: "https://x.example", UseOnce: u.once, Now: func() time.Time { return noon }})

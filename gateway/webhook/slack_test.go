@@ -76,7 +76,7 @@ func TestSlack(t *testing.T) {
 	golden(t, "slack-outcome.json", b)
 }
 
-// Nothing that a model writes means anything to Slack, and nothing is hidden.
+// Nothing that a model writes is interpreted by Slack, and nothing is hidden.
 func TestSlackHostile(t *testing.T) {
 	evil := "<!channel> <@U123> <https://evil.example|click> & ```*bold* \u202egpj.exe a\u200bb :fire: @here"
 	input, err := json.Marshal(map[string]string{"evil": evil, "end": "```\n<!here>"})
@@ -106,7 +106,7 @@ func TestSlackHostile(t *testing.T) {
 			}
 		}
 		if strings.ContainsAny(all, "<>\u202e\u200b") || !strings.Contains(all, "&lt;!channel&gt;") || !strings.Contains(all, "‹U+202E›") {
-			t.Errorf("something has a meaning or is hidden:\n%s", all)
+			t.Errorf("some text is interpreted or hidden:\n%s", all)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/gateway/webhook"
 )
 
-// memory carries requests to a handler without a socket, as bubbles need it.
+// memory passes requests to a handler without a socket, as bubbles require.
 type memory struct{ h http.Handler }
 
 func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -21,7 +21,7 @@ func (m memory) RoundTrip(r *http.Request) (*http.Response, error) {
 	return rec.Result(), nil
 }
 
-// bubble is a space whose destination hears, in no time.
+// bubble returns a space whose destination receives everything immediately.
 func bubble(t *testing.T, dir string, change func(*webhook.Config)) (*gatewaytest.World, *receiver) {
 	t.Helper()
 	w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped())
@@ -37,17 +37,17 @@ func bubble(t *testing.T, dir string, change func(*webhook.Config)) (*gatewaytes
 	return w, rc
 }
 
-// inBubble runs f in a bubble. What follows an outbox ends with a drained
-// subscription, for which nats.go takes a timer from a pool of the process: one
-// of a bubble must not be found there later, by another bubble or by none.
+// inBubble runs f in a bubble. A follower of the outbox ends with a drained subscription, for
+// which nats.go takes a timer from a pool of the process. A timer of one bubble must not be found
+// there later.
 func inBubble(t *testing.T, f func(*testing.T)) {
 	t.Helper()
 	defer func() { runtime.GC(); runtime.GC() }() // the second empties a sync.Pool
 	synctest.Test(t, f)
 }
 
-// A process that dies between a delivery and its acknowledgement costs a second
-// one, under the same id.
+// A process that dies between a delivery and its acknowledgement causes a second delivery with
+// the same id.
 func TestKilledBeforeTheAcknowledgement(t *testing.T) {
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T) {
@@ -64,13 +64,13 @@ func TestKilledBeforeTheAcknowledgement(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		if len(rc.news) != 0 {
-			t.Error("and again")
+			t.Error("the message was delivered again")
 		}
 	})
 }
 
-// A delivery is given up after eight attempts, with the pauses between them. They are
-// sixty times shorter than by default: an idle hour of fake time takes seconds.
+// A delivery is given up after eight attempts with pauses between them. The pauses are sixty
+// times shorter than by default, because an idle hour of fake time takes seconds.
 func TestSchedule(t *testing.T) {
 	dir := t.TempDir()
 	inBubble(t, func(t *testing.T) {

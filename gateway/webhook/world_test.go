@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// secretBytes sign in these tests.
+// secretBytes is the signing key of these tests.
 var secretBytes = []byte("0123456789abcdef0123456789abcdef")
 
 func secret(t *testing.T, b []byte) webhook.Secret {
@@ -34,21 +34,20 @@ func secret(t *testing.T, b []byte) webhook.Secret {
 	return s
 }
 
-// got is one request that a receiver had.
+// got is one request that a receiver got.
 type got struct {
 	id, stamp, signatures string
 	body                  []byte
 	notice                webhook.Notice
 }
 
-// receiver is a program elsewhere. It takes everything, unless take says
-// otherwise.
+// receiver is a program elsewhere. It accepts everything unless take says otherwise.
 type receiver struct {
 	t    *testing.T
 	url  string
 	news chan got
 
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	take func(w http.ResponseWriter, r *http.Request, g got)
 }
 
@@ -68,7 +67,7 @@ func (rc *receiver) answer(f func(w http.ResponseWriter, r *http.Request, g got)
 	rc.take = f
 }
 
-// ServeHTTP notes what comes.
+// ServeHTTP records each request.
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -77,7 +76,7 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g := got{id: r.Header.Get("webhook-id"), stamp: r.Header.Get("webhook-timestamp"), signatures: r.Header.Get("webhook-signature"), body: b}
 	if bytes.HasPrefix(b, []byte(`{"type"`)) {
 		if err := json.NewDecoder(bytes.NewReader(b)).Decode(&g.notice); err != nil {
-			rc.t.Errorf("a message is no notice: %v\n%s", err, b)
+			rc.t.Errorf("a message is not a notice: %v\n%s", err, b)
 		}
 	}
 	rc.mu.Lock()
@@ -89,19 +88,19 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rc.news <- g
 }
 
-// next is the next message.
+// next returns the next request.
 func (rc *receiver) next() got {
 	rc.t.Helper()
 	select {
 	case g := <-rc.news:
 		return g
 	case <-time.After(gatewaytest.Patience):
-		rc.t.Fatal("nothing came")
+		rc.t.Fatal("the receiver got nothing")
 		return got{}
 	}
 }
 
-// verify checks a signature as any receiver does, by code of its own.
+// verify checks a signature with code of its own, as a receiver does.
 func verify(key []byte, g got) bool {
 	m := hmac.New(sha256.New, key)
 	m.Write([]byte(g.id + "." + g.stamp + "." + string(g.body)))
@@ -114,7 +113,7 @@ func verify(key []byte, g got) bool {
 	return false
 }
 
-// everything is a destination that is told of everything.
+// everything returns a destination that receives everything.
 func everything(t *testing.T, url string) webhook.Destination {
 	return webhook.Destination{Name: "bot", URL: url, Secrets: []webhook.Secret{secret(t, secretBytes)}, Events: []webhook.Event{webhook.EventRequest, webhook.EventEscalation, webhook.EventOutcome}}
 }
@@ -130,7 +129,7 @@ func newLinks(t *testing.T, s *gatewaytest.Space) *webhook.Links {
 	return l
 }
 
-// quick are pauses for tests with a real clock.
+// quick contains short pauses for tests with a real clock.
 var quick = []time.Duration{10 * time.Millisecond}
 
 func newHooks(t *testing.T, s *gatewaytest.Space, change func(*webhook.Config), all ...webhook.Destination) *webhook.Webhooks {
@@ -157,7 +156,7 @@ func run(t *testing.T, h *webhook.Webhooks) (stop func()) {
 	return stop
 }
 
-// shorten makes a space whose destination hears.
+// shorten runs webhooks with one destination and returns them with its receiver.
 func shorten(t *testing.T, w *gatewaytest.World, change func(*webhook.Destination)) (*webhook.Webhooks, *receiver) {
 	t.Helper()
 	rc := newReceiver(t)

@@ -76,7 +76,7 @@ func TestIncident(t *testing.T) {
 	if len(events) != 3 {
 		t.Errorf("%d turns, want 3", len(events))
 	}
-	// The events alone build the same calls.
+	// The calls can be rebuilt from the events without anything else.
 	m, err := message.AssistantMsg("bot", message.List(), message.WithID("r"))
 	if err != nil {
 		t.Fatal(err)
@@ -133,7 +133,7 @@ func TestFaults(t *testing.T) {
 		{"call without a name", chunk(`{"tool_calls":[{"index":0,"id":"c","function":{}}]}`) + done, "begins without a name"},
 		{"an error in the stream", hello + `data: {"error":{"message":"overloaded","type":"server_error","code":null}}` + "\n\n", "server_error: overloaded"},
 		{"an error as text", hello + `data: {"error":"overloaded"}` + "\n\n", "overloaded"},
-		{"an error without words", hello + `data: {"error":{}}` + "\n\n", "without a message"},
+		{"an error without a message", hello + `data: {"error":{}}` + "\n\n", "without a message"},
 		{"an event over the limit", strings.Repeat("data: "+strings.Repeat("x", 1<<16)+"\n", 20), "over 1048576 bytes"},
 		{"call out of order", chunk(`{"tool_calls":[{"index":1,"id":"c","function":{"name":"f"}}]}`) + done, "tool call 1 comes after 0"},
 		{"negative index", chunk(`{"tool_calls":[{"index":-1}]}`) + done, "tool call -1"},
@@ -151,8 +151,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestLineEnds reads one stream with every line end, comments, a byte order mark
-// and in pieces of every size.
+// TestLineEnds reads one stream with each kind of line end, with comments and a byte order mark,
+// in pieces of every size.
 func TestLineEnds(t *testing.T) {
 	stream := "\ufeff: hi\n" + hello + ": ping\n\ndata:\n\nretry: 3\nid: 7\n" + strings.ReplaceAll(lo, "lo", "lö 😀") + done
 	for _, end := range []string{"\n", "\r\n", "\r"} {
@@ -185,7 +185,7 @@ type pieces struct {
 
 func (p pieces) Read(b []byte) (int, error) { return p.r.Read(b[:min(len(b), p.size)]) }
 
-// TestIDs: calls get ids that the reply does not have.
+// TestIDs: calls get ids that are not in use in the reply.
 func TestIDs(t *testing.T) {
 	stop := "tool_calls"
 	turn := chatstream.NewTurn(message.Codec{NewID: func() string { return "x" }}, "r", "c1", "c1_2")
@@ -220,7 +220,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestCutOff: calls of a completion that was cut off have no end.
+// TestCutOff: the calls of a completion that was cut off do not end.
 func TestCutOff(t *testing.T) {
 	for reason, complete := range map[string]bool{"stop": true, "tool_calls": true, "length": false, "content_filter": false, "function_call": false, "insufficient_system_resource": false} {
 		events, _, err := turns(`data: {"model":"m","choices":[{"index":0,"delta":{"reasoning_content":"hm","content":"Hi"}}]}` + "\n\n" +
@@ -248,10 +248,10 @@ func TestTurnAfterItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := turn.End(); err == nil {
-		t.Error("a turn ends twice")
+		t.Error("a turn ended twice")
 	}
 	if _, err := turn.Add(&chatstream.Chunk{}); err == nil {
-		t.Error("a turn goes on after its end")
+		t.Error("a turn took a chunk after its end")
 	}
 }
 
@@ -275,7 +275,7 @@ func FuzzTurns(f *testing.F) {
 			}
 			for _, c := range calls[i] {
 				if b := m.ToolCall(c.ID); b == nil {
-					t.Fatalf("the events of turn %d do not have call %s", i, c.ID)
+					t.Fatalf("the events of turn %d lack call %s", i, c.ID)
 				}
 			}
 		}

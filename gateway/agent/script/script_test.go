@@ -75,7 +75,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestGoesOn: a reply that was cut off anywhere in a text goes on there.
+// TestGoesOn: a reply that was cut off anywhere in a text continues there.
 func TestGoesOn(t *testing.T) {
 	const text = "stream 4"
 	whole := "00001 00002 00003 00004 "
@@ -89,7 +89,7 @@ func TestGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _ := s.out.TextContent(""); got != whole {
-			t.Errorf("cut off at %d it says %q", n, got)
+			t.Errorf("cut off at %d, the text is %q", n, got)
 		}
 	}
 }
@@ -110,6 +110,6 @@ func TestEnds(t *testing.T) {
 		}
 	}
 	if i := script.New("bot", agent.Tool{Name: "echo"}).Info(); i.Name != "bot" || len(i.Tools) != 1 || strings.TrimSpace(i.Description) == "" {
-		t.Errorf("it says of itself %+v", i)
+		t.Errorf("the agent describes itself as %+v", i)
 	}
 }

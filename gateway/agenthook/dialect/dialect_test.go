@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// pair is one file of testdata: an event as the agent sends it, and what it must read
-// for each verdict. "": nothing.
+// pair is one file of testdata: an event as the agent sends it, and what the agent must receive
+// for each verdict. An empty text means nothing.
 type pair struct {
 	About   string          `json:"about"`
 	Event   json.RawMessage `json:"event"`
@@ -50,7 +50,7 @@ func TestPairs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(string(data), string(ev.Input)) {
-				t.Errorf("the input %s is not the bytes of the event", ev.Input)
+				t.Errorf("the input %s is not copied from the event byte for byte", ev.Input)
 			}
 			for i, a := range p.Answers {
 				got, err := dialect.Encode(ev, dialect.Verdict{Behavior: message.Behavior(a.Verdict.Behavior), Reason: a.Verdict.Reason, Input: a.Verdict.Input, Pass: a.Verdict.Pass})
@@ -72,7 +72,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// TestDecode: ids, the subagent and the result of each dialect.
+// TestDecode checks the ids, the subagent and the result in each dialect.
 func TestDecode(t *testing.T) {
 	for _, tc := range []struct {
 		d     dialect.Dialect
@@ -115,7 +115,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// TestReasons: a reason is never empty, valid, and short enough to be shown.
+// TestReasons: a reason is valid, never empty, and short enough to be shown.
 func TestReasons(t *testing.T) {
 	ev, err := dialect.Decode(dialect.Codex, []byte(`{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"tool_use_id":"c"}`))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// bareT is a testing.TB for the helpers of this package in a process that is no test.
+// bareT is a testing.TB for the helpers of this package in a process that is not a test.
 type bareT struct {
 	testing.TB
 

@@ -16,24 +16,23 @@ import (
 	"time"
 )
 
-// eras are the two protocols, by the revision whose requirements judge each, and
-// the flags with which the everything server speaks it over HTTP.
+// eras are the two protocols. Each has the revision whose requirements judge it, and the flags
+// with which the everything server speaks it over HTTP.
 var eras = []struct {
 	revision string
 	flags    []string
-	least    int // checks that pass bare: a suite that runs nothing must not pass
+	least    int // how many checks must pass bare, so a suite that runs nothing fails
 }{
 	{"2026-07-28", nil, 160},
 	{"2025-11-25", []string{"-stateless=false"}, 80},
 }
 
-// checks are the results of a run: how often each check of each scenario passed
-// and did not.
+// checks are the results of a run: how often each check of each scenario passed and failed.
 type checks map[string]check
 
 type check struct {
 	passed, failed int
-	why            []string // what the suite says of those that did not pass
+	why            []string // the suite's explanations of checks that did not pass
 }
 
 func (c checks) passed() (n int) {
@@ -56,7 +55,7 @@ func suite(t *testing.T, env []string, args ...string) checks {
 	cmd := exec.CommandContext(t.Context(), "node", append([]string{"--import", "./node20.mjs", "node_modules/@modelcontextprotocol/conformance/dist/index.js"}, append(args, "--output-dir", out)...)...)
 	cmd.Dir = nodeFolder
 	cmd.Env = append(cmd.Environ(), env...)
-	// The exit code says whether scored scenarios failed; the comparison reads all checks.
+	// The exit code reflects only scored scenarios; the comparison reads all checks.
 	printed, runErr := cmd.CombinedOutput()
 	files, err := filepath.Glob(filepath.Join(out, "*", "checks.json"))
 	if err != nil || len(files) == 0 {
@@ -91,12 +90,12 @@ func suite(t *testing.T, env []string, args ...string) checks {
 	return found
 }
 
-// incomparable is a scenario that the suite never scores. In it the bare server cuts
-// the stream of a call and offers no way to resume it: bare, the client gets no
-// result; behind the gateway it is told that the outcome is unknown.
+// incomparable is a scenario that the suite never scores. The bare server cuts the stream of a
+// call and offers no way to resume it, so the client gets no result. Behind the gateway, the
+// client is told that the outcome is unknown.
 const incomparable = "server-server-sse-polling "
 
-// lost are the checks that pass less often, or fail more often, than they do bare.
+// lost returns the checks that pass less often or fail more often than they do bare.
 func lost(bare, behind checks) (lines []string) {
 	for name, b := range bare {
 		if strings.HasPrefix(name, incomparable) {
@@ -115,7 +114,7 @@ func lost(bare, behind checks) (lines []string) {
 	return lines
 }
 
-// everything starts the server that the suite knows, and gives its URL.
+// everything starts the server that the suite expects and returns its URL.
 func everything(t *testing.T, flags ...string) string {
 	t.Helper()
 	address := freeAddress(t)
@@ -125,8 +124,8 @@ func everything(t *testing.T, flags ...string) string {
 	return "http://" + address
 }
 
-// freeAddress is a port that was free: the everything server does not say which
-// one it takes.
+// freeAddress returns a port that was free, because the everything server does not report its own
+// port.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -152,8 +151,8 @@ func answers(t *testing.T, url string) {
 	}
 }
 
-// TestConformance: each check of the published suite that passes against the bare
-// server passes against it behind the gateway.
+// TestConformance: each check of the published suite that passes against the bare server also
+// passes against that server behind the gateway.
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "version: 1\nname: open\ndefaults: {mode: bypass}\nrules: []\n")
@@ -164,7 +163,7 @@ func TestConformance(t *testing.T) {
 			if n := bare.passed(); n < era.least {
 				t.Fatalf("%d checks pass against the bare server, want %d at least", n, era.least)
 			}
-			// Another process of the same server: the suite changes its lists.
+			// Another process of the same server, because the suite changes its lists.
 			file := h.upstreams(map[string]map[string]any{"": {"url": everything(t, era.flags...)}})
 			behind := judge(t, h.open(file), era.revision)
 			for _, line := range lost(bare, behind) {
@@ -175,8 +174,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceComparison: a check that fails behind the gateway, or is missing,
-// is a loss.
+// TestConformanceComparison: a check that fails behind the gateway, or is missing there, counts
+// as lost.
 func TestConformanceComparison(t *testing.T) {
 	n := func(passed, failed int) check { return check{passed: passed, failed: failed} }
 	bare := checks{"a": n(2, 0), "b": n(1, 0), "c": n(0, 1)}

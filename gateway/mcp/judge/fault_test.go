@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestUpstreamDies: after a server that died in the middle of a call the outcome
-// is unknown, and the call is not made again; one of an idempotent tool is.
+// TestUpstreamDies: if a server dies during a call, the outcome is unknown and the call is not
+// repeated, unless its tool is idempotent.
 func TestUpstreamDies(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("effect", "repeatable"))
@@ -45,12 +45,12 @@ func TestUpstreamDies(t *testing.T) {
 		})
 	}
 	if n := u.processes(); n < 2 {
-		t.Errorf("the stdio upstream began %d times", n)
+		t.Errorf("the stdio upstream started %d times", n)
 	}
 }
 
-// TestUpstreamGarbage: what is no JSON-RPC does not end the connection, answers
-// nothing, and never becomes a result. Text on stderr is logged.
+// TestUpstreamGarbage: text that is not JSON-RPC does not end the connection, is not taken for a
+// response, and never becomes a result. Text on stderr is logged.
 func TestUpstreamGarbage(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("babble", "strange"))
@@ -62,7 +62,7 @@ func TestUpstreamGarbage(t *testing.T) {
 	}}, tool{"strange", define("strange"), func(r *request) string { return `"result":{"resultType":"surprise","content":[]}` }})
 	p, proc := h.stdio(t, bot, u, false, noCapabilities, "--log-level", "info")
 	if r := p.call("babble", `{}`).result(); r.text() != "meant" {
-		t.Errorf("among garbage: %s", r.raw)
+		t.Errorf("a result among garbage: %s", r.raw)
 	}
 	if m, _ := p.call("strange", `{}`).response(); m.Error == nil && !m.result(t).IsError {
 		t.Errorf("an unknown resultType becomes %s", m.raw)
@@ -73,8 +73,8 @@ func TestUpstreamGarbage(t *testing.T) {
 	proc.says(`relay: (ready)`)
 }
 
-// TestClientDisconnects: a modern client that goes away cancels its call; after a
-// legacy one it goes on, and the same call finds its result.
+// TestClientDisconnects: if a modern client disconnects, its call is cancelled. The call of a
+// legacy client continues, and repeating the call finds its result.
 func TestClientDisconnects(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -96,7 +96,7 @@ func TestClientDisconnects(t *testing.T) {
 	x = legacy.call("ask_legacy", `{}`)
 	c = h.asked("ask_legacy")
 	x.cancel()
-	for x.next() != nil { // until the connection is gone
+	for x.next() != nil { // until the connection is closed
 	}
 	h.respond(c, "approve", nil)
 	if r := legacy.call("ask_legacy", `{}`).result(); r.text() != "ran {}" || u.calls("ask_legacy") != 1 || h.count("ask_legacy") != 1 {
@@ -107,7 +107,7 @@ func TestClientDisconnects(t *testing.T) {
 	}
 }
 
-// TestCancelWhileRunning: the cancellation goes upstream.
+// TestCancelWhileRunning: the cancellation is passed to the upstream.
 func TestCancelWhileRunning(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("slow"))
@@ -127,8 +127,8 @@ func TestCancelWhileRunning(t *testing.T) {
 	}
 }
 
-// TestGatewayKilled: a gateway that is killed while a call asks, or runs, is
-// started again. The client's repeat finds the call, which runs once.
+// TestGatewayKilled: a gateway is killed while one call waits for approval and another runs.
+// After its restart the client repeats the calls, and each runs once.
 func TestGatewayKilled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -160,8 +160,8 @@ func TestGatewayKilled(t *testing.T) {
 	}
 }
 
-// TestServerDown: without askance nothing runs, and the client is told. With it
-// again, the held call runs once or not at all.
+// TestServerDown: without askance nothing runs, and the client is told. When askance is back, the
+// held call runs at most once.
 func TestServerDown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("echo"))
@@ -184,8 +184,8 @@ func TestServerDown(t *testing.T) {
 	}
 }
 
-// TestTwoGateways: two gateways of one principal and session run a call once, also
-// if the other one gets its repeat; state that one made is good at the other.
+// TestTwoGateways: two gateways of one principal and session run a call once, even if a repeat
+// goes to the other one. State of one gateway is valid at the other.
 func TestTwoGateways(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -203,7 +203,7 @@ func TestTwoGateways(t *testing.T) {
 	}
 	_, _ = one.call("ask_repeat", `{}`).result(), two.call("ask_repeat", `{}`).result()
 	if n := h.count("ask_repeat"); n != 1 {
-		t.Errorf("a repeat at another gateway makes %d requests of one", n)
+		t.Errorf("after a repeat at another gateway there are %d requests, want 1", n)
 	}
 }
 
@@ -229,15 +229,15 @@ func TestIdenticalCalls(t *testing.T) {
 	}
 	h.respond(of(robot), "reject", nil)
 	if r := theirs.result(); !r.IsError {
-		t.Errorf("another principal's identical call is approved too: %s", r.raw)
+		t.Errorf("the approval also counts for another principal's identical call: %s", r.raw)
 	}
 	if u.calls("ask") != 1 || h.count("ask") != 2 {
 		t.Errorf("%d calls ran %d times", h.count("ask"), u.calls("ask"))
 	}
 }
 
-// TestAliases: the names of tools of several upstreams begin with their aliases,
-// and names that meet are refused at the start.
+// TestAliases: if there are several upstreams, names of tools begin with an alias, and names that
+// collide are refused at the start.
 func TestAliases(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -257,8 +257,8 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// TestDefinitionChangesWhileDown: what a person approved is not run with another
-// definition, also if the gateway began again in between.
+// TestDefinitionChangesWhileDown: an approved call does not run with another definition, even if
+// the gateway restarted in between.
 func TestDefinitionChangesWhileDown(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -272,15 +272,15 @@ func TestDefinitionChangesWhileDown(t *testing.T) {
 	h.respond(h.asked("ask_same"), "approve", nil)
 	p = h.gateway(bot, u, "--hold", "1s").peer(t, h, bot, false, noCapabilities)
 	if r := p.untilEnded(changed); !r.IsError || u.calls("ask") != 0 {
-		t.Errorf("a call of a changed tool runs: %s", r.raw)
+		t.Errorf("a call of a changed tool ran: %s", r.raw)
 	}
 	if r := p.untilEnded(same); r.text() != "ran {}" || u.calls("ask_same") != 1 {
 		t.Errorf("a call of an unchanged tool: %s", r.raw)
 	}
 }
 
-// TestOtherEndings: a call that expires, and one that an operator interrupts, did not
-// run, and the model is told.
+// TestOtherEndings: a call that expired or was interrupted by an operator did not run, and the
+// model is told.
 func TestOtherEndings(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, `version: 1
@@ -307,8 +307,8 @@ rules:
 	}
 }
 
-// TestResolve: an operator states the outcome of a call whose server died, and the
-// client gets it.
+// TestResolve: after its server died, an operator states the outcome of a call, and the client
+// receives it.
 func TestResolve(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("effect"))
@@ -332,8 +332,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// TestLargeResult: a result that is too large for a message is an error, and the
-// gateway goes on.
+// TestLargeResult: a result that is too large for a message is an error, and the gateway keeps
+// working.
 func TestLargeResult(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("large", "huge"))

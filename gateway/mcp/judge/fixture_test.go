@@ -5,12 +5,12 @@ import (
 	"testing"
 )
 
-// echo gives back the exact text of its arguments.
+// echo returns the exact text of its arguments.
 var echo = tool{"echo", define("echo"), func(r *request) string { return text(string(r.Params.Arguments)) }}
 
-// TestFixtures: the published clients of both eras, and the byte-level client,
-// work with the bare upstream over HTTP and stdio; what fails behind the gateway
-// is then the gateway's.
+// TestFixtures: the published clients of both eras and the byte-level client work with the bare
+// upstream over HTTP and stdio. A failure behind the gateway is therefore a failure of the
+// gateway.
 func TestFixtures(t *testing.T) {
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
 		t.Run(era, func(t *testing.T) {

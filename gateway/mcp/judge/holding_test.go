@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// ran is the tool that tells what it got.
+// ran returns a tool that returns its arguments.
 func ran(name string) tool {
 	return tool{name, define(name), func(r *request) string { return text("ran " + string(r.Params.Arguments)) }}
 }
 
-// eventually polls for what another process does without telling.
+// eventually polls for a change that another process makes without a notification.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("it never happens that %s", what)
+			t.Fatalf("it did not happen that %s", what)
 		}
 	}
 }
 
-// task asks for the state of a task.
+// task requests the state of a task.
 func (p *peer) task(id string) *result {
 	p.t.Helper()
 	return p.do("tasks/get", id, fmt.Sprintf(`"taskId":%q`, id), "").result(p.t)
@@ -39,7 +39,7 @@ func (p *peer) taskEnded(id string) (r *result) {
 	return r
 }
 
-// TestTaskHoldsACall is the row for clients with the tasks extension.
+// TestTaskHoldsACall covers clients with the tasks extension.
 func TestTaskHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("echo"))
@@ -91,7 +91,7 @@ func TestTaskHoldsACall(t *testing.T) {
 		t.Errorf("the tool ran %d times", u.calls("ask"))
 	}
 
-	// Another principal, and a client that did not declare tasks, get nothing.
+	// Another principal, and a client that did not declare tasks, cannot read the task.
 	id, c = begin("ask", "private")
 	stranger := *p
 	stranger.token = h.tokens[robot]
@@ -105,7 +105,7 @@ func TestTaskHoldsACall(t *testing.T) {
 		t.Errorf("tasks/get without the capability: %s", m.raw)
 	}
 	if m := p.do("tasks/get", "no-such-task", `"taskId":"no-such-task"`, ""); m.Error == nil || m.Error.Code != -32602 {
-		t.Errorf("tasks/get of no task: %s", m.raw)
+		t.Errorf("tasks/get of an unknown task: %s", m.raw)
 	}
 	if r := p.task(id); r.Status != "working" {
 		t.Errorf("the task after others asked for it: %s", r.raw)
@@ -114,14 +114,14 @@ func TestTaskHoldsACall(t *testing.T) {
 	p.taskEnded(id)
 }
 
-// again retries a call as the protocol wants after input_required.
+// again retries a call as the protocol requires after input_required.
 func (p *peer) again(tool, arguments string, r *result) *exchange {
 	p.t.Helper()
 	return p.call(tool, arguments, fmt.Sprintf(`"requestState":%q,"inputResponses":{"askance":{"action":"accept"}}`, r.RequestState))
 }
 
-// TestURLElicitationHoldsACall is the row for modern clients that show a URL, and
-// the protection of requestState.
+// TestURLElicitationHoldsACall covers modern clients that show a URL, and the protection of
+// requestState.
 func TestURLElicitationHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -160,7 +160,7 @@ func TestURLElicitationHoldsACall(t *testing.T) {
 	refused("requestState with another beginning", p, "ask", args, "A"+first.RequestState[1:]+"A")
 	refused("requestState that is none", p, "ask", args, "{}")
 	if n := h.count("ask"); n != 1 {
-		t.Errorf("refused states made %d calls of 1", n)
+		t.Errorf("after refused states there are %d calls, want 1", n)
 	}
 
 	h.respond(c, "approve", nil)
@@ -186,20 +186,20 @@ func TestURLElicitationOfAPublishedClient(t *testing.T) {
 	}
 }
 
-// waitTool asks the synthetic tool for the result of a held call.
+// waitTool calls the wait tool for the result of a held call.
 func (p *peer) waitTool(id string) *exchange {
 	p.t.Helper()
 	return p.call("askance_wait", fmt.Sprintf(`{"call":%q}`, id))
 }
 
-// heldCall is the call that a result says is held; "": it is another result.
+// heldCall returns the id of the call if the result says that it is held, or "".
 func (r *result) heldCall() string {
 	var s struct{ Askance struct{ Call string } }
 	_ = json.Unmarshal(r.StructuredContent, &s) // other results have other content
 	return s.Askance.Call
 }
 
-// untilEnded waits with the wait tool as long as the result says that the call is held.
+// untilEnded calls the wait tool until the call is no longer held.
 func (p *peer) untilEnded(r *result) *result {
 	p.t.Helper()
 	eventually(p.t, "a held call ends", func() bool {
@@ -211,7 +211,7 @@ func (p *peer) untilEnded(r *result) *result {
 	return r
 }
 
-// TestWaitToolHoldsACall is the row for everybody else, in both eras.
+// TestWaitToolHoldsACall covers all other clients, in both eras.
 func TestWaitToolHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -236,7 +236,7 @@ func TestWaitToolHoldsACall(t *testing.T) {
 				t.Errorf("the digest is %s, the request's %s", s.Askance.Digest, c.Digest)
 			}
 			if r := p.waitTool(s.Askance.Call).result(); !strings.Contains(string(r.StructuredContent), `"asking"`) {
-				t.Errorf("the wait tool says %s", r.raw)
+				t.Errorf("the wait tool returns %s", r.raw)
 			}
 			stranger := *p
 			stranger.token = h.tokens[robot]
@@ -245,23 +245,23 @@ func TestWaitToolHoldsACall(t *testing.T) {
 				stranger.initialize()
 			}
 			if m, _ := stranger.waitTool(s.Askance.Call).response(); m.Error == nil && !m.result(t).IsError {
-				t.Errorf("another principal waits for the call: %s", m.raw)
+				t.Errorf("another principal can wait for the call: %s", m.raw)
 			}
 			if r := p.call(name, `{"n":1}`).result(); h.count(name) != 1 || !strings.Contains(r.raw, s.Askance.Call) {
-				t.Errorf("a plain repeat makes %d requests: %s", h.count(name), r.raw)
+				t.Errorf("after a plain repeat there are %d requests: %s", h.count(name), r.raw)
 			}
 			h.respond(c, "approve", nil)
 			if r := p.waitTool(s.Askance.Call).result(); r.IsError || r.text() != `ran {"n":1}` || u.calls(name) != 1 {
 				t.Errorf("after the approval: %s; the tool ran %d times", r.raw, u.calls(name))
 			}
 			if r := p.call(name, `{"n":1}`).result(); h.count(name) != 2 {
-				t.Errorf("after the result was fetched the same call again is joined: %s", r.raw)
+				t.Errorf("after its result was fetched, the call is still joined: %s", r.raw)
 			}
 		})
 	}
 }
 
-// TestProgressHoldsACall: a call with a progress token is held, and hears of it.
+// TestProgressHoldsACall: a call with a progress token is held and gets progress notifications.
 func TestProgressHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -272,7 +272,7 @@ func TestProgressHoldsACall(t *testing.T) {
 			x := p.start("tools/call", name, fmt.Sprintf(`"name":%q,"arguments":{}`, name), `"progressToken":"p1"`)
 			m := x.next()
 			if m == nil || m.Method != "notifications/progress" || !strings.Contains(string(m.Params), `"p1"`) {
-				t.Fatalf("a held call hears %v", m)
+				t.Fatalf("a held call gets %v", m)
 			}
 			h.respond(h.asked(name), "approve", nil)
 			if r := x.result(); r.text() != "ran {}" {
@@ -282,8 +282,8 @@ func TestProgressHoldsACall(t *testing.T) {
 	}
 }
 
-// TestLegacyElicitationHoldsACall: the server's request shows the URL, and
-// accepting it approves nothing.
+// TestLegacyElicitationHoldsACall: the server's request shows the URL, and accepting it does not
+// approve the call.
 func TestLegacyElicitationHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -309,7 +309,7 @@ func TestLegacyElicitationHoldsACall(t *testing.T) {
 	}
 }
 
-// TestBlockHoldsACall: with --block the first answer is the result.
+// TestBlockHoldsACall: with --block the first response is the result.
 func TestBlockHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
@@ -322,14 +322,14 @@ func TestBlockHoldsACall(t *testing.T) {
 	}
 }
 
-// TestLegacyTaskHoldsACall is the row for clients with the tasks of 2025-11-25.
+// TestLegacyTaskHoldsACall covers clients with the tasks of 2025-11-25.
 func TestLegacyTaskHoldsACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
 	u := newUpstream(t, ran("ask"))
 	p := h.gateway(bot, u).peer(t, h, bot, true, `{"tasks":{"requests":{"tools":{"call":{}}}}}`)
 	if m := p.do("tools/list", "", "", ""); !strings.Contains(m.raw, `"taskSupport":"optional"`) {
-		t.Errorf("the tools do not say that they can be tasks: %s", m.raw)
+		t.Errorf("the tools do not declare that they can be tasks: %s", m.raw)
 	}
 	m, _ := p.call("ask", `{}`, `"task":{"ttl":60000}`).response()
 	var made struct {
@@ -352,8 +352,8 @@ func TestLegacyTaskHoldsACall(t *testing.T) {
 	}
 }
 
-// TestRetryLegsHoldACall is the row for modern clients without any capability: they
-// are told to retry as often as the operator says, and then get the wait tool.
+// TestRetryLegsHoldACall covers modern clients without any capability. They are told to retry as
+// often as the operator configured, and then get the wait tool.
 func TestRetryLegsHoldACall(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())

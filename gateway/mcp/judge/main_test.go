@@ -12,24 +12,24 @@ import (
 	"testing"
 )
 
-// bin has the programs that TestMain builds.
+// bin contains the programs that TestMain builds.
 var bin struct {
 	askance    string // the command under test
-	everything string // the server of the Go SDK that the conformance suite knows
+	everything string // the server of the Go SDK that the conformance suite expects
 	client     string // its client
-	self       string // this test binary, which is another program if relayArg or proxiedArg is its first argument
+	self       string // this test binary, which acts as another program if relayArg or proxiedArg is its first argument
 }
 
-// What makes the test binary another program, see relayMain and proxiedMain.
+// First arguments that make the test binary another program; see relayMain and proxiedMain.
 const (
 	relayArg   = "relay"
 	proxiedArg = "proxied"
 )
 
-// minParallel is how many tests run at a time on small machines.
+// minParallel is the minimum number of tests that run in parallel.
 const minParallel = 6
 
-// nodeFolder has the pinned suite and the TypeScript clients; make node installs them.
+// nodeFolder contains the pinned suite and the TypeScript clients, which make node installs.
 const nodeFolder = "testdata/node"
 
 func TestMain(m *testing.M) {
@@ -71,7 +71,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		// These tests wait for other processes more than they work.
+		// These tests mostly wait for other processes.
 		if err := p.Value.Set(strconv.Itoa(max(minParallel, runtime.GOMAXPROCS(0)))); err != nil {
 			return 1, err
 		}

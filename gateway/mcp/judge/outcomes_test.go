@@ -12,8 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// caller calls a tool through a published client; the returned function waits for
-// the result.
+// caller calls a tool through a published client. The returned function waits for the result.
 type caller func(t *testing.T, tool string, arguments map[string]any) func() *result
 
 // decision is _meta["dev.askance/decision"] of a result.
@@ -80,8 +79,8 @@ func typescriptClient(t *testing.T, how map[string]any) caller {
 	}
 }
 
-// TestOutcomes: through each published client, of both eras and transports, a
-// call gets what section 5 of the design names for each decision.
+// TestOutcomes: with each published client, of both eras and over both transports, a call gets
+// the result that belongs to each decision.
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("echo"))
@@ -124,7 +123,7 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// eachOutcome calls with arguments that name the client, so that it finds its own calls.
+// eachOutcome uses arguments that contain the name of the client, to find its own calls.
 func eachOutcome(t *testing.T, h *house, u *upstream, do caller, client string) {
 	args := func(n string) map[string]any { return map[string]any{"client": client, "n": n} }
 	mine := func(n string) *call {

@@ -27,11 +27,11 @@ type peer struct {
 	t            testing.TB
 	legacy       bool
 	capabilities string
-	headers      map[string]string // more headers of each HTTP request
+	headers      map[string]string // extra headers of each HTTP request
 
 	url, token string // HTTP
-	session    string // Mcp-Session-Id of a legacy server that has sessions
-	pipe       *pipe  // stdio, if it is set
+	session    string // Mcp-Session-Id, if a legacy server has sessions
+	pipe       *pipe  // set for stdio
 }
 
 // lastID is the id of the last request of any peer.
@@ -52,11 +52,11 @@ type message struct {
 	raw string
 }
 
-// exchange is a request of the client with what comes back.
+// exchange is a request of the client with the messages that come back.
 type exchange struct {
 	t        testing.TB
 	id       string
-	status   int // of HTTP, once there is a message
+	status   int // the HTTP status, available after the first message
 	messages chan *message
 	cancel   context.CancelFunc // ends the HTTP request
 }
@@ -69,8 +69,8 @@ func (p *peer) meta(more string) string {
 	return `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"judge","version":"1"},"io.modelcontextprotocol/clientCapabilities":` + p.capabilities + more + `}`
 }
 
-// start sends a request. params are the members of its params, without _meta;
-// meta are more members of _meta.
+// start sends a request. params contains the members of its params except _meta, and meta
+// contains more members of _meta.
 func (p *peer) start(method, name, params, meta string, headers ...string) *exchange {
 	p.t.Helper()
 	id := fmt.Sprint(lastID.Add(1))
@@ -130,12 +130,12 @@ func (p *peer) post(ctx context.Context, text string) *http.Request {
 	return r
 }
 
-// read hands on the messages of an HTTP response, JSON or a stream.
+// read passes on the messages of an HTTP response, which is JSON or a stream.
 func (x *exchange) read(r *http.Request, p *peer) {
 	defer close(x.messages)
 	res, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return // the client went away, or the gateway did
+		return // the client or the gateway disconnected
 	}
 	defer res.Body.Close()
 	x.status = res.StatusCode
@@ -157,26 +157,26 @@ func (x *exchange) read(r *http.Request, p *peer) {
 	}
 }
 
-// hand hands on one message; text that is none has only raw.
+// hand passes on one message. Text that is not a message has only raw.
 func (x *exchange) hand(raw []byte) {
 	m := &message{raw: string(bytes.TrimSpace(raw))}
 	_ = json.Unmarshal(raw, m) // the test sees the text
 	x.messages <- m
 }
 
-// next is the next message; nil if the exchange ended.
+// next returns the next message, or nil after the end of the exchange.
 func (x *exchange) next() *message {
 	x.t.Helper()
 	select {
 	case m := <-x.messages:
 		return m
 	case <-time.After(patience):
-		x.t.Fatalf("request %s gets no answer", x.id)
+		x.t.Fatalf("request %s gets no message", x.id)
 		return nil
 	}
 }
 
-// response waits for the response and gives it with the messages before it.
+// response waits for the response and returns it with the messages before it.
 func (x *exchange) response() (*message, []*message) {
 	x.t.Helper()
 	var before []*message
@@ -199,14 +199,14 @@ func (p *peer) do(method, name, params, meta string, headers ...string) *message
 	return m
 }
 
-// call begins a tool call; arguments and more are JSON text.
+// call starts a tool call. arguments and more are JSON text.
 func (p *peer) call(tool, arguments string, more ...string) *exchange {
 	p.t.Helper()
 	params := fmt.Sprintf(`"name":%q,"arguments":%s`, tool, arguments)
 	return p.start("tools/call", tool, strings.Join(append([]string{params}, more...), ","), "")
 }
 
-// result is the result of a tool call, as the judges read it.
+// result contains what the judges read of a tool call's result.
 type result struct {
 	ResultType        string
 	Content           []struct{ Type, Text string }
@@ -247,7 +247,7 @@ func (m *message) result(t testing.TB) *result {
 	t.Helper()
 	r := &result{raw: string(m.Result)}
 	if m.Result == nil {
-		t.Fatalf("the response is no result: %s", m.raw)
+		t.Fatalf("the response is not a result: %s", m.raw)
 	}
 	if err := json.Unmarshal(m.Result, r); err != nil {
 		t.Fatalf("the result %s: %v", m.Result, err)
@@ -283,7 +283,7 @@ func (p *peer) send(text string) {
 	}
 }
 
-// pipe is the stdin and stdout of a stdio server.
+// pipe connects to the stdin and stdout of a stdio server.
 type pipe struct {
 	t  testing.TB
 	in io.WriteCloser
@@ -317,7 +317,7 @@ func newPipe(t testing.TB, in io.WriteCloser, out io.Reader) *pipe {
 	return p
 }
 
-// receive gives a response to its exchange, and everything else to all of them.
+// receive passes a response to its exchange, and everything else to all exchanges.
 func (p *pipe) receive(line []byte) {
 	var m message
 	p.mu.Lock()
@@ -351,5 +351,5 @@ func (p *pipe) start(x *exchange, text string) {
 func (p *pipe) write(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, _ = io.WriteString(p.in, text+"\n") // a server that ended is seen by who waits
+	_, _ = io.WriteString(p.in, text+"\n") // if the server ended, the reader notices
 }

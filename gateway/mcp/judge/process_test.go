@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// patience ends a test that hangs, and no other, however slow the machine is.
+// patience is long enough for any machine, so only a test that hangs reaches it.
 const patience = time.Minute
 
-// process is a child that says on its output where it listens.
+// process is a child process that prints where it listens.
 type process struct {
 	t    testing.TB
 	cmd  *exec.Cmd
@@ -21,9 +21,9 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// output collects what a process writes and tells when a pattern appears in it.
+// output collects the output of a process and waits for patterns in it.
 type output struct {
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	text    bytes.Buffer
 	changed chan struct{}
 }
@@ -43,15 +43,15 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// find gives the groups of a pattern in the output, nil if it is not there yet,
-// and a channel that is closed when there is more output.
+// find returns the groups of a pattern in the output, or nil if there is no match yet, and a
+// channel that is closed when there is more output.
 func (o *output) find(pattern *regexp.Regexp) ([]string, chan struct{}) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return pattern.FindStringSubmatch(o.text.String()), o.changed
 }
 
-// command prepares a child that is killed when the test ends.
+// command prepares a child process that is killed when the test ends.
 func command(t testing.TB, env []string, argv ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(argv[0], argv[1:]...), out: &output{changed: make(chan struct{})}, done: make(chan struct{})}
@@ -75,18 +75,18 @@ func (p *process) start() *process {
 	})
 	go func() {
 		defer close(p.done)
-		_ = p.cmd.Wait() // every test that wants to know reads ProcessState
+		_ = p.cmd.Wait() // tests that need the result read ProcessState
 	}()
 	return p
 }
 
-// kill is kill -9, and waits until the process is gone.
+// kill kills the process with SIGKILL and waits until it has ended.
 func (p *process) kill() {
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// says waits for a pattern in the output and gives its first group.
+// says waits for a pattern in the output and returns its first group.
 func (p *process) says(pattern string) string {
 	p.t.Helper()
 	re, timeout := regexp.MustCompile(pattern), time.After(patience)
@@ -103,7 +103,7 @@ func (p *process) says(pattern string) string {
 			}
 			p.t.Fatalf("%v ended with %v and did not say %s:\n%s", p.cmd.Args, p.cmd.ProcessState, pattern, p.out)
 		case <-timeout:
-			p.t.Fatalf("%v does not say %s:\n%s", p.cmd.Args, pattern, p.out)
+			p.t.Fatalf("%v has not said %s:\n%s", p.cmd.Args, pattern, p.out)
 		}
 	}
 }

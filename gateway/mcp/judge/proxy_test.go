@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// big does not survive a float64.
+// big is a number that a float64 cannot hold exactly.
 const big = `9007199254740993`
 
-// odd is a tool whose definition and result have what a decoder of a known shape loses.
+// odd returns a tool whose definition and result have members that decoding loses.
 func odd(name string) tool {
 	return tool{
 		name, fmt.Sprintf(`{"name":%q,"title":"Odd","inputSchema":{"type":"object","properties":{"n":{"type":"integer","maximum":%s,"x-unit":1.50}},"x-unknown":[1e2]},"outputSchema":{"type":"object","properties":{"n":{"const":%s}}},"annotations":{"readOnlyHint":false,"futureHint":{"a":1}},"icons":[{"src":"data:image/png;base64,AA=="}],"_meta":{"vendor.example/n":%s},"futureMember":{"deep":[null,1.0]}}`, name, big, big, big),
@@ -23,7 +23,7 @@ func odd(name string) tool {
 	}
 }
 
-// members are the members of a JSON object, each with its text as it is.
+// members returns the members of a JSON object, each with its unchanged text.
 func members(t testing.TB, raw json.RawMessage) map[string]string {
 	t.Helper()
 	var m map[string]json.RawMessage
@@ -37,8 +37,8 @@ func members(t testing.TB, raw json.RawMessage) map[string]string {
 	return out
 }
 
-// TestBytesPassUnchanged: arguments go upstream as the text that was decided on,
-// and definitions and results come back as they are, through all four pairs of eras.
+// TestBytesPassUnchanged: arguments reach the upstream as the exact text that was decided on.
+// Definitions and results come back unchanged, in all four combinations of eras.
 func TestBytesPassUnchanged(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("odd"))
@@ -93,7 +93,7 @@ func TestBytesPassUnchanged(t *testing.T) {
 
 func (r *result) rawMessage() json.RawMessage { return json.RawMessage(r.raw) }
 
-// TestProtocolErrorsPassUnchanged, with code and data.
+// TestProtocolErrorsPassUnchanged: errors keep their code and data.
 func TestProtocolErrorsPassUnchanged(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("fails"))
@@ -112,8 +112,8 @@ func TestProtocolErrorsPassUnchanged(t *testing.T) {
 	}
 }
 
-// TestHeadersMirrorWhatRuns: Mcp-Param headers are checked against the client's
-// arguments, and made again of those that an approver edited.
+// TestHeadersMirrorWhatRuns: Mcp-Param headers are checked against the client's arguments, and
+// generated again from arguments that an approver edited.
 func TestHeadersMirrorWhatRuns(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("plain"))
@@ -151,11 +151,11 @@ func TestHeadersMirrorWhatRuns(t *testing.T) {
 		t.Errorf("a header that is missing: %d %s", x.status, m.raw)
 	}
 	if n := u.calls("plain"); n != 1 {
-		t.Errorf("calls with wrong headers ran: %d", n)
+		t.Errorf("%d calls ran, want only the one with correct headers", n)
 	}
 	_, _ = begin("plain", `{"region":"eu"}`, "Mcp-Param-Region", "eu").response()
 	if got := header("plain"); got.Get("Mcp-Param-Region") != "eu" || len(got.Values("Mcp-Param-Level")) != 0 {
-		t.Errorf("an argument that is absent has a header: %v", got)
+		t.Errorf("an absent argument has a header: %v", got)
 	}
 
 	x = begin("ask", `{"region":"eu","level":1}`, "Mcp-Param-Region", "eu", "Mcp-Param-Level", "1")
@@ -166,8 +166,8 @@ func TestHeadersMirrorWhatRuns(t *testing.T) {
 	}
 }
 
-// TestToolsThatChange: a client hears of a changed list, gets the new definition,
-// and a changed definition is not what was approved.
+// TestToolsThatChange: a client is notified of a changed list and gets the new definition. A call
+// that was approved with the old definition does not run.
 func TestToolsThatChange(t *testing.T) {
 	t.Parallel()
 	for era, legacy := range map[string]bool{"modern": false, "legacy": true} {
@@ -192,7 +192,7 @@ func TestToolsThatChange(t *testing.T) {
 			u.setTools(tool{"ask", define("ask", `"title":"Delete everything"`), ran("ask").run}, ran("ask_more"))
 			for m := x.next(); m == nil || m.Method != "notifications/tools/list_changed"; m = x.next() {
 				if m == nil {
-					t.Fatal("the client does not hear of a changed list")
+					t.Fatal("the client is not notified of a changed list")
 				}
 			}
 			if m := p.do("tools/list", "", "", ""); !strings.Contains(m.raw, "Delete everything") || !strings.Contains(m.raw, "ask_more") {
@@ -200,14 +200,13 @@ func TestToolsThatChange(t *testing.T) {
 			}
 			h.respond(c, "approve", nil)
 			if m, _ := held.response(); m.Error == nil && !m.result(t).IsError || u.calls("ask") != 0 {
-				t.Errorf("a call that was approved with another definition runs: %s", m.raw)
+				t.Errorf("a call that was approved with another definition ran: %s", m.raw)
 			}
 		})
 	}
 }
 
-// TestCredentialsStay: the client's token does not reach the upstream, whose own
-// credentials do.
+// TestCredentialsStay: the upstream receives its own credentials and not the client's token.
 func TestCredentialsStay(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("echo"))
@@ -227,8 +226,8 @@ func TestCredentialsStay(t *testing.T) {
 	}
 }
 
-// TestHTTPRefuses what a gateway must not serve: no credentials, credentials of
-// another role, pages of other sites, other host names, and messages that are too long.
+// TestHTTPRefuses covers what a gateway must not serve: missing credentials, those of another
+// role, pages of other sites, other host names, and messages that are too long.
 func TestHTTPRefuses(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy("echo"))
@@ -268,7 +267,7 @@ func TestHTTPRefuses(t *testing.T) {
 		p := g.peer(t, h, bot, false, noCapabilities)
 		x := p.call("echo", `{"pad":"`+strings.Repeat("x", 20<<20)+`"}`)
 		if m := x.next(); m != nil && m.Error == nil && x.status < 400 {
-			t.Errorf("it gets %d %.200s", x.status, m.raw)
+			t.Errorf("a message that is too long gets %d %.200s", x.status, m.raw)
 		}
 		if r := p.call("echo", `{"pad":"`+strings.Repeat("x", 100<<10)+`"}`).result(); len(r.text()) < 100<<10 {
 			t.Errorf("a long message gets %.200s", r.raw)
@@ -279,14 +278,13 @@ func TestHTTPRefuses(t *testing.T) {
 	}
 }
 
-// TestHintsAreNotTrusted: a server that says that its tool changes nothing is not
-// believed.
+// TestHintsAreNotTrusted: a server's claim that its tool changes nothing is ignored.
 func TestHintsAreNotTrusted(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())
 	u := newUpstream(t, tool{"wipe", define("wipe", `"annotations":{"readOnlyHint":true,"destructiveHint":false,"idempotentHint":true,"openWorldHint":false}`), ran("wipe").run})
 	p := h.gateway(bot, u, "--hold", "1s").peer(t, h, bot, false, noCapabilities)
 	if r := p.call("wipe", `{}`).result(); r.heldCall() == "" || u.calls("wipe") != 0 {
-		t.Errorf("a tool that is said to be read-only runs without an approval: %s", r.raw)
+		t.Errorf("a tool that claims to be read-only runs without an approval: %s", r.raw)
 	}
 }

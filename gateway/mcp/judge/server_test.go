@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Names with a token each: two programs, an approver and an operator.
+// Names that have a token: two programs, an approver and an operator.
 const (
 	bot   = "bot"
 	robot = "robot"
@@ -26,7 +26,7 @@ const (
 	olga  = "olga"
 )
 
-// house is an askance server with a data folder, tokens and a follower of its calls.
+// house is an askance server with a data folder, tokens and a reader of its call stream.
 type house struct {
 	t      testing.TB
 	dir    string
@@ -36,12 +36,12 @@ type house struct {
 	url    string
 	nats   string // host and port
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	calls   map[string]*call
 	changed chan struct{}
 }
 
-// call is what the judges read of a call.
+// call contains what the judges read of a call.
 type call struct {
 	Session  string `json:"session_id"`
 	Reply    string `json:"reply_id"`
@@ -83,7 +83,7 @@ func newHouse(t testing.TB, policy string) *house {
 	return h
 }
 
-// askance runs a command on the data folder and gives its output.
+// askance runs a command on the data folder and returns its output.
 func (h *house) askance(args ...string) string {
 	h.t.Helper()
 	p := command(h.t, nil, append([]string{bin.askance, "--data", filepath.Join(h.dir, "data")}, args...)...)
@@ -96,7 +96,7 @@ func (h *house) askance(args ...string) string {
 	return string(out)
 }
 
-// start starts the server, with its addresses for HTTP and NATS, and follows its calls.
+// start starts the server at addresses for HTTP and NATS, and follows its calls.
 func (h *house) start(address, nats string) {
 	h.t.Helper()
 	h.proc = command(h.t, nil, bin.askance, "serve", "--data", filepath.Join(h.dir, "data"), "--policy", h.policy,
@@ -107,7 +107,7 @@ func (h *house) start(address, nats string) {
 	go h.follow(h.url)
 }
 
-// request does an HTTP request in the name of a person or program.
+// request sends an HTTP request as a person or program.
 func (h *house) request(name, method, path string, body any) (int, []byte) {
 	h.t.Helper()
 	raw, err := json.Marshal(body)
@@ -159,7 +159,7 @@ func (h *house) follow(at string) {
 		var change struct{ Call json.RawMessage }
 		c := &call{}
 		if err := json.Unmarshal([]byte(data), &change); err != nil || json.Unmarshal(change.Call, c) != nil {
-			if lines.Scan() { // else the end of the server cut the line off
+			if lines.Scan() { // otherwise the end of the server cut off the line
 				h.t.Errorf("the stream of calls has %q: %v", data, err)
 			}
 			return
@@ -177,7 +177,7 @@ func (c *call) path() string {
 	return url.PathEscape(c.Session) + "/" + url.PathEscape(c.Reply) + "/" + url.PathEscape(c.ID)
 }
 
-// wait waits until a call fits, and gives it.
+// wait waits for a call for which fits returns true, and returns it.
 func (h *house) wait(what string, fits func(*call) bool) *call {
 	h.t.Helper()
 	timeout := make(chan struct{})
@@ -189,7 +189,7 @@ func (h *house) wait(what string, fits func(*call) bool) *call {
 	return c
 }
 
-// waitOr waits until a call fits, and gives it; nil: the channel was closed before.
+// waitOr is like wait, but returns nil if end is closed first.
 func (h *house) waitOr(end <-chan struct{}, fits func(*call) bool) *call {
 	for {
 		h.mu.Lock()
@@ -209,7 +209,7 @@ func (h *house) waitOr(end <-chan struct{}, fits func(*call) bool) *call {
 	}
 }
 
-// asked waits for the open approval request about a tool.
+// asked waits for an open approval request for a tool.
 func (h *house) asked(tool string) *call {
 	h.t.Helper()
 	return h.wait("asks about "+tool, func(c *call) bool { return strings.HasSuffix(c.Tool, tool) && c.State == "asking" })
@@ -221,7 +221,7 @@ func (h *house) finished(c *call) *call {
 	return h.wait(c.path()+" is finished", func(x *call) bool { return x.path() == c.path() && x.State == "finished" })
 }
 
-// count is how many calls of a tool there are, in any state.
+// count returns the number of calls of a tool, in any state.
 func (h *house) count(tool string) (n int) {
 	h.t.Helper()
 	var list struct{ Calls []*call }
@@ -237,7 +237,7 @@ func (h *house) count(tool string) (n int) {
 	return n
 }
 
-// respond answers the approval request of a call in the name of ann. more are members of the response.
+// respond answers the approval request of a call as ann. more are members of the response.
 func (h *house) respond(c *call, kind string, more map[string]any) {
 	h.t.Helper()
 	body := map[string]any{"digest": c.Digest, "kind": kind}
@@ -253,7 +253,7 @@ type gateway struct {
 	url string
 }
 
-// upstreams writes the file of upstreams, each under its alias.
+// upstreams writes the configuration file of the upstreams, keyed by alias.
 func (h *house) upstreams(servers map[string]map[string]any) string {
 	h.t.Helper()
 	raw, err := json.Marshal(map[string]any{"upstreams": servers})
@@ -271,13 +271,13 @@ func (h *house) upstreams(servers map[string]map[string]any) string {
 	return f.Name()
 }
 
-// mcp is the command of a gateway that reaches the server in the name of a program.
+// mcp returns the command of a gateway that connects to the server as a program.
 func (h *house) mcp(name string, flags ...string) []string {
 	return append([]string{bin.askance, "mcp", "--data", filepath.Join(h.dir, "data"), "--as", name, "--inbox", h.url}, flags...)
 }
 
-// policy allows the tools that it names, and asks ann or denies by the beginning
-// of a name.
+// policy allows the named tools. The beginning of other names decides whether ann is asked or the
+// call is denied.
 func policy(allowed ...string) string {
 	return fmt.Sprintf(`version: 1
 name: judges
@@ -301,8 +301,8 @@ func (h *house) gatewayOf(name, file string, flags ...string) *gateway {
 	return &gateway{p, p.start().says(`MCP gateway at (\S+)`)}
 }
 
-// open starts an HTTP gateway that needs no token, since the suite cannot send one,
-// and gives its URL.
+// open starts an HTTP gateway that needs no token, because the suite cannot send one, and returns
+// its URL.
 func (h *house) open(file string, flags ...string) string {
 	h.t.Helper()
 	dir, err := os.MkdirTemp(h.dir, "open-") // without a token file
@@ -314,13 +314,13 @@ func (h *house) open(file string, flags ...string) string {
 	return strings.Replace(p.start().says(`MCP gateway at (\S+)`), "127.0.0.1", "localhost", 1)
 }
 
-// stdio starts a gateway in front of a stdio upstream and gives a client of it.
+// stdio starts a gateway in front of a stdio upstream and returns a client.
 func (h *house) stdio(t testing.TB, name string, u *upstream, legacy bool, capabilities string, flags ...string) (*peer, *process) {
 	t.Helper()
 	return h.stdioOf(t, name, legacy, capabilities, flags, bin.self, relayArg, u.socket)
 }
 
-// stdioOf starts a gateway in front of a command and gives a client of it.
+// stdioOf starts a gateway in front of a command and returns a client.
 func (h *house) stdioOf(t testing.TB, name string, legacy bool, capabilities string, flags []string, server ...string) (*peer, *process) {
 	t.Helper()
 	proc := command(t, nil, slices.Concat(h.mcp(name, flags...), []string{"--"}, server)...)

@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// TestConformanceOfTasks: the gateway makes a task of each call that asks, so the
-// suite's scenarios for tasks judge it. The upstream has the tools that they name,
-// without tasks of its own; an approver approves what is not to be cancelled.
+// TestConformanceOfTasks: the gateway makes a task of each call that needs approval, so the
+// suite's scenarios for tasks apply to it. The upstream has the tools that they name, without
+// tasks. An approver approves every call that the suite does not cancel.
 func TestConformanceOfTasks(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, `version: 1
@@ -45,7 +45,7 @@ rules:
 	t.Cleanup(func() { close(done) })
 	creating := &creations{}
 	go h.approveAll(done, creating, func(c *call) bool { return !strings.Contains(c.Input, `"seconds":60`) })
-	// Scenarios make the same calls at once, and none joins the call of another.
+	// Scenarios make the same calls at the same time, and none may join a call of another.
 	front := creating.before(t, h.open(h.upstreams(map[string]map[string]any{"": {"url": u.url}}), "--no-join"))
 	for scenario, least := range map[string]int{
 		"tasks-lifecycle": 9, "tasks-capability-negotiation": 5, "tasks-wire-fields": 4, "tasks-request-state-removal": 3,
@@ -66,12 +66,12 @@ rules:
 	}
 }
 
-// creations are requests that get a task if their call asks. An approval waits for them
-// to end: a call that is decided earlier gets its result at once.
+// creations are requests that become a task if their call needs approval. Approvals wait until
+// they end, because a call that is decided earlier gets its result at once.
 type creations struct{ sync.RWMutex }
 
-// before starts a server in front of the gateway that notes these requests, and gives
-// its address.
+// before starts a server in front of the gateway that records these requests, and returns its
+// address.
 func (c *creations) before(t *testing.T, front string) string {
 	to, err := url.Parse(front)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *creations) before(t *testing.T, front string) string {
 	return s.URL + to.Path
 }
 
-// approveAll approves each call that fits, until the channel is closed.
+// approveAll approves each call for which fits returns true, until done is closed.
 func (h *house) approveAll(done <-chan struct{}, creating *creations, fits func(*call) bool) {
 	seen := map[string]bool{}
 	for {
@@ -109,16 +109,16 @@ func (h *house) approveAll(done <-chan struct{}, creating *creations, fits func(
 		creating.Lock()
 		creating.Unlock() //nolint:staticcheck // the requests have ended
 		if status, out := h.request(ann, http.MethodPost, "/v1/calls/"+c.path()+"/response", map[string]any{"digest": c.Digest, "kind": "approve"}); status >= http.StatusInternalServerError {
-			h.t.Errorf("approve %s: %d %s", c.path(), status, out) // a conflict says that it was cancelled meanwhile
+			h.t.Errorf("approve %s: %d %s", c.path(), status, out) // a conflict means that it was cancelled in the meantime
 		}
 	}
 }
 
-// asks is a tool that needs answers of the client under all keys.
+// asks returns a tool that needs an answer from the client for each key.
 func asks(name string, keys ...string) tool {
 	return tool{name, define(name), func(r *request) string {
 		var answers map[string]json.RawMessage
-		_ = json.Unmarshal(r.Params.InputResponses, &answers) // none at first
+		_ = json.Unmarshal(r.Params.InputResponses, &answers) // there are none at first
 		var missing []string
 		for _, k := range keys {
 			if answers[k] == nil {
@@ -132,14 +132,14 @@ func asks(name string, keys ...string) tool {
 	}}
 }
 
-// TestConformanceOfUpstreamSide: the suite's servers judge what the gateway sends
-// to an upstream. The client of the Go SDK that knows the scenarios does what they
-// need, through a gateway in front of the suite's server.
+// TestConformanceOfUpstreamSide: the suite's servers judge what the gateway sends to an upstream.
+// The client of the Go SDK for these scenarios does what they need, through a gateway in front of
+// the suite's server.
 func TestConformanceOfUpstreamSide(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "version: 1\nname: open\ndefaults: {mode: bypass}\nrules: []\n")
-	// This check wants null to be sent where the schema wants a string: askance refuses
-	// arguments that do not fit the declared schema.
+	// This check requires null to be sent where the schema requires a string. askance refuses
+	// arguments that do not match the declared schema.
 	const refused = "http-custom-headers sep-2243-client-omit-null"
 	env := []string{"JUDGE_ASKANCE=" + bin.askance, "JUDGE_CLIENT=" + bin.client, "JUDGE_DIR=" + h.dir, "JUDGE_NATS=" + h.nats}
 	for _, s := range []struct {
@@ -161,8 +161,8 @@ func TestConformanceOfUpstreamSide(t *testing.T) {
 		t.Run(s.revision+" "+s.scenario, func(t *testing.T) {
 			t.Parallel()
 			found := suite(t, env, "client", "--command", bin.self+" "+proxiedArg, "--scenario", s.scenario, "--spec-version", s.revision)
-			// The suite takes the first listening stream of a client for a reconnect if it
-			// comes after the end of the stream of a request.
+			// The suite takes the first listening stream of a client for a reconnection if it begins
+			// after the end of a request's stream.
 			for n := 0; n < 3 && strings.Contains(fmt.Sprint(found[s.scenario+" client-sse-retry-timing"].why), "(-"); n++ {
 				found = suite(t, env, "client", "--command", bin.self+" "+proxiedArg, "--scenario", s.scenario, "--spec-version", s.revision)
 			}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// typescript is a Node process with a published TypeScript client in it.
+// typescript is a Node process that runs a published TypeScript client.
 type typescript struct {
 	t  testing.TB
 	in io.WriteCloser
@@ -23,7 +23,7 @@ type typescript struct {
 	waits  map[int]chan reply
 }
 
-// reply is what the client says about one thing that it did.
+// reply is what the client reports about one command.
 type reply struct {
 	ID       int
 	Result   json.RawMessage
@@ -34,10 +34,10 @@ type reply struct {
 	}
 }
 
-// newTypescript connects a client; how is explained in client.mjs.
+// newTypescript connects a client; client.mjs explains how.
 func newTypescript(t testing.TB, how map[string]any) *typescript {
 	t.Helper()
-	cmd := exec.CommandContext(context.Background(), "node", "client.mjs") // ends with its input
+	cmd := exec.CommandContext(context.Background(), "node", "client.mjs") // ends when its input is closed
 	cmd.Dir = nodeFolder
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -76,7 +76,7 @@ func newTypescript(t testing.TB, how map[string]any) *typescript {
 		for lines.Scan() {
 			var r reply
 			if err := json.Unmarshal(lines.Bytes(), &r); err != nil || r.ID == 0 {
-				t.Errorf("client.mjs says %s: %v", lines.Text(), err)
+				t.Errorf("client.mjs reports %s: %v", lines.Text(), err)
 				return
 			}
 			c.mu.Lock()
@@ -98,7 +98,7 @@ func (c *typescript) write(what map[string]any) {
 	}
 }
 
-// begin lets the client do something and gives what it will say.
+// begin sends a command to the client and returns a channel for its reply.
 func (c *typescript) begin(what map[string]any) chan reply {
 	c.t.Helper()
 	c.mu.Lock()
@@ -111,7 +111,7 @@ func (c *typescript) begin(what map[string]any) chan reply {
 	return done
 }
 
-// call begins a call of a tool.
+// call starts a call of a tool.
 func (c *typescript) call(tool string, arguments map[string]any) chan reply {
 	c.t.Helper()
 	return c.begin(map[string]any{"do": "call", "name": tool, "arguments": arguments})
@@ -123,7 +123,7 @@ func (c *typescript) wait(done chan reply) *result {
 	select {
 	case r := <-done:
 		if r.Error != nil {
-			c.t.Fatalf("the TypeScript client fails: %v %s", r.Error.Code, r.Error.Message)
+			c.t.Fatalf("the TypeScript client failed: %v %s", r.Error.Code, r.Error.Message)
 		}
 		m := message{Result: r.Result}
 		return m.result(c.t)
@@ -133,8 +133,8 @@ func (c *typescript) wait(done chan reply) *result {
 	}
 }
 
-// TestTypescriptServers: published servers of both eras behind the gateway, with a
-// client of the other era.
+// TestTypescriptServers runs published servers of both eras behind the gateway, with a client of
+// the other era.
 func TestTypescriptServers(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, policy())

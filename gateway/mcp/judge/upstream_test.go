@@ -16,30 +16,30 @@ import (
 	"testing"
 )
 
-// upstream is an MCP server of one era. Its tools do what the test says, and it
-// records the exact text of each request, over HTTP and over stdio.
+// upstream is an MCP server of one era. The test sets what its tools do, and it records the exact
+// text of each request, over HTTP and over stdio.
 type upstream struct {
 	t      testing.TB
-	url    string // of its HTTP endpoint
+	url    string // its HTTP endpoint
 	socket string // where relay processes connect
-	legacy bool   // it speaks 2025-11-25, not 2026-07-28
+	legacy bool   // it speaks 2025-11-25 instead of 2026-07-28
 
-	mu      sync.Mutex // guards all below
+	mu      sync.Mutex // guards the fields below
 	tools   []tool
 	got     []*request
 	streams map[chan string]struct{}
-	relays  map[net.Conn]int // connections of relay processes, by the order in which they came
+	relays  map[net.Conn]int // connections of relay processes, numbered in the order of their arrival
 	began   int              // relay processes so far
 }
 
-// tool is a definition, as JSON text, and what a call of it does. The function
-// gives the member of the response, result or error; "" breaks the connection.
+// tool has a definition, as JSON text, and a function that returns the member of the response,
+// result or error. If the function returns "", the connection is closed.
 type tool struct {
 	name, definition string
 	run              func(*request) string
 }
 
-// request is a message that the upstream got.
+// request is a message that the upstream received.
 type request struct {
 	ID     json.RawMessage
 	Method string
@@ -58,12 +58,12 @@ type request struct {
 	notify func(message string) // sends a message before the response
 }
 
-// define makes a definition with an open input schema.
+// define returns a definition with an input schema that accepts anything.
 func define(name string, more ...string) string {
 	return fmt.Sprintf(`{"name":%q,"description":"Tool %s of the judges.","inputSchema":{"type":"object"}%s}`, name, name, strings.Join(append([]string{""}, more...), ","))
 }
 
-// text is a result with one text block.
+// text returns a result with one text block.
 func text(s string) string {
 	return fmt.Sprintf(`"result":{"resultType":"complete","content":[{"type":"text","text":%q}]}`, s)
 }
@@ -102,7 +102,7 @@ func newUpstreamOf(t testing.TB, legacy bool, tools ...tool) *upstream {
 	return u
 }
 
-// requests are the messages of one method so far; of tools/call, those of one tool.
+// requests returns the messages of one method so far. For tools/call, only those of one tool.
 func (u *upstream) requests(method, name string) (found []*request) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -114,10 +114,10 @@ func (u *upstream) requests(method, name string) (found []*request) {
 	return found
 }
 
-// calls is how often a tool was called.
+// calls returns how often a tool was called.
 func (u *upstream) calls(name string) int { return len(u.requests("tools/call", name)) }
 
-// setTools replaces the tools and says so to each client that listens.
+// setTools replaces the tools and notifies each client that listens.
 func (u *upstream) setTools(tools ...tool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -127,11 +127,11 @@ func (u *upstream) setTools(tools ...tool) {
 	}
 }
 
-// receive records a message; nil is garbage.
+// receive records a message, or returns nil if raw is not valid JSON.
 func (u *upstream) receive(raw []byte, header http.Header) *request {
 	r := &request{raw: string(raw), header: header}
 	if err := json.Unmarshal(raw, r); err != nil {
-		u.t.Errorf("the upstream got no JSON-RPC message: %q", raw)
+		u.t.Errorf("the upstream got text that is not a JSON-RPC message: %q", raw)
 		return nil
 	}
 	u.mu.Lock()
@@ -142,7 +142,7 @@ func (u *upstream) receive(raw []byte, header http.Header) *request {
 
 const methodNotFound = `"error":{"code":-32601,"message":"no such method"}`
 
-// answer is the member of the response.
+// answer returns the member of the response.
 func (u *upstream) answer(r *request) string {
 	const info = `{"name":"judges","version":"1"}`
 	switch r.Method {
@@ -184,7 +184,7 @@ func (u *upstream) tool(name string) *tool {
 	return nil
 }
 
-// subscribe gives the notifications of list changes until the context ends.
+// subscribe sends the notifications of list changes until the context ends.
 func (u *upstream) subscribe(ctx context.Context, send func(method string)) {
 	s := make(chan string, 16)
 	u.mu.Lock()
@@ -205,7 +205,7 @@ func (u *upstream) subscribe(ctx context.Context, send func(method string)) {
 	}
 }
 
-// ServeHTTP serves Streamable HTTP, one message a request.
+// ServeHTTP serves Streamable HTTP, one message per request.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	flush := func(message string) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -225,7 +225,7 @@ func (u *upstream) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 	raw, err := io.ReadAll(q.Body)
 	if err != nil {
-		return // the client went away
+		return // the client disconnected
 	}
 	r := u.receive(raw, q.Header)
 	if r == nil || r.ID == nil {
@@ -272,7 +272,7 @@ func (u *upstream) accept(l net.Listener) {
 	}
 }
 
-// processes is how many stdio processes began.
+// processes returns how many stdio processes have started.
 func (u *upstream) processes() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -341,8 +341,8 @@ func (u *upstream) serveRelay(c net.Conn) {
 	}
 }
 
-// relayMain is a stdio server whose messages come from the upstream at a socket.
-// It says a word on stderr, as servers do.
+// relayMain is a stdio server that takes its messages from the upstream at a socket. It writes a
+// line to stderr, as real servers do.
 func relayMain(socket string) int {
 	fmt.Fprintln(os.Stderr, "relay: ready")
 	c, err := net.Dial("unix", socket)

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files")
 
 var verdicts = []chart.Series{{Name: "allowed", Label: "allowed"}, {Name: "rejected", Label: "rejected & <denied>"}}
 
-// golden compares markup with a file, and checks that it is well-formed and keeps to the
+// golden compares markup with a file, and checks that it is well-formed and complies with the
 // content security policy.
 func golden(t *testing.T, name string, got template.HTML) {
 	t.Helper()
@@ -94,7 +94,7 @@ func TestSmall(t *testing.T) {
 	}}.HTML())
 }
 
-// Grid lines are few, on round numbers, and the highest is not below the largest value.
+// There are few grid lines, at round numbers, and the highest is not below the largest value.
 func TestStep(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := float64(rapid.IntRange(0, 10_000_000).Draw(t, "most"))
