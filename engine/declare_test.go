@@ -13,7 +13,7 @@ import (
 func declareCases() []engineCase {
 	return []engineCase{
 		{"a declared schema applies to the tool", declaredSchema},
-		{"a claim by itself allows nothing", claimsAllowNothing},
+		{"claims allow nothing", claimsAllowNothing},
 		{"a changed definition is a new tool", changedDefinition},
 		{"definitions outlive an engine", definitionsStay},
 		{"definitions that are refused", refusedDefinitions},

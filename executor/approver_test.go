@@ -25,8 +25,8 @@ func setOf(keys ...ed25519.PrivateKey) toolcall.KeySet {
 	return toolcall.NewKeySet(all...)
 }
 
-// With a list of approvers a worker runs what they have signed, and nothing that
-// an engine alone, be it the real one, has to say.
+// A worker with a list of approvers runs only calls that they have signed. An engine's word,
+// even that of the real engine, is not enough.
 func TestApproverSignatures(t *testing.T) {
 	ann, gone, stranger := approverKey(1), approverKey(2), approverKey(9)
 	list := toolcall.ApproverList{Keys: toolcall.ApproverKeys{"ann": setOf(ann)}}
@@ -82,7 +82,7 @@ func TestApproverSignatures(t *testing.T) {
 					return
 				}
 				if _, err := r.engine.Wait(t.Context(), f.Call.Key); err == nil || !strings.Contains(err.Error(), "have not all signed") {
-					t.Errorf("the engine heard %v", err)
+					t.Errorf("the engine received %v", err)
 				}
 			}, executor.WithApprovers(func() (toolcall.ApproverList, error) { return list, nil }))
 		})

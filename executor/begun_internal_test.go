@@ -16,7 +16,7 @@ func TestBegunGrants(t *testing.T) {
 		return &toolcall.Grant{Nonce: strconv.Itoa(n), Expires: now.Add(lasts)}
 	}
 	if !b.add(grant(0, time.Minute), now) || b.add(grant(0, time.Minute), now) || !b.add(grant(1, time.Hour), now) {
-		t.Fatal("a grant does not begin exactly once")
+		t.Fatal("add did not accept each grant exactly once")
 	}
 	if !b.add(grant(2, time.Hour), now.Add(time.Minute+1)) || len(b.known) != 2 || b.add(grant(1, time.Hour), now) {
 		t.Errorf("%d grants are known, want the two that have not expired", len(b.known))
@@ -32,8 +32,7 @@ func TestBegunGrants(t *testing.T) {
 	}
 }
 
-// A machine that was suspended does not count the time by its monotonic clock,
-// but by its wall clock.
+// A suspended machine's monotonic clock does not count the time, but its wall clock does.
 func TestElapsedIsTheLargerOfTwoClocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
@@ -41,7 +40,7 @@ func TestElapsedIsTheLargerOfTwoClocks(t *testing.T) {
 		if d := elapsed(began); d != time.Second {
 			t.Errorf("elapsed = %s, want 1s", d)
 		}
-		if d := elapsed(began.Round(0).Add(-time.Hour)); d != time.Hour+time.Second { // the wall clock alone
+		if d := elapsed(began.Round(0).Add(-time.Hour)); d != time.Hour+time.Second { // only the wall clock
 			t.Errorf("elapsed by the wall clock = %s, want 1h0m1s", d)
 		}
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// causes runs until cancelled and keeps why and when.
+// causes runs until cancelled and records why and when.
 type causes struct {
 	cause error
 	at    time.Time
@@ -66,7 +66,7 @@ func TestCancelForAnotherClaimIsIgnored(t *testing.T) {
 	})
 }
 
-// A cancel without a version is of version 1.
+// A cancel without a version has version 1.
 func TestCancelWithoutVersion(t *testing.T) {
 	bubble(t, untilCancelled, func(r *rig) {
 		k := r.offer("call-1")
@@ -75,13 +75,13 @@ func TestCancelWithoutVersion(t *testing.T) {
 		r.engine.Shortcut(toolcall.HeartbeatRequest{Key: k, Attempt: 1, Claim: r.engine.Call(k).Claim}, "")
 		r.wantResult(k, message.ToolResultInterrupted, "cancelled by the engine")
 		if took := time.Since(begun); took != 0 {
-			t.Errorf("it took %s, want no heartbeat's time", took)
+			t.Errorf("it took %s, want less than a heartbeat interval", took)
 		}
 	})
 }
 
-// The start is durable, but before the worker hears of it the call is
-// cancelled: the handler never runs.
+// The call is cancelled after its start is durable but before the worker learns of the start.
+// The handler never runs.
 func TestCancelBeforeTheStartIsKnown(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(failFirst(executortest.OpStart, 1, executortest.ReplyLost))
@@ -132,7 +132,7 @@ func TestDeadlineThatHasPassedRunsNothing(t *testing.T) {
 	})
 }
 
-// No answer to heartbeats is the engine's trouble, not the call's.
+// Unanswered heartbeats do not stop a run.
 func TestRunOutlivesUnansweredHeartbeats(t *testing.T) {
 	for name, fault := range map[string]executortest.Fault{"silent": executortest.Silent, "down": executortest.Down} {
 		t.Run(name, func(t *testing.T) {
@@ -151,14 +151,14 @@ func TestRunOutlivesUnansweredHeartbeats(t *testing.T) {
 	}
 }
 
-// An engine may answer a heartbeat with an error of its own.
+// An engine may answer a heartbeat with an error.
 func TestHeartbeatErrors(t *testing.T) {
 	cases := map[message.Code]error{
 		message.CodeSuperseded:  executor.ErrStale,
 		message.CodeFinished:    executor.ErrStale,
 		message.CodeNotFound:    executor.ErrStale,
 		message.CodeInterrupted: executor.ErrCancelled,
-		message.CodeInternal:    executor.ErrDeadline, // goes on until then
+		message.CodeInternal:    executor.ErrDeadline, // runs until its deadline
 	}
 	for code, want := range cases {
 		t.Run(string(code), func(t *testing.T) {
@@ -180,8 +180,8 @@ func TestHeartbeatErrors(t *testing.T) {
 	}
 }
 
-// If the engine names no interval, or one that the lease does not bear, the
-// lease is kept.
+// A worker renews the lease in time even if the engine names no interval, or one that is too
+// long for the lease.
 func TestHeartbeatKeepsTheLease(t *testing.T) {
 	for _, named := range []int64{0, 5_000, 60_000} {
 		testHeartbeatKeepsTheLease(t, named)
@@ -200,7 +200,7 @@ func testHeartbeatKeepsTheLease(t *testing.T, named int64) {
 
 func TestPanicIsAnError(t *testing.T) {
 	bubble(t, func(context.Context, executor.Task) (executor.Output, error) { panic("boom") }, func(r *rig) {
-		for _, id := range []message.CallID{"call-1", "call-2"} { // the worker goes on
+		for _, id := range []message.CallID{"call-1", "call-2"} { // the worker continues
 			res := r.result(r.offer(id))
 			if res.State != message.ToolResultError || res.Output.String() != "the tool panicked: boom" || strings.Contains(res.Output.String(), ".go") {
 				t.Errorf("result %s %q", res.State, res.Output.String())

@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A reply of an engine that hung says too little about the clock to correct what
-// is known of it.
+// A reply from an engine that hung is too imprecise to replace an earlier measurement of the
+// clock.
 func TestSlowReplyDoesNotCorrectTheClock(t *testing.T) {
 	var k clock
 	sent := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -22,6 +22,6 @@ func TestSlowReplyDoesNotCorrectTheClock(t *testing.T) {
 	}
 	k.measure(log, sent, sent.Add(time.Millisecond), sent)
 	if got := k.on(toolcall.HeartbeatRequest{}); got.ClockMS != 0 {
-		t.Errorf("a clock that is right again is still %d ms ahead", got.ClockMS)
+		t.Errorf("a corrected clock is still %d ms ahead", got.ClockMS)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// lockedBuffer is a log that may be read while it is written.
+// lockedBuffer is a log that can be read while it is written.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -32,8 +32,8 @@ func (l *lockedBuffer) count(text string) int {
 	return strings.Count(l.b.String(), text)
 }
 
-// A worker whose clock keeps a grant from being valid measures it by the engine's
-// replies, logs it once, and tells the engine, each time it meets the task.
+// A worker whose clock makes a grant invalid measures the difference by the engine's replies
+// and logs it once. It reports the difference to the engine each time it receives the task.
 func TestWorkerReportsItsClock(t *testing.T) {
 	var log lockedBuffer
 	bubble(t, ok, func(r *rig) {
@@ -52,18 +52,18 @@ func TestWorkerReportsItsClock(t *testing.T) {
 		r.wantRuns(0)
 		beats := r.engine.Requests(executortest.OpHeartbeat)
 		if len(beats) != 4 || beats[0].ClockMS != 0 || beats[1].ClockMS != -behind.Milliseconds() || beats[len(beats)-1].ClockMS != -behind.Milliseconds() {
-			t.Errorf("the engine heard %+v, want a measurement and then %d ms", beats, -behind.Milliseconds())
+			t.Errorf("the engine received %+v, want a measurement and then %d ms", beats, -behind.Milliseconds())
 		}
 		if n := log.count("clock differs"); n != 1 {
-			t.Errorf("the worker logs %d times that its clock differs, want once", n)
+			t.Errorf("the worker logged %d times that its clock differs, want once", n)
 		}
 		r.engine.Ahead(0) // the clock is corrected
 		meet()
 		if beats = r.engine.Requests(executortest.OpHeartbeat); beats[len(beats)-1].ClockMS != 0 {
-			t.Errorf("after the clock was corrected the engine heard %d ms", beats[len(beats)-1].ClockMS)
+			t.Errorf("after the clock was corrected the engine received %d ms", beats[len(beats)-1].ClockMS)
 		}
 		if n := log.count("agrees with the engine's again"); n != 1 {
-			t.Errorf("the worker logs %d times that its clock is right again, want once", n)
+			t.Errorf("the worker logged %d times that its clock is correct again, want once", n)
 		}
 		time.Sleep(behind)
 		meet()

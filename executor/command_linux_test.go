@@ -18,11 +18,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What the program "worker" runs.
+// Environment variables that tell the program "worker" what to run.
 const (
 	toolEnv = "EXECUTOR_TEST_TOOL"  // the program
 	sizeEnv = "EXECUTOR_TEST_INPUT" // the length of its input
-	roomEnv = "EXECUTOR_TEST_ROOM"  // how large files may be; unset: as large as they want
+	roomEnv = "EXECUTOR_TEST_ROOM"  // the maximum size of files; unset: no limit
 )
 
 func init() {
@@ -64,7 +64,7 @@ func inputOf(n int) string {
 	return `{"pad":"` + strings.Repeat("x", n-len(`{"pad":""}`)) + `"}`
 }
 
-// received says how much a program read, and what.
+// received describes how much a program read, and what.
 func received(input string) string {
 	return fmt.Sprintf("%d bytes, %x", len(input), sha256.Sum256([]byte(input)))
 }
@@ -76,7 +76,7 @@ func workerOf(program, path string, size int) *exec.Cmd {
 	return c
 }
 
-// However the worker dies, its program does not run on unnoticed.
+// When the worker is killed, its program dies as well.
 func TestCommandDiesWithTheWorker(t *testing.T) {
 	f := newFamily(t)
 	worker := workerOf("stubborn", f.path, 60<<10)
@@ -92,12 +92,12 @@ func TestCommandDiesWithTheWorker(t *testing.T) {
 	}
 	f.wantDead(t)
 	if err := worker.Wait(); err == nil {
-		t.Error("the worker ended well, want killed")
+		t.Error("the worker ended normally, want killed")
 	}
 }
 
-// All of the input is there before the program reads, and a process that
-// outlives the worker still reads all of it.
+// The complete input is available before the program reads, and a process that outlives the
+// worker can still read all of it.
 func TestCommandInputOutlivesTheWorker(t *testing.T) {
 	for _, size := range []int{60 << 10, 200_020, toolcall.MaxInputBytes} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -113,7 +113,7 @@ func TestCommandInputOutlivesTheWorker(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := worker.Wait(); err == nil {
-				t.Error("the worker ended well, want killed")
+				t.Error("the worker ended normally, want killed")
 			}
 			if err := os.WriteFile(f.path+".go", nil, 0o600); err != nil {
 				t.Fatal(err)
@@ -126,7 +126,7 @@ func TestCommandInputOutlivesTheWorker(t *testing.T) {
 	}
 }
 
-// Where the input does not fit in full, the program does not start.
+// If there is no room for the complete input, the program does not start.
 func TestCommandWithoutRoomForItsInput(t *testing.T) {
 	for size, runs := range map[int]bool{4 << 10: true, 60 << 10: false} {
 		mark := filepath.Join(t.TempDir(), "ran")

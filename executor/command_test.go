@@ -95,7 +95,7 @@ func TestCommandErrorHasTheLastLines(t *testing.T) {
 	}
 }
 
-// What the worker keeps in its environment is not the program's business.
+// A program does not see the worker's environment variables.
 func TestCommandEnvironment(t *testing.T) {
 	t.Setenv("ASKANCE_TOKEN", "secret")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
@@ -138,7 +138,7 @@ func TestCommandThatCannotStart(t *testing.T) {
 	}
 }
 
-// No id can smuggle a variable or an argument.
+// No id can inject a variable or an argument.
 func TestCommandWithHostileIDs(t *testing.T) {
 	h, err := program(t, "env").Handler()
 	if err != nil {

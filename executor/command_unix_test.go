@@ -19,13 +19,13 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// fifoEnv names a pipe that every program of a test holds open, so that its
-// end tells the test that all of them are dead.
+// fifoEnv names a pipe that every program of a test holds open. When the pipe ends, all of the
+// programs are dead.
 const fifoEnv = "EXECUTOR_TEST_FIFO"
 
 func init() {
 	addPrograms(map[string]func(){
-		"stubborn": func() { // cannot be asked to end
+		"stubborn": func() { // ignores the request to end
 			signal.Ignore(syscall.SIGTERM)
 			announce("stubborn")
 			forever()
@@ -38,7 +38,7 @@ func init() {
 			spawn("stubborn")
 			fmt.Print("left")
 		},
-		"tidy": func() { // ends well when asked to
+		"tidy": func() { // ends normally on request
 			asked := make(chan os.Signal, 1)
 			signal.Notify(asked, syscall.SIGTERM)
 			announce("tidy")
@@ -57,14 +57,14 @@ func init() {
 			_, _ = io.ReadAll(os.NewFile(3, "alive")) // until the parent is dead
 			_, err := fmt.Fprintln(hold(), "orphaned")
 			must(err)
-			_, err = os.ReadFile(os.Getenv(fifoEnv) + ".go") // until the test has heard that
+			_, err = os.ReadFile(os.Getenv(fifoEnv) + ".go") // until the test has read that line
 			must(err)
 			fmt.Print("tidied up")
 		},
 	})
 }
 
-// hold opens the family's pipe for good.
+// hold opens the family's pipe until the process ends.
 func hold() *os.File {
 	f, err := os.OpenFile(os.Getenv(fifoEnv), os.O_WRONLY, 0)
 	must(err)
@@ -72,7 +72,7 @@ func hold() *os.File {
 	return f
 }
 
-// announce says that the program is ready, to the test and to its parent.
+// announce tells the test and the program's parent that the program is ready.
 func announce(name string) {
 	_, err := fmt.Fprintln(hold(), name)
 	must(err)
@@ -85,8 +85,8 @@ const spawnedEnv = "EXECUTOR_TEST_SPAWNED"
 
 var kept []*os.File // open until the process ends
 
-// spawn starts another program and returns when it has announced itself. It
-// gets our input and output, and as file 3 a pipe that ends with us.
+// spawn starts another program and returns when that has announced itself. The program gets our
+// input and output, and as file 3 a pipe that ends with this process.
 func spawn(name string) {
 	hold()
 	alive, ours, err := os.Pipe()
@@ -109,13 +109,13 @@ func must(err error) {
 	}
 }
 
-// forever waits for a signal that ends the process.
+// forever waits until a signal kills the process.
 func forever() {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1) // or the runtime would see a deadlock
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGUSR1) // otherwise the runtime would report a deadlock
 	select {}
 }
 
-// family is what runs in a test: announced programs, and the end of them all.
+// family is the set of programs that run in a test: what they announce, and when all are dead.
 type family struct {
 	path  string
 	lines chan string // what they announced; closed when all are dead
@@ -151,10 +151,10 @@ func (f *family) command(t *testing.T, name string, grace time.Duration) executo
 	return c
 }
 
-// release lets an orphan that has announced itself end well.
+// release lets an orphan that has announced itself end normally.
 func (f *family) release(t *testing.T) {
 	if line := <-f.lines; line != "orphaned" {
-		t.Errorf("heard %q, want orphaned", line)
+		t.Errorf("read %q, want orphaned", line)
 		return
 	}
 	if err := os.WriteFile(f.path+".go", nil, 0o600); err != nil {
@@ -171,7 +171,7 @@ func (f *family) wantDead(t *testing.T) {
 			t.Errorf("unexpected announcement %q", line)
 		}
 	case <-time.After(time.Minute):
-		t.Error("something still runs")
+		t.Error("some program still runs")
 	}
 }
 
@@ -215,8 +215,8 @@ func TestCancelledCommandDiesWithItsGroup(t *testing.T) {
 	}
 }
 
-// A program that ends leaves nothing running, and what it left
-// behind does not hold up its result.
+// When a program ends, the processes it left behind are killed, and they do not delay its
+// result.
 func TestEndedCommandLeavesNothingBehind(t *testing.T) {
 	f := newFamily(t)
 	h, err := f.command(t, "deserter", time.Minute).Handler()

@@ -45,8 +45,8 @@ func ExampleRegistry() {
 	// error: read the input of greet: decode JSON at /Name (byte 1): unknown member "Name"; remove it or correct its spelling; names are case-sensitive
 }
 
-// A Worker runs the calls of one tool that come over a Transport: the one of
-// package bus in real life, one in memory here.
+// A Worker runs the calls of one tool that arrive over a Transport: usually that of package bus,
+// here one in memory.
 func ExampleWorker() {
 	engine := executortest.NewEngine("greet")
 	w, err := executor.NewWorker(engine, "greet", greet, engine.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithDrainTimeout(time.Second))

@@ -13,12 +13,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Each of these differs from an honest task in one thing.
+// Each of these tasks differs from an honest task in one respect.
 func TestUnprovenTasksNeverRun(t *testing.T) {
 	cases := []struct {
 		name   string
 		forge  func(e *executortest.Engine, f *toolcall.EventRecord)
-		reason string // part of what the engine is told
+		reason string // part of the reason that the worker gives the engine
 	}{
 		{"bad signature", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			g := f.Call.Attempt.Grant
@@ -89,7 +89,7 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 			f.Call.Attempt.Grant.IdempotencyKey = "ak_other"
 			e.Sign(f)
 		}, "idempotency key"},
-		{"expired, and not signed so", func(_ *executortest.Engine, f *toolcall.EventRecord) {
+		{"expiry changed after signing", func(_ *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Expires = time.Now()
 		}, "the signature does not match"},
 		{"never valid", func(e *executortest.Engine, f *toolcall.EventRecord) {
@@ -109,7 +109,7 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 				r.engine.Offer(f)
 				_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
 				if err == nil || !strings.Contains(err.Error(), c.reason) {
-					t.Errorf("the engine heard %v, want a refusal with %q", err, c.reason)
+					t.Errorf("the engine received %v, want a refusal with %q", err, c.reason)
 				}
 				synctest.Wait()
 				r.wantRuns(0)
@@ -119,7 +119,7 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 	}
 }
 
-// A worker of a route runs what is routed there, and nothing else.
+// A worker of a route runs only calls that are routed there.
 func TestRoutedWorker(t *testing.T) {
 	for _, c := range []struct {
 		name, call, grant string
@@ -141,7 +141,7 @@ func TestRoutedWorker(t *testing.T) {
 				r.engine.Offer(f)
 				_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
 				if (err == nil) != (c.runs == 1) {
-					t.Errorf("the engine heard %v", err)
+					t.Errorf("the engine received %v", err)
 				}
 				synctest.Wait()
 				r.wantRuns(c.runs)
@@ -160,8 +160,8 @@ func TestHonestTaskRuns(t *testing.T) {
 	})
 }
 
-// A genuine grant outside its time runs nothing, and ends nothing either: the
-// engine offers an expired call again, and a refusal would deny it.
+// A genuine grant outside its period of validity runs nothing, but the worker does not refuse
+// the task: the engine offers the call again.
 func TestUntimelyGrants(t *testing.T) {
 	cases := []struct {
 		name           string
@@ -194,8 +194,8 @@ func TestUntimelyGrants(t *testing.T) {
 	}
 }
 
-// A worker that lacks the engine's key runs nothing, and says so: the engine offers the
-// call again, to a worker that has the key.
+// A worker that does not know the engine's key runs nothing and reports it. The engine then
+// offers the call again, to a worker that has the key.
 func TestUnknownEngineKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Record("call-1", `{"n":1}`)
@@ -203,7 +203,7 @@ func TestUnknownEngineKey(t *testing.T) {
 		r.engine.Offer(f)
 		_, err := r.engine.Wait(r.t.Context(), f.Call.Key)
 		if err == nil || !strings.Contains(err.Error(), "engine key that this worker does not know") {
-			t.Errorf("the engine heard %v, want that the key is unknown", err)
+			t.Errorf("the engine received %v, want a report that the key is unknown", err)
 		}
 		synctest.Wait()
 		r.wantRuns(0)
@@ -211,8 +211,8 @@ func TestUnknownEngineKey(t *testing.T) {
 	})
 }
 
-// A worker that rejects one task after another rests between them, so that others get
-// them first; an honest task ends that.
+// A worker that rejects one task after another pauses between them, so that other workers get
+// the tasks first.
 func TestWorkerThatRejectsRests(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		for n := range 12 {
@@ -222,13 +222,13 @@ func TestWorkerThatRejectsRests(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		if n := len(r.engine.Requests(executortest.OpStart)); n < 3 || n > 6 {
-			t.Errorf("it rejected %d tasks in two seconds, want 3 to 6", n)
+			t.Errorf("the worker rejected %d tasks in two seconds, want 3 to 6", n)
 		}
 	})
 }
 
-// A task without a call cannot be refused by name; it is taken off the queue,
-// and the worker goes on.
+// The worker cannot refuse a task without a call, because it names no call. It removes the task
+// from the queue and continues.
 func TestEmptyTasksAreDropped(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Offer(nil)
@@ -241,7 +241,7 @@ func TestEmptyTasksAreDropped(t *testing.T) {
 	})
 }
 
-// A refusal whose answer is lost is told again; the handler stays out of it.
+// A refusal that is not answered is sent again. The handler never runs.
 func TestRefusalIsRepeatedUntilAnswered(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(failFirst(executortest.OpStart, 3, executortest.Down))

@@ -27,8 +27,8 @@ type rig struct {
 	ran    chan error   // what Worker.Run returned
 }
 
-// bubble runs f with a started worker, on fake time. What f leaves running
-// fails the test.
+// bubble runs f with a started worker, on fake time. Goroutines that f leaves running fail the
+// test.
 func bubble(t *testing.T, h executor.Handler, f func(*rig), opts ...executor.WorkerOption) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -46,13 +46,13 @@ func bubble(t *testing.T, h executor.Handler, f func(*rig), opts ...executor.Wor
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		go func() { r.ran <- w.Run(ctx) }()
-		defer func() { _ = w.Close() }() // f looks at what it returns, if it matters
+		defer func() { _ = w.Close() }() // f checks the error if it matters
 		synctest.Wait()
 		f(r)
 	})
 }
 
-// offer puts a new call on the queue.
+// offer adds a new call to the queue.
 func (r *rig) offer(id message.CallID) toolcall.Key {
 	f := r.engine.Record(id, `{"n":1}`)
 	r.engine.Offer(f)
@@ -85,7 +85,7 @@ func (r *rig) wantRuns(n int32) {
 	}
 }
 
-// wantTask checks what became of the call's task.
+// wantTask checks how often the call's task was acknowledged and released.
 func (r *rig) wantTask(k toolcall.Key, acks, releases int) {
 	r.t.Helper()
 	if c := r.engine.Call(k); c.Acks != acks || len(c.Releases) != releases {
@@ -102,7 +102,7 @@ func untilCancelled(ctx context.Context, _ executor.Task) (executor.Output, erro
 	return executor.Output{}, context.Cause(ctx)
 }
 
-// failFirst lets the first n requests of op meet the fault.
+// failFirst returns faults that hit the first n requests of op.
 func failFirst(op executortest.Op, n int, f executortest.Fault) func(executortest.Request) executortest.Fault {
 	return func(r executortest.Request) executortest.Fault {
 		if r.Op == op && r.N <= n {
@@ -112,7 +112,7 @@ func failFirst(op executortest.Op, n int, f executortest.Fault) func(executortes
 	}
 }
 
-// outage lets everything but taking tasks meet the fault while on is set.
+// outage returns faults that hit all requests except those for tasks while on is set.
 func outage(on *atomic.Bool, f executortest.Fault) func(executortest.Request) executortest.Fault {
 	return func(r executortest.Request) executortest.Fault {
 		if on.Load() && r.Op != executortest.OpNext {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The seals hold also for a descriptor that is opened again for writing, as any
-// process of the same user can do.
+// The seals also apply to a descriptor that is opened again for writing, which any process of
+// the same user can do.
 func TestSealedMemoryCannotBeOpenedForChanges(t *testing.T) {
 	in, release, err := memoryInput([]byte(`{"n":1}`))
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A program finds all of its input, at the beginning, and cannot change it.
+// A program can read all of its input from the beginning and cannot change it.
 func TestInputIsCompleteAndSealed(t *testing.T) {
 	text := `{"pad":"` + strings.Repeat("x", 200_000) + `"}`
 	for name, kept := range map[string]func([]byte) (*os.File, func(), error){"chosen": sealInput, "file": fileInput} {
@@ -25,7 +25,7 @@ func TestInputIsCompleteAndSealed(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer releaseSecond()
-			for _, in := range []*os.File{first, second} { // each has an offset of its own
+			for _, in := range []*os.File{first, second} { // each has its own offset
 				got, err := io.ReadAll(in)
 				if err != nil || string(got) != text {
 					t.Errorf("read %d bytes, %v; want %d", len(got), err, len(text))
@@ -53,7 +53,7 @@ func TestNoInputIsNoProgram(t *testing.T) {
 	}
 }
 
-// Without a temporary folder there is an error, and no half of a file.
+// Without a temporary folder there is an error and no incomplete file.
 func TestInputWithoutAFolder(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir()+"/missing")
 	if _, _, err := fileInput([]byte("{}")); err == nil {

@@ -51,16 +51,16 @@ func TestUnconfirmedAcknowledgementDelaysNothing(t *testing.T) {
 	})
 }
 
-// What the engine may have given up by the worker's own clock is not begun, and
-// the engine is told so.
+// A worker does not begin an attempt that, by the worker's own clock, the engine may have given
+// up, and reports that to the engine.
 func TestPassedLeaseIsNotBegun(t *testing.T) {
 	cases := []struct {
 		name  string
 		lease time.Duration
-		fault executortest.Fault // of the first start, which waits for 5 s
+		fault executortest.Fault // for the first start, which waits for 5 s
 		runs  int32
 	}{
-		{"stored and not answered", 2 * time.Second, executortest.ReplyLost, 0},
+		{"stored but not answered", 2 * time.Second, executortest.ReplyLost, 0},
 		{"stored and answered with a quarter left", 6 * time.Second, executortest.ReplyLost, 0},
 		{"stored and answered in time", 15 * time.Second, executortest.ReplyLost, 1},
 		{"stored by the second request", 2 * time.Second, executortest.Silent, 1},
@@ -105,8 +105,8 @@ func TestWaitBeforeTheRunCounts(t *testing.T) {
 	}
 }
 
-// A Command looks at the lease right before it starts its program. If nothing is
-// around it, nothing ran.
+// A Command checks the lease again right before it starts its program. If no other handler wraps
+// the Command, nothing ran.
 func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 	command, err := executor.Command{Argv: []string{os.Args[0]}}.Handler() // it never starts
 	if err != nil {
@@ -127,7 +127,7 @@ func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 		r.engine.Faults(silent)
 		k := r.offer("call-1")
 		if res := r.result(k); res.State != message.ToolResultError || !strings.Contains(res.Output.String(), "was not begun") {
-			t.Errorf("result %s %q, want an error: something around the command may have acted", res.State, res.Output.String())
+			t.Errorf("result %s %q, want an error, because the handler around the command may have acted", res.State, res.Output.String())
 		}
 		r.wantNotBegun(k, 0, "")
 	})
@@ -143,8 +143,8 @@ func TestCommandLooksAtTheLeaseOnceMore(t *testing.T) {
 	}, executor.WithCommand())
 }
 
-// A Command within a Handler starts however long the Handler has run before it,
-// as answered heartbeats renew the lease.
+// A Command within a Handler starts however long the Handler ran before it, because answered
+// heartbeats renew the lease.
 func TestHeartbeatsRenewTheLeaseOfACommand(t *testing.T) {
 	command, err := executor.Command{Argv: []string{os.Args[0], "-test.run=^$"}}.Handler()
 	if err != nil {
@@ -161,7 +161,7 @@ func TestHeartbeatsRenewTheLeaseOfACommand(t *testing.T) {
 	})
 }
 
-// slowSource is a KeySource that takes its time.
+// slowSource is a KeySource that answers slowly.
 type slowSource struct {
 	slow atomic.Bool
 	wait time.Duration
@@ -183,8 +183,8 @@ func both(a, b toolcall.KeySet) toolcall.KeySet {
 	return out
 }
 
-// A worker that stops between the granted start and the run gives the attempt
-// back: nothing is unknown.
+// A worker that stops between the granted start and the run gives the attempt back, so the
+// outcome is not unknown.
 func TestStoppingBeforeTheRunGivesTheAttemptBack(t *testing.T) {
 	src := &slowSource{wait: 2 * time.Second}
 	bubble(t, ok, func(r *rig) {
@@ -196,7 +196,7 @@ func TestStoppingBeforeTheRunGivesTheAttemptBack(t *testing.T) {
 		r.engine.SignRepliesAs(stranger) // its key is looked up when it answers
 		time.Sleep(2 * time.Second)
 		k := r.offer("call-1")
-		synctest.Wait() // in the look-up
+		synctest.Wait() // the worker is looking up the keys
 		if err := r.worker.Close(); err != nil {
 			t.Errorf("Close: %v", err)
 		}
@@ -205,7 +205,7 @@ func TestStoppingBeforeTheRunGivesTheAttemptBack(t *testing.T) {
 	}, executor.WithKeySource(src), executor.WithDrainTimeout(0))
 }
 
-// wantNotBegun checks how often an attempt was given back, and what was said.
+// wantNotBegun checks how often an attempt was given back, and with which reason.
 func (r *rig) wantNotBegun(k toolcall.Key, n int, text string) {
 	r.t.Helper()
 	got := r.engine.Call(k).NotBegun
@@ -214,13 +214,13 @@ func (r *rig) wantNotBegun(k toolcall.Key, n int, text string) {
 	}
 	for _, why := range got {
 		if why == "" || !strings.Contains(why, text) {
-			r.t.Errorf("an attempt was given back because of %q, want %q", why, text)
+			r.t.Errorf("an attempt was given back with the reason %q, want %q", why, text)
 		}
 	}
 }
 
-// A start reply that no trusted engine signed, for this very request, runs
-// nothing and ends nothing: the worker asks again until an engine answers.
+// A start reply that no trusted engine signed for this exact request runs nothing and ends
+// nothing: the worker asks again until an engine answers.
 func TestForgedStartReplies(t *testing.T) {
 	stranger := executortest.NewEngine(tool)
 	cases := map[string]func(r *rig) func(*toolcall.StartReply){
@@ -241,21 +241,21 @@ func TestForgedStartReplies(t *testing.T) {
 	kind := reflect.TypeFor[toolcall.StartReply]()
 	for _, f := range reflect.VisibleFields(kind) {
 		if f.Anonymous || f.Name == "Lease" && f.Type.Kind() == reflect.String {
-			continue // of no call: it does not travel
+			continue // not sent
 		}
 		cases["another "+f.Name] = func(*rig) func(*toolcall.StartReply) {
 			return func(s *toolcall.StartReply) { change(t, reflect.ValueOf(s).Elem().FieldByIndex(f.Index)) }
 		}
 	}
-	// Each of these is signed by the engine itself, for something else.
+	// The engine itself signed each of these replies, but for something else.
 	for name, turn := range map[string]func(*toolcall.StartReply){
-		"of another call":    func(s *toolcall.StartReply) { s.Call = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
-		"of another space":   func(s *toolcall.StartReply) { s.Space = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
-		"of another attempt": func(s *toolcall.StartReply) { s.Attempt++ },
-		"of another claim":   func(s *toolcall.StartReply) { s.Claim = "other" },
-		"of no claim":        func(s *toolcall.StartReply) { s.Claim = "" },
-		"of another sending": func(s *toolcall.StartReply) { s.Request = "other" },
-		"of another grant":   func(s *toolcall.StartReply) { s.Nonce = "other" },
+		"for another call":    func(s *toolcall.StartReply) { s.Call = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
+		"for another space":   func(s *toolcall.StartReply) { s.Space = "other"; s.IdempotencyKey = s.Key.IdempotencyKey() },
+		"for another attempt": func(s *toolcall.StartReply) { s.Attempt++ },
+		"for another claim":   func(s *toolcall.StartReply) { s.Claim = "other" },
+		"for no claim":        func(s *toolcall.StartReply) { s.Claim = "" },
+		"for another request": func(s *toolcall.StartReply) { s.Request = "other" },
+		"for another grant":   func(s *toolcall.StartReply) { s.Nonce = "other" },
 	} {
 		cases[name] = func(r *rig) func(*toolcall.StartReply) {
 			return func(s *toolcall.StartReply) { turn(s); r.engine.SignReply(s) }
@@ -269,7 +269,7 @@ func TestForgedStartReplies(t *testing.T) {
 				time.Sleep(3 * time.Second)
 				r.wantRuns(0)
 				if n := len(r.engine.Requests(executortest.OpStart)); n < 3 {
-					t.Errorf("%d starts in three seconds, want it to ask again", n)
+					t.Errorf("%d starts in three seconds, want the worker to ask again", n)
 				}
 				r.engine.Forge(nil)
 				r.wantResult(k, message.ToolResultSuccess, "ok")
@@ -288,8 +288,8 @@ func TestForgedStartReplies(t *testing.T) {
 	}
 }
 
-// A Command whose program cannot start is a mistake of this worker: the call goes to
-// another one.
+// If the program of a Command cannot start, the fault lies with this worker, so the call goes to
+// another worker.
 func TestCommandThatCannotStartIsGivenBack(t *testing.T) {
 	command, err := executor.Command{Argv: []string{os.Args[0]}, Dir: filepath.Join(t.TempDir(), "missing")}.Handler()
 	if err != nil {
@@ -302,7 +302,7 @@ func TestCommandThatCannotStartIsGivenBack(t *testing.T) {
 	}, executor.WithCommand())
 }
 
-// change makes a value another one.
+// change sets v to a different value.
 func change(t *testing.T, v reflect.Value) {
 	t.Helper()
 	switch x := v.Interface().(type) {
@@ -318,12 +318,11 @@ func change(t *testing.T, v reflect.Value) {
 	case reflect.Bool:
 		v.SetBool(!v.Bool())
 	default:
-		t.Fatalf("no other value of %s is known", v.Type())
+		t.Fatalf("change does not support the type %s", v.Type())
 	}
 }
 
-// A grant that began once in a process does not begin there again, even if an
-// engine grants the start again.
+// A process does not begin the same grant twice, even if an engine grants the start again.
 func TestGrantRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Record("call-1", `{"n":1}`)
@@ -334,7 +333,7 @@ func TestGrantRunsOnce(t *testing.T) {
 		synctest.Wait()
 		r.wantRuns(1)
 		if n := len(r.engine.Requests(executortest.OpResult)); n != 1 {
-			t.Errorf("%d results, want that of the one run", n)
+			t.Errorf("%d results, want one, from the single run", n)
 		}
 	})
 }

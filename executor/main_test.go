@@ -28,11 +28,10 @@ func TestMain(m *testing.M) {
 	program()
 }
 
-// addPrograms is for files that not every system builds.
+// addPrograms adds programs from files that are not built on every system.
 func addPrograms(more map[string]func()) { maps.Copy(programs, more) }
 
-// programs are what the command tests run. Each ends the process, at the
-// latest when it returns.
+// programs are run by the command tests. Each ends the process, at the latest when it returns.
 var programs = map[string]func(){
 	"cat": func() { _, _ = io.Copy(os.Stdout, os.Stdin) },
 	"env": func() {

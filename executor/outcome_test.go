@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/executor/executortest"
 )
 
-// A handler without a result makes none: neither a success nor a failure that looks
-// safe to repeat.
+// If a handler has no result, the worker reports none: neither a success nor a failure that
+// looks safe to repeat.
 func TestHandlerWithoutResult(t *testing.T) {
 	for _, c := range []struct {
 		err      error
@@ -34,7 +34,7 @@ func TestHandlerWithoutResult(t *testing.T) {
 				time.Sleep(time.Hour)
 				synctest.Wait()
 				if got := r.engine.Call(k); got.Result != nil || len(got.Late) != 0 {
-					t.Errorf("the worker brought a result: %+v", got)
+					t.Errorf("the worker sent a result: %+v", got)
 				}
 				if n := len(r.engine.Requests(executortest.OpHeartbeat)); n != beats {
 					t.Errorf("%d heartbeats after the end, so the lease never runs out", n-beats)

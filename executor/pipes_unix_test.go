@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// What a program wrote is read after its pipe was closed, although another
-// process holds the other end.
+// Output in a pipe is still read after the pipe was closed, although another process holds its
+// other end.
 func TestUnreadOutput(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -70,7 +70,7 @@ func TestRegistryRefuses(t *testing.T) {
 	}
 }
 
-// Lines come one at a time, and none after Run: the receiver needs no lock.
+// Lines arrive one at a time and none after Run, so the receiver needs no lock.
 func TestRegistryProgressIsSerial(t *testing.T) {
 	var r executor.Registry
 	if err := r.Register(tool, func(_ context.Context, tk executor.Task) (executor.Output, error) {

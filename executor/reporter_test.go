@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// told is a network that keeps what it is told.
+// told is a network that records the lines it is sent.
 type told struct {
 	lines []string
 	fail  error
@@ -76,7 +76,7 @@ func TestProgressKeepsTheRateAndTheNewestLines(t *testing.T) {
 	}
 }
 
-// A network that does not answer costs a finished run little.
+// A network that does not answer delays a finished run only a little.
 func TestProgressDoesNotHoldUpTheResult(t *testing.T) {
 	for name, n := range map[string]*told{
 		"fails": {fail: errors.New("down")}, "hangs": {delay: time.Hour},
@@ -87,7 +87,7 @@ func TestProgressDoesNotHoldUpTheResult(t *testing.T) {
 			took := report(t, n, func(r *reporter) {
 				r.add("first")
 				synctest.Wait()
-				n.delay = min(hang, progressTimeout) // as the attempt bounds each try
+				n.delay = min(hang, progressTimeout) // the attempt limits each try to this
 				for range progressKept {
 					r.add("more")
 				}

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wireLen is the length that the engine holds against toolcall.MaxOutputBytes.
+// wireLen is the length that the engine compares with toolcall.MaxOutputBytes.
 func wireLen(t interface{ Fatal(...any) }, r message.ToolResultBlock) int {
 	b, err := strictjson.Marshal(struct {
 		Output   message.Content         `json:"output"`
@@ -26,8 +26,8 @@ func wireLen(t interface{ Fatal(...any) }, r message.ToolResultBlock) int {
 	return len(b)
 }
 
-// FuzzResultText: for all bytes that a tool produces, the result can be written,
-// fits, and keeps what it can. The limit is a small one, for speed.
+// FuzzResultText checks that for any output of a tool the result can be encoded, fits the limit
+// and keeps as much text as possible. The limit is small for speed.
 func FuzzResultText(f *testing.F) {
 	const limit = 4 << 10
 	f.Add([]byte("hello"), 1, "")
@@ -60,7 +60,7 @@ func FuzzResultText(f *testing.F) {
 			case !cut && !strings.HasPrefix(got, whole):
 				t.Error("text is missing, and nothing says so")
 			case cut && err == nil && !strings.HasPrefix(whole+"\n", strings.TrimSuffix(kept, "\n")):
-				t.Errorf("the output begins with %.80q, want the beginning of the tool's", kept)
+				t.Errorf("the output begins with %.80q, want the beginning of the tool's output", kept)
 			}
 		}
 	})
@@ -84,7 +84,7 @@ func TestJSONLenIsWhatTheEncoderWrites(t *testing.T) {
 		if rest := s[len(short):]; rest != "" {
 			_, size := utf8.DecodeRuneInString(rest)
 			if jsonLen(short+rest[:size]) <= limit {
-				t.Fatalf("clip(%q, %d) = %q, one character more fits", s, limit, short)
+				t.Fatalf("clip(%q, %d) = %q, but one more character fits", s, limit, short)
 			}
 		}
 	})
@@ -101,7 +101,7 @@ func TestResultLimits(t *testing.T) {
 		out   Output
 		err   error
 		state message.ToolResultState
-		kept  int    // blocks, the note included
+		kept  int    // blocks, including the note
 		note  string // part of the output
 	}{
 		{"largest text", Text(strings.Repeat("x", maxOutput)), nil, message.ToolResultSuccess, 0, ""},
@@ -139,7 +139,7 @@ func TestResultLimits(t *testing.T) {
 	}
 }
 
-// The handler has no hand in a result that is on its way.
+// A handler cannot change a result that is being sent.
 func TestResultIsACopy(t *testing.T) {
 	b := &message.TextBlock{Text: "seen"}
 	m := map[string]any{"n": 1}
@@ -148,14 +148,14 @@ func TestResultIsACopy(t *testing.T) {
 	r := result(Task{}, out, nil)
 	b.Text, m["n"] = "changed", 2
 	if got := r.Output.String(); got != "seen" || r.Metadata["n"] != int64(1) {
-		t.Errorf("result %q %v, want the values of before", got, r.Metadata)
+		t.Errorf("result %q %v, want the values from before the change", got, r.Metadata)
 	}
 	if b.ID != "" || b.FinishedAt != nil {
 		t.Error("the handler's block was changed")
 	}
 }
 
-// A handler's own deadline is its failure, for every cause.
+// A run that reaches its deadline is an error, for any cause.
 func TestDeadlineIsAnErrorNotAnInterruption(t *testing.T) {
 	ctx, stop := context.WithTimeoutCause(t.Context(), 0, errors.New("the attempt ran into its deadline"))
 	defer stop()
@@ -166,7 +166,7 @@ func TestDeadlineIsAnErrorNotAnInterruption(t *testing.T) {
 	}
 }
 
-// rude panics wherever it is looked at.
+// rude panics in each of its methods.
 type rude struct{}
 
 func (rude) Error() string                { panic("rude error") }
@@ -188,8 +188,7 @@ func TestPanicsOfWhatAHandlerReturns(t *testing.T) {
 
 func blocks(blocks ...message.Block) Output { return Output{Content: message.List(blocks...)} }
 
-// The engine has answered for good if it says that the call was archived: nothing is sent
-// again.
+// An engine's answer that the call was archived is final: nothing is sent again.
 func TestArchivedCallsAreAnswered(t *testing.T) {
 	if v := judgeStart(message.ErrArchived); v != gone {
 		t.Errorf("a start: %v", v)

@@ -40,8 +40,8 @@ func TestUnansweredResultIsRepeated(t *testing.T) {
 	}
 }
 
-// The engine goes away in mid-run for ten minutes. The handler notices nothing
-// and the result arrives when the engine is back.
+// The engine is down for ten minutes during a run. The handler notices nothing, and the result
+// arrives when the engine is back.
 func TestResultOutlivesAnOutage(t *testing.T) {
 	bubble(t, slow(time.Minute), func(r *rig) {
 		var down atomic.Bool
@@ -60,7 +60,7 @@ func TestResultOutlivesAnOutage(t *testing.T) {
 	})
 }
 
-// The lease must hold while the result waits for its answer.
+// Heartbeats must renew the lease while the result waits for its answer.
 func TestHeartbeatsGoOnWhileTheResultWaits(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(func(q executortest.Request) executortest.Fault {
@@ -90,7 +90,7 @@ func TestLateResultIsSentOnceAndDropped(t *testing.T) {
 	})
 }
 
-// The engine will not store what the tool gave: the call still gets an end.
+// If the engine refuses to store a tool's result, the call still ends.
 func TestRefusedResultIsReplacedByAnError(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Errors(func(q executortest.Request) *message.Error {

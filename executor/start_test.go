@@ -37,8 +37,8 @@ func TestUnansweredStartIsRepeatedWithTheSameClaim(t *testing.T) {
 	}
 }
 
-// A start whose reply was lost may be as old as the lease by the time it is
-// known: the first sign of life does not wait for the interval.
+// A start whose reply was lost may be almost as old as its lease when the worker learns of it,
+// so the worker sends the first heartbeat at once.
 func TestLateStartBeatsAtOnce(t *testing.T) {
 	for lost, beats := range map[int]int{0: 0, 1: 1} {
 		bubble(t, slow(time.Second), func(r *rig) {
@@ -51,8 +51,8 @@ func TestLateStartBeatsAtOnce(t *testing.T) {
 	}
 }
 
-// The task is in hand, the engine is away for longer than any lease; nothing
-// runs before it is back and has said so.
+// The worker has the task, but the engine is down for longer than any lease. Nothing runs until
+// the engine is back and has granted the start.
 func TestNothingRunsBeforeTheStartIsDurable(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		var down atomic.Bool
@@ -82,7 +82,7 @@ func TestStartThatIsAnsweredWithNo(t *testing.T) {
 		{message.CodeState, 1, 0, 0},
 		{message.CodeForbidden, 0, 1, 0},
 		{message.CodeInvalid, 0, 1, 0},
-		// These may pass; the second answer is yes.
+		// These errors may be temporary: the second start is granted.
 		{message.CodeUnavailable, 1, 0, 1},
 		{message.CodeUnknownOutcome, 1, 0, 1},
 		{message.CodeFull, 1, 0, 1},
@@ -118,7 +118,7 @@ func TestTasksOfOlderAttemptsAreDropped(t *testing.T) {
 	})
 }
 
-// Two deliveries of one task are two claims, and one run.
+// Two deliveries of one task make two claims but only one run.
 func TestRedeliveredTaskRunsOnce(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Record("call-1", `{"n":1}`)
@@ -132,8 +132,8 @@ func TestRedeliveredTaskRunsOnce(t *testing.T) {
 	}, executor.WithSlots(2))
 }
 
-// While the first delivery waits for its lost reply, the second is refused;
-// the first still gets its answer.
+// While the first delivery waits for its lost reply, the second is refused. The first still
+// gets its reply.
 func TestRedeliveryDuringALostStartReply(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		r.engine.Faults(failFirst(executortest.OpStart, 1, executortest.ReplyLost))
@@ -148,7 +148,7 @@ func TestRedeliveryDuringALostStartReply(t *testing.T) {
 	}, executor.WithSlots(2))
 }
 
-// A worker that has to stop gives back what it never started.
+// A worker that must stop gives back the tasks it never started.
 func TestStoppingGivesBackUnstartedTasks(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		var down atomic.Bool
@@ -158,7 +158,7 @@ func TestStoppingGivesBackUnstartedTasks(t *testing.T) {
 		synctest.Wait()
 		begun := time.Now()
 		if err := r.worker.Close(); err != nil {
-			t.Errorf("Close: %v, want nil: nothing was owed", err)
+			t.Errorf("Close: %v, want nil, because no result was pending", err)
 		}
 		if took := time.Since(begun); took > executor.DefaultDrainTimeout {
 			t.Errorf("Close took %s, want at most the drain timeout", took)

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// queue hands out tasks as its owner made them; the rest is the engine's.
+// queue hands out tasks that the test makes; everything else goes to the engine.
 type queue struct {
 	*executortest.Engine
 	items chan toolcall.Task
@@ -26,7 +26,7 @@ func (q queue) Next(ctx context.Context) (toolcall.Task, error) {
 	}
 }
 
-// lastMinute hands out its task in the moment in which the worker stops.
+// lastMinute hands out its task at the moment the worker stops.
 type lastMinute struct {
 	*executortest.Engine
 	task toolcall.Task
@@ -56,8 +56,8 @@ func TestTaskOfTheLastMinuteIsGivenBack(t *testing.T) {
 	})
 }
 
-// A task that cannot be acknowledged or given back comes again; that is the
-// queue's trouble and not the call's.
+// A task that cannot be acknowledged or released is delivered again, but its call still runs
+// only once.
 func TestTasksWithoutAWorkingQueue(t *testing.T) {
 	broken := errors.New("connection closed")
 	for name, task := range map[string]toolcall.Task{
@@ -75,7 +75,7 @@ func TestTasksWithoutAWorkingQueue(t *testing.T) {
 				task.Record = e.Record("call-1", `{}`)
 				e.Offer(task.Record)
 				q.items <- task
-				q.items <- task // again, after the run: the engine says no
+				q.items <- task // delivered again after the run: the engine refuses the start
 				early := task
 				early.Record = e.Record("call-2", `{}`)
 				early.Record.Call.Attempt.Grant.NotBefore = time.Now().Add(time.Second)
@@ -83,7 +83,7 @@ func TestTasksWithoutAWorkingQueue(t *testing.T) {
 				q.items <- early
 				time.Sleep(time.Minute)
 				if c := e.Call(task.Record.Call.Key); c.Result == nil || len(e.Requests(executortest.OpResult)) != 1 {
-					t.Error("the call did not run once")
+					t.Error("the call did not run exactly once")
 				}
 			})
 		})

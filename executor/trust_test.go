@@ -17,7 +17,7 @@ import (
 
 // source is a KeySource that a test changes.
 type source struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	keys  toolcall.KeySet
 	err   error
 	asked int
@@ -39,13 +39,13 @@ func (s *source) set(err error, sets ...toolcall.KeySet) {
 	}
 }
 
-// Across a rotation everything runs: what the old key signed, and what the new
-// one did as soon as the worker can know it. What a retired key signed does not.
+// Across a rotation a worker runs what the old key signed and, as soon as it can know the new
+// key, what the new key signed. It does not run what a retired key signed.
 func TestRotatedKeys(t *testing.T) {
 	src := &source{}
 	bubble(t, ok, func(r *rig) {
 		src.set(nil, r.engine.Keys())
-		next := executortest.NewEngine(tool) // signs with a key of its own
+		next := executortest.NewEngine(tool) // signs with its own key
 		signed := func(id message.CallID, by *executortest.Engine) toolcall.Key {
 			f := r.engine.Record(id, `{"n":1}`)
 			by.Sign(f)
@@ -77,7 +77,7 @@ func TestRotatedKeys(t *testing.T) {
 	}, executor.WithKeySource(src))
 }
 
-// A task of an unknown key whose grant has expired does not come for ever.
+// An expired task signed by an unknown key is not delivered forever.
 func TestExpiredTaskOfAnUnknownKey(t *testing.T) {
 	bubble(t, ok, func(r *rig) {
 		f := r.engine.Record("call-1", `{"n":1}`)
@@ -94,7 +94,7 @@ func TestExpiredTaskOfAnUnknownKey(t *testing.T) {
 	})
 }
 
-// Strangers' tasks cause no storm of requests for keys.
+// Tasks signed by unknown keys do not cause a flood of requests for keys.
 func TestKeysAreNotAskedForTooOften(t *testing.T) {
 	src := &source{}
 	bubble(t, ok, func(r *rig) {
@@ -108,7 +108,7 @@ func TestKeysAreNotAskedForTooOften(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		if src.asked < 2 || src.asked > 6 {
-			t.Errorf("asked %d times in five seconds", src.asked)
+			t.Errorf("the source was asked %d times in five seconds", src.asked)
 		}
 	}, executor.WithKeySource(src))
 }

@@ -29,10 +29,10 @@ func TestSlotsBoundWhatRunsAtOnce(t *testing.T) {
 				taken += r.engine.Call(k).Delivered
 			}
 			if taken != want {
-				t.Errorf("%d slots hold %d tasks, want %d: none waits in a busy worker", slots, taken, want)
+				t.Errorf("%d slots hold %d tasks, want %d, because no task may wait in a busy worker", slots, taken, want)
 			}
-			// A cancel that overtakes the start of a run rightly prevents it,
-			// so each round cancels only what ran when the round began.
+			// A cancel that overtakes the start of a run prevents the run, so each round cancels only
+			// calls that ran when the round began.
 			for range keys {
 				var running []toolcall.Key
 				for _, k := range keys {
@@ -77,8 +77,7 @@ func TestCloseWaitsForWhatRuns(t *testing.T) {
 	})
 }
 
-// What has to be broken off gets no result: the engine sees a dead worker, and
-// decides as for one.
+// A run that must be aborted has no result: to the engine the worker looks dead.
 func TestDrainTimeoutBreaksOffWithoutAResult(t *testing.T) {
 	var got causes
 	bubble(t, got.handler, func(r *rig) {
@@ -95,7 +94,7 @@ func TestDrainTimeoutBreaksOffWithoutAResult(t *testing.T) {
 	}, executor.WithDrainTimeout(3*time.Second))
 }
 
-// A handler that finishes its work all the same has a result.
+// A handler that finishes despite the drain timeout has a result.
 func TestResultAfterTheDrainTimeoutIsDelivered(t *testing.T) {
 	bubble(t, slow(time.Minute), func(r *rig) {
 		k := r.offer("call-1")
@@ -120,7 +119,7 @@ func TestContextEndsRunLikeClose(t *testing.T) {
 			t.Errorf("Run: %v", err)
 		}
 		if c := e.Call(f.Call.Key); c.Result == nil {
-			t.Error("no result, want the run waited for")
+			t.Error("no result: Run did not wait for the handler")
 		}
 	})
 }
@@ -138,7 +137,7 @@ func TestClosedWorkerNeverRuns(t *testing.T) {
 	})
 }
 
-// newWorker is a worker that needs ten seconds for a call.
+// newWorker returns a worker that needs ten seconds for each call.
 func newWorker(t *testing.T, tr executor.Transport, e *executortest.Engine) *executor.Worker {
 	t.Helper()
 	w, err := executor.NewWorker(tr, tool, slow(10*time.Second), e.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)), executor.WithName("w"))
@@ -171,7 +170,7 @@ func TestRunWaitsForAnEngine(t *testing.T) {
 			}
 			return executortest.None
 		})
-		r.wantResult(r.offer("call-1"), message.ToolResultSuccess, "ok") // it waited in Next already
+		r.wantResult(r.offer("call-1"), message.ToolResultSuccess, "ok") // the worker was already waiting in Next
 		time.Sleep(time.Hour)
 		k := r.offer("call-2")
 		tries := len(r.engine.Requests(executortest.OpNext))

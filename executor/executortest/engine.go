@@ -24,7 +24,7 @@ type Engine struct {
 	tool string
 	key  ed25519.PrivateKey
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	replyKey  ed25519.PrivateKey
 	forge     func(*toolcall.StartReply)
 	terms     toolcall.StartReply

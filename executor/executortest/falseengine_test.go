@@ -22,24 +22,24 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// falseEngine has an engine's NATS login and all that engines ever said over
-// NATS, but no engine's key. It answers instead of the engines.
+// falseEngine has an engine's NATS login and every message that engines ever sent over NATS, but
+// no engine's key. It answers instead of the engines.
 type falseEngine struct {
 	t     *testing.T
 	nc    *nats.Conn
-	task  bus.NextReply // genuine, of a call that may not run any more
+	task  bus.NextReply // a genuine task of a call that may no longer run
 	alike []toolcall.StartReply
 
 	mu     sync.Mutex // guards starts and results
 	starts int
-	told   []toolcall.ResultRequest // results that workers brought
-	enough chan struct{}            // closed when each of its lies was told
+	told   []toolcall.ResultRequest // results that workers sent
+	enough chan struct{}            // closed when it has sent every forged reply
 }
 
-// reply is what it answers the start number n with.
+// reply returns the forged reply to start number n.
 func (f *falseEngine) reply(n int, q toolcall.StartRequest) toolcall.StartReply {
 	r := f.alike[n%len(f.alike)]
-	if n/len(f.alike)%2 == 1 { // made to look right, under a signature that was genuine
+	if n/len(f.alike)%2 == 1 { // fits the request, with the signature of a genuine reply
 		r.Key, r.Attempt, r.Claim, r.Request, r.Nonce, r.IdempotencyKey = q.Key, q.Attempt, q.Claim, q.Request, q.Nonce, q.Key.IdempotencyKey()
 	}
 	switch n % 3 {
@@ -99,8 +99,8 @@ func (f *falseEngine) serve(m *nats.Msg) {
 	}
 }
 
-// A program with an engine's NATS login and without its key cannot make a worker
-// run a call that was revoked, or one that has run.
+// A program with an engine's NATS login but without its key cannot make a worker run a revoked
+// call or run a call again.
 func TestFalseEngine(t *testing.T) {
 	b := bustest.New(t)
 	const tool = "probe"
@@ -174,14 +174,14 @@ func TestFalseEngine(t *testing.T) {
 			defer f.mu.Unlock()
 			for _, told := range f.told {
 				if told.NotBegun == "" {
-					t.Errorf("the worker brought the result %+v", told)
+					t.Errorf("the worker sent the result %+v", told)
 				}
 			}
 		})
 	}
 }
 
-// genuineEngine allows every call of the tool.
+// genuineEngine starts an engine that allows every call of the tool.
 func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine, stop func()) {
 	t.Helper()
 	nc := connect(t, b, "engine")
@@ -214,7 +214,7 @@ func genuineEngine(t *testing.T, b *bustest.Bus, tool string) (e *engine.Engine,
 	return e, stop
 }
 
-// take takes one task as its worker does, and listens to what is handed over.
+// take takes one task as its worker does, and returns the message with which it was delivered.
 func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (toolcall.Task, bus.NextReply) {
 	t.Helper()
 	spy := connect(t, b, "spy")
@@ -243,7 +243,7 @@ func take(t *testing.T, b *bustest.Bus, worker *bus.Worker) (toolcall.Task, bus.
 				return task, reply.Body
 			}
 		case <-ctx.Done():
-			t.Fatal("no task was handed over")
+			t.Fatal("no task was delivered")
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// patience is how long a test waits for what must happen soon.
+// patience is how long a test waits for something that must happen soon.
 const patience = 20 * time.Second
 
 // overHTTP runs workers that reach their engine through a gateway.
@@ -41,7 +41,7 @@ type site struct {
 	url   string
 	valid atomic.Bool // the worker's token
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	pick    func(path string) http.Handler
 	revoked chan struct{}
 	seen    chan string // paths; full: dropped
@@ -57,7 +57,7 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// route says which gateway gets a request; nil: none answers.
+// route sets the function that picks the gateway for a path. If pick returns nil, none answers.
 func (s *site) route(pick func(path string) http.Handler) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.ServeHTTP(w, r)
 }
 
-// await waits until n requests for a path have come.
+// await waits until n requests for a path have arrived.
 func (s *site) await(path string, n int) {
 	s.t.Helper()
 	for over := time.After(patience); n > 0; {
@@ -89,12 +89,12 @@ func (s *site) await(path string, n int) {
 				n--
 			}
 		case <-over:
-			s.t.Fatalf("%d more requests for %s do not come", n, path)
+			s.t.Fatalf("%d more requests for %s did not arrive", n, path)
 		}
 	}
 }
 
-// revoke ends the worker's token.
+// revoke revokes the worker's token.
 func (s *site) revoke() {
 	s.valid.Store(false)
 	s.mu.Lock()
@@ -103,7 +103,7 @@ func (s *site) revoke() {
 	s.revoked = make(chan struct{})
 }
 
-// gateway starts one for an engine.
+// gateway starts a gateway for an engine.
 func (s *site) gateway(b *bustest.Bus, space toolcall.SpaceID, e *engine.Engine) (g *gateway.Server, stop func()) {
 	s.t.Helper()
 	surface, err := api.New(api.Config{})
@@ -129,7 +129,7 @@ func (s *site) transport(tool string) (*httpwork.Transport, error) {
 	return httpwork.New(httpwork.Config{URL: s.url, Queue: toolcall.Queue{Tool: tool}, Token: func() (string, error) { return "secret", nil }})
 }
 
-// workerToken lets in one worker.
+// workerToken authenticates a single worker.
 type workerToken struct {
 	s     *site
 	space toolcall.SpaceID
@@ -153,7 +153,7 @@ func (w workerToken) Token(*http.Request, string) (*gateway.Identity, error) {
 	return nil, message.ErrForbidden
 }
 
-// gate is a tool that says when it runs and ends when it may.
+// gate is a tool that reports when it runs and ends when the test lets it.
 type gate struct{ runs, open chan struct{} }
 
 func newGate() gate { return gate{make(chan struct{}, 8), make(chan struct{})} }
@@ -168,7 +168,7 @@ func (g gate) run(ctx context.Context, _ executor.Task) (executor.Output, error)
 	}
 }
 
-// works starts a worker of a site, and a call that it runs.
+// works starts a worker that uses the site, and a call that the worker runs.
 func works(t *testing.T, s *site, b *bustest.Bus, r *natsRunner) (g gate, outcome <-chan executortest.Outcome) {
 	t.Helper()
 	transport, err := s.transport(r.tool)
@@ -187,7 +187,7 @@ func works(t *testing.T, s *site, b *bustest.Bus, r *natsRunner) (g gate, outcom
 	return g, out
 }
 
-// ranOnce checks how a call ended.
+// ranOnce checks that a call succeeded and ran only once.
 func ranOnce(t *testing.T, g gate, outcome <-chan executortest.Outcome) {
 	t.Helper()
 	select {
@@ -200,7 +200,7 @@ func ranOnce(t *testing.T, g gate, outcome <-chan executortest.Outcome) {
 	}
 }
 
-// Heartbeats that arrive at another replica than the start keep the lease.
+// Heartbeats that reach a different replica than the start renew the lease.
 func TestTwoReplicas(t *testing.T) {
 	b, s := bustest.New(t), newSite(t)
 	r := newRunner(t, b, "space", "probe")
@@ -215,7 +215,7 @@ func TestTwoReplicas(t *testing.T) {
 		return first
 	})
 	g, outcome := works(t, s, b, r)
-	s.await(operation.Heartbeat.HTTP.Path, 10) // four in a lease, which a lost worker has one more second to keep
+	s.await(operation.Heartbeat.HTTP.Path, 10) // four in a lease; a worker counts as lost one second after its lease
 	close(g.open)
 	ranOnce(t, g, outcome)
 	if n := r.lost.Load(); n != 0 {
@@ -223,7 +223,7 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-// A worker outlives a server: what it runs goes on, and its result is stored.
+// A worker survives the restart of its server: its run continues and the result is stored.
 func TestServerRestarts(t *testing.T) {
 	b, s := bustest.New(t), newSite(t)
 	r := newRunner(t, b, "space", "probe")
@@ -240,7 +240,7 @@ func TestServerRestarts(t *testing.T) {
 	stop := start()
 	g, outcome := works(t, s, b, r)
 	stop()
-	s.await(operation.Heartbeat.HTTP.Path, 1) // in vain
+	s.await(operation.Heartbeat.HTTP.Path, 1) // no gateway answers
 	close(g.open)
 	s.await(operation.Result.HTTP.Path, 1)
 	start()
@@ -250,10 +250,10 @@ func TestServerRestarts(t *testing.T) {
 	select {
 	case out := <-after:
 		if out.Result.State != message.ToolResultSuccess {
-			t.Errorf("the call after it ended %s with %q", out.Result.State, out.Result.Output.String())
+			t.Errorf("the next call ended %s with %q", out.Result.State, out.Result.Output.String())
 		}
 	case <-time.After(patience):
-		t.Error("the worker takes no more calls")
+		t.Error("the worker does not take any more calls")
 	}
 }
 
@@ -282,18 +282,18 @@ func TestRevokedWhileWaiting(t *testing.T) {
 			t.Errorf("Run = %v, want %v", err, message.ErrForbidden)
 		}
 	case <-time.After(patience):
-		t.Error("the worker waits on")
+		t.Error("the worker continues to wait")
 		_ = w.Close() // it did not end
 	}
 }
 
-// A result that a revoked token could not bring is brought with the next token.
+// A result that could not be sent with a refused token is sent with the next token.
 func TestRevokedWhileRunning(t *testing.T) {
 	b, s := bustest.New(t), newSite(t)
 	r := newRunner(t, b, "space", "probe")
 	e, _ := r.startEngine(b, "space")
 	gw, _ := s.gateway(b, "space", e)
-	// The other slot asks for tasks: only the running call meets the token.
+	// The other slot asks for tasks; those requests must not reach the refused token.
 	s.route(func(path string) http.Handler {
 		if path == operation.Next.HTTP.Path && !s.valid.Load() {
 			return nil

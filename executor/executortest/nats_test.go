@@ -25,8 +25,8 @@ import (
 
 func TestMain(m *testing.M) { bustest.Main(m) }
 
-// natsRunner is the real thing: an engine that allows everything, a worker and
-// a runtime, on one server.
+// natsRunner is a real deployment: an engine that allows everything, a worker and a runtime, on
+// one server.
 type natsRunner struct {
 	t       *testing.T
 	tool    string
@@ -34,7 +34,7 @@ type natsRunner struct {
 	calls   atomic.Int32
 	lost    atomic.Int32 // attempts that an engine counted as lost
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	lines   map[toolcall.Key][]toolcall.ProgressRequest
 	results map[toolcall.Key]message.ToolResultBlock
 	changed chan struct{} // closed and replaced with every result
@@ -67,7 +67,7 @@ func over(t *testing.T, worker connectWorker) executortest.New {
 	}
 }
 
-// newRunner has a runtime, and neither an engine nor a worker.
+// newRunner returns a runner with a runtime, but without an engine or a worker.
 func newRunner(t *testing.T, b *bustest.Bus, space toolcall.SpaceID, tool string) *natsRunner {
 	t.Helper()
 	r := &natsRunner{
@@ -112,7 +112,7 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) (e *eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	stop = sync.OnceFunc(func() { s.Close(); _ = e.Close() }) // always nil
+	stop = sync.OnceFunc(func() { s.Close(); _ = e.Close() }) // Close always returns nil
 	t.Cleanup(stop)
 
 	ctx, unwatch := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -142,9 +142,8 @@ func (r *natsRunner) startWorker(transport executor.Transport, b *bustest.Bus, h
 	})
 }
 
-// Call proposes the call as a reply of its own, so that an interrupt ends it
-// alone. The result is the worker's own, which for an interrupted call is a
-// late one.
+// Call proposes the call in its own reply, so that an interrupt ends only this call. The result
+// is the worker's, which for an interrupted call is a late result.
 func (r *natsRunner) Call(ctx context.Context, input string) executortest.Outcome {
 	id := fmt.Sprint(r.calls.Add(1))
 	reply := message.ReplyID("reply-" + id)
@@ -165,7 +164,7 @@ func (r *natsRunner) Call(ctx context.Context, input string) executortest.Outcom
 	return out
 }
 
-// await fills in what the worker said, when it has, and reports whether it did
+// await waits for the worker's result and fills in out. It reports whether the result arrived
 // before ctx ended.
 func (r *natsRunner) await(ctx context.Context, out *executortest.Outcome) bool {
 	for {
@@ -190,8 +189,8 @@ func (r *natsRunner) await(ctx context.Context, out *executortest.Outcome) bool 
 	}
 }
 
-// Record implements engine.Sink: it picks the results from the event records, save
-// those of an interrupt, which the worker's own follow.
+// Record implements engine.Sink. It picks the results from the event records except those of an
+// interrupt, because the worker's own results follow.
 func (r *natsRunner) Record(rec toolcall.JournalEntry) {
 	if rec.Invalid != nil {
 		r.t.Errorf("invalid record: %v", rec.Invalid)
@@ -224,7 +223,7 @@ func (r *natsRunner) Record(rec toolcall.JournalEntry) {
 // CaughtUp implements engine.Sink.
 func (r *natsRunner) CaughtUp() {}
 
-// heard keeps the progress that passes an engine.
+// heard records the progress that an engine passes on.
 type heard struct {
 	engine.Signals
 	r *natsRunner
@@ -236,8 +235,8 @@ func (h heard) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	h.r.lines[c.Key] = append(h.r.lines[c.Key], p)
 }
 
-// connect opens a connection that ends with t; bustest's own end with the
-// server's test.
+// connect opens a connection that is closed at the end of t. The connections that bustest opens
+// end with the server's test.
 func connect(t *testing.T, b *bustest.Bus, principal string) *nats.Conn {
 	t.Helper()
 	nc, err := b.Connect(context.WithoutCancel(t.Context()), bus.ConnectOptions{Principal: principal})

@@ -19,7 +19,7 @@ func (e *Engine) Record(id message.CallID, input string) *toolcall.EventRecord {
 	return e.Attempt(id, input, 1)
 }
 
-// Attempt is Record for the attempt with number n.
+// Attempt is like Record, but for the attempt with number n.
 func (e *Engine) Attempt(id message.CallID, input string, n int) *toolcall.EventRecord {
 	now := time.Now().UTC()
 	k := Key(id)

@@ -20,8 +20,8 @@ func Run(t *testing.T, start New) {
 		name string
 		test func(*testing.T, New)
 	}{
-		{"what the task says", testTask},
-		{"how results look", testResults},
+		{"the fields of the task", testTask},
+		{"the forms of results", testResults},
 		{"limits", testLimits},
 		{"cancel", testCancel},
 		{"progress", testProgress},
@@ -65,7 +65,7 @@ func testTask(t *testing.T, start New) {
 	}, input)
 	check(t, got, message.ToolResultSuccess, "ok")
 	if string(task.Input) != input {
-		t.Errorf("Input = %q, want the very bytes %q", task.Input, input)
+		t.Errorf("Input = %q, want exactly the bytes %q", task.Input, input)
 	}
 	if task.Call != got.Key || task.Tool != tool || task.Attempt != 1 {
 		t.Errorf("task is %s of %s attempt %d, want %s of %s attempt 1", task.Call, task.Tool, task.Attempt, got.Key, tool)
@@ -123,7 +123,7 @@ func testLimits(t *testing.T, start New) {
 	case len(text) > toolcall.MaxOutputBytes:
 		t.Errorf("output of %d bytes, want at most %d", len(text), toolcall.MaxOutputBytes)
 	case !strings.HasPrefix(long, kept) || len(kept) < toolcall.MaxOutputBytes*9/10:
-		t.Errorf("%d bytes kept, want nearly %d of the beginning", len(kept), toolcall.MaxOutputBytes)
+		t.Errorf("%d bytes kept, want almost the first %d", len(kept), toolcall.MaxOutputBytes)
 	case !ok || !strings.Contains(note, "over the limit"):
 		t.Errorf("the note is %.200q, want one about the limit", note)
 	}
@@ -178,7 +178,7 @@ func testProgress(t *testing.T, start New) {
 		return executor.Text("ok"), nil
 	}, "{}")
 	leaked.Progress("too late")
-	// Lines may be lost, but not changed, and none comes after the end.
+	// Lines may be lost, but not changed, and none arrives after the end.
 	want := []string{"one", "two\uFFFD", strings.Repeat("x", toolcall.MaxTextBytes)}
 	next := 0
 	for _, line := range got.Progress {

@@ -14,7 +14,7 @@ func TestRemote(t *testing.T)   { executortest.Run(t, executortest.Remote) }
 func TestOverNATS(t *testing.T) { executortest.Run(t, overNATS(t)) }
 func TestOverHTTP(t *testing.T) { executortest.Run(t, overHTTP(t)) }
 
-// Where no network is in between, no line of progress is lost.
+// Without a network in between, no line of progress is lost.
 func TestProgressIsComplete(t *testing.T) {
 	for name, start := range map[string]executortest.New{"local": executortest.Local, "remote": executortest.Remote} {
 		t.Run(name, func(t *testing.T) {

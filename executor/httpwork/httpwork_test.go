@@ -24,7 +24,7 @@ const token = "the-secret"
 
 func good() (string, error) { return token, nil }
 
-// transport is one to a server that replies as f does.
+// transport returns a transport to a server that replies with f.
 func transport(t *testing.T, f http.HandlerFunc) *httpwork.Transport {
 	t.Helper()
 	srv := httptest.NewServer(f)
@@ -57,7 +57,7 @@ func body(status int, kind, text string) http.HandlerFunc {
 	}
 }
 
-// Only what an engine can have said is final for an attempt.
+// Only a reply that an engine can have sent is final for an attempt.
 func TestReplies(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -99,8 +99,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// A token that the server refuses ends a worker that waits, and the token is read
-// again for each request.
+// A token that the server refuses ends a waiting worker, and the token is read again for each
+// request.
 func TestToken(t *testing.T) {
 	var wants atomic.Value
 	wants.Store("first")
@@ -131,7 +131,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// fakeTasks answers requests for tasks in turn, and records what became of them.
+// fakeTasks answers requests for tasks in turn, and records the acknowledgements.
 type fakeTasks struct {
 	replies []string
 	asked   int
@@ -157,8 +157,8 @@ func (f *fakeTasks) RoundTrip(r *http.Request) (*http.Response, error) {
 	return out, nil
 }
 
-// What is no task never reaches the worker, and a server that answers at once is not
-// asked without pause.
+// Invalid tasks never reach the worker, and the worker pauses between requests to a server that
+// answers at once.
 func TestNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeTasks{replies: []string{
@@ -174,7 +174,7 @@ func TestNext(t *testing.T) {
 			t.Errorf("Next = %+v, %v", task, err)
 		}
 		if d := time.Since(began); d != 11*time.Second {
-			t.Errorf("it took %s, want a second for each of 4 replies and the 7 that the server asked for", d)
+			t.Errorf("it took %s, want one second for each of 4 replies and the 7 that the server asked for", d)
 		}
 		want := []string{
 			`{"tool_name":"job","subject":"exec.x","task":"t1","return":true,"delay_ms":10000}`,

@@ -59,7 +59,7 @@ func TestPage(t *testing.T) {
 	_, rest, _ := strings.Cut(string(own), "// page:begin\n")
 	program, _, _ := strings.Cut(rest, "\n// page:end")
 	if !strings.Contains(string(page), "```go\n"+program+"```\n") {
-		t.Errorf("the page does not have the program of this test:\n%s", program)
+		t.Errorf("the page does not contain the program of this test:\n%s", program)
 	}
 
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {

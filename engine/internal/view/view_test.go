@@ -18,8 +18,7 @@ func done(reply message.ReplyID, call message.CallID, remember ...message.Permis
 	}, Path: []toolcall.Step{{Cause: "result", From: message.ToolCallAllowed, To: message.ToolCallFinished}}}
 }
 
-// A view that has forgotten calls reports it, even for a reply of which it has forgotten
-// every call.
+// A view that has forgotten calls reports it, even for a reply whose calls it has all forgotten.
 func TestViewKnowsItsGaps(t *testing.T) {
 	v, reply := New(2), toolcall.Key{Space: "x", Session: "s", Reply: "r"}
 	v.Apply(done("r", "a"), 1)
