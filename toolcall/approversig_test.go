@@ -54,10 +54,10 @@ func TestApproverSignature(t *testing.T) {
 		{"another call", func() *toolcall.ApproverSignature { return signAs(t, other, "ann", 1) }, "ann", signedAt, false},
 		{"another's key", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 3) }, "ann", signedAt, false},
 		{"another's name", func() *toolcall.ApproverSignature { return signAs(t, q, "bob", 1) }, "bob", signedAt, false},
-		{"used by another", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 1) }, "bob", signedAt, false},
+		{"used by another person", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 1) }, "bob", signedAt, false},
 		{"a key that is unknown", func() *toolcall.ApproverSignature { return signAs(t, q, "ann", 9) }, "ann", signedAt, false},
 		{"an unknown name", func() *toolcall.ApproverSignature { return signAs(t, q, "carol", 1) }, "carol", signedAt, false},
-		{"made to last", func() *toolcall.ApproverSignature {
+		{"validity extended", func() *toolcall.ApproverSignature {
 			s := signAs(t, q, "ann", 1)
 			s.Until = s.Until.Add(time.Hour)
 			return s
@@ -82,8 +82,8 @@ func TestApproverSignature(t *testing.T) {
 	}
 }
 
-// A worker's own list decides who counts: every part of the requirement has its
-// people, or nothing runs.
+// A worker's own list decides who counts: the right people must meet every part of the
+// requirement, or nothing runs.
 func TestApproverList(t *testing.T) {
 	ann, bob := byName("ann"), byName("bob")
 	for _, tc := range []struct {
@@ -125,7 +125,7 @@ func TestApproverList(t *testing.T) {
 			if err := list.Verify(g, q, signedAt.Add(time.Minute)); (err == nil) != tc.good || err != nil && !errors.Is(err, message.ErrForbidden) {
 				t.Errorf("%v, want good %v", err, tc.good)
 			}
-			// An approval request with another byte is not signed.
+			// The signatures do not cover an approval request that differs in one byte.
 			q.Input = `{"cents":6}`
 			if g.Digest, err = q.Digest(); err != nil {
 				t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// ledger is a budget's entity in a journal with a clock of its own.
+// ledger is a budget's entity in a journal with its own clock.
 type ledger struct {
 	state *toolcall.BudgetState
 	at    time.Time // of the last record
 }
 
-// store is what a journal does with a record at a time.
+// store does what a journal does with a record that it stores at a time.
 func (l *ledger) store(t testing.TB, next *toolcall.BudgetState, at time.Time) {
 	t.Helper()
 	b, err := json.Marshal(next)
@@ -37,7 +37,7 @@ func (l *ledger) store(t testing.TB, next *toolcall.BudgetState, at time.Time) {
 	l.state.StoredAt(at)
 }
 
-// take is what an engine does whose clock says clock, while the journal's says now.
+// take does what an engine does whose clock shows clock while the journal's shows now.
 func (l *ledger) take(t testing.TB, claim toolcall.BudgetClaim, id string, now, clock time.Time) error {
 	t.Helper()
 	next, err := l.state.Spend(claim, callKey(id), "{}", l.at, clock)
@@ -55,9 +55,8 @@ func (l *ledger) take(t testing.TB, claim toolcall.BudgetClaim, id string, now, 
 
 func newLedger() *ledger { return &ledger{state: &toolcall.BudgetState{}} }
 
-// In any period, what was spent is at most the limit, for any order of amounts and
-// pauses and any clocks of the engines. With right clocks a budget that was left
-// alone for a period has room again.
+// In any period at most the limit is spent, for any order of amounts and pauses and any clocks
+// of the engines. With correct clocks a budget that was unused for a period has room again.
 func TestBudgetHoldsInEveryPeriod(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		claim := toolcall.BudgetClaim{Rule: "r", Sum: "args.n", AtMost: "10", Calls: rapid.IntRange(0, 6).Draw(rt, "calls"), EveryMS: time.Hour.Milliseconds()}
@@ -74,7 +73,7 @@ func TestBudgetHoldsInEveryPeriod(t *testing.T) {
 			clock := now.Add(time.Duration(rapid.IntRange(-300, 300).Draw(rt, "skew")) * time.Minute)
 			err := l.take(t, claim, fmt.Sprint(i), now, clock)
 			if pause >= 62*time.Minute && claim.Amount != "11" && err != nil {
-				rt.Fatalf("nothing was spent for %s, and %s is refused: %v", pause, claim.Amount, err)
+				rt.Fatalf("nothing was spent for %s, but %s is refused: %v", pause, claim.Amount, err)
 			}
 			if err != nil {
 				continue
@@ -104,12 +103,12 @@ func TestBudgetCountsACallOnce(t *testing.T) {
 		}
 	}
 	if got := l.state.Parts[0]; got.Sum != "6" || got.Calls != 1 {
-		t.Errorf("three times the same call took %+v", got)
+		t.Errorf("the same call three times took %+v", got)
 	}
 	smaller := claim
-	smaller.AtMost = "5" // the policy was changed after the call took its part
+	smaller.AtMost = "5" // the policy changed after the call was charged
 	if err := l.take(t, smaller, "c", noon, noon); err == nil {
-		t.Error("the call fits into a limit below what it took")
+		t.Error("the call fits a limit below the charged amount")
 	}
 	var refusal *toolcall.BudgetError
 	err := l.take(t, claim, "d", noon.Add(10*time.Minute), noon.Add(10*time.Minute))
@@ -117,17 +116,17 @@ func TestBudgetCountsACallOnce(t *testing.T) {
 		t.Errorf("refused with %v", err)
 	}
 	if err := l.take(t, claim, "c", noon.Add(2*time.Hour), noon.Add(2*time.Hour)); err != nil || len(l.state.Parts) != 1 || l.state.Parts[0].Calls != 1 {
-		t.Errorf("in a later period it takes again: %v, %+v", err, l.state.Parts)
+		t.Errorf("in a later period the call is charged again: %v, %+v", err, l.state.Parts)
 	}
 }
 
-// What cannot be counted, and what is lost, leaves no room.
+// Amounts that cannot be counted are refused, and after a loss of records a budget has no room.
 func TestBudgetFailsClosed(t *testing.T) {
 	claim := toolcall.BudgetClaim{Rule: "r", Sum: "args.n", AtMost: "10"}
 	for _, bad := range []string{"", "-1", "NaN", "1e3", `"1"`, "null", "0.0000000001"} {
 		claim.Amount = bad
 		if err := newLedger().take(t, claim, "c", noon, noon); err == nil {
-			t.Errorf("%q was taken", bad)
+			t.Errorf("%q was accepted", bad)
 		}
 	}
 	claim.Amount, claim.EveryMS = "1", time.Hour.Milliseconds()
@@ -141,11 +140,11 @@ func TestBudgetFailsClosed(t *testing.T) {
 	}
 	for _, other := range []toolcall.BudgetClaim{{Rule: "r"}, {Rule: "r", Sum: "args.m"}, {Rule: "x", Sum: "args.n"}, {Rule: "r", Sum: "args.n", For: []string{"tool", "t"}}} {
 		if other.ID() == claim.ID() {
-			t.Errorf("%+v is the same budget", other)
+			t.Errorf("%+v has the same id", other)
 		}
 	}
 	claim.EveryMS, claim.AtMost, claim.Calls = 0, "99", 7
 	if claim.ID() != (toolcall.BudgetClaim{Rule: "r", Sum: "args.n"}).ID() {
-		t.Error("other limits make another budget")
+		t.Error("a budget with other limits has another id")
 	}
 }

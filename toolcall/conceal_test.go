@@ -31,7 +31,7 @@ func TestConceal(t *testing.T) {
 		{"through elements, with a star", `{"l":["a",{"p":1,"q":2}]}`, "args.l.*.p", `{"l":["X",{"p":"X","q":2}]}`},
 		{"through an element by number", `{"l":["a","b"]}`, "args.l.1.p", `{"l":["a","X"]}`},
 		{"an object without the member", `{"card":{"x":1},"l":[]}`, "args.card.no", `{"card":{"x":1},"l":[]}`},
-		{"an odd name", `{"a.b":{"ü\"":7}}`, `args["a.b"]["ü\""]`, `{"a.b":{"ü\"":"X"}}`},
+		{"an unusual name", `{"a.b":{"ü\"":7}}`, `args["a.b"]["ü\""]`, `{"a.b":{"ü\"":"X"}}`},
 		{"an escaped name", `{"p\u0069n":"1234"}`, "args.pin", `{"p\u0069n":"X"}`},
 		{"everything", `{"a":1}`, "args", `"X"`},
 		{"no path", `{"a":1}`, "args.", `"X"`},
@@ -47,7 +47,7 @@ func TestConceal(t *testing.T) {
 			}
 			got := conceal(tc.input, []string{tc.path}, "salt")
 			if again := conceal(tc.input, []string{tc.path}, "salt"); again != got {
-				t.Errorf("not the same twice: %s, %s", got, again)
+				t.Errorf("conceal() returns different results: %s, %s", got, again)
 			}
 			if back, err := reveal(got, tc.input, []string{tc.path}, "salt"); err != nil || back != tc.input {
 				t.Errorf("reveal() = %s, %v, want %s", back, err, tc.input)
@@ -81,10 +81,10 @@ func TestRevealRefuses(t *testing.T) {
 			}
 		})
 	}
-	planted := `{"pin":"1234","a":"` + hiddenMark + `]"}` // the agent's own text
+	planted := `{"pin":"1234","a":"` + hiddenMark + `]"}` // text from the agent
 	moved := strings.Replace(conceal(planted, paths, "salt"), `"pin"`, `"b"`, 1)
 	if got, err := reveal(moved, planted, paths, "salt"); err == nil {
-		t.Errorf("a mark that was moved beside a planted one became %s", got)
+		t.Errorf("a mark that was moved next to a planted one became %s", got)
 	}
 }
 
@@ -92,8 +92,8 @@ func hiding(input string) ApprovalRequest {
 	return ApprovalRequest{V: 1, Tool: "pay", Input: input, Requirement: Requirement{Users: []string{}}, Hidden: []string{"args.pin"}, Salt: "0011223344556677"}
 }
 
-// The digest proves the whole approval request, can be computed without the hidden
-// values, and says nothing about them to a reader who guesses.
+// The digest proves the whole approval request and can be computed without the hidden values. A
+// reader cannot use it to verify guesses of those values.
 func TestHiddenDigest(t *testing.T) {
 	q := hiding(`{"pin":"1234","to":"x"}`)
 	digest := func(q ApprovalRequest) string {
@@ -129,7 +129,7 @@ func TestHiddenDigest(t *testing.T) {
 	}
 }
 
-// A redacted call shows the values nowhere.
+// A redacted call does not contain the hidden values anywhere.
 func TestRedactedCall(t *testing.T) {
 	const secret = "tell-no-one"
 	content := secret
@@ -143,7 +143,7 @@ func TestRedactedCall(t *testing.T) {
 	} {
 		f := &EventRecord{Call: c}
 		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) {
-			t.Errorf("%s shows what is hidden: %s", name, text)
+			t.Errorf("%s shows the hidden value: %s", name, text)
 		}
 		if text := encoded(t, f); !strings.Contains(text, secret) {
 			t.Errorf("%s was changed: %s", name, text)
@@ -155,7 +155,7 @@ func TestRedactedCall(t *testing.T) {
 	}
 }
 
-// What is concealed comes back, and the order of the paths plays no part.
+// reveal restores what conceal hid, and the order of the paths does not matter.
 func TestConcealProperties(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -209,8 +209,8 @@ func encoded(t *testing.T, f *EventRecord) string {
 	return string(b)
 }
 
-// A grant lets the whole approval request run, never the redacted one: its arguments
-// would be marks.
+// A grant verifies for the complete approval request, never for the redacted one, whose arguments
+// are marks.
 func TestRedactedRequestDoesNotRun(t *testing.T) {
 	pub, key, err := ed25519.GenerateKey(nil)
 	if err != nil {
@@ -227,7 +227,7 @@ func TestRedactedRequestDoesNotRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := g.Verify(NewKeySet(pub), q, q.Tool, 1, now); err != nil {
-		t.Errorf("the whole approval request: %v", err)
+		t.Errorf("the complete approval request: %v", err)
 	}
 	if err := g.Verify(NewKeySet(pub), q.Redacted(), q.Tool, 1, now); !errors.Is(err, message.ErrForbidden) {
 		t.Errorf("the redacted approval request: %v", err)

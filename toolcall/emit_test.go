@@ -19,13 +19,13 @@ func TestEmitForeign(t *testing.T) {
 		{`{ "name" : "askance." , "type" : "CUSTOM", "value": {} }`, true},
 		{`{"type":"CUSTOM","name":"shop.askance.turn","value":{"name":"askance.turn"}}`, false},
 		{`{"type":"TEXT_BLOCK_DELTA","reply_id":"r","block_id":"b","delta":"askance.turn \u00e9"}`, false},
-		{`{"type":"CUSTOM","name":`, false}, // the engine says what is wrong with it
+		{`{"type":"CUSTOM","name":`, false}, // the engine reports what is wrong with it
 	}
 	for _, tt := range tests {
 		r := toolcall.EmitRequest{Events: []message.RawJSON{message.RawJSON(`{"type":"TEXT_BLOCK_END","reply_id":"r","block_id":"b"}`), message.RawJSON(tt.event)}}
 		err := r.Foreign()
 		if errors.Is(err, message.ErrForbidden) != tt.refused || tt.refused != (err != nil) {
-			t.Errorf("%s: %v, refused must be %v", tt.event, err, tt.refused)
+			t.Errorf("%s: %v, want refused %v", tt.event, err, tt.refused)
 		}
 		if err != nil && !strings.Contains(err.Error(), "events[1]") {
 			t.Errorf("%v: does not say which event", err)

@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// What a tool repeats of hidden values is blotted out wherever the result has
-// text, also a part of a hidden object and the longer of two alike.
+// Hidden values that a tool repeats are redacted wherever the result has text, including parts of
+// a hidden object and the longer of two values that begin alike.
 func TestHiddenInResults(t *testing.T) {
 	const secret = "tell-no-one"
 	for name, c := range map[string]*Call{
@@ -27,7 +27,7 @@ func TestHiddenInResults(t *testing.T) {
 	}
 }
 
-// What is no object has no places that rules could name: nothing of it shows.
+// Input that is not an object has no paths that rules could name, so all of it is hidden.
 func TestHiddenInOtherThanObjects(t *testing.T) {
 	for _, input := range []string{`"{\"pin\":\"tell-no-one\"}"`, `["tell-no-one"]`, ` "tell-no-one"`, `tell-no-one`, `{"pin":"tell-no-one"}`, " {\"pin\":\"tell-no-one\"}"} {
 		c := &Call{Input: input, Redact: []string{"args.pin"}, Cause: "refuse", Result: &message.ToolResultBlock{}}
@@ -37,7 +37,7 @@ func TestHiddenInOtherThanObjects(t *testing.T) {
 	}
 }
 
-// What a call took from a budget is one of its arguments.
+// The amount that a call took from a budget is one of its arguments, so it is hidden as well.
 func TestHiddenAmount(t *testing.T) {
 	c := &Call{Input: `{"cents":"4711"}`, Redact: []string{"args.cents"}, Decision: &Decision{Budget: &BudgetUse{ID: "bud_1", Amount: "4711"}}}
 	if text := encoded(t, &EventRecord{Call: c.Redacted()}); strings.Contains(text, "4711") || !strings.Contains(text, "bud_1") {

@@ -19,7 +19,7 @@ func publicOf(k ed25519.PrivateKey) ed25519.PublicKey { return k.Public().(ed255
 
 func idOf(b byte) string { return toolcall.KeyID(publicOf(seedKey(b))) }
 
-// ring is keys 1 to n, each vouched for by the one before.
+// ring returns the keys 1 to n, each introduced by the one before.
 func ring(t *testing.T, n byte) toolcall.KeyRing {
 	t.Helper()
 	var r toolcall.KeyRing
@@ -56,9 +56,9 @@ func TestKeyRingFollow(t *testing.T) {
 		{"from the second", nil, 2, nil, []byte{2, 3}, nil},
 		{"from a stranger", nil, 9, nil, []byte{9}, nil},
 		{"the first is retired", func(r toolcall.KeyRing) toolcall.KeyRing { retireFirst(t, r, 3); return r }, 1, nil, []byte{2, 3}, []byte{1}},
-		{"by a stranger", func(r toolcall.KeyRing) toolcall.KeyRing { retireFirst(t, r, 9); return r }, 1, nil, []byte{1, 2, 3}, nil},
-		{"by its own", func(r toolcall.KeyRing) toolcall.KeyRing { retireFirst(t, r, 1); return r }, 1, nil, []byte{1, 2, 3}, nil},
-		{"of another time", func(r toolcall.KeyRing) toolcall.KeyRing {
+		{"retired by a stranger", func(r toolcall.KeyRing) toolcall.KeyRing { retireFirst(t, r, 9); return r }, 1, nil, []byte{1, 2, 3}, nil},
+		{"retired by itself", func(r toolcall.KeyRing) toolcall.KeyRing { retireFirst(t, r, 1); return r }, 1, nil, []byte{1, 2, 3}, nil},
+		{"retired at another time", func(r toolcall.KeyRing) toolcall.KeyRing {
 			retireFirst(t, r, 3)
 			r[0].Retired = r[0].Retired.Add(time.Second)
 			return r
@@ -69,7 +69,7 @@ func TestKeyRingFollow(t *testing.T) {
 			return r
 		}, 1, nil, []byte{2, 3}, []byte{1}},
 		{"a retirement is final", nil, 1, []byte{1}, nil, []byte{1}},
-		{"a retired key vouches for no key", nil, 2, []byte{2}, nil, []byte{2}},
+		{"a retired key introduces no key", nil, 2, []byte{2}, nil, []byte{2}},
 		{"the middle is missing", func(r toolcall.KeyRing) toolcall.KeyRing { return slices.Delete(r, 1, 2) }, 1, nil, []byte{1}, nil},
 		{"the wrong order", func(r toolcall.KeyRing) toolcall.KeyRing { r[1], r[2] = r[2], r[1]; return r }, 1, nil, []byte{1, 2}, nil},
 		{"another public key", func(r toolcall.KeyRing) toolcall.KeyRing { r[1].Public = r[2].Public; return r }, 1, nil, []byte{1}, nil},
@@ -79,7 +79,7 @@ func TestKeyRingFollow(t *testing.T) {
 		}, 1, nil, []byte{1}, nil},
 		{"no signature", func(r toolcall.KeyRing) toolcall.KeyRing { r[1].Sig = ""; return r }, 1, nil, []byte{1}, nil},
 		{"no base64", func(r toolcall.KeyRing) toolcall.KeyRing { r[1].Sig = "!"; return r }, 1, nil, []byte{1}, nil},
-		{"vouched for by its own", func(r toolcall.KeyRing) toolcall.KeyRing {
+		{"introduced by itself", func(r toolcall.KeyRing) toolcall.KeyRing {
 			k := toolcall.EngineKey{ID: idOf(9), Public: toolcall.FormatPublicKey(publicOf(seedKey(9)))}
 			if err := k.Introduce(seedKey(9)); err != nil {
 				t.Fatal(err)
@@ -100,13 +100,13 @@ func TestKeyRingFollow(t *testing.T) {
 			pinned := toolcall.NewKeySet(publicOf(seedKey(tc.pinned)))
 			known, gone := r.Follow(pinned, retired)
 			if got, want := slices.Sorted(maps.Keys(known)), ids(tc.want); !slices.Equal(got, want) {
-				t.Errorf("trusted are %v, want %v", got, want)
+				t.Errorf("the trusted keys are %v, want %v", got, want)
 			}
 			if got, want := slices.Sorted(maps.Keys(gone)), ids(tc.gone); !slices.Equal(got, want) {
-				t.Errorf("retired are %v, want %v", got, want)
+				t.Errorf("the retired keys are %v, want %v", got, want)
 			}
 			if len(pinned) != 1 {
-				t.Error("what was given has changed")
+				t.Error("Follow changed its argument")
 			}
 		})
 	}

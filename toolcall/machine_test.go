@@ -37,7 +37,7 @@ func yes(digest string) toolcall.Responded {
 	return toolcall.Responded{Base: base(1), Vote: toolcall.Vote{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Name: "ann"}, At: t0, Digest: digest}}
 }
 
-// drive takes events, one event record each, and returns the event records.
+// drive applies events, one in each event record, and returns the event records.
 func drive(t *testing.T, events ...toolcall.Event) (*toolcall.Call, []*toolcall.EventRecord) {
 	t.Helper()
 	var cur *toolcall.Call
@@ -68,8 +68,8 @@ func TestPaths(t *testing.T) {
 	}{
 		{"deny", []toolcall.Event{propose, decided(message.BehaviorDeny, "")}, "finished", "denied"},
 		{"bad input", []toolcall.Event{propose, toolcall.Refused{Base: base(1), Text: "no"}}, "finished", "error"},
-		{"an unknown word asks", []toolcall.Event{propose, decided("yes please", "")}, "asking", ""},
-		{"no word asks", []toolcall.Event{propose, decided("", "")}, "asking", ""},
+		{"an unknown behavior asks", []toolcall.Event{propose, decided("yes please", "")}, "asking", ""},
+		{"an empty behavior asks", []toolcall.Event{propose, decided("", "")}, "asking", ""},
 		{"local", []toolcall.Event{propose, local, start, result}, "finished", "success"},
 		{"remote", []toolcall.Event{propose, allow, submit, start, result}, "finished", "success"},
 		{"approved remote", []toolcall.Event{propose, ask, yes(ask.Digest), submit, start, result}, "finished", "success"},
@@ -84,11 +84,11 @@ func TestPaths(t *testing.T) {
 		{"interrupted", []toolcall.Event{propose, ask, toolcall.Interrupted{Base: base(2)}}, "finished", "interrupted"},
 		{"given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: toolcall.Attempt{Number: 2}}}, "submitted", ""},
-		{"held, given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown},
+		{"blocked, given back and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown},
 			toolcall.Returned{Base: base(4), Attempt: 1, Claim: "x", RetryAt: t0.Add(9)}, toolcall.Offered{Base: base(9), Attempt: toolcall.Attempt{Number: 2}}}, "submitted", ""},
 		{"lost and tried again", []toolcall.Event{propose, allow, submit, start, toolcall.Lost{Base: base(3), Attempt: 1, RetryAt: t0.Add(9)},
 			toolcall.Offered{Base: base(9), Attempt: toolcall.Attempt{Number: 2}}}, "submitted", ""},
-		{"held, then the owner speaks", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown}, result}, "finished", "success"},
+		{"blocked, then the owner's result", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown}, result}, "finished", "success"},
 		{"held, then resolved", []toolcall.Event{propose, allow, submit, start, toolcall.Suspended{Base: base(3), Attempt: 1, Blocked: toolcall.BlockedUnknown},
 			toolcall.Resolved{Base: base(4), Attempt: 1, Result: message.ToolResultBlock{State: message.ToolResultError}}}, "finished", "error"},
 	}
@@ -138,15 +138,15 @@ func TestRefusedSteps(t *testing.T) {
 		{"result with another claim", started, toolcall.Resulted{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
 		{"result before the start", started[:3], toolcall.Resulted{Base: base(3), Attempt: 1}, message.ErrSuperseded},
 		{"revoke after the start", started, toolcall.Revoked{Base: base(3)}, message.ErrState},
-		{"resolve what is not held", started, toolcall.Resolved{Base: base(3), Attempt: 1}, message.ErrState},
-		{"new attempt next to a running one", started, toolcall.Offered{Base: base(3), Attempt: toolcall.Attempt{Number: 2}}, message.ErrSuperseded},
+		{"resolve a call that is not blocked", started, toolcall.Resolved{Base: base(3), Attempt: 1}, message.ErrState},
+		{"new attempt while one is running", started, toolcall.Offered{Base: base(3), Attempt: toolcall.Attempt{Number: 2}}, message.ErrSuperseded},
 		{"given back by another", started, toolcall.Returned{Base: base(3), Attempt: 1, Claim: "y"}, message.ErrSuperseded},
 		{"given back before the start", started[:3], toolcall.Returned{Base: base(3), Attempt: 1}, message.ErrSuperseded},
 		{"an older attempt given back", started, toolcall.Returned{Base: base(3), Attempt: 0, Claim: "x"}, message.ErrSuperseded},
 		{"given back twice", append(started[:4:4], back), back, message.ErrSuperseded},
-		{"start of what was given back", append(started[:4:4], back), start, message.ErrSuperseded},
+		{"start of an attempt that was given back", append(started[:4:4], back), start, message.ErrSuperseded},
 		{"the same attempt again after it was given back", append(started[:4:4], back), toolcall.Offered{Base: base(4), Attempt: toolcall.Attempt{Number: 1}}, message.ErrSuperseded},
-		{"result of what was given back", append(started[:4:4], back), toolcall.Resulted{Base: base(4), Attempt: 1, Claim: "x"}, message.ErrSuperseded},
+		{"result of an attempt that was given back", append(started[:4:4], back), toolcall.Resulted{Base: base(4), Attempt: 1, Claim: "x"}, message.ErrSuperseded},
 		{"unknown kind of answer", []toolcall.Event{propose, ask}, toolcall.Responded{Base: base(1), Vote: toolcall.Vote{Kind: "shrug", Digest: ask.Digest}}, message.ErrInvalid},
 	}
 	for _, tt := range tests {
@@ -159,7 +159,7 @@ func TestRefusedSteps(t *testing.T) {
 				t.Fatalf("Step = %v, want code %s", err, tt.want)
 			}
 			if after := *m.Call(); after.State != before.State || len(m.Path()) != 0 || len(after.Votes) != len(before.Votes) || after.Attempt != before.Attempt {
-				t.Errorf("the refused step left a trace: %+v", after)
+				t.Errorf("the refused step changed the call: %+v", after)
 			}
 		})
 	}
@@ -226,7 +226,7 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("events = %v", one)
 	}
 	if one[0].Header().ID != two[0].Header().ID || one[0].Header().ID == "" {
-		t.Error("the same event record gives different event ids")
+		t.Error("the same event record has different event ids")
 	}
 	f.Note = &toolcall.Note{What: "late_result"}
 	if got := toolcall.Events(f); len(got) != 0 {

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestPhasesAreWhatTheMachineDoes takes every step that the machine accepts from
-// every phase. The table has the steps that it finds, and no other.
+// TestPhasesAreWhatTheMachineDoes takes every step that the machine accepts from every phase. The
+// table must have exactly the steps that it finds.
 func TestPhasesAreWhatTheMachineDoes(t *testing.T) {
 	found := map[toolcall.Phase]map[toolcall.Phase]bool{}
 	seen := map[string]bool{}
@@ -47,7 +47,7 @@ func TestPhasesAreWhatTheMachineDoes(t *testing.T) {
 	}
 }
 
-// eventsFor are events that fit a call: one of each kind, for each placement.
+// eventsFor returns events that fit a call: one of each kind, for each placement.
 func eventsFor(c *toolcall.Call) []toolcall.Event {
 	if c == nil {
 		return []toolcall.Event{toolcall.Proposed{Base: base(0), Call: newCall()}}

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// anyEvent draws an event that may or may not fit: right and wrong digests,
-// attempts and claims.
+// anyEvent draws an event that may or may not fit, with right and wrong digests, attempts and
+// claims.
 func anyEvent(t *rapid.T) toolcall.Event {
 	at := base(time.Duration(rapid.IntRange(0, 1000).Draw(t, "at")))
 	attempt := rapid.IntRange(0, 3).Draw(t, "attempt")
@@ -58,10 +58,9 @@ func anyEvent(t *rapid.T) toolcall.Event {
 	}
 }
 
-// TestProperties throws random events at the machine. Finished never moves,
-// nothing is dispatched or started before it was allowed, every start has a
-// fresh claim, a refused step leaves no trace, and replaying the event records gives
-// the same state.
+// TestProperties sends random events to the machine. A finished call never changes, nothing is
+// dispatched or started before it was allowed, a refused step changes nothing, and replaying the
+// event records leads to the same state.
 func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var cur *toolcall.Call

@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// A defect of the codec, which would store another record than the one to write, is found
-// for each member of the record, its call and what they have.
+// A codec defect that would store a different record is detected for each member of the record,
+// its call and their parts.
 func TestReadBackComparesEveryMember(t *testing.T) {
 	end := "2026-03-01T12:00:00"
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -53,7 +53,7 @@ func TestReadBackComparesEveryMember(t *testing.T) {
 				t.Fatalf("%s.%s: %v", part.name, m.name, err)
 			}
 			if _, err := readBack(body, makeRecord(), base); err == nil {
-				t.Errorf("a record with another %s.%s was taken for the one to write: %s", part.name, m.name, body)
+				t.Errorf("a record with a different %s.%s was accepted: %s", part.name, m.name, body)
 			}
 			checked++
 		}
@@ -63,7 +63,7 @@ func TestReadBackComparesEveryMember(t *testing.T) {
 	}
 }
 
-// changeMember gives a member another value of its type.
+// changeMember sets a member to another value of its type.
 func changeMember(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.String:

@@ -65,7 +65,7 @@ func TestSpendCountsACallOnce(t *testing.T) {
 	}
 }
 
-// The budget is exact, for any withdrawals, and never below nothing.
+// For any withdrawals, the rest of a budget is exact and never below zero.
 func TestBudgetIsExact(t *testing.T) {
 	amount := rapid.StringMatching(`(0|[1-9][0-9]{0,5})(\.[0-9]{1,9})?`)
 	rapid.Check(t, func(t *rapid.T) {
@@ -98,7 +98,7 @@ func TestAmounts(t *testing.T) {
 	}
 	for _, bad := range []string{"", "-1", "+1", "01", "1.", ".5", "1e3", "1E999999999", "NaN", "0x10", "1_000", "1.0000000000", "1000000000000000000", `"1"`, "null", " 1"} {
 		if toolcall.CheckAmount(bad) == nil {
-			t.Errorf("%q is taken for an amount", bad)
+			t.Errorf("%q is accepted as an amount", bad)
 		}
 	}
 }

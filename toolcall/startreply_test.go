@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// startReply is a signed reply, the request that it answers and the grant.
+// startReply returns a signed reply, the request that it answers, and the grant.
 func startReply(t *testing.T, key ed25519.PrivateKey) (toolcall.StartReply, toolcall.StartRequest, *toolcall.Grant) {
 	t.Helper()
 	k := toolcall.Key{Space: "s", Session: "se", Reply: "r", Call: "c"}
@@ -51,7 +51,7 @@ func TestStartReplyVerifies(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := again.Verify(keys, q, g); err != nil {
-		t.Errorf("Verify after a journey: %v", err)
+		t.Errorf("Verify after encoding and decoding: %v", err)
 	}
 	refused := func(what string, err error) {
 		t.Helper()
@@ -76,7 +76,7 @@ func TestStartReplyVerifies(t *testing.T) {
 	}
 }
 
-// Every member is under the signature.
+// The signature covers every member.
 func TestStartReplySignsEveryMember(t *testing.T) {
 	key := newKey(t)
 	keys := toolcall.NewKeySet(key.Public().(ed25519.PublicKey))

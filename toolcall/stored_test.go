@@ -62,13 +62,13 @@ func (s *shelf) add(f *toolcall.EventRecord) {
 	s.read[seq] = toolcall.NewRecordBase(seq, hashOf(body), got, below)
 }
 
-// compareWithLibrary writes and reads a record as a member of what only the JSON library
-// understands: the quick way must give the same.
+// compareWithLibrary encodes a record as a member of a map, which only the JSON library can
+// encode. The fast encoder must write the same.
 func (s *shelf) compareWithLibrary(f *toolcall.EventRecord) {
 	s.t.Helper()
 	quick := encode(s.t, f)
 	if library := encode(s.t, map[string]any{"x": f}); library != `{"x":`+quick+`}` {
-		s.t.Fatalf("the library writes %s\nthe quick way %s", library, quick)
+		s.t.Fatalf("the library writes %s\nthe fast encoder %s", library, quick)
 	}
 	attempt := &f.Call.Attempt
 	canonical, err := jcs.Canonicalize([]byte(encode(s.t, map[string]any{"x": attempt})))
@@ -76,7 +76,7 @@ func (s *shelf) compareWithLibrary(f *toolcall.EventRecord) {
 		s.t.Fatal(err)
 	}
 	if got, err := jcs.Marshal(attempt); err != nil || `{"x":`+string(got)+`}` != string(canonical) {
-		s.t.Fatalf("%v: the canonical form is %s, want that within %s", err, got, canonical)
+		s.t.Fatalf("%v: the canonical form is %s, want the one in %s", err, got, canonical)
 	}
 }
 
@@ -93,7 +93,7 @@ func recordOf(n int, c *toolcall.Call, path []toolcall.Step) *toolcall.EventReco
 	return &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint("id", n), At: c.UpdatedAt, Engine: "e", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}, Call: c, Path: path}
 }
 
-// What is read of a stored record is what was written, for any way through the machine.
+// A stored record is read as it was written, for any path through the machine.
 func TestStoredRecordsOfTheMachine(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newShelf(t)
@@ -110,14 +110,14 @@ func TestStoredRecordsOfTheMachine(t *testing.T) {
 			cur = m.Call()
 			cur.Seq = 0
 			s.add(recordOf(n, cur, m.Path()))
-			stored := cur.Clone() // the engine's own copy knows its place
+			stored := cur.Clone() // the engine's own copy has the sequence
 			stored.At(uint64(10 * len(s.bodies)))
 			cur = stored
 		}
 	})
 }
 
-// The same holds for any values, whether the machine could have made them or not.
+// The same is true of any values, whether or not the machine could have made them.
 func TestStoredRecordsOfAnyCalls(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newShelf(t)
@@ -210,8 +210,8 @@ func anyCall(t *rapid.T) *toolcall.Call {
 	return c
 }
 
-// A record that hides something can be redacted on its own: a reader who has only
-// redacted records reads the redacted call.
+// Records can be redacted one by one: a reader that has only redacted records reads the redacted
+// call.
 func TestRedactedRecordsAreReadAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole, shown := newShelf(t), newShelf(t)
@@ -224,7 +224,7 @@ func TestRedactedRecordsAreReadAlone(t *testing.T) {
 	})
 }
 
-// two makes a whole record and one that builds on it.
+// two makes a complete record and one that builds on it.
 func two(t *testing.T) (whole, later string, base *toolcall.RecordBase) {
 	t.Helper()
 	s := newShelf(t)
@@ -238,8 +238,8 @@ func two(t *testing.T) (whole, later string, base *toolcall.RecordBase) {
 	return string(s.bodies[0]), string(s.bodies[1]), base
 }
 
-// A reader refuses what no engine of this version wrote, and a base that is not the
-// writer's.
+// A reader refuses a record that no engine of this version could have written, and a base that is
+// not the writer's.
 func TestStoredRecordsAreStrict(t *testing.T) {
 	whole, later, base := two(t)
 	swap := func(text, old, with string) string {
@@ -263,17 +263,17 @@ func TestStoredRecordsAreStrict(t *testing.T) {
 		{"a base with another hash", later, &other},
 		{"a base at another place", later, &moved},
 		{"too many bases", later, &deep},
-		{"a base that is named and has another id", swap(later, `"by"`, `"base":{"seq":10,"id":"id9"},"by"`), base},
-		{"a base after the record before", swap(later, `"by"`, `"base":{"seq":11,"id":"id1"},"by"`), &moved},
+		{"a named base with another id", swap(later, `"by"`, `"base":{"seq":10,"id":"id9"},"by"`), base},
+		{"a base after the previous record", swap(later, `"by"`, `"base":{"seq":11,"id":"id1"},"by"`), &moved},
 		{"an unknown member", swap(later, `"by"`, `"more":1,"by"`), base},
 		{"an unknown member of the call", swap(later, `"change":{`, `"change":{"more":1,`), base},
 		{"another key", swap(later, `"change":{`, `"change":{"tool_call_id":"c2",`), base},
 		{"a sequence", swap(later, `"change":{`, `"change":{"seq":4,`), base},
 		{"call and change", swap(later, `"change":{`, `"call":{},"change":{`), base},
 		{"neither", swap(whole, `"call":{`, `"note":{"what":"x"},"prev":{"seq":0},"explanation":{`), nil},
-		{"hidden paths of nothing", swap(later, `"change"`, `"hides":["args.x"],"change"`), base},
+		{"hidden paths without a call", swap(later, `"change"`, `"hides":["args.x"],"change"`), base},
 		{"a later version", swap(later, `"v":3`, `"v":4`), base},
-		{"the whole form with a base", swap(later, `"v":3`, `"v":2`), base},
+		{"the complete form with a base", swap(later, `"v":3`, `"v":2`), base},
 		{"no version", swap(later, `"v":3,`, ``), base},
 		{"votes of another kind", swap(later, `"change":{`, `"change":{"votes":7,`), base},
 		{"an empty step", swap(later, `["ask","asking"]`, `[]`), base},
@@ -283,7 +283,7 @@ func TestStoredRecordsAreStrict(t *testing.T) {
 			_, err = s.Expand(tc.base)
 		}
 		if err == nil {
-			t.Errorf("%s: it was read: %s", tc.name, tc.body)
+			t.Errorf("%s: the record was read: %s", tc.name, tc.body)
 		}
 	}
 	other = *base
@@ -298,8 +298,8 @@ func TestStoredRecordsAreStrict(t *testing.T) {
 	}
 }
 
-// A reader of whole records alone, as the release before had it, takes a compact record
-// for one of a newer version, and not for a call.
+// A reader that knows only complete records, like that of the previous release, takes a compact
+// record for one of a newer version, not for a call.
 func TestStoredRecordsAreNoWholeRecords(t *testing.T) {
 	whole, later, _ := two(t)
 	for _, body := range []string{whole, later} {
@@ -310,13 +310,13 @@ func TestStoredRecordsAreNoWholeRecords(t *testing.T) {
 			t.Errorf("the version is %d, %v: %s", head.V, err, body)
 		}
 		if err := strictjson.Unmarshal([]byte(body), &toolcall.EventRecord{}); err == nil {
-			t.Errorf("it is read as a whole record: %s", body)
+			t.Errorf("the record is read as a complete one: %s", body)
 		}
 	}
 }
 
-// FuzzDecodeStored finds no bytes that break the decoder. What it reads, it writes so
-// that it reads the same again.
+// FuzzDecodeStored checks that no bytes break the decoder, and that a decoded record can be
+// encoded and read again.
 func FuzzDecodeStored(f *testing.F) {
 	s := newShelf(f)
 	c := newCall()
@@ -370,7 +370,7 @@ func TestRecordsOfBatchesAreRead(t *testing.T) {
 	old.First = 2
 	for _, order := range []toolcall.Order{toolcall.OrderShared, toolcall.OrderExclusive} {
 		if later := (&toolcall.Call{Order: order, First: 3}); !later.WaitsFor(old) || old.WaitsFor(later) {
-			t.Errorf("a later call with the order %s and a call of a batch do not wait as they should", order)
+			t.Errorf("a later call with the order %s must wait for a call of a batch, and not the other way round", order)
 		}
 	}
 	if later := (&toolcall.Call{First: 3}); later.WaitsFor(old) {

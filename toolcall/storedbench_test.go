@@ -7,7 +7,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// BenchmarkStored counts the allocations of a record that builds on another: it encodes, as a writer does, and reads a result that builds on the record before.
+// BenchmarkStored measures encoding and reading back a record, as a writer does, and decoding a
+// result that builds on the previous record.
 func BenchmarkStored(b *testing.B) {
 	s := newShelf(b)
 	c := newCall()

@@ -11,7 +11,7 @@ func TestParseTrace(t *testing.T) {
 	const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for header, want := range map[string]toolcall.Trace{
 		good:                                   good,
-		"cc" + good[2:] + "-of-the-future":     good, // what a later version adds is left out
+		"cc" + good[2:] + "-of-the-future":     good, // what a later version adds is ignored
 		"":                                     "",
 		good + "-more":                         "",
 		"ff" + good[2:]:                        "",
@@ -32,6 +32,6 @@ func TestParseTrace(t *testing.T) {
 	}
 	ctx := toolcall.WithTrace(t.Context(), "")
 	if toolcall.TraceOf(ctx) != "" || toolcall.TraceOf(toolcall.WithTrace(ctx, good)) != good {
-		t.Error("a context does not carry the trace")
+		t.Error("the context does not contain the trace")
 	}
 }
