@@ -57,7 +57,7 @@ b  1`},
 "just text"`},
 		{"no JSON", "{\"a\":\x1b", 60, `
 {"a":‹U+001B›`},
-		{"a name twice is no JSON for us", `{"a":1,"a":2}`, 60, `
+		{"a duplicate name is not accepted as JSON", `{"a":1,"a":2}`, 60, `
 {"a":1,"a":2}`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -72,7 +72,7 @@ b  1`},
 	}
 }
 
-// For any input, lines fit and hold nothing that a terminal would obey.
+// For any input, lines fit and contain nothing that a terminal would interpret.
 func TestRenderIsHarmless(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := rapid.OneOf(rapid.String(), rapid.Map(value(3), func(v any) string {
@@ -97,7 +97,7 @@ func value(depth int) *rapid.Generator[any] {
 func harmless(t interface{ Errorf(string, ...any) }, in string, width int) {
 	for _, l := range argtree.Render(in, width, nil) {
 		if w := ansi.StringWidth(l); w > width {
-			t.Errorf("%q gives a line of %d columns, want at most %d: %q", in, w, width, l)
+			t.Errorf("%q becomes a line of %d columns, want at most %d: %q", in, w, width, l)
 		}
 		for _, r := range l {
 			if !unicode.IsGraphic(r) {

@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// source has records with these bodies, one call each.
+// source returns records with these bodies, one call each.
 func source(bodies ...string) *audit.Source {
 	return &audit.Source{
 		Space: "test", First: 1, Last: uint64(len(bodies)),
@@ -49,7 +49,7 @@ func record(t testing.TB, id, tool string) string {
 	return string(b)
 }
 
-// For any name, no cell of CSV begins a formula, and each is read back.
+// For any name, no CSV cell begins a formula, and each cell reads back.
 func TestCSVHasNoFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.StringMatching("[=+\\-@ \t\r\n\u00a0\uff1d\"',;a-z0-9|!]{0,12}").Draw(t, "tool")
@@ -77,8 +77,8 @@ func TestCSVHasNoFormulas(t *testing.T) {
 	})
 }
 
-// What a rule hides is nowhere in an export, and the record is proved by the
-// hash of its true body.
+// A value that a rule hides is nowhere in an export, and the record is proved by the hash of its
+// original body.
 func TestRedaction(t *testing.T) {
 	hidden := record(t, "f1", "pay")
 	hidden = strings.Replace(hidden, `"input":`, `"redact":["args.secret"],"input":`, 1)
@@ -110,13 +110,13 @@ func TestRedaction(t *testing.T) {
 	i := 0
 	for r, err := range back.Records(0) {
 		if err != nil || r.Leaf() != leaves[i] || r.Invalid != "" {
-			t.Errorf("record %d has another leaf: %+v, %v", i+1, r, err)
+			t.Errorf("record %d has a different leaf: %+v, %v", i+1, r, err)
 		}
 		i++
 	}
 }
 
-// An export is written as its source is read: memory does not grow with it.
+// An export is written while its source is read, so memory does not grow with it.
 func TestExportStreams(t *testing.T) {
 	body := record(t, "f", "look")
 	var out countingWriter
@@ -145,7 +145,7 @@ func TestExportStreams(t *testing.T) {
 		return func(yield func(proof.Record, error) bool) { yield(proof.Record{}, errBroken) }
 	}
 	if _, err := audit.Export(&out, src, audit.Exporting{}); !errors.Is(err, errBroken) {
-		t.Errorf("Export of a source that fails: %v", err)
+		t.Errorf("Export of a failing source: %v", err)
 	}
 }
 
@@ -170,7 +170,7 @@ func TestOpenFileRefuses(t *testing.T) {
 	}
 }
 
-// Reading any file ends, and with records that have a place.
+// Reading any file ends, and every record has a position.
 func FuzzLines(f *testing.F) {
 	var out bytes.Buffer
 	if _, err := audit.Export(&out, source(record(f, "f1", "pay"), "rubbish"), audit.Exporting{}); err != nil {

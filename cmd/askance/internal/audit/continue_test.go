@@ -19,16 +19,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// verified is a real journal, and the file that remembers how far it was verified.
+// verified is a real journal and the file that remembers how far it was verified.
 type verified struct {
 	t      *testing.T
 	bus    *bustest.Bus
 	j      *bus.Journal
 	l      *bus.Ledger
 	path   string
-	change uint64 // this record is not what was stored
+	change uint64 // this record reads back changed
 	keys   toolcall.KeySet
-	last   map[int]uint64 // record of a call
+	last   map[int]uint64 // the last record of each call
 	n      int
 }
 
@@ -43,7 +43,7 @@ func newVerified(t *testing.T) *verified {
 	return v
 }
 
-// write adds records of two calls in turns, and signs them.
+// write adds records of two calls alternately, and signs them.
 func (v *verified) write(records int, signed bool) {
 	v.t.Helper()
 	for range records {
@@ -65,7 +65,7 @@ func (v *verified) write(records int, signed bool) {
 	}
 }
 
-// verify verifies as askance audit verify does; why says why everything is read.
+// verify verifies as askance audit verify does. why says why all records are read.
 func (v *verified) verify(full bool, o proof.Options) (r *proof.Report, why string) {
 	v.t.Helper()
 	s, err := audit.Open(v.t.Context(), v.l, "test")
@@ -110,35 +110,35 @@ func (v *verified) want(full bool, ok bool, first, records uint64) *proof.Report
 	return r
 }
 
-// A verification begins behind the last checkpoint that was verified, and a full one reads
-// everything. What is not signed is read each time.
+// A verification begins after the last verified checkpoint; a full verification reads everything.
+// Unsigned records are read each time.
 func TestVerificationContinues(t *testing.T) {
 	v := newVerified(t)
 	v.write(10, true)
 	if r := v.want(false, true, 1, 10); r.Earlier != nil {
-		t.Errorf("the first continues %+v", r.Earlier)
+		t.Errorf("the first verification continues %+v", r.Earlier)
 	}
 	v.want(false, true, 11, 0)
 	v.write(4, true)
 	v.write(2, false)
 	r := v.want(false, true, 11, 6)
 	if r.Earlier == nil || r.Earlier.First != 1 || r.Earlier.Checkpoint.To != 10 || r.CoverFrom != 11 || r.CoverTo != 14 || r.Uncovered != 2 || r.Chained != 6 {
-		t.Errorf("it continues %+v: %+v", r.Earlier, r)
+		t.Errorf("the second verification continues %+v: %+v", r.Earlier, r)
 	}
 	again := v.want(false, true, 15, 2)
 	if e := again.Earlier; e == nil || e.Checkpoint.To != 14 || e.ReadAt.After(r.Earlier.At) || again.Anchor != r.Anchor {
-		t.Errorf("it continues %+v: %+v", e, again)
+		t.Errorf("the third verification continues %+v: %+v", e, again)
 	}
 	if r := v.want(true, true, 1, 16); r.Earlier != nil {
-		t.Errorf("a full one continues %+v", r.Earlier)
+		t.Errorf("a full verification continues %+v", r.Earlier)
 	}
 	if r := v.want(false, true, 15, 2); !r.Earlier.ReadAt.After(again.Earlier.ReadAt) {
-		t.Errorf("everything was read at %s, and before at %s", r.Earlier.ReadAt, again.Earlier.ReadAt)
+		t.Errorf("the last full reading is at %s, the one before at %s", r.Earlier.ReadAt, again.Earlier.ReadAt)
 	}
 }
 
-// A record that was changed before the remembered checkpoint is found by a full
-// verification, and then by all others; one behind it is found at once.
+// A change before the remembered checkpoint is found by a full verification, and then by all
+// later ones. A change after it is found at once.
 func TestChangesAroundARememberedVerification(t *testing.T) {
 	v := newVerified(t)
 	v.write(10, true)
@@ -160,7 +160,7 @@ func TestChangesAroundARememberedVerification(t *testing.T) {
 	v.want(false, false, 1, 18)
 }
 
-// With any doubt about what is remembered, everything is read.
+// If there is any doubt about what is remembered, everything is read.
 func TestRememberedVerificationIsDoubted(t *testing.T) {
 	other := newVerified(t)
 	other.write(10, true)
@@ -171,18 +171,18 @@ func TestRememberedVerificationIsDoubted(t *testing.T) {
 		why  string
 		find proof.Kind // "": nothing
 	}{
-		"as it was":        {},
-		"none":             {do: func(*verified, []byte) []byte { return nil }},
-		"empty":            {do: func(*verified, []byte) []byte { return []byte{} }, why: "is truncated"},
-		"cut off":          {do: func(_ *verified, b []byte) []byte { return b[:len(b)-1] }, why: "MAC"},
-		"another place":    {do: func(_ *verified, b []byte) []byte { return bytes.Replace(b, []byte(`"seq":10`), []byte(`"seq":12`), 1) }, why: "MAC"},
-		"another time":     {do: func(_ *verified, b []byte) []byte { return bytes.Replace(b, []byte(`"at":"20`), []byte(`"at":"30`), 1) }, why: "MAC"},
-		"another journal":  {do: func(_ *verified, _ []byte) []byte { b, _ := os.ReadFile(other.path); return b }, why: "MAC"},
-		"other keys":       {do: func(v *verified, b []byte) []byte { v.keys = withAnother(t, v.keys); return b }, why: "other public keys"},
-		"another anchor":   {o: proof.Options{Anchor: proof.Anchor{Number: 3}}, find: proof.LostCheckpoint},
-		"an older anchor":  {o: proof.Options{Anchor: proof.Anchor{Number: 1, Hash: proof.BodyHash(nil)}}, why: "earlier checkpoint", find: proof.LostCheckpoint},
-		"its record gone":  {do: func(v *verified, b []byte) []byte { v.remove(10); return b }, why: "record 10 is not readable", find: proof.Removed},
-		"another one gone": {do: func(v *verified, b []byte) []byte { v.remove(4); return b }}, // askance audit verify reads everything, because the journal has a flaw
+		"unchanged":           {},
+		"none":                {do: func(*verified, []byte) []byte { return nil }},
+		"empty":               {do: func(*verified, []byte) []byte { return []byte{} }, why: "is truncated"},
+		"cut off":             {do: func(_ *verified, b []byte) []byte { return b[:len(b)-1] }, why: "MAC"},
+		"another place":       {do: func(_ *verified, b []byte) []byte { return bytes.Replace(b, []byte(`"seq":10`), []byte(`"seq":12`), 1) }, why: "MAC"},
+		"another time":        {do: func(_ *verified, b []byte) []byte { return bytes.Replace(b, []byte(`"at":"20`), []byte(`"at":"30`), 1) }, why: "MAC"},
+		"another journal":     {do: func(_ *verified, _ []byte) []byte { b, _ := os.ReadFile(other.path); return b }, why: "MAC"},
+		"other keys":          {do: func(v *verified, b []byte) []byte { v.keys = withAnother(t, v.keys); return b }, why: "other public keys"},
+		"another anchor":      {o: proof.Options{Anchor: proof.Anchor{Number: 3}}, find: proof.LostCheckpoint},
+		"an older anchor":     {o: proof.Options{Anchor: proof.Anchor{Number: 1, Hash: proof.BodyHash(nil)}}, why: "earlier checkpoint", find: proof.LostCheckpoint},
+		"its record gone":     {do: func(v *verified, b []byte) []byte { v.remove(10); return b }, why: "record 10 is not readable", find: proof.Removed},
+		"another record gone": {do: func(v *verified, b []byte) []byte { v.remove(4); return b }}, // askance audit verify reads everything, because the journal has a flaw
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newVerified(t)
@@ -205,10 +205,10 @@ func TestRememberedVerificationIsDoubted(t *testing.T) {
 			}
 			r, why := v.verify(false, tc.o)
 			if tc.why == "" && why != "" || !strings.Contains(why, tc.why) {
-				t.Errorf("it is not used because %q, want %q", why, tc.why)
+				t.Errorf("the remembered verification is not used because %q, want %q", why, tc.why)
 			}
 			if continued := r.Earlier != nil; continued != (tc.why == "" && name != "none") {
-				t.Errorf("it continued: %t", continued)
+				t.Errorf("the verification continued: %t", continued)
 			}
 			if tc.find == "" != r.OK || !r.OK && r.Findings[0].Kind != tc.find {
 				t.Errorf("found %v, want %q", r.Findings, tc.find)
@@ -228,7 +228,7 @@ func (v *verified) remove(seq uint64) {
 	}
 }
 
-// withAnother are those keys and another one.
+// withAnother returns the keys and another one.
 func withAnother(t *testing.T, keys toolcall.KeySet) toolcall.KeySet {
 	t.Helper()
 	more, err := keyfile.New()

@@ -31,10 +31,10 @@ var (
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// stored is a journal in memory and its checkpoints, as an engine sends them to auditors.
+// stored is a journal in memory with its checkpoints, as an engine sends them to auditors.
 type stored struct {
 	records, checkpoints []proof.Record
-	fails                error // of a read that begins behind the first record
+	fails                error // the error of a read that begins after the first record
 }
 
 func (s *stored) Records(_ context.Context, r bus.RecordsRequest) (bus.RecordsReply, error) {
@@ -53,8 +53,8 @@ func (s *stored) Records(_ context.Context, r bus.RecordsRequest) (bus.RecordsRe
 	return bus.RecordsReply{First: 1, Last: last, Records: slices.Clone(from), Next: min(r.After, last) + uint64(len(from))}, nil
 }
 
-// newStored is a journal of an open call, one with hidden arguments and an event, whose
-// first records are signed. compact: its records have what changed of their calls.
+// newStored returns a journal with an open call, a call with hidden arguments and an event. Its
+// first records are signed. If compact is set, records contain only what changed in their calls.
 func newStored(t testing.TB, through int, compact bool) *stored {
 	t.Helper()
 	var records []proof.Record
@@ -136,8 +136,8 @@ func all(records ...proof.Record) func(uint64) iter.Seq2[proof.Record, error] {
 	}
 }
 
-// verifyText is everything that an export tells a verifier: the report, and
-// the records but for when the server stored them, which nothing proves.
+// verifyText returns everything that an export tells a verifier: the report and the records,
+// without the time at which the server stored them, which is not proved.
 func verifyText(t testing.TB, path string, lines [][]byte) (text string, found bool) {
 	t.Helper()
 	if err := os.WriteFile(path, bytes.Join(lines, nil), 0o600); err != nil {
@@ -176,15 +176,15 @@ func verifyText(t testing.TB, path string, lines [][]byte) (text string, found b
 	return string(b), false
 }
 
-// Any change, removal, addition or move in an export is found, or the
-// export tells what it told.
+// Every change, removal, addition or move in an export is found, unless the export still tells
+// the same.
 func TestExportMutations(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		through int // is signed
+		through int // the last signed record
 		compact bool
 		filter  audit.Filter
-		lines   []int // every member of them is changed; each kind of line once
+		lines   []int // each member of these lines is changed; each kind of line once
 	}{
 		"signed":               {6, false, audit.Filter{}, []int{0, 3, 4, 5, 6, 7, 8}},
 		"in part":              {3, false, audit.Filter{}, []int{0, 5, 7, 8}},
@@ -203,7 +203,7 @@ func TestExportMutations(t *testing.T) {
 			lines[len(lines)-1] = append(lines[len(lines)-1], '\n')
 			want, found := verifyText(t, path, lines)
 			if found {
-				t.Fatalf("the export itself: %s", want)
+				t.Fatalf("findings in the unchanged export: %s", want)
 			}
 			tried, caught := 0, 0
 			try := func(what string, changed [][]byte) {
@@ -212,7 +212,7 @@ func TestExportMutations(t *testing.T) {
 				if found {
 					caught++
 				} else if got != want {
-					t.Errorf("%s is not found, and the export tells\n%s", what, got)
+					t.Errorf("%s is not found, but the export tells\n%s", what, got)
 				}
 			}
 			for i, l := range lines {
@@ -233,14 +233,14 @@ func TestExportMutations(t *testing.T) {
 			}
 			try("a line behind the end", append(slices.Clone(lines), lines[1]))
 			if caught < 500 || tried-caught > caught/3 {
-				t.Errorf("of %d mutations %d were found", tried, caught)
+				t.Errorf("tried %d mutations, found %d", tried, caught)
 			}
 		})
 	}
 }
 
-// forge returns an export whose open records are changed, as if they were redacted, and
-// what it says of them in short.
+// forge returns an export whose unredacted records are changed as if they were redacted.
+// summarize changes their summaries.
 func forge(t *testing.T, export []byte, change func(r *proof.Record), summarize func(r *proof.Record, row message.RawJSON) message.RawJSON) [][]byte {
 	t.Helper()
 	var out [][]byte
@@ -277,7 +277,7 @@ func forge(t *testing.T, export []byte, change func(r *proof.Record), summarize 
 	return out
 }
 
-// No one can hide an open record, or change one on which another builds, and claim that its
+// No one can hide an unredacted record, or change one on which another builds, and claim that its
 // engine redacted it.
 func TestOpenRecordCannotPassAsRedacted(t *testing.T) {
 	export := func(f audit.Filter) []byte {
@@ -306,7 +306,7 @@ func TestOpenRecordCannotPassAsRedacted(t *testing.T) {
 		return b
 	})
 	if text, found := verifyText(t, path, blank); !found || !strings.Contains(text, "withheld") {
-		t.Errorf("open records were blanked, and verify says %s", text)
+		t.Errorf("open records were blanked, and verify reports %s", text)
 	}
 	forged := forge(t, export(audit.Filter{Call: "open", Approver: "ann"}), func(r *proof.Record) {
 		r.SetBody(bytes.ReplaceAll(r.Body(), []byte(`"pay"`), []byte(`"look"`)))
@@ -317,12 +317,12 @@ func TestOpenRecordCannotPassAsRedacted(t *testing.T) {
 		t.Fatal("nothing was changed")
 	}
 	if text, found := verifyText(t, path, forged); !found {
-		t.Errorf("a base was changed, and verify says %s", text)
+		t.Errorf("a base was changed, and verify reports %s", text)
 	}
 }
 
-// An export ends when what a record builds on cannot be read: it must not leave the record
-// out of a selection.
+// An export fails if a record's base cannot be read. It must not leave the record out of a
+// selection.
 func TestExportReportsUnreadBase(t *testing.T) {
 	journal := newStored(t, 6, true)
 	journal.fails = errors.New("no answer")

@@ -20,7 +20,7 @@ import (
 func TestPercentile(t *testing.T) {
 	var l latencies
 	if got := l.percentile(50); got != 0 {
-		t.Errorf("of none: %v", got)
+		t.Errorf("percentile of no samples: %v", got)
 	}
 	for i := 100; i > 0; i-- {
 		l.add(time.Duration(i) * time.Microsecond)
@@ -73,7 +73,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestRecordsAreCounted runs each workload and counts what is in the stream.
+// TestRecordsAreCounted runs each workload and counts the records in the stream.
 func TestRecordsAreCounted(t *testing.T) {
 	phases := map[string]bool{}
 	r, err := Run(t.Context(), Config{
@@ -103,7 +103,7 @@ func TestRecordsAreCounted(t *testing.T) {
 	}
 	for phase, ok := range phases {
 		if !ok {
-			t.Errorf("the progress of %s went over 1", phase)
+			t.Errorf("the progress of %s exceeded 1", phase)
 		}
 	}
 	if _, err := Run(t.Context(), Config{}); err == nil {
@@ -130,7 +130,7 @@ func TestCosts(t *testing.T) {
 		t.Errorf("cost of a call = %+v, want %+v", got, want)
 	}
 	if least(0, 7) != 7 || least(5, 7) != 5 || least(7, 5) != 5 {
-		t.Error("least does not give the smaller known figure")
+		t.Error("least does not return the smaller known figure")
 	}
 }
 
@@ -174,11 +174,11 @@ func TestStageOfStack(t *testing.T) {
 	}
 }
 
-// maxOther is the largest share of the samples that no stage may name.
+// maxOther is the largest share of the samples that may belong to no stage.
 const maxOther = 0.05
 
-// TestEveryStageHasSamples finds a stage whose functions were renamed. It
-// measures until every stage was seen, because a profile samples.
+// TestEveryStageHasSamples finds stages whose functions were renamed. It measures until every
+// stage has a sample, because a profile only samples.
 func TestEveryStageHasSamples(t *testing.T) {
 	missing := map[string]bool{}
 	for _, s := range stages {
@@ -205,7 +205,7 @@ func TestEveryStageHasSamples(t *testing.T) {
 	}
 }
 
-// profiledRun measures the full workload; its stages must add up to the whole.
+// profiledRun measures the full workload. The shares of its stages must add up to 1.
 func profiledRun(t *testing.T, dir string) Outcome {
 	t.Helper()
 	r, err := Run(t.Context(), Config{

@@ -24,7 +24,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// audited is a served journal with a few calls.
+// audited returns a served journal with a few calls.
 func audited(t *testing.T) *served {
 	t.Helper()
 	cleanEnvironment(t)
@@ -51,7 +51,7 @@ func hasFinding(r proof.Report, kind proof.Kind, seq uint64) bool {
 	return slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == kind && (seq == 0 || f.Seq == seq) })
 }
 
-// A live server, its folder after it stopped, and an export all prove the same.
+// A live server, its folder after the stop, and an export all prove the same.
 func TestAuditVerify(t *testing.T) {
 	s := audited(t)
 	type signed struct {
@@ -80,10 +80,10 @@ func TestAuditVerify(t *testing.T) {
 		t.Errorf("in the folder: %+v, live: %+v", folder, live)
 	}
 	if again := decode[signed](t, ok(t, "audit", "checkpoint", "--json", "--data", s.data)); again.Checkpoint.Number != folder.Checkpoints {
-		t.Errorf("with nothing new %+v was signed", again)
+		t.Errorf("without new records %+v was signed", again)
 	}
 
-	// What is not so.
+	// Verifications that must fail.
 	other := filepath.Join(t.TempDir(), "other.pub")
 	keys, err := keyfile.New()
 	if err != nil {
@@ -104,8 +104,8 @@ func TestAuditVerify(t *testing.T) {
 	fails(t, cli.ExitUsage, "use NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
 }
 
-// Without a server, a verification begins where the last one ended and says so. A journal
-// that lacks records is read whole.
+// Without a server, a verification begins where the last one ended and says so. If the journal
+// lacks records, all records are read.
 func TestAuditVerifyContinues(t *testing.T) {
 	s := audited(t)
 	s.stop()
@@ -165,14 +165,14 @@ func deleteStored(t *testing.T, data string, seq uint64) {
 	}
 }
 
-// Each way to tamper with an export is named, with its sequence and its call.
+// Each way to tamper with an export is reported with its sequence and its call.
 func TestAuditFindsTampering(t *testing.T) {
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
 	lines := strings.SplitAfter(ok(t, "audit", "export", "--data", s.data), "\n")
-	lines = lines[:len(lines)-1] // nothing follows the last line feed
+	lines = lines[:len(lines)-1] // drop the empty part after the last line feed
 	key := filepath.Join(s.data, "engine.pub")
-	// The second event record of c3, in which ann approves it; it is neither first nor last.
+	// The second event record of c3, in which ann approves it, is neither first nor last.
 	at := slices.IndexFunc(lines, func(l string) bool {
 		return strings.Contains(l, `"tool_call_id":"c3"`) && strings.Contains(l, `"kind":"start"`)
 	})
@@ -223,7 +223,7 @@ func TestAuditFindsTampering(t *testing.T) {
 	}
 }
 
-// A record that is deleted from the real stream of a live server is missed.
+// The deletion of a record from the stream of a live server is found.
 func TestAuditFindsDeletion(t *testing.T) {
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
@@ -265,7 +265,7 @@ func TestAuditExport(t *testing.T) {
 	}
 	call, votes := col("tool_call_id"), col("votes")
 	if !slices.ContainsFunc(every, func(r []string) bool { return r[call] == "'=c2" }) || slices.ContainsFunc(every, func(r []string) bool { return r[call] == "=c2" }) {
-		t.Error("a name that begins with = is not kept from being a formula")
+		t.Error("a name that begins with = can be read as a formula")
 	}
 	for _, tc := range []struct {
 		args []string
@@ -313,7 +313,7 @@ func TestAuditExport(t *testing.T) {
 	fails(t, cli.ExitUsage, `unknown command "verfy"`, "audit", "verfy")
 }
 
-// A receipt proves a call anywhere, and refuses what does not fit.
+// A receipt proves a call anywhere. A changed receipt is refused.
 func TestAuditReceipt(t *testing.T) {
 	s := audited(t)
 	file := filepath.Join(t.TempDir(), "c3.receipt")
@@ -322,7 +322,7 @@ func TestAuditReceipt(t *testing.T) {
 	out := ok(t, "audit", "check", file, "--key", key)
 	for _, want := range []string{"s1/r1/c3 ship, finished", "approve by approver ann (NATS, not authenticated)", "Proved: the engine recorded exactly these steps", "Not proved: that the tool did", `{"cents":500}`, "result    success sha256:"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("check does not say %q:\n%s", want, out)
+			t.Errorf("check does not print %q:\n%s", want, out)
 		}
 	}
 	c := decode[struct {
@@ -350,13 +350,13 @@ func TestAuditReceipt(t *testing.T) {
 			t.Errorf("with %s for %s: exit %d\n%s", change[1], change[0], r.code, r.out)
 		}
 	}
-	// From the folder, when no server runs any more.
+	// From the folder, after the server has stopped.
 	s.stop()
 	ok(t, "audit", "check", temporary(t, ok(t, "audit", "receipt", "c3", "--data", s.data)), "--key", key)
 	fails(t, cli.ExitNotFound, "no call has the id c99", "audit", "receipt", "c99", "--data", s.data)
 }
 
-// temporary writes a file of its own and gives its path.
+// temporary writes a new file and returns its path.
 func temporary(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "file")
@@ -364,7 +364,7 @@ func temporary(t *testing.T, text string) string {
 	return path
 }
 
-// What a key signed before it was retired stays proved, and the next key goes on.
+// Records that a key signed before it was retired stay proved, and the next key continues.
 func TestAuditAcrossKeys(t *testing.T) {
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
@@ -372,7 +372,7 @@ func TestAuditAcrossKeys(t *testing.T) {
 	first := decode[keyList](t, ok(t, "keys", "rotate", "--json", "--data", s.data)).Keys[0].ID
 	ok(t, "keys", "retire", first, "--data", s.data)
 	signer := first
-	for n := 0; signer == first; n++ { // the running engine hears of it within a second
+	for n := 0; signer == first; n++ { // the running engine notices it within a second
 		s.propose("r2", fmt.Sprint("k", n), "ship", `{"cents":5}`)
 		signer = decode[struct{ Checkpoint proof.Checkpoint }](t, ok(t, "audit", "checkpoint", "--json", "--data", s.data)).Checkpoint.KeyID
 	}
@@ -383,8 +383,8 @@ func TestAuditAcrossKeys(t *testing.T) {
 	ok(t, "audit", "check", temporary(t, ok(t, "audit", "receipt", "k0", "--data", s.data)), "--data", s.data)
 }
 
-// A server that is killed again and again while it signs loses nothing of the
-// proof, and the next one goes on.
+// A server that is killed repeatedly while it signs loses no part of the proof, and the next
+// server continues.
 func TestAuditSurvivesKills(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -407,6 +407,6 @@ func TestAuditSurvivesKills(t *testing.T) {
 	}
 	ok(t, "audit", "checkpoint", "--data", data)
 	if r := report(t, cli.ExitOK, "--full", "--data", data); r.Uncovered != 0 || r.Checkpoints < 3 {
-		t.Errorf("in the end: %+v", r)
+		t.Errorf("after the last kill: %+v", r)
 	}
 }

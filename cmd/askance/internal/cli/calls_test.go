@@ -50,8 +50,8 @@ func TestListAndShow(t *testing.T) {
 	}
 }
 
-// A list takes phases as a filter, and every call in a reply has its phase. The
-// journal stores none.
+// A list can be filtered by phase, and every call in a reply has its phase. The journal stores no
+// phase.
 func TestListByPhase(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -76,7 +76,7 @@ func TestListByPhase(t *testing.T) {
 	}
 }
 
-// A preview decides as a proposal does and leaves nothing behind.
+// A preview decides like a proposal but leaves nothing behind.
 func TestPreview(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -104,8 +104,8 @@ func TestPreview(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "start askance serve", "preview", "pay", "--data", s.data)
 }
 
-// A call from the command line is decided, run and answered like that of an agent. The
-// same name is the same call.
+// A call from the command line is decided, run and answered like a call of an agent. The same
+// name is the same call.
 func TestCall(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -125,7 +125,7 @@ func TestCall(t *testing.T) {
 	named := []string{"--session", "s7", "--reply", "r7", "--id", "c7", "--no-wait"}
 	for range 2 {
 		if r := call(cli.ExitOK, "", "ship", `{"cents":500}`, named...); !strings.HasPrefix(r.out, "c7 is asking: needs approval (") {
-			t.Errorf("the call that waits is %q", r.out)
+			t.Errorf("the waiting call is %q", r.out)
 		}
 	}
 	call(cli.ExitConflict, "", "ship", small, named...)
@@ -173,7 +173,7 @@ func TestAddresses(t *testing.T) {
 	fails(t, cli.ExitNotFound, "there is no call nope", "show", "nope", "--data", s.data)
 	fails(t, cli.ExitNotFound, "there is no call s1/r1/nope", "show", "s1/r1/nope", "--data", s.data)
 
-	// With one of the two finished, the id alone means the open one.
+	// When one of the two is finished, the id means the open one.
 	ok(t, "reject", "s1/r1/c", "--yes", "--data", s.data)
 	if out := ok(t, "show", "c", "--data", s.data); !strings.Contains(out, `"cents": 600`) {
 		t.Errorf("show c printed a finished call although one is open:\n%s", out)
@@ -213,10 +213,10 @@ func TestResponses(t *testing.T) {
 
 	s.propose("r1", "c3", "ship", `{"cents":500}`)
 	if r := runWith(t, "paid by hand\n", "respond", "c3", "--output", "-", "--yes", "--data", s.data); r.code != cli.ExitOK {
-		t.Fatalf("answer: exit %d\n%s", r.code, r.err)
+		t.Fatalf("respond: exit %d\n%s", r.code, r.err)
 	}
 	if c := s.finished("c3"); c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != "paid by hand" || c.Started() {
-		t.Errorf("the answered call ended as %+v", c.Result)
+		t.Errorf("the call with a response ended as %+v", c.Result)
 	}
 
 	s.propose("r1", "c4", "boss", `{}`)
@@ -253,7 +253,7 @@ func TestEdit(t *testing.T) {
 	}
 	ok(t, "approve", "c2", "--yes", "--data", s.data)
 	if c := s.finished("c2"); c.Input != `{"cents":500}` {
-		t.Errorf("approved as asked, it ran with %s", c.Input)
+		t.Errorf("approved without an edit, the call ran with %s", c.Input)
 	}
 }
 
@@ -293,7 +293,7 @@ func TestUnavailable(t *testing.T) {
 	fails(t, cli.ExitUsage, "no-such-program", "worker", "--tool", "x", "--data", s.data, "--", "no-such-program")
 	for _, r := range []result{run(t, "list", "--nats", "nats://user:secret@127.0.0.1:1"), run(t, "list", "--json", "--nats", "nats://user:secret@127.0.0.1:1")} {
 		if strings.Contains(r.err, "secret") {
-			t.Errorf("an error shows a password:\n%s", r.err)
+			t.Errorf("an error contains a password:\n%s", r.err)
 		}
 	}
 }
@@ -307,7 +307,7 @@ func TestBadFiles(t *testing.T) {
 	write(t, tools, testTools)
 	r := fails(t, cli.ExitUsage, "policy refused, 1 problem", "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "d"), "--policy", bad, "--tools", tools)
 	if !strings.Contains(r.err, bad+":4:") {
-		t.Errorf("the error does not say where: %s", r.err)
+		t.Errorf("the error does not contain the position: %s", r.err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "d", "endpoint")); err == nil {
 		t.Error("a server that did not start left its endpoint behind")

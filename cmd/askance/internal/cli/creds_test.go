@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// credFile gives a login and takes it out of the folder, as an administrator
-// who hands it over does.
+// credFile adds a login and moves its file out of the folder, as an administrator does who hands
+// it over.
 func credFile(t *testing.T, data string, args ...string) string {
 	t.Helper()
 	made := decode[struct{ File string }](t, ok(t, append([]string{"creds", "add", "--json", "--data", data}, args...)...)).File
@@ -24,8 +24,8 @@ func credFile(t *testing.T, data string, args ...string) string {
 	return to
 }
 
-// TestCreds: with credentials, the login names each person, and no
-// connection works without one.
+// TestCreds: with credentials, each login names a person, and connections without a login are
+// refused.
 func TestCreds(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -36,14 +36,14 @@ func TestCreds(t *testing.T) {
 	fails(t, cli.ExitConflict, "already has credentials", "creds", "init", "--data", data)
 	fails(t, cli.ExitUsage, "--tool", "creds", "add", "worker", "wk", "--data", data)
 	ann, bob, bot := credFile(t, data, "approver", "ann"), credFile(t, data, "approver", "bob", "--expires", "1h"), credFile(t, data, "runtime", "bot")
-	// A command on the data folder uses the logins in it.
+	// A command on the data folder uses the logins in the folder.
 	ok(t, "creds", "add", "operator", "olga", "--data", data)
 
-	// With logins it may listen anywhere, if plain text is permitted.
+	// With logins the server may listen anywhere, if plain text is permitted.
 	fails(t, cli.ExitUsage, "in plain text", "serve", "--data", data, "--listen", "0.0.0.0:0")
 	s := serveOn(t, data, "--listen", "0.0.0.0:0", "--nats-insecure", "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 	if s.open {
-		t.Error("serve says that it is open")
+		t.Error("serve reports that it is open")
 	}
 	s.url = strings.Replace(s.url, "0.0.0.0", "127.0.0.1", 1)
 	nc, err := bus.Connect(t.Context(), s.url, bus.ConnectOptions{Principal: "bot", CredsFile: bot})
@@ -71,7 +71,7 @@ func TestCreds(t *testing.T) {
 	if out := ok(t, "list", "--data", data, "--as", "olga"); !strings.Contains(out, "c2") {
 		t.Errorf("olga sees\n%s", out)
 	}
-	fails(t, cli.ExitForbidden, "", "approve", "c1", "--yes", "--nats", s.url, "--creds", ann) // boss's approval request
+	fails(t, cli.ExitForbidden, "", "approve", "c1", "--yes", "--nats", s.url, "--creds", ann) // the approval request is for boss
 	ok(t, "approve", "c2", "--yes", "--nats", s.url, "--creds", ann)
 	shown := decode[toolcall.ShowReply](t, ok(t, "show", "c2", "--json", "--nats", s.url, "--creds", bob))
 	if len(shown.Call.Votes) != 1 || shown.Call.Votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-jwt"}) {
@@ -79,10 +79,10 @@ func TestCreds(t *testing.T) {
 	}
 
 	ok(t, "creds", "revoke", "approver", "ann", "--data", data)
-	for { // within a second
+	for { // the revocation counts within a second
 		if r := run(t, "list", "--nats", s.url, "--creds", ann); r.code == cli.ExitForbidden {
 			break
-		} else if r.code != cli.ExitOK && r.code != cli.ExitUnavailable { // cut off in the middle
+		} else if r.code != cli.ExitOK && r.code != cli.ExitUnavailable { // the connection can end during a command
 			t.Fatalf("exit %d\n%s", r.code, r.err)
 		}
 	}
@@ -96,7 +96,7 @@ func TestCreds(t *testing.T) {
 	if config := ok(t, "creds", "config", "--data", data); !strings.Contains(config, "resolver_preload") || strings.Contains(config, "SEED") {
 		t.Errorf("the configuration is\n%s", config)
 	}
-	// To leave the logins out takes a word.
+	// Serving without the existing logins needs a flag.
 	s.stop()
 	if err := os.Rename(filepath.Join(data, "creds"), filepath.Join(dir, "away")); err != nil {
 		t.Fatal(err)

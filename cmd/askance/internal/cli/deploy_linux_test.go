@@ -20,7 +20,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// deployDir is found before a test changes the folder.
+// deployDir is computed before a test changes the working folder.
 var deployDir, _ = filepath.Abs("../../../../deploy")
 
 func deployFile(t *testing.T, name string) []byte {
@@ -32,7 +32,7 @@ func deployFile(t *testing.T, name string) []byte {
 	return b
 }
 
-// deployArgs are the arguments of askance in a file of deploy.
+// deployArgs returns the arguments of askance in a file of deploy.
 func deployArgs(t *testing.T, file string) (args []string) {
 	t.Helper()
 	text := deployFile(t, file)
@@ -63,8 +63,8 @@ func deployArgs(t *testing.T, file string) (args []string) {
 	}
 }
 
-// TestDeploy runs the command line of each file of deploy as a user who may write nowhere
-// but in the data folder, with the addresses and paths of this machine.
+// TestDeploy runs the command line of each file of deploy as a user who may write only to the
+// data folder, with addresses and paths of this machine.
 func TestDeploy(t *testing.T) {
 	cleanEnvironment(t)
 	etc := filepath.Join(deployDir, "config")
@@ -99,7 +99,7 @@ func TestDeploy(t *testing.T) {
 			switch file {
 			case "systemd/askance.service":
 				args = append(args, "--listen", "127.0.0.1:0")
-			case "compose.yaml": // the other space of this server has another engine's keys
+			case "compose.yaml": // the other space has another engine's keys on this server
 				args = append(args, "--space", "trial")
 			case "kubernetes/deployment.yaml":
 				env = append(env, "ASKANCE_NATS="+hub.url, "ASKANCE_DURABILITY=cached", "ASKANCE_HTTP_URL=https://askance.example")
@@ -126,7 +126,7 @@ func TestDeploy(t *testing.T) {
 			at := decode[struct{ HTTP, Metrics string }](t, line)
 			for url, want := range map[string]string{at.HTTP + "/healthz": "", at.HTTP + "/readyz": "", at.Metrics: "askance_up 1"} {
 				if text := fetchOK(t, url); !strings.Contains(text, want) {
-					t.Errorf("%s answers %s", url, text)
+					t.Errorf("%s returns %s", url, text)
 				}
 			}
 			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -142,7 +142,7 @@ func TestDeploy(t *testing.T) {
 // nobody is the user of the image.
 const nobody = 65532
 
-// own gives files to the user of the image, if this test may.
+// own gives files to the user of the image, if this test has the permission.
 func own(t *testing.T, data, secret string) {
 	t.Helper()
 	if err := os.Mkdir(data, 0o700); err != nil {
@@ -172,7 +172,7 @@ func own(t *testing.T, data, secret string) {
 	}
 }
 
-// tempFolder is the folder in which tests have theirs.
+// tempFolder is the parent of the tests' temporary folders.
 var tempFolder = os.TempDir()
 
 func copyOf(t *testing.T, path string) string {
@@ -226,7 +226,7 @@ func fetchOK(t *testing.T, url string) string {
 	return string(body)
 }
 
-// TestDashboardMetrics: what the dashboard and the alerts name is exported by a server
+// TestDashboardMetrics: a server exports every metric that the dashboard and the alerts use,
 // after a few calls.
 func TestDashboardMetrics(t *testing.T) {
 	s, token := serveWorkers(t)
@@ -251,7 +251,7 @@ func TestDashboardMetrics(t *testing.T) {
 			t.Fatal("the calls are not counted")
 		}
 	}
-	onlySometimes := []string{"askance_clock_ahead_seconds"} // of clocks that differ
+	onlySometimes := []string{"askance_clock_ahead_seconds"} // only for clocks that differ
 	seen := 0
 	var board any
 	if err := json.Unmarshal(deployFile(t, "grafana/askance.json"), &board); err != nil {
@@ -266,7 +266,7 @@ func TestDashboardMetrics(t *testing.T) {
 		}
 	}
 	if seen < 30 {
-		t.Errorf("%d names", seen)
+		t.Errorf("found only %d names of metrics", seen)
 	}
 	for _, want := range []string{
 		`askance_decisions_total{rule="large",tool="pay",verdict="ask"} 1`, `askance_decisions_total{rule="small",tool="pay",verdict="allow"} 1`,
@@ -278,6 +278,6 @@ func TestDashboardMetrics(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, `"ann"`) {
-		t.Error("a person is named")
+		t.Error("the metrics contain the name of a person")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A worker that went away is not taken for one that is connected.
+// A worker that disconnected is not counted as connected.
 func TestWorkersThatWentAway(t *testing.T) {
 	now := time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 	one := 1
@@ -35,12 +35,12 @@ func TestWorkersThatWentAway(t *testing.T) {
 	} {
 		out := term.New(&strings.Builder{})
 		if got := queueLine(out, tc.q, now); !strings.Contains(got, tc.status) {
-			t.Errorf("%s: status says %q, want %q", tc.name, got, tc.status)
+			t.Errorf("%s: status prints %q, want %q", tc.name, got, tc.status)
 		}
 		d := &diagnosis{}
 		d.checkWorkers(toolcall.ActivityReply{At: now, Queues: []toolcall.ActivityQueue{tc.q}})
 		if f := d.Findings[0]; !strings.Contains(f.What, tc.doctor) || f.Level != tc.level {
-			t.Errorf("%s: doctor says %s %q, want %s %q", tc.name, f.Level, f.What, tc.level, tc.doctor)
+			t.Errorf("%s: doctor prints %s %q, want %s %q", tc.name, f.Level, f.What, tc.level, tc.doctor)
 		}
 	}
 }

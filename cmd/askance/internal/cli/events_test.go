@@ -30,7 +30,7 @@ func TestEvents(t *testing.T) {
 		t.Fatalf("%d events, want 4", len(seqs))
 	}
 	if out := ok(t, "events", "tail", "s1", "--once", "--json", "--after", "3", "--data", s.data); strings.Count(out, "\n") >= len(seqs) {
-		t.Errorf("--after did not leave anything out:\n%s", out)
+		t.Errorf("--after left nothing out:\n%s", out)
 	}
 	m, err := message.DecodeMsg([]byte(ok(t, "events", "replay", "s1", "--reply", "r1", "--json", "--data", s.data)))
 	if err != nil {
@@ -44,7 +44,7 @@ func TestEvents(t *testing.T) {
 	fails(t, cli.ExitNotFound, "no such events", "events", "replay", "s1", "--reply", "r9", "--data", s.data)
 }
 
-// TestTailFollows begins before there is anything and sees what comes.
+// TestTailFollows starts before there are events and receives them as they happen.
 func TestTailFollows(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)

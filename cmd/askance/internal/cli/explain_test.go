@@ -28,8 +28,8 @@ const explainedRules = memoryRules + `  - {name: cap, tool_name: pay, behavior: 
   - {name: secret, tool_name: outside, behavior: ask, when: has(args.pin), redact: [args.pin]}
 `
 
-// NATS, HTTP, the command line, the terminal inbox and the web inbox give one
-// explanation of a call: recorded, redacted or based on a standing approval.
+// NATS, HTTP, the command line, the terminal inbox and the web inbox return the same explanation
+// of a call: recorded, redacted or based on a standing approval.
 func TestSameExplanation(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, explainedRules)
@@ -61,20 +61,20 @@ func TestSameExplanation(t *testing.T) {
 		_, overHTTP := s.send(http.MethodGet, "/v1/calls/s1/"+string(c.Reply)+"/"+string(c.Call)+"/explain", "")
 		var parsed toolcall.ExplainReply
 		if err := strictjson.UnmarshalOpen([]byte(overHTTP), &parsed); err != nil || jsonText(t, parsed) != one {
-			t.Errorf("HTTP explains %s as\n%s\nNATS as\n%s (%v)", c.Call, overHTTP, one, err)
+			t.Errorf("HTTP explains %s as\n%s\nNATS explains it as\n%s (%v)", c.Call, overHTTP, one, err)
 		}
 		printed := decode[struct {
 			Explain toolcall.ExplainReply `json:"explain"`
 		}](t, ok(t, "show", string(c.Call), "--explain", "--json", "--data", s.data))
 		if got := jsonText(t, printed.Explain); got != one {
-			t.Errorf("show --explain --json has of %s\n%s\nNATS has\n%s", c.Call, got, one)
+			t.Errorf("show --explain --json explains %s as\n%s\nNATS explains it as\n%s", c.Call, got, one)
 		}
 		text, err := explain.Reply(term.New(new(bytes.Buffer)), want)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if out := ok(t, "show", string(c.Call), "--explain", "--data", s.data); !strings.HasSuffix(out, text) {
-			t.Errorf("show --explain prints of %s\n%s\nwant\n%s", c.Call, out, text)
+			t.Errorf("show --explain explains %s as\n%s\nwant\n%s", c.Call, out, text)
 		}
 		if now := s.present(c); now.State == message.ToolCallAsking {
 			inTerminal++
@@ -82,7 +82,7 @@ func TestSameExplanation(t *testing.T) {
 		}
 		s.checkWebExplanation(c, want)
 		if strings.Contains(one+text, "correct-horse") {
-			t.Errorf("the explanation of %s shows what is redacted: %s", c.Call, one)
+			t.Errorf("the explanation of %s contains a redacted value: %s", c.Call, one)
 		}
 		standing += len(want.StandingApprovals)
 		if c.Hides() {
@@ -97,14 +97,14 @@ func TestSameExplanation(t *testing.T) {
 	}
 }
 
-// present is a call as it is now.
+// present returns the current state of a call.
 func (s *served) present(c *toolcall.Call) *toolcall.Call {
 	s.t.Helper()
 	return decode[toolcall.ShowReply](s.t, ok(s.t, "show", string(c.Call), "--json", "--data", s.data)).Call
 }
 
-// checkTerminalExplanation opens the call in the terminal inbox and compares the
-// words of its explanation.
+// checkTerminalExplanation opens the call in the terminal inbox and compares the text of its
+// explanation.
 func (s *served) checkTerminalExplanation(c *toolcall.Call, want string) {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), os.Args[0], "inbox", "--nats", s.url, "--as", "ann", "--log-level", "error")
@@ -169,7 +169,7 @@ func (s *served) checkWebExplanation(c *toolcall.Call, want toolcall.ExplainRepl
 	}
 	for _, part := range parts {
 		if status != http.StatusOK || !strings.Contains(seen, words(part)) {
-			s.t.Errorf("the web inbox does not say %q of %s (status %d):\n%s", part, c.Call, status, seen)
+			s.t.Errorf("the web inbox does not show %q for %s (status %d):\n%s", part, c.Call, status, seen)
 		}
 	}
 }

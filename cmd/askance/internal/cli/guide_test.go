@@ -18,10 +18,9 @@ import (
 	"github.com/askance-dev/askance/internal/clitest"
 )
 
-// TestTutorials does what each tutorial says, in its order, in an empty folder:
-// it writes the files that a reader is told to save, runs every command, and
-// compares what each prints with what the page shows (-update writes that). The
-// cookbook goes on in the folder of the tutorial for policies.
+// TestTutorials follows each tutorial in an empty folder: it writes the files that a reader is
+// told to save, runs every command in order, and compares the output with the page (-update
+// rewrites the page). The cookbook continues in the folder of the policy tutorial.
 func TestTutorials(t *testing.T) {
 	root := filepath.Join(clitest.Testdata, "../../../../..")
 	pages, err := filepath.Glob(filepath.Join(root, "docs/tutorials/*.md"))
@@ -43,25 +42,25 @@ func TestTutorials(t *testing.T) {
 	}
 }
 
-// tutorialPatience is how long a tutorial waits for what must come.
+// tutorialPatience is how long a tutorial waits for an expected result.
 const tutorialPatience = 2 * time.Minute
 
-// guide is a walk through pages.
+// guide follows pages of the documentation.
 type guide struct {
 	t               *testing.T
 	root, bin       string
 	commands, files int
 	others          []*terminal
-	url             string // of the server that the page started
+	url             string // the server that the page started
 }
 
-// terminal is one in which a command of a page goes on.
+// terminal is a terminal in which a command of a page keeps running.
 type terminal struct {
 	cmd *exec.Cmd
 	out *lines
 }
 
-// lines is what a command has printed so far.
+// lines collects what a command has printed so far.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -79,7 +78,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// compare follows a page and compares it with what came of that.
+// compare follows a page and compares it with the output.
 func (g *guide) compare(page string, commands, files int) {
 	g.t.Helper()
 	g.commands, g.files = 0, 0
@@ -97,7 +96,7 @@ func (g *guide) compare(page string, commands, files int) {
 		g.t.Errorf("%s shows other output than the commands print (go test -update rewrites it)\n%s", page, firstDifference(string(text), got))
 	}
 	if g.commands < commands || g.files < files {
-		g.t.Errorf("found %d commands and %d files in %s; the page has more, so the search is broken", g.commands, g.files, page)
+		g.t.Errorf("found only %d commands and %d files in %s, so the search is broken", g.commands, g.files, page)
 	}
 }
 
@@ -108,7 +107,7 @@ var (
 	loopback      = regexp.MustCompile(`http://127\.0\.0\.1:\d+`)
 )
 
-// follow does what the page says and returns it with the output that came.
+// follow carries out the page and returns it with the actual output.
 func (g *guide) follow(text string) string {
 	g.t.Helper()
 	var out strings.Builder
@@ -142,7 +141,7 @@ func (g *guide) follow(text string) string {
 	return out.String()
 }
 
-// block does what one block says.
+// block carries out one block.
 func (g *guide) block(out *strings.Builder, kind string, save *string, block []string, other bool) {
 	g.t.Helper()
 	switch kind {
@@ -170,7 +169,7 @@ func (g *guide) block(out *strings.Builder, kind string, save *string, block []s
 	out.WriteString(strings.Join(block, ""))
 }
 
-// session runs the commands of a block. Output with an ellipsis stays if it fits what came.
+// session runs the commands of a block. Output with an ellipsis is kept if it matches.
 func (g *guide) session(out *strings.Builder, block []string) {
 	g.t.Helper()
 	for i, line := range block {
@@ -210,11 +209,11 @@ func (g *guide) run(command string) string {
 	var both []byte
 	try := func() bool {
 		c := g.shell(command)
-		both, _ = c.CombinedOutput() // the exit code says enough
+		both, _ = c.CombinedOutput() // only the exit code matters
 		if c.ProcessState.ExitCode() == want {
 			return true
 		}
-		if !strings.HasPrefix(command, "askance approve") { // what it approves may come a moment later
+		if !strings.HasPrefix(command, "askance approve") { // the request that it approves may come a moment later
 			g.t.Fatalf("%s: exit %d, want %d\n%s", command, c.ProcessState.ExitCode(), want, both)
 		}
 		return false
@@ -238,7 +237,7 @@ func (g *guide) shell(command string) *exec.Cmd {
 	return exec.CommandContext(g.t.Context(), "sh", "-c", command)
 }
 
-// build compiles a program that the page wrote as if it were in the clone.
+// build compiles a program that the page wrote, as if it were in the repository.
 func (g *guide) build(folder string) string {
 	g.t.Helper()
 	root, err := filepath.Abs(g.root)
@@ -265,7 +264,7 @@ func (g *guide) build(folder string) string {
 	return program
 }
 
-// open runs a command in a terminal of its own, which stays open until the page ends.
+// open runs a command in a new terminal, which stays open until the page ends.
 func (g *guide) open(command string) {
 	g.t.Helper()
 	g.commands++
@@ -286,11 +285,11 @@ func (g *guide) open(command string) {
 	})
 }
 
-// closeTerminals ends what the page left running, the newest first.
+// closeTerminals stops the commands that the page left running, the newest first.
 func (g *guide) closeTerminals() {
 	g.t.Helper()
 	for _, o := range slices.Backward(g.others) {
-		if strings.Contains(o.cmd.Args[2], "exec askance ") { // the others end
+		if strings.Contains(o.cmd.Args[2], "exec askance ") { // the others end by themselves
 			_ = o.cmd.Process.Signal(syscall.SIGTERM)
 		}
 		if err := o.cmd.Wait(); err != nil {
@@ -300,7 +299,7 @@ func (g *guide) closeTerminals() {
 	g.others, g.url = nil, ""
 }
 
-// await waits until something holds, and fails with what the terminals show.
+// await waits until holds returns true, or fails with the output of the terminals.
 func (g *guide) await(what string, holds func() bool) {
 	g.t.Helper()
 	for end := time.Now().Add(tutorialPatience); !holds(); time.Sleep(20 * time.Millisecond) {
@@ -309,21 +308,20 @@ func (g *guide) await(what string, holds func() bool) {
 			for _, o := range g.others {
 				shown += o.out.String()
 			}
-			g.t.Fatalf("waited in vain: %s\n%s", what, shown)
+			g.t.Fatalf("timed out waiting for: %s\n%s", what, shown)
 		}
 	}
 }
 
-// install makes sure that what the page installs is a program, and lets the test
-// binary stand in for it: linking another one would take longer than all the
-// rest (see TestMain).
+// install checks that the page installs a program, and lets the test binary stand in for it.
+// Linking another binary would take longer than everything else (see TestMain).
 func (g *guide) install(command string) {
 	g.t.Helper()
 	what := strings.TrimPrefix(command, "go install ")
 	c := exec.CommandContext(g.t.Context(), "go", "list", "-f", "{{.Name}}", what)
 	c.Dir = g.root
 	if both, err := c.CombinedOutput(); err != nil || strings.TrimSpace(string(both)) != "main" {
-		g.t.Fatalf("%s would install no program: %v\n%s", command, err, both)
+		g.t.Fatalf("%s would not install a program: %v\n%s", command, err, both)
 	}
 	self, err := os.Executable()
 	if err != nil {

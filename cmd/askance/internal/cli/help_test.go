@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
-// commands are all that a user can call, in the order of the help.
+// commands are all commands that a user can call, in the order of the help.
 var commands = []string{
 	"", "demo", "init", "status", "doctor", "open", "serve", "worker", "mcp", "bench", "inbox", "list", "load", "show", "preview", "call", "approve", "edit", "reject", "respond", "delegate", "resolve", "interrupt", "revoke",
 	"standing", "standing list", "standing show", "standing revoke",
@@ -136,7 +136,7 @@ func TestCompletionScripts(t *testing.T) {
 	}
 }
 
-// defaultName takes the name of the user who runs the tests out of the help.
+// defaultName removes the name of the user who runs the tests from the help.
 var defaultName = func() *strings.Replacer {
 	u, err := user.Current()
 	if err != nil {

@@ -33,7 +33,7 @@ rules:
   - {name: never, tool: [frontend/Write], behavior: deny, message: "'no files'"}
 `
 
-// beforeTool is an event before a tool, in a session of the dialect.
+// beforeTool returns an event before a tool call, in a session of the dialect.
 func beforeTool(d dialect.Dialect, id, tool string) string {
 	name := map[dialect.Dialect]string{dialect.Gemini: "BeforeTool"}[d]
 	if name == "" {
@@ -51,12 +51,12 @@ func hookProcess(t *testing.T, d dialect.Dialect, event string, args ...string) 
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Process.Kill() }) // it may have ended
+	t.Cleanup(func() { _ = c.Process.Kill() }) // the process may have ended
 	return c, out, errs
 }
 
-// runsTool reports whether the agent runs the tool after its hook ended so: by exit code 0
-// and what it printed, or by any exit code but 2.
+// runsTool reports whether the agent runs the tool after its hook: after exit code 0 it depends
+// on the output, after exit code 2 the agent does not, and after other codes it does.
 func runsTool(d dialect.Dialect, code int, out string) bool {
 	switch {
 	case code == 2:
@@ -69,7 +69,7 @@ func runsTool(d dialect.Dialect, code int, out string) bool {
 	return !strings.Contains(out, `"permissionDecision":"deny"`)
 }
 
-// fakeServer is what a hook finds in the place of askance.
+// fakeServer stands in for askance.
 func fakeServer(t *testing.T, h http.HandlerFunc) string {
 	t.Helper()
 	s := httptest.NewServer(h)
@@ -77,8 +77,8 @@ func fakeServer(t *testing.T, h http.HandlerFunc) string {
 	return s.URL
 }
 
-// TestHookFailsClosed: in every failure the agent does not run the tool, and its model
-// reads why.
+// TestHookFailsClosed: after every failure the agent does not run the tool, and its model is told
+// why.
 func TestHookFailsClosed(t *testing.T) {
 	cleanEnvironment(t)
 	refused, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -129,13 +129,13 @@ func TestHookFailsClosed(t *testing.T) {
 		{"an unknown event", fakeServer(t, hangs), func(d dialect.Dialect) string {
 			return strings.NewReplacer("PreToolUse", "PreTool", "BeforeTool", "PreTool").Replace(good(d))
 		}, `the event "PreTool" is unknown`, nil},
-		{"a member twice", fakeServer(t, hangs), func(d dialect.Dialect) string {
+		{"a duplicate member", fakeServer(t, hangs), func(d dialect.Dialect) string {
 			return strings.Replace(good(d), `"tool_name"`, `"tool_name":"Bash","tool_name"`, 1)
 		}, "the event is not valid", nil},
 		{"a flag that does not exist", fakeServer(t, hangs), good, "unknown flag", []string{"--tineout", "6s"}},
 		{"a token file that does not exist", fakeServer(t, hangs), good, "no such file", []string{"--token-file", "/nonexistent/token"}},
 		{"a timeout below the margin", fakeServer(t, hangs), good, "--timeout is 3s", []string{"--timeout", "3s"}},
-		{"a URL that is none", "localhost:8787", good, "the URL of the gateway", nil},
+		{"an invalid URL", "localhost:8787", good, "the URL of the gateway", nil},
 	}
 	var checks []func()
 	for _, row := range rows {
@@ -161,13 +161,13 @@ func TestHookFailsClosed(t *testing.T) {
 	})
 }
 
-// panics is an input that crashes its reader.
+// panics is a reader that panics.
 type panics struct{}
 
 func (panics) Read([]byte) (int, error) { panic("defect") }
 
-// TestHookInputThatStaysOpen: the hook answers before the agent's timeout, and at a
-// signal, although the agent does not end its event.
+// TestHookInputThatStaysOpen: the hook answers before the agent's timeout, and after a signal,
+// even if the agent does not close its input.
 func TestHookInputThatStaysOpen(t *testing.T) {
 	cleanEnvironment(t)
 	for name, signalled := range map[string]bool{"timeout": false, "signal": true} {
@@ -187,7 +187,7 @@ func TestHookInputThatStaysOpen(t *testing.T) {
 	}
 }
 
-// TestHookCrash: a defect of the command blocks the call, and so does a signal.
+// TestHookCrash: a panic of the command and a signal both block the call.
 func TestHookCrash(t *testing.T) {
 	cleanEnvironment(t)
 	for _, d := range dialect.Dialects() {
@@ -214,14 +214,14 @@ func TestHookCrash(t *testing.T) {
 	}
 }
 
-// TestHook: against a real server, with real processes. A hook that is killed leaves
-// its request to the next call with the same arguments.
+// TestHook uses a real server and real processes. If a hook is killed, the next call with the
+// same arguments takes over its request.
 func TestHook(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, agentRules)
 	end := func(c *exec.Cmd, out, errs *bytes.Buffer) (int, string) {
 		t.Helper()
-		_ = c.Wait() // the code says it
+		_ = c.Wait() // the exit code is checked
 		if c.ProcessState.ExitCode() == 0 && errs.Len() > 0 {
 			t.Errorf("printed %q", errs)
 		}
@@ -270,7 +270,7 @@ func TestHook(t *testing.T) {
 	}
 }
 
-// waitReleased waits until the server noticed that a hook is gone.
+// waitReleased waits until the server has noticed that a hook is gone.
 func waitReleased(t *testing.T, s *served, d dialect.Dialect) {
 	t.Helper()
 	for {
@@ -284,8 +284,8 @@ func waitReleased(t *testing.T, s *served, d dialect.Dialect) {
 	}
 }
 
-// TestHookToken: the command reads its token from a file or the environment, and a
-// token of another role decides nothing.
+// TestHookToken: the command reads its token from a file or the environment, and a token with
+// another role decides nothing.
 func TestHookToken(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, agentRules)
@@ -295,7 +295,7 @@ func TestHookToken(t *testing.T) {
 		write(t, files[role], ok(t, "token", "create", role, "--role", role, "--data", s.data))
 	}
 	event := beforeTool(dialect.ClaudeCode, "c1", "Read")
-	for { // the running server looks at the file each second
+	for { // the running server checks the file every second
 		if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["approver"]); !strings.Contains(r.err, "token is unknown") {
 			break
 		}
@@ -316,17 +316,17 @@ func TestHookToken(t *testing.T) {
 	t.Setenv("ASKANCE_TOKEN", strings.TrimSpace(string(b)))
 	t.Setenv("ASKANCE_URL", s.http)
 	if r := runWith(t, event, "hook", "claude-code"); r.code != 0 || !strings.Contains(r.out, `"permissionDecision":"allow"`) {
-		t.Errorf("by the environment: exit %d, %s%s", r.code, r.out, r.err)
+		t.Errorf("with a token in the environment: exit %d, %s%s", r.code, r.out, r.err)
 	}
-	// A settings file in the project is the agent's to write: it is not read.
+	// An agent could write a settings file in the project, so the hook does not read it.
 	write(t, "askance.yaml", "no_such_setting: true\n")
 	if r := runWith(t, event, "hook", "claude-code"); r.code != 0 {
 		t.Errorf("with a broken settings file in the folder: exit %d, %s", r.code, r.err)
 	}
 }
 
-// TestHookInstall: the installed hook decides, and check proves that it does and that
-// it blocks; without a server, and with a broken entry, check says so.
+// TestHookInstall: the installed hook decides, and check proves that it decides and blocks.
+// Without a server, and with a broken entry, check reports that.
 func TestHookInstall(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, agentRules)
@@ -336,10 +336,10 @@ func TestHookInstall(t *testing.T) {
 		fails(t, cli.ExitFindings, "checks failed", "hook", "check", string(d), "--file", file)
 		out := ok(t, "hook", "install", string(d), "--file", file, "--url", s.http, "--yes")
 		if !strings.Contains(out, "+ ") || !strings.Contains(out, "hook "+string(d)+" --url "+s.http) {
-			t.Errorf("the change is not shown:\n%s", out)
+			t.Errorf("install does not show the change:\n%s", out)
 		}
 		if out := ok(t, "hook", "install", string(d), "--file", file, "--url", s.http, "--yes"); !strings.HasPrefix(out, "Nothing to change") {
-			t.Errorf("the second time: %s", out)
+			t.Errorf("installing a second time: %s", out)
 		}
 		out = ok(t, "hook", "check", string(d), "--file", file)
 		if strings.Contains(out, "FAIL") || !strings.Contains(out, "without askance the hook blocks") || !strings.Contains(out, "the hook decides") {
@@ -373,8 +373,8 @@ func TestHookInstall(t *testing.T) {
 	}
 }
 
-// TestPermissionPrompt: the MCP tool of Claude Code decides as its hook does, and denies
-// without a server.
+// TestPermissionPrompt: the MCP tool for Claude Code decides as its hook does, and denies without
+// a server.
 func TestPermissionPrompt(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, agentRules)
@@ -402,7 +402,7 @@ func TestPermissionPrompt(t *testing.T) {
 	}
 }
 
-// TestCodingAgentsPage: the policy of the page works as pasted, and its commands exist.
+// TestCodingAgentsPage: the policy of the page works unchanged, and its commands exist.
 func TestCodingAgentsPage(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/howto/coding-agents.md")
 	if err != nil {
@@ -412,7 +412,7 @@ func TestCodingAgentsPage(t *testing.T) {
 	_, rest, found := strings.Cut(string(page), "```yaml\n")
 	policy, _, ended := strings.Cut(rest, "```")
 	if !found || !ended {
-		t.Fatal("the page has no policy")
+		t.Fatal("the page contains no policy")
 	}
 	s := serveRules(t, policy)
 	if r := runWith(t, beforeTool(dialect.ClaudeCode, "c1", "Read"), "hook", "claude-code", "--url", s.http); !strings.Contains(r.out, `"permissionDecision":"allow"`) {

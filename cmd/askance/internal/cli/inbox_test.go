@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/termtest"
 )
 
-// Only operators can resolve calls, so the inbox offers it to nobody else.
+// Only operators can resolve calls, so the inbox offers it only to them.
 func TestInboxOffersResolveToOperators(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, agentRules)

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// An operator sees what is missing, accepts it, and starts again; an audit finds
-// the loss before that, and shows it afterwards.
+// An operator sees what is missing, accepts the loss, and restarts. An audit reports the loss
+// before it is accepted, and shows it afterwards.
 func TestJournalCommands(t *testing.T) {
 	s := audited(t)
 	fails(t, cli.ExitUnavailable, "another process uses", "journal", "check", "--data", s.data)
@@ -42,7 +42,7 @@ func TestJournalCommands(t *testing.T) {
 		t.Errorf("accept-loss printed\n%s", out)
 	}
 	if rep := report(t, cli.ExitOK, "--data", s.data); len(rep.Losses) != 1 || rep.Losses[0].Reason != "disk failed" || rep.Explained == 0 {
-		t.Errorf("the audit after it: %+v", rep)
+		t.Errorf("the audit after the loss was accepted: %+v", rep)
 	}
 	if out := ok(t, "audit", "verify", "--data", s.data); !strings.Contains(out, "disk failed") {
 		t.Errorf("verify printed\n%s", out)
@@ -50,12 +50,12 @@ func TestJournalCommands(t *testing.T) {
 	ok(t, "journal", "check", "--data", s.data)
 }
 
-// The unsigned end is known to the anchor alone: an audit of the folder reports it
-// and does not say that nothing was changed.
+// Only the anchor knows of the unsigned end. An audit of the folder reports that it is missing
+// and does not claim that nothing was changed.
 func TestAuditKnowsTheAnchor(t *testing.T) {
 	s := audited(t)
 	s.stop()
-	for _, name := range []string{"ASKANCE_default", "ASKANCE_PROOF_default"} { // back to a day before
+	for _, name := range []string{"ASKANCE_default", "ASKANCE_PROOF_default"} { // restore the state of a day before
 		dir := filepath.Join(s.data, "nats", "jetstream", "$G", "streams", name, "msgs")
 		if err := os.Truncate(filepath.Join(dir, "1.blk"), 0); err != nil {
 			t.Fatal(err)

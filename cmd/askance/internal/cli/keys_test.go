@@ -15,8 +15,8 @@ type keyList struct {
 	Keys    toolcall.KeyRing `json:"keys"`
 }
 
-// TestKeys: a running engine signs with a new key, calls that wait with a
-// retired key's grant are offered again, and workers' files have what is good.
+// TestKeys: a running engine signs with a new key, waiting calls with a retired key's grant are
+// offered again, and workers' files contain only valid keys.
 func TestKeys(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -41,25 +41,25 @@ func TestKeys(t *testing.T) {
 	fails(t, cli.ExitNotFound, "no signing key", "keys", "retire", "0000000000000000", "--data", s.data)
 	fails(t, cli.ExitUsage, "expected one key id", "keys", "retire", "--data", s.data)
 	second := decode[keyList](t, ok(t, "keys", "rotate", "--json", "--data", s.data)).Signing
-	for len(public()) < 2 { // within a second
+	for len(public()) < 2 { // happens within a second
 	}
 	if grant("c1") != first {
-		t.Error("a rotation took the grant back")
+		t.Error("a rotation revoked the grant")
 	}
 	list := decode[keyList](t, ok(t, "keys", "retire", first, "--json", "--data", s.data))
 	if len(list.Keys) != 2 || list.Keys[0].Retired.IsZero() || list.Signing != second {
 		t.Errorf("the keys are %+v", list)
 	}
-	for grant("c1") != second { // within a second
+	for grant("c1") != second { // happens within a second
 	}
 	if set := public(); len(set) != 1 || set[second] == nil {
-		t.Errorf("workers get %v", set)
+		t.Errorf("the keys for workers are %v", set)
 	}
 	s.propose("r1", "c2", "pay", `{"cents":6}`)
 	if grant("c2") != second {
 		t.Error("the new key does not sign")
 	}
-	// What the retired key has signed of the past stays proved.
+	// Records that the retired key signed stay proved.
 	s.stop()
 	ok(t, "audit", "verify", "--data", s.data)
 }

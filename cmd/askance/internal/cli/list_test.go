@@ -16,8 +16,8 @@ import (
 const listedRules = testRules + `  - {name: hurry, tool_name: ship, behavior: ask, when: args.cents == 77, expiry: 2m45s}
 `
 
-// A list shows what would run, when it ends, and who wants it; its filters are those
-// of the server.
+// A list shows what would run, when it expires, and who requested it. The server applies its
+// filters.
 func TestListFiltersAndColumns(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, listedRules)
@@ -27,7 +27,7 @@ func TestListFiltersAndColumns(t *testing.T) {
 	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX", "outside", `{}`)
 	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWY", "outside", `{}`)
 	at := []string{"--data", s.data}
-	left := regexp.MustCompile(`\b2m \d\ds\b`) // of the expiry
+	left := regexp.MustCompile(`\b2m \d\ds\b`) // the time that is left
 	golden(t, "list-columns", left.ReplaceAllString(ok(t, append([]string{"ls"}, at...)...), "2m 45s"))
 	golden(t, "list-wide", left.ReplaceAllString(ok(t, append([]string{"list", "--phase", "asking", "-o", "wide"}, at...)...), "2m 45s"))
 	for flags, want := range map[string]string{
@@ -82,11 +82,11 @@ func TestListFiltersAndColumns(t *testing.T) {
 	if out := run(t, "__complete", "approve", "--data", s.data, "call_pay", "").out; !strings.Contains(out, "call_boss\t") || strings.Contains(out, "call_pay\t") {
 		t.Errorf("completion of a second call:\n%s", out)
 	}
-	// The shortened id names the call.
+	// The shortened id still names the call.
 	ok(t, append([]string{"show", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX"}, at...)...)
 }
 
-// list --watch prints each change, also that a call left the list, until a signal.
+// Until a signal, list --watch prints each change, including calls that leave the list.
 func TestListWatch(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -106,7 +106,7 @@ func TestListWatch(t *testing.T) {
 	}
 }
 
-// Where calls share an id, or more calls exist than are shown, ids are whole and name one call.
+// If calls share an id, or not all calls are shown, ids are printed in full and name one call.
 func TestIDsThatPeopleSeeNameOneCall(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -117,10 +117,10 @@ func TestIDsThatPeopleSeeNameOneCall(t *testing.T) {
 	}
 	at := []string{"--data", s.data, "--sort", "-age"}
 	if out := ok(t, append([]string{"list"}, at...)...); strings.Contains(out, ids[0]) || !strings.Contains(out, ids[0][:16]) {
-		t.Errorf("the whole list does not shorten ids:\n%s", out)
+		t.Errorf("the complete list does not shorten ids:\n%s", out)
 	}
 	if out := ok(t, append([]string{"list", "--limit", "2"}, at...)...); !strings.Contains(out, ids[0]) {
-		t.Errorf("a part of the list shortens ids:\n%s", out)
+		t.Errorf("an incomplete list shortens ids:\n%s", out)
 	}
 	out := ok(t, "status", "--data", s.data)
 	shown := 0
@@ -130,7 +130,7 @@ func TestIDsThatPeopleSeeNameOneCall(t *testing.T) {
 		}
 	}
 	if shown != 5 {
-		t.Errorf("status shows %d whole ids, want 5:\n%s", shown, out)
+		t.Errorf("status shows %d full ids, want 5:\n%s", shown, out)
 	}
 	s.propose("r2", ids[0], "pay", `{"cents":500}`)
 	next := follow(t, append([]string{"list", "--watch"}, at...)...)
@@ -143,7 +143,7 @@ func TestIDsThatPeopleSeeNameOneCall(t *testing.T) {
 	}
 }
 
-// askance status is a screen of what matters; doctor finds problems and says how to fix them.
+// askance status fits on one screen; doctor finds problems and says how to fix them.
 func TestStatusAndDoctor(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -153,7 +153,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	out := ok(t, "status", "--data", s.data)
 	for _, want := range []string{"running " + s.data, "version devel", "console    " + s.http, "cached: a crash", "5 rules, in force for", "2 asking, 1 queued", "pay: no worker connected, 1 queued, 0 running", "call_a", "large"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("status does not say %q:\n%s", want, out)
+			t.Errorf("status does not print %q:\n%s", want, out)
 		}
 	}
 	doc := decode[struct {
@@ -171,7 +171,7 @@ func TestStatusAndDoctor(t *testing.T) {
 		"ok       policy", "warning  lint", "askance policy lint", "ok       clock", "problem  workers    1 waiting call of pay: no worker connected", "askance worker --tool pay -- COMMAND", "disk", "journal",
 	} {
 		if !strings.Contains(r.out, want) {
-			t.Errorf("doctor does not say %q:\n%s", want, r.out)
+			t.Errorf("doctor does not print %q:\n%s", want, r.out)
 		}
 	}
 	ok(t, "reject", "call_a", "--yes", "--data", s.data)
@@ -195,7 +195,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "status", "--data", s.data)
 }
 
-// Logins that end soon are warnings, with the command that replaces them.
+// Logins that expire soon are warnings, with the command that replaces them.
 func TestDoctorLogins(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -207,7 +207,7 @@ func TestDoctorLogins(t *testing.T) {
 	serveOn(t, data)
 	for login, want := range map[string]string{runtime: "support acts as runtime", worker: "accepts the login of worker wk-1"} {
 		if out := ok(t, "doctor", "--creds", login, "--data", data); !strings.Contains(out, want) {
-			t.Errorf("doctor with %s does not say %q:\n%s", login, want, out)
+			t.Errorf("doctor with %s does not print %q:\n%s", login, want, out)
 		}
 	}
 	other := filepath.Join(t.TempDir(), "other")
@@ -217,7 +217,7 @@ func TestDoctorLogins(t *testing.T) {
 	out := ok(t, "doctor", "--as", "ann", "--data", data)
 	for _, want := range []string{"ann can act as approver, auditor, but not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d 23h", "the token ", "of bot expires in 2d 23h", "there are no rules"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("doctor does not say %q:\n%s", want, out)
+			t.Errorf("doctor does not print %q:\n%s", want, out)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func TestLoad(t *testing.T) {
 	cleanEnvironment(t)
 	s := limitedServe(t, "--reviewer-per-minute", "2", "--reviewer-max-open", "5")
 	if out := ok(t, "load", "--data", s.data, "--as", "eve"); !strings.Contains(out, "0 open approval requests") || !strings.Contains(out, "There are no responses yet") {
-		t.Errorf("of nothing: %s", out)
+		t.Errorf("without requests: %s", out)
 	}
 	for _, id := range []string{"c1", "c2", "c3"} {
 		s.propose("r-"+id, id, "pay", `{"cents":500}`)
@@ -48,7 +48,7 @@ func TestLoad(t *testing.T) {
 		}
 	}
 
-	// A window counts its own answers; what is open is open now.
+	// Answers are counted within the window; open requests are always the current ones.
 	for _, tc := range []struct {
 		window   string
 		answered int
@@ -63,12 +63,12 @@ func TestLoad(t *testing.T) {
 		}
 	}
 	if text := ok(t, "load", "--data", s.data, "--until", "2001-02-03T04:05:06Z"); !strings.Contains(text, "responses before 2001-02-0") {
-		t.Errorf("the window is not named:\n%s", text)
+		t.Errorf("the output does not name the window:\n%s", text)
 	}
 	fails(t, cli.ExitUsage, "use a duration such as 24h", "load", "--data", s.data, "--since", "yesterday")
 	fails(t, cli.ExitUsage, "must be earlier", "load", "--data", s.data, "--since", "1h", "--until", "2h")
 
-	// The third answer within the minute is refused, the approval request stays open.
+	// The third answer within the minute is refused, and the approval request stays open.
 	f := fails(t, cli.ExitUnavailable, "ann has answered 2 approval requests within a minute, the limit is 2", "approve", "c3", "--offline", "--data", s.data, "--as", "ann", "--yes")
 	if f.out != "" {
 		t.Errorf("printed %q", f.out)
@@ -78,7 +78,7 @@ func TestLoad(t *testing.T) {
 		t.Errorf("the error is %v", e)
 	}
 
-	// The limit outlives the server: a command that opens the folder keeps to it.
+	// The limit survives the server: a command that opens the folder applies it.
 	s.stop()
 	fails(t, cli.ExitUnavailable, "the limit is 2", "approve", "c3", "--offline", "--data", s.data, "--as", "ann", "--yes")
 	for _, since := range []string{"", "1h"} {

@@ -25,8 +25,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestMain lets the test binary stand in for askance itself: the demo starts
-// its own program again for the worker process.
+// TestMain lets the test binary stand in for askance itself, because the demo starts its own
+// program again as the worker process.
 func TestMain(m *testing.M) {
 	clitest.Main(m, func(args []string) int {
 		if args[0] == socketChild {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// cleanEnvironment keeps the settings of the user who runs the tests out of them.
+// cleanEnvironment removes the settings of the user who runs the tests.
 func cleanEnvironment(t *testing.T) {
 	t.Helper()
 	for _, pair := range os.Environ() {
@@ -55,7 +55,7 @@ func cleanEnvironment(t *testing.T) {
 	t.Chdir(t.TempDir())
 }
 
-// result is what a command did.
+// result is what a command printed and its exit code.
 type result struct {
 	code     int
 	out, err string
@@ -74,7 +74,7 @@ func runWith(t testing.TB, stdin string, args ...string) result {
 	return result{code, out.String(), errs.String()}
 }
 
-// ok runs a command that must work and returns what it printed.
+// ok runs a command that must succeed and returns its output.
 func ok(t testing.TB, args ...string) string {
 	t.Helper()
 	r := run(t, args...)
@@ -84,7 +84,7 @@ func ok(t testing.TB, args ...string) string {
 	return r.out
 }
 
-// fails runs a command that must end with a code and say something.
+// fails runs a command that must exit with the code and print the message.
 func fails(t testing.TB, code int, says string, args ...string) result {
 	t.Helper()
 	r := run(t, args...)
@@ -94,7 +94,7 @@ func fails(t testing.TB, code int, says string, args ...string) result {
 	return r
 }
 
-// decode reads the one JSON document that a command printed.
+// decode reads the only JSON document that a command printed.
 func decode[T any](t testing.TB, text string) T {
 	t.Helper()
 	var v T
@@ -139,15 +139,15 @@ type served struct {
 	t       *testing.T
 	data    string
 	url     string
-	open    bool // beyond loopback
+	open    bool // reachable beyond loopback
 	stop    func()
 	metrics string
-	http    string // of the gateway
-	// durability is the one that serve claims, and why.
+	http    string // the URL of the gateway
+	// durability is what serve claims, and why is its reason.
 	durability, why string
-	// httpAuth is what serve says about who may use it.
+	// httpAuth is what serve prints about who may use HTTP.
 	httpAuth string
-	// errs is what a process has written to standard error, once it was killed.
+	// errs contains the standard error of a process after it was killed.
 	errs bytes.Buffer
 }
 
@@ -157,7 +157,7 @@ func serve(t *testing.T) *served {
 	return serveRules(t, testRules)
 }
 
-// serveRules is serve with other rules.
+// serveRules is like serve, with other rules.
 func serveRules(t *testing.T, rules string) *served {
 	t.Helper()
 	dir := t.TempDir()
@@ -166,8 +166,7 @@ func serveRules(t *testing.T, rules string) *served {
 	return serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 }
 
-// serveProcess is serveOn in a process of its own, which kill ends as a crash
-// would.
+// serveProcess is like serveOn in a separate process, which kill ends like a crash.
 func serveProcess(t *testing.T, data string, args ...string) (s *served, kill func()) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], append([]string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0"}, args...)...)
@@ -190,11 +189,11 @@ func serveProcess(t *testing.T, data string, args ...string) (s *served, kill fu
 		if err := c.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		_ = c.Wait() // it was killed
+		_ = c.Wait() // the process was killed
 	}
 }
 
-// serveOn is serve on a data folder, with no flags but those given.
+// serveOn is like serve on a data folder, with only the given flags.
 func serveOn(t *testing.T, data string, args ...string) *served {
 	t.Helper()
 	first := []string{"serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"}
@@ -242,7 +241,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// connection is one of a client with a name.
+// connection returns a connection of a client with the name.
 func (s *served) connection(name string) *nats.Conn {
 	s.t.Helper()
 	nc, err := bus.Connect(s.t.Context(), s.url, bus.ConnectOptions{Principal: name})
@@ -253,7 +252,7 @@ func (s *served) connection(name string) *nats.Conn {
 	return nc
 }
 
-// bot is a runtime of the served engine.
+// bot returns a runtime of the served engine.
 func (s *served) bot() *bus.Client {
 	s.t.Helper()
 	c, err := bus.NewClient(s.connection("bot"), "default", toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
@@ -275,7 +274,7 @@ func (s *served) propose(reply, id, tool, input string) *toolcall.Call {
 	return r.Calls[0]
 }
 
-// finished waits for a call's end.
+// finished waits for the end of a call.
 func (s *served) finished(id string) *toolcall.Call {
 	s.t.Helper()
 	for {
@@ -289,7 +288,7 @@ func (s *served) finished(id string) *toolcall.Call {
 	}
 }
 
-// volatile is what differs from run to run in printed text.
+// volatile describes what differs from run to run in printed text.
 var volatile = []clitest.Volatile{
 	{What: regexp.MustCompile(`sha256:[0-9a-f]{64}`), With: "sha256:HASH"},
 	{What: regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), With: "DATE TIME"},
@@ -305,8 +304,8 @@ func golden(t *testing.T, name, got string) {
 	clitest.Golden(t, name, got, volatile...)
 }
 
-// follow starts a command that prints until it is interrupted, at the end of the test at the
-// latest, and gives its lines one by one.
+// follow starts a command that prints until it is interrupted, at the latest when the test ends,
+// and returns its lines one by one.
 func follow(t *testing.T, args ...string) (next func() string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -319,7 +318,7 @@ func follow(t *testing.T, args ...string) (next func() string) {
 	}()
 	t.Cleanup(func() {
 		cancel()
-		_, _ = io.Copy(io.Discard, pr) // until the command has ended
+		_, _ = io.Copy(io.Discard, pr) // until the command ends
 		if code := <-ended; code != cli.ExitInterrupted {
 			t.Errorf("%s ended with %d", strings.Join(args, " "), code)
 		}

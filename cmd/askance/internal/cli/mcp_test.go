@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// mcpServer, as the first argument, makes the test binary the MCP server of the page.
+// mcpServer as the first argument makes the test binary the MCP server of the page.
 const mcpServer = "mcp-server"
 
 func mcpServerMain() int {
@@ -39,7 +39,7 @@ func mcpServerMain() int {
 	return 0
 }
 
-// TestMCPPage does what docs/howto/mcp-gateway.md says, with its files and its commands.
+// TestMCPPage follows docs/howto/mcp-gateway.md with its files and its commands.
 func TestMCPPage(t *testing.T) {
 	cleanEnvironment(t)
 	page, err := os.ReadFile(filepath.Join(clitest.Testdata, "../../../../..", "docs/howto/mcp-gateway.md"))
@@ -107,7 +107,7 @@ func TestMCPPage(t *testing.T) {
 	}
 }
 
-// asking waits for an approval request and gives the id of its call.
+// asking waits for an approval request and returns the id of its call.
 func (s *served) asking() string {
 	s.t.Helper()
 	for {

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/termtest"
 )
 
-// On a narrow terminal a list leaves columns out, and every call keeps one line.
+// On a narrow terminal a list omits columns, and every call still takes one line.
 func TestNarrowList(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -31,7 +31,7 @@ func TestNarrowList(t *testing.T) {
 	}
 }
 
-// Names for other commands mean one call each, also if ids repeat.
+// The names that a list prints for other commands each mean one call, even if ids repeat.
 func TestListedNamesAreAddresses(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -54,7 +54,7 @@ func TestHelpOfUnknownCommand(t *testing.T) {
 	}
 }
 
-// A beginning that is too short names no call, and the error says so.
+// A prefix that is too short names no call, and the error says so.
 func TestShortBeginningOfAnID(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)

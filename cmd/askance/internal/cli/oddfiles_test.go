@@ -17,8 +17,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// oddFiles makes what is no file, one of each, and gives their paths with what is
-// said of them.
+// oddFiles creates one of each kind of path that is not a regular file, and returns the paths
+// with their error messages.
 func oddFiles(t *testing.T) map[string]string {
 	t.Helper()
 	at := func(name string) string { return filepath.Join(t.TempDir(), name) }
@@ -36,7 +36,7 @@ func oddFiles(t *testing.T) map[string]string {
 	return map[string]string{pipe: "is a pipe, not a file", folder: "is a folder, not a file", link: "is a pipe, not a file", socket: "is a socket, not a file", "/dev/zero": "is a device, not a file"}
 }
 
-// shortDir is a folder whose path fits a socket.
+// shortDir returns a folder whose path is short enough for a socket.
 func shortDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "a") //nolint:usetesting // a socket has no room for the path of t.TempDir
@@ -47,8 +47,8 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-// TestOddFiles gives every flag that names a file of an operator's something that
-// would keep its reader waiting, or has no end. It ends, and says so.
+// TestOddFiles passes to every flag for an operator's file a path that would block its reader or
+// has no end. The command must end and report the problem.
 func TestOddFiles(t *testing.T) {
 	policyFolder(t)
 	write(t, "hooks.yaml", "version: 1\n")
@@ -60,7 +60,7 @@ func TestOddFiles(t *testing.T) {
 	}
 	oidc := []string{"--oidc-issuer", "http://127.0.0.1:1", "--oidc-client", "c", "--oidc-role", "*=approver"}
 	for odd, says := range oddFiles(t) {
-		folder := strings.HasSuffix(odd, "folder.yaml") // where a folder will do, it is an empty one
+		folder := strings.HasSuffix(odd, "folder.yaml") // a flag that accepts a folder gets an empty one
 		for _, args := range [][]string{
 			{"policy", "lint", odd}, {"policy", "lint", "rules.yaml", "--tools", odd}, {"policy", "lint", "rules.yaml", "--directory", odd},
 			{"policy", "lint", "rules.yaml", "--recorded", odd}, {"policy", "test", odd}, {"policy", "fmt", odd}, {"policy", "import", odd},
@@ -80,7 +80,7 @@ func TestOddFiles(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat("none/nats"); err == nil {
-		t.Error("a journal was begun")
+		t.Error("a journal was created")
 	}
 }
 
@@ -98,8 +98,8 @@ func publicKey(t *testing.T) string {
 	return path
 }
 
-// TestOddFileInAFolder: one that is no file spoils a policy folder, since what it
-// would say is not known.
+// TestOddFileInAFolder: one path that is not a regular file invalidates a policy folder, because
+// its contents are unknown.
 func TestOddFileInAFolder(t *testing.T) {
 	policyFolder(t)
 	if err := os.Mkdir("rules", 0o700); err != nil {
@@ -126,8 +126,8 @@ func TestOddFileInAFolder(t *testing.T) {
 	}
 }
 
-// TestHandedOver: what a shell hands over is read once by commands that read once,
-// and refused by a server, which reads again and again.
+// TestHandedOver: commands that read once accept a file that a shell passes as a pipe. A server,
+// which reads repeatedly, refuses it.
 func TestHandedOver(t *testing.T) {
 	policyFolder(t)
 	text, err := os.ReadFile("rules.yaml")
@@ -145,7 +145,7 @@ func TestHandedOver(t *testing.T) {
 		}
 		t.Cleanup(func() { _ = r.Close() })
 		go func() {
-			_, _ = w.Write(text) // the reader can be gone
+			_, _ = w.Write(text) // the reader may be gone
 			_ = w.Close()
 		}()
 		return fmt.Sprintf("/dev/fd/%d", r.Fd())
@@ -166,8 +166,8 @@ func TestHandedOver(t *testing.T) {
 	fails(t, cli.ExitUsage, "is a pipe, not a file", "serve", "--data", "none", "--tools", handed(tools))
 }
 
-// TestUnreadableCredentials: a credentials folder that cannot be looked at does
-// not count as none, because the server would then ask no client for a login.
+// TestUnreadableCredentials: a credentials folder that cannot be read does not count as missing,
+// because then the server would require no login.
 func TestUnreadableCredentials(t *testing.T) {
 	cleanEnvironment(t)
 	data := t.TempDir()
@@ -177,12 +177,12 @@ func TestUnreadableCredentials(t *testing.T) {
 	fails(t, cli.ExitError, "look for credentials", "serve", "--data", data, "--listen", "127.0.0.1:0", "--http", "off")
 }
 
-// hostile has an escape sequence, a Cyrillic letter in a Latin word, a turn of
-// direction, and an invisible character.
+// hostile contains an escape sequence, a Cyrillic letter in a Latin word, a change of direction,
+// and an invisible character.
 const hostile = "\x1b[2Jp\u0430y\u202epal\u200b"
 
-// TestHostileText holds every command that shows what agents and people wrote
-// to the one way in which that is shown.
+// TestHostileText: every command that shows what agents and people wrote shows it in the same
+// safe form.
 func TestHostileText(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, strings.Replace(testRules, "rules:", "rules:\n  - {name: odd, tool_name: outside, behavior: ask, when: 'size(args) > 0', message: \"'Run ' + args.what + '?'\"}", 1))
@@ -207,10 +207,10 @@ func TestHostileText(t *testing.T) {
 	shown("show", id)
 	shown("list", "--all")
 	if got := decode[toolcall.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call; string(got.Call) != id || got.Input != input {
-		t.Errorf("show --json has %q with %q", got.Call, got.Input)
+		t.Errorf("show --json contains %q with %q", got.Call, got.Input)
 	}
 	if r := run(t, "__complete", "show", "", "--data", s.data); strings.Contains(r.out, "c-") {
-		t.Errorf("completed as %q", r.out)
+		t.Errorf("completion offers %q", r.out)
 	}
 	shown("reject", id, "--yes", "--feedback", hostile)
 	shown("show", id)

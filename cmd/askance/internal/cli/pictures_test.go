@@ -27,13 +27,13 @@ import (
 )
 
 const (
-	// maxPicture bounds a picture of the documents.
+	// maxPicture is the maximum size of a picture in the documents.
 	maxPicture = 150 << 10
-	// minColours is what the picture of a page has, and an empty page has not.
+	// minColours is fewer than the picture of a page has, but more than an empty page has.
 	minColours = 40
 )
 
-// picture is one that README.md shows.
+// picture is a picture that README.md shows.
 type picture struct {
 	name, path    string
 	width, height int64
@@ -48,9 +48,8 @@ var pictures = []picture{
 	{"phone", picturedCall, 390, 780, "Approve"},
 }
 
-// TestPictures takes the pictures of the documents from a server with a worker,
-// and checks those that are there. Pixels may differ; -update (make pictures)
-// writes them.
+// TestPictures takes the pictures of the documents from a server with a worker and checks the
+// existing ones. Pixels may differ; -update (make pictures) writes new ones.
 func TestPictures(t *testing.T) {
 	folder := filepath.Join(clitest.Testdata, "../../../../../docs/images")
 	cleanEnvironment(t)
@@ -94,7 +93,7 @@ func checkPicture(t *testing.T, what string, raw []byte, p picture) {
 	}
 }
 
-// paletted draws a picture with its 256 most frequent colours.
+// paletted reduces a picture to its 256 most frequent colours.
 func paletted(img image.Image) image.Image {
 	count := map[color.Color]int{}
 	bounds := img.Bounds()
@@ -128,7 +127,7 @@ func countColours(img image.Image) int {
 	return len(seen)
 }
 
-// shopWithRequests is a server with finished, denied and open calls.
+// shopWithRequests returns a server with finished, denied and open calls.
 func shopWithRequests(t *testing.T) *served {
 	t.Helper()
 	example := filepath.Join(clitest.Testdata, "pictures")
@@ -169,7 +168,7 @@ func work(t *testing.T, s *served) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Wait() }) // it was interrupted
+	t.Cleanup(func() { _ = c.Wait() }) // the process was interrupted
 }
 
 func propose(t *testing.T, s *served, token string, n int, session, tool, arguments string) {
@@ -241,7 +240,7 @@ func openBrowser(t *testing.T) browser {
 }
 
 func (b browser) login(server, token string) {
-	_ = chromedp.Do(b.ctx, chromedp.Navigate(server+"/login")) // take fails if this did
+	_ = chromedp.Do(b.ctx, chromedp.Navigate(server+"/login")) // if this fails, so does take
 	_, _ = chromedp.Run(b.ctx, chromedp.Poll[bool](`Boolean(document.querySelector("#token"))`))
 	_ = chromedp.Do(b.ctx, chromedp.Focus(chromedp.CSS("#token")))
 	_, _ = chromedp.Call(b.ctx, input.InsertText, input.InsertTextParams{Text: token})
@@ -249,7 +248,7 @@ func (b browser) login(server, token string) {
 	_, _ = chromedp.Run(b.ctx, chromedp.Poll[bool](`location.pathname !== "/login"`))
 }
 
-// take takes the picture of a page, as the screen shows it.
+// take returns a screenshot of a page.
 func (b browser) take(t *testing.T, server string, p picture) []byte {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, tutorialPatience)
@@ -262,7 +261,7 @@ func (b browser) take(t *testing.T, server string, p picture) []byte {
 		t.Fatal(err)
 	}
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](fmt.Sprintf(`document.body.innerText.includes(%q) && document.querySelector("#live")?.dataset.live !== "off"`, p.see))); err != nil {
-		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("location.href + document.body.innerText")) // for the message
+		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("location.href + document.body.innerText")) // for the error message
 		t.Fatalf("%s does not show %q: %v\n%s", p.path, p.see, err, text)
 	}
 	raw, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())

@@ -24,8 +24,8 @@ func putFile(t *testing.T, path, rule, behavior, expected string) string {
 	return path
 }
 
-// TestPolicyPut: what is put into the bucket is in force, what does not load or
-// fails its tests is not put.
+// TestPolicyPut: a policy that is put into the bucket comes into force. A policy that does not
+// load or fails its tests is not put.
 func TestPolicyPut(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -53,12 +53,12 @@ func TestPolicyPut(t *testing.T) {
 		Stored bool     `json:"stored"`
 	}
 	if got := decode[stored](t, ok(t, put(main, "--dry-run", "--json")...)); got.Stored || got.Rules != 1 || len(got.Files) != 1 {
-		t.Errorf("a dry run says %+v", got)
+		t.Errorf("a dry run returns %+v", got)
 	}
 	if got := decode[stored](t, ok(t, put(main, "--json")...)); !got.Stored || got.Rules != 1 {
-		t.Errorf("put says %+v", got)
+		t.Errorf("put returns %+v", got)
 	}
-	for n := 1; ; n++ { // until the engine has taken it
+	for n := 1; ; n++ { // until the engine uses it
 		id := "c" + strconv.Itoa(n)
 		s.propose("r1", id, "pay", `{"cents":500}`)
 		c := decode[toolcall.ShowReply](t, ok(t, "show", id, "--json", "--data", s.data)).Call
@@ -67,11 +67,11 @@ func TestPolicyPut(t *testing.T) {
 		}
 	}
 
-	// The new file is checked together with those that are there.
+	// The new file is checked together with the existing ones.
 	fails(t, cli.ExitUsage, "big", put(putFile(t, filepath.Join(dir, "other.yaml"), "big", "ask", "ask"))...)
 	second := putFile(t, filepath.Join(dir, "other.yaml"), "second", "ask", "deny")
 	if got := decode[stored](t, ok(t, put(second, "--json")...)); len(got.Files) != 2 || got.Rules != 2 {
-		t.Errorf("put says %+v", got)
+		t.Errorf("put returns %+v", got)
 	}
 	fails(t, cli.ExitUsage, "both to store and to delete", put(second, "--delete", "other.yaml")...)
 	if got := decode[stored](t, ok(t, put("--delete", "other.yaml", "--json")...)); len(got.Files) != 1 || got.Rules != 1 {
@@ -80,7 +80,7 @@ func TestPolicyPut(t *testing.T) {
 	fails(t, cli.ExitUsage, "no rule file", put("--delete", "main.yaml")...)
 }
 
-// TestLayersOffline: what answers an approval request later, without a server, finds the
+// TestLayersOffline: a command that later answers an approval request without a server finds the
 // files of the last run in their layers.
 func TestLayersOffline(t *testing.T) {
 	cleanEnvironment(t)

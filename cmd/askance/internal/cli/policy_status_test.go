@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message/api"
 )
 
-// TestPolicyStatus: what is in force in a running engine, what its rules did, and why
+// TestPolicyStatus: the status shows the policy of a running engine, what its rules did, and why
 // a newer policy is not in force.
 func TestPolicyStatus(t *testing.T) {
 	cleanEnvironment(t)

@@ -11,14 +11,13 @@ import (
 	"github.com/askance-dev/askance/internal/clitest"
 )
 
-// policyFolder makes the folder of files that the tests of askance policy work
-// in, and goes there.
+// policyFolder creates the folder of files for the tests of askance policy and changes into it.
 func policyFolder(t *testing.T) {
 	t.Helper()
 	folderOf(t, "shop")
 }
 
-// folderOf makes a folder with the files of one of testdata, and goes there.
+// folderOf creates a folder with the files of a folder in testdata and changes into it.
 func folderOf(t *testing.T, name string) {
 	t.Helper()
 	cleanEnvironment(t)
@@ -38,8 +37,7 @@ func folderOf(t *testing.T, name string) {
 
 var duration = regexp.MustCompile(`"duration_us": \d+`)
 
-// TestPolicy runs each command of askance policy and compares all that it says,
-// with its exit code.
+// TestPolicy runs each command of askance policy and compares its complete output and exit code.
 func TestPolicy(t *testing.T) {
 	policyFolder(t)
 	const small, large = `{"order":"A-1","cents":900}`, `{"order":"A-1","cents":19900}`
@@ -116,7 +114,7 @@ func TestPolicyUsage(t *testing.T) {
 	}
 }
 
-// TestPolicyFmtWrites: the file is replaced, and formatted then.
+// TestPolicyFmtWrites: the file is replaced by a formatted one.
 func TestPolicyFmtWrites(t *testing.T) {
 	policyFolder(t)
 	if out := ok(t, "policy", "fmt", "bad.yaml"); out != "bad.yaml\n" {
@@ -131,7 +129,7 @@ func TestPolicyFmtWrites(t *testing.T) {
 	}
 }
 
-// TestPolicyFmtThroughALink: the file is formatted, and the link stays.
+// TestPolicyFmtThroughALink: the file is formatted, and the link is kept.
 func TestPolicyFmtThroughALink(t *testing.T) {
 	policyFolder(t)
 	if err := os.Mkdir("elsewhere", 0o700); err != nil {
@@ -146,11 +144,11 @@ func TestPolicyFmtThroughALink(t *testing.T) {
 	ok(t, "policy", "fmt", "bad.yaml")
 	ok(t, "policy", "fmt", "--check", "elsewhere/real.yaml")
 	if target, err := os.Readlink("bad.yaml"); err != nil || target != "elsewhere/real.yaml" {
-		t.Errorf("the link leads to %q, %v", target, err)
+		t.Errorf("the link points to %q, %v", target, err)
 	}
 }
 
-// TestPolicyRecord: what the tests were recorded with is compared by lint.
+// TestPolicyRecord: lint compares the recorded schemas with the current ones.
 func TestPolicyRecord(t *testing.T) {
 	policyFolder(t)
 	ok(t, "policy", "test", "rules.yaml", "--tools", "tools.yaml", "--record", "rules.recorded")
@@ -166,7 +164,7 @@ func TestPolicyRecord(t *testing.T) {
 	}
 }
 
-// TestPolicyReplayOfAJournal replays what an engine decided, from its journal.
+// TestPolicyReplayOfAJournal replays from its journal what an engine decided.
 func TestPolicyReplayOfAJournal(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -190,7 +188,7 @@ func TestPolicyReplayOfAJournal(t *testing.T) {
 	}
 }
 
-// TestPolicySchema: the schema accepts what the program accepts.
+// TestPolicySchema: the printed schema is a JSON Schema.
 func TestPolicySchema(t *testing.T) {
 	policyFolder(t)
 	s := decode[map[string]any](t, ok(t, "policy", "schema"))
@@ -215,8 +213,7 @@ func TestPolicyCompletion(t *testing.T) {
 	}
 }
 
-// TestExplainUndeclaredTool: a misspelled tool is not taken for one that no rule
-// is about.
+// TestExplainUndeclaredTool: a misspelled tool is not mistaken for a tool without rules.
 func TestExplainUndeclaredTool(t *testing.T) {
 	policyFolder(t)
 	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refnud"); !strings.Contains(out, "does not declare refnud") {
@@ -227,8 +224,8 @@ func TestExplainUndeclaredTool(t *testing.T) {
 	}
 }
 
-// TestLintTellsNotices: a rule that covers less than it reads like is told of,
-// on standard error, and is no finding.
+// TestLintTellsNotices: a rule that covers less than it seems to is reported on standard error,
+// but not as a finding.
 func TestLintTellsNotices(t *testing.T) {
 	dir := t.TempDir()
 	rules, tools := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml")
@@ -240,7 +237,7 @@ func TestLintTellsNotices(t *testing.T) {
 	}
 }
 
-// TestLintNamesIgnoredFiles: a file of the folder that is not read is told of.
+// TestLintNamesIgnoredFiles: lint reports files of the folder that are ignored.
 func TestLintNamesIgnoredFiles(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), "version: 1\nname: x\nrules: []\n")

@@ -19,10 +19,10 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// asking is an asker whose person types what is given, line by line.
+// asking returns an asker whose person types the given lines.
 func asking(t *testing.T, typed string) (*asker, *bytes.Buffer) {
 	t.Helper()
-	t.Setenv("ACCESSIBLE", "1") // prompts as plain lines
+	t.Setenv("ACCESSIBLE", "1") // plain lines instead of a form
 	var out bytes.Buffer
 	env := &environment{in: iotest.OneByteReader(strings.NewReader(typed)), out: term.New(&out), err: term.New(&out), log: slog.New(slog.DiscardHandler)}
 	env.cfg.As = "ann"
@@ -67,7 +67,7 @@ func TestAskerChoices(t *testing.T) {
 		t.Errorf("edit: %+v, %v\n%s", got, err, out)
 	}
 	if !strings.Contains(out.String(), "no such luck") {
-		t.Error("the person was not told why the answer before was refused")
+		t.Error("the person was not told why the previous answer was refused")
 	}
 }
 
@@ -77,7 +77,7 @@ func TestScriptApproves(t *testing.T) {
 	}
 	refused := errors.New("refused")
 	if _, err := (scripted{}).SubmitResponse(t.Context(), askedCall(), refused); !errors.Is(err, refused) {
-		t.Errorf("a refused answer is given again: %v", err)
+		t.Errorf("a refused answer is sent again: %v", err)
 	}
 	ctx, stop := context.WithCancelCause(t.Context())
 	stop(refused)
@@ -86,8 +86,8 @@ func TestScriptApproves(t *testing.T) {
 	}
 }
 
-// The editor gets JSON in which nothing is hidden, and what it leaves is the same
-// JSON but for what the person changed.
+// The editor gets JSON in which nothing is hidden. The edited text is the same JSON except for
+// what the person changed.
 func TestEditorGetsJSON(t *testing.T) {
 	t.Setenv("VISUAL", "")
 	t.Setenv("EDITOR", "sed -i s/500/400/")
@@ -108,8 +108,7 @@ func TestEditorGetsJSON(t *testing.T) {
 	}
 }
 
-// Tree gives every command that there is, groups of commands among them, by the
-// words with which it is called.
+// Tree returns every command, including groups of commands, by the words that call it.
 func Tree() map[string]*cobra.Command {
 	_, all := newTree()
 	return all

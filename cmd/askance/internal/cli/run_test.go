@@ -34,7 +34,7 @@ func TestWorkerRunsACommand(t *testing.T) {
 			t.Errorf("worker: exit %d\n%s", code, errs.String())
 		}
 		if text := errs.String(); !strings.HasPrefix(text, "Worker w1 runs sh -c ") || !strings.Contains(text, " for the calls of pay, boss, connected to nats://") || strings.Contains(text, "WARN") {
-			t.Errorf("the worker says\n%s", text)
+			t.Errorf("the worker printed\n%s", text)
 		}
 	})
 	s.propose("r1", "c1", "pay", `{"cents":5}`)
@@ -51,8 +51,8 @@ func TestWorkerRunsACommand(t *testing.T) {
 	wg.Wait()
 }
 
-// TestOffline: without a server a command reads the folder, says so, and decides only
-// with --offline. No command starts an engine unasked.
+// Without a server a command reads the folder, says so, and decides only with --offline. No
+// command starts an engine without being asked.
 func TestOffline(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -78,7 +78,7 @@ func TestOffline(t *testing.T) {
 	if r := run(t, "__complete", "show", "--data", s.data, ""); strings.Contains(r.out, "c1") {
 		t.Errorf("a completion opened the data folder:\n%s", r.out)
 	}
-	// As after a kill: the file is there, the server is not.
+	// As after a kill, the file exists but the server does not.
 	write(t, filepath.Join(s.data, "endpoint"), "nats://127.0.0.1:1\n")
 	fails(t, cli.ExitUnavailable, start, "approve", "c1", "--yes", "--data", s.data)
 	if out := ok(t, "approve", "c1", "--yes", "--offline", "--data", s.data); !strings.Contains(out, "c1 is queued") {
@@ -90,10 +90,10 @@ func TestOffline(t *testing.T) {
 	fails(t, cli.ExitConflict, "does not wait for approval", "approve", "c1", "--yes", "--offline", "--data", s.data)
 	fails(t, cli.ExitNotFound, "no journal of the space other", "list", "--space", "other", "--data", s.data)
 	if out := ok(t, "events", "tail", "s1", "--data", s.data); strings.Count(out, "USER_CONFIRM_RESULT") != 2 {
-		t.Errorf("the events do not have both answers:\n%s", out)
+		t.Errorf("the events do not contain both answers:\n%s", out)
 	}
 
-	// The next server runs what was approved meanwhile.
+	// The next server runs the calls that were approved in the meantime.
 	dir := filepath.Dir(s.data)
 	next := serveOn(t, s.data, "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 	if c := next.finished("c2"); c.Result.State != message.ToolResultSuccess {
@@ -117,7 +117,7 @@ func TestServeWithoutPolicyAsks(t *testing.T) {
 	}
 }
 
-// TestStopIsQuick: a reader must not hold up a stop for long.
+// TestStopIsQuick: a connected reader does not delay a stop for long.
 func TestStopIsQuick(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -139,17 +139,17 @@ func TestDemo(t *testing.T) {
 		"by worker incident-worker", "progress", "booked as re_0001", "  console  http://127.0.0.1:",
 	} {
 		if !strings.Contains(out, want) {
-			t.Errorf("the story does not say %q", want)
+			t.Errorf("the demo does not print %q", want)
 		}
 	}
 	if strings.Contains(out, "FAIL") || strings.Count(out, "  ok   ") != 4 {
-		t.Error("not every check is ok")
+		t.Error("not every check passed")
 	}
 	if n := strings.Count(out, "\n"); n > 60 {
-		t.Errorf("the story has %d lines, want at most 60", n)
+		t.Errorf("the demo printed %d lines, want at most 60", n)
 	}
 	if strings.Contains(out, "\x1b") {
-		t.Error("colour without a terminal")
+		t.Error("the output has colours without a terminal")
 	}
 	if t.Failed() {
 		t.Log(out)
@@ -168,7 +168,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("list printed %q", out)
 	}
 	if n := len(decode[toolcall.ListReply](t, ok(t, "list", "--all", "--json", "--data", data)).Calls); n != 10 {
-		t.Errorf("%d calls, want those of both plays, 10", n)
+		t.Errorf("%d calls, want 10 from both runs", n)
 	}
 	m, err := message.DecodeMsg([]byte(ok(t, "events", "replay", "--json", "--data", data)))
 	if err != nil || len(message.BlocksOf[*message.ToolResultBlock](m)) != 5 || m.Usage == nil || m.FinishedReason == nil {
@@ -176,7 +176,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// toTry gives the three commands with which the demo ends, without the program.
+// toTry returns the three commands that the demo suggests at its end, without the program.
 func toTry(t *testing.T, story string) [][]string {
 	t.Helper()
 	_, end, _ := strings.Cut(story, "\nThree things to try\n")
@@ -192,8 +192,8 @@ func toTry(t *testing.T, story string) [][]string {
 	return commands
 }
 
-// demoInWeb plays a demo that stays, does what it suggests, and stops it. Without a
-// terminal the demo itself opens no browser.
+// demoInWeb runs a demo that keeps serving, carries out its suggestions, and stops it. Without a
+// terminal the demo does not open a browser.
 func demoInWeb(t *testing.T, args []string) {
 	t.Helper()
 	opened := filepath.Join(t.TempDir(), "opened")
@@ -222,7 +222,7 @@ func demoInWeb(t *testing.T, args []string) {
 	_, at, _ := strings.Cut(story.String(), "  console  ")
 	at, _, _ = strings.Cut(at, " ")
 	if status, page := fetch(t, at+"/history"); status != http.StatusOK || !strings.Contains(page, "call_refund") {
-		t.Errorf("the console at %q answers %d\n%s", at, status, page)
+		t.Errorf("the console at %q returns %d\n%s", at, status, page)
 	}
 	for _, command := range toTry(t, story.String()) {
 		ok(t, command...)
@@ -236,7 +236,7 @@ func demoInWeb(t *testing.T, args []string) {
 	}
 }
 
-// A server says on a few lines where it is, which policy is in force, and one next step.
+// A server prints in a few lines where it listens, which policy is in force, and one next step.
 func TestServeSaysWhatRuns(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -259,7 +259,7 @@ func TestServeSaysWhatRuns(t *testing.T) {
 			_ = pw.Close()
 		}()
 		b := make([]byte, 4096)
-		n, _ := pr.Read(b) // the text is one write
+		n, _ := pr.Read(b) // serve prints the text with one write
 		cancel()
 		<-ended
 		text := string(b[:n])
@@ -293,7 +293,7 @@ func TestDemoJSON(t *testing.T) {
 		Events  int                 `json:"events"`
 		Message message.Msg         `json:"message"`
 	}
-	for range 2 { // the second time in the folder of the first
+	for range 2 { // the second run uses the folder of the first
 		types = nil
 		for line := range strings.Lines(ok(t, "demo", "--json", "--data", data, "--pace", "0s", "--durability", "cached")) {
 			v := decode[map[string]any](t, line)
@@ -309,12 +309,12 @@ func TestDemoJSON(t *testing.T) {
 			case v["event"] != nil:
 				types = append(types, v["event"].(map[string]any)["type"].(string))
 			default:
-				t.Errorf("a line that is neither event nor summary: %s", line)
+				t.Errorf("a line that is neither an event nor the summary: %s", line)
 			}
 		}
 	}
 	if len(types) == 0 || types[0] != "REPLY_START" || types[len(types)-1] != "REPLY_END" || len(types) != summary.Events {
-		t.Errorf("%d events from %v, the summary counts %d", len(types), types, summary.Events)
+		t.Errorf("got %d events %v, the summary counts %d", len(types), types, summary.Events)
 	}
 	for i, c := range summary.Checks {
 		if !c.OK {

@@ -48,20 +48,20 @@ func (s *served) send(method, path, body string, headers ...string) (int, string
 	return res.StatusCode, string(b)
 }
 
-// approve approves the call of reply r1 over HTTP.
+// approve approves the call c over HTTP.
 func (s *served) approve(c *toolcall.Call, headers ...string) (int, string) {
 	s.t.Helper()
 	return s.send(http.MethodPost, "/v1/calls/s1/r1/"+string(c.Call)+"/response", `{"kind":"approve","digest":"`+c.Digest+`"}`, append(headers, "Idempotency-Key", fmt.Sprint(time.Now().UnixNano()))...)
 }
 
-// call is the call c1 as the command line shows it.
+// call returns the call c1 as the command line shows it.
 func (s *served) call(args ...string) *toolcall.Call {
 	s.t.Helper()
 	return decode[toolcall.ShowReply](s.t, ok(s.t, append([]string{"show", "c1", "--json", "--data", s.data}, args...)...)).Call
 }
 
-// TestHTTPDemandsTokensOnceLoginsExist: askance creds init closes HTTP to all
-// requests without a token, in the server that runs and in the next one.
+// TestHTTPDemandsTokensOnceLoginsExist: after askance creds init, the running server and every
+// later one refuse HTTP requests without a token.
 func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -102,7 +102,7 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	dir := filepath.Dir(s.data)
 	s = serveOn(t, s.data, "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml"))
 	if !strings.Contains(s.httpAuth, "askance token create NAME --role approver") {
-		t.Errorf("serve says %q", s.httpAuth)
+		t.Errorf("serve prints %q", s.httpAuth)
 	}
 	closed()
 	if got := s.call("--as", "ann"); got.State != message.ToolCallAsking || len(got.Votes) != 0 {
@@ -110,7 +110,7 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	}
 
 	token := strings.TrimSpace(ok(t, "token", "create", "ann", "--role", "approver", "--data", s.data))
-	for code := 0; code != http.StatusOK; { // the running server looks at the file each second
+	for code := 0; code != http.StatusOK; { // the running server checks the file every second
 		code, _ = s.send(http.MethodGet, "/v1/whoami", "", "Authorization", "Bearer "+token)
 	}
 	if code, text := s.approve(c, "Authorization", "Bearer "+token); code != http.StatusOK {
@@ -121,7 +121,7 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	}
 }
 
-// TestLocalUserFillsNoQuorum: one process on the machine is one approver.
+// TestLocalUserFillsNoQuorum: all processes on the machine count as one approver.
 func TestLocalUserFillsNoQuorum(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, "version: 1\nname: two\nrules:\n  - {name: two, tool_name: pay, behavior: ask, quorum: 2}\n")
@@ -144,11 +144,11 @@ func TestLocalUserFillsNoQuorum(t *testing.T) {
 		t.Errorf("the call is %s with the votes %+v", got.State, got.Votes)
 	}
 	if text := ok(t, "show", "c1", "--data", s.data); !strings.Contains(text, got.Votes[0].By.Name+" (loopback, not authenticated)") {
-		t.Errorf("show says\n%s", text)
+		t.Errorf("show printed\n%s", text)
 	}
 }
 
-// TestHTTPOriginNeedsCredentials at the start of serve.
+// TestHTTPOriginNeedsCredentials: serve refuses the flag without credentials.
 func TestHTTPOriginNeedsCredentials(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -169,8 +169,8 @@ func TestHTTPOriginNeedsCredentials(t *testing.T) {
 	serveOn(t, data, "--http-origin", "https://app.example")
 }
 
-// overSocket sends one request over a Unix socket and prints the answer: what
-// the child process of TestHTTPSocket does, as another user.
+// overSocket sends one request over a Unix socket and returns the reply. The child process of
+// TestHTTPSocket uses it as another user.
 func overSocket(path, method, target, body string) (int, string, error) {
 	var d net.Dialer
 	c, err := d.Dial("unix", path)
@@ -197,7 +197,7 @@ func overSocket(path, method, target, body string) (int, string, error) {
 // socketChild makes the test binary a client of a Unix socket.
 const socketChild = "socket-child"
 
-// socketMain is the process of socketChild: PATH METHOD TARGET BODY.
+// socketMain is the main function of socketChild: PATH METHOD TARGET BODY.
 func socketMain(args []string) int {
 	code, text, err := overSocket(args[0], args[1], args[2], args[3])
 	if err != nil {
@@ -207,7 +207,7 @@ func socketMain(args []string) int {
 	return 0
 }
 
-// asUser sends a request over a Unix socket from a process of another user.
+// asUser sends a request over a Unix socket from a process that runs as another user.
 func asUser(t *testing.T, binary string, uid uint32, args ...string) (int, string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), binary, append([]string{socketChild}, args...)...)
@@ -226,7 +226,7 @@ func asUser(t *testing.T, binary string, uid uint32, args ...string) (int, strin
 	return said.Code, said.Text
 }
 
-// TestHTTPSocket: the kernel says who sends a request, and TCP demands tokens.
+// TestHTTPSocket: the kernel identifies the sender, and TCP requires tokens.
 func TestHTTPSocket(t *testing.T) {
 	cleanEnvironment(t)
 	dir, err := os.MkdirTemp("", "askance") //nolint:usetesting // other users cannot enter t.TempDir
@@ -255,17 +255,17 @@ func TestHTTPSocket(t *testing.T) {
 		t.Errorf("an approval over TCP: %d %s", code, text)
 	}
 	if code, text, err := overSocket(path, http.MethodPost, target, body); code != http.StatusOK {
-		t.Errorf("an approval of the owner: %d %s %v", code, text, err)
+		t.Errorf("an approval by the owner: %d %s %v", code, text, err)
 	}
 	uid := os.Geteuid()
 	if got := s.call().Votes; len(got) != 1 || got[0].By.Auth != fmt.Sprint("unix-peer:", uid) {
 		t.Errorf("the votes are %+v", got)
 	}
 	if text := ok(t, "show", "c1", "--data", s.data); !strings.Contains(text, fmt.Sprintf(" (Unix socket, uid %d)", uid)) {
-		t.Errorf("show says\n%s", text)
+		t.Errorf("show printed\n%s", text)
 	}
 	if uid != 0 {
-		return // what a process of another user may do is TestUnixPeers in gateway/auth
+		return // TestUnixPeers in gateway/auth covers other users
 	}
 	if code, text := asUser(t, binary, ann, path, http.MethodGet, "/v1/whoami", ""); code != 0 || !strings.Contains(text, "permission denied") {
 		t.Errorf("a user who may not open the socket: %d %s", code, text)
@@ -284,7 +284,7 @@ func TestHTTPSocket(t *testing.T) {
 	}
 	s.stop()
 
-	// Members of the group, and TCP off. The path of the server before is free.
+	// Members of the group may connect, and TCP is off. The path of the earlier server is free.
 	s = serveOn(t, filepath.Join(dir, "data"), "--http", "off", "--http-socket", path, "--http-socket-group", fmt.Sprint(member), "--http-socket-role", "*=auditor")
 	if s.http != "" {
 		t.Errorf("--http off serves at %s", s.http)
@@ -298,7 +298,7 @@ func TestHTTPSocket(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "listens at", "serve", "--data", filepath.Join(dir, "other"), "--listen", "127.0.0.1:0", "--http", "off", "--http-socket", path)
 }
 
-// TestHTTPSocketFlags refuses what could not be as it was asked for.
+// TestHTTPSocketFlags: combinations of flags that cannot work are refused.
 func TestHTTPSocketFlags(t *testing.T) {
 	cleanEnvironment(t)
 	data := t.TempDir()
@@ -317,7 +317,7 @@ func TestHTTPSocketFlags(t *testing.T) {
 	fails(t, cli.ExitConflict, "is not a socket", serve("--http-socket", file)...)
 }
 
-// copyProgram puts the test binary where other users can run it.
+// copyProgram copies the test binary to a place where other users can run it.
 func copyProgram(t *testing.T, to string) {
 	t.Helper()
 	self, err := os.Executable()

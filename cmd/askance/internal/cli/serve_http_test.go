@@ -31,8 +31,8 @@ func fetch(t *testing.T, url string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// TestServeHTTP: the gateway listens on loopback, says where, and is not there
-// if it is turned off.
+// TestServeHTTP: the gateway listens on loopback and prints its address. It does not run if it is
+// turned off.
 func TestServeHTTP(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"))
@@ -56,7 +56,7 @@ func TestServeHTTPTakesAFreePort(t *testing.T) {
 	}
 }
 
-// TestServeHTTPStaysOnLoopback without credentials.
+// TestServeHTTPStaysOnLoopback: without credentials, other addresses are refused.
 func TestServeHTTPStaysOnLoopback(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -88,8 +88,8 @@ func chat(t *testing.T, server, thread, id, text string) string {
 	return string(b)
 }
 
-// TestServeDemoAgent talks with the agent without a model, is asked about its
-// call, answers on the command line, and finds the reply after a restart.
+// TestServeDemoAgent talks to the agent without a model, gets an approval request for its call,
+// answers it on the command line, and finds the reply after a restart.
 func TestServeDemoAgent(t *testing.T) {
 	cleanEnvironment(t)
 	data, tools := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml")
@@ -99,7 +99,7 @@ func TestServeDemoAgent(t *testing.T) {
 		t.Errorf("the agents are %s", text)
 	}
 	if got := chat(t, s.http, "t1", "m1", "say hello"); !strings.Contains(got, "hello") || !strings.Contains(got, "RUN_FINISHED") {
-		t.Errorf("the demo agent answers %s", got)
+		t.Errorf("the demo agent replies %s", got)
 	}
 	if got := chat(t, s.http, "t2", "m1", `call pay {"cents":5}`); !strings.Contains(got, `"interrupt"`) {
 		t.Errorf("a call that asks: %s", got)
@@ -110,12 +110,12 @@ func TestServeDemoAgent(t *testing.T) {
 	deadline := time.Now().Add(2 * time.Minute)
 	for text := ""; !strings.Contains(text, `"REPLY_END"`); {
 		if time.Now().After(deadline) {
-			t.Fatalf("the reply does not end:\n%s", text)
+			t.Fatalf("the reply did not end:\n%s", text)
 		}
 		text = ok(t, "events", "tail", "t2", "--data", data, "--json", "--once")
 	}
 	if off := serveOn(t, filepath.Join(t.TempDir(), "data")); strings.Contains(second(fetch(t, off.http+"/agui")), "demo") {
-		t.Error("the demo agent is there without its flag")
+		t.Error("the demo agent runs without its flag")
 	}
 }
 

@@ -14,15 +14,15 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestServeStaysOnLoopback: the embedded server authenticates no name, so that
-// other machines reach it only if a flag permits it.
+// TestServeStaysOnLoopback: the embedded server authenticates no one, so other machines can reach
+// it only if a flag permits it.
 func TestServeStaysOnLoopback(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	for _, listen := range []string{"0.0.0.0:0", ":0", "[::]:0", "192.0.2.1:0", "server.example:0"} {
 		fails(t, cli.ExitUsage, "can act under any name", "serve", "--data", data, "--listen", listen)
 	}
-	// These get further, to a tools file that is not there.
+	// These flags are accepted, so the error is about the missing tools file.
 	none := filepath.Join(t.TempDir(), "none.yaml")
 	for _, args := range [][]string{
 		{"--listen", "127.0.0.2:0"}, {"--listen", "[::1]:0"}, {"--listen", "localhost:0"}, {"--listen", "0.0.0.0:0", "--insecure"},
@@ -32,17 +32,17 @@ func TestServeStaysOnLoopback(t *testing.T) {
 	}
 }
 
-// TestServeSaysThatItIsOpen starts a server beyond loopback on purpose.
+// TestServeSaysThatItIsOpen starts a server that other machines can reach.
 func TestServeSaysThatItIsOpen(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--listen", "0.0.0.0:0", "--insecure")
 	if !s.open {
-		t.Error("serve does not say that it is open beyond loopback")
+		t.Error("serve does not report that other machines can reach it")
 	}
 }
 
-// TestServeRefusesAPolicyInOneDocument: at a cold start no last good policy
-// stays in force, so only the error is logged.
+// TestServeRefusesAPolicyInOneDocument: at a cold start there is no last good policy that could
+// stay in force, so only the error is printed.
 func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -59,9 +59,8 @@ func TestServeRefusesAPolicyInOneDocument(t *testing.T) {
 	}
 }
 
-// TestServeLooksFirst: serve reports every wrong flag and file before a
-// port is bound or the data folder is made. An address that is taken is said
-// before the journal is begun.
+// TestServeLooksFirst: serve reports every wrong flag and file before it binds a port or creates
+// the data folder, and an address in use before it creates the journal.
 func TestServeLooksFirst(t *testing.T) {
 	cleanEnvironment(t)
 	write(t, "bad.yaml", "version: 1\nrules: [{name: x}]\n")
@@ -116,20 +115,20 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUnavailable, "another program already listens at " + taken, []string{"--http", taken}},
 		{cli.ExitUnavailable, "cannot listen at " + taken, []string{"--metrics", taken}},
 	} {
-		// With the port of the server taken, too, it would be that what is said of.
+		// If the port of the server were also in use, the error would be about that port.
 		args := append([]string{"serve", "--data", data, "--listen", taken, "--http", "127.0.0.1:0"}, tc.args...)
 		fails(t, tc.code, tc.says, args...)
 		if _, err := os.Stat(data); err == nil {
-			t.Fatalf("askance %s has begun a data folder", strings.Join(args, " "))
+			t.Fatalf("askance %s created a data folder", strings.Join(args, " "))
 		}
 	}
 }
 
-// TestServeClaimsNoMoreThanIsKnown: a server elsewhere does not tell when it
-// syncs, so serve claims the least unless its operator states more.
+// TestServeClaimsNoMoreThanIsKnown: an external server does not report when it syncs, so serve
+// claims the minimum unless its operator states more.
 func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 	cleanEnvironment(t)
-	elsewhere, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}) // syncs every two minutes
+	elsewhere, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached}) // it syncs every two minutes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +159,7 @@ func TestServeClaimsNoMoreThanIsKnown(t *testing.T) {
 	fails(t, cli.ExitUsage, "applies only to the server of --nats", "serve", "--data", data, "--nats-system-creds", "sys.creds")
 }
 
-// TestSlips: what an operator gets to read who names the wrong thing.
+// TestSlips checks the errors for typical mistakes of an operator.
 func TestSlips(t *testing.T) {
 	cleanEnvironment(t)
 	write(t, "file", "x")
@@ -184,8 +183,8 @@ func TestSlips(t *testing.T) {
 	}
 }
 
-// TestDirectory: a group's approval request is answered by a member of the group when
-// they answer, and the vote says who named the group.
+// TestDirectory: a group's approval request can be answered by anyone who is a member when they
+// answer, and the vote records where the group comes from.
 func TestDirectory(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -202,7 +201,7 @@ func TestDirectory(t *testing.T) {
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	fails(t, cli.ExitForbidden, "is not an approver of this approval request", "approve", "c1", "--yes", "--data", s.data, "--as", "ann")
 	write(t, people, "version: 1\ngroups: {finance: [ann]}\n")
-	for { // within a second
+	for { // takes effect within a second
 		if r := run(t, "approve", "c1", "--yes", "--data", s.data, "--as", "ann"); r.code == cli.ExitOK {
 			break
 		} else if r.code != cli.ExitForbidden {

@@ -78,15 +78,15 @@ func TestSettingsFaults(t *testing.T) {
 		})
 	}
 	if _, err := loadSettings(t, "--config", "none.yaml"); ExitCode(err) != ExitNotFound {
-		t.Errorf("a settings file that was named and is not there: %v", err)
+		t.Errorf("an explicitly named settings file that does not exist: %v", err)
 	}
 }
 
-// Each field of config is a setting that some command takes, by flag, by
-// environment and by settings file, and that the reference describes.
+// Each field of config is a setting that some command accepts from a flag, the environment and
+// the settings file, and that the reference describes.
 func TestEverySetting(t *testing.T) {
 	clearSettings(t)
-	takes := map[string][]string{} // words of the commands by flag
+	takes := map[string][]string{} // words of the commands, by flag
 	for words, c := range Tree() {
 		add := func(f *pflag.Flag) {
 			if isSetting(f) {
@@ -106,7 +106,7 @@ func TestEverySetting(t *testing.T) {
 				t.Errorf("the reference lacks %q", want)
 			}
 			if len(takes[s.flag]) == 0 {
-				t.Fatal("no command takes it")
+				t.Fatal("no command accepts the flag")
 			}
 			value, want := sampleOf(s)
 			sources := []struct {
@@ -132,7 +132,7 @@ func TestEverySetting(t *testing.T) {
 			}
 			words := takes[s.flag]
 			slices.Sort(words)
-			for i := range max(len(words), len(sources)) { // every command, and every source
+			for i := range max(len(words), len(sources)) { // covers every command and every source
 				words, source := words[i%len(words)], sources[i%len(sources)]
 				t.Run(words+" by "+source.name, func(t *testing.T) {
 					env, all := newTree()
@@ -142,7 +142,7 @@ func TestEverySetting(t *testing.T) {
 						t.Fatal(err)
 					}
 					if got := reflect.ValueOf(env.cfg).Field(s.index).Interface(); !reflect.DeepEqual(got, want) {
-						t.Errorf("config has %v, want %v", got, want)
+						t.Errorf("the configuration contains %v, want %v", got, want)
 					}
 				})
 			}
@@ -150,11 +150,11 @@ func TestEverySetting(t *testing.T) {
 	}
 }
 
-// sampleOf gives a value of the setting that is not its default: as text, and as
-// config has it.
+// sampleOf returns a value of the setting that is not its default, as text and as the value in
+// config.
 func sampleOf(s setting) (text string, value any) {
 	if s.flag == "context" {
-		return "sample", "sample" // the one of clearSettings
+		return "sample", "sample" // the name in clearSettings
 	}
 	switch reflect.TypeFor[config]().Field(s.index).Type {
 	case reflect.TypeFor[bool]():
@@ -190,7 +190,7 @@ func clearSettings(t *testing.T) {
 	}
 }
 
-// A last run is read as it was written, and nothing else is in it.
+// A last run reads back as it was written, and unknown content is refused.
 func TestLastRunRoundTrip(t *testing.T) {
 	clearSettings(t)
 	dir := t.TempDir()
@@ -230,7 +230,7 @@ func FuzzSettings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		values, err := parseSettings("askance.yaml", data)
 		if err != nil && values != nil {
-			t.Fatalf("values and an error: %v", err)
+			t.Fatalf("got values together with an error: %v", err)
 		}
 	})
 }

@@ -26,7 +26,7 @@ type several struct {
 	}
 }
 
-// One command responds to several calls, and says of each what became of it.
+// One command responds to several calls and prints the outcome of each.
 func TestRespondToSeveral(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -38,23 +38,23 @@ func TestRespondToSeveral(t *testing.T) {
 	if want := "call_a1 is queued: waiting for a worker\ncall_a2 is queued: waiting for a worker\n"; out != want {
 		t.Errorf("approve printed %q, want %q", out, want)
 	}
-	// One of two fails: the other is sent, and the exit code says so.
+	// If one of two fails, the other is still sent, and the exit code says so.
 	r := fails(t, cli.ExitPartial, "1 of 2 calls failed", "reject", "call_a1", "call_b1", "--yes", "--data", s.data)
 	if !strings.Contains(r.out, "call_a1: failed: ") || !strings.Contains(r.out, "call_b1 is finished") {
 		t.Errorf("reject printed %q", r.out)
 	}
-	// All fail alike.
+	// All fail in the same way.
 	r = fails(t, cli.ExitConflict, "2 of 2 calls failed", "approve", "call_a1", "call_a2", "--yes", "--json", "--data", s.data)
 	if got := decode[several](t, r.out); len(got.Results) != 2 || got.Results[1].Call != "call_a2" || got.Results[1].Error.Exit != cli.ExitConflict || got.Results[1].After != nil {
 		t.Errorf("approve --json printed %s", r.out)
 	}
-	// A script without --yes learns that the call is finished, not that it must confirm.
+	// A script without --yes is told that the call is finished, not that it must confirm.
 	ok(t, "revoke", "call_a2", "--data", s.data)
 	fails(t, cli.ExitConflict, "the call call_a2 is finished", "approve", "call_a2", "--data", s.data)
 	fails(t, cli.ExitUsage, "pass --yes", "approve", "call_b2", "--data", s.data)
 	// A wrong id stops the command before it sends anything.
 	fails(t, cli.ExitNotFound, "there is no call call_zz", "approve", "call_b2", "call_zz", "--yes", "--data", s.data)
-	// A filter takes what this person can respond to.
+	// A filter selects the requests that this person can respond to.
 	fails(t, cli.ExitNotFound, "no open request that you can respond to", "approve", "--tool", "boss", "--yes", "--as", "ann", "--data", s.data)
 	got := decode[several](t, ok(t, "reject", "--mine", "--policy-rule", "large", "--yes", "--json", "--as", "ann", "--data", s.data))
 	if len(got.Results) != 2 || got.Results[0].Call != "call_b2" || got.Results[1].After.State != message.ToolCallFinished {
@@ -65,7 +65,7 @@ func TestRespondToSeveral(t *testing.T) {
 	}
 }
 
-// The confirmation of several calls says how to see all of each.
+// The confirmation of several calls says how to see each of them in full.
 func TestConfirmationOfSeveral(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -80,7 +80,7 @@ func TestConfirmationOfSeveral(t *testing.T) {
 	}
 }
 
-// The beginning of an id names a call if no other one begins with it.
+// The beginning of an id names a call if no other id begins with it.
 func TestPrefixOfAnID(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -100,8 +100,8 @@ func TestPrefixOfAnID(t *testing.T) {
 	fails(t, cli.ExitNotFound, "no call has the id cal", "show", "cal", "--data", s.data)
 }
 
-// Without a confirmation, only an id that could mean no other call is taken: an agent can
-// give a call the id that a person shortens, or has just seen.
+// Without a confirmation, only an id that could mean no other call is accepted. An agent can give
+// a call the short form of an id that a person has just seen.
 func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -110,12 +110,12 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	if !strings.Contains(r.err, "s1/r1/call_x1 (pay, asking)") {
 		t.Errorf("the error does not name the call:\n%s", r.err)
 	}
-	s.propose("r2", "call_x", "pay", `{"cents":600}`) // the agent picks the short form
+	s.propose("r2", "call_x", "pay", `{"cents":600}`) // the agent chooses the short form
 	for _, command := range [][]string{{"approve"}, {"reject"}, {"edit", "--input", "{}"}, {"respond", "--output", "x"}, {"delegate"}} {
 		fails(t, cli.ExitUsage, "call_x could mean 2 calls", append(command, "call_x", "--yes", "--data", s.data)...)
 	}
 	fails(t, cli.ExitUsage, "call_x could mean 2 calls", "approve", "call_x", "call_x1", "--yes", "--data", s.data)
-	s.propose("r3", "s1/r2/call_x", "pay", `{"cents":700}`) // or the whole address
+	s.propose("r3", "s1/r2/call_x", "pay", `{"cents":700}`) // or the full address
 	fails(t, cli.ExitUsage, "s1/r2/call_x could mean 2 calls", "approve", "s1/r2/call_x", "--yes", "--data", s.data)
 	for id, reply := range map[string]string{"call_x1": "r1", "call_x": "r2", "s1/r2/call_x": "r3"} {
 		ok(t, "reject", id, "--session", "s1", "--reply", reply, "--yes", "--data", s.data)
@@ -124,13 +124,12 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	}
 	ok(t, "approve", "s1/againr1/call_x1", "--yes", "--data", s.data)
 	fails(t, cli.ExitUsage, "call_x could mean", "resolve", "call_x", "--outcome", "happened", "--data", s.data)
-	// A digest names the call itself.
+	// A digest identifies the call.
 	digest := decode[toolcall.ShowReply](t, ok(t, "show", "s1/againr2/call_x", "--json", "--data", s.data)).Call.Digest
 	ok(t, "approve", "call_x", "--reply", "againr2", "--digest", digest, "--yes", "--data", s.data)
 }
 
-// With --yes nothing but the outcome is printed, and a wrong flag is refused before a
-// call is printed.
+// With --yes only the outcome is printed, and a wrong flag is refused before a call is printed.
 func TestShortOutput(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
@@ -143,7 +142,7 @@ func TestShortOutput(t *testing.T) {
 	}
 }
 
-// A person who skipped a request cannot approve it, and the command says so itself.
+// A person who skipped a request cannot approve it, and the command explains this.
 func TestApproveAfterSkip(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -161,7 +160,7 @@ func TestApproveAfterSkip(t *testing.T) {
 	}
 }
 
-// Ctrl-C ends a command that follows with exit code 130 and without an error.
+// Ctrl-C ends a following command with exit code 130 and without an error.
 func TestInterruptEndsWith130(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)

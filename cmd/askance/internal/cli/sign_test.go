@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestSignedApproval: where the rule says so, a call runs when its approver has
-// signed it, and a worker that insists runs nothing else.
+// TestSignedApproval: if the rule requires it, a call runs only after its approver signed it. A
+// worker that insists on signatures runs nothing else.
 func TestSignedApproval(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -47,7 +47,7 @@ func TestSignedApproval(t *testing.T) {
 	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess {
 		t.Errorf("the signed call ended with %s: %s", c.Result.State, c.Result.Output.String())
 	}
-	// A call that a rule allowed has no signature: the worker returns its task.
+	// A call that a rule allowed has no signature, so the worker returns its task.
 	s.propose("r1", "c2", "pay", `{"cents":5}`)
 	for look := time.NewTicker(20 * time.Millisecond); ; <-look.C {
 		list := ok(t, "list", "--json", "--data", s.data, "--as", "ann")

@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// proposeMany proposes calls that are refused at once: as many records as make a snapshot
-// worth its cost.
+// proposeMany proposes calls that are refused at once. They are as many records as a snapshot
+// needs to be worthwhile.
 func (s *served) proposeMany(prefix string) {
 	s.t.Helper()
 	for reply := range 51 {
@@ -29,7 +29,7 @@ func (s *served) proposeMany(prefix string) {
 	}
 }
 
-// waitForSnapshot returns when a process begins to write another snapshot than before.
+// waitForSnapshot returns when a process begins to write a new snapshot.
 func waitForSnapshot(t *testing.T, file string, before []byte) {
 	t.Helper()
 	for limit := time.Now().Add(time.Minute); time.Now().Before(limit); {
@@ -37,13 +37,13 @@ func waitForSnapshot(t *testing.T, file string, before []byte) {
 			return
 		}
 		if now, _ := os.ReadFile(file); string(now) != string(before) {
-			return // it was faster
+			return // the process was faster
 		}
 	}
-	t.Fatal("no snapshot is written")
+	t.Fatal("no snapshot was written")
 }
 
-// openCalls are the open calls by their keys, with what is asked.
+// openCalls returns the open calls by their keys, with the digests of their requests.
 func openCalls(t *testing.T, data string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -53,8 +53,8 @@ func openCalls(t *testing.T, data string) map[string]string {
 	return out
 }
 
-// An engine that is killed while it writes its snapshot leaves the one of before or none:
-// the next start knows the same open calls, and goes on.
+// If an engine is killed while it writes its snapshot, the earlier snapshot or none is left. The
+// next start has the same open calls and continues.
 func TestKilledWhileASnapshotIsWritten(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -69,18 +69,18 @@ func TestKilledWhileASnapshotIsWritten(t *testing.T) {
 	kill()
 	want := openCalls(t, data)
 	if len(want) != 5 {
-		t.Fatalf("open are %v", want)
+		t.Fatalf("the open calls are %v", want)
 	}
 	file := filepath.Join(data, "snapshots", "default")
 	halves, wholes := 0, 0
 	for round := 0; round < 3 || halves == 0 && round < 20; round++ {
-		if round != 1 { // which begins from the snapshot that the round before may have left
+		if round != 1 { // round 1 starts from the snapshot that round 0 may have left
 			if err := os.RemoveAll(file); err != nil {
 				t.Fatal(err)
 			}
 		}
-		before, _ := os.ReadFile(file) // there may be none
-		_ = os.Remove(file + ".new")   // of the round before
+		before, _ := os.ReadFile(file) // the file may not exist
+		_ = os.Remove(file + ".new")   // left by the round before
 		s, kill := serveProcess(t, data, "--http", "off", "--durability", "cached")
 		if before != nil {
 			s.proposeMany("more")
@@ -96,12 +96,12 @@ func TestKilledWhileASnapshotIsWritten(t *testing.T) {
 			wholes++
 		}
 		if got := openCalls(t, data); !maps.Equal(got, want) {
-			t.Fatalf("round %d: open are %v, want %v", round, got, want)
+			t.Fatalf("round %d: the open calls are %v, want %v", round, got, want)
 		}
 	}
-	t.Logf("killed %d times before the snapshot had its name, %d times after", halves, wholes)
+	t.Logf("killed %d times before the snapshot was renamed, %d times after", halves, wholes)
 	if halves == 0 {
-		t.Error("no kill came before the snapshot had its name")
+		t.Error("no kill came before the snapshot was renamed")
 	}
 	s = serveOn(t, data)
 	ok(t, "approve", "open0", "--yes", "--as", "ann", "--data", data)
@@ -111,10 +111,10 @@ func TestKilledWhileASnapshotIsWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = openCalls(t, data)
-	for _, n := range []int{0, len(good) / 2} { // had it been written in place
+	for _, n := range []int{0, len(good) / 2} { // as if it had been written in place
 		write(t, file, string(good[:n]))
 		if got := openCalls(t, data); !maps.Equal(got, want) {
-			t.Errorf("with %d of %d bytes of a snapshot: open are %v, want %v", n, len(good), slices.Sorted(maps.Keys(got)), want)
+			t.Errorf("with %d of %d bytes of a snapshot: the open calls are %v, want %v", n, len(good), slices.Sorted(maps.Keys(got)), want)
 		}
 	}
 }

@@ -21,7 +21,7 @@ rules:
   - {name: everything, tool_name: [pay, ship], behavior: ask}
 `
 
-// writeSpaces writes what two spaces need, and returns the flags of serve.
+// writeSpaces writes the files for two spaces and returns the flags of serve.
 func writeSpaces(t *testing.T) []string {
 	t.Helper()
 	cleanEnvironment(t)
@@ -32,8 +32,8 @@ func writeSpaces(t *testing.T) []string {
 	return []string{"--durability", "fsynced", "--http", "127.0.0.1:0", "--metrics", "127.0.0.1:0", "--policy", "rules.yaml", "--tools", "tools.yaml", "--spaces", "spaces.yaml"}
 }
 
-// proposeIn proposes the call c1 in a space, and returns what became of it. login is a
-// credentials file, or "".
+// proposeIn proposes the call c1 in a space and returns the call. login is a credentials file, or
+// "".
 func (s *served) proposeIn(space toolcall.SpaceID, login string) (*toolcall.Call, error) {
 	s.t.Helper()
 	name := "bot"
@@ -60,8 +60,8 @@ func (s *served) proposeIn(space toolcall.SpaceID, login string) (*toolcall.Call
 	return r.Calls[0], nil
 }
 
-// TestSpaces: one process decides about the calls of each space by its own policy, also
-// after a crash, and the local user chooses the space by the host.
+// TestSpaces: one process decides about the calls of each space by its own policy, even after a
+// crash. The host selects the space of the local user.
 func TestSpaces(t *testing.T) {
 	args := writeSpaces(t)
 	s, kill := serveProcess(t, "data", args...)
@@ -72,7 +72,7 @@ func TestSpaces(t *testing.T) {
 	}
 	kill()
 	if out := ok(t, "list", "--data", "data", "--space", "team-b"); !strings.Contains(out, "c1") {
-		t.Errorf("without a server, the space has\n%s", out)
+		t.Errorf("without a server, list printed\n%s", out)
 	}
 	s, kill = serveProcess(t, "data", args...)
 	port := s.http[strings.LastIndex(s.http, ":"):]
@@ -103,10 +103,10 @@ func TestSpaces(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "", "list", "--data", "data", "--space", "team-b")
 	kill()
 	if !strings.Contains(s.errs.String(), "a space of the data folder is not served") || !strings.Contains(s.errs.String(), "team-b") {
-		t.Errorf("without the space, serve says\n%s", s.errs.String())
+		t.Errorf("without the space, serve printed\n%s", s.errs.String())
 	}
 	if out := ok(t, "list", "--data", "data", "--space", "team-b"); !strings.Contains(out, "c1") {
-		t.Errorf("the data of the space that is not served:\n%s", out)
+		t.Errorf("list of the space that is not served:\n%s", out)
 	}
 }
 
@@ -124,8 +124,8 @@ func scrapeAll(t *testing.T, url string) string {
 	return string(b)
 }
 
-// TestSpacesOnExistingServer: each space has its own connection and keys there, too. It
-// takes neither the mode nor the tools of the first.
+// TestSpacesOnExistingServer: each space has its own connection and keys. It does not use the
+// mode or the tools of the first space.
 func TestSpacesOnExistingServer(t *testing.T) {
 	args := writeSpaces(t)
 	nats, err := embed.Start(t.Context(), embed.Options{StoreDir: t.TempDir(), Listen: "127.0.0.1:0", Durability: bus.DurabilityCached})
@@ -143,8 +143,8 @@ func TestSpacesOnExistingServer(t *testing.T) {
 	}
 }
 
-// TestSpacesAreApart: a login or a token of one space sees and decides nothing of another,
-// under any host.
+// TestSpacesAreApart: with a login or a token of one space, nothing of another can be seen or
+// decided, under any host.
 func TestSpacesAreApart(t *testing.T) {
 	args := writeSpaces(t)
 	ok(t, "creds", "init", "--data", "data")
@@ -199,8 +199,7 @@ func TestSpacesAreApart(t *testing.T) {
 	}
 }
 
-// TestSpacesFile: what is wrong with the file is said with its place, before anything
-// begins.
+// TestSpacesFile: errors in the file are reported with their position before the server starts.
 func TestSpacesFile(t *testing.T) {
 	args := writeSpaces(t)
 	write(t, "bad.yaml", "version: 1\nrules: [{name: x}]\n")
@@ -225,6 +224,6 @@ func TestSpacesFile(t *testing.T) {
 	}
 	fails(t, cli.ExitUsage, "", "list", "--data", "new", "--spaces", "spaces.yaml")
 	if r := run(t, "list", "--data", "new"); !strings.Contains(r.err, "new has no askance journal") {
-		t.Errorf("serve has begun a folder: %s", r.err)
+		t.Errorf("serve created a folder: %s", r.err)
 	}
 }

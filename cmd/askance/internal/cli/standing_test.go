@@ -28,7 +28,7 @@ func TestRememberOnTerms(t *testing.T) {
 	s := serveRules(t, memoryRules)
 	at := []string{"--data", s.data, "--as", "ann"}
 	if out := ok(t, append([]string{"standing", "list"}, at...)...); out != "No standing approvals.\n" {
-		t.Errorf("rules list printed %q", out)
+		t.Errorf("standing list printed %q", out)
 	}
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	if out := ok(t, append([]string{"show", "c1"}, at...)...); !strings.Contains(out, "for at most 1h, for 3 later calls, with the same caller.user") {
@@ -42,7 +42,7 @@ func TestRememberOnTerms(t *testing.T) {
 	fails(t, cli.ExitUsage, "pass --remember", append([]string{"approve", "c1", "--yes", "--uses", "2"}, at...)...)
 	given := decode[toolcall.Call](t, ok(t, append([]string{"approve", "c1", "--yes", "--json", "--remember", "--scope", "space", "--until", "30m", "--uses", "2", "--budget", "args.cents=1500"}, at...)...))
 	if len(given.StandingApprovals) != 1 {
-		t.Fatalf("the approved call gives %+v", given.StandingApprovals)
+		t.Fatalf("the standing approvals of the call are %+v", given.StandingApprovals)
 	}
 	id := string(given.StandingApprovals[0].ID)
 
@@ -50,7 +50,7 @@ func TestRememberOnTerms(t *testing.T) {
 		t.Fatalf("the next call is %s by %+v", c.State, c.Decision)
 	}
 	if c := s.propose("r1", "c3", "pay", `{"cents":501}`); c.State != message.ToolCallAsking {
-		t.Errorf("beyond the budget the call is %s", c.State)
+		t.Errorf("above the budget the call is %s", c.State)
 	}
 	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, "explanation with the current policy:\nask by rule large") {
 		t.Errorf("show --explain printed %q", out)
@@ -63,44 +63,44 @@ func TestRememberOnTerms(t *testing.T) {
 	}
 	for _, want := range []string{"remembered as " + id + " by ann", "rule used  " + id + ", active, granted by ann, scope space, 1 of 2 uses left"} {
 		if out := ok(t, append([]string{"show", "c2"}, at...)...); !strings.Contains(out, want) {
-			t.Errorf("show does not say %q:\n%s", want, out)
+			t.Errorf("show does not print %q:\n%s", want, out)
 		}
 	}
 	for _, want := range []string{"active", id, "ann", "scope space, 1 of 2 uses left, 500 of 1500 left of args.cents"} {
 		if out := ok(t, append([]string{"standing", "list"}, at...)...); !strings.Contains(out, want) {
-			t.Errorf("rules list does not say %q:\n%s", want, out)
+			t.Errorf("standing list does not print %q:\n%s", want, out)
 		}
 	}
 	for _, want := range []string{`caller.user = "bot"`, "used by    s1/r1/c2", "1000", "granted by approver ann", "large"} {
 		if out := ok(t, append([]string{"standing", "show", id}, at...)...); !strings.Contains(out, want) {
-			t.Errorf("rules show does not say %q:\n%s", want, out)
+			t.Errorf("standing show does not print %q:\n%s", want, out)
 		}
 	}
 	if list := decode[toolcall.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--tool", "ship"}, at...)...)); len(list.StandingApprovals) != 0 {
-		t.Errorf("of another tool: %+v", list.StandingApprovals)
+		t.Errorf("for another tool: %+v", list.StandingApprovals)
 	}
 
 	fails(t, cli.ExitForbidden, "did not grant", "standing", "revoke", id, "--data", s.data, "--as", "bob", "--approver")
 	fails(t, cli.ExitNotFound, "no standing approval", append([]string{"standing", "revoke", "sta_x"}, at...)...)
 	fails(t, cli.ExitUsage, "expected one standing approval", append([]string{"standing", "show"}, at...)...)
 	if out := ok(t, append([]string{"standing", "revoke", id, "--approver", "--reason", "over"}, at...)...); !strings.Contains(out, id+" is revoked") {
-		t.Errorf("rules revoke printed %q", out)
+		t.Errorf("standing revoke printed %q", out)
 	}
 	if c := s.finished("c2"); c.Result == nil || c.Result.State != message.ToolResultDenied {
-		t.Errorf("what the rule allowed and did not begin ended as %+v", c.Result)
+		t.Errorf("an allowed call that had not started ended as %+v", c.Result)
 	}
 	if c := s.propose("r1", "c4", "pay", `{"cents":101}`); c.State != message.ToolCallAsking {
 		t.Errorf("after the revocation the call is %s", c.State)
 	}
-	s.stop() // and in a folder on which nothing runs
+	s.stop() // and in a folder without a server
 	if out := ok(t, append([]string{"show", "c2", "--explain"}, at...)...); !strings.Contains(out, id+", revoked, granted by ann") || !strings.Contains(out, "no engine runs here") {
 		t.Errorf("show --explain printed %q", out)
 	}
 	gone := decode[toolcall.ShowStandingApprovalReply](t, ok(t, append([]string{"standing", "show", id, "--json"}, at...)...))
 	if gone.Standing.Revoked == nil || gone.Standing.Revoked.Reason != "over" || len(gone.Uses) != 1 {
-		t.Errorf("rules show --json = %+v", gone)
+		t.Errorf("standing show --json = %+v", gone)
 	}
 	if list := decode[toolcall.StandingApprovalsReply](t, ok(t, append([]string{"standing", "list", "--json", "--all"}, at...)...)); len(list.StandingApprovals) != 1 {
-		t.Errorf("rules list --all: %+v", list.StandingApprovals)
+		t.Errorf("standing list --all: %+v", list.StandingApprovals)
 	}
 }

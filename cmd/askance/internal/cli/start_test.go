@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
-// The files of askance init load, pass lint and their own tests, and a server runs
-// with them.
+// The files that askance init writes load, pass lint and their own tests, and a server runs with
+// them.
 func TestInit(t *testing.T) {
 	cleanEnvironment(t)
 	if out := ok(t, "init", "shop"); !strings.Contains(out, "cd shop && askance serve") {
@@ -19,7 +19,7 @@ func TestInit(t *testing.T) {
 	t.Chdir("shop")
 	r := fails(t, cli.ExitConflict, "askance.yaml, rules.yaml, tools.yaml", "init")
 	if !strings.Contains(r.err, "--force") {
-		t.Errorf("the error has no advice: %s", r.err)
+		t.Errorf("the error contains no advice: %s", r.err)
 	}
 	write(t, "rules.yaml", "mine")
 	ok(t, "init", "--force")
@@ -65,7 +65,7 @@ func TestOpen(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "open", "--data", s.data)
 }
 
-// A console that only has a Unix socket is not taken for none.
+// A console that only has a Unix socket does not count as missing.
 func TestOpenWithASocket(t *testing.T) {
 	cleanEnvironment(t)
 	dir, err := os.MkdirTemp("", "askance") //nolint:usetesting // the path of a socket is short
@@ -76,7 +76,7 @@ func TestOpenWithASocket(t *testing.T) {
 	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "http.sock")
 	t.Chdir(dir)
 	s := serveOn(t, data, "--http", "off", "--http-socket", filepath.Base(socket))
-	t.Chdir(t.TempDir()) // commands are run elsewhere
+	t.Chdir(t.TempDir()) // commands run in another folder
 	fails(t, cli.ExitUnavailable, "only at the Unix socket "+socket, "open", "--print", "--data", data)
 	fails(t, cli.ExitUnavailable, "start the server also with --http 127.0.0.1:8787", "open", "--data", data)
 	if out := ok(t, "status", "--data", data); !strings.Contains(out, "unix:"+socket) {
@@ -93,7 +93,7 @@ func TestOpenWithASocket(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "no server runs on "+data, "open", "--print", "--data", data)
 }
 
-// A context says where the server is, unless a better source does.
+// A context says where the server is, unless a source with precedence does.
 func TestContexts(t *testing.T) {
 	cleanEnvironment(t)
 	config := os.Getenv("XDG_CONFIG_HOME")
@@ -139,8 +139,8 @@ func TestContexts(t *testing.T) {
 	fails(t, cli.ExitUsage, "both say where the server is", "list", "--context", "here", "--data", s.data)
 	fails(t, cli.ExitNotFound, `there is no context "hree"; did you mean here?`, "list", "--context", "hree")
 
-	// A settings file that says where the server is replaces the current context, and an
-	// explicit context replaces the file.
+	// A settings file that names the server takes precedence over the current context, and an
+	// explicit context over the file.
 	write(t, "askance.yaml", "data: "+filepath.Join(config, "other")+"\n")
 	fails(t, cli.ExitNotFound, filepath.Join(config, "other")+" has no askance journal", "list")
 	ok(t, "list", "--context", "here")

@@ -18,8 +18,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
-// certificate writes a certificate for 127.0.0.1 that vouches for itself, and its
-// key.
+// certificate writes a self-signed certificate for 127.0.0.1 and its key.
 func certificate(t *testing.T) (cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -45,8 +44,8 @@ func certificate(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// With a certificate the embedded server speaks TLS alone: the commands of its
-// data folder know it by what it left there, others by who vouches for it.
+// With a certificate the embedded server speaks only TLS. Commands on its data folder trust the
+// certificate that it stored there; others need the CA.
 func TestServeTLS(t *testing.T) {
 	cleanEnvironment(t)
 	cert, key := certificate(t)

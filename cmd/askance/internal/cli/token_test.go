@@ -31,7 +31,7 @@ func askHTTP(t *testing.T, url, token string) int {
 	return res.StatusCode
 }
 
-// TestTokens: made, used at a server, listed, revoked while it runs.
+// TestTokens creates, uses and lists tokens, and revokes one while the server runs.
 func TestTokens(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -45,7 +45,7 @@ func TestTokens(t *testing.T) {
 		t.Errorf("bob: %+v", bob)
 	}
 	if b, err := os.ReadFile(bob.File); err != nil || strings.Contains(string(b), bob.Token) {
-		t.Errorf("the file has the token, or cannot be read: %v", err)
+		t.Errorf("the file contains the token or cannot be read: %v", err)
 	}
 	list := ok(t, "token", "list", "--data", data)
 	if strings.Count(list, "\n") != 3 || !strings.Contains(list, "ann") || !strings.Contains(list, "auditor, operator") || strings.Contains(list, ann) {
@@ -62,7 +62,7 @@ func TestTokens(t *testing.T) {
 	}
 	for deadline := time.Now().Add(2 * time.Minute); askHTTP(t, s.http+"/auth/session", ann) != http.StatusUnauthorized; {
 		if time.Now().After(deadline) {
-			t.Fatal("a revoked token is still good")
+			t.Fatal("a revoked token is still valid")
 		}
 	}
 	fails(t, cli.ExitNotFound, "no valid token", "token", "revoke", "ann", "--data", data)
@@ -71,7 +71,7 @@ func TestTokens(t *testing.T) {
 	fails(t, cli.ExitUsage, "one name", "token", "create", "--data", data)
 }
 
-// A browser login counts at every server with the keys of the space, also after a restart.
+// A browser login is valid at every server with the keys of the space, even after a restart.
 func TestLoginOutlivesRestart(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -104,7 +104,7 @@ func TestLoginOutlivesRestart(t *testing.T) {
 	}
 }
 
-// TestServeHTTPBeyondLoopback needs tokens or a provider, and TLS.
+// TestServeHTTPBeyondLoopback: this needs tokens or a provider, and TLS.
 func TestServeHTTPBeyondLoopback(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
@@ -117,7 +117,7 @@ func TestServeHTTPBeyondLoopback(t *testing.T) {
 	}
 	at := "http://127.0.0.1:" + u.Port()
 	if code := askHTTP(t, at+"/auth/session", ""); code != http.StatusUnauthorized {
-		t.Errorf("a stranger: %d", code)
+		t.Errorf("a request without a token: %d", code)
 	}
 	if code := askHTTP(t, at+"/auth/session", ann); code != http.StatusOK {
 		t.Errorf("ann: %d", code)
@@ -130,8 +130,7 @@ func TestServeHTTPBeyondLoopback(t *testing.T) {
 	}
 }
 
-// TestServeOIDC: a provider that does not answer does not keep serve from starting,
-// and lets in no request.
+// TestServeOIDC: if the provider does not answer, serve still starts, but no request is admitted.
 func TestServeOIDC(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--oidc-issuer", "http://127.0.0.1:1", "--oidc-client", "askance", "--oidc-role", "people=of=ours=approver")
@@ -145,8 +144,8 @@ func TestServeOIDC(t *testing.T) {
 	}
 }
 
-// TestTokenFileThatCannotBeUsed keeps a server from starting: it must not fall
-// back to letting everybody in.
+// TestTokenFileThatCannotBeUsed: an unusable token file keeps a server from starting, because it
+// must not fall back to admitting everyone.
 func TestTokenFileThatCannotBeUsed(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")

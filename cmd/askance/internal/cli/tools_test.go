@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 )
 
-// TestToolsImport compares all that the command says, and loads what it writes.
+// TestToolsImport compares the complete output of the command and loads the file that it writes.
 func TestToolsImport(t *testing.T) {
 	folderOf(t, "import")
 	for _, tc := range []struct {
@@ -38,14 +38,14 @@ func TestToolsImport(t *testing.T) {
 			}
 			for _, tool := range tools {
 				if trusted := tc.golden == "mcp-trusted"; (tool.ReadOnly || tool.Idempotent) && !trusted {
-					t.Errorf("%s is permitted more by a hint of the source: %+v", tool.Name, tool)
+					t.Errorf("a hint of the source gives %s more permissions: %+v", tool.Name, tool)
 				}
 			}
 		})
 	}
 }
 
-// A hint that a tool is read-only does not allow its calls.
+// The hint that a tool is read-only does not allow its calls.
 func TestToolsImportAllowsNothing(t *testing.T) {
 	folderOf(t, "import")
 	write(t, "rules.yaml", "version: 1\nname: none\nrules: []\n")

@@ -22,14 +22,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// receiver takes spans over OTLP.
+// receiver receives spans over OTLP.
 type receiver struct {
 	url string
 
-	mu    sync.Mutex // guards all below
+	mu    sync.Mutex // guards the fields below
 	bytes []byte
 	spans []*wire.Span
-	fail  int // how many requests to refuse
+	fail  int // how many requests it refuses
 }
 
 func newReceiver(t *testing.T) *receiver {
@@ -46,7 +46,7 @@ func newReceiver(t *testing.T) *receiver {
 			return
 		}
 		if err != nil || proto.Unmarshal(body, &in) != nil || q.URL.Path != "/v1/traces" || q.Header.Get("Authorization") != "Basic eDp5" {
-			t.Errorf("%s with %v is no OTLP request: %v", q.URL, q.Header, err)
+			t.Errorf("%s with %v is not an OTLP request: %v", q.URL, q.Header, err)
 		}
 		r.bytes = append(r.bytes, body...)
 		for _, rs := range in.ResourceSpans {
@@ -60,7 +60,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// of are the spans of a trace, by name, once all these have come.
+// of returns the spans of a trace by name, after all the given names have arrived.
 func (r *receiver) of(t *testing.T, trace string, names ...string) map[string]*wire.Span {
 	t.Helper()
 	for {
@@ -77,14 +77,14 @@ func (r *receiver) of(t *testing.T, trace string, names ...string) map[string]*w
 		}
 		select {
 		case <-t.Context().Done():
-			t.Fatalf("the receiver has %v, want %v", out, names)
+			t.Fatalf("the receiver got %v, want %v", out, names)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// TestTrace: a call is one connected trace from its proposal through the approval, after
-// a restart of the engine, to a worker over HTTP and its tool, and no span has arguments.
+// TestTrace: a call is one connected trace from its proposal through the approval and a restart
+// of the engine to a worker over HTTP and its tool. No span contains arguments.
 func TestTrace(t *testing.T) {
 	r := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.url)
@@ -129,17 +129,17 @@ func TestTrace(t *testing.T) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if bytes.Contains(r.bytes, []byte("4711")) || bytes.Contains(r.bytes, []byte("ann")) {
-		t.Error("a span has an argument or the name of a person")
+		t.Error("a span contains an argument or the name of a person")
 	}
 	for _, want := range []string{"askance.verdict", "approve", "large", "payer"} {
 		if !bytes.Contains(r.bytes, []byte(want)) {
-			t.Errorf("no span has %q", want)
+			t.Errorf("no span contains %q", want)
 		}
 	}
 }
 
-// TestTraceOverHTTP: the header of a proposal over HTTP continues a trace; without it the
-// call begins one, and a trace that is not sampled makes no spans.
+// TestTraceOverHTTP: the header of a proposal over HTTP continues a trace. Without the header the
+// call starts a trace. A trace that is not sampled has no spans.
 func TestTraceOverHTTP(t *testing.T) {
 	r := newReceiver(t)
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", r.url)
@@ -187,7 +187,7 @@ func TestTraceOverHTTP(t *testing.T) {
 	defer r.mu.Unlock()
 	for _, s := range r.spans {
 		if hex.EncodeToString(s.TraceId) == quiet[3:35] {
-			t.Errorf("the trace is not sampled and has %s", s.Name)
+			t.Errorf("the trace is not sampled but contains %s", s.Name)
 		}
 	}
 }

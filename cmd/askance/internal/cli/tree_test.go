@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// ownCommands are the commands but for cobra's own, hidden ones, and help topics.
+// ownCommands returns all commands except cobra's hidden ones and help topics.
 func ownCommands() map[string]*cobra.Command {
 	out := cli.Tree()
 	for name, c := range out {
@@ -26,7 +26,7 @@ func ownCommands() map[string]*cobra.Command {
 	return out
 }
 
-// Every command has its place in the golden file of the help.
+// Every command appears in the golden file of the help.
 func TestEveryCommandIsListed(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(ownCommands())) {
 		if !slices.Contains(commands, name) {
@@ -35,8 +35,8 @@ func TestEveryCommandIsListed(t *testing.T) {
 	}
 }
 
-// Every command has a help with examples that can be called, prints JSON if told
-// to, completes, and says what is wrong with exit code 2 and nothing else.
+// Every command has a help with valid examples, prints JSON on request, completes, and reports a
+// wrong flag with exit code 2 and no output.
 func TestEveryCommand(t *testing.T) {
 	cleanEnvironment(t)
 	all := ownCommands()
@@ -56,7 +56,7 @@ func TestEveryCommand(t *testing.T) {
 			if !strings.Contains(out, "Usage:\n") || !strings.Contains(out, "Examples:\n") {
 				t.Errorf("help without usage and examples:\n%s", out)
 			}
-			// A mistake: exit code 2, nothing on standard output, JSON if told so.
+			// A mistake leads to exit code 2 and no standard output, and to JSON on request.
 			r := run(t, append(words, "--no-such-flag", "--json")...)
 			if r.code != cli.ExitUsage || r.out != "" {
 				t.Errorf("an unknown flag: exit %d, printed %q", r.code, r.out)
@@ -79,12 +79,12 @@ func TestEveryCommand(t *testing.T) {
 	}
 }
 
-// checkExample makes sure that the commands and flags of an example are there.
+// checkExample checks that the commands and flags of an example exist.
 func checkExample(t *testing.T, all map[string]*cobra.Command, line string) {
 	t.Helper()
 	_, call, found := strings.Cut(" "+strings.TrimSpace(line), " askance ")
 	if !found {
-		return // goes on from the line before, or is a remark
+		return // a continuation of the line before, or a comment
 	}
 	call, _, _ = strings.Cut(call, " #")
 	var words []string
@@ -103,14 +103,14 @@ func checkExample(t *testing.T, all map[string]*cobra.Command, line string) {
 		name, c, words = sub, all[sub], words[1:]
 	}
 	if name == "" {
-		t.Errorf("the example %q calls no command", line)
+		t.Errorf("the example %q does not call a command", line)
 		return
 	}
 	for _, w := range words {
 		flag, long := strings.CutPrefix(w, "--")
 		flag, _, _ = strings.Cut(flag, "=")
 		if long && c.Flags().Lookup(flag) == nil && c.InheritedFlags().Lookup(flag) == nil {
-			t.Errorf("the example %q has a flag --%s that %s has not", line, flag, name)
+			t.Errorf("the example %q has a flag --%s that %s lacks", line, flag, name)
 		}
 	}
 }

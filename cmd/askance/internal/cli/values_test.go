@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
-// Values of flags are checked before a call is looked up and shown: here is no server.
+// Values of flags are checked before a call is looked up: this test has no server.
 func TestValuesAreCheckedFirst(t *testing.T) {
 	cleanEnvironment(t)
 	for args, want := range map[string]string{

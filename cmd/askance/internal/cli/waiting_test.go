@@ -24,7 +24,7 @@ rules:
     on_expiry: escalate
 `
 
-// Several people have to agree, and every command says who has and who must.
+// If several people must agree, every command shows who has agreed and who is missing.
 func TestSeveralAgree(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()

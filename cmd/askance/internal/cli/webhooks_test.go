@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// told is a message of a webhook, as far as these tests read it.
+// told contains what these tests read of a message of a webhook.
 type told struct {
 	Type  string        `json:"type"`
 	Call  toolcall.Call `json:"call"`
@@ -26,7 +26,7 @@ type told struct {
 	} `json:"links"`
 }
 
-// listenFor is a receiver, and the file that names it.
+// listenFor starts a receiver and returns the file that names it.
 func listenFor(t *testing.T) (file string, news chan told) {
 	t.Helper()
 	news = make(chan told, 1000)
@@ -37,7 +37,7 @@ func listenFor(t *testing.T) (file string, news chan told) {
 			err = strictjson.UnmarshalOpen(b, &n)
 		}
 		if err != nil || r.Header.Get("webhook-signature") == "" {
-			t.Errorf("a message: %v", err)
+			t.Errorf("read a message: %v", err)
 		}
 		news <- n
 	}))
@@ -57,27 +57,27 @@ func hear(t *testing.T, news chan told, call string) told {
 				return n
 			}
 		case <-time.After(2 * time.Minute):
-			t.Fatalf("nothing came about %s", call)
+			t.Fatalf("no message about %s arrived", call)
 		}
 	}
 }
 
-// TestServeWebhooks: approval requests are told, a link leads to the inbox, and a
-// restart loses neither what was asked meanwhile nor what the link is good for.
+// TestServeWebhooks: approval requests are sent, and a link leads to the inbox. After a restart,
+// requests from the meantime are sent and the link is still valid.
 func TestServeWebhooks(t *testing.T) {
 	cleanEnvironment(t)
 	file, news := listenFor(t)
 	data, tools := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml")
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n  - {name: warm, placement: external}\n")
 	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
-	for i := 0; len(news) == 0 && i < 200; i++ { // a destination begins at some moment
+	for i := 0; len(news) == 0 && i < 200; i++ { // the destination may start a little later
 		s.propose("w"+strconv.Itoa(i), "warm"+strconv.Itoa(i), "warm", `{}`)
 		<-time.After(50 * time.Millisecond)
 	}
 	s.propose("r1", "c1", "pay", `{"cents":5}`)
 	n := hear(t, news, "c1")
 	if n.Type != "request.opened" || n.Call.Input != `{"cents":5}` {
-		t.Errorf("came %+v", n)
+		t.Errorf("received %+v", n)
 	}
 	s.stop()
 	s = serveOn(t, data, "--tools", tools, "--webhooks", file)
@@ -87,7 +87,7 @@ func TestServeWebhooks(t *testing.T) {
 	}
 	ok(t, "reject", "c1", "--yes", "--data", data)
 	if n := hear(t, news, "c1"); n.Type != "call.finished" {
-		t.Errorf("then came %s", n.Type)
+		t.Errorf("then received %s", n.Type)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestServeWebhooksRefused(t *testing.T) {
 	fails(t, cli.ExitNotFound, "no such file", "serve", "--data", data, "--listen", "127.0.0.1:0", "--webhooks", file+"x")
 }
 
-// TestWebhooksCommands: what was given up is listed, tried again, and dropped.
+// TestWebhooksCommands lists, retries and drops dead letters.
 func TestWebhooksCommands(t *testing.T) {
 	cleanEnvironment(t)
 	var status atomic.Int32
@@ -138,8 +138,8 @@ func TestWebhooksCommands(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "is not an askance gateway", "webhooks", "list", "--url", srv.URL)
 }
 
-// A server that is killed after the receiver has a message, and before that is
-// on record, sends it again under the same id.
+// A server that is killed after the receiver got a message, but before that was recorded, sends
+// it again with the same id.
 func TestWebhooksSurviveAKill(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -148,7 +148,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		ids <- r.Header.Get("webhook-id")
 		if held.Load() {
-			<-hold // no answer while the first server lives
+			<-hold // no reply while the first server runs
 		}
 	}))
 	t.Cleanup(srv.Close)
@@ -158,7 +158,7 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url_env: HOOK_URL, format: slack, events: [request], timeout: 60s}\n")
 	s, kill := serveProcess(t, data, "--http", "127.0.0.1:0", "--tools", tools, "--webhooks", file)
 	first := ""
-	for i := 0; first == "" && i < 200; i++ { // a destination begins at some moment
+	for i := 0; first == "" && i < 200; i++ { // the destination may start a little later
 		s.propose("w"+strconv.Itoa(i), "w"+strconv.Itoa(i), "pay", `{}`)
 		select {
 		case first = <-ids:
@@ -176,12 +176,12 @@ func TestWebhooksSurviveAKill(t *testing.T) {
 				return
 			}
 		case <-end:
-			t.Fatalf("%s never came again", first)
+			t.Fatalf("%s was not sent again", first)
 		}
 	}
 }
 
-// A trial message is signed, comes once, and what came back is said.
+// A test message is signed and sent once, and the reply is printed.
 func TestWebhooksTest(t *testing.T) {
 	cleanEnvironment(t)
 	var status atomic.Int32
@@ -204,13 +204,13 @@ func TestWebhooksTest(t *testing.T) {
 		Taken bool
 	}](t, ok(t, "webhooks", "test", "bot", "--json", "--webhooks", file))
 	if got := <-news; !out.Taken || !strings.HasPrefix(got, out.ID+" v1,") || !strings.Contains(got, `{"type":"ping","id":"`+out.ID+`"`) {
-		t.Errorf("printed %+v, came %s", out, got)
+		t.Errorf("printed %+v, received %s", out, got)
 	}
 	if text := ok(t, "webhooks", "test", "chat", "--webhooks", file); !strings.HasPrefix(text, "Accepted: msg_ping_") {
 		t.Errorf("printed %s", text)
 	}
 	if got := <-news; !strings.Contains(got, `"blocks":[`) {
-		t.Errorf("came %s", got)
+		t.Errorf("received %s", got)
 	}
 	status.Store(http.StatusForbidden)
 	fails(t, cli.ExitUnavailable, "the receiver answered 403", "webhooks", "test", "bot", "--webhooks", file)
@@ -222,7 +222,7 @@ func TestWebhooksTest(t *testing.T) {
 	}
 }
 
-// The example with Slack serves as it stands, and an approval request comes.
+// The Slack example works unchanged, and an approval request is sent.
 func TestSlackExample(t *testing.T) {
 	examples, err := filepath.Abs("../../../../examples")
 	if err != nil {
@@ -241,16 +241,16 @@ func TestSlackExample(t *testing.T) {
 	t.Cleanup(srv.Close)
 	t.Setenv("SLACK_WEBHOOK_URL", srv.URL)
 	s := serveOn(t, filepath.Join(t.TempDir(), "data"), "--policy", examples+"policy-file/policy.yaml", "--tools", examples+"policy-file/tools.yaml", "--webhooks", examples+"slack-webhook/hooks.yaml")
-	for i := range 200 { // a destination begins at some moment
+	for i := range 200 { // the destination may start a little later
 		s.propose("r"+strconv.Itoa(i), "c"+strconv.Itoa(i), "refund", `{"order":"A-1042","cents":19900}`)
 		select {
 		case text := <-news:
 			if !strings.Contains(text, "Approval needed: Refund order A-1042?") || !strings.Contains(text, "/inbox/link?token=") {
-				t.Errorf("came %s", text)
+				t.Errorf("received %s", text)
 			}
 			return
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	t.Error("nothing came")
+	t.Error("no message arrived")
 }

@@ -25,8 +25,7 @@ rules:
   - {name: outside, tool_name: outside, behavior: allow, executor: {subject: exec.payments}}
 `
 
-// process starts askance as a process of its own and waits until it has said
-// something.
+// process starts askance as a separate process and returns the first line that it prints.
 func process(t *testing.T, args ...string) (first string) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], args...)
@@ -34,7 +33,7 @@ func process(t *testing.T, args ...string) (first string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.Stderr = c.Stdout // what workers say is a note
+	c.Stderr = c.Stdout // workers print to standard error
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -47,12 +46,12 @@ func process(t *testing.T, args ...string) (first string) {
 	if err != nil {
 		t.Fatalf("askance %v: %v", args, err)
 	}
-	go func() { _, _ = io.Copy(io.Discard, r) }() // so that it never waits for us
+	go func() { _, _ = io.Copy(io.Discard, r) }() // so the process never blocks on its output
 	return line
 }
 
-// Calls that a rule routes run at the workers of its subject alone, each a
-// process with no more rights than its login gives.
+// Calls that a rule routes run only at workers of that subject. Each worker is a process whose
+// login gives it no further rights.
 func TestRoutedCallEndToEnd(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
@@ -105,23 +104,23 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 			t.Errorf("%s ran at %q: %q", c.Call, at, c.Result.Output)
 		}
 		if routed := i < 2; routed != (c.Attempt.Deadline.Sub(c.Attempt.StartedAt) == 45*time.Second) {
-			t.Errorf("%s may run from %s to %s", c.Call, c.Attempt.StartedAt, c.Attempt.Deadline)
+			t.Errorf("%s has a lease from %s to %s", c.Call, c.Attempt.StartedAt, c.Attempt.Deadline)
 		}
 	}
 	out := ok(t, "show", "c1", "--data", data, "--as", "ann")
 	for _, want := range []string{"on exec.payments", "at most 45s"} {
 		if !strings.Contains(out, want) {
-			t.Errorf("show does not say %q:\n%s", want, out)
+			t.Errorf("show does not print %q:\n%s", want, out)
 		}
 	}
 	out = ok(t, "show", "c1", "--explain", "--data", data, "--as", "ann")
 	if then, now := strings.Index(out, "explanation at the time of the decision:"), strings.Index(out, "explanation with the current policy:"); then < 0 || now < then || strings.Count(out, "large") < 3 {
-		t.Errorf("show --explain does not say how it was judged:\n%s", out)
+		t.Errorf("show --explain does not print both explanations:\n%s", out)
 	}
 	if x := decode[struct{ Explain toolcall.ExplainReply }](t, ok(t, "show", "c1", "--explain", "--json", "--data", data, "--as", "ann")).Explain; len(x.Recorded) == 0 || !strings.Contains(string(x.Recorded), `"trace"`) {
-		t.Errorf("the explanation on record is %s", x.Recorded)
+		t.Errorf("the recorded explanation is %s", x.Recorded)
 	}
-	// With its login a worker reaches no other queue.
+	// With its login a worker can read no other queue.
 	fails(t, cli.ExitForbidden, "", "worker", "--nats", url, "--creds", plain, "--data", filepath.Join(dir, "w"), "--engine-key", filepath.Join(data, "engine.pub"), "--tool", "pay", "--subject", "exec.payments", "--", "cat")
 	fails(t, cli.ExitForbidden, "", "worker", "--nats", url, "--creds", routed, "--data", filepath.Join(dir, "w"), "--engine-key", filepath.Join(data, "engine.pub"), "--tool", "pay", "--", "cat")
 	fails(t, cli.ExitUsage, "calls cannot be routed to the subject", "worker", "--tool", "pay", "--subject", "", "--", "cat")

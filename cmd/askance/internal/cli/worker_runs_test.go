@@ -23,7 +23,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// mcpChild is the argument by which the test's own program is an MCP server.
+// mcpChild as the first argument makes the test binary an MCP server.
 const mcpChild = "test-mcp-server"
 
 func mcpMain() int {
@@ -60,13 +60,13 @@ func serveImported(t *testing.T) (s *served, tools, server, token string) {
 	return serveOn(t, filepath.Join(dir, "data"), "--policy", rules, "--tools", tools), tools, server, token
 }
 
-// The tools of an MCP server run as remote tools, over NATS and over HTTP. When the
-// server dies during a call, the outcome is unknown, and the next call runs.
+// The tools of an MCP server run as remote tools, over NATS and over HTTP. If the server dies
+// during a call, the outcome is unknown, and the next call runs.
 func TestMCPWorker(t *testing.T) {
 	s, tools, server, _ := serveImported(t)
 	said := process(t, "worker", "--tools", tools, "--mcp", server, "--data", s.data)
 	if !strings.Contains(said, "MCP server") || !strings.Contains(said, "the calls of die, echo,") && !strings.Contains(said, "the calls of echo, die,") {
-		t.Errorf("the worker says %q", said)
+		t.Errorf("the worker printed %q", said)
 	}
 	const input = `{"n":9007199254740993, "text":"<&>"}`
 	s.propose("r1", "c1", "echo", input)
@@ -88,7 +88,7 @@ func TestMCPWorker(t *testing.T) {
 	s.finished("c3")
 }
 
-// TestMCPWorkerPage does what docs/howto/mcp-server-as-worker.md says, with its commands.
+// TestMCPWorkerPage follows docs/howto/mcp-server-as-worker.md with its commands.
 func TestMCPWorkerPage(t *testing.T) {
 	cleanEnvironment(t)
 	page, err := os.ReadFile(filepath.Join(clitest.Testdata, "../../../../..", "docs/howto/mcp-server-as-worker.md"))
@@ -125,7 +125,7 @@ func TestMCPWorkerPage(t *testing.T) {
 	}
 }
 
-// A definition that is not the imported one ends no call, and people see why.
+// If a definition differs from the imported one, the call does not end, and people see why.
 func TestMCPWorkerOfAChangedServer(t *testing.T) {
 	s, tools, server, token := serveImported(t)
 	t.Setenv("TEST_MCP_ABOUT", "Sends your keys to me")
@@ -196,14 +196,14 @@ func TestEndpointPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // it serves until then
+	t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // the program serves until the test ends
 	port, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
 	endpoint := "http://127.0.0.1:" + strings.TrimSpace(port)
 	if !strings.Contains(string(page), "\naskance worker --tool refund --url https://shop.example/refund --sign-secret-file secret\n") {
-		t.Error("the page has another command than this test")
+		t.Error("the page and this test have different commands")
 	}
 	process(t, "worker", "--tool", "pay", "--url", endpoint+"/refund", "--sign-secret-file", secret, "--server", s.http, "--token-file", token, "--data", s.data)
 	s.propose("r1", "c1", "pay", `{"cents": 5}`)
@@ -222,7 +222,7 @@ func TestEndpointPage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = res.Body.Close() // the status says it
+		_ = res.Body.Close() // only the status matters
 		if res.StatusCode != http.StatusUnauthorized {
 			t.Errorf("a forged request got %s", res.Status)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// serveWorkers is a server with a token for a worker of pay, in a file.
+// serveWorkers returns a server and the file of a token for a worker of pay.
 func serveWorkers(t *testing.T) (s *served, token string) {
 	t.Helper()
 	cleanEnvironment(t)
@@ -23,13 +23,13 @@ func serveWorkers(t *testing.T) (s *served, token string) {
 	return serveOn(t, filepath.Join(dir, "data"), "--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml")), token
 }
 
-// A worker that is a process of its own runs calls with nothing but a URL, a token and
-// a key, and goes on with the next token when the first is revoked.
+// A worker in a separate process needs only a URL, a token and a key to run calls. It continues
+// with the next token after the first is revoked.
 func TestWorkerOverHTTP(t *testing.T) {
 	s, token := serveWorkers(t)
 	key := filepath.Join(s.data, "engine.pub")
 	if said := process(t, "worker", "--server", s.http, "--token-file", token, "--engine-key", key, "--data", t.TempDir(), "--tool", "pay", "--", "cat"); !strings.Contains(said, "runs cat for the calls of pay,") || !strings.Contains(said, s.http) {
-		t.Errorf("the worker says %q", said)
+		t.Errorf("the worker printed %q", said)
 	}
 	s.propose("r1", "c1", "pay", `{"cents": 5.0}`)
 	if c := s.finished("c1"); c.Result == nil || c.Result.Output.String() != `{"cents": 5.0}` || c.Attempt.Worker != "payer" {
@@ -42,7 +42,7 @@ func TestWorkerOverHTTP(t *testing.T) {
 	if err := os.Rename(token+".new", token); err != nil {
 		t.Fatal(err)
 	}
-	// The request that waits has the old token still; the one after it has the new one.
+	// The waiting request still uses the old token; the next request uses the new one.
 	s.propose("r1", "c2", "pay", `{"cents":6}`)
 	s.finished("c2")
 	ok(t, "token", "revoke", "payer", "--data", s.data)
@@ -52,7 +52,7 @@ func TestWorkerOverHTTP(t *testing.T) {
 	}
 }
 
-// With the server's word for the keys, a worker needs no file of the engine.
+// If it trusts the server for the keys, a worker needs no file of the engine.
 func TestWorkerTrustsServer(t *testing.T) {
 	s, token := serveWorkers(t)
 	b, err := os.ReadFile(token)
@@ -67,7 +67,7 @@ func TestWorkerTrustsServer(t *testing.T) {
 	}
 }
 
-// A worker with the key of another engine ends no call: people see why it does not run.
+// A worker with the key of another engine ends no call, and people see why it does not run.
 func TestWorkerWithWrongKey(t *testing.T) {
 	s, token := serveWorkers(t)
 	other := filepath.Join(t.TempDir(), "other.pub")
@@ -99,7 +99,7 @@ func TestWorkerServerFlags(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "the engines' keys", append([]string{"worker", "--server", "http://127.0.0.1:1", "--trust-server-keys", "--token-file", tokenIn(t), "--tool", "pay"}, "--", "cat")...)
 }
 
-// tokenIn is a file with a token that no server knows.
+// tokenIn returns a file with a token that no server knows.
 func tokenIn(t *testing.T) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "token")

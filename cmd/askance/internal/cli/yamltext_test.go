@@ -9,7 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// YAML output has what the JSON output has, and no raw control characters.
+// YAML output contains the same as JSON output, and no raw control characters.
 func TestYAMLText(t *testing.T) {
 	document := `{"a":"yes","b":[],"c":{},"d":[1,2.50,{"e":"x: y","f":null}],"g":[[true],["\u001b[2J","line\nline"]],"h":"2026-01-02","i":"","j":"- x","k":"#x","long key":12345678901234567890,"l":"plain words here","m":"1e3","n":"~"}`
 	text, err := yamlText([]byte(document))

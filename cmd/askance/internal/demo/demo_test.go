@@ -21,7 +21,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// runTool runs one call of the worker's program, on fake time.
+// runTool runs one call of the worker's program on fake time.
 func runTool(ctx context.Context, t *testing.T, tool, key, workspace, input string) (out, progress string, err error) {
 	t.Helper()
 	var o, p bytes.Buffer
@@ -87,7 +87,7 @@ func TestToolFaults(t *testing.T) {
 	}
 }
 
-// local runs one of the tools in the engine's process.
+// local runs one of the tools that run in the engine's process.
 func local(t *testing.T, workspace, tool, input string) message.ToolResultBlock {
 	t.Helper()
 	var r executor.Registry
@@ -121,7 +121,7 @@ func TestLocalTools(t *testing.T) {
 	}
 }
 
-// incidentPolicy is the script's policy, compiled for its tools.
+// incidentPolicy returns the script's policy, compiled for its tools.
 func incidentPolicy(t *testing.T) (*permission.Bundle, []engine.Tool) {
 	t.Helper()
 	read := func(name string) []byte {
@@ -147,7 +147,7 @@ func incidentPolicy(t *testing.T) (*permission.Bundle, []engine.Tool) {
 	return b, tools
 }
 
-// TestIncidentPolicy is about the rules that the demo shows.
+// TestIncidentPolicy checks the rules that the demo shows.
 func TestIncidentPolicy(t *testing.T) {
 	b, _ := incidentPolicy(t)
 	refund := func(cents string) string {
@@ -178,8 +178,7 @@ func TestIncidentPolicy(t *testing.T) {
 	}
 }
 
-// TestBotStopsWithItsContext: a bot that waits for an answer must not keep a
-// program from ending.
+// TestBotStopsWithItsContext: a bot that waits for an answer does not keep a program from ending.
 func TestBotStopsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, tools := incidentPolicy(t)
@@ -208,7 +207,7 @@ func TestBotStopsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestOpenReplacesNothing: the folder can hold the user's own policy.
+// TestOpenReplacesNothing: the folder may contain the user's own policy.
 func TestOpenReplacesNothing(t *testing.T) {
 	for _, name := range []string{"policy.yaml", "tools.yaml", "stream.sse", "workspace/logs/checkout.log"} {
 		t.Run(name, func(t *testing.T) {
@@ -229,7 +228,7 @@ func TestOpenReplacesNothing(t *testing.T) {
 			}
 			for _, other := range []string{"policy.yaml", "tools.yaml", "stream.sse", "engine.key"} {
 				if _, err := os.Stat(filepath.Join(dir, other)); err == nil && other != name {
-					t.Errorf("%s was written all the same", other)
+					t.Errorf("%s was written anyway", other)
 				}
 			}
 		})

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { bustest.Main(m) }
 
-// key is a public key made of one byte.
+// key returns a public key in which every byte is b.
 func key(b byte) string {
 	pub := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{b}, ed25519.SeedSize)).Public()
 	return toolcall.FormatPublicKey(pub.(ed25519.PublicKey))
@@ -54,24 +54,24 @@ func TestParse(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, text := range map[string]string{
-		"nothing":           "",
-		"no version":        "groups: {ops: [ann]}",
-		"another version":   "version: 2",
-		"an unknown key":    "version: 1\ngroup: {ops: [ann]}",
-		"a group twice":     "version: 1\ngroups:\n  ops: [ann]\n  ops: [bob]\n",
-		"a nameless group":  "version: 1\ngroups: {'': [ann]}",
-		"a nameless member": "version: 1\ngroups: {ops: ['']}",
-		"a null member":     "version: 1\ngroups: {ops: [~]}",
-		"members as text":   "version: 1\ngroups: {ops: ann}",
-		"a nested group":    "version: 1\ngroups: {ops: {admins: [ann]}}",
-		"two documents":     "version: 1\n---\nversion: 1\ngroups: {ops: [ann]}",
-		"a long name":       "version: 1\ngroups: {ops: [" + strings.Repeat("a", toolcall.MaxIDBytes+1) + "]}",
-		"a bad key":         "version: 1\napprovers: {ann: {keys: [ed25519:AAAA]}}",
-		"a key of no kind":  "version: 1\napprovers: {ann: {keys: [" + strings.TrimPrefix(key(1), "ed25519:") + "]}}",
-		"a key of two":      "version: 1\napprovers: {ann: {keys: ['" + key(1) + "']}, bob: {keys: ['" + key(1) + "']}}",
-		"an unknown member": "version: 1\napprovers: {ann: {key: '" + key(1) + "'}}",
-		"not YAML":          "version: 1\ngroups: [",
-		"too long":          "version: 1\n#" + strings.Repeat("x", textfile.MaxBytes),
+		"nothing":              "",
+		"no version":           "groups: {ops: [ann]}",
+		"another version":      "version: 2",
+		"an unknown key":       "version: 1\ngroup: {ops: [ann]}",
+		"a duplicate group":    "version: 1\ngroups:\n  ops: [ann]\n  ops: [bob]\n",
+		"a nameless group":     "version: 1\ngroups: {'': [ann]}",
+		"a nameless member":    "version: 1\ngroups: {ops: ['']}",
+		"a null member":        "version: 1\ngroups: {ops: [~]}",
+		"members as text":      "version: 1\ngroups: {ops: ann}",
+		"a nested group":       "version: 1\ngroups: {ops: {admins: [ann]}}",
+		"two documents":        "version: 1\n---\nversion: 1\ngroups: {ops: [ann]}",
+		"a long name":          "version: 1\ngroups: {ops: [" + strings.Repeat("a", toolcall.MaxIDBytes+1) + "]}",
+		"a bad key":            "version: 1\napprovers: {ann: {keys: [ed25519:AAAA]}}",
+		"a key without a type": "version: 1\napprovers: {ann: {keys: [" + strings.TrimPrefix(key(1), "ed25519:") + "]}}",
+		"a key of two people":  "version: 1\napprovers: {ann: {keys: ['" + key(1) + "']}, bob: {keys: ['" + key(1) + "']}}",
+		"an unknown member":    "version: 1\napprovers: {ann: {key: '" + key(1) + "'}}",
+		"not YAML":             "version: 1\ngroups: [",
+		"too long":             "version: 1\n#" + strings.Repeat("x", textfile.MaxBytes),
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := directory.Parse(newNamed(text)...)
@@ -85,7 +85,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// What is taken out is out, and what cannot be read changes nothing.
+// Removing a member takes effect, and a file that cannot be read changes nothing.
 func TestLive(t *testing.T) {
 	b := bustest.New(t)
 	bucket, err := bus.OpenDirectoryBucket(t.Context(), b.Conn("engine"), "test", bus.PolicyBucketOptions{})

@@ -14,7 +14,7 @@ func settingsOf(d dialect.Dialect) hook.Settings {
 	return hook.Settings{Dialect: d, Program: "/opt/my tools/askance", URL: "http://127.0.0.1:8787", TokenFile: "/home/ann/agent's.token", Timeout: d.Timeout()}
 }
 
-// documents are settings as people write them.
+// documents are settings files as people write them.
 var documents = []string{
 	"",
 	"{}\n",
@@ -24,8 +24,8 @@ var documents = []string{
 	"{\"hooks\": {\"BeforeTool\": [{\"hooks\": [{\"type\": \"command\", \"command\": \"a\"}]}]}, \"a\\\"b\": [1, 2.0, true]}",
 }
 
-// TestInstall: the hooks are there once, everything else stays byte for byte, and what
-// was installed can be removed again.
+// TestInstall: the hooks are installed once, everything else stays unchanged byte for byte, and
+// the hooks can be removed.
 func TestInstall(t *testing.T) {
 	for _, d := range dialect.Dialects() {
 		for _, before := range documents {
@@ -71,7 +71,7 @@ func withObject(text string) string {
 	return text
 }
 
-// TestInstalled: what an agent reads.
+// TestInstalled checks what an agent reads.
 func TestInstalled(t *testing.T) {
 	command := `'/opt/my tools/askance' hook %s --url http://127.0.0.1:8787 --token-file '/home/ann/agent'\''s.token' --timeout `
 	for d, want := range map[dialect.Dialect]struct {

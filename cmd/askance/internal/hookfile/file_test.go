@@ -49,11 +49,11 @@ destinations:
 		t.Errorf("chat: %v", chat)
 	}
 	if _, err := hookfile.Load(filepath.Join(dir, "none")); err == nil {
-		t.Error("a file that is not there")
+		t.Error("a missing file was loaded")
 	}
 }
 
-// What is wrong is said without showing a secret.
+// Errors say what is wrong without showing a secret.
 func TestParseRefused(t *testing.T) {
 	t.Setenv("ODD", "very-secret")
 	t.Setenv("EMPTY", "")
@@ -86,18 +86,18 @@ func TestParseRefused(t *testing.T) {
 			continue
 		}
 		if strings.Contains(err.Error(), "very-secret") || strings.Contains(err.Error(), secret) {
-			t.Errorf("a secret is shown: %v", err)
+			t.Errorf("the error contains a secret: %v", err)
 		}
 	}
 }
 
-// FuzzParse: no file ends the program, and what is accepted can be used.
+// FuzzParse: no file causes a panic, and accepted files can be used.
 func FuzzParse(f *testing.F) {
 	f.Add("version: 1\ndestinations:\n  - {name: a, format: slack, url: https://x.example, events: [request]}\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		all, err := hookfile.Parse("f", []byte(text))
 		if err == nil && webhook.Check(all) != nil {
-			t.Errorf("accepted and not good: %v", webhook.Check(all))
+			t.Errorf("an accepted file is invalid: %v", webhook.Check(all))
 		}
 	})
 }

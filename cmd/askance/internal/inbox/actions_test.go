@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// see fails unless the screen has all of these texts.
+// see fails unless the screen contains all of the texts.
 func see(t *testing.T, screen string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -24,7 +24,7 @@ func see(t *testing.T, screen string, texts ...string) {
 	}
 }
 
-// Every action stays within the filter: similar requests, the selection, and the next one.
+// Every action stays within the filter: similar requests, the selection, and the next request.
 func TestActionsStayWithinTheFilter(t *testing.T) {
 	m, _ := newDay(t, 120, 40)
 	screen := types(m, "/A-1042\rb")
@@ -43,11 +43,11 @@ func TestActionsStayWithinTheFilter(t *testing.T) {
 	see(t, screen, "refund  call_03")
 	types(m, "n")
 	if d, ok := m.top().(*detailScreen); !ok || d.request.Call != "call_03" && d.request.Call != "call_02" {
-		t.Errorf("n leaves the filter: %v", d.request)
+		t.Errorf("n left the filter: %v", d.request)
 	}
 }
 
-// With a selection, the keys of responses are about all of it and not about the row of the cursor.
+// With a selection, response keys apply to the whole selection, not to the row of the cursor.
 func TestKeysRespondToTheSelection(t *testing.T) {
 	m, e := newDay(t, 120, 40)
 	see(t, types(m, " j "), "a approve selected  r reject selected")
@@ -62,7 +62,7 @@ func TestKeysRespondToTheSelection(t *testing.T) {
 	}
 }
 
-// A counter of a tab is how many rows its list has, under every filter.
+// The counter of a tab is the number of rows in its list, with every filter.
 func TestCountersAgreeWithLists(t *testing.T) {
 	for _, keys := range []string{"", "m", "/coder\r", "/refund\rm", "/nothing at all\r", "v", "o"} {
 		m, _ := newDay(t, 120, 40)
@@ -81,7 +81,7 @@ func TestCountersAgreeWithLists(t *testing.T) {
 	}
 }
 
-// Requests are sorted by deadline, and the order, its direction and the groups can change.
+// Requests are sorted by deadline. The order, its direction and the groups can be changed.
 func TestOrderAndGroups(t *testing.T) {
 	for keys, want := range map[string]string{
 		"": "01 02 05 03 06 04", "O": "04 06 03 05 02 01", "o": "06 05 04 03 02 01", "oo": "01 02 03 04 05 06",
@@ -94,13 +94,13 @@ func TestOrderAndGroups(t *testing.T) {
 			got = append(got, strings.TrimPrefix(string(q.call.Call), "call_"))
 		}
 		if strings.Join(got, " ") != want {
-			t.Errorf("%q sorts %v, want %s", keys, got, want)
+			t.Errorf("after %q the order is %v, want %s", keys, got, want)
 		}
 	}
 }
 
-// A person who has responded is offered only what the engine still takes from them, alone
-// and among several requests.
+// A person who has responded is offered only the responses that the engine still accepts, for one
+// request and for several.
 func TestOffersAfterAResponse(t *testing.T) {
 	m, e := newDay(t, 120, 40)
 	q := m.qs.get(m.list.rows(m)[0].call.Key)
@@ -115,7 +115,7 @@ func TestOffersAfterAResponse(t *testing.T) {
 	types(m, "\x1bgm")
 	for _, o := range m.list.rows(m) {
 		if o == q {
-			t.Error("\"mine only\" has the request")
+			t.Error("\"mine only\" contains the request")
 		}
 	}
 	if types(m, "\x1b"); len(e.responses) != 0 {
@@ -123,7 +123,7 @@ func TestOffersAfterAResponse(t *testing.T) {
 	}
 }
 
-// A response whose reply is lost may count, and the inbox says so.
+// If the reply to a response is lost, the inbox says that the response may count.
 func TestUnknownOutcome(t *testing.T) {
 	m, e := newDay(t, 120, 40)
 	e.err = &message.Error{Code: message.CodeUnknownOutcome, What: "no engine replied; the request may have been executed"}
@@ -133,7 +133,7 @@ func TestUnknownOutcome(t *testing.T) {
 	see(t, types(m, "\x1b\x1b bGy"), "Responses: 0 accepted, 1 not accepted", "not accepted: no")
 }
 
-// The list of several requests keeps saying which of them an approval leaves out.
+// The list of several requests keeps showing which of them an approval omits.
 func TestSeveralWithoutASignature(t *testing.T) {
 	m, _ := newDay(t, 120, 40)
 	for _, q := range m.qs.all {
@@ -148,7 +148,7 @@ func TestSeveralWithoutASignature(t *testing.T) {
 	}
 }
 
-// "Approve and next" opens the next request of the list, from its end the first one.
+// "Approve and next" opens the next request of the list, or the first one at the end.
 func TestApproveAndNext(t *testing.T) {
 	m, e := newDay(t, 80, 24)
 	types(m, "\ra")
@@ -167,7 +167,7 @@ func mouse(m *model, x, y int, b tea.MouseButton) string {
 	return m.View()
 }
 
-// lineOf is where a text is on the screen.
+// lineOf returns where a text is on the screen.
 func lineOf(t *testing.T, screen, text string) (x, y int) {
 	t.Helper()
 	for y, line := range strings.Split(screen, "\n") {
@@ -179,7 +179,7 @@ func lineOf(t *testing.T, screen, text string) (x, y int) {
 	return 0, 0
 }
 
-// A click chooses a tab or a row, a second one opens the row, and the wheel moves what is
+// A click selects a tab or a row, a second click opens the row, and the wheel scrolls the part
 // under the pointer. No click sends anything.
 func TestMouse(t *testing.T) {
 	for _, keys := range []string{"", "v"} {
@@ -188,7 +188,7 @@ func TestMouse(t *testing.T) {
 		x, y := lineOf(t, screen, "Run rm -rf build?")
 		screen = mouse(m, x, y, tea.MouseButtonLeft)
 		if m.list.at.Call != "call_05" {
-			t.Errorf("the click chose %v", m.list.at)
+			t.Errorf("the click selected %v", m.list.at)
 		}
 		see(t, screen, "─ bash  call_05 ─")
 		mouse(m, x, y, tea.MouseButtonLeft)
@@ -210,7 +210,7 @@ func TestMouse(t *testing.T) {
 	}
 }
 
-// The policy's decision about an edit is on the confirmation; an edit that it refuses is
+// The confirmation shows the policy's decision about an edit. An edit that the policy refuses is
 // not sent.
 func TestEditPreview(t *testing.T) {
 	for _, tc := range []struct {
@@ -250,7 +250,7 @@ func TestEditPreview(t *testing.T) {
 	}
 }
 
-// A list of 10,000 requests is shown whole, and a key costs no work for every request.
+// A list of 10,000 requests is complete, and the cost of a key does not grow with the list.
 func TestTenThousandRequests(t *testing.T) {
 	m, _ := newShown(t)
 	m.now = clock
@@ -273,7 +273,7 @@ func TestTenThousandRequests(t *testing.T) {
 	m.Update(listed(all...)) // the same list again
 	types(m, "kk")
 	if m.list.made != made {
-		t.Error("the rows were sorted again, though nothing changed")
+		t.Error("the rows were sorted again although nothing changed")
 	}
 	if got := testing.AllocsPerRun(5, func() { types(m, "j") }); got > 20_000 {
 		t.Errorf("a key costs %.0f allocations", got)
@@ -310,7 +310,7 @@ func BenchmarkTenThousandRequests(b *testing.B) {
 	})
 }
 
-// Words of several lines, such as feedback, read as lines and not as marks.
+// Text with several lines, such as feedback, is shown as lines and not with marks.
 func TestWordsOfSeveralLines(t *testing.T) {
 	m, _ := newDay(t, 120, 40)
 	types(m, "j")
@@ -326,7 +326,7 @@ func TestWordsOfSeveralLines(t *testing.T) {
 	}
 }
 
-// What was edited to several lines is confirmed as lines.
+// Arguments that were edited to several lines are shown as lines in the confirmation.
 func TestEditOfSeveralLines(t *testing.T) {
 	c := asking(t, "c", func(q *toolcall.ApprovalRequest) { q.Input, q.Text = "{\n  \"cents\": 1\n}", "Pay\nnow?" })
 	c.Input = c.Request.Input

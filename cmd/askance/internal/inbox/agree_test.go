@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Two people of a group must agree: the inbox says who did and who must, counts
-// down to the escalation, and shows no hidden argument.
+// Two people of a group must approve. The inbox shows who has and who still must, counts down to
+// the escalation, and shows no hidden argument.
 func TestSeveralMustAgree(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
@@ -33,7 +33,7 @@ func TestSeveralMustAgree(t *testing.T) {
 	}
 }
 
-// A first approval leaves the approval request open, for others.
+// The first approval leaves the approval request open for others.
 func TestFirstOfTwo(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
@@ -79,7 +79,7 @@ func TestStandAside(t *testing.T) {
 	w.voted(c, "ann", toolcall.ResponseSkip)
 }
 
-// An edit keeps the mark of a hidden value, and the engine puts the value back.
+// An edit keeps the placeholder of a hidden value, and the engine restores the value.
 func TestEditKeepsWhatIsHidden(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "wire", `{"to":"acme","pin":"0000-secret"}`)
@@ -91,11 +91,11 @@ func TestEditKeepsWhatIsHidden(t *testing.T) {
 	bot := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
 	r, err := bot.Show(t.Context(), toolcall.ShowRequest{V: 1, Key: c.Key})
 	if err != nil || !strings.Contains(r.Call.Input, "emca") || !strings.Contains(r.Call.Input, "0000-secret") {
-		t.Errorf("it asks about %s, %v", r.Call.Input, err)
+		t.Errorf("the edited call asks about %s, %v", r.Call.Input, err)
 	}
 }
 
-// With logins, an approver's rights are enough for a living inbox.
+// With logins, the inbox needs only the permissions of an approver to receive updates.
 func TestWithLogin(t *testing.T) {
 	w := newDir(t)
 	data := filepath.Join(w.dir, "data")
@@ -117,7 +117,7 @@ func TestWithLogin(t *testing.T) {
 
 	x := open(t, 80, 24, nil, "inbox", "--nats", w.url, "--creds", ann)
 	x.See("askance inbox: ann", "No open approval requests")
-	c := w.pay("call_1", 1900) // seen by a hint, not by the next list
+	c := w.pay("call_1", 1900) // found by a hint, not by the next list
 	x.See("Pay 1900", "1 open")
 	x.Press(enter, "A-1042")
 	x.Press("a", "y approve  Y")

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// changingEngine lists as engines do, what changed since a sequence.
+// changingEngine lists what changed since a sequence, as engines do.
 type changingEngine struct {
 	fakeEngine
 	asked []toolcall.ListRequest
@@ -31,8 +31,8 @@ func (e *changingEngine) List(_ context.Context, r toolcall.ListRequest) (toolca
 	return out, nil
 }
 
-// After the first list the feed asks for what changed, and for all again only if the engine
-// twice counts other calls than are known.
+// After the first list the feed requests only changes. It requests the whole list again only if
+// the engine's count of calls differs twice.
 func TestFeedReadsWhatChanged(t *testing.T) {
 	e := &changingEngine{fakeEngine: fakeEngine{calls: map[toolcall.Key]*toolcall.Call{}}}
 	for i, id := range []message.CallID{"a", "b", "c"} {
@@ -48,7 +48,7 @@ func TestFeedReadsWhatChanged(t *testing.T) {
 			t.Fatal(err)
 		}
 		if last := got[len(got)-1]; len(last.calls) != want || (last.listed != nil) != all {
-			t.Errorf("%d calls came, the whole list %v; want %d, %v", len(last.calls), last.listed != nil, want, all)
+			t.Errorf("got %d calls, the whole list %v; want %d, %v", len(last.calls), last.listed != nil, want, all)
 		}
 	}
 	change := func(id message.CallID, seq uint64, state message.ToolCallState) {
@@ -67,11 +67,11 @@ func TestFeedReadsWhatChanged(t *testing.T) {
 	change("a", 10, message.ToolCallFinished)
 	list(1, false)
 	if last := e.asked[len(e.asked)-1]; last.After != 9 || last.Sort != toolcall.SortChanged || !last.All {
-		t.Errorf("the feed asked for %+v", last)
+		t.Errorf("the feed requested %+v", last)
 	}
 	list(0, false)
 	for key := range e.calls {
-		if key.Call == "c" { // as if it finished and was forgotten
+		if key.Call == "c" { // as if it had finished and been removed
 			delete(e.calls, key)
 		}
 	}

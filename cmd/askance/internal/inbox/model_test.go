@@ -18,9 +18,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// fakeEngine knows calls and takes every answer.
+// fakeEngine has calls and accepts every response.
 type fakeEngine struct {
-	mu                sync.Mutex // guards all below
+	mu                sync.Mutex // guards the fields below
 	calls             map[toolcall.Key]*toolcall.Call
 	responses         []toolcall.Response
 	standingApprovals []*toolcall.StandingApproval
@@ -92,7 +92,7 @@ func (f *fakeEngine) RevokeStandingApproval(_ context.Context, r toolcall.Revoke
 	return &toolcall.StandingApproval{ID: r.ID, Revoked: &toolcall.Revocation{}}, f.err
 }
 
-// asking is a call with an open approval request.
+// asking returns a call with an open approval request.
 func asking(t testing.TB, id string, change func(*toolcall.ApprovalRequest)) *toolcall.Call {
 	t.Helper()
 	c := &toolcall.Call{
@@ -111,7 +111,7 @@ func asking(t testing.TB, id string, change func(*toolcall.ApprovalRequest)) *to
 	return c
 }
 
-// newShown is a program with these approval requests on a terminal of 80x24.
+// newShown returns a program with these approval requests on a terminal of 80x24.
 func newShown(t *testing.T, calls ...*toolcall.Call) (*model, *fakeEngine) {
 	t.Helper()
 	e := &fakeEngine{calls: map[toolcall.Key]*toolcall.Call{}}
@@ -123,7 +123,7 @@ func newShown(t *testing.T, calls ...*toolcall.Call) (*model, *fakeEngine) {
 	return m, e
 }
 
-// benchModel is a program that knows no request yet.
+// benchModel returns a program without requests.
 func benchModel(t testing.TB, e *fakeEngine) *model {
 	t.Helper()
 	cfg := Config{Engine: e, Who: "ann", Out: term.New(&strings.Builder{}), Editor: []string{"true"}}
@@ -132,7 +132,7 @@ func benchModel(t testing.TB, e *fakeEngine) *model {
 	return m
 }
 
-// listed is a list that is complete.
+// listed returns a complete list.
 func listed(calls ...*toolcall.Call) listedMsg {
 	keys := map[toolcall.Key]bool{}
 	for _, c := range calls {
@@ -141,7 +141,7 @@ func listed(calls ...*toolcall.Call) listedMsg {
 	return listedMsg{calls, keys}
 }
 
-// types presses keys one after the other, and draws after each.
+// types presses keys one after the other and draws after each.
 func types(m *model, keys string) string {
 	for _, r := range keys {
 		k := tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune{r}}
@@ -158,7 +158,7 @@ func types(m *model, keys string) string {
 	return m.View()
 }
 
-// run carries out a command that answers; the others wait for time.
+// run carries out a command that returns a message. Other commands wait for a time.
 func run(m *model, cmd tea.Cmd) {
 	if cmd == nil {
 		return
@@ -169,8 +169,8 @@ func run(m *model, cmd tea.Cmd) {
 	}
 }
 
-// An approval request whose digest is not the one that the engine names is not
-// answered: what is shown would not be what runs.
+// An approval request whose digest differs from the engine's cannot be answered, because what
+// runs would not be what is shown.
 func TestForgedDigest(t *testing.T) {
 	c := asking(t, "c", nil)
 	c.Request.Input = `{"cents":1000000}`
@@ -190,7 +190,7 @@ func TestPasteDecidesNothing(t *testing.T) {
 	types(m, "\ra")
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("y"), Paste: true})
 	if len(e.responses) != 0 {
-		t.Errorf("a paste answered: %v", e.responses)
+		t.Errorf("a paste sent a response: %v", e.responses)
 	}
 	types(m, "y")
 	if len(e.responses) != 1 {
@@ -206,11 +206,11 @@ func TestTooSmallDecidesNothing(t *testing.T) {
 	m.Update(tea.WindowSizeMsg{Width: 80, Height: minHeight - 1})
 	types(m, "y")
 	if len(e.responses) != 0 {
-		t.Errorf("answered unseen: %v", e.responses)
+		t.Errorf("a response was sent without being seen: %v", e.responses)
 	}
 }
 
-// Keys that arrive in one piece are keys all the same, also esc before others.
+// Keys that arrive together count as separate keys, even after esc.
 func TestKeysInOnePiece(t *testing.T) {
 	m, _ := newShown(t, asking(t, "a", nil), asking(t, "b", nil))
 	m.Update(tea.KeyMsg{Type: tea.KeyRunes, Runes: []rune("jl")})
@@ -220,7 +220,7 @@ func TestKeysInOnePiece(t *testing.T) {
 	types(m, "a")
 	m.Update(tea.KeyMsg{Type: tea.KeyEsc, Alt: true})
 	if len(m.stack) != 0 {
-		t.Errorf("two escapes lead to %T", m.top())
+		t.Errorf("two escapes led to %T", m.top())
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// However old, doubled and mixed what comes is: in the end each approval request is
-// what its call's last event record says, and none that was resolved opens again.
+// Events may be old, duplicated and out of order. At the end each approval request agrees with
+// its call's last event record, and no resolved request opens again.
 func TestRequestsConverge(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +38,7 @@ func TestRequestsConverge(t *testing.T) {
 			s := all[rapid.IntRange(0, len(all)-1).Draw(t, "which")]
 			c := s.calls[rapid.IntRange(0, len(s.calls)-1).Draw(t, "record")]
 			if have := last[c.Key]; have == nil && c.State != message.ToolCallAsking {
-				continue // never shown: nothing to resolve
+				continue // never shown, so there is nothing to resolve
 			} else if have == nil || have.Seq < c.Seq {
 				last[c.Key] = c
 			}
@@ -65,16 +65,16 @@ func TestResolvedLeave(t *testing.T) {
 	qs.sweep(now.Add(linger-1), never)
 	qs.sweep(now.Add(linger), always)
 	if q := qs.get(c.Key); q == nil || q.over != "expired: no decision in time" {
-		t.Fatalf("it left too early: %+v", q)
+		t.Fatalf("the request was removed too early: %+v", q)
 	}
 	qs.sweep(now.Add(linger), never)
-	qs.take(c, "", now) // an old list
+	qs.take(c, "", now) // an outdated list
 	if q := qs.get(c.Key); q != nil {
-		t.Errorf("it came back: %+v", q)
+		t.Errorf("the request came back: %+v", q)
 	}
 	qs.sweep(now.Add(memory), never)
 	if len(qs.past) != 0 {
-		t.Error("it is remembered for ever")
+		t.Error("the removed request is remembered forever")
 	}
 }
 
@@ -84,7 +84,7 @@ func TestListedFindsTheMissing(t *testing.T) {
 	a, b := asking(t, "a", nil), asking(t, "b", nil)
 	qs.takeList([]*toolcall.Call{a, b}, listed(a, b).listed, now)
 	if got := qs.takeList([]*toolcall.Call{b}, nil, now); got != nil {
-		t.Errorf("a part of the list says that %v are missing", got)
+		t.Errorf("an incomplete list reports that %v are missing", got)
 	}
 	if got := qs.takeList([]*toolcall.Call{b}, listed(b).listed, now); len(got) != 1 || got[0] != a.Key {
 		t.Errorf("missing: %v", got)
@@ -104,7 +104,7 @@ func TestMatcher(t *testing.T) {
 	}
 }
 
-// collectPosts gathers what a feed says.
+// collectPosts starts a feed and collects its messages.
 func collectPosts(t *testing.T, e *fakeEngine, hints Hints) (*feed, <-chan tea.Msg) {
 	t.Helper()
 	ch := make(chan tea.Msg, 100)
@@ -126,37 +126,37 @@ func TestFeed(t *testing.T) {
 		done := make(chan struct{})
 		go func() { f.run(ctx); close(done) }()
 		if m, ok := (<-got).(listedMsg); !ok || len(m.calls) != 1 || m.listed == nil {
-			t.Errorf("first came %+v", m)
+			t.Errorf("the first message is %+v", m)
 		}
 		begin := time.Now()
-		for range 5 { // a burst about one call is one look
+		for range 5 { // a burst about one call leads to one read
 			hint(c.Key, false)
 		}
 		if m, ok := (<-got).(sawMsg); !ok || m.call != c || time.Since(begin) > gather {
-			t.Errorf("then came %+v after %v", m, time.Since(begin))
+			t.Errorf("then received %+v after %v", m, time.Since(begin))
 		}
 		if m, ok := (<-got).(listedMsg); !ok || time.Since(begin) != every {
-			t.Errorf("then came %+v after %v", m, time.Since(begin))
+			t.Errorf("then received %+v after %v", m, time.Since(begin))
 		}
 		e.mu.Lock()
 		e.err = message.ErrUnavailable
 		e.mu.Unlock()
 		begin = time.Now()
 		if m, ok := (<-got).(troubleMsg); !ok || time.Since(begin) != every {
-			t.Errorf("then came %+v after %v", m, time.Since(begin))
+			t.Errorf("then received %+v after %v", m, time.Since(begin))
 		}
 		if m, ok := (<-got).(troubleMsg); !ok || time.Since(begin) != every+again {
-			t.Errorf("then came %+v after %v", m, time.Since(begin))
+			t.Errorf("then received %+v after %v", m, time.Since(begin))
 		}
 		stop()
 		<-done
 		if !stopped {
-			t.Error("it still listens")
+			t.Error("the feed still listens")
 		}
 	})
 }
 
-// A flood of hints is answered by the list, and the looks go on sixteen at a time.
+// After a flood of hints the feed reads the list, and reads calls sixteen at a time.
 func TestFeedFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &fakeEngine{}
@@ -172,7 +172,7 @@ func TestFeedFlood(t *testing.T) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
 		if e.listed < 2 || e.listed > 5 {
-			t.Errorf("the list was asked for %d times", e.listed)
+			t.Errorf("the list was requested %d times", e.listed)
 		}
 	})
 }

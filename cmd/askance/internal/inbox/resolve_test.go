@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// newBlockedDay is a day on which an operator resolves; sent are their requests.
+// newBlockedDay returns the inbox of an operator; sent contains the requests to resolve.
 func newBlockedDay(t *testing.T, width, height int) (m *model, sent *[]toolcall.ResolveRequest, fail *error) {
 	t.Helper()
 	m, e := newDay(t, width, height)
@@ -53,7 +53,7 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// The words are those of the web console, and no other call is offered it.
+// The texts match the web console, and resolving is not offered for other calls.
 func TestResolveIsForBlockedCalls(t *testing.T) {
 	m, sent, fail := newBlockedDay(t, 80, 24)
 	see(t, types(m, "3"), "r resolve  enter open")
@@ -74,7 +74,7 @@ func TestResolveIsForBlockedCalls(t *testing.T) {
 		m, _, _ := newBlockedDay(t, 80, 24)
 		if types(m, keys); len(m.stack) > 0 {
 			if _, is := m.top().(*resolveScreen); is {
-				t.Errorf("%q resolves a call that is not blocked", keys)
+				t.Errorf("%q offers to resolve a call that is not blocked", keys)
 			}
 		}
 	}

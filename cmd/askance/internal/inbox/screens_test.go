@@ -16,7 +16,7 @@ import (
 // clock is the time on the screens of these tests.
 var clock = time.Date(2026, 3, 4, 12, 0, 0, 0, time.UTC)
 
-// proposed is a call of a day's work.
+// proposed returns a call of a working day.
 func proposed(t testing.TB, n int, tool, agent, session, input, text string, change func(*toolcall.Call)) *toolcall.Call {
 	t.Helper()
 	c := &toolcall.Call{
@@ -36,12 +36,12 @@ func proposed(t testing.TB, n int, tool, agent, session, input, text string, cha
 	return c
 }
 
-// ends gives the approval request a deadline.
+// ends sets the deadline of the approval request.
 func ends(left time.Duration) func(*toolcall.Call) {
 	return func(c *toolcall.Call) { c.Request.Requirement.Deadline = clock.Add(left) }
 }
 
-// day is what a morning leaves: open requests, calls that run, and one that is blocked.
+// day returns the calls of a morning: open requests, running calls, and a blocked one.
 func day(t testing.TB) []*toolcall.Call {
 	t.Helper()
 	running := func(phase toolcall.Phase) func(*toolcall.Call) {
@@ -74,7 +74,7 @@ func day(t testing.TB) []*toolcall.Call {
 	}
 }
 
-// yesterday is what has finished.
+// yesterday returns finished calls.
 func yesterday(t testing.TB) []*toolcall.Call {
 	t.Helper()
 	ended := func(cause toolcall.Cause, by string, output string) func(*toolcall.Call) {
@@ -100,7 +100,7 @@ func yesterday(t testing.TB) []*toolcall.Call {
 	}
 }
 
-// newDay is the inbox of ann on that morning.
+// newDay returns the inbox of ann on that morning.
 func newDay(t *testing.T, width, height int) (*model, *fakeEngine) {
 	t.Helper()
 	calls := day(t)
@@ -114,7 +114,7 @@ func newDay(t *testing.T, width, height int) (*model, *fakeEngine) {
 	return m, e
 }
 
-// The screens at the sizes that people have, one golden file for each size.
+// The screens at typical sizes, with one golden file for each size.
 func TestScreens(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {120, 40}, {200, 50}, {90, 40}, {60, 20}, {40, 10}} {
 		name := fmt.Sprintf("screens-%dx%d", size[0], size[1])

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// newSigned is a world in which ann has a key of her own, and where its file is.
+// newSigned returns a world in which ann has a key, and the path of its file.
 func newSigned(t *testing.T) (w *world, key string) {
 	t.Helper()
 	w = newDir(t)
@@ -25,8 +25,7 @@ func newSigned(t *testing.T) (w *world, key string) {
 	return w, key
 }
 
-// Where a rule takes the approver's own signature, the inbox gives it, and asks
-// for nothing besides.
+// If a rule requires the approver's signature, the inbox adds it and asks for nothing else.
 func TestSign(t *testing.T) {
 	w, key := newSigned(t)
 	c := w.ask("call_1", "sell", `{"what":"all"}`)
@@ -54,7 +53,7 @@ func TestSign(t *testing.T) {
 		})
 	}
 
-	// In bulk each of them is signed.
+	// A bulk approval signs each request.
 	d := w.ask("call_2", "sell", `{"what":"more"}`)
 	x := w.inboxWith(80, 40, []string{"--sign-key", key})
 	x.See("2 open")
@@ -67,7 +66,7 @@ func TestSign(t *testing.T) {
 	}
 }
 
-// Without a key, the inbox says how to come by one and sends nothing.
+// Without a key, the inbox says how to get one and sends nothing.
 func TestSignWithoutKey(t *testing.T) {
 	w, _ := newSigned(t)
 	c := w.ask("call_1", "sell", `{}`)
@@ -77,7 +76,7 @@ func TestSignWithoutKey(t *testing.T) {
 	x.Press("a", "requires your signature", "--sign-key FILE")
 	x.Press("  y", "esc back")
 	x.Press(esc, "Sell?")
-	x.Press("r", "Feedback for the model") // to say no takes none
+	x.Press("r", "Feedback for the model") // a rejection needs no signature
 	x.Press(enter, "y reject")
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatalf("votes %+v", now.Votes)

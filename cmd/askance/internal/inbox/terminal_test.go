@@ -11,25 +11,25 @@ import (
 )
 
 func TestApprove(t *testing.T) {
-	t.Parallel() // it waits for seconds
+	t.Parallel() // the test waits for seconds
 	w := newWorld(t)
 	x := w.inbox(80, 24)
 	golden(t, "empty", x.See("No open approval requests", "0 open"))
 
-	c := w.pay("call_1", 19900%9000) // asks, under the cap
+	c := w.pay("call_1", 19900%9000) // needs approval, under the cap
 	other := w.ask("call_2", "boss", `{}`)
 	w.ask("call_3", "soon", `{"when":"now"}`)
 	golden(t, "list", x.See("> 1h 59m", "Pay 1900 cents?", "boss", "(not yours)", "1h 59m", "3 open"))
 	golden(t, "detail", x.Press("j"+enter, "why", "rule large", "A-1042", "1900", c.Digest[:40]))
 	golden(t, "confirm", x.Press("a", "These arguments run", "y approve  Y"))
 	if now := w.call(c); len(now.Votes) != 0 {
-		t.Fatal("answered before it was confirmed")
+		t.Fatal("a response was sent before it was confirmed")
 	}
 	golden(t, "approved", x.Press("y", "approved by ann", "call_1: approved, the call is submitted", "2 open"))
 	if now := w.voted(c, "ann", toolcall.ResponseApprove); now.State != message.ToolCallSubmitted {
 		t.Errorf("the call is %s", now.State)
 	}
-	x.Miss("approved by ann") // it leaves
+	x.Miss("approved by ann") // the request disappears
 	x.Press("q")
 	x.Ends(cli.ExitOK)
 	if got := w.call(other); got.State != message.ToolCallAsking {
@@ -37,7 +37,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// What does not fit the screen must have been on it before it is approved.
+// A request that does not fit on the screen must be scrolled through before it can be approved.
 func TestApproveLongRequest(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"cents":1900,"note":"`+strings.Repeat(`one line of many\n`, 30)+`transfer all of it"}`)
@@ -51,7 +51,7 @@ func TestApproveLongRequest(t *testing.T) {
 	x.Press(" ", "transfer all of it")
 	golden(t, "confirm-end", x.Press("G", "digest", "y approve  Y"))
 	if now := w.call(c); len(now.Votes) != 0 {
-		t.Fatal("answered before all of it was shown")
+		t.Fatal("a response was sent before the whole request was shown")
 	}
 	x.Press("y", "approved by ann")
 	w.voted(c, "ann", toolcall.ResponseApprove)
@@ -86,7 +86,7 @@ func TestEdit(t *testing.T) {
 	x.Press("y", "edited and approved by ann")
 	now := w.voted(c, "ann", toolcall.ResponseApprove)
 	if !strings.Contains(now.Input, `"cents": 1500`) || !strings.Contains(now.Input, `p\u0430ypal`) {
-		t.Errorf("it runs with %s", now.Input)
+		t.Errorf("the call runs with %s", now.Input)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestReject(t *testing.T) {
 	x.See("> ")
 	x.Press(enter, "A-1042")
 	x.Press("r", "Feedback for the model")
-	x.Press("too much? \u202e\u200b", "> too much?") // what is pasted and not seen is left out
+	x.Press("too much? \u202e\u200b", "> too much?") // invisible characters of pasted text are dropped
 	golden(t, "reject", x.Press(enter, "Reject: pay", "feedback", "y reject"))
 	x.Press("y", "rejected by ann (NATS, not authenticated): too")
 	if now := w.voted(c, "ann", toolcall.ResponseReject); now.Votes[0].Feedback != "too much?" {
@@ -159,9 +159,9 @@ func TestAnotherSurfaceWins(t *testing.T) {
 			screen := x.See("rejected by bob (in process): no", "esc back")
 			golden(t, "lost-"+tc.name, screen)
 			if strings.Contains(screen, "y approve  Y") || strings.Contains(screen, "a approve") {
-				t.Errorf("it offers an answer that is too late:\n%s", screen)
+				t.Errorf("the screen offers a response that is too late:\n%s", screen)
 			}
-			x.Press("y" + enter + "a") // nothing of it does anything
+			x.Press("y" + enter + "a") // none of these keys does anything
 			for range strings.Count(tc.keys+"d", "") - 1 - strings.Count(tc.keys, " ") {
 				x.Press(esc, "rejected by bob")
 			}
@@ -181,12 +181,12 @@ func TestAskedAnew(t *testing.T) {
 	input := `{"order_id":"A-1042","cents":777}`
 	after := w.answer(c, func(a *toolcall.Response) { a.Input = &input })
 	if after.State != message.ToolCallAsking || after.Digest == c.Digest {
-		t.Fatalf("it does not ask again: %+v", after)
+		t.Fatalf("the call does not need approval again: %+v", after)
 	}
 	x.See("This request changed after you opened it", "Nothing was sent")
 	x.Press("  y")
 	golden(t, "changed", x.Press(esc, "This request changed after you opened it", "777"))
-	x.Press("a", "a approve") // the first key only says that it was seen
+	x.Press("a", "a approve") // the first key only acknowledges the change
 	x.Press("a", "777")
 	x.Press("  ", "y approve  Y")
 	x.Press("y", "approved by ann")
@@ -196,7 +196,7 @@ func TestAskedAnew(t *testing.T) {
 	}
 }
 
-// The confirmation of several requests says which lines are shortened; enter shows all.
+// The confirmation of several requests marks shortened lines; enter shows the whole request.
 func TestBulkSaysWhatIsShortened(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "soon", `{"command":"`+strings.Repeat("x", 150)+` && end"}`)
@@ -205,13 +205,13 @@ func TestBulkSaysWhatIsShortened(t *testing.T) {
 	x.See("2 open")
 	screen := x.Press("b", "Exactly these calls run; press enter to see all arguments of one.", "The line is shortened: press enter to see all arguments.")
 	if strings.Count(screen, "is shortened") != 1 {
-		t.Errorf("the lines that are shortened:\n%s", screen)
+		t.Errorf("want one shortened line:\n%s", screen)
 	}
 	x.Press("g"+enter, "&& end")
 }
 
-// One confirmation lists the summary of every request; the person can review and exclude
-// each of them.
+// One confirmation lists the summary of every request. The person can review and exclude each
+// request.
 func TestBulk(t *testing.T) {
 	w := newWorld(t)
 	calls := []*toolcall.Call{w.pay("call_1", 1900), w.pay("call_2", 2900), w.pay("call_3", 3900)}
@@ -223,7 +223,7 @@ func TestBulk(t *testing.T) {
 	x.Press(esc, "Approve 3 requests?")
 	golden(t, "bulk", x.Press(" ", "Approve 2 requests?", "[ ] Pay 2900", "y approve 2"))
 	if now := w.call(calls[0]); len(now.Votes) != 0 {
-		t.Fatal("answered before it was confirmed")
+		t.Fatal("a response was sent before it was confirmed")
 	}
 	golden(t, "bulk-done", x.Press("y", "call_1", "call_3", "Responses: 2 accepted, 0 not accepted"))
 	x.Press(enter, "Pay 2900 cents?", "2 open")
@@ -243,7 +243,7 @@ func TestBulkRejectOfSelected(t *testing.T) {
 	x.See("2 open", "soon", "pay")
 	x.Press("*", "2 selected")
 	x.Press("b", "Approve 2 requests?", "y approve 2")
-	w.answer(a, func(*toolcall.Response) {}) // one of them is lost meanwhile
+	w.answer(a, func(*toolcall.Response) {}) // another person answers one of them in the meantime
 	x.See("Approve 1 request?", "Not included: Decided meanwhile: approved by bob")
 	x.Press("r", "Feedback for the model")
 	x.Press("later"+enter, "rejected, the call is finished", "Responses: 1 accepted")
@@ -308,7 +308,7 @@ func TestSizes(t *testing.T) {
 }
 
 func TestEngineGoesAndComesBack(t *testing.T) {
-	t.Parallel() // it waits for seconds
+	t.Parallel() // the test waits for seconds
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
 	x := w.inbox(80, 24)
@@ -339,12 +339,12 @@ func TestNoColour(t *testing.T) {
 		x.Press(ctrlC)
 		x.Ends(cli.ExitInterrupted)
 		if raw := x.Raw(); strings.Contains(raw, "\x1b[?1049h") && !strings.Contains(raw, "\x1b[?1049l") {
-			t.Error("the terminal is not given back as it was")
+			t.Error("the terminal was not restored")
 		}
 	}
 }
 
-// Between two changes nothing is sent but what changed: no clearing, no repaint.
+// Between two changes only the difference is sent, without clearing or repainting the screen.
 func TestNoFlicker(t *testing.T) {
 	w := newWorld(t)
 	w.pay("call_1", 1900)
@@ -368,7 +368,7 @@ func TestNoEngine(t *testing.T) {
 	x.Ends(cli.ExitUnavailable)
 }
 
-// Without a terminal that can draw, the inbox names the commands to use instead.
+// If the terminal cannot draw, the inbox names the commands to use instead.
 func TestDumbTerminal(t *testing.T) {
 	w := newWorld(t)
 	x := w.inbox(200, 24, "TERM=dumb")
@@ -376,7 +376,7 @@ func TestDumbTerminal(t *testing.T) {
 	x.Ends(cli.ExitUsage)
 }
 
-// Prompts work on a terminal that cannot move its cursor, as plain lines.
+// Prompts work as plain lines on a terminal that cannot move its cursor.
 func TestPromptOnDumbTerminal(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
@@ -386,11 +386,11 @@ func TestPromptOnDumbTerminal(t *testing.T) {
 	x.Ends(cli.ExitOK)
 	w.voted(c, "ann", toolcall.ResponseApprove)
 	if strings.Contains(x.Raw(), "\x1b[") {
-		t.Errorf("a terminal that obeys no escape sequences gets them: %q", x.Raw())
+		t.Errorf("a terminal without escape sequences received some: %q", x.Raw())
 	}
 }
 
-// ctrl+c at a prompt sends nothing and ends as a signal does.
+// ctrl+c at a prompt sends nothing and ends the program as a signal does.
 func TestInterruptedPrompt(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)

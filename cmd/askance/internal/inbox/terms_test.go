@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The keys that move on a form, and take a line away.
+// The keys that move in a form and delete a line.
 const (
 	down  = "\x1b[B"
 	up    = "\x1b[A"
@@ -17,8 +17,8 @@ const (
 	ctrlU = "\x15"
 )
 
-// An offered rule is narrowed and bounded before it is accepted, and what it
-// answers for is exactly that.
+// A suggested rule is narrowed and limited before it is accepted. It then applies to exactly the
+// narrowed calls.
 func TestRememberEditedRule(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "Write", `{"file_path":"/srv/docs/a.md"}`)
@@ -43,14 +43,14 @@ func TestRememberEditedRule(t *testing.T) {
 		t.Errorf("remembered %+v", l.Terms)
 	}
 	if got := w.proposes("call_2", "Write", `{"file_path":"/srv/docs/ab.md"}`); got.State == message.ToolCallAsking {
-		t.Errorf("what is covered is %s", got.State)
+		t.Errorf("a covered call is %s", got.State)
 	}
 	if got := w.proposes("call_3", "Write", `{"file_path":"/srv/docs/b.md"}`); got.State != message.ToolCallAsking {
-		t.Errorf("what was narrowed away is %s", got.State)
+		t.Errorf("a call outside the narrowed rule is %s", got.State)
 	}
 }
 
-// What the engine refuses can be corrected and sent again.
+// Terms that the engine refuses can be corrected and sent again.
 func TestRememberTooWide(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "Write", `{"file_path":"/srv/docs/a.md"}`)
@@ -70,7 +70,7 @@ func TestRememberTooWide(t *testing.T) {
 	}
 }
 
-// A rule of the policy says how far its answers may be remembered.
+// A rule of the policy limits the terms of its standing approvals.
 func TestRememberWithinTheRule(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
@@ -78,7 +78,7 @@ func TestRememberWithinTheRule(t *testing.T) {
 	x.See("> ")
 	x.Press(enter, "1 [ ] allow buy: every call")
 	golden(t, "terms-limits", x.Press("w", "for at most 2h, for 9 later calls,", "the same args.shop"))
-	x.Press("   "+right, "< call_like >") // round the five scopes
+	x.Press("   "+right, "< call_like >") // cycle through the five scopes
 	x.Press("    ", "< space >")
 	x.Press(down+down+"3"+down+"args.cents=500"+ctrlS, "scope space, uses 3, budget args.cents=500")
 	x.Press("a", "scope space", "for 3 later calls, up to 500 of args.cents")
@@ -89,7 +89,7 @@ func TestRememberWithinTheRule(t *testing.T) {
 		asks      bool
 	}{
 		{"call_2", `{"cents":400,"shop":"acme"}`, false},
-		{"call_3", `{"cents":400,"shop":"acme"}`, true}, // beyond the budget
+		{"call_3", `{"cents":400,"shop":"acme"}`, true}, // above the budget
 		{"call_4", `{"cents":1,"shop":"other"}`, true},
 	} {
 		if c := w.proposes(tc.id, "buy", tc.input); (c.State == message.ToolCallAsking) != tc.asks {
@@ -98,7 +98,7 @@ func TestRememberWithinTheRule(t *testing.T) {
 	}
 }
 
-// Where nothing can be had on terms, the inbox says why; 0 takes a wish back.
+// If nothing can be remembered, the inbox says why; 0 clears the choice.
 func TestRememberNothing(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
@@ -109,7 +109,7 @@ func TestRememberNothing(t *testing.T) {
 	x.Press("1", "1 [x] allow pay")
 	x.Press("0", "1 [ ] allow pay")
 	if screen := x.Press("a", "y approve  Y"); strings.Contains(screen, "remember") {
-		t.Errorf("something is remembered:\n%s", screen)
+		t.Errorf("the screen offers to remember something:\n%s", screen)
 	}
 	x.Press("y", "approved by ann")
 	if now := w.voted(c, "ann", toolcall.ResponseApprove); len(now.Remember) != 0 || len(now.StandingApprovals) != 0 {
@@ -117,7 +117,7 @@ func TestRememberNothing(t *testing.T) {
 	}
 }
 
-// What goes with an edit is held against the edited call.
+// A standing approval that is made with an edit is compared with the edited call.
 func TestRememberWithEdit(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
@@ -134,7 +134,7 @@ func TestRememberWithEdit(t *testing.T) {
 	}
 }
 
-// Of a call that hides something nothing is remembered.
+// A call with hidden arguments cannot be remembered.
 func TestRememberNothingHidden(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "wire", `{"to":"acme","pin":"1"}`)
@@ -146,7 +146,7 @@ func TestRememberNothingHidden(t *testing.T) {
 	x.Press("w", "it permits no standing approval")
 }
 
-// The list of what is remembered lives, and takes a rule back.
+// The list of standing approvals updates live and can revoke one.
 func TestStandingApprovals(t *testing.T) {
 	w := newWorld(t)
 	x := w.inbox(80, 24)
@@ -174,7 +174,7 @@ func TestStandingApprovals(t *testing.T) {
 	x.Press(esc, "1 open")
 }
 
-// The person who granted a standing approval revokes it, and its calls that did not begin.
+// The person who granted a standing approval revokes it with its calls that have not started.
 func TestTakeBackOwn(t *testing.T) {
 	w := newWorld(t)
 	w.ask("call_1", "buy", `{"cents":300,"shop":"acme"}`)
@@ -186,7 +186,7 @@ func TestTakeBackOwn(t *testing.T) {
 	x.Press("y", "approved by ann")
 	allowed := w.proposes("call_2", "buy", `{"cents":1,"shop":"acme"}`)
 	if allowed.State == message.ToolCallAsking {
-		t.Fatalf("what is remembered leaves the call %s", allowed.State)
+		t.Fatalf("despite the standing approval the call is %s", allowed.State)
 	}
 	golden(t, "leases-narrow", x.Press("R", "buy", "ann", "8 of 9 uses"))
 	x.Press("d", "Reason, for the journal")
@@ -194,19 +194,19 @@ func TestTakeBackOwn(t *testing.T) {
 	x.Press("y", "is revoked: it allows no more calls")
 	x.See("No standing approvals")
 	if l := w.standingApproval(true); l.Revoked == nil || l.Revoked.By.Name != "ann" || l.Revoked.Reason != "over q y ?" {
-		t.Errorf("the rule is %+v", l)
+		t.Errorf("the standing approval is %+v", l)
 	}
 	if now := w.call(allowed); now.State != message.ToolCallFinished {
-		t.Errorf("what it allowed is %s", now.State)
+		t.Errorf("the allowed call is %s", now.State)
 	}
 	if c := w.proposes("call_3", "buy", `{"cents":1,"shop":"acme"}`); c.State != message.ToolCallAsking {
-		t.Errorf("after that a call is %s", c.State)
+		t.Errorf("after the revocation a call is %s", c.State)
 	}
 }
 
-// On 60 columns and 20 rows nothing that is needed is lost: who and what stands
-// on each line, every screen names the way on and the way back, and an edit, a
-// search and an answer by another person work as on a large screen.
+// In 60 columns and 20 rows nothing necessary is lost: each line shows who and what, every screen
+// shows the keys to continue and to go back, and an edit, a search and another person's response
+// work as on a large screen.
 func TestNarrow(t *testing.T) {
 	w := newWorld(t)
 	c := w.ask("call_1", "pay", `{"cents":1900,"lines":[{"sku":"A-1","note":"one that is longer than what a narrow screen has"}],"to":"ACME"}`)

@@ -47,7 +47,7 @@ version: 1
 groups: {finance: [ann, bob, eve]}
 `
 
-// world is a real engine on a real NATS server, to which the inbox connects.
+// world is a real engine on a real NATS server to which the inbox connects.
 type world struct {
 	t    *testing.T
 	dir  string
@@ -65,7 +65,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// newDir is a world without an engine.
+// newDir returns a world without an engine.
 func newDir(t *testing.T) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir()}
@@ -107,8 +107,7 @@ func (w *world) stop() {
 	}
 }
 
-// restart stops the engine and its server, and starts both again at the same
-// address.
+// restart stops the engine and its server, and starts both again at the same address.
 func (w *world) restart(meanwhile func()) {
 	w.t.Helper()
 	addr := w.url[len("nats://"):]
@@ -126,13 +125,13 @@ func (w *world) inbox(width, height int, env ...string) *termtest.Terminal {
 	return w.inboxWith(width, height, nil, env...)
 }
 
-// inboxWith is inbox with flags.
+// inboxWith is like inbox, with flags.
 func (w *world) inboxWith(width, height int, flags []string, env ...string) *termtest.Terminal {
 	w.t.Helper()
 	return open(w.t, width, height, env, append([]string{"inbox", "--nats", w.url, "--as", "ann", "--log-level", "error"}, flags...)...)
 }
 
-// proposes proposes a call, which may or may not ask.
+// proposes proposes a call, which may need approval.
 func (w *world) proposes(id, tool, input string) *toolcall.Call {
 	w.t.Helper()
 	r, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(w.t.Context(), toolcall.ProposeRequest{
@@ -154,7 +153,7 @@ func (w *world) standingApproval(all bool) *toolcall.StandingApproval {
 	return r.StandingApprovals[0]
 }
 
-// ask proposes a call that asks. Each call has a reply of its own.
+// ask proposes a call that needs approval. Each call has its own reply.
 func (w *world) ask(id, tool, input string) *toolcall.Call {
 	w.t.Helper()
 	c := w.proposes(id, tool, input)
@@ -164,13 +163,13 @@ func (w *world) ask(id, tool, input string) *toolcall.Call {
 	return c
 }
 
-// pay asks for a payment.
+// pay proposes a payment that needs approval.
 func (w *world) pay(id string, cents int) *toolcall.Call {
 	w.t.Helper()
 	return w.ask(id, "pay", fmt.Sprintf(`{"order_id":"A-1042","cents":%d}`, cents))
 }
 
-// answer is bob's, on another surface.
+// answer responds as bob, on another surface.
 func (w *world) answer(c *toolcall.Call, change func(*toolcall.Response)) *toolcall.Call {
 	w.t.Helper()
 	a := toolcall.Response{V: 1, Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
@@ -182,7 +181,7 @@ func (w *world) answer(c *toolcall.Call, change func(*toolcall.Response)) *toolc
 	return after
 }
 
-// call is a call as it stands.
+// call returns the current state of a call.
 func (w *world) call(c *toolcall.Call) *toolcall.Call {
 	w.t.Helper()
 	r, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}).Show(w.t.Context(), toolcall.ShowRequest{V: 1, Key: c.Key})
@@ -192,7 +191,7 @@ func (w *world) call(c *toolcall.Call) *toolcall.Call {
 	return r.Call
 }
 
-// voted checks the one vote on a call.
+// voted checks the only vote on a call.
 func (w *world) voted(c *toolcall.Call, who string, kind toolcall.ResponseKind) *toolcall.Call {
 	w.t.Helper()
 	now := w.call(c)
@@ -202,7 +201,7 @@ func (w *world) voted(c *toolcall.Call, who string, kind toolcall.ResponseKind) 
 	return now
 }
 
-// revoke takes a standing approval back, as an operator.
+// revoke revokes a standing approval as an operator.
 func (w *world) revoke(id toolcall.StandingID) {
 	w.t.Helper()
 	if _, err := w.node.Engine().As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "root"}).RevokeStandingApproval(w.t.Context(), toolcall.RevokeStandingApprovalRequest{V: 1, ID: id}); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// Nothing of an answer is lost or changed: what has no block is text as it was written.
+// No part of an answer is lost or changed. A part that has no block becomes text, unchanged.
 func TestReadAnswer(t *testing.T) {
 	for name, tt := range map[string]struct{ result, state, want string }{
 		"text":        {`{"content":[{"type":"text","text":"a<b"}]}`, "", `a<b`},
@@ -37,14 +37,14 @@ func TestReadAnswer(t *testing.T) {
 		t.Errorf("an answer that cannot be read: %v", err)
 	}
 	if _, err := readAnswer(&jsonrpc.Response{Result: []byte(`{"resultType":"input_required"}`)}); err == nil || errors.Is(err, executor.ErrUnknownOutcome) {
-		t.Errorf("a question: %v", err)
+		t.Errorf("a request for input: %v", err)
 	}
 	if _, err := readAnswer(&jsonrpc.Response{Error: &jsonrpc.Error{Code: -32602, Message: "bad"}}); err == nil || !strings.Contains(err.Error(), "bad") {
 		t.Errorf("a protocol error: %v", err)
 	}
 }
 
-// render is the content as JSON without ids and times; one text is itself.
+// render returns the content as JSON without ids and times, or as text if it is only text.
 func render(c message.Content) string {
 	if !c.IsList() {
 		return c.Text

@@ -25,7 +25,7 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// mode is the variable by which the test's own program becomes a server.
+// mode is the variable that makes the test binary a server.
 const mode = "TEST_MCP_SERVER"
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// server has the tools of the tests; "changed" describes them otherwise.
+// server returns a server with the tools of the tests; "changed" changes their definitions.
 func server(kind string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	add := func(name string, h mcp.ToolHandler) {
@@ -65,7 +65,7 @@ func server(kind string) *mcp.Server {
 	return s
 }
 
-// start runs a server until the test ends. Its pins are those of the good server.
+// start runs a server until the test ends, with the pins of the unchanged server.
 func start(t *testing.T, cfg mcpworker.Config) *mcpworker.Server {
 	t.Helper()
 	cfg.Log = slog.New(slog.DiscardHandler)
@@ -106,8 +106,8 @@ func call(t *testing.T, s *mcpworker.Server, tool, input string) (executor.Outpu
 
 const input = "{\"n\": 9007199254740993, \"f\":1.50,\n\t\"text\":\"<&> \\u00e9 é\", \"n2\":1E400}"
 
-// The server gets the bytes that were approved; on standard input a line break is a
-// space, because it would end the message.
+// The server gets the bytes that were approved. On standard input a line break becomes a space,
+// because it would end the message.
 func TestExactArguments(t *testing.T) {
 	over := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server("good") }, nil))
 	t.Cleanup(over.Close)
@@ -122,7 +122,7 @@ func TestExactArguments(t *testing.T) {
 	}
 }
 
-// A tool whose definition has changed, or that is not there, runs nothing.
+// A tool whose definition has changed, or that is missing, runs nothing.
 func TestChangedDefinition(t *testing.T) {
 	s := program(t, "changed")
 	for tool, says := range map[string]string{"echo": "is not the imported one", "gone": "has no tool"} {
@@ -132,21 +132,21 @@ func TestChangedDefinition(t *testing.T) {
 	}
 }
 
-// A server that dies during a call leaves an unknown outcome, and is started again.
+// If a server dies during a call, the outcome is unknown and the server is restarted.
 func TestServerDies(t *testing.T) {
 	s := program(t, "good")
 	if out, err := call(t, s, "die", "{}"); !errors.Is(err, executor.ErrUnknownOutcome) {
 		t.Errorf("die: %+v, %v", out, err)
 	}
 	if out, err := call(t, s, "echo", "{}"); err != nil {
-		t.Errorf("echo after it: %+v, %v", out, err)
+		t.Errorf("echo after the restart: %+v, %v", out, err)
 	}
 	if out, err := call(t, s, "fail", "{}"); err != nil || out.State != message.ToolResultError || out.Content.String() != "no such order" {
 		t.Errorf("fail: %+v, %v", out, err)
 	}
 }
 
-// No server: no task is taken, and a task in hand goes back.
+// If the server cannot start, no task is taken, and a task that was taken is returned.
 func TestServerThatCannotStart(t *testing.T) {
 	s := start(t, mcpworker.Config{Argv: []string{"/does/not/exist"}})
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -157,11 +157,11 @@ func TestServerThatCannotStart(t *testing.T) {
 		t.Errorf("a task was taken: %+v", task)
 	}
 	if _, err := s.Handler("echo")(ctx, executor.Task{Tool: "echo", Input: []byte("{}")}); !errors.Is(err, executor.ErrNotBegun) {
-		t.Errorf("the handler says %v", err)
+		t.Errorf("the handler returns %v", err)
 	}
 }
 
-// A cancel reaches the server, and its progress the people who watch.
+// Cancellation reaches the server, and its progress reaches the people who watch.
 func TestCancelAndProgress(t *testing.T) {
 	mark := t.TempDir() + "/mark"
 	t.Setenv("TEST_MCP_MARK", mark)
@@ -190,7 +190,7 @@ func TestCancelAndProgress(t *testing.T) {
 	until(t, "the server's mark", func() bool { b, _ := os.ReadFile(mark); return string(b) == "cancelled" })
 }
 
-// until looks until cond holds.
+// until polls until cond returns true.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	over := time.After(20 * time.Second)
@@ -202,12 +202,12 @@ func until(t *testing.T, what string, cond func() bool) {
 				return
 			}
 		case <-over:
-			t.Fatalf("%s does not come", what)
+			t.Fatalf("%s did not happen", what)
 		}
 	}
 }
 
-// What a server over HTTP replies with, and what it means for the call.
+// The replies of a server over HTTP and what they mean for the call.
 func TestHTTPStatus(t *testing.T) {
 	var reply atomic.Value
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server("good") }, nil)
@@ -254,13 +254,12 @@ func TestHTTPStatus(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %v", name, out, err, tt.want)
 		}
 		if strings.Contains(fmt.Sprint(err), "secret") {
-			t.Errorf("%s: the error has the header: %v", name, err)
+			t.Errorf("%s: the error contains the header: %v", name, err)
 		}
 	}
 }
 
-// What is recorded about a server that went away has nothing of its URL, which may carry
-// a key.
+// Errors about a server that is gone contain no part of its URL, which may contain a key.
 func TestErrorsHaveNoURL(t *testing.T) {
 	handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return server("good") }, nil)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

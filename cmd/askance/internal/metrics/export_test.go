@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Reference is the table of all metrics, for the documentation.
+// Reference returns the table of all metrics, for the documentation.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")

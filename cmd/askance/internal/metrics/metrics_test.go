@@ -22,10 +22,10 @@ import (
 
 var update = flag.Bool("update", false, "write the reference")
 
-// engine answers what a scrape asks.
+// engine returns what a scrape reads.
 type engine struct {
 	err   error
-	tools int // besides pay
+	tools int // in addition to pay
 }
 
 func (e engine) Call(_ context.Context, op *api.Operation, request any) (any, error) {
@@ -126,7 +126,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Names of people are labels only if the operator asks for them.
+// Names of people are labels only if the operator enables them.
 func TestPeople(t *testing.T) {
 	for _, people := range []bool{false, true} {
 		text := strings.Join(scrape(t, metrics.Config{Engine: engine{}, People: people}, metrics.NewProcess()), "\n")
@@ -139,12 +139,12 @@ func TestPeople(t *testing.T) {
 			}
 		}
 		if strings.Contains(text, "ann") != people {
-			t.Errorf("People %v: a name is in\n%s", people, text)
+			t.Errorf("People %v: unexpected names in\n%s", people, text)
 		}
 	}
 }
 
-// Tools and rules without end have one series more; the engine's own tools keep theirs.
+// All tools and rules above a limit share one series; the engine's own tools keep theirs.
 func TestSeriesAreBounded(t *testing.T) {
 	h := metrics.Handler(metrics.Config{Engine: engine{tools: 3000}, Recent: 30 * time.Minute}, metrics.NewProcess())
 	w := httptest.NewRecorder()
@@ -169,7 +169,7 @@ func TestMetricsOfASilentEngine(t *testing.T) {
 	}
 }
 
-// TestReference: docs/metrics.md lists every metric, and only those.
+// TestReference: docs/metrics.md lists exactly the exported metrics.
 func TestReference(t *testing.T) {
 	const path, begin, end = "../../../../docs/metrics.md", "<!-- metrics:begin -->\n", "<!-- metrics:end -->"
 	b, err := os.ReadFile(path)
@@ -219,7 +219,7 @@ func TestServe(t *testing.T) {
 	}
 	s := metrics.Serve(l, metrics.Config{Engine: engine{}, Recent: time.Hour, Own: []metrics.Number{metrics.Own(metrics.TokenError, func() float64 { return 7 })}}, metrics.NewProcess())
 	if !strings.HasPrefix(s.URL(), "http://127.0.0.1:") {
-		t.Errorf("an address without a host is not that of loopback: %s", s.URL())
+		t.Errorf("an address without a host does not mean loopback: %s", s.URL())
 	}
 	resp, err := http.Get(s.URL())
 	if err != nil {

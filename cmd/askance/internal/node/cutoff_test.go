@@ -15,8 +15,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A call whose later records build on a lost one cannot be read. Accepting the loss closes
-// it: it does not go on, and it does not run again.
+// A call whose later records build on a lost record cannot be read. Accepting the loss closes the
+// call: it does not continue and does not run again.
 func TestAcceptLossOfABase(t *testing.T) {
 	t.Parallel()
 	for _, signed := range []bool{true, false} {
@@ -70,13 +70,13 @@ func TestAcceptLossOfABase(t *testing.T) {
 			t.Fatalf("accept the loss: %v", err)
 		}
 		if !slices.Equal(done.Interrupted, []string{key("kept").String()}) || len(done.Closed) != 3 {
-			t.Errorf("interrupted %v, closed %v; want kept, and the three whose bases are lost", done.Interrupted, done.Closed)
+			t.Errorf("interrupted %v, closed %v; want kept, and the three with lost bases", done.Interrupted, done.Closed)
 		}
 		before := ran.Load()
 		n = mustCounted(t, cfg, ran)
 		for _, out := range append(proposeAgain(t, n, "unserved", "a"), proposeAgain(t, n, "remote", "begun", "middle", "kept")...) {
 			if strings.Contains(out, ": submitted ") || strings.Contains(out, ": asking ") {
-				t.Errorf("a call goes on: %s", out)
+				t.Errorf("a call continues: %s", out)
 			}
 		}
 		op := n.Engine().As(toolcall.Principal{Role: toolcall.RoleOperator, Name: "op"})

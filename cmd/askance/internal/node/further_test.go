@@ -25,8 +25,8 @@ func startTwo(t *testing.T) (first, second *node.Node, cfg node.Config) {
 	return first, start(t, further), further
 }
 
-// Two spaces share a server and nothing else: keys, calls and files are their own, also
-// after a restart in which the second is the only one.
+// Two spaces share only a server. Each has its own keys, calls and files, even after a restart
+// that starts only the second.
 func TestFurtherSpace(t *testing.T) {
 	first, second, cfg := startTwo(t)
 	if first.KeyID() == second.KeyID() || first.LoginKey() == second.LoginKey() {
@@ -36,7 +36,7 @@ func TestFurtherSpace(t *testing.T) {
 	op := toolcall.Principal{Role: toolcall.RoleOperator, Name: "op"}
 	key := toolcall.Key{Space: "team", Session: "s", Reply: "r", Call: "c1"}
 	if _, err := second.Engine().As(op).Show(t.Context(), toolcall.ShowRequest{V: 1, Key: key}); err != nil {
-		t.Errorf("the call of the space: %v", err)
+		t.Errorf("showing the call in its space: %v", err)
 	}
 	if rep, err := first.Engine().As(op).Show(t.Context(), toolcall.ShowRequest{V: 1, Key: key}); err == nil {
 		t.Errorf("the other space shows %+v", rep.Call)
@@ -66,11 +66,11 @@ func TestFurtherSpace(t *testing.T) {
 	}
 	cfg.First = nil
 	if got := start(t, cfg).KeyID(); got != second.KeyID() {
-		t.Errorf("alone, the space has the key %s, want %s", got, second.KeyID())
+		t.Errorf("as the only space, it has the key %s, want %s", got, second.KeyID())
 	}
 }
 
-// A space that was served alone keeps its keys: it gets no others as a further space.
+// A space that was served as the only one keeps its keys and gets no others as a further space.
 func TestFurtherAfterAlone(t *testing.T) {
 	cfg := config(t)
 	cfg.Space = "team"
@@ -81,11 +81,11 @@ func TestFurtherAfterAlone(t *testing.T) {
 		t.Errorf("check = %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(string(cfg.Dir), "spaces")); err == nil {
-		t.Error("the check has begun a folder")
+		t.Error("the check created a folder")
 	}
 }
 
-// A space that cannot go on ends the process, and its name is in the error.
+// A space that cannot continue ends the process, and the error contains its name.
 func TestFurtherSpaceFails(t *testing.T) {
 	first, second, _ := startTwo(t)
 	propose(t, second, "c1", "remote", `{}`)
@@ -105,6 +105,6 @@ func TestFurtherSpaceFails(t *testing.T) {
 			t.Errorf("failed: %v", err)
 		}
 	case <-t.Context().Done():
-		t.Fatal("the node does not say that a space failed")
+		t.Fatal("the node does not report that a space failed")
 	}
 }

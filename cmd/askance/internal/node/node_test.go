@@ -30,7 +30,8 @@ tools:
   - {name: unserved, concurrency_safe: true}
 `
 
-// config is a node on a new folder with a policy that allows everything.
+// config returns the configuration of a node on a new folder with a policy that allows
+// everything.
 func config(t *testing.T) node.Config {
 	t.Helper()
 	dir := t.TempDir()
@@ -113,8 +114,8 @@ func TestOneProcessAtATime(t *testing.T) {
 	}
 }
 
-// TestForeignKeys: an engine with other keys runs neither together with one nor after
-// it, and workers keep the public key of the stream.
+// TestForeignKeys: an engine with other keys can run neither at the same time nor later, and
+// workers keep the public key of the stream.
 func TestForeignKeys(t *testing.T) {
 	cfg := config(t)
 	n := start(t, cfg)
@@ -141,12 +142,12 @@ func TestForeignKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := node.Start(t.Context(), other); err == nil {
-		t.Error("an engine with other keys took the stream")
+		t.Error("an engine with other keys used the stream")
 	}
 	unchanged("after the engine")
 }
 
-// TestLostKeys: if the key file of a used journal is missing, the engine writes no other one.
+// TestLostKeys: if the key file of a used journal is missing, the engine writes no new one.
 func TestLostKeys(t *testing.T) {
 	cfg := config(t)
 	if err := start(t, cfg).Close(); err != nil {
@@ -168,14 +169,14 @@ func TestLostKeys(t *testing.T) {
 	start(t, cfg)
 }
 
-// TestStartFailsClean: what was begun before the fault is closed, so that the
-// next try finds the folder free.
+// TestStartFailsClean: a failed start closes what it opened, so the next start finds the folder
+// free.
 func TestStartFailsClean(t *testing.T) {
 	cfg := config(t)
 	good := cfg.Policy
 	cfg.Policy = []string{filepath.Join(t.TempDir(), "none.yaml")}
 	if _, err := node.Start(t.Context(), cfg); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("a policy that is not there: %v", err)
+		t.Fatalf("a missing policy: %v", err)
 	}
 	bad := filepath.Join(t.TempDir(), "bad.yaml")
 	if err := os.WriteFile(bad, []byte("version: 1\nname: x\nrules: [{name: a, tool_name: uper, behavior: allow}]\n"), 0o600); err != nil {
@@ -193,7 +194,7 @@ func TestStartFailsClean(t *testing.T) {
 func TestReader(t *testing.T) {
 	cfg := config(t)
 	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "default", "ann"); !errors.Is(err, message.ErrNotFound) {
-		t.Errorf("a folder that is not there: %v", err)
+		t.Errorf("a missing folder: %v", err)
 	}
 	n := start(t, cfg)
 	propose(t, n, "c1", "remote", `{}`)
@@ -252,21 +253,20 @@ func TestReader(t *testing.T) {
 	}
 	offline, err := r.Explain(t.Context(), toolcall.ExplainRequest{V: 1, Key: show.Call.Key})
 	if err != nil || offline.Withheld == "" || len(offline.Trace) != 0 || len(explained.Recorded) == 0 || string(offline.Recorded) != string(explained.Recorded) || !reflect.DeepEqual(offline.Decision, explained.Decision) {
-		t.Errorf("without an engine the call is explained as %+v, %v; the engine said %+v", offline, err, explained)
+		t.Errorf("without an engine the call is explained as %+v, %v; the engine's explanation is %+v", offline, err, explained)
 	}
 	if _, err := api.Preview.Call(t.Context(), r, api.PreviewRequest{ProposeRequest: toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "x", Name: "remote", Input: `{}`}}}}); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("a preview without a policy: %v", err)
 	}
 	if _, err := r.SubmitResponse(t.Context(), toolcall.Response{}); !errors.Is(err, message.ErrForbidden) {
-		t.Errorf("a reader answers: %v", err)
+		t.Errorf("a reader submits a response: %v", err)
 	}
 	if _, err := node.OpenReader(t.Context(), cfg.Dir, "", "other", "ann"); !errors.Is(err, embed.ErrStoreLocked) && !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("another space: %v", err)
 	}
 }
 
-// TestOfflineRunsNothing: an engine for one answer must not begin to run what
-// waits for a real one.
+// TestOfflineRunsNothing: an engine that is started for one response must not run waiting calls.
 func TestOfflineRunsNothing(t *testing.T) {
 	cfg := config(t)
 	n := start(t, cfg)
@@ -274,7 +274,7 @@ func TestOfflineRunsNothing(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for i := range cfg.Tools { // by now there is a command for it
+	for i := range cfg.Tools { // declare a command for it
 		if cfg.Tools[i].Name == "unserved" {
 			cfg.Tools[i].Command = []string{"cat"}
 		}
@@ -287,12 +287,12 @@ func TestOfflineRunsNothing(t *testing.T) {
 		t.Errorf("List = %+v, %v", r.Calls, err)
 	}
 	if url, err := cfg.Dir.URL(); url != "" || err != nil {
-		t.Errorf("an engine that takes no requests has the endpoint %q, %v", url, err)
+		t.Errorf("an engine that accepts no requests has the endpoint %q, %v", url, err)
 	}
 }
 
-// An allow rule that means less than in AgentScope is told in the log, and the
-// working directories reach the tools' checks.
+// An allow rule that means less than in AgentScope is reported in the log. The working
+// directories reach the tools' checks.
 func TestNoticesAndWorkingDirs(t *testing.T) {
 	cfg := config(t)
 	var err error
@@ -315,10 +315,10 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 	cfg.Cwd, cfg.Mode = t.TempDir(), "accept_edits"
 	n := start(t, cfg)
 	if !strings.Contains(log.String(), "rule=sources") || !strings.Contains(log.String(), "working directories") {
-		t.Errorf("the log does not tell what the rule means:\n%s", log.String())
+		t.Errorf("the log does not say what the rule means:\n%s", log.String())
 	}
 	if !strings.Contains(log.String(), ".p.yaml.swp") || !strings.Contains(log.String(), "hidden") {
-		t.Errorf("the log does not tell which file is not read:\n%s", log.String())
+		t.Errorf("the log does not say which file is not read:\n%s", log.String())
 	}
 	propose(t, n, "inside", "Write", `{"file_path": "a.txt"}`)
 	propose(t, n, "outside", "Write", `{"file_path": "/nowhere/a.txt"}`)

@@ -18,7 +18,7 @@ func policyText(behavior string) []byte {
 	return []byte("version: 1\nname: kv\nrules:\n  - {name: r, tool_name: upper, behavior: " + behavior + "}\n")
 }
 
-// waitForStatus looks at the status until it is as wanted.
+// waitForStatus polls the status until ok returns true.
 func waitForStatus(t *testing.T, n *node.Node, what string, ok func(permission.Status) bool) permission.Status {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
@@ -36,8 +36,8 @@ func waitForStatus(t *testing.T, n *node.Node, what string, ok func(permission.S
 	}
 }
 
-// An engine starts on an empty bucket and denies; what is put there comes into
-// force without a restart, and a bad policy leaves the last good one.
+// An engine starts on an empty bucket and denies everything. A policy that is put there comes
+// into force without a restart, and a bad policy leaves the last good one in force.
 func TestPolicyFromTheBucket(t *testing.T) {
 	cfg := config(t)
 	cfg.Policy, cfg.PolicyBucket = nil, true
@@ -92,7 +92,7 @@ func TestShadowIsCompared(t *testing.T) {
 	}
 }
 
-// The paths of tools that run here are resolved before the policy sees them.
+// The paths of tools that run on this machine are resolved before the policy sees them.
 func TestPathsOfLocalToolsAreResolved(t *testing.T) {
 	cfg := config(t)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -136,8 +136,7 @@ tools:
 	}
 }
 
-// Versions of the policy outlive the engine, and a check or one request without a server
-// adds none.
+// Versions of the policy survive the engine. A check, or a request without a server, adds none.
 func TestPolicyHistory(t *testing.T) {
 	cfg := config(t)
 	first := policyText("allow")
@@ -161,7 +160,7 @@ func TestPolicyHistory(t *testing.T) {
 	}
 	write(policyText("ask"))
 	if err := node.Check(t.Context(), cfg); err == nil {
-		t.Error("a check takes a space that was served alone as a further one")
+		t.Error("a check accepts a space that was served on its own as a further one")
 	}
 	offline := cfg
 	offline.Offline = true

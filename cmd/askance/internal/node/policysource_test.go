@@ -17,8 +17,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Files that are put one after the other are loaded together, once, and not
-// before the last has been at rest.
+// Files that are put one after the other are loaded together, once, and only after no file has
+// changed for a while.
 func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		changed, ended, out := make(chan struct{}, 1), make(chan error, 1), make(chan error, 1)
@@ -45,7 +45,7 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 		}
 		after(time.Hour)
 		want("nothing has changed")
-		for range 5 { // each change starts the wait again
+		for range 5 { // each change restarts the wait
 			changed <- struct{}{}
 			after(resolveFor - time.Millisecond)
 			want("changes go on")
@@ -72,14 +72,14 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 	})
 }
 
-// rulesOf is a source of one file.
+// rulesOf is a policy source with one file.
 type rulesOf string
 
 func (r rulesOf) Read(context.Context) ([]permission.File, error) {
 	return []permission.File{{Name: "rules.yaml", Data: []byte(r)}}, nil
 }
 
-// Links of this machine say nothing about calls that rules route to another one.
+// Links on this machine are not followed for calls that rules route to another machine.
 func TestRoutedCallsAreNotResolvedHere(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -118,8 +118,8 @@ rules:
 	}
 }
 
-// TestReporterTellsWatchedRules: a rule that only warns or audits would never be
-// heard of otherwise. What was said is not said again.
+// TestReporterTellsWatchedRules: a rule that only warns or audits would otherwise never be
+// reported. What was reported is not reported again.
 func TestReporterTellsWatchedRules(t *testing.T) {
 	var out bytes.Buffer
 	r := reporter{log: slog.New(slog.NewTextHandler(&out, nil)), failed: map[string]uint64{}, watched: map[string]uint64{}}
@@ -130,7 +130,7 @@ func TestReporterTellsWatchedRules(t *testing.T) {
 		out.Reset()
 		r.say(permission.Status{ByRule: []permission.RuleCount{{Rule: "cap", Watched: step.watched}}})
 		if got := out.String(); !strings.Contains(got, step.want) || (step.want == "") != (got == "") {
-			t.Errorf("said %q, want %q in it", got, step.want)
+			t.Errorf("reported %q, want %q in it", got, step.want)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// slowJournal fails, or does not answer.
+// slowJournal fails or does not reply.
 type slowJournal struct {
 	silent atomic.Bool
 	looks  atomic.Int32
@@ -30,8 +30,8 @@ func (j *slowJournal) Ready(ctx context.Context) error {
 	return errors.New("no leader")
 }
 
-// A journal that does not answer is known as not ready within three seconds; from then
-// on the reason comes at once, until the journal answers again.
+// A journal that does not reply counts as not ready within three seconds. From then on the reason
+// is returned at once, until the journal replies again.
 func TestReadinessIsKnownWithinSeconds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -49,7 +49,7 @@ func TestReadinessIsKnownWithinSeconds(t *testing.T) {
 		synctest.Wait()
 		before := time.Now()
 		if err := r.check(ctx); err == nil || err.Error() != "no leader" || time.Since(before) != 0 {
-			t.Errorf("a silent journal: %v after %s, want the reason at once", err, time.Since(before))
+			t.Errorf("a silent journal: %v after %s, want the reason immediately", err, time.Since(before))
 		}
 		time.Sleep(10 * time.Second)
 		journal.silent.Store(false)
@@ -61,7 +61,7 @@ func TestReadinessIsKnownWithinSeconds(t *testing.T) {
 		gone, leave := context.WithCancel(ctx)
 		leave()
 		if err := r.check(gone); !errors.Is(err, context.Canceled) || r.last() != nil {
-			t.Errorf("an asker that has gone: %v, and the journal counts as %v", err, r.last())
+			t.Errorf("a cancelled check: %v, and the journal counts as %v", err, r.last())
 		}
 		stop()
 		<-ended
@@ -71,7 +71,7 @@ func TestReadinessIsKnownWithinSeconds(t *testing.T) {
 	})
 }
 
-// A small heap gathers 64 MB of garbage, a large one as much as lives.
+// A small heap collects 64 MB of garbage before a collection, a large heap as much as is live.
 func TestCollectAt(t *testing.T) {
 	for live, want := range map[uint64]int{0: 1600, 1: 1600, 4 << 20: 1600, 8 << 20: 800, 30 << 20: 200, 64 << 20: 100, 10 << 30: 100} {
 		if got := collectAt(live); got != want {
@@ -80,7 +80,7 @@ func TestCollectAt(t *testing.T) {
 	}
 }
 
-// The percentage follows the heap with each collection.
+// The percentage is adjusted to the heap at each collection.
 func TestCollectionFollowsTheHeap(t *testing.T) {
 	t.Cleanup(func() { debug.SetGCPercent(100) })
 	setCollection(new(int))

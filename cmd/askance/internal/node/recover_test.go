@@ -47,7 +47,7 @@ func mustCounted(t *testing.T, cfg node.Config, ran *atomic.Int64) *node.Node {
 	return n
 }
 
-// proposeAgain proposes calls that were proposed before, and gives what came of each.
+// proposeAgain proposes calls again and returns the outcome of each.
 func proposeAgain(t *testing.T, n *node.Node, tool string, ids ...string) []string {
 	t.Helper()
 	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
@@ -68,9 +68,9 @@ func proposeAgain(t *testing.T, n *node.Node, tool string, ids ...string) []stri
 	return out
 }
 
-// A damaged journal is refused. After an operator accepted the loss it is served,
-// no call that was signed runs a second time, no open call goes on, and an audit
-// finds nothing but the accepted loss.
+// A damaged journal is refused. After an operator accepted the loss the journal is served. No
+// call that was signed runs a second time, no open call continues, and an audit finds only the
+// accepted loss.
 func TestAcceptLoss(t *testing.T) {
 	t.Parallel()
 	streams := func(d node.Dir) string { return filepath.Join(d.Store(), "jetstream", "$G", "streams") }
@@ -142,7 +142,7 @@ func TestAcceptLoss(t *testing.T) {
 				t.Errorf("a loss that was not confirmed: %v", err)
 			}
 			if y, err := d.Examine(t.Context()); err != nil || y.Records != x.Records || !slices.Equal(y.Flaws, x.Flaws) {
-				t.Errorf("before an operator declined the examination finds %+v, afterwards %+v, %v", x, y, err)
+				t.Errorf("the examination finds %+v before an operator declined, and %+v, %v afterwards", x, y, err)
 			}
 			done, err := d.AcceptLoss(t.Context(), node.Acceptance{By: "ann", Reason: "test", Confirm: func(*bus.Exam) error { return nil }})
 			if err != nil {
@@ -181,7 +181,7 @@ func TestAcceptLoss(t *testing.T) {
 	}
 }
 
-// verify audits the folder: nothing is found but one accepted loss.
+// verify audits the folder, which must have no findings and one accepted loss.
 func verify(t *testing.T, cfg node.Config) {
 	t.Helper()
 	r, err := node.OpenReader(t.Context(), cfg.Dir, "", cfg.Space, "eve")

@@ -33,10 +33,9 @@ type recordedRow struct {
 
 var kinds = map[string]string{"Bash": "bash", "Read": "read", "Write": "write", "Edit": "edit", "Glob": "glob", "Grep": "grep", "PowerShell": "powershell"}
 
-// The recorded decisions hold with the options that the product sets: tools from a
-// tools file, local and remote, and the options of a running engine. The product
-// decides them as the kinds decide their own vectors, and never more loosely than
-// AgentScope.
+// The recorded decisions hold with the options that the product sets: tools from a tools file,
+// local and remote, and the options of a running engine. The product's decisions equal those of
+// the kinds in their own vectors, and are never looser than AgentScope's.
 func TestRecordedDecisionsOfTheProduct(t *testing.T) {
 	order := map[message.Behavior]int{message.BehaviorDeny: 0, message.BehaviorAsk: 1, message.BehaviorAllow: 2}
 	for _, placement := range []string{"local", "remote"} {
@@ -67,10 +66,10 @@ func TestRecordedDecisionsOfTheProduct(t *testing.T) {
 					c.AskRules = lists
 				case message.BehaviorAllow:
 					c.AllowRules = lists
-				case message.BehaviorPassthrough: // decides nothing
+				case message.BehaviorPassthrough: // no decision
 				}
 				one := permission.FromContext(c)
-				if _, err := permission.Compile(one, opts); err == nil { // the others are about no call upstream
+				if _, err := permission.Compile(one, opts); err == nil { // the others have no corresponding call upstream
 					policy.Rules = append(policy.Rules, one.Rules...)
 				}
 			}
@@ -87,7 +86,8 @@ func TestRecordedDecisionsOfTheProduct(t *testing.T) {
 			if order[got.Behavior] > order[row.Expect.Behavior] {
 				t.Errorf("%s of a %s tool: %s by %s, AgentScope %s", row.Name, placement, got.Behavior, got.Step, row.Expect.Behavior)
 			}
-			// A local tool's links are followed, and a path with a backslash is no path of this machine.
+			// For a local tool, links are followed, and a path with a backslash is not a path of
+			// this machine.
 			stricter := placement == "local" && strings.Contains(string(row.Input), `\\`) && order[got.Behavior] < order[want.Behavior]
 			if got.Behavior != want.Behavior && !stricter {
 				t.Errorf("%s of a %s tool: %s by %s, in the vectors of the kinds %s by %s", row.Name, placement, got.Behavior, got.Step, want.Behavior, want.Step)
@@ -100,7 +100,7 @@ func TestRecordedDecisionsOfTheProduct(t *testing.T) {
 	}
 }
 
-// distinct leaves out rules that stand twice in a row.
+// distinct removes consecutive duplicate rules.
 func distinct(p permission.Policy) permission.Policy {
 	seen, out := map[string]bool{}, permission.Policy{}
 	for _, r := range p.Rules {

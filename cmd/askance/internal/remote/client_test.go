@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// A client over HTTP gets what a client in the process gets.
+// A client over HTTP gets the same as a client in the process.
 func TestClient(t *testing.T) {
 	surface, err := api.New(api.Config{})
 	if err != nil {
@@ -47,11 +47,11 @@ func TestClient(t *testing.T) {
 		t.Error(err)
 	}
 	if _, err = c.Resolve(ctx, toolcall.ResolveRequest{Key: key}); !errors.Is(err, message.ErrForbidden) {
-		t.Errorf("an operator's request of a runtime: %v", err)
+		t.Errorf("an operator's request by a runtime: %v", err)
 	}
 	wrong := remote.New(w.URL+"/nowhere", func() (string, error) { return "x", nil })
 	if _, err := wrong.Info(ctx); err == nil {
-		t.Error("a wrong URL has no error")
+		t.Error("a wrong URL returns no error")
 	}
 	gone := remote.New("http://127.0.0.1:1", func() (string, error) { return "", nil })
 	if _, err := gone.Info(ctx); !errors.Is(err, message.ErrUnavailable) {
@@ -74,7 +74,7 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s: a change ends with %v", name, err)
 		}
 		if _, err := c.Info(ctx); !errors.Is(err, message.ErrUnavailable) {
-			t.Errorf("%s: a reading ends with %v", name, err)
+			t.Errorf("%s: a read ends with %v", name, err)
 		}
 		s.Close()
 	}

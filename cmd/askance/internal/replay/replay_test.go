@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// newEngine starts an engine in memory and gives its runtime.
+// newEngine starts an engine in memory and returns it with a runtime.
 func newEngine(t *testing.T) (*engine.Engine, engine.Client) {
 	t.Helper()
 	pay := []engine.Tool{{Tool: permission.Tool{Name: "pay"}}}
@@ -67,7 +67,7 @@ func TestMessage(t *testing.T) {
 	defer func() { _ = eng.Close() }()
 	say(t, bot, "r1", text("r1", "one ", "two")...)
 	say(t, bot, "r2", text("r2", "three")...)
-	say(t, bot, "r1", &message.TextBlockDelta{EventHeader: message.NewHeader("r1"), BlockID: "b", Delta: " more"}) // after r2 has begun
+	say(t, bot, "r1", &message.TextBlockDelta{EventHeader: message.NewHeader("r1"), BlockID: "b", Delta: " more"}) // after the start of r2
 	say(t, bot, "r1", &message.Custom{Name: "note"})
 	for _, tc := range []struct {
 		reply message.ReplyID
@@ -88,8 +88,8 @@ func TestMessage(t *testing.T) {
 	}
 }
 
-// TestMessageOfAnEditedCall: the format keeps the model's arguments; those that a
-// person put in their place are known in addition.
+// TestMessageOfAnEditedCall: the message contains the model's arguments. The arguments that a
+// person edited are returned separately.
 func TestMessageOfAnEditedCall(t *testing.T) {
 	eng, bot := newEngine(t)
 	defer func() { _ = eng.Close() }()
@@ -112,7 +112,7 @@ func TestMessageOfAnEditedCall(t *testing.T) {
 			t.Fatal(err)
 		}
 		if block := b.Msg.Content[0].(*message.ToolCallBlock); block.Input != `{"a":1}` {
-			t.Errorf("%s: the message has %s", reply, block.Input)
+			t.Errorf("%s: the message contains %s", reply, block.Input)
 		}
 		var want map[message.CallID]string
 		if input != nil {
@@ -148,7 +148,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// restarting is an engine that is away for the first requests.
+// restarting is an engine that is unavailable for the first requests.
 type restarting struct {
 	engine.Client
 	away int

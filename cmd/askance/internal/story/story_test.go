@@ -17,7 +17,7 @@ import (
 
 var start = time.Date(2026, 11, 20, 9, 0, 0, 0, time.UTC)
 
-// call is a call as it stands after everything that can happen to one.
+// call returns a call to which everything possible has happened.
 func call() *toolcall.Call {
 	return &toolcall.Call{
 		Key:  toolcall.Key{Space: "default", Session: "s", Reply: "r", Call: "call_1"},
@@ -31,7 +31,7 @@ func call() *toolcall.Call {
 	}
 }
 
-// tell tells records and returns what was written.
+// tell writes the story of records and returns the text.
 func tell(t *testing.T, records ...toolcall.JournalEntry) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -61,7 +61,7 @@ func event(t *testing.T, e message.Event) toolcall.JournalEntry {
 	return toolcall.JournalEntry{Event: raw}
 }
 
-// TestEveryStep words every arrow of the machine.
+// TestEveryStep writes the text of every transition of the state machine.
 func TestEveryStep(t *testing.T) {
 	time.Local = time.UTC
 	local, external, plain := call(), call(), call()
@@ -101,13 +101,13 @@ func TestHold(t *testing.T) {
 	s.Say("one")
 	s.Progress(call(), toolcall.ProgressRequest{Text: "two"})
 	first()
-	first() // once more does no harm
+	first() // calling it again does no harm
 	if b.Len() > 0 {
-		t.Errorf("told while a person was asked: %s", b.String())
+		t.Errorf("printed while a person was asked: %s", b.String())
 	}
 	second()
 	if !strings.HasPrefix(b.String(), "one\n") || !strings.Contains(b.String(), "two") {
-		t.Errorf("told afterwards: %q", b.String())
+		t.Errorf("printed afterwards: %q", b.String())
 	}
 }
 

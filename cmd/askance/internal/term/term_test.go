@@ -11,8 +11,7 @@ import (
 	"github.com/askance-dev/askance/internal/reveal"
 )
 
-// TestSafe holds the commands to what the inboxes show; internal/reveal says
-// what that is.
+// TestSafe: the commands show text as the inboxes do; internal/reveal defines how.
 func TestSafe(t *testing.T) {
 	for _, tc := range []struct{ name, in, want string }{
 		{"plain", "rm -rf /", "rm -rf /"},
@@ -28,7 +27,7 @@ func TestSafe(t *testing.T) {
 				t.Errorf("Safe(%q) = %q, want %q", tc.in, got, tc.want)
 			}
 			if got, want := term.SafeLine(tc.in), reveal.Line(tc.in); got != want {
-				t.Errorf("SafeLine(%q) = %q, the inboxes show %q", tc.in, got, want)
+				t.Errorf("SafeLine(%q) = %q, want %q as in the inboxes", tc.in, got, want)
 			}
 		})
 	}
@@ -51,7 +50,7 @@ func TestSafeHasNoControls(t *testing.T) {
 func TestNoColourWithoutTerminal(t *testing.T) {
 	o := term.New(&bytes.Buffer{})
 	if o.Terminal() {
-		t.Error("a buffer is no terminal")
+		t.Error("a buffer counts as a terminal")
 	}
 	for _, s := range []string{o.Good("x"), o.Bad("x"), o.Ask("x"), o.Work("x"), o.Name("x"), o.Who("x"), o.Dim("x"), o.Bold("x")} {
 		if s != "x" {

@@ -47,7 +47,7 @@ func TestBudget(t *testing.T) {
 		"args.cents":        {},
 		"=100":              {},
 		"args.cents=":       {},
-		"args.a=1=2":        {Path: "args.a", Limit: "1=2"}, // no number: the engine says so
+		"args.a=1=2":        {Path: "args.a", Limit: "1=2"}, // not a number: the engine reports it
 		"args.cents = none": {Path: "args.cents", Limit: "none"},
 	} {
 		got, err := terms.Budget(text)
@@ -70,7 +70,7 @@ func TestScope(t *testing.T) {
 		}
 	}
 	if _, err := terms.Scope("world"); err == nil {
-		t.Error("world is a scope")
+		t.Error("the scope world is accepted")
 	}
 }
 

@@ -36,9 +36,9 @@ func TestDecodeYAML(t *testing.T) {
 		{"one key", "version: 1", ""},
 		{"one document", "---\nversion: 1\n...\n", ""},
 		{"an unknown key", "version: 1\nverzion: 2", `unknown field "verzion"`},
-		{"a key twice", "version: 1\nversion: 2", "already defined"},
+		{"a duplicate key", "version: 1\nversion: 2", "already defined"},
 		{"two documents", "version: 1\n---\nversion: 1", "has more than one document"},
-		{"a broken one behind it", "version: 1\n---\n[", "[3:"},
+		{"a broken document after it", "version: 1\n---\n[", "[3:"},
 		{"no YAML", "version: [", "[1:"},
 		{"a directive", "# settings\n\n%YAML 1.2\n---\nversion: 1", `[3:1] contains a YAML directive (leave out the line "%YAML 1.2")`},
 		{"a directive without a document", "%TAG ! tag:x,2000:", "contains a YAML directive"},
@@ -55,7 +55,7 @@ func TestDecodeYAML(t *testing.T) {
 		})
 	}
 	if textfile.CheckVersion(1) != nil || textfile.CheckVersion(0) == nil || textfile.CheckVersion(2) == nil {
-		t.Error("another version than 1 is taken, or 1 is not")
+		t.Error("a version other than 1 is accepted, or 1 is not")
 	}
 }
 

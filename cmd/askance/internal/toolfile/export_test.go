@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// value says in one word or list what a key takes.
+// value describes the values of a key in one word or list.
 func (k key) value() string {
 	switch {
 	case k.words() != nil:
@@ -35,7 +35,7 @@ A tools file is YAML or JSON, at most 1 MiB. It has ` + "`version: 1`" + ` and a
 |---|---|---|
 `
 
-// Reference is the page that describes the keys.
+// Reference returns the page that describes the keys.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)

@@ -38,7 +38,7 @@ tools:
 		t.Errorf("refund = %+v", r)
 	}
 	if r.Schema.Validate([]byte(`{"n":5}`)) != nil || r.Schema.Validate([]byte(`{"n":6}`)) == nil {
-		t.Error("the schema does not keep n at 5 or less")
+		t.Error("the schema does not limit n to 5")
 	}
 	if u := tools[1]; u.Placement != toolcall.PlaceLocal || strings.Join(u.Command, " ") != "uptime -p" {
 		t.Errorf("uptime = %+v", u)
@@ -92,14 +92,14 @@ func TestParseFaults(t *testing.T) {
 				t.Fatalf("Parse = %v, want a *textfile.Error of t.yaml", err)
 			}
 			if !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("Parse = %v\nwant it to say %q", err, tc.want)
+				t.Errorf("Parse = %v\nwant it to contain %q", err, tc.want)
 			}
 		})
 	}
 }
 
-// TestFaultsSayWhereAndHow: a fault has its place, in the form that editors
-// open, and says how to correct it.
+// TestFaultsSayWhereAndHow: an error has its position, in the form that editors open, and says
+// how to correct the file.
 func TestFaultsSayWhereAndHow(t *testing.T) {
 	const head = "version: 1\ntools:\n  - name: a\n"
 	for _, tc := range []struct{ name, text, want string }{
@@ -120,7 +120,7 @@ func TestFaultsSayWhereAndHow(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := toolfile.Parse("t.yaml", []byte(tc.text)); err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "\n") {
-				t.Errorf("Parse = %v\nwant it to say %q", err, tc.want)
+				t.Errorf("Parse = %v\nwant it to contain %q", err, tc.want)
 			}
 		})
 	}

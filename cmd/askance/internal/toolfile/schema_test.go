@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write permission/tools.schema.json and permission/TOOLS.md")
 
-// The files for editors and readers are what the code says.
+// The files for editors and readers are up to date.
 func TestDescriptionsAreCurrent(t *testing.T) {
 	for path, want := range map[string][]byte{"../../../../permission/tools.schema.json": toolfile.EditorSchema(), "../../../../permission/TOOLS.md": []byte(toolfile.Reference())} {
 		if *update {
@@ -25,12 +25,12 @@ func TestDescriptionsAreCurrent(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s is not what the code says (%v); run this test with -update", path, err)
+			t.Errorf("%s differs from the code (%v); run this test with -update", path, err)
 		}
 	}
 }
 
-// The schema accepts what Parse accepts, and refuses misspelled keys and wrong values.
+// The schema accepts what Parse accepts, and rejects misspelled keys and wrong values.
 func TestEditorSchema(t *testing.T) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(toolfile.EditorSchema()))
 	if err != nil {

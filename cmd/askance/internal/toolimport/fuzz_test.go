@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// FuzzRead imports any document: what is written is a tools file with the tools of the
-// source and no more, and no hint of the source permits anything.
+// FuzzRead imports any document. The result is a tools file with exactly the tools of the source,
+// and no hint of the source permits anything.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`[{"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}}}]`,
@@ -23,7 +23,7 @@ func FuzzRead(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	files, _ := filepath.Glob("../cli/testdata/import/*") // none: the seeds above remain
+	files, _ := filepath.Glob("../cli/testdata/import/*") // without them, the seeds above remain
 	for _, path := range files {
 		if b, err := os.ReadFile(path); err == nil {
 			f.Add(b)
@@ -53,7 +53,7 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 		if strings.ContainsAny(string(text), "\x1b\u202e\r") {
-			t.Errorf("the file has characters that mislead: %q", text)
+			t.Errorf("the file contains misleading characters: %q", text)
 		}
 	})
 }

@@ -19,16 +19,15 @@ func TestReadRefusesYAMLAliases(t *testing.T) {
 		bomb += next + ": &" + next + " [" + strings.Repeat("*"+string(last)+", ", 9) + "*" + string(last) + "]\n"
 	}
 	if _, err := toolimport.Read([]byte(bomb)); err == nil || !strings.Contains(err.Error(), "alias") {
-		t.Errorf("Read = %v, want that aliases are refused", err)
+		t.Errorf("Read = %v, want an error about aliases", err)
 	}
 }
 
-// What Read takes of damaged documents is written as a file that says the same, or
-// refused.
+// A damaged document that Read accepts is written as a file with the same meaning, or refused.
 func TestReadDamagedDocuments(t *testing.T) {
 	files, err := filepath.Glob("../cli/testdata/import/*")
 	if err != nil || len(files) == 0 {
-		t.Fatal("there are no documents to begin with", err)
+		t.Fatal("there are no documents to damage", err)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	written := 0
@@ -54,7 +53,7 @@ func TestReadDamagedDocuments(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			// Write compares the file with what was read.
+			// Write compares the file with what Read returned.
 			file, _, err := found.Write(toolimport.Options{Source: "x\ny", Placement: toolcall.PlaceRemote, LeaveOut: true})
 			if err == nil {
 				written++
@@ -64,6 +63,6 @@ func TestReadDamagedDocuments(t *testing.T) {
 		}
 	}
 	if written == 0 {
-		t.Error("no damaged document was taken")
+		t.Error("no damaged document was accepted")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestMain is also the MCP server that the tests start.
+// TestMain runs the tests, or the MCP server that they start.
 func TestMain(m *testing.M) {
 	switch os.Getenv("ASKANCE_TEST_SERVER") {
 	case "good":
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 
 const tools = 5
 
-// server has more tools than a page, with a number that no float holds.
+// server has more tools than fit on a page, and a number that a float cannot hold.
 func server() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{PageSize: 2})
 	for i := range tools {
@@ -87,7 +87,7 @@ func TestFromCommand(t *testing.T) {
 		t.Setenv("ASKANCE_TEST_SERVER", "broken")
 		_, err := toolimport.FromCommand(t.Context(), []string{exe})
 		if err == nil || !strings.Contains(err.Error(), "the server said: no ") || strings.Contains(err.Error(), "\x1b") {
-			t.Errorf("FromCommand = %v, want what the server said", err)
+			t.Errorf("FromCommand = %v, want the server's error output", err)
 		}
 	})
 	t.Run("hanging", func(t *testing.T) {
@@ -95,11 +95,11 @@ func TestFromCommand(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 		defer cancel()
 		if _, err := toolimport.FromCommand(ctx, []string{exe}); err == nil {
-			t.Error("FromCommand of a server that says nothing succeeds")
+			t.Error("FromCommand of a silent server succeeds")
 		}
 	})
 	if _, err := toolimport.FromCommand(t.Context(), []string{"/does/not/exist"}); err == nil {
-		t.Error("FromCommand of no program succeeds")
+		t.Error("FromCommand of a missing program succeeds")
 	}
 }
 

@@ -34,14 +34,14 @@ func handler(t *testing.T, c urlworker.Config) executor.Handler {
 	return h
 }
 
-// The endpoint gets the approved bytes, who calls, and a signature over both.
+// The endpoint gets the approved bytes, the caller, and a signature over both.
 func TestRequest(t *testing.T) {
 	secret, err := webhook.ParseSecret("whsec_" + strings.Repeat("QUJD", 8))
 	if err != nil {
 		t.Fatal(err)
 	}
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/tools/refund" { // a redirection on the same host keeps all
+		if r.URL.Path == "/tools/refund" { // a redirection on the same host keeps everything
 			http.Redirect(w, r, "/v2/refund", http.StatusPermanentRedirect)
 			return
 		}
@@ -71,7 +71,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// Which replies are results, failures that are safe, and unknown outcomes.
+// Which replies are results, which are safe failures, and which are unknown outcomes.
 func TestReplies(t *testing.T) {
 	var elsewhere atomic.Int32
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) }))
@@ -124,7 +124,7 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// An endpoint that cannot be reached has run nothing.
+// If the endpoint cannot be reached, nothing ran.
 func TestNoEndpoint(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -140,12 +140,12 @@ func TestNoEndpoint(t *testing.T) {
 	}
 }
 
-// Silence until the timeout is an unknown outcome; a cancel is not a success.
+// No reply until the timeout is an unknown outcome; a cancellation is not a success.
 func TestSilence(t *testing.T) {
 	gone := make(chan struct{}, 2)
 	began := make(chan struct{}, 2)
 	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // so that the server notices the end
+		_, _ = io.Copy(io.Discard, r.Body) // so the server notices the end
 		began <- struct{}{}
 		<-r.Context().Done()
 		gone <- struct{}{}

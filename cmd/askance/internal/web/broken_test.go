@@ -20,37 +20,37 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// within is how long a request may take while the journal is broken: less than what
-// the server gives a reply.
+// within is how long a request may take while the journal is broken. It is shorter than the
+// server's limit for a reply.
 const within = 50 * time.Second
 
-// probe is a request that needs the journal, by a person of space A.
+// probe is a request of a person of space A that needs the journal.
 type probe struct {
 	role  string
-	path  string // without wildcards; "": the route's
+	path  string // without wildcards; "" means the route's path
 	body  string
-	kind  string // of the body; "": JSON
-	reads bool   // it writes nothing here, so a full journal answers it
-	old   bool   // memory may have the answer
+	kind  string // of the body; "" means JSON
+	reads bool   // nothing is written, so a full journal suffices
+	old   bool   // the reply may come from memory
 }
 
-// noJournal are the routes that ask the journal nothing.
+// noJournal contains the routes that do not use the journal.
 var noJournal = map[string]bool{
 	"GET /healthz": true, "GET /login": true, "POST /login": true, "POST /logout": true, "GET /auth/login.css": true, "GET /auth/session": true,
 	"GET /assets/{build}/{file}": true, "GET /v1/info": true, "GET /v1/policy": true, "GET /v1/policy/text": true, "GET /v1/activity": true, "GET /policy": true, "POST /policy": true, "GET /v1/whoami": true, "GET /v1/tools": true, "GET /openapi.json": true,
 	"POST /v1/receipts/check": true, "GET /docs": true, "GET /agui": true, "GET /agentscope/agents": true, "POST /inbox/check": true, "GET /inbox/link": true,
 	"POST /v1/sessions/{session_id}/replies/{reply_id}/preview": true,
-	// Proofs read the streams as they are stored, not through the engine's journal.
+	// Proofs read the stored streams, not the engine's journal.
 	"POST /audit/receipt": true, "GET /v1/proof": true, "POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/receipt": true,
-	// The outbox of webhooks is a stream of its own.
+	// The outbox of webhooks is a separate stream.
 	"GET /v1/webhooks/dead": true, "POST /v1/webhooks/dead/{destination}/{seq}/retry": true, "DELETE /v1/webhooks/dead/{destination}/{seq}": true,
-	// The queue of tasks is a consumer of its own, and progress is kept nowhere.
+	// The queue of tasks is a separate consumer, and progress is not stored.
 	"POST /v1/work/next": true, "POST /v1/work/ack": true, "GET /v1/work/keys": true, "POST /v1/work/progress": true,
-	// Tested by its own client: see TestBlocksWithABrokenJournal.
+	// Another test covers it with its client: see TestBlocksWithABrokenJournal.
 	"GET /blocks": true,
 }
 
-// probes has a good request for every other route.
+// probes returns a valid request for every other route.
 func (w *wired) probes() map[string]probe {
 	answer := `{"kind":"approve","digest":"` + w.call.Digest + `"}`
 	form := func(more ...string) string {
@@ -124,7 +124,7 @@ func (w *wired) probes() map[string]probe {
 	}
 }
 
-// send sends a probe and gives the status.
+// send sends a probe and returns the status and the text.
 func (w *wired) send(method, path string, p probe) (int, string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), within)
@@ -153,9 +153,8 @@ func (w *wired) send(method, path string, p probe) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// TestEveryRouteWithABrokenJournal: every request is answered in time, and none that
-// needs the journal as if it had been carried out. A route that is added anywhere is
-// tested here.
+// TestEveryRouteWithABrokenJournal: every request is answered in time, and a request that needs
+// the journal never reports success. A route that is added anywhere is tested here.
 func TestEveryRouteWithABrokenJournal(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
@@ -172,7 +171,7 @@ func TestEveryRouteWithABrokenJournal(t *testing.T) {
 			name := r.Method + " " + r.Path
 			p, known := probes[name]
 			if known == noJournal[name] {
-				t.Errorf("%s: the table must have a request for it, or say that it needs no journal", name)
+				t.Errorf("%s: add a request to probes, or add the route to noJournal", name)
 				continue
 			}
 			if p.path == "" {
@@ -192,8 +191,8 @@ func TestEveryRouteWithABrokenJournal(t *testing.T) {
 	})
 }
 
-// TestRequiredMembers: the OpenAPI document requires those members of a body without which
-// the server refuses it. A broken journal keeps good requests from doing anything.
+// TestRequiredMembers: the OpenAPI document requires exactly the members of a body without which
+// the server refuses it. A broken journal keeps valid requests from doing anything.
 func TestRequiredMembers(t *testing.T) {
 	w := wire(t)
 	var doc struct {
@@ -258,7 +257,7 @@ func TestRequiredMembers(t *testing.T) {
 		for _, op := range ops {
 			resumes := slices.ContainsFunc(op.Parameters, func(p struct{ Name string }) bool { return p.Name == "Last-Event-ID" })
 			if want := pattern == "/v1/sessions/{session_id}/events"; resumes && !want {
-				t.Errorf("%s takes Last-Event-ID, and its events have no ids", pattern)
+				t.Errorf("%s accepts Last-Event-ID although its events have no ids", pattern)
 			}
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// form posts a form, or gets a page if there is none.
+// form posts a form, or gets a page if form is nil.
 func (w *wired) form(c *http.Client, path string, form url.Values) (int, string) {
 	w.t.Helper()
 	method, body := http.MethodGet, io.Reader(http.NoBody)
@@ -39,8 +39,8 @@ func (w *wired) form(c *http.Client, path string, form url.Values) (int, string)
 	return res.StatusCode, string(b)
 }
 
-// TestApproverIsWhoLoggedIn: from the login page to the vote in the journal,
-// which carries the name of the token, not one from the form.
+// TestApproverIsWhoLoggedIn covers the way from the login page to the vote in the journal, which
+// contains the name of the token, not one from the form.
 func TestApproverIsWhoLoggedIn(t *testing.T) {
 	w := wire(t)
 	jar, err := cookiejar.New(nil)
@@ -49,7 +49,7 @@ func TestApproverIsWhoLoggedIn(t *testing.T) {
 	}
 	c := &http.Client{Jar: jar}
 	if code, text := w.form(c, "/", nil); code != http.StatusOK || !strings.Contains(text, `action="/login"`) {
-		t.Fatalf("a stranger gets %d and no login page", code)
+		t.Fatalf("a request without a login gets %d and no login page", code)
 	}
 	if code, text := w.form(c, "/login", url.Values{"token": {w.secrets["approver of A"]}, "next": {"/"}}); code != http.StatusOK || !strings.Contains(text, marker) {
 		t.Fatalf("after the login: %d", code)
@@ -64,11 +64,11 @@ func TestApproverIsWhoLoggedIn(t *testing.T) {
 		"name": {"mallory"}, "by": {"mallory"}, "approver": {"mallory"}, "user": {"mallory"},
 	}
 	if code, _ := w.form(c, "/inbox/response", answer); code != http.StatusForbidden {
-		t.Errorf("an answer without the page's proof: %d", code)
+		t.Errorf("a response without the CSRF token: %d", code)
 	}
 	answer.Set("csrf", self.CSRF)
 	if code, text := w.form(c, "/inbox/response", answer); code != http.StatusOK {
-		t.Errorf("the answer: %d %.300s", code, text)
+		t.Errorf("the response: %d %.300s", code, text)
 	}
 	votes := w.A.Finished(w.call.Key).Votes
 	if len(votes) != 1 || votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "approver", Auth: "http-token"}) {
@@ -78,6 +78,6 @@ func TestApproverIsWhoLoggedIn(t *testing.T) {
 		t.Errorf("log-out: %d", code)
 	}
 	if _, text := w.form(c, "/", nil); strings.Contains(text, marker) {
-		t.Error("the inbox is open after the log-out")
+		t.Error("the inbox is still open after the logout")
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// named sends a request to a route under a name of its own choice.
+// named sends a request to a route with a name that the request chooses.
 func (w *wired) named(r gateway.Route, query string, header ...string) int {
 	w.t.Helper()
 	body := `{"session_id":"s1","reply_id":"r1","tool_call_id":"c1","kind":"approve","digest":"` + w.call.Digest + `"}`
@@ -39,8 +39,8 @@ func (w *wired) named(r gateway.Route, query string, header ...string) int {
 	return res.StatusCode
 }
 
-// TestEveryRouteWithoutCredentials: no route lets a request choose its name, and
-// from the moment at which logins exist no route lets one in without a token.
+// TestEveryRouteWithoutCredentials: no route lets a request choose its name, and once logins
+// exist no route admits a request without a token.
 func TestEveryRouteWithoutCredentials(t *testing.T) {
 	var logins atomic.Bool
 	w := &wired{t: t, secrets: map[string]string{"": ""}}
@@ -72,12 +72,12 @@ func TestEveryRouteWithoutCredentials(t *testing.T) {
 	}
 	logins.Store(false)
 	if code, _ := w.ask(gateway.Route{Method: http.MethodGet, Path: "/v1/whoami"}, "", ""); code != http.StatusUnauthorized {
-		t.Errorf("the server opens again: %d", code)
+		t.Errorf("the server is open again: %d", code)
 	}
 }
 
-// begin sends the headers and half of the body of a form or JSON request, and
-// returns when the server has admitted it. finish sends the rest.
+// begin sends the headers and half of the body of a form or JSON request, and returns after the
+// server admitted it. finish sends the rest.
 func (w *wired) begin(path, kind, token, body string) (finish func() (int, string)) {
 	w.t.Helper()
 	var d net.Dialer
@@ -111,8 +111,8 @@ func (w *wired) begin(path, kind, token, body string) (finish func() (int, strin
 	}
 }
 
-// TestCredentialsEndBeforeBodyArrives: a request whose body arrives after its
-// credentials ended approves nothing.
+// TestCredentialsEndBeforeBodyArrives: a request whose body arrives after its credentials ended
+// approves nothing.
 func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 	for _, who := range []string{"local user", "token"} {
 		t.Run(who, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 				"inbox": w.begin("/inbox/response", "application/x-www-form-urlencoded", header, form.Encode()),
 			}
 			end()
-			for code := 0; code != http.StatusUnauthorized; { // the server looks at the file each second
+			for code := 0; code != http.StatusUnauthorized; { // the server checks the file every second
 				code, _ = w.ask(gateway.Route{Method: http.MethodGet, Path: "/v1/whoami"}, "", "")
 			}
 			for surface, finish := range slow {
@@ -156,8 +156,8 @@ func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 	}
 }
 
-// TestProxyEndsLocalUser: a gateway that browsers reach by the name of another
-// host has no local user.
+// TestProxyEndsLocalUser: a gateway that browsers reach under the name of another host has no
+// local user.
 func TestProxyEndsLocalUser(t *testing.T) {
 	for public, open := range map[string]bool{"": true, "http://localhost:8787": true, "http://127.0.0.1": true, "https://inbox.example": false, "http://localhost.example": false} {
 		w := &Web{cfg: Config{User: "me", Public: public, Space: &gateway.Space{ID: "alpha"}, DefaultTokens: filepath.Join(t.TempDir(), "tokens.json")}}

@@ -23,24 +23,24 @@ import (
 
 func TestMain(m *testing.M) { gatewaytest.Main(m) }
 
-// marker stands in everything that space A has, and nowhere else.
+// marker is in all data of space A, and nowhere else.
 const marker = "zx81-of-alpha"
 
 // wired is everything that askance serve serves, for two spaces.
 type wired struct {
 	*gatewaytest.World
 	t       *testing.T
-	secrets map[string]string // by who
+	secrets map[string]string // by the holder
 	call    *toolcall.Call    // an open approval request of A
 	more    []gatewaytest.Option
 }
 
-// credentials of the test, besides "" and "wrong".
+// The credentials of the test, in addition to "" and "wrong".
 var people = []struct {
 	who    string
 	space  toolcall.SpaceID
 	role   toolcall.Role
-	bad    bool // not in force
+	bad    bool // not valid
 	expiry time.Duration
 }{
 	{who: "runtime of A", space: "alpha", role: toolcall.RoleRuntime},
@@ -83,8 +83,7 @@ func wire(t *testing.T, more ...gatewaytest.Option) *wired {
 	return w
 }
 
-// serve wires all surfaces for a gateway that lets in those of cfg, and fills
-// space A.
+// serve wires all surfaces for a gateway with the credentials of cfg, and fills space A.
 func (w *wired) serve(cfg Config) {
 	w.t.Helper()
 	t := w.t
@@ -146,8 +145,8 @@ func path(r gateway.Route) string {
 // queries are tried with every route: nothing, and the ids of A's approval request.
 var queries = []string{"", "?session=s1&session_id=s1&reply=r1&call=c1&space=alpha&agent=" + DemoAgent}
 
-// letsIn reports whether a peer is let in: only then may a request be held,
-// and all others must be refused, however slow the machine is.
+// letsIn reports whether a peer is admitted. Only admitted requests may be held; all others must
+// be refused, no matter how slow the machine is.
 func letsIn(r gateway.Route, who string) bool {
 	if r.Access.Public {
 		return true
@@ -160,7 +159,7 @@ func letsIn(r gateway.Route, who string) bool {
 	return false
 }
 
-// ask sends one request; of a stream it reads what comes at once.
+// ask sends one request. It reads only what a stream sends at once.
 func (w *wired) ask(r gateway.Route, who, query string) (int, string) {
 	w.t.Helper()
 	wait, held := gatewaytest.Patience, letsIn(r, who) && (r.Stream || strings.HasSuffix(r.Path, "/wait"))
@@ -179,7 +178,7 @@ func (w *wired) ask(r gateway.Route, who, query string) (int, string) {
 	res, err := w.WithToken(w.secrets[who]).Do(req)
 	if err != nil {
 		if held && ctx.Err() != nil {
-			return http.StatusOK, "" // held, so it was let in
+			return http.StatusOK, "" // held, so it was admitted
 		}
 		w.t.Errorf("%s %s as %q: %v", r.Method, r.Path, who, err)
 		return 0, ""
@@ -203,7 +202,7 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	before := w.A.Show(w.call.Key)
 	for _, r := range routes {
 		if r.Serve == nil || r.Doc == "" {
-			t.Errorf("%s %s has no handler or no line for people", r.Method, r.Path)
+			t.Errorf("%s %s has no handler or no documentation", r.Method, r.Path)
 		}
 		for _, query := range queries {
 			w.strangers(r, query)
@@ -220,11 +219,11 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 		}
 	}
 	if shows < 20 {
-		t.Errorf("people of A themselves see their calls in %d answers: this test looks at the wrong ones", shows)
+		t.Errorf("people of A see their calls in only %d replies: this test checks the wrong ones", shows)
 	}
 }
 
-// strangers are let in nowhere, and see nothing.
+// strangers sends requests without valid credentials, which must be refused and show nothing.
 func (w *wired) strangers(r gateway.Route, query string) {
 	w.t.Helper()
 	for _, who := range []string{"", "wrong", "expired", "revoked"} {
@@ -241,7 +240,7 @@ func (w *wired) strangers(r gateway.Route, query string) {
 	}
 }
 
-// others are people of other spaces: they are let in, and see nothing of A.
+// others sends requests of people of other spaces, which are admitted and show nothing of A.
 func (w *wired) others(r gateway.Route, query string) {
 	w.t.Helper()
 	for _, p := range people {
@@ -253,7 +252,7 @@ func (w *wired) others(r gateway.Route, query string) {
 	}
 }
 
-// own are the people of A; it says in how many answers they see what is theirs.
+// own sends requests of people of A and returns how many replies show data of A.
 func (w *wired) own(r gateway.Route, query string) (shows int) {
 	w.t.Helper()
 	for _, p := range people {
@@ -269,15 +268,15 @@ func (w *wired) own(r gateway.Route, query string) (shows int) {
 	return shows
 }
 
-// hides fails if an answer to a peer outside of A has anything of A in it.
+// hides fails if a reply to a peer outside of A contains data of A.
 func (w *wired) hides(r gateway.Route, who, text string) {
 	w.t.Helper()
 	if strings.Contains(text, marker) || strings.Contains(text, w.call.Digest) && !strings.Contains(text, "idempotency") {
-		w.t.Errorf("%s %s shows %q something of A:\n%.400s", r.Method, r.Path, who, text)
+		w.t.Errorf("%s %s shows %q data of A:\n%.400s", r.Method, r.Path, who, text)
 	}
 }
 
-// fits compares an answer with what the route's Access says.
+// fits compares a reply with the route's Access.
 func (w *wired) fits(r gateway.Route, who string, role toolcall.Role, space toolcall.SpaceID, code int) {
 	w.t.Helper()
 	admitted := r.Access.Public || slices.Contains(r.Access.Roles, role)

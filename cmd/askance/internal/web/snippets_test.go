@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestSnippets runs the clients of the pages as they are pasted, on loopback without
-// tokens.
+// TestSnippets runs the clients of the pages unchanged, on loopback without tokens.
 func TestSnippets(t *testing.T) {
 	w := &wired{t: t, secrets: map[string]string{"": ""}}
 	w.serve(Config{User: "me", DefaultTokens: filepath.Join(t.TempDir(), "tokens.json")})
@@ -25,10 +24,10 @@ func TestSnippets(t *testing.T) {
 			_, rest, _ := strings.Cut(string(page), "```"+c.kind+"\n")
 			code, _, found := strings.Cut(rest, "```")
 			if !found {
-				t.Fatalf("%s has no client", c.page)
+				t.Fatalf("%s contains no client", c.page)
 			}
 			if c.end != "" {
-				code, _, _ = strings.Cut(code, c.end) // a stream has no end
+				code, _, _ = strings.Cut(code, c.end) // remove the endless stream
 			}
 			code = strings.ReplaceAll(code, "http://127.0.0.1:8787", w.URL)
 			cmd := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", code)

@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// TestReadyNamesTheSpace: one space that takes no calls makes the server not ready, and
-// the reply says which.
+// TestReadyNamesTheSpace: if one space accepts no calls, the server is not ready, and the reply
+// names the space.
 func TestReadyNamesTheSpace(t *testing.T) {
 	var broken error
 	w := gatewaytest.New(t, gatewaytest.Surfaces(func(world *gatewaytest.World) []gateway.Surface {
@@ -35,12 +35,12 @@ func TestReadyNamesTheSpace(t *testing.T) {
 			t.Errorf("%v: %d %s, %v", broken, r.StatusCode, text, err)
 		}
 		if why, said := errors.AsType[*message.Error](broken); said && !strings.Contains(string(text), why.What) {
-			t.Errorf("%v: %s does not say why", broken, text)
+			t.Errorf("%v: %s does not contain the reason", broken, text)
 		}
 	}
 }
 
-// TestPublicOf: links for the local user lead to the space, those for a login to any host.
+// TestPublicOf: links for the local user lead to the space, and links for a login to any host.
 func TestPublicOf(t *testing.T) {
 	for at, want := range map[string]string{
 		"http://127.0.0.1:8787": "http://team.localhost:8787", "https://localhost": "https://team.localhost", "http://[::1]:80": "http://team.localhost:80",
