@@ -205,16 +205,19 @@ func askError(op string, sent int, err error) error {
 
 func noReplyError(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
 	err = errtext.Because(err, newViolation(nc, nil, nc.Opts.InboxPrefix+".")) // if refused, no answer can ever arrive
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		err = errtext.Because(err, cause)
+	}
 	var e *message.Error
 	switch {
 	case unsure && op.Changes:
-		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine replied; the request may have been executed", Hint: "send it again: the same request does no harm", Err: errtext.Because(err, context.Cause(ctx))}
+		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "no engine replied; the request may have been executed", Hint: "send it again: the same request does no harm", Err: err}
 	case errors.As(err, &e): // an engine said "not now"
 		return e
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // it was not connected
 		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "nothing was sent: the connection to the server was lost", Hint: "check that the server runs, then try again"}
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied", Hint: "check that an engine of this space runs and that this user can publish the request", Err: errtext.Because(err, context.Cause(ctx))}
+	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied", Hint: "check that an engine of this space runs and that this user can publish the request", Err: err}
 }
 
 // Call executes an operation over NATS.

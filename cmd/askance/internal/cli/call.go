@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -74,6 +75,9 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		}
 		r.Calls[0].ID = message.CallID(id)
 		reply, err := l.Propose(c.Context(), r)
+		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeUnknownOutcome {
+			me.Hint = fmt.Sprintf("to try again, add --session %s --reply %s --id %s: another id is another call", r.Session, r.Reply, id)
+		}
 		if err != nil {
 			return err
 		}

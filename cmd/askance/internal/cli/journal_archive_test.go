@@ -215,6 +215,11 @@ func TestJournalArchiveOnNATS(t *testing.T) {
 	s := serveOn(t, one, "--nats", server.URL())
 	s.finish(3)
 	fails(t, cli.ExitUnavailable, "stop all engines of the space first", there(server, one, archive...)...)
+	elsewhere := t.TempDir()
+	fails(t, cli.ExitUnavailable, "stop all engines", append(there(server, elsewhere, archive...), "--keys", filepath.Join(one, "engine.key"))...)
+	if found, err := os.ReadDir(elsewhere); err != nil || len(found) > 0 {
+		t.Errorf("the command left %v, %v in the data folder of a machine without an engine", found, err)
+	}
 	s.stop()
 	done := decode[bus.Archiving](t, ok(t, there(server, one, archive...)...))
 	if done.Calls != 2 || len(done.Archives) != 1 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -373,6 +374,9 @@ func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, e
 		return bus.Archiving{}, err
 	}
 	o := bus.JournalOptions{Anchor: s.anchor, Archives: s.archives(d)}
+	if _, err := os.Stat(d.Dir.Files(d.Space).Anchor(d.Space)); s.server == nil && d.Anchor == "" && err != nil {
+		o.Anchor = nil // no engine runs here, and an anchor without keys keeps one from starting
+	}
 	if s.server != nil {
 		o.Durability, o.Health, o.Room = s.server.Durability(), s.server.Health, s.server.Room
 	}
