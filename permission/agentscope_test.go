@@ -42,8 +42,8 @@ var checkAnswers = map[string]permission.CheckResult{
 	"deny": permission.CheckDeny, "ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
 }
 
-// Rows about made-up tools. All rows, those about AgentScope's own tools
-// included, run in package agentscope.
+// vectors reads the rows about invented tools. All rows, including those about AgentScope's own
+// tools, run in package agentscope.
 func vectors(t *testing.T) []vector {
 	t.Helper()
 	data, err := os.ReadFile("testdata/agentscope/permission.jsonl")
@@ -80,8 +80,7 @@ func (v vector) bundle(rules []message.PermissionRule) (*permission.Bundle, erro
 
 func hasContent(r message.PermissionRule) bool { return r.RuleContent != nil && *r.RuleContent != "" }
 
-// Rules with a content are left out: upstream never matches them, and we refuse
-// them.
+// Rules with a content are skipped: upstream never matches them, and we refuse them.
 func TestAgentScopeVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.Name, func(t *testing.T) {
@@ -101,9 +100,8 @@ func TestAgentScopeVectors(t *testing.T) {
 	}
 }
 
-// A listed deviation: AgentScope lets a content rule of a tool without a
-// matcher never match, a deny rule included. We refuse it, because a rule that
-// does nothing misleads its author.
+// A listed deviation: in AgentScope a content rule of a tool without a matcher never matches, not
+// even a deny rule. We refuse it, because a rule without effect misleads its author.
 func TestContentWithoutMatcherIsRefused(t *testing.T) {
 	refused := 0
 	for _, v := range vectors(t) {
@@ -116,7 +114,7 @@ func TestContentWithoutMatcherIsRefused(t *testing.T) {
 		}
 	}
 	if refused == 0 {
-		t.Error("no row has such a rule: this test shows nothing")
+		t.Error("no row has such a rule, so this test checks nothing")
 	}
 }
 
@@ -127,7 +125,7 @@ func TestFromContext(t *testing.T) {
 	p := permission.FromContext(message.PermissionContext{
 		Mode:               permission.ModeExplore,
 		WorkingDirectories: map[string]message.WorkingDirectory{"/b": {Path: "/x"}, "/a": {}},
-		// A misfiled rule acts by its list and by the name it stands under.
+		// A rule in the wrong list acts by that list and by the name under which it is listed.
 		DenyRules: map[string][]message.PermissionRule{"shell": {r("other", message.BehaviorAllow, "user", nil)}},
 		AskRules:  map[string][]message.PermissionRule{"mail": {r("mail", message.BehaviorAsk, "user", new(""))}},
 		AllowRules: map[string][]message.PermissionRule{"read": {
@@ -153,7 +151,7 @@ func TestFromContext(t *testing.T) {
 	}
 }
 
-// prefixMatcher is a matcher as a tool with string commands would have one.
+// prefixMatcher is a matcher as a tool with string commands might have it.
 type prefixMatcher struct{}
 
 type prefix string
@@ -199,8 +197,8 @@ func TestMatcher(t *testing.T) {
 	}{
 		{`{"cmd": "rm x"}`, "deny rule", 0},
 		{`{"cmd": "git status"}`, "allow allow_rule", 0},
-		{`{"cmd": "git push"}`, "ask+S fallback_ask", 1}, // content and condition must hold
-		{`{"cmd": "nothing"}`, "ask+S fallback_ask", 0},  // no suggestion is an empty list, not none
+		{`{"cmd": "git push"}`, "ask+S fallback_ask", 1}, // both content and condition must match
+		{`{"cmd": "nothing"}`, "ask+S fallback_ask", 0},  // no suggestion is an empty list, not null
 		{`{"cmd": 5}`, "ask+S error", 0},                 // matching failed, and so did suggesting
 	} {
 		d := decide(b, permission.ModeDefault, c.input)

@@ -29,8 +29,8 @@ func content(name string, behavior message.Behavior, text string) permission.Rul
 	return r
 }
 
-// A kind whose argument the schema does not declare is refused at load, because
-// no rule would ever match.
+// A kind whose argument the schema does not declare is refused at load, because no rule could
+// match.
 func TestArgumentOfAKindIsDeclared(t *testing.T) {
 	for _, tc := range []struct{ kind, argument, schema, want string }{
 		{"read", "", `{"properties": {"path": {"type": "string"}}}`, "declare; write argument: path"},
@@ -58,12 +58,12 @@ func TestArgumentOfAKindIsDeclared(t *testing.T) {
 		}
 	}
 	if _, err := agentscope.New("mcp", agentscope.Config{Argument: "path"}); err == nil {
-		t.Error("kind mcp reads no argument, and takes the name of one")
+		t.Error("kind mcp reads no argument but accepts the name of one")
 	}
 }
 
-// A call whose path or command stands in an argument that the kind does not read
-// is never allowed by the kind or a rule with content, and a deny rule never misses it.
+// If the path or command is in an argument that the kind does not read, the call is never allowed
+// by the kind or a rule with content, and a deny rule never misses it.
 func TestCallWithoutTheArgument(t *testing.T) {
 	open := `{"properties": {"%": {"type": "string"}, "mode": {"type": "string"}}}`
 	for _, tc := range []struct{ kind, argument, schema, input string }{
@@ -88,7 +88,7 @@ func TestCallWithoutTheArgument(t *testing.T) {
 			b := compile(t, permission.Options{Tools: []permission.Tool{tool}}, rules...)
 			for _, mode := range allModes {
 				if mode == permission.ModeBypass && rules == nil {
-					continue // it allows what no rule is about
+					continue // this mode allows calls without a rule
 				}
 				d := b.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(tc.input), Mode: mode, Cwd: "/w"})
 				if d.Behavior == message.BehaviorAllow {
@@ -99,7 +99,7 @@ func TestCallWithoutTheArgument(t *testing.T) {
 	}
 }
 
-// Rules are about the argument that the tool names.
+// Rules apply to the argument that the tool names.
 func TestNamedArgument(t *testing.T) {
 	for _, tc := range []struct {
 		kind, argument, content, input string

@@ -12,8 +12,8 @@ import (
 const benchSchema = `{"type": "object", "required": ["command", "size"], "properties": {
 	"command": {"type": "string", "maxLength": 4096}, "size": {"type": "integer"}}}`
 
-// benchBundle has n rules, spread over 20 tools; none of them matches the call
-// of benchRequest, which is the slowest case.
+// benchBundle returns n rules, spread over 20 tools. None matches the call of benchRequest, which
+// is the slowest case.
 func benchBundle(tb testing.TB, n int) *permission.Bundle {
 	s := schema(tb, benchSchema)
 	var opts permission.Options
@@ -49,7 +49,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// A decision allocates for the arguments and for its own texts, not for rules.
+// A decision allocates for the arguments and its own texts, not for rules.
 func TestDecisionsAllocateLittle(t *testing.T) {
 	ctx := context.Background()
 	for _, n := range []int{1, 1000} {
@@ -60,8 +60,8 @@ func TestDecisionsAllocateLittle(t *testing.T) {
 	}
 }
 
-// BenchmarkLive decides alone, and with a shadow policy of the same rules: what
-// the second decision adds is what a call costs that has been read.
+// BenchmarkLive decides without and with a shadow policy that has the same rules. The difference
+// is the cost of a second decision about a call that is already read.
 func BenchmarkLive(b *testing.B) {
 	file := "version: 1\nname: bench\nrules:\n"
 	for i := range 200 {

@@ -38,10 +38,10 @@ func TestBudgetOfADecision(t *testing.T) {
 		t.Errorf("decided %+v with %+v", d, d.Budget)
 	}
 	if !slices.Contains(d.Duties(), permission.DutyBudget) {
-		t.Error("the budget is no duty of the engine")
+		t.Error("the budget is not listed as a duty of the engine")
 	}
 	if d := decideN(b, "7", nil); d.Rule != "zfree" || d.Budget != nil {
-		t.Errorf("what another rule allows takes from the budget: %+v", d)
+		t.Errorf("a call that another rule allows uses the budget: %+v", d)
 	}
 	for _, exhausted := range [][]permission.Exhausted{{{Rule: "small", Why: "480 of 500 spent"}}, permission.EveryBudget("480 of 500 spent")} {
 		full := func(r *permission.Request) { r.Exhausted = exhausted }
@@ -62,7 +62,7 @@ func TestBudgetOfADecision(t *testing.T) {
 	}
 }
 
-// Amounts that a rule hides show neither in a request nor in an explanation.
+// Amounts that a rule hides appear neither in a request nor in an explanation.
 func TestBudgetOfHiddenAmounts(t *testing.T) {
 	b := compile(t, permission.Options{Enforced: withBudgets}, boundedRule(nil),
 		permission.Rule{Name: "hide", Tools: []string{"t"}, Behavior: message.BehaviorDeny, When: "args.n > 100", Redact: []string{"args.n"}},
@@ -126,6 +126,6 @@ func TestBudgetFaults(t *testing.T) {
 	}
 	one, two := compile(t, permission.Options{Enforced: withBudgets}, boundedRule(nil)), compile(t, permission.Options{Enforced: withBudgets}, boundedRule(func(r *permission.Rule) { r.Budget.AtMost = "501" }))
 	if one.Hash() == two.Hash() {
-		t.Error("another limit has the same hash")
+		t.Error("policies with different limits have the same hash")
 	}
 }

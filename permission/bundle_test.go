@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Everything that can change a decision changes the hash; the order does not.
+// Everything that can change a decision changes the hash. The order does not.
 func TestHash(t *testing.T) {
 	base := func() (permission.Policy, permission.Options) {
 		r := rule("r", "ask", "true")
@@ -69,14 +69,13 @@ func TestHash(t *testing.T) {
 	} {
 		got := hash(change)
 		if other, ok := seen[got]; ok {
-			t.Errorf("%s gives the same hash as %s", name, other)
+			t.Errorf("%s leads to the same hash as %s", name, other)
 		}
 		seen[got] = name
 	}
 }
 
-// Compile keeps copies: what the caller does with its rules afterwards changes
-// nothing.
+// Compile makes copies, so later changes of the caller's rules have no effect.
 func TestBundleIsImmutable(t *testing.T) {
 	r := rule("r", "ask", "")
 	r.Approvers.Users = []string{"ann"}
@@ -105,7 +104,7 @@ func TestRequirementIssue(t *testing.T) {
 	}
 }
 
-// The JSON of a decision has the wire's names and loses no time.
+// The JSON of a decision uses the wire's names and keeps times exact.
 func TestDecisionJSON(t *testing.T) {
 	r := rule("r", "ask", "")
 	r.Expiry = 90 * time.Second
@@ -127,8 +126,8 @@ func TestDecisionJSON(t *testing.T) {
 	}
 }
 
-// Files are merged; what they disagree about is a fault, the shorter expiry
-// holds for approval requests without a rule.
+// Files are merged. Contradictions are faults, and the shortest expiry applies to approval
+// requests without a rule.
 func TestSeveralFiles(t *testing.T) {
 	file := func(name, defaults, rules string) permission.File {
 		return permission.File{Name: name, Data: []byte("version: 1\nname: " + name + "\ndefaults: {" + defaults + "}\nrules: [" + rules + "]\n")}
@@ -150,23 +149,23 @@ func TestSeveralFiles(t *testing.T) {
 		t.Error("two modes are accepted")
 	}
 	if _, err := permission.Load([]permission.File{file("a", "", "{name: x, tool_name: t, behavior: ask}"), file("b", "", "{name: x, tool_name: t, behavior: ask}")}, permission.Options{}); err == nil {
-		t.Error("one name in two files is accepted")
+		t.Error("the same name in two files is accepted")
 	}
 	if _, err := permission.Parse(); err == nil {
-		t.Error("no files are a policy")
+		t.Error("an empty list of files is accepted")
 	}
 	plain := file("a", "", "{name: x, tool_name: t, behavior: ask}")
 	marked := permission.File{Name: "a", Data: []byte("\ufeff" + strings.ReplaceAll(string(plain.Data), "\n", "\r\n"))}
 	if a, b := load(t, permission.Options{}, string(plain.Data)), load(t, permission.Options{}, string(marked.Data)); a.Hash() != b.Hash() {
-		t.Error("a byte order mark and CR LF make another policy")
+		t.Error("a byte order mark and CR LF change the policy")
 	}
 	if _, err := permission.Parse(permission.File{Name: "big", Data: make([]byte, permission.MaxFileBytes+1)}); err == nil {
 		t.Error("a file of more than 1 MiB is accepted")
 	}
 }
 
-// An approval request of a rule without an expiry, and one of no rule, is open for the
-// shortest time that any file gives, in every order of reading.
+// The approval request of a rule without an expiry, or of no rule, is open for the shortest time
+// of any file, in every order of reading.
 func TestTheShortestExpiryOfSeveralFiles(t *testing.T) {
 	file := func(name, defaults, rules string) permission.File {
 		return permission.File{Name: name, Data: []byte("version: 1\nname: " + name + "\n" + defaults + "rules: [" + rules + "]\n")}

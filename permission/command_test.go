@@ -22,7 +22,7 @@ func shellOptions(t *testing.T) permission.Options {
 	return permission.Options{Tools: []permission.Tool{bash, {Name: "t"}}, Enforced: allDuties}
 }
 
-// Conditions see what a command line would run.
+// Conditions can check the commands that a line would run.
 func TestCommandVariable(t *testing.T) {
 	b := load(t, shellOptions(t), `version: 1
 name: x
@@ -59,7 +59,7 @@ rules:
 	}
 }
 
-// Conditions know of options what rules with content know.
+// Conditions know the same about options as rules with content.
 func TestAdmittedOptions(t *testing.T) {
 	programs := []string{"git", "go", "ls", "find", "curl", "sort", "npm", "mytool", "rm", "python3"}
 	when := `cmd.static && size(cmd.calls) > 0 && cmd.calls.all(c, c.argv[0] in ["` + strings.Join(programs, `", "`) + `"] && c.options_admitted)`
@@ -104,8 +104,8 @@ func TestCommandOfOtherTools(t *testing.T) {
 	}
 }
 
-// A rule file adds options to the listed ones, for that rule alone. What no table
-// could have is refused with the rule.
+// A rule file adds options to the listed ones for one rule only. Options that a table cannot
+// contain are refused.
 func TestOptionsOfARule(t *testing.T) {
 	load := func(options, behavior string) (*permission.Bundle, error) {
 		return permission.Load([]permission.File{{Name: "rules.yaml", Data: []byte("version: 1\nname: x\nrules:\n  - {name: r, tool: Bash, rule_content: 'mytool:*', options: '" + options + "', behavior: " + behavior + "}\n")}}, shellOptions(t))

@@ -16,8 +16,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The corpus: testdata/cases has a folder for each policy, with its rules, its
-// tools, and calls with the decisions they must get.
+// The corpus: testdata/cases has a folder for each policy with its rules, its tools, and calls
+// with their expected decisions.
 
 type caseTool struct {
 	Name        string `yaml:"name"`
@@ -65,8 +65,8 @@ type caseRule struct {
 	Source      string           `yaml:"source"`
 }
 
-// caseDecision is compared as a whole, but for what a case leaves out of
-// Source, Message and Expiry.
+// caseDecision is compared completely, except for Source, Message and Expiry if a case omits
+// them.
 type caseDecision struct {
 	Behavior  message.Behavior `yaml:"behavior"`
 	Step      permission.Step  `yaml:"step"`
@@ -76,7 +76,7 @@ type caseDecision struct {
 	Users     []string         `yaml:"users"`
 	Expiry    string           `yaml:"expiry"`
 	Suggested int              `yaml:"suggested"`
-	Errors    []string         `yaml:"errors"` // fields
+	Errors    []string         `yaml:"errors"` // the fields of the errors
 }
 
 func TestCases(t *testing.T) {
@@ -102,7 +102,7 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// forEachCase gives each call of the corpus with the policy that decides it.
+// forEachCase calls f for each call of the corpus with the policy that decides it.
 func forEachCase(t *testing.T, f func(*testing.T, *permission.Bundle, permission.Request)) {
 	t.Helper()
 	folders, err := filepath.Glob("testdata/cases/*")
@@ -183,7 +183,7 @@ func (c caseCall) request(t *testing.T) permission.Request {
 	return r
 }
 
-// shownAs gives the parts of a decision that the case is about.
+// shownAs returns the parts of a decision that the case checks.
 func shownAs(d permission.Decision, want caseDecision) caseDecision {
 	got := caseDecision{Behavior: d.Behavior, Step: d.Step, Rule: d.Rule, Users: d.Requirement.Users, Suggested: len(d.Suggested)}
 	for _, e := range d.Errors {

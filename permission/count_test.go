@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// A number of calls that could not be read is never taken for an unknown one, which rules
-// may guard: no rule with ctx can be evaluated.
+// If the number of calls could not be read, it does not count as absent, which rules may guard
+// against. No rule with ctx can be evaluated.
 func TestUnreadCountFailsClosed(t *testing.T) {
 	for when, known := range map[string]message.Behavior{
 		`ctx.calls_this_run <= 3`:                                        message.BehaviorAllow,
@@ -20,7 +20,7 @@ func TestUnreadCountFailsClosed(t *testing.T) {
 	} {
 		b := compile(t, permission.Options{AllowUnknownTools: true}, rule("r", message.BehaviorAllow, when))
 		if !b.ReadsCallsThisRun() {
-			t.Errorf("%s: it is not known to read the number", when)
+			t.Errorf("%s: ReadsCallsThisRun is false", when)
 		}
 		for n, want := range map[int]message.Behavior{permission.CountUnread: message.BehaviorAsk, 3: known} {
 			if d := b.Decide(t.Context(), permission.Request{Tool: "t", Input: []byte(`{}`), CallsThisRun: n}); d.Behavior != want {
@@ -30,7 +30,7 @@ func TestUnreadCountFailsClosed(t *testing.T) {
 	}
 }
 
-// A policy that does not ask for the number needs none.
+// A policy that does not use the number does not need it.
 func TestUnreadCountThatNoRuleReads(t *testing.T) {
 	b := compile(t, permission.Options{AllowUnknownTools: true}, rule("r", message.BehaviorAllow, `ctx.cwd == "/x" && size(ctx.working_dirs) == 0`))
 	if d := b.Decide(t.Context(), permission.Request{Tool: "t", Input: []byte(`{}`), Cwd: "/x", CallsThisRun: permission.CountUnread}); d.Behavior != message.BehaviorAllow {
@@ -38,7 +38,7 @@ func TestUnreadCountThatNoRuleReads(t *testing.T) {
 	}
 }
 
-// The number is read only where an expression can see it.
+// The number is read only if an expression can use it.
 func TestReadsCallsThisRun(t *testing.T) {
 	for when, want := range map[string]bool{
 		`ctx.now > timestamp("2026-01-01T00:00:00Z") && ctx . cwd == "/x"`: false,
@@ -48,7 +48,7 @@ func TestReadsCallsThisRun(t *testing.T) {
 		`args.x == "context" && args.ctx.y == 1`: false,
 	} {
 		if b := compile(t, permission.Options{AllowUnknownTools: true}, rule("r", message.BehaviorAsk, when)); b.ReadsCallsThisRun() != want {
-			t.Errorf("%s reads the number: %v", when, !want)
+			t.Errorf("ReadsCallsThisRun of %s: want %v", when, !want)
 		}
 	}
 }

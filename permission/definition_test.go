@@ -39,7 +39,7 @@ tests:
     expect: {behavior: allow, rule: trusted}
 `
 
-// Tests of rule files say what a runtime declares and within which call it calls.
+// Tests in rule files can state what a runtime declares and which call is the parent.
 func TestDefinitionsAndParentsInTests(t *testing.T) {
 	policy, err := permission.Parse(permission.File{Name: "rules.yaml", Data: []byte(declaredPolicy)})
 	if err != nil {
@@ -57,8 +57,8 @@ func TestDefinitionsAndParentsInTests(t *testing.T) {
 	}
 }
 
-// A definition that is not known allows nothing in any mode, and one of a tool that the
-// policy declares is not looked at.
+// An unknown definition allows nothing in any mode. The definition of a tool that the policy
+// declares is ignored.
 func TestDefinitionsFallClosed(t *testing.T) {
 	for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeBypass, permission.ModeExplore, permission.ModeDontAsk} {
 		rules := []permission.Rule{{Name: "all", Tools: []string{"shop", "own"}, Behavior: message.BehaviorAllow}}
@@ -83,7 +83,7 @@ func TestDefinitionsFallClosed(t *testing.T) {
 		claimed := none
 		claimed.Definition = claims
 		if x, y := b.Decide(context.Background(), none), b.Decide(context.Background(), claimed); x.Behavior != y.Behavior || x.Step != y.Step {
-			t.Errorf("%s: a claim turns %s into %s", mode, x.Step, y.Step)
+			t.Errorf("%s: a claimed definition changes %s to %s", mode, x.Step, y.Step)
 		}
 		if got := decide("own", &permission.Definition{Err: errors.New("lost")}); len(got.Errors) > 0 {
 			t.Errorf("%s: the definition of a declared tool counts: %+v", mode, got)
@@ -101,7 +101,7 @@ rules:
   - {name: small, tool_name: pay, behavior: allow}
 `
 
-// Agents are told what the rule's denial and the file's default say, and nothing else.
+// Agents are told only what the rule's denial and the file's default say.
 func TestDenialHints(t *testing.T) {
 	b, err := permission.Load([]permission.File{{Name: "rules.yaml", Data: []byte(hintedPolicy)}}, permission.Options{})
 	if err != nil {

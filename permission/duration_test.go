@@ -19,7 +19,7 @@ func TestDurations(t *testing.T) {
 		}
 		again, err := permission.ParseDuration(permission.FormatDuration(want))
 		if err != nil || again != want {
-			t.Errorf("%v is written %q, which is %v, %v", want, permission.FormatDuration(want), again, err)
+			t.Errorf("%v is formatted as %q, which parses as %v, %v", want, permission.FormatDuration(want), again, err)
 		}
 	}
 	for _, text := range []string{"", "d", "7", "1d-12h", "1d+12h", "12h1d", "1d2", "1dd", "1 d", "7D", "one d", "200000d", "106751d24h", "1w"} {
@@ -29,12 +29,12 @@ func TestDurations(t *testing.T) {
 	}
 	for d, want := range map[time.Duration]string{7 * day: "7d", day: "24h", 36 * time.Hour: "36h", 60 * time.Hour: "2d12h", time.Hour: "1h", 90 * time.Minute: "1h30m", 2*day + time.Second: "2d1s", 0: "0s"} {
 		if got := permission.FormatDuration(d); got != want {
-			t.Errorf("%v is written %q, want %q", d, got, want)
+			t.Errorf("%v is formatted as %q, want %q", d, got, want)
 		}
 	}
 }
 
-// Every time in a rule file can be in days.
+// Every duration in a rule file can be in days.
 func TestDaysInRuleFiles(t *testing.T) {
 	p, err := permission.Parse(permission.File{Name: "a", Data: []byte(`version: 1
 name: days

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// policy.schema.json is what editors are pointed at; it must be what the types say.
+// policy.schema.json is the schema for editors; it must match the types.
 func TestEditorSchemaFile(t *testing.T) {
 	const path = "policy.schema.json"
 	if *update {
@@ -60,7 +60,7 @@ func asJSON(t *testing.T, data []byte) any {
 	return v
 }
 
-// An editor must not call wrong what the loader takes.
+// An editor must not mark what the loader accepts.
 func TestEditorSchemaAccepts(t *testing.T) {
 	s := editorSchema(t)
 	var paths []string
@@ -84,7 +84,7 @@ func TestEditorSchemaAccepts(t *testing.T) {
 	}
 }
 
-// What is wrong by the keys and types alone is marked while it is written.
+// Mistakes in keys and types are marked in the editor.
 func TestEditorSchemaRefuses(t *testing.T) {
 	s := editorSchema(t)
 	for _, text := range []string{

@@ -6,8 +6,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// TestEverydayConditions holds that conditions which people write about texts
-// and lists of usual sizes are not refused for what they might cost.
+// TestEverydayConditions: usual conditions about texts and lists of usual sizes are not refused
+// because of their possible cost.
 func TestEverydayConditions(t *testing.T) {
 	schema, err := permission.CompileSchema([]byte(`{"type": "object", "required": ["body", "sql", "columns", "to"], "properties": {
 		"body": {"type": "string", "maxLength": 20000}, "sql": {"type": "string", "maxLength": 8000},

@@ -29,7 +29,7 @@ rules:
     behavior: allow
 `
 
-// Rules are compiled against the tools that they are about, then decide.
+// Rules are compiled together with the tools that they name, and then decide.
 func Example() {
 	schema, err := permission.CompileSchema([]byte(`{"type": "object", "required": ["amount_cents"],
 		"properties": {"amount_cents": {"type": "integer", "minimum": 1}}}`))
@@ -61,7 +61,7 @@ func Example() {
 	// stripe.refund needs approval: rule refund-large could not be evaluated.
 }
 
-// Every fault of every file is reported at once, with its place.
+// All faults of all files are reported together, each with its place.
 func ExampleLoad_problems() {
 	_, err := permission.Load([]permission.File{{Name: "ops.yaml", Data: []byte(`version: 1
 name: ops
@@ -87,7 +87,7 @@ rules:
 	// ops.yaml:13:13: rule two-eyes: quorum: is not enforced yet (remove it; a key without effect would mislead)
 }
 
-// The zero value of a tool's verdict leaves the call to the rules and the mode.
+// The zero value of a tool's verdict leaves the decision to the rules and the mode.
 func ExampleTool_check() {
 	tool := permission.Tool{Name: "write", Check: func(c permission.Call) permission.ToolVerdict {
 		if c.Input["path"] == ".git/config" {
@@ -138,8 +138,8 @@ rules:
     message: "'Deploy ' + args.env + ' with ' + args.token + '?'"
 `
 
-// Files of a lower layer add rules and may replace those that are not locked.
-// What a rule requires stands in the decision.
+// Files of a lower layer add rules and may replace rules that are not locked. The decision
+// contains the requirements.
 func ExampleLoad_layers() {
 	bundle, err := permission.Load([]permission.File{
 		{Name: "managed.yaml", Layer: permission.LayerManaged, Data: []byte(managed)},
@@ -168,7 +168,7 @@ func ExampleLoad_layers() {
 	// the requester may: false
 }
 
-// Rules of the form Tool(specifier) are imported, or refused with the reason.
+// Rules of the form Tool(specifier) are imported, or refused with a reason.
 func ExampleFromSpecifiers() {
 	opts := permission.Options{Tools: []permission.Tool{{Name: "Bash"}, {Name: "mail", Server: "post"}}}
 	policy, err := permission.FromSpecifiers(permission.Specifiers{

@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// TestExplainEqualsDecide: the explanation runs other programs than the
-// decision and must come to the same end, errors and texts included.
+// TestExplainEqualsDecide: the explanation runs other programs than the decision and must get the
+// same result, including errors and texts.
 func TestExplainEqualsDecide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -27,16 +27,16 @@ func TestExplainEqualsDecide(t *testing.T) {
 	})
 }
 
-// checkTrace holds the trace against the decision.
+// checkTrace compares the trace with the decision.
 func checkTrace(t *rapid.T, x *permission.Explanation) {
 	for _, tr := range x.Trace {
 		switch {
 		case tr.Matched && tr.Failed:
 			t.Fatalf("rule %s matches and fails", tr.Rule)
 		case tr.Enforcement == "" && tr.Reached && tr.Matched && tr.Behavior == message.BehaviorDeny && x.Decision != message.BehaviorDeny:
-			t.Fatalf("deny rule %s matches and the decision is %s", tr.Rule, x.Decision)
+			t.Fatalf("deny rule %s matches, but the decision is %s", tr.Rule, x.Decision)
 		case !tr.Matched && tr.Because == nil:
-			t.Fatalf("rule %s does not match and nothing says why", tr.Rule)
+			t.Fatalf("rule %s does not match, without a reason", tr.Rule)
 		case tr.Failed && tr.Because.Error == "":
 			t.Fatalf("rule %s fails without a reason", tr.Rule)
 		case !tr.Matched && !tr.Failed && (tr.Because.Value == nil || *tr.Because.Value):
@@ -45,7 +45,7 @@ func checkTrace(t *rapid.T, x *permission.Explanation) {
 	}
 }
 
-// TestExplainCases: the corpus of decisions is explained as it is decided.
+// TestExplainCases: the explanations of the corpus equal the decisions.
 func TestExplainCases(t *testing.T) {
 	forEachCase(t, func(t *testing.T, b *permission.Bundle, req permission.Request) {
 		x := b.Explain(t.Context(), req)
@@ -146,7 +146,7 @@ func TestExplainShowsWhatWasNotReached(t *testing.T) {
 	if foreign.Reached || !foreign.Matched {
 		t.Errorf("foreign: %+v", foreign)
 	}
-	// The list is absent: the part fails, and the other side of || resolves it.
+	// The list is absent, so this part fails, but the other side of || is true.
 	if l := traced(t, x, "listed"); !l.Matched || l.Failed {
 		t.Errorf("listed: %+v", l)
 	}
@@ -164,8 +164,8 @@ func TestExplainShowsFailures(t *testing.T) {
 	}
 }
 
-// TestExplainRedacts: what any rule about the tool hides is nowhere in the
-// explanation, under every name by which a rule looks at it.
+// TestExplainRedacts: a value that any rule about the tool hides does not appear in the
+// explanation, under any name by which a rule can refer to it.
 func TestExplainRedacts(t *testing.T) {
 	s := schema(t, `{"type": "object", "required": ["card"], "properties": {"card": {"type": "object", "required": ["number"],
 		"properties": {"number": {"type": "string"}, "cvc": {"type": "string"}}}, "cards": {"type": "array", "items": {"type": "object",
@@ -187,14 +187,14 @@ func TestExplainRedacts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if strings.Contains(string(text), "4242SECRET") {
-		t.Errorf("the explanation shows what is hidden: %s", text)
+		t.Errorf("the explanation shows a hidden value: %s", text)
 	}
 	if !strings.Contains(string(text), "[redacted]") {
 		t.Errorf("nothing is redacted: %s", text)
 	}
 }
 
-// TestExplainWatchedRules: rules that only warn are in the trace, and apart.
+// TestExplainWatchedRules: rules that only warn are in the trace, marked as such.
 func TestExplainWatchedRules(t *testing.T) {
 	b := compile(t, permission.Options{},
 		permission.Rule{Name: "new", Tools: []string{"pay"}, Behavior: message.BehaviorDeny, When: "args.n > 1 && args.n < 9", Enforcement: permission.EnforcementWarn},
@@ -202,7 +202,7 @@ func TestExplainWatchedRules(t *testing.T) {
 	x := b.Explain(t.Context(), permission.Request{Tool: "pay", Input: []byte(`{"n": 5}`)})
 	tr := traced(t, x, "new")
 	if x.Decision != message.BehaviorAllow || !tr.Matched || tr.Enforcement != permission.EnforcementWarn || len(tr.Conjuncts) != 2 {
-		t.Errorf("%s by %s, and new is %+v", x.Decision, x.Rule, tr)
+		t.Errorf("%s by %s; the rule new is %+v", x.Decision, x.Rule, tr)
 	}
 	if old := traced(t, x, "old"); old.Conjuncts != nil || old.Enforcement != "" {
 		t.Errorf("old is %+v", old)

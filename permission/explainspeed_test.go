@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Explanations that come at once, before any other, are the same; and where each
-// decision makes one, none but the first compiles anything.
+// Explanations that are made concurrently, before any other, are equal. After the first
+// explanation none compiles anything.
 func TestExplanationsCompileOnce(t *testing.T) {
 	const n = 40
 	var rules []permission.Rule

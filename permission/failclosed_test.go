@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// nested takes tens of thousands of steps on the input below; no schema says
-// anything about sizes, so only the limits at run time can stop it.
+// nested takes tens of thousands of steps on the input below. No schema limits the sizes, so only
+// the limits at run time can stop it.
 const nested = `args.xs.all(a, args.ys.all(b, a != b))`
 
 func manyItems() string {
@@ -29,9 +29,8 @@ func manyItems() string {
 	return string(append(in, "]}"...))
 }
 
-// faults are the ways in which a rule cannot be evaluated, each on an input
-// that reaches the tool. The budgets are such that the rule is accepted at
-// load.
+// faults are the ways in which the evaluation of a rule can fail, each with an input that reaches
+// the tool. The budgets are large enough for the rule to load.
 var faults = []struct {
 	name   string
 	when   string
@@ -54,9 +53,9 @@ var faults = []struct {
 	{"input too deep", `args.s == "x"`, `{"s": [[[]]]}`, permission.Limits{InputDepth: 3}, nil},
 }
 
-// Table E: for every fault a deny rule counts as matched (deny if locked,
-// else ask), an ask rule asks, and an allow rule neither matches nor lets the
-// mode allow. Explore denies, as it does without the rule.
+// Table E: for every fault, a deny rule counts as matched (deny if locked, otherwise ask), an ask
+// rule asks, and an allow rule neither matches nor lets the mode allow. Explore denies, as it
+// does without the rule.
 func TestFailsClosed(t *testing.T) {
 	deny, ask := message.BehaviorDeny, message.BehaviorAsk
 	for _, f := range faults {
@@ -100,8 +99,7 @@ func responsesOf(b ...message.Behavior) map[permission.Mode]message.Behavior {
 	return m
 }
 
-// A read-only tool is allowed in every mode; a failing rule about it must
-// still ask or deny.
+// A read-only tool is allowed in every mode, but a failing rule about it must still ask or deny.
 func TestFailingRuleOutranksReadOnly(t *testing.T) {
 	for _, behavior := range []message.Behavior{message.BehaviorDeny, message.BehaviorAsk} {
 		b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", ReadOnly: true}}}, rule("r", behavior, "args.missing == 1"))
@@ -126,7 +124,7 @@ func TestCancelledContext(t *testing.T) {
 	}
 }
 
-// One decision has a budget in addition to that of each rule.
+// A decision has a budget in addition to the budget of each rule.
 func TestDecisionCost(t *testing.T) {
 	var rules []permission.Rule
 	for _, name := range []string{"a", "b", "c", "d"} {
@@ -145,8 +143,8 @@ func TestDecisionCost(t *testing.T) {
 	}
 }
 
-// An index never passes over a rule that would have failed: one whose content
-// is looked at first, or any where the input cannot be read.
+// The index never skips a rule that would have failed: neither one whose content is checked
+// first, nor any rule if the input cannot be read.
 func TestIndexPassesOverNoFailure(t *testing.T) {
 	var withContent, byCaller []permission.Rule
 	for i := range 20 {
@@ -187,7 +185,7 @@ func (failingPattern) Match(permission.Call) (bool, error) {
 	return false, errors.New("unknown")
 }
 
-// What is proved to be cheap counts, too: many a little make too much.
+// Rules that are proved to be cheap also count: many small costs add up.
 func TestDecisionCostOfCheapRules(t *testing.T) {
 	rules := []permission.Rule{rule("a", "deny", `args.x == args.y`), rule("b", "deny", `args.x + 1 == args.y`), rule("c", "deny", `args.x == args.y + 1`)}
 	opts := permission.Options{Limits: permission.Limits{DecisionCost: 1}, Tools: []permission.Tool{{Name: "t", Schema: schema(t, `{"type": "object",
@@ -209,9 +207,8 @@ func TestManyCheapRulesStayWithinTheBudget(t *testing.T) {
 	}
 }
 
-// Rules that are cheap one by one, and therefore not measured, still add up to
-// the limit of the decision: what lies beyond it is not evaluated, and the call
-// is not allowed.
+// Rules that are individually cheap, and therefore not measured, still add up to the limit of the
+// decision. Rules above it are not evaluated, and the call is not allowed.
 func TestCheapRulesAddUp(t *testing.T) {
 	rules := []permission.Rule{{Name: "zz", Tools: []string{"t"}, Behavior: message.BehaviorAllow}}
 	for i := range 200 {
@@ -232,7 +229,7 @@ func TestCheapRulesAddUp(t *testing.T) {
 	}
 }
 
-// A tool that looks at a policy gives the same verdict on a busy machine.
+// A tool that checks a policy gets the same verdict on a busy machine.
 func TestUnhurried(t *testing.T) {
 	opts := permission.Options{Limits: permission.Limits{RuleCost: 100_000, DecisionCost: 1_000_000, Deadline: time.Nanosecond}}
 	rule := rule("all", "allow", `args.xs.all(x, x > 0)`)
@@ -240,7 +237,7 @@ func TestUnhurried(t *testing.T) {
 	opts.Unhurried = true
 	unhurried := compile(t, opts, rule)
 	if a, b := hurried.Hash(), unhurried.Hash(); a != b {
-		t.Errorf("the hash tells how much in a hurry the reader is: %s, %s", a, b)
+		t.Errorf("the hash depends on the deadline: %s, %s", a, b)
 	}
 	const input = `{"xs": [1, 2, 3]}`
 	if d := decide(hurried, permission.ModeDefault, input); d.Behavior != message.BehaviorAsk || len(d.Errors) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// TestFrontendTools: rules name tools that no tools file declares, and a misspelt name of
-// a declared tool is still an error.
+// TestFrontendTools: rules may name tools that no tools file declares, but a misspelled name of a
+// declared tool is still an error.
 func TestFrontendTools(t *testing.T) {
 	tools := []permission.Tool{{Name: "pay"}, {Name: "frontend/odd"}}
 	compile := func(rules string) (*permission.Bundle, error) {

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// placeTool has what the rules of these tests look at.
+// placeTool returns a tool with the arguments that these rules use.
 func placeTool(t testing.TB) permission.Tool {
 	return permission.Tool{Name: "t", Schema: schema(t, `{"type": "object", "properties": {
 		"path": {"type": "string", "maxLength": 4096}, "url": {"type": "string", "maxLength": 8192},
@@ -23,7 +23,7 @@ func TestPlaceFunctions(t *testing.T) {
 	opts := permission.Options{Tools: []permission.Tool{placeTool(t)}}
 	for _, c := range []struct {
 		when, input string
-		want        string // true, false, path or url for an error of that type
+		want        string // true, false, or path or url for an error of that type
 	}{
 		{`path.within(args.path, ctx.working_dirs)`, `{"path": "/work/a"}`, "true"},
 		{`path.within(args.path, ctx.working_dirs)`, `{"path": "/work2/a"}`, "false"},
@@ -87,7 +87,7 @@ func TestPlaceFunctions(t *testing.T) {
 	}
 }
 
-// A URL may hold a password, which must not travel in errors.
+// A URL may contain a password, which must not appear in errors.
 func TestURLErrorsDoNotRepeatTheURL(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{placeTool(t)}}, rule("r", message.BehaviorDeny, `url.host(args.url) == "x"`))
 	d := decide(b, permission.ModeDefault, `{"url": "https://user:hunter2@exa%20mple.com"}`)
@@ -96,7 +96,7 @@ func TestURLErrorsDoNotRepeatTheURL(t *testing.T) {
 	}
 }
 
-// Constants that can never be read are found at load.
+// Constants that can never be parsed are found at load.
 func TestBadLiteralsAreRefused(t *testing.T) {
 	for _, when := range []string{
 		`url.hostIn(args.url, ["example.com", "https://example.com"])`,
@@ -129,8 +129,8 @@ func TestFunctionsAreDescribed(t *testing.T) {
 	}
 }
 
-// For all texts: a path or URL that is refused fails closed and what is
-// inside stays inside when it is written in another way.
+// For all texts, a refused path or URL fails closed, and a path that is inside stays inside in
+// any other spelling.
 func TestPlacesHoldInAnySpelling(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t"}}},
 		rule("in", message.BehaviorAllow, `path.within(args.path, "/data") && url.hostIn(args.url, ["good.example"])`))

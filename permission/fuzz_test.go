@@ -14,9 +14,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// FuzzLoadRules feeds rule files. For every text, loading ends in a bundle
-// or in a LoadError whose places lie in the file, and the same text gives the
-// same bundle.
+// FuzzLoadRules loads rule files. For every text, loading returns a bundle or a LoadError whose
+// places are in the file, and the same text returns the same bundle.
 func FuzzLoadRules(f *testing.F) {
 	for _, pattern := range []string{"testdata/cases/*/rules.yaml", "testdata/refused/*.yaml", "testdata/accepted/*.yaml"} {
 		paths, err := filepath.Glob(pattern)
@@ -58,8 +57,8 @@ func FuzzLoadRules(f *testing.F) {
 	})
 }
 
-// FuzzSpecifiers feeds rules of the form Tool(specifier). What is imported
-// compiles, and an allow never is about every tool.
+// FuzzSpecifiers imports rules of the form Tool(specifier). Imported rules compile, and an allow
+// rule never matches every tool.
 func FuzzSpecifiers(f *testing.F) {
 	for _, text := range []string{"Bash", "Bash(git status:*)", "Read(./src/**)", "mcp__a__*", "t(x:1)", "*", "Edit(.env)", `Bash(echo "\x00")`} {
 		f.Add(text)
@@ -83,8 +82,8 @@ func FuzzSpecifiers(f *testing.F) {
 	})
 }
 
-// FuzzDecide feeds inputs and modes to a bundle that has all kinds of rules.
-// What is no JSON object, or does not fit the schema, is never allowed.
+// FuzzDecide decides inputs and modes with a bundle that has all kinds of rules. An input that is
+// not a JSON object, or does not match the schema, is never allowed.
 func FuzzDecide(f *testing.F) {
 	bundle, calls := loadCase(f, "testdata/cases/numbers")
 	for _, c := range calls {
@@ -97,13 +96,13 @@ func FuzzDecide(f *testing.F) {
 			req := permission.Request{Tool: tool, Input: input, Mode: permission.Mode(mode)}
 			d := bundle.Decide(context.Background(), req)
 			if diff := cmp.Diff(d, bundle.Decide(context.Background(), req), sameErrors); diff != "" {
-				t.Errorf("the same call is decided in two ways:\n%s", diff)
+				t.Errorf("the same call is decided differently:\n%s", diff)
 			}
 			if _, err := strictjson.Object(input); err != nil && d.Behavior == message.BehaviorAllow {
-				t.Errorf("%s allows %q, which is no input: %v", tool, input, err)
+				t.Errorf("%s allows the invalid input %q: %v", tool, input, err)
 			}
 			if _, err := permission.ParseMode(mode); mode != "" && err != nil && d.Behavior != message.BehaviorDeny {
-				t.Errorf("mode %q ends in %s", mode, d.Behavior)
+				t.Errorf("in mode %q the decision is %s", mode, d.Behavior)
 			}
 			if d.Behavior == message.BehaviorAllow && len(d.Errors) > 0 {
 				t.Errorf("allowed with errors: %v", d.Errors)
@@ -112,7 +111,7 @@ func FuzzDecide(f *testing.F) {
 	})
 }
 
-// FuzzSchema feeds schemas, as a tool server might send them, and inputs.
+// FuzzSchema compiles schemas, as a tool server might send them, and validates inputs.
 func FuzzSchema(f *testing.F) {
 	f.Add([]byte(`{"type": "object", "properties": {"a": {"type": "integer"}}}`), []byte(`{"a": 1}`))
 	f.Add([]byte(`{"$defs": {"l": {"type": "array", "items": {"$ref": "#/$defs/l"}}}, "properties": {"l": {"$ref": "#/$defs/l"}}}`), []byte(`{"l": [[], [[]]]}`))
@@ -134,7 +133,7 @@ func FuzzSchema(f *testing.F) {
 		}
 		if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule("r", "deny", `has(dyn(args).a)`)}},
 			permission.Options{Tools: []permission.Tool{{Name: "t", Schema: s}}}); err != nil {
-			t.Errorf("schema %q compiles, but not for rules: %v", text, err)
+			t.Errorf("schema %q compiles on its own, but not for rules: %v", text, err)
 		}
 	})
 }

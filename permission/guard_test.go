@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/permission/internal/celrule"
 )
 
-// parts are comparisons, some of them guards, that are true, false or failing
-// depending on the input.
+// parts are comparisons, some of them guards, that are true, false or fail depending on the
+// input.
 var (
 	guardFields = []string{"args.s", "args.n", "args.b", "args.o.s", "args.o.n", "args.missing", "args.nul", "args.xs", "args.f", "args", "caller.user", "ctx.mode", "tool.name", "args.o"}
 	guardOps    = []string{"==", "!=", "<", "<=", ">", ">="}
@@ -44,7 +44,7 @@ var guardInputs = []string{
 	`{"s": 1, "n": "a", "b": "true", "o": "a", "f": "1"}`, `{"s": "", "n": 9223372036854775807, "o": {"s": null}}`, `[]`,
 }
 
-// Where a guard excludes a condition, CEL says false, and does not fail.
+// If a guard excludes a condition, CEL returns false and does not fail.
 func TestGuardsAgreeWithCEL(t *testing.T) {
 	env, err := celrule.ToolEnv(nil)
 	if err != nil {
@@ -63,7 +63,7 @@ func TestGuardsAgreeWithCEL(t *testing.T) {
 		text := strings.Join(parts, " && ")
 		p, problems := celrule.Compile(env, text, cel.BoolType, nil, DefaultLimits.expressions(false))
 		if problems != nil {
-			return // of no type, or of the wrong one
+			return // the wrong type, or no type
 		}
 		e := b.evaluate(context.Background(), &Request{Tool: "t", Mode: ModeDefault,
 			Input: []byte(rapid.SampledFrom(guardInputs).Draw(t, "input"))}, nil)
@@ -73,15 +73,15 @@ func TestGuardsAgreeWithCEL(t *testing.T) {
 		}
 		excluded++
 		if v, err := p.Bool(&e.run); v || err != nil {
-			t.Fatalf("%s is excluded, CEL says %v, %v", text, v, err)
+			t.Fatalf("%s is excluded, but CEL returns %v, %v", text, v, err)
 		}
 	})
 	if excluded == 0 {
-		t.Error("no condition was ever excluded: nothing was tested")
+		t.Error("no condition was excluded, so nothing was tested")
 	}
 }
 
-// Each guard alone, on both sides of each constant.
+// Each guard on its own, on both sides of each constant.
 func TestEachGuardAgreesWithCEL(t *testing.T) {
 	env, err := celrule.ToolEnv(nil)
 	if err != nil {
@@ -112,7 +112,7 @@ func TestEachGuardAgreesWithCEL(t *testing.T) {
 	for _, text := range conditions {
 		p, problems := celrule.Compile(env, text, cel.BoolType, nil, DefaultLimits.expressions(false))
 		if problems != nil {
-			continue // of the wrong type
+			continue // the wrong type
 		}
 		for _, e := range evaluations {
 			if e.inputErr != nil || !p.Excludes(&e.variables) {
@@ -120,7 +120,7 @@ func TestEachGuardAgreesWithCEL(t *testing.T) {
 			}
 			excluded++
 			if v, err := p.Bool(&e.run); v || err != nil {
-				t.Errorf("%s is excluded for %s, CEL says %v, %v", text, e.req.Input, v, err)
+				t.Errorf("%s is excluded for %s, but CEL returns %v, %v", text, e.req.Input, v, err)
 			}
 		}
 	}

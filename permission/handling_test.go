@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// What a rule hides stays hidden with every deciding rule, and from the texts of
-// all rules.
+// What a rule hides stays hidden, no matter which rule decides, and does not appear in the texts
+// of any rule.
 func TestRedaction(t *testing.T) {
 	tool := permission.Tool{Name: "t", Schema: schema(t, `{"type": "object", "properties": {"cents": {"type": "integer"},
 		"card": {"type": "object", "properties": {"number": {"type": "string"}, "month": {"type": "integer"}}},
@@ -60,7 +60,7 @@ rules:
 	}
 }
 
-// Input that does not fit is hidden as a whole where a rule hides a part of it.
+// If the input does not match the schema, it is hidden completely if a rule hides part of it.
 func TestRedactionOfBadInput(t *testing.T) {
 	tool := permission.Tool{Name: "t", Schema: schema(t, `{"type": "object", "properties": {"pin": {"type": "string", "pattern": "^[0-9]{4}$"}}}`)}
 	b := load(t, everything(tool), `{version: 1, name: x, rules: [{name: r, tool: t, behavior: allow, when: has(args.pin), redact: [args.pin]}]}`)
@@ -119,7 +119,7 @@ rules:
 	}
 }
 
-// A rule that only warns or audits changes nothing about the decision.
+// A rule that only warns or audits does not change the decision.
 func TestWatchedRulesLeaveDecisions(t *testing.T) {
 	const kept = `
   - {name: a, tool: t, behavior: allow, when: args.n < 10}
@@ -158,7 +158,7 @@ func TestWatchedRulesLeaveDecisions(t *testing.T) {
 	}
 }
 
-// echo is a kind whose every text shows the input.
+// echo is a kind whose texts all contain the input.
 type echo struct{ anyContent }
 
 func (echo) Name() string                  { return "echo" }
@@ -173,7 +173,7 @@ func (echo) Suggest(c permission.Call) []message.PermissionRule {
 	return []message.PermissionRule{{ToolName: c.Tool, RuleContent: new(string(c.Raw)), Behavior: message.BehaviorAllow}}
 }
 
-// A hidden text is nowhere in a decision, in no text of its rules and its tool.
+// A hidden text does not appear in a decision, in any text of its rules or its tool.
 func TestHiddenTextShowsNowhere(t *testing.T) {
 	const secret = "s3cret"
 	tool := permission.Tool{Name: "t", Kind: echo{}}
@@ -187,14 +187,14 @@ func TestHiddenTextShowsNowhere(t *testing.T) {
 			}
 			b, err := permission.Compile(permission.Policy{Rules: rules}, everything(tool))
 			if err != nil {
-				continue // of another type: nothing to see
+				continue // another type, which shows nothing
 			}
 			for _, mode := range allModes {
 				for _, input := range []string{`{"a": "s3cret", "list": ["s3cret"], "none": 1}`, `{"a": "s3cret", "list": ["s3cret"]}`} {
 					d := decide(b, mode, input)
 					d.Errors = append([]permission.RuleError{}, d.Errors...)
 					for i := range d.Errors {
-						d.Errors[i].Err = nil // it does not travel
+						d.Errors[i].Err = nil // it is not sent
 					}
 					if shown := fmt.Sprintf("%+v", d); strings.Contains(shown, secret) || len(d.Redact) != 2 {
 						t.Errorf("%s rule, %s in %s: %s", behavior, text, mode, shown)

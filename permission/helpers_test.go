@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// compile is Compile for policies that must compile.
+// compile is like Compile, for policies that must compile.
 func compile(t testing.TB, opts permission.Options, rules ...permission.Rule) *permission.Bundle {
 	t.Helper()
 	b, err := permission.Compile(permission.Policy{Rules: rules}, opts)
@@ -28,7 +28,7 @@ func schema(t testing.TB, text string) *permission.Schema {
 	return s
 }
 
-// rule is a rule for tool "t".
+// rule returns a rule for tool "t".
 func rule(name string, behavior message.Behavior, when string) permission.Rule {
 	return permission.Rule{Name: name, Tools: []string{"t"}, Behavior: behavior, When: when, Source: "test"}
 }
@@ -49,7 +49,7 @@ func readFile(t testing.TB, path string) []byte {
 	return data
 }
 
-// fromRules imports rules as AgentScope files them, by behavior and tool.
+// fromRules imports rules in AgentScope's form, by behavior and tool.
 func fromRules(rules []message.PermissionRule) permission.Policy {
 	lists := map[message.Behavior]map[string][]message.PermissionRule{}
 	for _, r := range rules {

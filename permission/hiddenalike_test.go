@@ -14,9 +14,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What people are not shown of the arguments does not show in the texts of a
-// decision and of its explanation either: both read a path of redact alike,
-// also where the input is not shaped as the path has it.
+// Arguments that are hidden from people do not appear in the texts of a decision or of its
+// explanation. Both read a path of redact in the same way, even if the input does not have the
+// shape of the path.
 func TestDecisionsHideWhatRequestsHide(t *testing.T) {
 	const secret = "TOPSECRET"
 	for _, tc := range []struct{ name, path, input, text string }{
@@ -29,7 +29,7 @@ func TestDecisionsHideWhatRequestsHide(t *testing.T) {
 		{"every element of every list", `args.list.*`, `{"list": [["TOPSECRET"]]}`, `string(args.list[0][0])`},
 		{"a member in lists of lists", `args.list.pin`, `{"list": [[{"pin": "TOPSECRET"}]]}`, `string(args.list[0][0].pin)`},
 		{"a member below an element, in an element", `args.list.0.at.pin`, `{"list": [{"at": [{"pin": "TOPSECRET"}]}]}`, `string(args.list[0].at[0].pin)`},
-		{"a place that is no integer", `args.list.0`, `{"list": ["TOPSECRET"]}`, `string(args.list[0.0])`},
+		{"an index that is not an integer", `args.list.0`, `{"list": ["TOPSECRET"]}`, `string(args.list[0.0])`},
 		{"a name with a dot", `args["a.b"]`, `{"a.b": "TOPSECRET"}`, `string(args["a.b"])`},
 		{"a name with a quote", `args["a\"b"]`, `{"a\"b": "TOPSECRET"}`, `string(args["a\"b"])`},
 		{"a name with a bracket", `args["a]b"].c`, `{"a]b": {"c": "TOPSECRET"}}`, `string(args["a]b"].c)`},
@@ -53,19 +53,19 @@ func TestDecisionsHideWhatRequestsHide(t *testing.T) {
 					t.Fatal(err)
 				}
 				if strings.Contains(string(text), secret) {
-					t.Errorf("%s rule: the approval request shows %s, the decision %s", behavior, shown, text)
+					t.Errorf("%s rule: the approval request shows %s, but the decision %s", behavior, shown, text)
 				}
 			}
 		})
 	}
 }
 
-// For every shape of the input and of the path: what the approval request hides, a
-// text about it does not say.
+// For every shape of the input and of the path, a text does not contain what the approval request
+// hides.
 func TestTextsHideWhatRequestsHide(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SampledFrom([]string{"a", "b", "0", "c.d"})
-		var leaves []string // as expressions; the value of the nth is "TOPn."
+		var leaves []string // as expressions; the nth has the value "TOPn."
 		var draw func(at string, depth int) any
 		draw = func(at string, depth int) any {
 			kind := rapid.IntRange(0, 2).Draw(t, "kind")

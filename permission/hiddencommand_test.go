@@ -10,9 +10,9 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// What is made of the arguments does not show what is hidden in them: neither
-// the commands of a line, nor the paths in the input, nor terms over those;
-// neither in an approval request nor in an explanation.
+// Values that are derived from arguments do not show hidden parts of them: neither the commands
+// of a line, nor paths in the input, nor terms of them, neither in an approval request nor in an
+// explanation.
 func TestHiddenArgumentsByOtherNames(t *testing.T) {
 	opts := shellOptions(t)
 	opts.Tools = append(opts.Tools, permission.Tool{Name: "save", Schema: schema(t, `{"type": "object", "required": ["path"],
@@ -43,13 +43,13 @@ rules:
 			t.Fatal(err)
 		}
 		if strings.Contains(string(text), "TOPSECRET") {
-			t.Errorf("%s shows what is hidden: %s", req.Input, text)
+			t.Errorf("%s shows a hidden value: %s", req.Input, text)
 		}
 	}
 }
 
-// A line that several rules cover together names those alone, and is treated as
-// each of them says.
+// If several rules cover a line together, the decision names only those rules and follows the
+// settings of each.
 func TestJointRules(t *testing.T) {
 	b := load(t, shellOptions(t), `version: 1
 name: x

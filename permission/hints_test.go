@@ -8,8 +8,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// TestHints has the mistakes that people make in their first policies, with the
-// hint of each.
+// TestHints covers the mistakes that people make in their first policies, with the hint for each.
 func TestHints(t *testing.T) {
 	schema, err := permission.CompileSchema([]byte(`{"type":"object","required":["cents","order"],"properties":{
 		"cents":{"type":"integer"},"order":{"type":"string","maxLength":20},"note":{"type":"string"},

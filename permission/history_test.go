@@ -19,7 +19,7 @@ func historyPolicy(tool string) string {
 	return "version: 1\nname: shop\nrules:\n  - {name: r, tool_name: " + tool + ", behavior: deny}\n"
 }
 
-// process is a Live that keeps its versions in a folder.
+// process is a Live that stores its versions in a folder.
 type process struct {
 	t *testing.T
 	*permission.Live
@@ -27,7 +27,7 @@ type process struct {
 	faults []error
 }
 
-// begin loads a policy as an engine does that starts; "" is one that cannot be loaded yet.
+// begin loads a policy as a starting engine does; "" is a policy that cannot be loaded yet.
 func begin(t *testing.T, dir, text string) *process {
 	t.Helper()
 	p := &process{t: t, src: &memory{name: "rules.yaml", text: text}}
@@ -66,7 +66,7 @@ func (p *process) want(step string, texts ...string) {
 	}
 }
 
-// folder lists a folder, and removes nothing.
+// folder lists a folder.
 func folder(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -79,7 +79,7 @@ func folder(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// Versions outlive their process, with the time since which each was in force.
+// Versions survive their process, with the time at which each came into force.
 func TestHistoryOutlivesTheProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "policies", "default")
@@ -121,7 +121,7 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 
 		p = begin(t, dir, "")
 		if v := p.Versions(); len(v) != 0 || !p.Status().Loaded.IsZero() {
-			t.Errorf("without a policy in force the newest version counts as such: %+v", v)
+			t.Errorf("without a policy in force there are the versions %+v", v)
 		}
 		if _, ok := p.Text(""); ok {
 			t.Error("there is a text without a policy in force")
@@ -131,8 +131,8 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 	})
 }
 
-// Files that are no versions, or damaged, are ignored with one report, and change nothing
-// that is decided.
+// Files that are not versions, or are damaged, are ignored and reported once. They do not affect
+// decisions.
 func TestDamagedHistory(t *testing.T) {
 	dir := t.TempDir()
 	p := begin(t, dir, historyPolicy("a"))
@@ -168,14 +168,14 @@ func TestDamagedHistory(t *testing.T) {
 		t.Errorf("reported %v", p.faults)
 	}
 	if p.Err() != nil || p.Status().Alarm != "" || p.Status().Refused != 0 {
-		t.Errorf("the history is a fault of the policy: %+v", p.Status())
+		t.Errorf("a fault of the history is reported as a fault of the policy: %+v", p.Status())
 	}
 	if data, err := os.ReadFile(filepath.Join(dir, "README")); err != nil || string(data) != "mine" {
 		t.Errorf("a foreign file: %s %v", data, err)
 	}
 }
 
-// Where nothing can be written, policies come into force all the same.
+// If nothing can be written, policies still come into force.
 func TestHistoryCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "file", "policies")
 	if err := os.WriteFile(filepath.Dir(dir), nil, 0o600); err != nil {
@@ -190,8 +190,8 @@ func TestHistoryCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What a killed process has not finished is removed at the next start, what another one may
-// be writing is not.
+// Files that a killed process did not finish are removed at the next start. Files that another
+// process may be writing are kept.
 func TestUnfinishedHistoryIsRemoved(t *testing.T) {
 	dir := t.TempDir()
 	for _, f := range []struct {
@@ -210,7 +210,7 @@ func TestUnfinishedHistoryIsRemoved(t *testing.T) {
 	}
 }
 
-// The folder has bounds, and a version too large for it is reported.
+// The folder has limits, and a version that exceeds them is reported.
 func TestHistoryIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	p := begin(t, dir, historyPolicy("a"))
@@ -257,7 +257,7 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 }
 
-// Processes that share a folder keep whole versions there, also at the same time.
+// Processes that share a folder store complete versions there, even at the same time.
 func TestHistoryOfSeveralProcesses(t *testing.T) {
 	dir := t.TempDir()
 	var all []*process
@@ -287,7 +287,7 @@ func TestHistoryOfSeveralProcesses(t *testing.T) {
 	}
 }
 
-// many is a source of six large files.
+// many is a policy source with six large files.
 type many struct{ text string }
 
 func (m many) Read(context.Context) (files []permission.File, err error) {

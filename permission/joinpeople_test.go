@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// An approval request that too few people could answer is not asked.
+// A request that too few people could answer is denied instead.
 func TestEnoughPeople(t *testing.T) {
 	later := func(users ...string) []permission.Escalation {
 		return []permission.Escalation{{After: time.Minute, To: permission.Approvers{Users: users}}}
@@ -29,17 +29,17 @@ func TestEnoughPeople(t *testing.T) {
 		says  string
 	}{
 		{"one of one", []permission.Rule{ask("a", 0, []string{"ann"}, nil)}, "ask", ""},
-		{"the requester alone", []permission.Rule{excluding(ask("a", 0, []string{"ann"}, nil))}, "deny", "too few people"},
+		{"only the requester", []permission.Rule{excluding(ask("a", 0, []string{"ann"}, nil))}, "deny", "too few people"},
 		{"one and the requester", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil))}, "ask", ""},
 		{"two of two", []permission.Rule{ask("a", 0, []string{"ann", "bob"}, nil), two}, "ask", ""},
 		{"two of one", []permission.Rule{ask("a", 0, []string{"bob"}, nil), two}, "deny", "too few people"},
 		{"two of two, and one asks", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil)), two}, "deny", "too few people"},
 		{"no person on both lists", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, nil)}, "deny", "accepted by all"},
-		{"each part alone", []permission.Rule{ask("a", 0, []string{"ann"}, later("zoe")), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
+		{"each part on its own", []permission.Rule{ask("a", 0, []string{"ann"}, later("zoe")), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
 		{"a list and a set by themselves", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},
 		{"a set that is too small", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), ask("b", 3, []string{"bob", "cid", "dan"}, nil)}, "deny", "too few people"},
 		{"escalation makes them enough", []permission.Rule{ask("a", 0, []string{"ann"}, later("bob")), two}, "ask", ""},
-		{"of groups it is unknown", []permission.Rule{excluding(group)}, "ask", ""},
+		{"the size of groups is unknown", []permission.Rule{excluding(group)}, "ask", ""},
 	} {
 		b, err := permission.Compile(permission.Policy{Rules: tc.rules}, everything())
 		if err != nil {
@@ -53,8 +53,8 @@ func TestEnoughPeople(t *testing.T) {
 	}
 }
 
-// A rule that asks because it failed lets nothing be remembered, and one rule that
-// keeps editors out is enough.
+// A rule that asks because it failed forbids standing approvals, and one rule that excludes
+// editors is enough.
 func TestWhatOneRuleForbids(t *testing.T) {
 	b := load(t, everything(), `version: 1
 name: x
@@ -72,7 +72,7 @@ rules:
 	}
 }
 
-// An allow rule that failed does not match, and so routes nothing.
+// An allow rule that failed does not match, so it does not route the call.
 func TestFailedAllowRoutesNothing(t *testing.T) {
 	b := load(t, everything(), `version: 1
 name: x
@@ -86,7 +86,7 @@ rules:
 	}
 }
 
-// Defaults of a file do not reach rules for which they make no sense.
+// The defaults of a file do not apply to rules for which they make no sense.
 func TestDefaultsThatDoNotFit(t *testing.T) {
 	b := load(t, everything(), `version: 1
 name: x

@@ -43,8 +43,8 @@ func (f faulty) Suggest(permission.Call) []message.PermissionRule {
 	return nil
 }
 
-// A failure in a tool's kind keeps the call from being allowed, in every
-// mode and with any rules, and is told.
+// If a tool's kind fails, the call is not allowed, in any mode and with any rules, and the
+// failure is reported.
 func TestFaultsOfAKind(t *testing.T) {
 	for _, part := range []string{"prepare", "read-only", "check", "answer"} {
 		for _, rules := range [][]permission.Rule{nil, {rule("a", "allow", "")}, {rule("k", "ask", ""), rule("a", "allow", "")}, {rule("k", "ask", "args.missing == 1")}} {
@@ -55,7 +55,7 @@ func TestFaultsOfAKind(t *testing.T) {
 					t.Errorf("%s fails, %d rules, mode %s: allow by %s", part, len(rules), mode, d.Step)
 				}
 				if mode == permission.ModeExplore && part != "prepare" && part != "read-only" || d.Step == permission.StepAskConverted && len(rules) > 0 {
-					continue // what fails is not consulted, or comes after
+					continue // the failing part is not consulted or comes later
 				}
 				told := func(e permission.RuleError) bool {
 					return e.Field == "check" && e.Rule == "" && (part == "answer" || strings.Contains(e.Msg, "in "+part))
@@ -71,7 +71,7 @@ func TestFaultsOfAKind(t *testing.T) {
 	}
 }
 
-// A matcher that fails to suggest rules leaves the approval request without any.
+// If a matcher fails to suggest rules, the approval request has no suggestions.
 func TestFaultOfASuggestion(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", Kind: faulty{part: "suggest"}}}})
 	d := decide(b, permission.ModeDefault, `{"x": 1}`)
@@ -80,7 +80,7 @@ func TestFaultOfASuggestion(t *testing.T) {
 	}
 }
 
-// What cannot be evaluated is denied as well before a call begins.
+// A call that cannot be evaluated before it starts is denied.
 func TestDeniedWithFaults(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", Kind: faulty{part: "prepare"}}, {Name: "u", ReadOnly: true}}})
 	gone, cancel := context.WithCancel(t.Context())
@@ -102,8 +102,8 @@ func TestDeniedWithFaults(t *testing.T) {
 	}
 }
 
-// An error of a deny rule may quote what is redacted: it is not shown, whether
-// the call is decided or asked about again before it begins.
+// An error of a deny rule may quote a redacted value. It is not shown when the call is decided,
+// nor when it is checked again before it starts.
 func TestErrorsShowNothingHidden(t *testing.T) {
 	hides := rule("h", "deny", `duration(args.secret) > duration("1s")`)
 	hides.Redact = []string{"args.secret"}
@@ -120,7 +120,7 @@ func TestErrorsShowNothingHidden(t *testing.T) {
 	}
 }
 
-// A denial because no person can answer tells of the errors, too.
+// A denial because no person can answer also reports the errors.
 func TestErrorsOfARequestThatNobodyCanAnswer(t *testing.T) {
 	one, other, failing := rule("a", "ask", ""), rule("b", "ask", ""), rule("c", "ask", "args.missing == 1")
 	one.Approvers.Users, other.Approvers.Users = []string{"ann"}, []string{"bob"}
@@ -130,7 +130,7 @@ func TestErrorsOfARequestThatNobodyCanAnswer(t *testing.T) {
 	}
 }
 
-// An approval request names all rules that ask, and says of one that failed what it is.
+// An approval request names all rules that ask, and marks a rule that failed.
 func TestReasonsOfRequests(t *testing.T) {
 	failing, second, third := rule("a", "ask", "args.missing == 1"), rule("b", "ask", `tool.name == "t"`), rule("c", "ask", "")
 	for _, tc := range []struct {
@@ -147,8 +147,7 @@ func TestReasonsOfRequests(t *testing.T) {
 	}
 }
 
-// unclear is a kind whose deny and ask rules do not know whether they are about
-// a call.
+// unclear is a kind whose deny and ask rules cannot tell whether they match a call.
 type unclear struct {
 	faulty
 	answer permission.CheckResult
@@ -176,8 +175,8 @@ func (nobodyKnows) Match(permission.Call) (bool, error) {
 
 func (always) Match(permission.Call) (bool, error) { return true, nil }
 
-// A rule that only may be about a call never lets it run
-// unasked, and changes nothing where it is asked about or denied anyway.
+// A rule that may match a call never lets it run without approval. If the call is asked about or
+// denied anyway, the rule changes nothing.
 func TestRulesInDoubt(t *testing.T) {
 	ask, deny := message.BehaviorAsk, message.BehaviorDeny
 	for _, row := range []struct {

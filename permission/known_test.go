@@ -7,23 +7,23 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Every variable is either always there or may be missing, as it says.
+// Every variable is either always present, or declared as possibly missing.
 func TestMayBeMissing(t *testing.T) {
 	missing := 0
 	for path := range permission.Variables() {
 		if path[:4] == "cmd." {
-			continue // of shell tools alone
+			continue // only for shell tools
 		}
 		b := compile(t, permission.Options{}, rule("r", message.BehaviorDeny, "has("+path+")"))
 		there := decide(b, "", `{}`).Behavior == message.BehaviorDeny
 		if there == permission.MayBeMissing(path) {
-			t.Errorf("%s: there %v, may be missing %v", path, there, permission.MayBeMissing(path))
+			t.Errorf("%s: present %v, may be missing %v", path, there, permission.MayBeMissing(path))
 		}
 		if !there {
 			missing++
 		}
 	}
 	if missing < 6 {
-		t.Errorf("%d variables may be missing", missing)
+		t.Errorf("only %d variables may be missing", missing)
 	}
 }

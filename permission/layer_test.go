@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// layered is a file of a layer.
+// layered returns a file of a layer.
 func layered(layer permission.Layer, text string) permission.File {
 	return permission.File{Name: string(layer) + ".yaml", Layer: layer, Data: []byte("version: 1\nname: " + string(layer) + "\n" + text)}
 }
@@ -38,17 +38,17 @@ func TestLayers(t *testing.T) {
 		want  message.Behavior
 		rule  string
 	}{
-		{"an allow of a lower layer wins over nothing", []permission.File{managed, user(`rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "ask", "careful"},
-		{"a rule that is not locked can be taken out", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "allow", "mine"},
+		{"an allow rule of a lower layer does not override", []permission.File{managed, user(`rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "ask", "careful"},
+		{"a rule that is not locked can be disabled", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "dev"}`, "allow", "mine"},
 		{"or replaced", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: careful, tool: t, behavior: deny}]`)}, "", `{"env": "dev"}`, "deny", "careful"},
-		{"what has replaced a rule can be taken out", []permission.File{managed, layered(permission.LayerProject, "disable: [careful]\n"+`rules: [{name: careful, tool: t, behavior: allow}]`), user("disable: [careful]\nrules: []")}, "", `{"env": "dev"}`, "ask", ""},
+		{"a replacing rule can be disabled", []permission.File{managed, layered(permission.LayerProject, "disable: [careful]\n"+`rules: [{name: careful, tool: t, behavior: allow}]`), user("disable: [careful]\nrules: []")}, "", `{"env": "dev"}`, "ask", ""},
 		{"a locked rule stays", []permission.File{managed, user("disable: [careful]\n" + `rules: [{name: mine, tool: t, behavior: allow}]`)}, "", `{"env": "prod"}`, "deny", "no-prod"},
-		{"in bypass mode too", []permission.File{managed}, permission.ModeBypass, `{"env": "prod"}`, "deny", "no-prod"},
-		{"and when it fails", []permission.File{managed}, permission.ModeBypass, `{}`, "deny", "no-prod"},
+		{"also in bypass mode", []permission.File{managed}, permission.ModeBypass, `{"env": "prod"}`, "deny", "no-prod"},
+		{"a failing locked rule", []permission.File{managed}, permission.ModeBypass, `{}`, "deny", "no-prod"},
 		{"a lower layer adds denials", []permission.File{managed, user(`rules: [{name: mine, tool: t, behavior: deny}]`)}, "", `{"env": "dev"}`, "deny", "mine"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			for range 2 { // the order of the files has no meaning
+			for range 2 { // the order of the files does not matter
 				slices.Reverse(tc.files)
 				b, err := permission.Load(tc.files, permission.Options{})
 				if err != nil {
@@ -114,8 +114,8 @@ func TestLayersRefused(t *testing.T) {
 	}
 }
 
-// With all lower layers, in every mode: what a locked rule denies stays
-// denied, and what it asks is never allowed.
+// With any lower layers, in every mode, what a locked rule denies stays denied, and what it asks
+// about is never allowed.
 func TestLockedRulesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		input := rapid.SampledFrom([]string{`{"n": 1}`, `{"n": 5}`, `{}`, `[]`}).Draw(t, "input")
@@ -144,7 +144,7 @@ func TestLockedRulesHold(t *testing.T) {
 		byRule := alone.Rule == "locked"
 		if byRule && alone.Behavior == message.BehaviorDeny && all.Behavior != message.BehaviorDeny ||
 			byRule && all.Behavior == message.BehaviorAllow {
-			t.Fatalf("alone %s by %q, with lower layers %s by %q", alone.Behavior, alone.Rule, all.Behavior, all.Rule)
+			t.Fatalf("without lower layers %s by %q, with them %s by %q", alone.Behavior, alone.Rule, all.Behavior, all.Rule)
 		}
 	})
 }
@@ -169,7 +169,7 @@ func TestPathsOfLayers(t *testing.T) {
 		t.Errorf("a folder of a layer: %+v, %v", files, err)
 	}
 	if files, err := permission.Paths("managed="+a, "user="+dir).Read(t.Context()); err == nil {
-		t.Errorf("one file of two layers: %+v", files)
+		t.Errorf("the same file in two layers: %+v", files)
 	}
 	if files, err := permission.Paths("boss=" + a).Read(t.Context()); err == nil {
 		t.Errorf("an unknown layer: %+v", files)

@@ -21,7 +21,7 @@ func rulesFile(behavior string) string {
 
 func write(t testing.TB, path, text string) {
 	t.Helper()
-	// As people are told to do it: finished under another name, then renamed over.
+	// As the documentation says: written under another name, then renamed.
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +30,7 @@ func write(t testing.TB, path, text string) {
 	}
 }
 
-// watched is a Live on a folder, with what it reports.
+// watched is a Live on a folder with its reports.
 type watched struct {
 	*permission.Live
 	dir string
@@ -89,7 +89,7 @@ func (w *watched) want(t testing.TB, when string, want message.Behavior) {
 		t.Errorf("%s: %s by %s, want %s", when, d.Behavior, d.Step, want)
 	}
 	if d.Bundle != w.Hash() {
-		t.Errorf("%s: decision of %q, in force is %q", when, d.Bundle, w.Hash())
+		t.Errorf("%s: decided by %q, but %q is in force", when, d.Bundle, w.Hash())
 	}
 }
 
@@ -123,7 +123,7 @@ func TestLiveBeforeTheFirstPolicy(t *testing.T) {
 func TestReloadKeepsTheLastGoodPolicy(t *testing.T) {
 	w := newLive(t)
 	if err := w.Reload(t.Context()); err == nil || w.Err() == nil {
-		t.Error("an empty folder is a policy")
+		t.Error("an empty folder is accepted as a policy")
 	}
 	w.want(t, "after an empty folder", message.BehaviorDeny)
 
@@ -158,7 +158,7 @@ func TestReloadKeepsTheLastGoodPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.Reload(t.Context()); err == nil {
-		t.Error("missing files are a policy")
+		t.Error("missing files are accepted as a policy")
 	}
 	w.want(t, "after the files have gone", message.BehaviorDeny)
 
@@ -168,8 +168,8 @@ func TestReloadKeepsTheLastGoodPolicy(t *testing.T) {
 	}
 }
 
-// An approval request stays with its bundle; the newest deny rules are asked again
-// before anything runs.
+// An approval request keeps its bundle. The newest deny rules are checked again before anything
+// runs.
 func TestDeniedAsksTheNewestRules(t *testing.T) {
 	w := newLive(t)
 	write(t, w.file("a.yaml"), rulesFile("ask"))
@@ -226,7 +226,7 @@ func TestWatch(t *testing.T) {
 		looks(5)
 		w.want(t, "bad", message.BehaviorAllow)
 		if w.Err() == nil {
-			t.Error("no error of a bad file")
+			t.Error("a bad file causes no error")
 		}
 		write(t, w.file("b.yaml"), "version: 1\nname: b\nrules: []\n")
 		write(t, w.file("a.yaml"), rulesFile("ask"))
@@ -242,13 +242,13 @@ func TestWatch(t *testing.T) {
 		looks(3)
 		w.want(t, "missing", message.BehaviorAsk)
 		if w.Err() == nil {
-			t.Error("no error of missing files")
+			t.Error("missing files cause no error")
 		}
 		write(t, w.file("b.yaml"), "version: 1\nname: b\nrules: []\n")
 		write(t, w.file("a.yaml"), rulesFile("ask"))
 		looks(2)
 		if w.Err() != nil {
-			t.Errorf("files that are back as they were leave an alarm: %v", w.Err())
+			t.Errorf("the alarm remains after the files were restored: %v", w.Err())
 		}
 
 		cancel(stop)
@@ -265,8 +265,7 @@ func TestWatch(t *testing.T) {
 	})
 }
 
-// Size and time say "unchanged"; the content is looked at all the same, now
-// and then.
+// Size and time of the file are unchanged. The content is still checked from time to time.
 func TestWatchFindsAChangeThatTheClockHides(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newLive(t)
@@ -282,7 +281,7 @@ func TestWatchFindsAChangeThatTheClockHides(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { ended <- w.Watch(ctx, time.Second) }()
-		write(t, path, rulesFile("ask ")) // as long as deny
+		write(t, path, rulesFile("ask ")) // the same length as deny
 		if err := os.Chtimes(path, stamp, stamp); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +295,7 @@ func TestWatchFindsAChangeThatTheClockHides(t *testing.T) {
 	})
 }
 
-// unhurried is a Source that takes until its context ends.
+// unhurried is a Source that blocks until its context ends.
 type unhurried struct{}
 
 func (unhurried) Read(ctx context.Context) ([]permission.File, error) {
@@ -304,7 +303,7 @@ func (unhurried) Read(ctx context.Context) ([]permission.File, error) {
 	return nil, ctx.Err()
 }
 
-// Being stopped in the middle of a look is no fault of the policy.
+// Being stopped during a read is not a fault of the policy.
 func TestWatchIsStoppedWhileItReads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := permission.NewLive(unhurried{}, permission.LiveOptions{Alarm: func(err error) { t.Errorf("alarm: %v", err) }})
@@ -328,7 +327,7 @@ func TestWatchNeedsAnInterval(t *testing.T) {
 	}
 }
 
-// Decisions go on while policies are swapped; each is of one bundle.
+// Decisions continue while policies are replaced. Each is made by one bundle.
 func TestReloadWhileDeciding(t *testing.T) {
 	w := newLive(t)
 	write(t, w.file("a.yaml"), rulesFile("allow"))
@@ -343,7 +342,7 @@ func TestReloadWhileDeciding(t *testing.T) {
 			for ctx.Err() == nil {
 				d := w.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`)})
 				if b, ok := seen[d.Bundle]; ok && b != d.Behavior {
-					t.Errorf("bundle %s says %s and %s", d.Bundle, b, d.Behavior)
+					t.Errorf("bundle %s decides %s and %s", d.Bundle, b, d.Behavior)
 				}
 				seen[d.Bundle] = d.Behavior
 			}
@@ -364,12 +363,12 @@ func TestReloadWhileDeciding(t *testing.T) {
 func TestNewLiveRefusesBadTools(t *testing.T) {
 	if _, err := permission.NewLive(permission.Paths("x"), permission.LiveOptions{
 		Options: permission.Options{Tools: []permission.Tool{{Name: "t"}, {Name: "t"}}}}); err == nil {
-		t.Error("two tools of one name are accepted")
+		t.Error("two tools with the same name are accepted")
 	}
 }
 
-// A file that has been renamed, or has come into another layer, is loaded again:
-// faults and explanations name both.
+// A file that was renamed or moved to another layer is loaded again, because faults and
+// explanations name both.
 func TestWatchLoadsARenamedFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, source, _, _ := liveOn(t, policyText(ruleText("a", "allow", "")), "")

@@ -9,9 +9,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// modeTable is the decision table of doc.go, written out: for each situation
-// the answer in default, accept_edits, explore, bypass and dont_ask. "+S" are
-// suggested rules, "!" is immune.
+// modeTable is the decision table of doc.go: for each situation, the decision in default,
+// accept_edits, explore, bypass and dont_ask. "+S" means suggested rules, "!" means immune.
 var modeTable = []struct {
 	name  string
 	tool  permission.Tool
@@ -148,7 +147,7 @@ func TestWithoutBundleEverythingIsDenied(t *testing.T) {
 	}
 }
 
-// The zero Decision is not allow, and stays so as JSON.
+// The zero Decision does not allow, not even after encoding as JSON.
 func TestZeroDecisionIsNotAllow(t *testing.T) {
 	if (permission.Decision{}).Behavior == message.BehaviorAllow {
 		t.Error("the zero decision allows")
@@ -176,12 +175,12 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// What cannot be evaluated is not run, although no deny rule is about it.
+// A call that cannot be evaluated does not run, even if no deny rule applies to it.
 func TestDeniedWithoutDenyRules(t *testing.T) {
 	b := compile(t, permission.Options{}, rule("allows", "allow", ""))
 	for _, c := range []struct {
 		name  string
-		ended bool // the context
+		ended bool // whether the context has ended
 		req   permission.Request
 	}{
 		{"no object", false, permission.Request{Tool: "t", Input: []byte(`[]`)}},

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Faults inside an expression point into the file in every YAML style that the
-// expression is written in. § marks the place; it is not part of the file.
+// Faults inside an expression point to the right place in the file, in every YAML style. § marks
+// the place; it is not part of the file.
 func TestPlaceOfFaultInWhen(t *testing.T) {
 	for name, when := range map[string]string{
 		"plain":                  `    when: args.x == 1 && §nope == 2`,
@@ -55,7 +55,7 @@ func TestPlaceOfFaultInWhen(t *testing.T) {
 	}
 }
 
-// Rules made in Go have no file; their faults give the place in the text.
+// Rules that are made in Go have no file. Their faults have the place in the text.
 func TestPlaceOfFaultInGoRule(t *testing.T) {
 	_, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
 		{Name: "r", Tools: []string{"t"}, Behavior: "ask", When: "1 == 1 &&\n nope"},

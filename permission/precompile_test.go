@@ -9,9 +9,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// A large policy, whose expressions are compiled side by side, decides as its
-// rules say, and its faults are reported as those of a small one: each with its
-// rule, in the same order every time.
+// A large policy, whose expressions are compiled in parallel, decides according to its rules. Its
+// faults are reported like those of a small one: each with its rule, always in the same order.
 func TestLargePolicies(t *testing.T) {
 	opts := permission.Options{Tools: []permission.Tool{{Name: "t"}, {Name: "u", Schema: schema(t, `{"type": "object", "properties": {"x": {"type": "integer"}}}`)}}}
 	var rules []permission.Rule

@@ -23,16 +23,16 @@ type world struct {
 	limits permission.Limits
 	terms  []permission.Term
 	ctx    context.Context //nolint:containedctx // of the one call
-	// bad: something outside the rules fails, and nothing may be allowed.
+	// bad is set if something outside the rules fails, so nothing may be allowed.
 	bad bool
 }
 
-// conditions are true, false or failing for every call.
+// conditions are true, false or fail for every call.
 var (
 	trueWhen    = []string{"", `tool.name == "t"`, `ctx.mode != "none"`, `named`}
 	falseWhen   = []string{"false && true", `tool.name == "none"`, `!named`}
 	failingWhen = []string{"args.missing == 1", `size(args.missing) == 1`, "1 / 0 == 1", `tenant == "x"`, `caller.tenant == "x"`}
-	// argWhen depend on the input, in ways that guards and indexes look at.
+	// argWhen depend on the input, in ways that guards and indexes examine.
 	argWhen = []string{`args.x == 1`, `args.x == "y"`, `args.x == 2`, `args.x != "y"`, `args.x == 1 && args.missing == 2`, `args.missing == 2 && args.x == "y"`,
 		`has(args.x) && args.x == 1`, `args.x in ["y", "z"]`, `args.z.exists(i, i == 1)`, `args.x.startsWith("y")`, `args.x < 5`, `args.x + 1 > 0`,
 		`args.xs.all(a, args.ys.all(b, a != b))`, `"x".matches(args.x)`}
@@ -42,8 +42,8 @@ var (
 
 const typedInput = `{"type": "object", "required": [], "properties": {"x": {"type": "integer"}, "z": {"type": "array", "maxItems": 4, "items": {"type": "integer"}}}}`
 
-// inputs are of calls; what is bad fits no tool, untyped what fits none with the
-// schema.
+// inputs are inputs of calls. A bad one matches no tool, and an untyped one matches no tool with
+// the schema.
 var inputs = []struct {
 	text         string
 	bad, untyped bool
@@ -55,7 +55,7 @@ var inputs = []struct {
 	{text: strings.Repeat(`{"x":`, 40) + "1" + strings.Repeat("}", 40), bad: true},
 }
 
-// failing are conditions that fail on every call of the world's tool.
+// failing returns conditions that fail for every call of the world's tool.
 func (w world) failing() []string {
 	if w.tool.Schema != nil {
 		return failingWhen[2:]
@@ -102,7 +102,7 @@ func (w world) drawRule(t *rapid.T, name string) permission.Rule {
 	return r
 }
 
-// drawHandling gives some rules what they say about how calls are treated.
+// drawHandling gives some rules settings for the treatment of calls.
 func (w world) drawHandling(t *rapid.T, r *permission.Rule) {
 	if rapid.IntRange(0, 4).Draw(t, "handles") > 0 {
 		return
@@ -162,7 +162,7 @@ func drawWorld(t *rapid.T) world {
 	return w
 }
 
-// drawKind gives the tool a check, or a kind that works, fails or does not know.
+// drawKind gives the tool a check, or a kind that works, fails or is unsure.
 func (w *world) drawKind(t *rapid.T) {
 	answer := permission.CheckResult(rapid.IntRange(0, 6).Draw(t, "check"))
 	switch rapid.IntRange(0, 5).Draw(t, "kind") {
@@ -190,7 +190,7 @@ func (w world) decide(t *rapid.T) permission.Decision {
 	return w.bundle(t).Decide(w.ctx, w.req)
 }
 
-// indexed are so many rules about one field that they are found by its value.
+// indexed returns enough rules about one field that they are found by its value.
 func indexed(behavior message.Behavior) []permission.Rule {
 	var out []permission.Rule
 	for i := range 12 {
@@ -199,19 +199,19 @@ func indexed(behavior message.Behavior) []permission.Rule {
 	return append(out, permission.Rule{Name: "xy", Tools: []string{"t"}, Behavior: behavior, When: `args.x == "y" && args.z == [1]`})
 }
 
-// with is the world with one more rule.
+// with returns the world with one more rule.
 func (w world) with(r permission.Rule) world {
 	w.rules = append(slices.Clone(w.rules), r)
 	return w
 }
 
-// withSessionAsk is the world with one more rule of the session, for every call.
+// withSessionAsk returns the world with one more rule of the session, for every call.
 func (w world) withSessionAsk() world {
 	w.req.SessionRules = append(slices.Clone(w.req.SessionRules), message.PermissionRule{ToolName: "t", Behavior: message.BehaviorAsk, Source: "user"})
 	return w
 }
 
-// An audited or warning rule changes nothing but what is reported about it.
+// A rule that audits or warns changes only what is reported about it.
 func TestWatchedRuleChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -220,7 +220,7 @@ func TestWatchedRuleChangesNothing(t *testing.T) {
 		before, after := w.decide(t), w.with(r).decide(t)
 		for _, seen := range after.Watched {
 			if seen.Rule == r.Name && (seen.Behavior != r.Behavior || seen.Enforcement != r.Enforcement) {
-				t.Fatalf("watched %+v of %+v", seen, r)
+				t.Fatalf("watched %+v for the rule %+v", seen, r)
 			}
 		}
 		before.Bundle, after.Bundle, before.Watched, after.Watched = "", "", nil, nil
@@ -230,7 +230,7 @@ func TestWatchedRuleChangesNothing(t *testing.T) {
 	})
 }
 
-// sameErrors compares what travels of a RuleError.
+// sameErrors compares the parts of a RuleError that are sent.
 var sameErrors = cmp.Comparer(func(a, b permission.RuleError) bool {
 	return a.Rule == b.Rule && a.Field == b.Field && a.Msg == b.Msg
 })
@@ -250,11 +250,11 @@ func TestDecisionsAreSafe(t *testing.T) {
 		case w.req.Mode == permission.ModeExplore && allows && !w.tool.ReadOnly:
 			t.Fatalf("explore allows by %s", d.Step)
 		case w.req.Mode == "unknown" && d.Behavior != message.BehaviorDeny:
-			t.Fatalf("an unknown mode ends in %s by %s", d.Behavior, d.Step)
+			t.Fatalf("in an unknown mode the decision is %s by %s", d.Behavior, d.Step)
 		case allows && w.bad:
-			t.Fatalf("what fails outside the rules is allowed by %s", d.Step)
+			t.Fatalf("a call that fails outside the rules is allowed by %s", d.Step)
 		case d.Behavior != message.BehaviorAsk && (d.BypassImmune || d.Requirement.Users != nil || d.Requirement.Expiry != 0):
-			t.Fatalf("%s with what belongs to an approval request: %+v", d.Behavior, d)
+			t.Fatalf("%s with fields of an approval request: %+v", d.Behavior, d)
 		case d.Behavior != message.BehaviorAllow && d.Message == "":
 			t.Fatalf("%s by %s without a text", d.Behavior, d.Step)
 		}
@@ -275,8 +275,8 @@ func TestOrderOfRulesDoesNotMatter(t *testing.T) {
 	})
 }
 
-// A deny rule that is added only makes stricter, for every previous decision; one
-// that fails and asks instead, too.
+// Adding a deny rule, even one that fails and asks instead, makes every earlier decision at most
+// stricter.
 func TestAddingADenyRuleNeverLoosens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -292,8 +292,8 @@ func TestAddingADenyRuleNeverLoosens(t *testing.T) {
 	})
 }
 
-// An ask rule that is added only makes stricter, in all modes and for every
-// previous decision: of a rule, the tool's check, the mode, a fault of the input.
+// Adding an ask rule makes decisions at most stricter, in all modes and for every earlier
+// decision: by a rule, the tool's check, the mode, or a fault of the input.
 func TestAddingAnAskRuleNeverLoosens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -313,21 +313,21 @@ func TestAddingAnAskRuleNeverLoosens(t *testing.T) {
 	})
 }
 
-// loosened reports whether more happens in b than in a. Where the decision's
-// budget runs out, the rules behind it fail, and one more rule can make a denial
-// the approval request that their on_error says; it never makes an allow.
+// loosened reports whether b permits more than a. If the decision's budget is used up, later
+// rules fail, and one more rule can turn a denial into the approval request of their on_error,
+// but never into an allow.
 func (w world) loosened(a, b permission.Decision) bool {
 	return looser(a, b) && (w.limits.DecisionCost == 0 || b.Behavior == message.BehaviorAllow)
 }
 
-// looser reports whether b lets more happen than a.
+// looser reports whether b permits more than a.
 func looser(a, b permission.Decision) bool {
 	order := []message.Behavior{message.BehaviorDeny, message.BehaviorAsk, message.BehaviorAllow}
 	return slices.Index(order, b.Behavior) > slices.Index(order, a.Behavior)
 }
 
-// An error injected into any rule never makes an allow out of something else,
-// and one in a deny or ask rule about the call never leaves an allow.
+// An error injected into any rule never turns another decision into an allow, and an error in a
+// deny or ask rule about the call never leaves an allow.
 func TestInjectedErrorNeverAllows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -347,7 +347,7 @@ func TestInjectedErrorNeverAllows(t *testing.T) {
 			t.Fatalf("failing %s rule: allow by %s", r.Behavior, d.Step)
 		}
 		if o := without.decide(t); o.Behavior != message.BehaviorAllow {
-			t.Fatalf("with a failing rule allow by %s, without it %s", d.Step, o.Behavior)
+			t.Fatalf("with a failing rule it is allowed by %s, without it the decision is %s", d.Step, o.Behavior)
 		}
 	})
 }

@@ -15,9 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files in testdata/refused")
 
-// testdata/refused has policies that must be refused; the .txt of each is
-// what people get to read, with file, line and column. The files that begin with
-// enforced- are for an engine that carries out every duty.
+// testdata/refused contains policies that must be refused. The .txt of each is the error, with
+// file, line and column. The files that begin with enforced- are for an engine that carries out
+// every duty.
 func TestRefused(t *testing.T) {
 	opts := permission.Options{Tools: []permission.Tool{
 		{Name: "t"}, {Name: "untyped"}, {Name: "write"},
@@ -61,7 +61,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// texts are the texts of all problems; LoadError.Error stops at some number.
+// texts returns the texts of all problems; LoadError.Error limits their number.
 func texts(le *permission.LoadError) []string {
 	var out []string
 	for _, p := range le.Problems {

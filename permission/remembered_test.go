@@ -26,12 +26,12 @@ func TestCovers(t *testing.T) {
 	for _, c := range []struct {
 		command string
 		rules   []message.PermissionRule
-		why     string // "": covered
+		why     string // "" if the call is covered
 	}{
 		{"git push origin main", []message.PermissionRule{remembered("Bash", "git push:*")}, ""},
 		{"git fetch origin", []message.PermissionRule{remembered("Bash", "git push:*")}, "does not match this call"},
 		{"git push origin secret", []message.PermissionRule{remembered("Bash", "git push:*")}, "no"},
-		{"git push && npm run build", []message.PermissionRule{remembered("Bash", "git push:*")}, "does not match this call"}, // the bundle's own rules do not help
+		{"git push && npm run build", []message.PermissionRule{remembered("Bash", "git push:*")}, "does not match this call"}, // the bundle's own rules do not count
 		{"git push && npm run build", []message.PermissionRule{remembered("Bash", "git push:*"), remembered("Bash", "npm run:*")}, ""},
 		{"rm -rf /", []message.PermissionRule{remembered("Bash", "rm:*"), {ToolName: "Bash", Behavior: message.BehaviorAllow}}, "own check"},
 		{"git push $(id)", []message.PermissionRule{{ToolName: "Bash", Behavior: message.BehaviorAllow}}, "own check"},
@@ -45,14 +45,14 @@ func TestCovers(t *testing.T) {
 		}
 	}
 	if err := b.Covers(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`)}, []message.PermissionRule{remembered("t", "x")}); err == nil {
-		t.Error("content that nothing gives a meaning covers a call")
+		t.Error("content without a meaning covers a call")
 	}
 	if new(permission.Bundle).Covers(context.Background(), permission.Request{Tool: "t", Input: []byte(`{}`)}, []message.PermissionRule{{ToolName: "t", Behavior: message.BehaviorAllow}}) == nil {
 		t.Error("without a policy a call is covered")
 	}
 	own := permission.Request{Tool: "t", Input: []byte(`{}`), SessionRules: []message.PermissionRule{{ToolName: "t", Behavior: message.BehaviorAllow}}}
 	if b.Covers(context.Background(), own, nil) == nil {
-		t.Error("another rule of the session helps")
+		t.Error("another rule of the session counts")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// everything is enforced: for policies that are only looked at.
+// everything enforces all duties, for policies that are only checked.
 func everything(tools ...permission.Tool) permission.Options {
 	return permission.Options{Tools: tools, Enforced: allDuties}
 }
@@ -95,11 +95,11 @@ func checkPolicyTests(t *testing.T, p permission.Policy) {
 		t.Errorf("second test %+v", second)
 	}
 	if at := second.Place(); at != (permission.Place{File: "payments.yaml", Line: 39, Col: 5}) {
-		t.Errorf("second test stands at %+v", at)
+		t.Errorf("the second test is at %+v", at)
 	}
 }
 
-// drawAsk is an ask rule with some requirements.
+// drawAsk returns an ask rule with some requirements.
 func drawAsk(t *rapid.T, name string) permission.Rule {
 	names := func(label string, of ...string) []string {
 		return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, 2, func(s string) string { return s }).Draw(t, label)
@@ -123,8 +123,8 @@ func drawAsk(t *rapid.T, name string) permission.Rule {
 	return r
 }
 
-// What several rules ask for together is at least as strict as each of them,
-// for every person at every time, and does not depend on their order.
+// The joint requirement of several rules is at least as strict as that of each rule, for every
+// person at every time, and does not depend on their order.
 func TestRequirementsJoinStrictly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var rules []permission.Rule
@@ -150,7 +150,7 @@ func TestRequirementsJoinStrictly(t *testing.T) {
 		for _, r := range rules {
 			one := ask(r)
 			if one.Behavior == message.BehaviorDeny && all.Behavior != message.BehaviorDeny {
-				t.Fatalf("rule %s alone denies, together they do not", r.Name)
+				t.Fatalf("rule %s on its own denies, but together they do not", r.Name)
 			}
 			if all.Behavior == message.BehaviorAsk {
 				checkStricter(t, all, one)
@@ -170,19 +170,19 @@ func TestRequirementsJoinStrictly(t *testing.T) {
 func checkStricter(t *rapid.T, all, one permission.Decision) {
 	a, o := all.Requirement, one.Requirement
 	if a.Quorum < o.Quorum || o.ExcludeRequester && !a.ExcludeRequester || a.Expiry > o.Expiry {
-		t.Fatalf("together %+v, alone %+v", a, o)
+		t.Fatalf("together %+v, on its own %+v", a, o)
 	}
 	if o.OnExpiry == permission.OnExpiryDeny && a.OnExpiry != permission.OnExpiryDeny {
-		t.Fatalf("on expiry together %q, alone %q", a.OnExpiry, o.OnExpiry)
+		t.Fatalf("on expiry together %q, on its own %q", a.OnExpiry, o.OnExpiry)
 	}
 	for _, path := range one.Redact {
 		if !slices.Contains(all.Redact, path) {
-			t.Fatalf("%s shows", path)
+			t.Fatalf("%s is not redacted", path)
 		}
 	}
 	if m := a.Remember; m != nil {
 		if o.Remember == nil || m.TTL > o.Remember.TTL || o.Remember.Uses > 0 && (m.Uses == 0 || m.Uses > o.Remember.Uses) {
-			t.Fatalf("remembers together %+v, alone %+v", m, o.Remember)
+			t.Fatalf("standing approval together %+v, on its own %+v", m, o.Remember)
 		}
 		for _, path := range o.Remember.Scope {
 			if !slices.Contains(m.Scope, path) {
@@ -194,7 +194,7 @@ func checkStricter(t *rapid.T, all, one permission.Decision) {
 		for _, groups := range [][]string{nil, {"g"}, {"h"}, {"g", "h"}} {
 			for _, open := range []time.Duration{0, 2 * time.Minute, time.Hour} {
 				if a.Accepts(person, groups, "ann", open) && !o.Accepts(person, groups, "ann", open) {
-					t.Fatalf("together they accept %s of %v after %v, %+v does not", person, groups, open, o)
+					t.Fatalf("together they accept %s of %v after %v, but %+v does not", person, groups, open, o)
 				}
 			}
 		}

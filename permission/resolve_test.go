@@ -17,7 +17,7 @@ const filesSchema = `{"type": "object", "$defs": {"file": {"type": "string", "fo
 	"path": {"$ref": "#/$defs/file"}, "note": {"type": "string"},
 	"files": {"type": "array", "items": {"type": "object", "properties": {"name": {"type": "string", "format": "path"}}}}}}`
 
-// tree is a folder with links that lead in and out of work.
+// tree returns a folder with links into and out of work.
 func tree(t *testing.T) string {
 	t.Helper()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -45,16 +45,16 @@ func TestResolve(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", Schema: s}}},
 		rule("inside", message.BehaviorAllow, `path.within(ctx.resolved[args.path], ctx.working_dirs)`))
 	for _, c := range []struct {
-		path, want string // below dir; "" is not resolved
+		path, want string // below dir; "" if it cannot be resolved
 		behavior   message.Behavior
 	}{
 		{"sub/x", "work/sub/x", message.BehaviorAllow},
 		{"in/x", "work/sub/x", message.BehaviorAllow},
 		{"./in/../x", "work/x", message.BehaviorAllow},
 		{"out/x", "secret/deep/x", message.BehaviorAsk},
-		{"out/../x", "secret/x", message.BehaviorAsk}, // the text alone would be work/x
+		{"out/../x", "secret/x", message.BehaviorAsk}, // by its text the path would be work/x
 		{"abs", "secret", message.BehaviorAsk},
-		{"new", "secret/new.txt", message.BehaviorAsk}, // writing makes the link's target
+		{"new", "secret/new.txt", message.BehaviorAsk}, // writing creates the link's target
 		{"../secret", "secret", message.BehaviorAsk},
 		{"../alias/sub", "work/sub", message.BehaviorAllow},
 		{"none/there", "work/none/there", message.BehaviorAllow},
@@ -93,7 +93,7 @@ func quote(t *testing.T, s string) string {
 	return string(b)
 }
 
-// A rule that asks for what is not resolved fails closed.
+// A rule that uses an unresolved path fails closed.
 func TestNotResolvedFailsClosed(t *testing.T) {
 	b := compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", Schema: schema(t, filesSchema)}}},
 		rule("inside", message.BehaviorAllow, `path.within(ctx.resolved[args.path], "/")`))

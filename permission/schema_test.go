@@ -36,8 +36,8 @@ func TestCompileSchemaRefuses(t *testing.T) {
 	}
 }
 
-// A member that differs from a declared one in case alone is refused: rules see
-// the one, and the tool may take the other.
+// A member that differs from a declared one only in case is refused, because rules use the one
+// and the tool may use the other.
 func TestTwins(t *testing.T) {
 	s := schema(t, `{"type": "object", "properties": {"amount": {"type": "integer"}, "Key": {}, "key": {},
 		"sub": {"type": "object", "properties": {"id": {"type": "integer"}}}, "list": {"type": "array", "items": {"$ref": "#/properties/sub"}}}}`)
@@ -87,12 +87,12 @@ func TestCompileSchemaAccepts(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		// It must be usable for rules, too.
+		// The schema must also be usable for rules.
 		compile(t, permission.Options{Tools: []permission.Tool{{Name: "t", Schema: s}}}, rule("r", "deny", "has(dyn(args).a)"))
 	}
 }
 
-// Two structs whose names could be confused keep their own fields.
+// Two structs with similar names keep their own fields.
 func TestStructNamesDoNotCollide(t *testing.T) {
 	s := schema(t, `{"type": "object", "properties": {
 		"a.b": {"type": "object", "properties": {"x": {"type": "string"}}},
@@ -125,8 +125,8 @@ func TestValidate(t *testing.T) {
 		`{"a": 1, "o": {}}`:                              {"/o"},
 		`{"a": 1, "o": {"p": "w"}}`:                      {"/o/p"},
 		`{"a": 1, "l": [{"q": 1}, {"q": "x"}, {"q": 1.5}]}`: {"/l/1/q", "/l/2/q"},
-		`{"a": 1, "l": [{"q": 1}, {"q": 1e300}]}`:           {"/l/1/q"}, // valid JSON Schema integer, no 64-bit integer
-		`{"a": 1, "n": 9007199254740993}`:                   {"/n"},     // valid number, no exact double
+		`{"a": 1, "l": [{"q": 1}, {"q": 1e300}]}`:           {"/l/1/q"}, // a valid JSON Schema integer, but not a 64-bit integer
+		`{"a": 1, "n": 9007199254740993}`:                   {"/n"},     // a valid number, but not an exact double
 		`{"a": 1, "a": 2}`:                                  {"/a"},
 		`{"a": 1} x`:                                        {""},
 		`[1]`:                                               {""},
@@ -169,7 +169,7 @@ func TestSchemaErrorText(t *testing.T) {
 	}
 	err = schema(t, `{"properties": {"a": {"const": "x"}}}`).Validate([]byte(`{"a": "` + strings.Repeat("y", 200<<10) + `"}`))
 	if err == nil || len(err.Error()) > 1000 {
-		t.Errorf("a long value makes a text of %d bytes", len(err.Error()))
+		t.Errorf("the error for a long value has %d bytes", len(err.Error()))
 	}
 	if err := s.Validate([]byte(`{"a": `)); !errors.Is(err, strictjson.ErrSyntax) {
 		t.Errorf("broken JSON: %v", err)

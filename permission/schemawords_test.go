@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// A schema whose keyword would check nothing is refused where one that checks
-// seems to be meant: a condition would rely on what is never validated.
+// A schema is refused if a keyword checks nothing but looks like one that does, because
+// conditions would rely on something that is never validated.
 func TestMisspelledKeywordsAreRefused(t *testing.T) {
 	for name, meant := range map[string]string{
 		"maxLenght": "maxLength", "requ" + "ried": "required", "propertise": "properties", "additionalProperty": "additionalProperties",
@@ -32,8 +32,8 @@ func TestMisspelledKeywordsAreRefused(t *testing.T) {
 	}
 }
 
-// What is no misspelling passes: annotations, $ and x- keywords, OpenAPI's
-// and editors' own.
+// Other unknown keywords are accepted: annotations, $ and x- keywords, and those of OpenAPI and
+// of editors.
 func TestOtherKeywordsPass(t *testing.T) {
 	for _, name := range []string{
 		"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$anchor", "$foo", "$id2",
@@ -48,7 +48,7 @@ func TestOtherKeywordsPass(t *testing.T) {
 	}
 }
 
-// valueFor is a value that the metaschema lets a keyword have.
+// valueFor returns a value that the metaschema accepts for a keyword.
 func valueFor(name string) string {
 	switch name {
 	case "examples":
@@ -62,7 +62,7 @@ func valueFor(name string) string {
 	}
 }
 
-// Every place of a schema is looked at, and nothing that is none.
+// Keywords are checked everywhere in a schema, but not outside of schemas.
 func TestKeywordsAreLookedForInSchemasAlone(t *testing.T) {
 	bad := `{"maxLenght": 5}`
 	for place, at := range map[string]string{
@@ -91,7 +91,7 @@ func TestKeywordsAreLookedForInSchemasAlone(t *testing.T) {
 	}
 }
 
-// A keyword of another draft checks nothing either.
+// A keyword of another draft also checks nothing.
 func TestKeywordsOfOtherDrafts(t *testing.T) {
 	const draft7, draft4, draft2019 = "http://json-schema.org/draft-07/schema#", "http://json-schema.org/draft-04/schema#", "https://json-schema.org/draft/2019-09/schema"
 	for _, c := range []struct {
@@ -114,7 +114,7 @@ func TestKeywordsOfOtherDrafts(t *testing.T) {
 	}
 }
 
-// dependencies of draft 7 and before are laid on inputs in all drafts.
+// dependencies of draft 7 and earlier are checked in all drafts.
 func TestDependenciesAreChecked(t *testing.T) {
 	s := schema(t, `{"dependencies": {"a": ["b"]}}`)
 	if err := s.Validate([]byte(`{"a": 1}`)); err == nil {
@@ -122,7 +122,7 @@ func TestDependenciesAreChecked(t *testing.T) {
 	}
 }
 
-// A schema with many faults names the first few.
+// A schema with many faults reports the first few.
 func TestMisspelledKeywordsAreBounded(t *testing.T) {
 	var parts []string
 	for i := range 50 {

@@ -33,8 +33,8 @@ func (reader) ReadOnly(c permission.Call) bool { return c.Prepared == "ls" }
 
 func (reader) Check(permission.Call) permission.ToolVerdict { return permission.ToolVerdict{} }
 
-// A call is read once for the live policy and its shadow, and both decide as
-// each would alone.
+// A call is read once for the live policy and its shadow, and each decides as it would without
+// the other.
 func TestShadowSharesTheReading(t *testing.T) {
 	reads := new(atomic.Int64)
 	tools := []permission.Tool{{Name: "t", Kind: reader{reads: reads}}}
@@ -58,7 +58,7 @@ func TestShadowSharesTheReading(t *testing.T) {
 	}
 	differing := uint64(0)
 	for _, input := range []string{`{"cmd": "ls"}`, `{"cmd": "git push"}`, `{"cmd": "rm x"}`, `{"cmd": "panic"}`, `{"cmd": 5}`, `[]`, `{}`} {
-		for _, mode := range append(allModes, "") { // of no mode each policy has its own
+		for _, mode := range append(allModes, "") { // without a mode each policy uses its own
 			req := permission.Request{Tool: "t", Input: []byte(input), Mode: mode}
 			want, other := alone["live"].Decide(context.Background(), req), alone["shadow"].Decide(context.Background(), req)
 			before := reads.Load()
@@ -67,7 +67,7 @@ func TestShadowSharesTheReading(t *testing.T) {
 				t.Errorf("%s in %q is read %d times", input, mode, n)
 			}
 			if got.Behavior != want.Behavior || got.Step != want.Step {
-				t.Errorf("%s in %q: %s by %s, alone %s by %s", input, mode, got.Behavior, got.Step, want.Behavior, want.Step)
+				t.Errorf("%s in %q: %s by %s, want %s by %s", input, mode, got.Behavior, got.Step, want.Behavior, want.Step)
 			}
 			if want.Behavior != other.Behavior {
 				differing++
@@ -75,15 +75,15 @@ func TestShadowSharesTheReading(t *testing.T) {
 		}
 	}
 	if s := live.Status().Shadow; s.Differing != differing || differing == 0 {
-		t.Errorf("%d of %d calls differ, alone %d", s.Differing, s.Compared, differing)
+		t.Errorf("%d of %d calls differ, want %d", s.Differing, s.Compared, differing)
 	}
 	if d := live.Decide(context.Background(), permission.Request{Tool: "t", Input: []byte(`{"cmd": "rm y"}`), Mode: permission.ModeBypass}); d.Behavior != message.BehaviorDeny {
 		t.Errorf("rm: %s by %s", d.Behavior, d.Step)
 	}
 }
 
-// A policy that shares no rule with the former one restarts the comparison, like such
-// a shadow: the old figures are about another pair.
+// If a new policy or a new shadow shares no rule with the former one, the comparison restarts,
+// because the old figures are about another pair.
 func TestComparisonIsOfOnePair(t *testing.T) {
 	p, source, _, _ := liveOn(t, policyText(ruleText("all", "allow", "")), policyText(ruleText("none", "deny", "")))
 	for range 3 {
@@ -95,11 +95,11 @@ func TestComparisonIsOfOnePair(t *testing.T) {
 	}
 	ask(p, `{}`)
 	if s := p.Status().Shadow; s.Compared != 1 || s.Differing != 1 || len(s.Differences) != 1 || s.Differences[0].Live.Rule != "other" {
-		t.Errorf("after another policy has come into force: %+v", s)
+		t.Errorf("after another policy came into force: %+v", s)
 	}
 }
 
-// Nothing is compared with what is not there, or decided by the context alone.
+// No comparison is made with a missing policy, or with a decision that only the context caused.
 func TestWhatIsNotCompared(t *testing.T) {
 	empty, err := permission.NewLive(&memory{text: "nonsense"}, permission.LiveOptions{
 		Options: permission.Options{Tools: []permission.Tool{{Name: "t"}}}, Shadow: &memory{text: policyText(ruleText("a", "allow", ""))}})
@@ -107,7 +107,7 @@ func TestWhatIsNotCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := empty.Reload(t.Context()); err == nil {
-		t.Fatal("nonsense is a policy")
+		t.Fatal("an invalid policy is accepted")
 	}
 	ask(empty, `{}`)
 	if s := empty.Status().Shadow; s.Compared != 0 || s.Rules != 1 {
@@ -137,8 +137,8 @@ func TestWhatIsNotCompared(t *testing.T) {
 	}
 }
 
-// The most frequent differences come first; of those that are alike often, the
-// order is that of tool, mode, rules and steps.
+// The most frequent differences come first. Equally frequent ones are ordered by tool, mode,
+// rules and steps.
 func TestDifferencesAreSorted(t *testing.T) {
 	text := "version: 1\nname: p\nrules:\n"
 	for _, r := range []struct{ name, tools, behavior, when string }{
@@ -159,7 +159,7 @@ func TestDifferencesAreSorted(t *testing.T) {
 	call := func(tool string, mode permission.Mode, x int) {
 		live.Decide(context.Background(), permission.Request{Tool: tool, Mode: mode, Input: fmt.Appendf(nil, `{"x": %d}`, x)})
 	}
-	// Each kind once, in an order that is none of those that are wanted.
+	// Each kind once, in an order that is different from the expected ones.
 	for _, x := range []int{16, 6, 15, 5, 11, 1} {
 		for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeBypass} {
 			for _, tool := range []string{"u", "t"} {
@@ -192,7 +192,7 @@ func TestDifferencesAreSorted(t *testing.T) {
 	}
 }
 
-// Counts of a rule survive reloads that leave it as it is, also those of the shadow.
+// The counts of a rule, also of the shadow, survive reloads that do not change the rule.
 func TestCountsSurviveReloads(t *testing.T) {
 	liveRules := []string{ruleText("small", "allow", "args.x < 10"), ruleText("big", "ask", "args.x >= 10")}
 	candidate := []string{ruleText("one", "deny", "args.x == 1"), ruleText("most", "deny", "args.x == 11")}
@@ -200,7 +200,7 @@ func TestCountsSurviveReloads(t *testing.T) {
 	for range 3 {
 		ask(p, `{"x": 1}`)
 		ask(p, `{"x": 11}`)
-		ask(p, `{"x": 2}`) // asked for by no rule of the shadow
+		ask(p, `{"x": 2}`) // no rule of the shadow asks
 	}
 	figures := func() string {
 		s := p.Status().Shadow
@@ -214,7 +214,7 @@ func TestCountsSurviveReloads(t *testing.T) {
 		name    string
 		set     func()
 		want    string
-		decided uint64 // by rule small
+		decided uint64 // decided by the rule small
 	}{
 		{"nothing", func() {}, "9 of 9: big/most=3 small/=3 small/one=3", 6},
 		{"a rule more in force", func() { source.set(policyText(append(liveRules, ruleText("more", "deny", "args.x == 99"))...)) }, "9 of 9: big/most=3 small/=3 small/one=3", 6},

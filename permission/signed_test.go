@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// One rule that asks for signatures is enough, it is a duty of its own, and it
-// makes another policy.
+// One rule that requires signatures is enough. Signing is a separate duty, and it changes the
+// hash of the policy.
 func TestSignedJoins(t *testing.T) {
 	ask := func(signed ...bool) *permission.Bundle {
 		t.Helper()
@@ -36,7 +36,7 @@ func TestSignedJoins(t *testing.T) {
 		}
 	}
 	if ask(true).Hash() == ask(false).Hash() {
-		t.Error("the hash does not tell whether signatures are asked for")
+		t.Error("the hash does not depend on whether signatures are required")
 	}
 }
 
@@ -47,9 +47,9 @@ func TestSignedIsForAsk(t *testing.T) {
 			t.Errorf("%s: %v", b, err)
 		}
 	}
-	// An engine that does not carry it out refuses the rule.
+	// An engine that does not enforce signatures refuses the rule.
 	_, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"t"}, Behavior: message.BehaviorAsk, Signed: true}}}, permission.Options{AllowUnknownTools: true})
 	if err == nil || !strings.Contains(err.Error(), "signed: is not enforced yet") {
-		t.Errorf("not enforced: %v", err)
+		t.Errorf("signatures that are not enforced: %v", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// What editors and people leave in a folder is no part of the policy, and is named.
+// Files that editors and people leave in a folder are not part of the policy, and are reported.
 func TestFilesOfAFolder(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"a.yaml", "b.YML", ".a.yaml.swp", ".hidden.yaml", "a.yaml~", "#a.yaml#", "4913", "a.yaml.bak", "README.md"} {
@@ -22,7 +22,7 @@ func TestFilesOfAFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("ann@host.1234:1", filepath.Join(dir, ".#a.yaml")); err != nil { // the lock of Emacs leads nowhere
+	if err := os.Symlink("ann@host.1234:1", filepath.Join(dir, ".#a.yaml")); err != nil { // the lock file of Emacs is a link without a target
 		t.Fatal(err)
 	}
 	for _, name := range []string{"..2026_01_01", ".git"} {
@@ -53,7 +53,7 @@ func TestFilesOfAFolder(t *testing.T) {
 	}
 }
 
-// A subfolder may have deny rules that its author expects to be in force.
+// A subfolder might contain deny rules that its author expects to be in force.
 func TestSubfoldersAreRefused(t *testing.T) {
 	elsewhere := t.TempDir()
 	for name, create := range map[string]func(string) error{
@@ -73,8 +73,8 @@ func TestSubfoldersAreRefused(t *testing.T) {
 	}
 }
 
-// A file that is cut at any byte never replaces the whole one, nor does it when the
-// file is loaded for the first time, but at the end of a line.
+// A file that is cut off at any byte never replaces the complete one. At the first load it is
+// refused, unless it is cut at the end of a line.
 func TestNoHalfWrittenFileIsLoaded(t *testing.T) {
 	const whole = "version: 1\nname: live\nrules:\n  - {name: r, tool_name: t, behavior: allow}\n\n  - name: last\n    tool_name: t\n    behavior: deny\n    when: '1 == 1'\n"
 	for _, end := range []string{"", "...\n", "...", "...\r\n"} {
@@ -89,34 +89,34 @@ func TestNoHalfWrittenFileIsLoaded(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := w.Reload(t.Context()); err == nil {
-				t.Errorf("%d of %d bytes are loaded, end %q", cut, len(text), end)
+				t.Errorf("a file with %d of %d bytes is loaded, end %q", cut, len(text), end)
 			}
 			w.want(t, fmt.Sprintf("after %d bytes", cut), message.BehaviorDeny)
 			if fresh := permission.Paths(path); cut > 0 && text[cut-1] != '\n' {
 				if _, err := fresh.Read(t.Context()); err == nil {
-					t.Errorf("%d of %d bytes are read at first, end %q", cut, len(text), end)
+					t.Errorf("a file with %d of %d bytes is read at the first load, end %q", cut, len(text), end)
 				}
 			}
 		}
 		write(t, path, text)
 		if err := w.Reload(t.Context()); err != nil || w.Err() != nil {
-			t.Errorf("the whole file: %v", err)
+			t.Errorf("the complete file: %v", err)
 		}
-		// A deny rule is removed on purpose: the end says so.
+		// A deny rule is removed on purpose, as the end marker shows.
 		write(t, path, whole[:strings.Index(whole, "\n  - name: last")]+"...\n")
 		if err := w.Reload(t.Context()); err != nil {
-			t.Errorf("a file with an end: %v", err)
+			t.Errorf("a file with an end marker: %v", err)
 		}
 		w.want(t, "without the deny rule", message.BehaviorAllow)
 		write(t, path, "version: 1\nname: other\nrules:\n  - {name: r, tool_name: t, behavior: ask}\n")
 		if err := w.Reload(t.Context()); err == nil {
-			t.Error("a file that lost its end is loaded")
+			t.Error("a file without its end marker is loaded")
 		}
 		w.want(t, "after it lost its end", message.BehaviorAllow)
 	}
 }
 
-// What stands after the end would be no rule.
+// Text after the end marker would not be a rule.
 func TestNothingFollowsTheEnd(t *testing.T) {
 	const rules = "version: 1\nname: live\nrules:\n  - {name: r, tool_name: t, behavior: allow}\n...\n"
 	if _, err := permission.Parse(permission.File{Name: "a", Data: []byte(rules + "# end\n")}); err != nil {

@@ -40,7 +40,7 @@ func specifierOptions(t *testing.T) permission.Options {
 	}
 }
 
-// shownRule is what matters of an imported rule.
+// shownRule returns the relevant parts of an imported rule.
 func shownRule(r permission.Rule) string {
 	out := fmt.Sprintf("%s %s", r.Behavior, strings.Join(r.Tools, ","))
 	if r.RuleContent != nil {

@@ -19,10 +19,10 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// memory is a Source whose files a test sets.
+// memory is a Source whose files are set by a test.
 type memory struct {
 	mu    sync.Mutex
-	name  string // "": memory
+	name  string // "" means memory
 	layer permission.Layer
 	text  string
 	err   error
@@ -85,7 +85,7 @@ func TestStatusCountsByRule(t *testing.T) {
 	ask(p, `{}`)
 	ask(p, `[]`)
 	s := p.Status()
-	// {} and [] fail in d, which then asks: it decides those calls too.
+	// {} and [] fail in d, which then asks, so d also decides those calls.
 	want := []permission.RuleCount{{Rule: "a", Decided: 1}, {Rule: "d", Decided: 5, Failed: 2}, {Rule: "w", Watched: 1, Failed: 2}}
 	if diff := cmp.Diff(want, s.ByRule, cmpopts.IgnoreFields(permission.RuleCount{}, "Behavior", "Since", "File", "Line")); diff != "" {
 		t.Error(diff)
@@ -98,14 +98,14 @@ func TestStatusCountsByRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	if s := p.Status(); len(s.ByRule) != 1 || s.ByRule[0].Rule != "a" || s.ByRule[0].Decided != 1 {
-		t.Errorf("after other rules have gone: %+v", s.ByRule)
+		t.Errorf("after other rules were removed: %+v", s.ByRule)
 	}
 	if _, err := strictjson.Marshal(s); err != nil {
 		t.Error(err)
 	}
 }
 
-// What is denied before a call begins counts as a decision of its rule.
+// A denial before a call starts counts as a decision of its rule.
 func TestStatusCountsDenials(t *testing.T) {
 	p, _, _, _ := liveOn(t, policyText(ruleText("d", "deny", "args.x == 1")), "")
 	for _, input := range []string{`{"x": 1}`, `{"x": 2}`} {
@@ -148,7 +148,7 @@ func TestShadowDecidesNothingAndIsCompared(t *testing.T) {
 			t.Errorf("%d: %s by %s", x, d.Behavior, d.Rule)
 		}
 	}
-	ask(p, `{}`) // fails in the shadow, which asks
+	ask(p, `{}`) // fails in the shadow, which then asks
 	s := p.Status().Shadow
 	if s == nil || s.Compared != 16 || s.Differing != 5 || s.Unlisted != 0 || s.Bundle == p.Hash() || s.Rules != 2 {
 		t.Fatalf("%+v", s)
@@ -165,7 +165,7 @@ func TestShadowDecidesNothingAndIsCompared(t *testing.T) {
 
 	shadow.set("nonsense")
 	if err := p.Reload(t.Context()); err != nil {
-		t.Errorf("a bad shadow refuses the live policy: %v", err)
+		t.Errorf("because of a bad shadow the live policy is refused: %v", err)
 	}
 	s = p.Status().Shadow
 	var se *permission.ShadowError
@@ -185,7 +185,7 @@ func TestShadowDecidesNothingAndIsCompared(t *testing.T) {
 	}
 }
 
-// The list of differences is bounded; their number is not.
+// The list of differences is limited; their count is not.
 func TestShadowListIsBounded(t *testing.T) {
 	many := make([]string, 0, 250)
 	for i := range 250 {
@@ -220,7 +220,7 @@ func TestWatchReloadsTheShadow(t *testing.T) {
 	})
 }
 
-// Status, decisions and reloads go on at once.
+// Status, decisions and reloads run concurrently.
 func TestStatusWhileDeciding(t *testing.T) {
 	p, source, shadow, _ := liveOn(t, policyText(ruleText("all", "allow", "")), policyText(ruleText("none", "deny", "")))
 	var wg sync.WaitGroup
@@ -249,8 +249,8 @@ func TestStatusWhileDeciding(t *testing.T) {
 	}
 }
 
-// A rule that warns or audits makes no call safer or looser: the decision is
-// the one without it, even where it fails.
+// A rule that warns or audits makes no call stricter or looser. The decision is the same as
+// without it, even if the rule fails.
 func TestWatchedRulesDecideNothing(t *testing.T) {
 	base := []permission.Rule{rule("a", message.BehaviorAllow, `args.x == 1`), rule("d", message.BehaviorDeny, `args.x == 2`), rule("q", message.BehaviorAsk, `args.x == 3`)}
 	for _, level := range []permission.Enforcement{permission.EnforcementWarn, permission.EnforcementAudit} {

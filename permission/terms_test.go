@@ -60,8 +60,8 @@ rules:
 	}
 }
 
-// What the request does not say cannot be compared with: a rule that tries
-// fails, and falls closed.
+// A variable that the request does not contain cannot be compared. A rule that tries to fails
+// closed.
 func TestUnknownVariables(t *testing.T) {
 	for _, when := range []string{`caller.tenant != "x"`, `caller.run_id != "x"`, `caller.parent_agent != "x"`, `!("x" in caller.groups)`, `ctx.attempt > 0`, `ctx.calls_this_run > 0`} {
 		b := compile(t, permission.Options{}, rule("r", message.BehaviorAllow, when))
@@ -71,13 +71,13 @@ func TestUnknownVariables(t *testing.T) {
 		req := permission.Request{Tool: "t", Input: []byte(`{}`), Attempt: 1, CallsThisRun: 3,
 			Caller: permission.Caller{Tenant: "a", RunID: "b", ParentAgent: "c", Groups: []string{}}}
 		if d := b.Decide(context.Background(), req); d.Behavior != message.BehaviorAllow {
-			t.Errorf("%s, known: %s, errors %v", when, d.Behavior, d.Errors)
+			t.Errorf("%s, with a known variable: %s, errors %v", when, d.Behavior, d.Errors)
 		}
 	}
 }
 
-// A server's rules are about its tools, and, if they deny or ask, about
-// undeclared tools that are named after it.
+// A server's rules apply to its tools. If they deny or ask, they also apply to undeclared tools
+// that are named after the server.
 func TestServers(t *testing.T) {
 	tools := []permission.Tool{{Name: "refund", Server: "stripe"}, {Name: "mail", Server: "post"}}
 	rules := []permission.Rule{
@@ -104,7 +104,7 @@ func TestServers(t *testing.T) {
 			}
 		}
 	}
-	// A rule about such a tool by name does not hide it from the server's rules.
+	// A rule about such a tool by name does not exclude the tool from the server's rules.
 	b := compile(t, permission.Options{}, slices.Concat(rules, []permission.Rule{{Name: "x", Tools: []string{"post.x"}, Behavior: message.BehaviorAllow}})...)
 	if d := b.Decide(context.Background(), permission.Request{Tool: "post.x", Input: []byte(`{}`)}); d.Behavior != message.BehaviorDeny {
 		t.Errorf("post.x: %s", d.Behavior)

@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// A rule for a tool that nothing declares says how to name a tool of the agent's own.
+// The error about an undeclared tool says how to name a tool that the agent runs itself.
 func TestUnknownToolSaysWhatToWrite(t *testing.T) {
 	rules := permission.Rule{Name: "small", Tools: []string{"refund"}, Behavior: "ask"}
 	_, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rules}}, permission.Options{Tools: []permission.Tool{{Name: "ship"}}})

@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// The text of a policy and the place of each rule are those of the file that was loaded,
-// also of an earlier version.
+// The text of a policy and the position of each rule come from the file that was loaded, even for
+// an earlier version.
 func TestVersions(t *testing.T) {
 	const first = `version: 1
 name: shop
@@ -32,7 +32,7 @@ defaults: {mode: default}
 		t.Fatal(err)
 	}
 	if _, ok := live.Text(""); ok || len(live.Versions()) != 0 {
-		t.Error("there is a text before a policy is in force")
+		t.Error("a text exists before a policy is in force")
 	}
 	reload := func() {
 		t.Helper()
@@ -69,7 +69,7 @@ defaults: {mode: default}
 	src.set(first + "# a comment\n")
 	reload()
 	if v := live.Versions(); len(v) != 1 || v[0].Bundle != was {
-		t.Errorf("a comment is a version: %+v", v)
+		t.Errorf("a changed comment makes a new version: %+v", v)
 	}
 	if text, _ = live.Text(""); !strings.HasSuffix(text.Files[0].Text, "# a comment\n") || text.Loaded.IsZero() {
 		t.Errorf("%+v", text)

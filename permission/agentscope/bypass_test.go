@@ -19,15 +19,15 @@ type bypass struct {
 	Why        string           `json:"why"`
 }
 
-// elsewhere are the rows that another part of AgentScope's procedure answers
-// before or together with the allow rules that they are about.
+// elsewhere contains the rows that another part of AgentScope's procedure decides, before or
+// together with the allow rules that the rows test.
 var elsewhere = map[string]string{
 	"dev-06 default":  "the text rm -rf asks, in quotes too",
 	"dev-06 dont_ask": "the text rm -rf asks, in quotes too",
 }
 
-// The attempts to get a command past allow rules end as they should, through
-// the whole decision: also where the read-only step comes before the rules.
+// The attempts to get a command past allow rules end as recorded in the whole decision, even
+// though the read-only step comes before the rules.
 func TestBypasses(t *testing.T) {
 	for _, row := range rows[bypass](t, "policy/bash_bypass.jsonl", 60) {
 		var rules []message.PermissionRule
@@ -71,8 +71,8 @@ type attack struct {
 	Why       string           `json:"why"`
 }
 
-// The attacks end no looser than recorded through the whole decision, and harmless
-// lines are allowed.
+// No attack is decided less strictly than recorded in the whole decision, and harmless lines are
+// allowed.
 func TestAttacks(t *testing.T) {
 	strict := map[message.Behavior]int{message.BehaviorAllow: 0, message.BehaviorAsk: 1, message.BehaviorDeny: 2}
 	for i, row := range rows[attack](t, "shell-dodges/dodges.jsonl", 382) {

@@ -17,9 +17,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite DEVIATIONS.md")
 
-// untagged are the rows without a tag that we answer more strictly, each with its reason. No row joins them by accident: the test fails
-// for one that is not listed, and for one listed that agrees; and
-// TestUntaggedRowsDoHarm shows of each what upstream's answer lets happen.
+// untagged contains the rows without a tag that we decide more strictly, with the reason for
+// each. The test fails for a deviating row that is not listed and for a listed row that agrees.
+// TestUntaggedRowsDoHarm shows for each what upstream's decision lets happen.
 var untagged = map[string]string{
 	"deny_prefix_not_first": "a deny rule applies to every simple command of a line, not only to the first: in AgentScope one approval, " +
 		"or in bypass mode none, would run what the rule denies",
@@ -31,8 +31,8 @@ var untagged = map[string]string{
 	"mv_in_cwd/dont_ask":    "dont_ask never allows what default mode asks about: AgentScope would move the file, and no rule allows it",
 }
 
-// listed names the deviation that a recorded row shows, of those that rows without a
-// note have; "" for the others. DEVIATIONS.md lists them.
+// listed returns the listed deviation that a recorded row without a note shows, or "".
+// DEVIATIONS.md lists them.
 func (d decided) listed() string {
 	protects := func(r message.PermissionRule) bool {
 		return r.ToolName == d.Tool && r.Behavior != message.BehaviorAllow && r.RuleContent != nil && *r.RuleContent != ""
@@ -49,8 +49,8 @@ func (d decided) listed() string {
 // looseness orders behaviors.
 var looseness = map[message.Behavior]int{message.BehaviorDeny: 0, message.BehaviorAsk: 1, message.BehaviorAllow: 2}
 
-// We agree with every recorded decision but for the rows that are tagged as
-// unsafe or odd and the few named above. We are never looser.
+// We agree with every recorded decision except for rows that are tagged as unsafe or odd and the
+// few named above. We are never looser.
 func TestDecisions(t *testing.T) {
 	for _, row := range decisions(t) {
 		got := row.decide(t)
@@ -58,7 +58,7 @@ func TestDecisions(t *testing.T) {
 		_, listed := untagged[row.Name]
 		switch agrees := cmp.Equal(row.Expect, row.asUpstream(got)); {
 		case agrees && (tag != "" || listed):
-			t.Errorf("%s (%s%s): upstream's answer is kept", row.Name, tag, untagged[row.Name])
+			t.Errorf("%s (%s%s): we agree with upstream", row.Name, tag, untagged[row.Name])
 		case !agrees && tag == "" && !listed:
 			t.Errorf("%s (-upstream +ours):\n%s", row.Name, cmp.Diff(row.Expect, got))
 		}
@@ -71,8 +71,8 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// What we take from upstream's analysis differs in the cuts after characters of
-// several bytes, which we make in the right place.
+// Our analysis differs from upstream's only in the cuts after multi-byte characters, which we
+// make in the right place.
 func TestAnalyses(t *testing.T) {
 	for _, row := range analyses(t) {
 		quirk := row.Quirk
@@ -83,8 +83,7 @@ func TestAnalyses(t *testing.T) {
 	}
 }
 
-// An allow rule never matches more than upstream's, and a deny or ask rule never
-// less.
+// An allow rule never matches more than upstream's, and a deny or ask rule never matches less.
 func TestMatches(t *testing.T) {
 	for _, row := range matches(t) {
 		if got, err := row.match(t, message.BehaviorAllow); got && (err != nil || !row.Match) {
@@ -98,7 +97,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// DEVIATIONS.md is made from the rows and must be up to date.
+// DEVIATIONS.md is generated from the rows and must be up to date.
 func TestDeviations(t *testing.T) {
 	got := deviations(t)
 	if *update {
@@ -111,7 +110,7 @@ func TestDeviations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("DEVIATIONS.md is not what the rows show; run this test with -update (-file +rows):\n%s", diff)
+		t.Errorf("DEVIATIONS.md differs from the rows; run this test with -update (-file +rows):\n%s", diff)
 	}
 }
 
@@ -122,7 +121,7 @@ A test generates this page from the recorded rows in testdata/agentscope; do not
 
 `
 
-// classes are the deviations that whole classes of calls show.
+// classes describes the deviations of whole classes of calls.
 const classes = `## Modes and searches
 
 Four differences hold for every call of their kind; TestRecordedDecisions compares them with the recorded rows.
@@ -239,7 +238,7 @@ func matchWord(m bool, err error) string {
 	return "no"
 }
 
-// code is a text as it can stand in a table.
+// code formats a text for a table.
 func code(s string) string {
 	s = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", "&#124;", "\n", "⏎", "`", "&#96;", "*", "&#42;", `\`, "&#92;").Replace(s)
 	return "<code>" + s + "</code>"

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// decideOwn decides a line under rules of a policy, not of AgentScope.
+// decideOwn decides a line with rules of an askance policy instead of AgentScope's.
 func decideOwn(t *testing.T, command string, mode permission.Mode, rules ...message.PermissionRule) permission.Decision {
 	t.Helper()
 	var p permission.Policy
@@ -51,8 +51,8 @@ func everydayLines(t *testing.T) []everyday {
 	return out
 }
 
-// In a policy that denies rm and allows everything else, everyday lines run and no way
-// to rm does.
+// In a policy that denies rm and allows everything else, everyday lines run, and nothing that
+// runs rm does.
 func TestEverydayLines(t *testing.T) {
 	deny, all := bashRule("deny", "rm:*"), bashRule("allow", "*")
 	for _, row := range everydayLines(t) {
@@ -63,7 +63,7 @@ func TestEverydayLines(t *testing.T) {
 	}
 }
 
-// The same rules in AgentScope's form are never looser than AgentScope.
+// The same rules in AgentScope's form are never looser than in AgentScope.
 func TestImportedRulesAreNotLooser(t *testing.T) {
 	for _, content := range []string{"", "*", "if:*", "for *"} {
 		rules := []message.PermissionRule{bashRule("allow", content)}
@@ -82,8 +82,8 @@ func TestImportedRulesAreNotLooser(t *testing.T) {
 	}
 }
 
-// Control flow is covered if all its commands are, and what has to be asked about in
-// any case is asked about inside of it.
+// Control flow is covered if all its commands are. Commands that always need approval also need
+// it inside control flow.
 func TestControlFlow(t *testing.T) {
 	all := bashRule("allow", "*")
 	rules := []message.PermissionRule{bashRule("allow", "git status:*"), bashRule("allow", "git log:*"), bashRule("allow", "sort:*")}

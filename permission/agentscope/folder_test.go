@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Where a line changes the folder first, its paths mean other files: no allow
-// rule covers the sensitive ones among them.
+// If a line first changes the folder, its paths mean other files. No allow rule covers the
+// sensitive ones among them.
 func TestChangedFolderHidesNoDanger(t *testing.T) {
 	var rules []message.PermissionRule
 	for _, content := range []string{"cd:*", "tee:*", "rm:*", "cp:*", "touch:*", "mv:*"} {
@@ -41,8 +41,8 @@ func TestChangedFolderHidesNoDanger(t *testing.T) {
 	}
 }
 
-// Edits are allowed by where their paths lead. A line that puts a link in the
-// way of its own paths is asked about.
+// Edits are allowed according to where their paths lead. A line that creates a link on its own
+// paths needs approval.
 func TestEditsThroughLinks(t *testing.T) {
 	work, other := t.TempDir(), t.TempDir()
 	for _, dir := range []string{"dir", "to", "plain"} {

@@ -13,12 +13,12 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// harm is what a row without a tag makes happen below a folder that stands for
-// the root, if it runs.
+// harm describes what happens below a folder that stands in for the root when an untagged row
+// runs.
 type harm struct {
-	run  func(row decided, root string) string // the line that does what the tool does
-	left string                                // the file that is there afterwards
-	text string                                // what is in it
+	run  func(row decided, root string) string // the shell line that does the same as the tool
+	left string                                // the file that exists afterwards
+	text string                                // its content
 }
 
 var harms = map[string]harm{
@@ -42,9 +42,8 @@ func (d decided) argument(name string) string {
 	return in[name]
 }
 
-// Why the rows without a tag that are answered more strictly cannot be answered
-// as upstream does: run in bash, each does what no rule of the row allows, or
-// what one denies.
+// Why the untagged rows that we decide more strictly cannot be decided as upstream does: when
+// they run in bash, each does something that no rule of the row allows, or that a rule denies.
 func TestUntaggedRowsDoHarm(t *testing.T) {
 	for _, row := range decisions(t) {
 		if untagged[row.Name] == "" {
@@ -52,7 +51,7 @@ func TestUntaggedRowsDoHarm(t *testing.T) {
 		}
 		h, ok := harms[row.Name]
 		if !ok {
-			t.Errorf("%s: nothing shows that upstream's answer does harm", row.Name)
+			t.Errorf("%s: no case shows that upstream's decision does harm", row.Name)
 			continue
 		}
 		root := t.TempDir()
@@ -71,14 +70,13 @@ func TestUntaggedRowsDoHarm(t *testing.T) {
 			t.Fatalf("%s: %v: %s", row.Name, err, out)
 		}
 		if got, err := os.ReadFile(filepath.Join(root, h.left)); err != nil || string(got) != h.text {
-			t.Errorf("%s: it does no harm: %q, %v", row.Name, got, err)
+			t.Errorf("%s: the row does no harm: %q, %v", row.Name, got, err)
 		}
 	}
 }
 
-// What upstream does not see, such as a path in quotes, is a plain approval request as
-// there. But no allow rule of any source answers it: upstream would let these
-// run.
+// Dangers that upstream does not see, such as a path in quotes, need a plain approval here, as
+// there. But no allow rule of any source covers them, while upstream would let them run.
 func TestUnseenDangerIsNotCovered(t *testing.T) {
 	allow := func(content *string) message.PermissionRule {
 		return message.PermissionRule{ToolName: "Bash", RuleContent: content, Behavior: message.BehaviorAllow, Source: "test"}

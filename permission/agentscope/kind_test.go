@@ -20,7 +20,7 @@ func TestNew(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if other := mustNew(name, Config{Home: "/home/ann"}); k.Name() == other.Name() {
-			t.Errorf("%s has one name for two homes: %s", name, k.Name())
+			t.Errorf("%s has the same name for two homes: %s", name, k.Name())
 		}
 	}
 	if _, err := New("zsh", Config{}); !errors.Is(err, ErrUnknownKind) {
@@ -31,8 +31,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// Arguments of another type than the tool takes are asked about in any case,
-// and no rule is said not to match.
+// Arguments of another type than the tool takes always need approval, and no rule reports that it
+// does not match.
 func TestMalformedArguments(t *testing.T) {
 	for kind, input := range map[string]map[string]any{
 		Bash: {"command": int64(7)}, Read: {"file_path": []any{"x"}}, Write: {"file_path": int64(1)}, Edit: {"file_path": true},
@@ -45,7 +45,7 @@ func TestMalformedArguments(t *testing.T) {
 			t.Errorf("%s is read-only", kind)
 		}
 		if v := k.Check(c); v.Answer != permission.CheckAskImmune {
-			t.Errorf("%s: the check answers %v", kind, v)
+			t.Errorf("%s: the check returns %v", kind, v)
 		}
 		if got := k.Suggest(c); len(got) > 0 {
 			t.Errorf("%s suggests %v", kind, got)
@@ -55,13 +55,13 @@ func TestMalformedArguments(t *testing.T) {
 			t.Fatal(err)
 		}
 		if matched, err := p.Match(c); err == nil && !matched {
-			t.Errorf("a rule about %s is said not to match %v", kind, input)
+			t.Errorf("a rule about %s reports that it does not match %v", kind, input)
 		}
 	}
 }
 
-// null is an absent argument. AgentScope takes all for absent that Python takes
-// for false; no allow rule covers those, and a deny rule matches or fails.
+// null is an absent argument. AgentScope treats every value that Python takes for false as
+// absent. No allow rule covers those, and a deny rule matches or fails.
 func TestAbsentArguments(t *testing.T) {
 	for kind, name := range map[string]string{
 		Bash: "command", Read: "file_path", Write: "file_path", Edit: "file_path", Glob: "path", Grep: "path",
@@ -72,7 +72,7 @@ func TestAbsentArguments(t *testing.T) {
 			c.Prepared = k.Prepare(c)
 			absent := value == nil
 			if v := k.Check(c); (v.Answer == permission.CheckPassthrough) != absent {
-				t.Errorf("%s %v: the check answers %v", kind, value, v)
+				t.Errorf("%s %v: the check returns %v", kind, value, v)
 			}
 			if reads := kind == Read || kind == Glob || kind == Grep; k.ReadOnly(c) != (reads && absent) {
 				t.Errorf("%s %v: read-only %v", kind, value, k.ReadOnly(c))
@@ -86,7 +86,7 @@ func TestAbsentArguments(t *testing.T) {
 				t.Errorf("%s %v: a rule matches %v, %v", kind, value, matched, err)
 			}
 			if v := (oracle{Config{}, kind}).check(c); v.Answer != permission.CheckPassthrough {
-				t.Errorf("%s %v: the oracle answers %v", kind, value, v)
+				t.Errorf("%s %v: the oracle returns %v", kind, value, v)
 			}
 		}
 	}
@@ -100,8 +100,8 @@ func TestContentOfPlainKinds(t *testing.T) {
 	}
 }
 
-// An MCP tool that is declared read-only is allowed, any other asks and offers
-// a rule for all of its calls.
+// An MCP tool that is declared read-only is allowed. Any other needs approval, and a rule for all
+// of its calls is suggested.
 func TestMCP(t *testing.T) {
 	for readOnly, want := range map[bool]message.Behavior{true: message.BehaviorAllow, false: message.BehaviorAsk} {
 		b := compile(t, permission.Tool{Name: "mcp__s__t", Kind: mustNew(MCP, Config{}), ReadOnly: readOnly})
@@ -121,8 +121,8 @@ func compile(t *testing.T, tool permission.Tool, rules ...message.PermissionRule
 	return b
 }
 
-// A Kind does the work of a check and a matcher; with one of them as well
-// it would be unclear which decides.
+// A Kind does the work of a check and a matcher. Together with either it would be unclear which
+// one decides.
 func TestKindAndCheckAreRefused(t *testing.T) {
 	tool := permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{}), Check: func(permission.Call) permission.ToolVerdict { return permission.ToolVerdict{} }}
 	if _, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{tool}}); err == nil {
@@ -161,8 +161,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// Several rules cover a line together, each a part of it, and one alone does
-// not.
+// Several rules cover a line together, each one part of it. One rule on its own does not.
 func TestJointRules(t *testing.T) {
 	rule := func(content string) message.PermissionRule {
 		return message.PermissionRule{ToolName: "Bash", RuleContent: &content, Behavior: message.BehaviorAllow}
@@ -183,8 +182,7 @@ func TestJointRules(t *testing.T) {
 	}
 }
 
-// The rule that an approval request suggests answers the same call again and no
-// other.
+// The rule that an approval request suggests covers the same call and no other.
 func TestSuggestionsAnswerTheCall(t *testing.T) {
 	b := compile(t, permission.Tool{Name: "Bash", Kind: mustNew(Bash, Config{})})
 	ask := func(command string, rules []message.PermissionRule) permission.Decision {
@@ -209,8 +207,8 @@ func TestSuggestionsAnswerTheCall(t *testing.T) {
 	}
 }
 
-// A rule with trust_options covers what is not known of a program, and still no
-// second command. For a tool without programs the key is refused.
+// A rule with trust_options covers options that are not known for a program, but not a second
+// command. For a tool without programs the key is refused.
 func TestTrustOptions(t *testing.T) {
 	tools := []permission.Tool{{Name: "Bash", Kind: mustNew(Bash, Config{})}, {Name: "Write", Kind: mustNew(Write, Config{})}}
 	rule := func(tool string, trust bool) permission.Policy {
@@ -241,8 +239,7 @@ func TestTrustOptions(t *testing.T) {
 	}
 }
 
-// Texts that a parser would follow down until its stack ends are not analysed,
-// and end in an approval request.
+// Texts that would exhaust a parser's stack are not analysed and need approval.
 func TestDeepTexts(t *testing.T) {
 	for _, piece := range []string{"(", "$(", "{ ", "`", "\"$(", "${a:-", "if ", "<(", "((", "[[ (", "! ", "a|", "a&&", "case a in a) ", "<<a\n", "time ", "$((", "((-", "f() ", "'"} {
 		for _, n := range []int{100, 3000, 200_000 / len(piece)} {

@@ -13,14 +13,14 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// material is what recorded rows of one tool are made of, to be mixed again.
+// material contains the parts of recorded rows of one tool, for new combinations.
 type material struct {
 	inputs []json.RawMessage
 	texts  []string // of the command or the path
 	rules  []message.PermissionRule
 }
 
-// recordedMaterial takes the recorded rows apart, by tool.
+// recordedMaterial splits the recorded rows into their parts, by tool.
 func recordedMaterial(t *testing.T) map[string]*material {
 	out := map[string]*material{}
 	add := func(d decided) {
@@ -63,7 +63,7 @@ func recordedMaterial(t *testing.T) map[string]*material {
 	return out
 }
 
-// genInput draws a recorded input, or one that is put together from recorded texts.
+// genInput draws a recorded input, or one that is assembled from recorded texts.
 func (m *material) genInput(t *rapid.T, tool string) map[string]any {
 	if rapid.IntRange(0, 3).Draw(t, "recorded") == 0 {
 		var in map[string]any
@@ -89,9 +89,9 @@ func (m *material) genInput(t *rapid.T, tool string) map[string]any {
 	}
 }
 
-// No call is decided more loosely than by AgentScope, in any mode, with any recorded
-// rules, of the policy and of the session, and under every configuration that the
-// product sets. The listed rows are stricter, so that none is left out here.
+// No call is decided more loosely than by AgentScope, in any mode, with any recorded rules of the
+// policy and of the session, and with every configuration that the product sets. The listed rows
+// are stricter, so none is excluded here.
 func TestNeverLooserThanUpstream(t *testing.T) {
 	all := recordedMaterial(t)
 	for _, tool := range []string{"Bash", "Read", "Write", "Edit", "Glob", "Grep"} {
@@ -129,7 +129,7 @@ func (m *material) checkOne(t *rapid.T, tool string, c Config) {
 	b, err := permission.Compile(fromRules(rules[cut:]), permission.Options{Tools: tools})
 	if err != nil {
 		if strings.Contains(err.Error(), errOtherHome.Error()) {
-			return // refused at load: nothing is decided
+			return // refused at load, so nothing is decided
 		}
 		t.Fatal(err)
 	}

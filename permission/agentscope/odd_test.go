@@ -5,9 +5,8 @@ import (
 	"testing"
 )
 
-// Lines that bash and AgentScope's grammar read differently: what AgentScope
-// suggests, and what it takes for a node that cannot be analysed. Recorded from
-// the same version as testdata.
+// Lines that bash and AgentScope's grammar read differently: what AgentScope suggests, and which
+// node it cannot analyse. Recorded from the same version as testdata.
 func TestOracleOddLines(t *testing.T) {
 	for _, tt := range []struct {
 		command, dynamic string
@@ -57,7 +56,7 @@ func TestOracleOddLines(t *testing.T) {
 	}
 }
 
-// Where AgentScope's grammar takes a command to end.
+// TestOraclePieces: where AgentScope's grammar ends a command.
 func TestOraclePieces(t *testing.T) {
 	for command, want := range map[string][]string{
 		"npm 2>/dev/null run x": {"npm"},

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// Every recorded decision is the oracle's, down to the part that decided and the
-// rules that it suggests.
+// The oracle makes every recorded decision, including the step that decided and the rules that it
+// suggests.
 func TestOracleDecisions(t *testing.T) {
 	for _, row := range decisions(t) {
 		if diff := cmp.Diff(row.Expect, row.upstream(t)); diff != "" {
@@ -45,8 +45,8 @@ func deref(s *string) string {
 	return *s
 }
 
-// A denial of the mode or of the tool outranks an ask rule; in AgentScope the
-// ask rule stands in for the denial.
+// A denial of the mode or of the tool outranks an ask rule. In AgentScope the ask rule takes the
+// place of the denial.
 func TestAskRuleAndDenials(t *testing.T) {
 	rules := []message.PermissionRule{{ToolName: "Bash", Behavior: message.BehaviorAsk, Source: "test"}}
 	for _, tt := range []struct {

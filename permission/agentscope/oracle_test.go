@@ -14,17 +14,17 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// The oracle answers as AgentScope 2.0.6 does, hazards included. It shares the
-// analysis of texts with the kinds, and nothing that decides.
+// The oracle decides as AgentScope 2.0.6 does, including its hazards. It shares the analysis of
+// texts with the kinds, but nothing that decides.
 
-// oracle is one of AgentScope's own tools as upstream judges calls of it.
+// oracle is one of AgentScope's own tools, and decides about its calls as upstream does.
 type oracle struct {
 	Config
 	kind string
 }
 
-// argument is an argument as text. Upstream takes for absent what Python takes
-// for false.
+// argument returns an argument as text. Upstream treats values that Python takes for false as
+// absent.
 func (o oracle) argument(c permission.Call, name string) (string, error) {
 	v := c.Input[name]
 	if s, ok := v.(string); ok || v == nil || isFalseInPython(v) {
@@ -103,7 +103,7 @@ func (o oracle) checkBash(c permission.Call) permission.ToolVerdict {
 	return permission.ToolVerdict{}
 }
 
-// match reports whether the content of a rule is about a call.
+// match reports whether the content of a rule matches a call.
 func (o oracle) match(content string, c permission.Call) (bool, error) {
 	switch o.kind {
 	case Bash:
@@ -146,7 +146,7 @@ func suggestPrefixes(c permission.Call, tr *tree) []message.PermissionRule {
 	return out
 }
 
-// judged is what the steps of the decision ask about one call.
+// judged contains what the steps of the decision need to know about one call.
 type judged struct {
 	rules    []message.PermissionRule // of the tool
 	readOnly bool
@@ -155,8 +155,8 @@ type judged struct {
 	suggest  []message.PermissionRule
 }
 
-// decide takes AgentScope's steps, in which an ask rule comes before the denials
-// of the tool and of the mode.
+// decide follows AgentScope's steps, in which an ask rule comes before the denials of the tool
+// and of the mode.
 func (j judged) decide(mode permission.Mode) verdict {
 	matched := func(b message.Behavior) bool {
 		return slices.ContainsFunc(j.rules, func(r message.PermissionRule) bool { return r.Behavior == b && j.match(r) })
@@ -196,7 +196,7 @@ func (j judged) decide(mode permission.Mode) verdict {
 	return ask(permission.StepFallbackAsk, false)
 }
 
-// decideAsUpstream gives AgentScope's verdict on a call of one of its own tools.
+// decideAsUpstream returns AgentScope's verdict on a call of one of its own tools.
 func decideAsUpstream(t rapid.TB, rules []message.PermissionRule, req permission.Request, home string) verdict {
 	t.Helper()
 	c := permission.Call{Tool: req.Tool, Raw: req.Input, Mode: req.Mode, Cwd: req.Cwd, WorkingDirs: req.WorkingDirs, Input: decodeInput(t, req.Input)}
@@ -226,15 +226,15 @@ func decodeInput(t rapid.TB, input []byte) map[string]any {
 	return out
 }
 
-// maxSuggestions is how many commands of a line a suggestion is made for.
+// maxSuggestions is the maximum number of commands in a line for which rules are suggested.
 const maxSuggestions = 5
 
-// safeVariables may stand before a command for which a rule is suggested.
+// safeVariables may come before a command for which a rule is suggested.
 var safeVariables = setOf("NODE_ENV PYTHONUNBUFFERED RUST_LOG LANG TERM NO_COLOR FORCE_COLOR DEBUG VERBOSE CI PATH HOME USER SHELL " +
 	"EDITOR PAGER TZ LC_ALL LC_CTYPE COLUMNS LINES CLICOLOR CLICOLOR_FORCE")
 
-// prefixes are the beginnings of commands for which rules are suggested: the
-// program and its first plain argument.
+// prefixes returns the beginnings of commands for which rules are suggested: the program and its
+// first plain argument.
 func (t *tree) prefixes() []string {
 	if trimSpace(t.text) == "" {
 		return nil
@@ -249,7 +249,7 @@ func (t *tree) prefixes() []string {
 	return out
 }
 
-// prefix is the suggested beginning of one command, cut as the whole line is.
+// prefix returns the suggested beginning of one command, cut like the whole line.
 func (t *tree) prefix(text string) string {
 	command := parseTree(text)
 	if len(command.commands) == 0 {

@@ -31,9 +31,8 @@ func bashRule(b message.Behavior, content string) message.PermissionRule {
 	return r
 }
 
-// A line that a deny or ask rule only may be about never
-// runs unasked. Where it is asked about or denied anyway, the answer is that of
-// the step that would have given it.
+// If a deny or ask rule may apply to a line, the line never runs without approval. If it is asked
+// about or denied anyway, the result is that of the step that would have decided.
 func TestDoubtfulLines(t *testing.T) {
 	deny, ask, all := bashRule("deny", "git push:*"), bashRule("ask", "git push:*"), bashRule("allow", "")
 	for _, tt := range []struct {
@@ -65,7 +64,7 @@ func TestDoubtfulLines(t *testing.T) {
 	}
 }
 
-// What an approval request about a doubtful line says is what the rules require of it.
+// An approval request about a doubtful line has the requirements of its rules.
 func TestDoubtfulLinesKeepRequirements(t *testing.T) {
 	p, err := permission.Parse(permission.File{Name: "p.yaml", Data: []byte(`version: 1
 name: releases
@@ -85,8 +84,8 @@ rules:
 	}
 }
 
-// AgentScope has no patterns for the names of tools: there a rule about * is
-// about no tool. Here it is about every tool.
+// AgentScope has no patterns for names of tools, so a rule about * matches no tool there. Here it
+// matches every tool.
 func TestToolNamesArePatterns(t *testing.T) {
 	rules := fromRules([]message.PermissionRule{{ToolName: "*", Behavior: "deny", Source: "test"}})
 	b, err := permission.Compile(rules, permission.Options{Tools: []permission.Tool{{Name: "t"}}})

@@ -26,8 +26,8 @@ func TestMatchName(t *testing.T) {
 	}
 }
 
-// A link that leads out of the working directory is outside, for edits and for
-// allow rules; a deny rule about where it leads is about it.
+// A link that leads out of the working directory is outside, for edits and for allow rules. A
+// deny rule about its target applies.
 func TestLinks(t *testing.T) {
 	top, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -69,7 +69,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A deny rule is about a file however it is written.
+// A deny rule about a file applies to every spelling of its path.
 func TestSpellings(t *testing.T) {
 	for _, tc := range []struct{ content, path string }{
 		{"secrets/**", "./secrets/k"}, {"secrets/**", "/workspace/project/secrets/k"}, {"secrets/**", "src/../secrets/k"}, {"secrets/**", "secrets//k"},
@@ -77,12 +77,12 @@ func TestSpellings(t *testing.T) {
 	} {
 		at := Config{Home: "/home/dev"}.places(permission.Call{Cwd: "/workspace/project"})
 		if !at.isNamed(tc.content, tc.path) {
-			t.Errorf("deny %s is not about %s", tc.content, tc.path)
+			t.Errorf("deny %s does not match %s", tc.content, tc.path)
 		}
 	}
 }
 
-// Edits without an approval request are proven for every command and argument.
+// Edits are allowed without approval only if every command and argument is proved safe.
 func TestProvenEdits(t *testing.T) {
 	for command, want := range map[string]bool{
 		"mv a.txt sub/b.txt": true, "mkdir -p a/b && touch a/b/c": true, "rm -f a b": true, "cp -r a b": true, "sed -i 's/a/b/g' f": true, "rm *.tmp": true,
@@ -110,8 +110,8 @@ func TestProvenEdits(t *testing.T) {
 	}
 }
 
-// Names that some file system takes for another one, and the links of a process
-// that only the tool can follow.
+// Names that some file system treats as another name, and links of a process that only the tool
+// can follow.
 func TestOtherNamesOfFiles(t *testing.T) {
 	secret := "/w/secret/**"
 	deny := []message.PermissionRule{{ToolName: "Write", RuleContent: &secret, Behavior: message.BehaviorDeny}}

@@ -50,7 +50,7 @@ func genRules(t *rapid.T, tool string, contents []string) []message.PermissionRu
 	return out
 }
 
-// decideBoth decides one call as upstream does, and as we do.
+// decideBoth decides one call as upstream does and as we do.
 func decideBoth(t rapid.TB, tool string, rules []message.PermissionRule, req permission.Request) (upstream verdict, ours permission.Decision) {
 	b, err := permission.Compile(fromRules(rules), permission.Options{
 		Tools: []permission.Tool{{Name: tool, Kind: mustNew(builtin[tool], Config{Home: "/home/dev"})}}})
@@ -60,7 +60,7 @@ func decideBoth(t rapid.TB, tool string, rules []message.PermissionRule, req per
 	return decideAsUpstream(t, rules, req, "/home/dev"), b.Decide(context.Background(), req)
 }
 
-// What we allow, upstream allows as well; dont_ask never asks.
+// Upstream allows everything that we allow, and dont_ask never asks.
 func checkNeverLooser(t rapid.TB, upstream verdict, ours permission.Decision, about any) {
 	if ours.Behavior == message.BehaviorAllow && upstream.Behavior != message.BehaviorAllow {
 		t.Fatalf("%v in %s: allowed by %s, upstream: %s by %s", about, ours.Mode, ours.Step, upstream.Behavior, upstream.Step)
@@ -109,8 +109,8 @@ func TestNeverLooserForPaths(t *testing.T) {
 	})
 }
 
-// No text makes a kind panic, which the engine would turn into an approval request, and
-// none is allowed that upstream does not allow.
+// No text makes a kind panic, which the engine would turn into an approval request, and nothing
+// is allowed that upstream does not allow.
 func FuzzBash(f *testing.F) {
 	for _, c := range commandParts {
 		f.Add(c, "git:*", byte(0))
@@ -131,7 +131,7 @@ func FuzzBash(f *testing.F) {
 		matched, err := o.match(content, call)
 		upstream := o.readOnly(call) || o.check(call).Answer == permission.CheckAllow || matched && err == nil
 		if ours && !upstream {
-			t.Errorf("%q with allow %q is allowed, and not by upstream", command, content)
+			t.Errorf("%q with allow %q is allowed here, but not by upstream", command, content)
 		}
 	})
 }
@@ -151,8 +151,8 @@ func FuzzMatchName(f *testing.F) {
 	})
 }
 
-// What explains a decision about a command is the decision, also where rules
-// cover the command together, and every piece of the line is accounted for.
+// The explanation of a decision about a command equals the decision, even if rules cover the
+// command together, and every piece of the line is explained.
 func TestExplainEqualsDecideForCommands(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		req := permission.Request{Tool: "Bash", Cwd: "/work", WorkingDirs: []string{"/work"}, Mode: rapid.SampledFrom(allModes).Draw(t, "mode")}
@@ -171,13 +171,13 @@ func TestExplainEqualsDecideForCommands(t *testing.T) {
 		}
 		for _, p := range x.Shell {
 			if !p.Covered && d.Step == permission.StepAllowRule && d.Rule != permission.SessionRuleName && len(req.SessionRules) == 0 && !bare(rules) {
-				t.Fatalf("%s is allowed by %s, and %q is not covered", req.Input, d.Reason, p.Text)
+				t.Fatalf("%s is allowed by %s, but %q is not covered", req.Input, d.Reason, p.Text)
 			}
 		}
 	})
 }
 
-// bare reports whether an allow rule is about every command.
+// bare reports whether an allow rule covers every command.
 func bare(rules []message.PermissionRule) bool {
 	return slices.ContainsFunc(rules, func(r message.PermissionRule) bool {
 		return r.Behavior == message.BehaviorAllow && (r.RuleContent == nil || *r.RuleContent == "")

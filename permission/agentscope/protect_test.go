@@ -29,8 +29,7 @@ func pathRule(tool string, b message.Behavior, content string) permission.Rule {
 	return r
 }
 
-// allowAll allows every call of every kind, so that what is asked about is asked
-// about because of another rule.
+// allowAll allows every call of every kind, so approval is needed only because of another rule.
 func allowAll() []permission.Rule {
 	var out []permission.Rule
 	for _, kind := range Names() {
@@ -57,8 +56,8 @@ func mustCompile(t rapid.TB, tools []permission.Tool, rules ...permission.Rule) 
 	return b
 }
 
-// A search that starts above a path of a deny or ask rule is asked about, and one that
-// starts inside is denied.
+// A search that starts above a path of a deny or ask rule needs approval, and one that starts
+// inside is denied.
 func TestSearchAboveADeniedPath(t *testing.T) {
 	for _, tc := range []struct {
 		content, tool, path, pattern string
@@ -172,12 +171,11 @@ var secretReads = []struct {
 	{Bash, map[string]any{"command": "ls"}, "allow"},
 	{Bash, map[string]any{"command": "go test ./..."}, "allow"},
 	{Write, map[string]any{"file_path": "/w/src/b.go", "content": "x"}, "allow"},
-	{PowerShell, map[string]any{"command": "Get-Content x"}, "ask"}, // nothing reads its lines
+	{PowerShell, map[string]any{"command": "Get-Content x"}, "ask"}, // its lines are not analysed
 	{Function, map[string]any{"x": "y"}, "allow"},
 }
 
-// On Windows, and where the system is unknown, a search and a line are judged in every
-// spelling.
+// On Windows, and if the system is unknown, a search and a line are decided for every spelling.
 func TestProtectedPathsOnWindows(t *testing.T) {
 	for _, c := range []Config{{Home: `C:\Users\dev`}, {}} {
 		b := mustCompile(t, everyTool(c), append(allowAll(), pathRule(Read, "deny", "/srv/secret/**"))...)
@@ -199,8 +197,8 @@ func TestProtectedPathsOnWindows(t *testing.T) {
 	}
 }
 
-// A deny rule about reading protects the path from every kind that can read it; one
-// about any tool protects it from writing, too.
+// A deny rule about reading protects the path from every kind that can read it. A rule about any
+// tool also protects it from writing.
 func TestDenyProtectsThePath(t *testing.T) {
 	tools := everyTool(Config{Home: "/home/dev"})
 	for _, tool := range []string{Read, permission.AnyTool} {
@@ -233,8 +231,8 @@ func TestDenyProtectsThePath(t *testing.T) {
 	}
 }
 
-// An ask rule about reading asks about every kind, a rule of the session does the same,
-// and a rule with a condition is about its own tool alone.
+// An ask rule about reading applies to every kind, and so does a rule of the session. A rule with
+// a condition applies only to its own tool.
 func TestOtherRulesAboutPaths(t *testing.T) {
 	tools := everyTool(Config{Home: "/home/dev"})
 	cat := map[string]any{"command": "cat secret/key"}
@@ -261,7 +259,7 @@ func TestOtherRulesAboutPaths(t *testing.T) {
 	}
 }
 
-// A content that begins with ~ is refused where the home folder is not known.
+// A content that begins with ~ is refused if the home folder is unknown.
 func TestUnknownHome(t *testing.T) {
 	for _, tool := range []string{Read, Write, Grep, permission.AnyTool} {
 		for _, b := range []message.Behavior{"deny", "ask", "allow"} {
@@ -279,7 +277,7 @@ func TestUnknownHome(t *testing.T) {
 	}
 	line := pathRule(Bash, "deny", "cat ~/.ssh/id:*")
 	if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{line}}, permission.Options{Tools: everyTool(Config{})}); err == nil {
-		t.Error("a command with ~ is accepted where the home folder is not known")
+		t.Error("a command with ~ is accepted although the home folder is unknown")
 	}
 	b := mustCompile(t, everyTool(Config{Home: "/home/dev"}), append(allowAll(), line)...)
 	for _, command := range []string{"cat ~/.ssh/id", "cat /home/dev/.ssh/id", "sudo cat /home/dev/.ssh/id x"} {
@@ -295,7 +293,7 @@ func TestUnknownHome(t *testing.T) {
 	}
 }
 
-// A rule about any tool says which tools it does not see, and is refused where it sees none.
+// A rule about any tool reports which tools it cannot check, and is refused if it can check none.
 func TestPathRuleNeedsAKind(t *testing.T) {
 	rule := pathRule(permission.AnyTool, "deny", "/etc/**")
 	b := mustCompile(t, append(everyTool(Config{}), permission.Tool{Name: "fetch"}), rule)
@@ -303,12 +301,12 @@ func TestPathRuleNeedsAKind(t *testing.T) {
 		t.Errorf("notices %v", n)
 	}
 	if _, err := permission.Compile(permission.Policy{Rules: []permission.Rule{rule}}, permission.Options{Tools: []permission.Tool{{Name: "fetch"}}}); err == nil {
-		t.Error("a rule that sees the files of no tool is accepted")
+		t.Error("a rule that can check the files of no tool is accepted")
 	}
 }
 
-// Two patterns meet if some text matches both: every text that a content and a glob
-// both match shows it.
+// Two patterns meet if some text matches both. Every text that a content and a glob both match
+// proves it.
 func TestPatternsMeet(t *testing.T) {
 	alphabet := rapid.SampledFrom([]string{"a", "b", "/", "*", "?", "[ab]", "[!a]", "é"})
 	letters := rapid.SampledFrom([]string{"a", "b", "/", "é"})
@@ -325,7 +323,7 @@ func TestPatternsMeet(t *testing.T) {
 	})
 }
 
-// In mode dont_ask nothing is allowed that default mode asks about or denies.
+// Mode dont_ask allows nothing that the default mode asks about or denies.
 func TestDontAskIsNeverLooser(t *testing.T) {
 	tools := everyTool(Config{Home: "/home/dev"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// A rule that covers a part of a line still holds when the line begins.
+// A rule that covers part of a line is checked again when the line starts.
 func TestRecheckOfAPart(t *testing.T) {
 	first, second := pathRule(Bash, message.BehaviorAllow, "npm test:*"), pathRule(Bash, message.BehaviorAllow, "go test:*")
 	first.Name, second.Name = "npm", "go"
@@ -25,7 +25,7 @@ func TestRecheckOfAPart(t *testing.T) {
 		}
 		req.Caller.User, req.Recheck = user, d.Recheck
 		if d, denied := b.Denied(context.Background(), req); denied != want {
-			t.Errorf("when %s begins it: denied %t: %s", user, denied, d.Reason)
+			t.Errorf("when %s starts the line: denied %t: %s", user, denied, d.Reason)
 		}
 	}
 }

@@ -9,16 +9,14 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// further are more rows of the kinds of testdata/agentscope; see
-// testdata/recorded/README.md.
+// further is another row of the kinds in testdata/agentscope; see testdata/recorded/README.md.
 type further struct {
 	decided
 	Stricter string `json:"stricter"` // why we differ
 }
 
-// The oracle gives upstream's answer, and so do we where no reason is noted and no
-// deviation is listed. In explore mode we deny what an ask rule is about, unless it is
-// read-only.
+// The oracle returns upstream's decision. So do we, unless a reason is noted or a deviation is
+// listed. In explore mode we deny calls that an ask rule matches, unless they are read-only.
 func TestRecordedDecisions(t *testing.T) {
 	listed := map[string]int{}
 	for _, row := range rows[further](t, "recorded/permission.jsonl", 500) {

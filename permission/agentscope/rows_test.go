@@ -69,7 +69,7 @@ var answers = map[string]permission.CheckResult{
 	"deny": permission.CheckDeny, "ask": permission.CheckAsk, "ask_immune": permission.CheckAskImmune,
 }
 
-// kinds of AgentScope's own tools, by their names there.
+// builtin maps AgentScope's own tools to kinds, by AgentScope's names.
 var builtin = map[string]string{
 	"Bash": Bash, "Read": Read, "Write": Write, "Edit": Edit, "Glob": Glob, "Grep": Grep, "PowerShell": PowerShell,
 }
@@ -91,8 +91,8 @@ func (d decided) tools() []permission.Tool {
 	return out
 }
 
-// loadable are the rules that we accept. Those that we refuse are about no call
-// upstream: their content means nothing there, or no tool has their name.
+// loadable returns the rules that we accept. The rules that we refuse match no call upstream:
+// their content means nothing there, or no tool has their name.
 func (d decided) loadable(t *testing.T, opts permission.Options) []message.PermissionRule {
 	t.Helper()
 	return slices.DeleteFunc(slices.Clone(d.Rules), func(r message.PermissionRule) bool {
@@ -105,7 +105,7 @@ func (d decided) loadable(t *testing.T, opts permission.Options) []message.Permi
 	})
 }
 
-// decide gives our verdict on a row.
+// decide returns our verdict on a row.
 func (d decided) decide(t *testing.T) verdict {
 	t.Helper()
 	opts := permission.Options{Tools: d.tools(), AllowUnknownTools: true}
@@ -120,7 +120,7 @@ func (d decided) decide(t *testing.T) verdict {
 	return verdict{got.Behavior, got.Suggested, got.BypassImmune, got.Step}
 }
 
-// checkOffers reports offered rules that do not cover the very call.
+// checkOffers reports offered rules that do not cover the call itself.
 func (d decided) checkOffers(t *testing.T, offers []message.PermissionRule) {
 	t.Helper()
 	b, err := permission.Compile(permission.Policy{}, permission.Options{Tools: d.tools()})
@@ -134,8 +134,8 @@ func (d decided) checkOffers(t *testing.T, offers []message.PermissionRule) {
 	}
 }
 
-// asUpstream is our verdict with the offers in upstream's form, from our parts of
-// the command. Our own are other ones; see checkOffers.
+// asUpstream returns our verdict with the offers in upstream's form, from our parts of the
+// command. Our own offers differ; see checkOffers.
 func (d decided) asUpstream(got verdict) verdict {
 	var input struct{ Command string }
 	if d.Tool != "Bash" || got.Suggested == nil {
@@ -148,7 +148,7 @@ func (d decided) asUpstream(got verdict) verdict {
 	return got
 }
 
-// upstream gives AgentScope's verdict on a row, as the oracle has it.
+// upstream returns AgentScope's verdict on a row, according to the oracle.
 func (d decided) upstream(t *testing.T) verdict {
 	t.Helper()
 	if builtin[d.Tool] != "" {
@@ -176,8 +176,8 @@ func (m matched) call() permission.Call {
 	return permission.Call{Tool: m.Tool, Input: m.Input, Cwd: "/workspace/project"}
 }
 
-// match matches the content as a rule of that behavior. No content, or an
-// empty one, matches every call before a kind is asked.
+// match matches the content as a rule with the behavior. No content or an empty one matches every
+// call before a kind is asked.
 func (m matched) match(t *testing.T, b message.Behavior) (bool, error) {
 	t.Helper()
 	if m.Content == nil || *m.Content == "" {
@@ -219,7 +219,7 @@ func analyses(t *testing.T) []analysed {
 	return rows[analysed](t, "agentscope/bash_analysis.jsonl", 133)
 }
 
-// analyse makes such a row of a command.
+// analyse returns the row of a command.
 func analyse(command string) analysed { return parseTree(command).analyse() }
 
 // analyseAsUpstream cuts the command as upstream does.
@@ -249,7 +249,7 @@ func orNull(s string) *string {
 	return &s
 }
 
-// fromRules imports rules as AgentScope files them, by behavior and tool.
+// fromRules imports rules in AgentScope's form, by behavior and tool.
 func fromRules(rules []message.PermissionRule) permission.Policy {
 	lists := map[message.Behavior]map[string][]message.PermissionRule{}
 	for _, r := range rules {
@@ -261,7 +261,7 @@ func fromRules(rules []message.PermissionRule) permission.Policy {
 	return permission.FromContext(message.PermissionContext{DenyRules: lists[message.BehaviorDeny], AskRules: lists[message.BehaviorAsk], AllowRules: lists[message.BehaviorAllow]})
 }
 
-// mustNew is New for names that are known.
+// mustNew is like New, for names that exist.
 func mustNew(name string, c Config) permission.Kind {
 	k, err := New(name, c)
 	if err != nil {

@@ -8,8 +8,7 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// We allow what AgentScope allows and nothing speaks against: being stricter is
-// for what is unsafe.
+// We allow what AgentScope allows if it is safe. Only unsafe calls are decided more strictly.
 func TestAllowsWhatIsSafe(t *testing.T) {
 	for _, tt := range []struct {
 		mode    permission.Mode
@@ -52,8 +51,8 @@ func TestAllowsWhatIsSafe(t *testing.T) {
 	}
 }
 
-// A relative content with ** is about all folders, the working directory itself
-// included, and about nothing outside.
+// A relative content with ** matches all folders, including the working directory itself, and
+// nothing outside.
 func TestContentBelow(t *testing.T) {
 	for file, want := range map[string]message.Behavior{
 		"/workspace/project/a.py": message.BehaviorAllow, "/workspace/project/src/a.py": message.BehaviorAllow,

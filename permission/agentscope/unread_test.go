@@ -7,16 +7,16 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// unread are lines that are not read in full: bash runs commands of some, and
-// says of others that they are no shell text.
+// unread contains lines that are not read completely. bash runs commands of some, and rejects
+// others.
 var unread = []string{
 	"`)`; rm -r /etc", "a[1]=2 cp k ~/.ssh/authorized_keys", "foo[1]+=2 rm -r /etc", "a[1]=2 b[2]=3 env cp k ~/.ssh/authorized_keys",
 	"ls )", "fi; ls", "if; ls", "echo ${x", "git status 'unclosed", "ls\n)\nrm -r /etc", "x[1]=2 sh <<E\nrm -r /etc\nE",
 	"bash -c 'a[1]=2 cp k ~/.ssh/authorized_keys'", "eval '`)`; rm -r /etc'", "sh <<E\n`)`; rm -r /etc\nE", "echo ok; sh -c 'if'",
 }
 
-// No allow rule, not even one for all of Bash, covers a line that was not read to its
-// end: the dangerous part may be the one that was not read.
+// No allow rule, not even one for all of Bash, covers a line that was not read to its end,
+// because the unread part may be the dangerous one.
 func TestUnreadLinesAreNotCovered(t *testing.T) {
 	for _, command := range unread {
 		for _, content := range []string{"", "*", "**"} {
@@ -30,7 +30,7 @@ func TestUnreadLinesAreNotCovered(t *testing.T) {
 	}
 	for _, command := range []string{"ls", "echo 'rm -r /etc'", "bash -c 'ls -l'", "git commit -m 'a (b'", "a=(1 2)", "cat <<E\n)\nE"} {
 		if d := decideLine(t, command, permission.ModeDefault, bashRule("allow", "")); d.Behavior != "allow" {
-			t.Errorf("%q under allow of all: %s by %s: %s", command, d.Behavior, d.Step, d.Reason)
+			t.Errorf("%q under a rule that allows everything: %s by %s: %s", command, d.Behavior, d.Step, d.Reason)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestDenyRulesNeedNoArgument(t *testing.T) {
 	}
 }
 
-// Deny rules see what they can of a line that was not read to its end.
+// Deny rules apply to the part of a line that could be read.
 func TestDenyRulesReadUnreadLines(t *testing.T) {
 	for _, command := range []string{"`)`; rm x", "a[1]=2 rm x", "rm x; )", "ls; if; rm x", "bash -c 'a[1]=2 rm x'"} {
 		if d := decideLine(t, command, permission.ModeBypass, bashRule("deny", "rm:*")); d.Behavior != "deny" {

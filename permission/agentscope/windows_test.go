@@ -10,10 +10,10 @@ import (
 	"github.com/askance-dev/askance/permission"
 )
 
-// dodge is a path that Windows reads as one that its text does not say.
+// dodge is a path that Windows reads differently from its text.
 type dodge struct {
 	rule, path string
-	want       message.Behavior // of a call that an allow rule without content covers
+	want       message.Behavior // for a call that an allow rule without content covers
 }
 
 var dodges = []dodge{
@@ -59,7 +59,7 @@ var dodges = []dodge{
 	{`C:\Data\**`, "/cygdrive/c/Data/k", "deny"},
 	{`\\?\C:\Data\**`, `c:\data\k`, "deny"},
 	{"/c/Data/**", `C:\data\k`, "deny"},
-	// No dodges: an approval for these would be a false alarm.
+	// These are not dodges. Asking about them would be a false alarm.
 	{"/srv/secret/**", "/srv/app/k", "allow"},
 	{"/srv/secret/**", `C:\srv\app\k`, "allow"},
 	{"/srv/secret/**", "/srv/logs/2026-01-01T10:00:00.log", "allow"},
@@ -81,7 +81,7 @@ func contentRule(b message.Behavior, content string) message.PermissionRule {
 	return message.PermissionRule{ToolName: "T", RuleContent: &content, Behavior: b}
 }
 
-// No spelling of a path dodges a deny or ask rule where the tool runs on Windows.
+// If the tool runs on Windows, no spelling of a path avoids a deny or ask rule.
 func TestNoSpellingDodgesADenyRule(t *testing.T) {
 	all := message.PermissionRule{ToolName: "T", Behavior: message.BehaviorAllow}
 	for _, kind := range []string{Read, Write, Edit, Grep, Glob} {
@@ -89,7 +89,7 @@ func TestNoSpellingDodgesADenyRule(t *testing.T) {
 			got := windowsDecision(t, kind, Config{Home: `C:\Users\dev`}, permission.ModeDefault, d.path, contentRule("deny", d.rule), all)
 			want := d.want
 			if kind == Grep && want == message.BehaviorAllow && d.rule == "*.pem" {
-				want = message.BehaviorAsk // the search may find such a file below
+				want = message.BehaviorAsk // the search may find such a file in a subfolder
 			}
 			if got.Behavior != want {
 				t.Errorf("%s of %q under deny %s: %s by %s, want %s", kind, d.path, d.rule, got.Behavior, got.Step, want)
@@ -106,8 +106,8 @@ func TestNoSpellingDodgesADenyRule(t *testing.T) {
 	}
 }
 
-// A path that only Windows reads as what it is, or whose file the text does not tell,
-// is allowed by no rule about paths, by no mode and as no reading.
+// A path that only Windows reads as another file, or whose text does not determine the file, is
+// not allowed by rules about paths, by a mode, or as a read.
 func TestNoWindowsPathIsAllowed(t *testing.T) {
 	rules := []message.PermissionRule{}
 	for _, content := range []string{"*", "**", "/**", "/srv/**", "/srv/app/**", `C:\srv\app\**`, "C:/**", `\\host\share\**`, "//host/**", "./**", "*.txt", `C:\work\**`} {
@@ -119,7 +119,7 @@ func TestNoWindowsPathIsAllowed(t *testing.T) {
 	} {
 		for _, home := range []string{"", `C:\Users\dev`, "/c/Users/dev", "/mnt/c/Users/dev"} {
 			rules := slices.Clone(rules)
-			if home != "" { // without it a content with ~ does not load
+			if home != "" { // without a home, a content with ~ does not load
 				rules = append(rules, contentRule("allow", "~/**"))
 			}
 			for _, kind := range []string{Read, Write, Edit, Grep} {
@@ -141,7 +141,7 @@ func TestNoWindowsPathIsAllowed(t *testing.T) {
 	}
 }
 
-// Sensitive files are so in every spelling; a rule for all of a tool does not cover them.
+// Sensitive files are recognized in every spelling. A rule for a whole tool does not cover them.
 func TestSensitiveFilesOfWindows(t *testing.T) {
 	all := message.PermissionRule{ToolName: "T", Behavior: message.BehaviorAllow}
 	for _, path := range []string{`C:\Users\dev\.ssh\config`, `repo\.git\hooks\post-commit`, `.GIT.\config`, ".env::$DATA", ".env.", "/srv/.ENV ", "GIT~1/config", `C:\repo\GIT~2\config`, `\\host\c$\k`} {
@@ -161,7 +161,7 @@ func TestSensitiveFilesOfWindows(t *testing.T) {
 	}
 }
 
-// The home folder of a POSIX system says that the text of a path means what it says.
+// If the home folder is a POSIX path, the text of a path is taken literally.
 func TestPathsOfPOSIX(t *testing.T) {
 	for _, path := range []string{`k\l.txt`, "C:/k.txt", "PROGRA~1.TXT", "nul", "a:b"} {
 		for _, mode := range []permission.Mode{permission.ModeDefault, permission.ModeAcceptEdits} {
@@ -171,22 +171,22 @@ func TestPathsOfPOSIX(t *testing.T) {
 		}
 	}
 	if d := windowsDecision(t, Read, Config{Home: "/home/dev"}, permission.ModeDefault, "SRC/a", contentRule("deny", "src/*")); d.Behavior != message.BehaviorAllow {
-		t.Errorf("Linux has case, but SRC is src: %s", d.Behavior)
+		t.Errorf("Linux is case-sensitive, but SRC matched src: %s", d.Behavior)
 	}
 	if d := windowsDecision(t, Read, Config{Home: "/Users/dev"}, permission.ModeDefault, "SRC/a", contentRule("deny", "src/*")); d.Behavior != message.BehaviorDeny {
-		t.Errorf("macOS has no case, but SRC is not src: %s", d.Behavior)
+		t.Errorf("macOS is case-insensitive, but SRC did not match src: %s", d.Behavior)
 	}
 }
 
-// Nothing reads the lines of PowerShell and cmd.exe: no content covers one, nothing
-// is offered, and such a tool cannot be declared read-only.
+// Lines of PowerShell and cmd.exe are not analysed: no content covers one, no rule is offered,
+// and such a tool cannot be declared read-only.
 func TestShellsOfWindows(t *testing.T) {
 	for _, kind := range []string{PowerShell, Cmd} {
 		tool := permission.Tool{Name: "T", Kind: mustNew(kind, Config{})}
 		for _, b := range []message.Behavior{message.BehaviorAllow, message.BehaviorAsk, message.BehaviorDeny} {
 			for _, content := range []string{"Get-ChildItem:*", "dir", "*", "git status:*"} {
 				if _, err := permission.Compile(fromRules([]message.PermissionRule{contentRule(b, content)}), permission.Options{Tools: []permission.Tool{tool}}); err == nil {
-					t.Errorf("%s: a rule to %s %q is accepted", kind, b, content)
+					t.Errorf("%s: a rule with %s %q is accepted", kind, b, content)
 				}
 			}
 		}
@@ -201,7 +201,7 @@ func TestShellsOfWindows(t *testing.T) {
 		}
 		tool.ReadOnly = true
 		if _, err := permission.Compile(permission.Policy{}, permission.Options{Tools: []permission.Tool{tool}}); err == nil {
-			t.Errorf("%s: a tool can be read-only", kind)
+			t.Errorf("%s: a read-only tool is accepted", kind)
 		}
 	}
 }

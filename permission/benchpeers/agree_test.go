@@ -2,8 +2,8 @@ package main
 
 import "testing"
 
-// The engines are given the same rules: they must give the same answers, or
-// the figures compare different things.
+// The engines get the same rules and must give the same answers. Otherwise the figures compare
+// different things.
 func TestEnginesAgree(t *testing.T) {
 	for _, s := range shapes {
 		for _, n := range []int{1, 10, 100, 1000} {

@@ -100,7 +100,7 @@ func TestFromJournal(t *testing.T) {
 		{Key: key("c3"), First: 12, Tool: "pay", Input: `{}`, ProposedAt: at, Decision: &toolcall.Decision{Behavior: "allow", Rule: "r", Standing: "sta_1"}},
 	})
 	if last := calls[len(calls)-1]; last.Name != "s/r/c3" || last.Recorded.Behavior != message.BehaviorAsk {
-		t.Errorf("a standing approval answered what the policy asked: %+v", last.Recorded)
+		t.Errorf("the call that a standing approval allowed is recorded as %+v", last.Recorded)
 	}
 	if len(calls) != 3 || calls[0].Name != "s/r/c1" || calls[0].Request.SessionRules != nil || calls[1].Request.Caller.User != "bot" {
 		t.Fatalf("%+v", calls)

@@ -40,8 +40,8 @@ func TestSource(t *testing.T) {
 	}
 }
 
-// TestTwiceIsOnce: formatting every rule file of the tree twice changes no more
-// than formatting it once.
+// TestTwiceIsOnce: formatting any rule file of the repository twice has the same result as
+// formatting it once.
 func TestTwiceIsOnce(t *testing.T) {
 	n := 0
 	for _, pattern := range []string{"testdata/*.yaml", "../lint/testdata/*/*.yaml", "../testdata/cases/*/rules.yaml", "../../examples/*/policy.yaml"} {
@@ -74,7 +74,7 @@ func TestTwiceIsOnce(t *testing.T) {
 		}
 	}
 	if n < 40 {
-		t.Errorf("formatted %d files; the tree has more, so the search is broken", n)
+		t.Errorf("formatted only %d files, so the search is broken", n)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestRefusesWhatDoesNotLoad(t *testing.T) {
 	}
 }
 
-// A byte order mark and CR LF are gone afterwards, and nothing else.
+// Formatting removes a byte order mark and CR LF, and changes nothing else.
 func TestOddLineEnds(t *testing.T) {
 	const text = "version: 1\nname: x\nrules:\n  - name: a\n    tool: t\n    behavior: deny\n"
 	out, err := format.Source("x.yaml", []byte("\ufeff"+strings.ReplaceAll(text, "\n", "\r\n")))
@@ -131,6 +131,6 @@ rules:
 	}
 	p.Rules[0].Quorum = 3
 	if _, err := format.Policy("imported", "", p); !errors.Is(err, format.ErrNotWritten) {
-		t.Errorf("what has no key here is left out: %v", err)
+		t.Errorf("a setting without a key is dropped: %v", err)
 	}
 }

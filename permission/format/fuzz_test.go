@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/permission/format"
 )
 
-// FuzzSource: what loads is formatted without an error, and formatting it again
-// changes nothing. That it says the same is what Source checks itself.
+// FuzzSource: a file that loads is formatted without an error, and formatting it again changes
+// nothing. Source itself checks that the meaning stays the same.
 func FuzzSource(f *testing.F) {
 	for _, pattern := range []string{"testdata/*.yaml", "../lint/testdata/*/*.yaml", "../testdata/cases/*/rules.yaml"} {
 		paths, err := filepath.Glob(pattern)
@@ -33,7 +33,7 @@ func FuzzSource(f *testing.F) {
 			return
 		}
 		if errors.Is(err, format.ErrChanged) {
-			return // an odd layout is left alone, which is what the check is for
+			return // an unusual layout is kept, which is the purpose of the check
 		}
 		if err != nil {
 			t.Fatal(err)

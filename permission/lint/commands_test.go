@@ -13,8 +13,8 @@ import (
 // someCalls guards a loop over the commands of a line.
 const someCalls = `cmd.static && size(cmd.calls) > 0 && `
 
-// Conditions of allow rules on what a command line runs are judged as contents
-// are.
+// Conditions of allow rules about what a command line runs are checked in the same way as
+// contents.
 func TestConditionsOnCommands(t *testing.T) {
 	kind, err := agentscope.New(agentscope.Bash, agentscope.Config{})
 	if err != nil {
@@ -69,12 +69,12 @@ func TestConditionsOnCommands(t *testing.T) {
 			got = append(got, f.Code)
 		}
 		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s in a rule that says %s: %v, want %v", tc.when, tc.behavior, got, tc.want)
+			t.Errorf("%s in a rule with behavior %s: %v, want %v", tc.when, tc.behavior, got, tc.want)
 		}
 	}
 }
 
-// Without a list of tools nothing can be said about a name but that.
+// Without a list of tools, lint can only report that the name is unknown.
 func TestNoListOfTools(t *testing.T) {
 	file := permission.File{Name: "x.yaml", Data: []byte("version: 1\nname: x\nrules: [{name: r, tool: anything, behavior: deny}]\n")}
 	r := lint.Run([]permission.File{file}, lint.Options{})
@@ -83,7 +83,7 @@ func TestNoListOfTools(t *testing.T) {
 	}
 }
 
-// A tool that takes a command line and has no kind is told once, where a rule names it.
+// A tool that takes a command line but has no kind is reported once, where a rule names it.
 func TestShellWithoutKind(t *testing.T) {
 	for _, tc := range []struct {
 		name, schema string

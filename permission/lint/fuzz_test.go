@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/permission/lint"
 )
 
-// FuzzRun: no file ends the program, every finding has a known code, and the
-// same file gets the same findings.
+// FuzzRun: no file causes a panic, every finding has a known code, and the same file always gets
+// the same findings.
 func FuzzRun(f *testing.F) {
 	paths, err := filepath.Glob("testdata/*/*.yaml")
 	if err != nil || len(paths) < 40 {
@@ -28,7 +28,7 @@ func FuzzRun(f *testing.F) {
 			}
 		}
 		if _, err := permission.Load(files, opts.Options); err != nil && report.Errors == 0 {
-			t.Errorf("the policy does not load, and lint is content: %v", err)
+			t.Errorf("the policy does not load, but lint reports no error: %v", err)
 		}
 		if again := lint.Run(files, opts); len(again.Findings) != len(report.Findings) {
 			t.Errorf("%d findings, then %d", len(report.Findings), len(again.Findings))

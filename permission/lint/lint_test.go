@@ -69,8 +69,8 @@ func read(t testing.TB, path string) string {
 	return string(b)
 }
 
-// anything is a matcher that takes every content: what rule_content means is
-// not lint's business.
+// anything is a matcher that accepts every content, because lint does not check the meaning of
+// rule_content.
 type anything struct{}
 
 func (anything) Compile(string, message.Behavior) (permission.Pattern, error) { return nothing{}, nil }
@@ -85,7 +85,7 @@ var allDuties = []permission.Duty{permission.DutyUsers, permission.DutyGroups, p
 	permission.DutyQuorum, permission.DutySigned, permission.DutyExpiry, permission.DutyOnExpiry, permission.DutyEscalation,
 	permission.DutyRemember, permission.DutyRedact, permission.DutyExecutorSubject, permission.DutyExecutorTimeout, permission.DutyAudit}
 
-// options are what lint knows in the cases of one code.
+// options returns the options of lint for the cases of one code.
 func options(t testing.TB, code lint.Code, which string) lint.Options {
 	opts := lint.Options{Options: permission.Options{Tools: tools(t), Enforced: allDuties,
 		Matchers: map[string]permission.Matcher{"Bash": anything{}}}}
@@ -123,8 +123,8 @@ func coverage(t testing.TB, opts lint.Options, path string) lint.Coverage {
 	return report
 }
 
-// TestCodes holds every code against a policy that has the fault and one that
-// says the same without it.
+// TestCodes checks every code with a policy that has the fault and one that means the same
+// without it.
 func TestCodes(t *testing.T) {
 	for _, d := range lint.Codes() {
 		t.Run(string(d.Code), func(t *testing.T) {
@@ -145,7 +145,7 @@ func TestCodes(t *testing.T) {
 				}
 			}
 			if mine == 0 {
-				t.Errorf("bad.yaml has no %s", d.Code)
+				t.Errorf("bad.yaml gets no finding %s", d.Code)
 			}
 			golden := filepath.Join(folder, "bad.txt")
 			got := strings.Join(lines, "\n") + "\n"

@@ -8,8 +8,8 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// Lines that look as if an allow rule covered them and do more than it says, and
-// everyday lines that it does cover; see testdata/README.md.
+// Lines that an allow rule seems to cover but that do more than it says, and everyday lines that
+// it does cover; see testdata/README.md.
 func TestAllows(t *testing.T) {
 	n := eachRow(t, "testdata/allows.jsonl", func(rule, line, want string) {
 		got := "asked"
@@ -26,7 +26,7 @@ func TestAllows(t *testing.T) {
 	}
 }
 
-// The lines that people run every day need no more rules than they seem to.
+// Everyday lines need no more rules than one would expect.
 func TestEveryday(t *testing.T) {
 	text, err := os.ReadFile("testdata/everyday.txt")
 	if err != nil {
@@ -48,7 +48,7 @@ func TestEveryday(t *testing.T) {
 	}
 }
 
-// Arguments by which a program that only prints does more.
+// Arguments with which a program that usually only prints does more.
 func TestNotReadOnly(t *testing.T) {
 	for _, line := range []string{
 		"less -p 'x\n!touch PWNED\n' f", "less -pX f", "less --pattern=x f", "more -p '!touch' f",

@@ -19,12 +19,12 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// lookups lets bash start no program: PATH is an empty folder, and bash hands each
+// lookups keeps bash from starting programs: PATH is an empty folder, and bash passes each
 // program that it does not find to a function, which records the arguments.
 type lookups struct{ bash, dir, log, said, rc string }
 
-// record is that function. The limits end endless loops and growing files, and
-// FUNCNEST functions that call themselves.
+// record is this function. The limits end endless loops and stop files from growing, and FUNCNEST
+// limits functions that call themselves.
 const record = `ulimit -t 1 -f 32 -n 64 -v 1000000; FUNCNEST=20
 command_not_found_handle() { builtin printf '%s\0' "$#" "$@" >>"$LOOKUPS"; }
 enable -n kill enable cd pushd popd dirs pwd ulimit umask history fc suspend logout
@@ -44,8 +44,8 @@ func newLookups(t testing.TB) *lookups {
 	return o
 }
 
-// run gives the arguments of the programs that bash looks for. A line that does not
-// end in its time counts for what it did until then.
+// run returns the arguments of the programs that bash looks up. If a line does not end in time,
+// what it did until then counts.
 func (o *lookups) run(t testing.TB, line string) [][]string {
 	t.Helper()
 	if err := errors.Join(os.RemoveAll(o.log), os.RemoveAll(o.dir), os.Mkdir(o.dir, 0o700)); err != nil {
@@ -58,7 +58,7 @@ func (o *lookups) run(t testing.TB, line string) [][]string {
 	cmd.Env = []string{"PATH=" + filepath.Join(filepath.Dir(o.log), "none"), "LC_ALL=C.UTF-8", "BASH_ENV=" + o.rc, "LOOKUPS=" + o.log}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	said, err := os.Create(o.said) // a pipe would wait for what runs in the background
+	said, err := os.Create(o.said) // a pipe would wait for background processes
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (o *lookups) run(t testing.TB, line string) [][]string {
 		t.Fatal(err)
 	}
 	err = cmd.Wait()
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what still runs in the background
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // also kills background processes
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func (o *lookups) run(t testing.TB, line string) [][]string {
 	return runs
 }
 
-// notExecuted is what exec says of a program that it does not find.
+// notExecuted is the error of exec for a program that it does not find.
 var notExecuted = regexp.MustCompile(`: exec: ([A-Za-z0-9.+-]+): not found`)
 
 func (o *lookups) read(t testing.TB) (runs [][]string) {
@@ -99,7 +99,7 @@ func (o *lookups) read(t testing.TB) (runs [][]string) {
 	for len(words) > 1 {
 		n, err := strconv.Atoi(words[0])
 		if err != nil || n+1 >= len(words) {
-			return runs // two programs wrote at once, or the limit cut the end off
+			return runs // two programs wrote at the same time, or the limit cut off the end
 		}
 		runs = append(runs, words[1:n+1])
 		words = words[n+1:]
@@ -107,15 +107,15 @@ func (o *lookups) read(t testing.TB) (runs [][]string) {
 	return runs
 }
 
-// mayLookUp says whether a line may be given to bash here: it names no path, and
-// cannot start processes without end.
+// mayLookUp reports whether a line may be given to bash here: it names no path and cannot start
+// an unlimited number of processes.
 func mayLookUp(line string) bool {
 	forks := strings.Contains(line, "()") || strings.Contains(line, "function")
 	return safe(line) && !(forks && strings.ContainsAny(line, "|&")) && !strings.Contains(line, "LOOKUPS") && !strings.Contains(line, "trap")
 }
 
-// A program that bash starts was seen by the analysis, with its arguments, or the
-// line is declared not to be known.
+// checkSeen checks that the analysis saw every program that bash starts, with its arguments, or
+// reports the line as unclear.
 func checkSeen(t testing.TB, o *lookups, line string) (ran int) {
 	t.Helper()
 	l := shell.Parse(line)
@@ -133,15 +133,15 @@ func checkSeen(t testing.TB, o *lookups, line string) (ran int) {
 			t.Fatal(err)
 		}
 		matched, err := p.Matches(l)
-		if err != nil { // it says that it does not know
+		if err != nil { // the analysis reports that the line is unclear
 			continue
 		}
 		if !matched {
-			t.Errorf("bash starts %q of %q, and the analysis does not see the program: %q", argv, line, words(all))
+			t.Errorf("bash starts %q in %q, but the analysis does not see the program: %q", argv, line, words(all))
 			continue
 		}
 		if !slices.ContainsFunc(all, func(c shell.Command) bool { return mayBe(c.Argv, argv) }) && !hasText(all) && !evaluatesIndex.MatchString(line) {
-			t.Errorf("bash starts %q of %q, and the analysis sees other arguments: %q", argv, line, words(all))
+			t.Errorf("bash starts %q in %q, but the analysis sees other arguments: %q", argv, line, words(all))
 		}
 	}
 	return ran
@@ -159,8 +159,8 @@ func words(commands []shell.Command) (all []string) {
 
 var plainName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.+-]*$`)
 
-// mayBe says whether arguments may be those of the words, where a word that is not
-// fixed stands for any.
+// mayBe reports whether arguments may come from the words. A word that is not fixed may be
+// anything.
 func mayBe(words []shell.Word, argv []string) bool {
 	if len(words) == 0 {
 		return len(argv) == 0
@@ -176,15 +176,15 @@ func mayBe(words []shell.Word, argv []string) bool {
 	return false
 }
 
-// hasText says whether a builtin runs a text whose words alone are known, or
-// exec a program, whose arguments the oracle does not see.
+// hasText reports whether a builtin runs a text of which only the words are known, or exec runs a
+// program whose arguments the oracle does not see.
 func hasText(commands []shell.Command) bool {
 	return slices.ContainsFunc(commands, func(c shell.Command) bool {
 		return len(c.Argv) > 0 && slices.Contains(strings.Fields("eval source . alias exec printf unset read test [ let declare typeset export local wait mapfile"), c.Argv[0].Text)
 	})
 }
 
-// some is every tenth command line of testdata/dodges.jsonl: each costs a start of bash.
+// some returns every tenth command line of testdata/dodges.jsonl, because each starts bash.
 func some(t testing.TB) []string {
 	t.Helper()
 	file, err := os.Open("testdata/dodges.jsonl")
@@ -210,8 +210,7 @@ func some(t testing.TB) []string {
 	return all
 }
 
-// FuzzBash looks for lines of which bash starts a program that the analysis does not
-// see.
+// FuzzBash looks for lines in which bash starts a program that the analysis does not see.
 func FuzzBash(f *testing.F) {
 	for _, line := range some(f) {
 		f.Add(line)
@@ -226,7 +225,7 @@ func FuzzBash(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line string) { checkSeen(t, o, line) })
 }
 
-// odd are lines about which a parser and bash could differ.
+// odd are lines that a parser and bash could read differently.
 var odd = []string{
 	"`)`; rm -r etc", "a[1]=2 rm x", "a[1]+=2 b=(1 2) rm x", "ls\n)\nrm x", "a=(1) rm x", "echo ${x:-$(rm x)}", "echo $((`rm x`))", "time -p rm x", "! ! rm x", "coproc rm x",
 	"if rm x; then :; fi", "for i in $(rm x); do :; done", "for ((i=$(rm x); i<1; i++)); do :; done", "case $(rm x) in *) rm y;; esac", "case x in x) rm a;& y) rm b;; esac",
@@ -241,7 +240,7 @@ var odd = []string{
 	"A \\", "{a0,}", "{,} rm x", "rm {,a}", "rm x &\nwait", "rm x & rm y", "rm a || rm b", "! rm a && rm b", "rm a |& rm b", "rm a;\n\nrm b", "{ rm a; rm b; }", "( rm a )", "((rm a); rm b)", "$(echo rm) x", "$(echo rm x)", "`echo rm` x",
 }
 
-// The property of FuzzBash holds of all its seeds, and bash starts programs of most.
+// The property of FuzzBash holds for all its seeds, and in most of them bash starts a program.
 func TestBashStartsWhatIsSeen(t *testing.T) {
 	o := newLookups(t)
 	started, ran := 0, 0
@@ -252,11 +251,11 @@ func TestBashStartsWhatIsSeen(t *testing.T) {
 	}
 	t.Logf("bash started %d programs of %d lines", ran, started)
 	if started < 200 {
-		t.Errorf("bash started programs of %d lines, too few to prove anything", started)
+		t.Errorf("bash started programs in only %d lines, too few to prove anything", started)
 	}
 }
 
-// The oracle has to see what bash starts, or the tests with it prove nothing.
+// The oracle must see what bash starts, otherwise the tests that use it prove nothing.
 func TestLookupsSee(t *testing.T) {
 	got := newLookups(t).run(t, "rm 'a b' \"\"; env ls | foo $(bar); exec baz x")
 	for _, want := range [][]string{{"rm", "a b", ""}, {"env", "ls"}, {"foo"}, {"bar"}, {"baz"}} {

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// Ways around a deny rule, as people and agents try them, and lines that only
-// look like it; see testdata/README.md.
+// Ways around a deny rule, as people and agents try them, and lines that only look similar; see
+// testdata/README.md.
 func TestDodges(t *testing.T) {
 	n := eachRow(t, "testdata/dodges.jsonl", func(rule, line, want string) {
 		if got := answer(t, rule, line); got != want {
@@ -23,8 +23,8 @@ func TestDodges(t *testing.T) {
 	}
 }
 
-// eachRow runs f on each row of a file and counts them. A file that cannot be
-// read to its end fails the test.
+// eachRow calls f for each row of a file and returns their number. A file that cannot be read
+// completely fails the test.
 func eachRow(t *testing.T, name string, f func(rule, line, want string)) (n int) {
 	t.Helper()
 	file, err := os.Open(name)
@@ -46,7 +46,7 @@ func eachRow(t *testing.T, name string, f func(rule, line, want string)) (n int)
 	return n
 }
 
-// answer is what a deny rule says about a line.
+// answer returns the result of a deny rule for a line.
 func answer(t *testing.T, rule, line string) string {
 	t.Helper()
 	matched, err := patterns(t, rule)[0].Matches(shell.Parse(line))
@@ -56,7 +56,7 @@ func answer(t *testing.T, rule, line string) string {
 	case errors.Is(err, shell.ErrUnclear):
 		return cloud
 	case err != nil:
-		t.Errorf("%q on %q: %v is no ErrUnclear", rule, line, err)
+		t.Errorf("%q on %q: %v is not ErrUnclear", rule, line, err)
 	}
 	return miss
 }

@@ -2,8 +2,8 @@ package shell_test
 
 import "testing"
 
-// A deny rule for rm is not about lines that only hold the word, and no everyday line
-// is so unclear that it has to be asked about; see testdata/README.md.
+// A deny rule for rm does not match lines that only contain the word, and no everyday line is so
+// unclear that it needs approval; see testdata/README.md.
 func TestEverydayUnderDeny(t *testing.T) {
 	wants := map[string]int{}
 	eachRow(t, "testdata/everyday.jsonl", func(_, line, want string) {

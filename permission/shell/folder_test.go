@@ -6,11 +6,11 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// around are rules for what stands around the commands of these tests.
+// around contains rules for the commands around the tested ones.
 var around = []string{"cd:*", "pushd:*", "popd:*", "echo:*", "cat /*", "curl:*"}
 
-// A rule that speaks of a relative name speaks of the working folder: after a change
-// of the folder the name is another file.
+// A relative name in a rule refers to the working folder. After a change of the folder the name
+// means another file.
 func TestRelativeNamesAfterFolderChange(t *testing.T) {
 	for _, tt := range []struct{ rule, line string }{
 		{"rm ./tmp/*", "cd / && rm ./tmp/x"}, {"python3 tools/x.py", "cd .. && python3 tools/x.py"}, {"go test ./...", "cd /tmp/evil && go test ./..."},
@@ -32,8 +32,8 @@ func TestRelativeNamesAfterFolderChange(t *testing.T) {
 	}
 }
 
-// A program that runs what it reads is not covered behind a pipe, not even by a rule
-// for the very command: the rule says nothing about what flows in.
+// A program that runs what it reads is not covered after a pipe, even by a rule for exactly this
+// command, because the rule says nothing about its input.
 func TestProgramsThatRunWhatTheyRead(t *testing.T) {
 	for _, tt := range []struct{ rule, line string }{
 		{"psql app", "echo 'drop table x' | psql app"}, {"psql app", "echo x | psql app 2>&1"}, {"/usr/bin/psql app", "echo x | /usr/bin/psql app"},

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// FuzzParse looks for lines that are allowed and then run something else in
-// bash or dash, and for texts on which anything panics.
+// FuzzParse looks for lines that are allowed but run something else in bash or dash, and for
+// texts that cause a panic.
 func FuzzParse(f *testing.F) {
 	for _, r := range rows(f) {
 		f.Add(r.Command)
@@ -39,14 +39,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// plainLines are covered and full of what the readers have to agree on.
+// plainLines are covered and contain everything that the readers must agree on.
 var plainLines = []string{
 	"git log --oneline # x", "git log 'a;b' \"c|d\" e\\ f", "git status 2>&1 >/dev/null </dev/null", "ls ./* | grep x\\*",
 	"echo \"a\\\"b\" '\\' \\# x#y", "git log \\\n -n 3", "a\nb c\n\n", "echo a=b {x} }{ $'' \"$\" !", "ls -- ./[a]?",
 	"echo \"$)\" \"a\\\nb\"; [ a = b ] && true", "foo '' \"\" \\a", "git log 12>&1", "echo é 'ü\u00a0'",
 }
 
-// consistent checks what has to hold of every line.
+// consistent checks properties that hold for every line.
 func consistent(t *testing.T, l *shell.Line, allow []*shell.Pattern) {
 	t.Helper()
 	c := l.Cover(allow)
@@ -57,10 +57,10 @@ func consistent(t *testing.T, l *shell.Line, allow []*shell.Pattern) {
 		t.Errorf("%q is covered: %+v", l.Text, l)
 	}
 	if len(c.Commands) != len(l.Commands) {
-		t.Errorf("%q: %d commands, %d judged", l.Text, len(l.Commands), len(c.Commands))
+		t.Errorf("%q: %d commands, %d in the cover", l.Text, len(l.Commands), len(c.Commands))
 	}
 	if l.ReadOnly() && l.Hidden != nil {
-		t.Errorf("%q is read-only and has a hidden character", l.Text)
+		t.Errorf("%q is read-only although it contains a hidden character", l.Text)
 	}
 	for _, list := range [][]shell.Command{l.Commands, l.Nested} {
 		for _, cmd := range list[:min(len(list), 20)] {
@@ -69,7 +69,7 @@ func consistent(t *testing.T, l *shell.Line, allow []*shell.Pattern) {
 	}
 }
 
-// denied requires that a rule that denies a command's program matches the line.
+// denied checks that a rule that denies a command's program matches the line.
 func denied(t *testing.T, l *shell.Line, cmd shell.Command) {
 	t.Helper()
 	if len(cmd.Argv) == 0 || !cmd.Argv[0].Fixed {
@@ -80,16 +80,16 @@ func denied(t *testing.T, l *shell.Line, cmd shell.Command) {
 		return
 	}
 	if strings.ContainsFunc(cmd.Argv[0].Text, unicode.IsSpace) {
-		return // a rule separates words by blanks
+		return // a rule separates words by spaces
 	}
 	matched, err := p.Matches(l)
 	if !matched && !errors.Is(err, shell.ErrUnclear) {
-		t.Errorf("%q runs %q, and a rule that denies it does not match", l.Text, cmd.Argv[0].Text)
+		t.Errorf("%q runs %q, but a rule that denies it does not match", l.Text, cmd.Argv[0].Text)
 	}
 }
 
-// FuzzCompile looks for contents of rules on which anything panics, and for
-// allow rules that cover what they do not deny.
+// FuzzCompile looks for contents of rules that cause a panic, and for allow rules that cover what
+// they do not match as deny rules.
 func FuzzCompile(f *testing.F) {
 	for _, r := range rows(f) {
 		f.Add(r.AllowRules[0], r.Command)
@@ -101,14 +101,14 @@ func FuzzCompile(f *testing.F) {
 		p, err := shell.Compile(content)
 		if err != nil {
 			if !errors.Is(err, shell.ErrPattern) {
-				t.Errorf("%q: %v is no ErrPattern", content, err)
+				t.Errorf("%q: %v is not ErrPattern", content, err)
 			}
 			return
 		}
 		l := shell.Parse(line)
 		matched, err := p.Matches(l)
 		if l.Covers([]*shell.Pattern{p}) && !matched && err == nil {
-			t.Errorf("allow %q covers %q, deny %q does not match it", content, line, content)
+			t.Errorf("allow %q covers %q, but deny %q does not match it", content, line, content)
 		}
 	})
 }

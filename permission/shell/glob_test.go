@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// expression is what a wildcard means, as a regular expression: \* is a star, and
-// a last " *" matches also nothing.
+// expression returns the meaning of a wildcard as a regular expression: \* is a star, and a final
+// " *" also matches nothing.
 func expression(content string) *regexp.Regexp {
 	body, rest := strings.CutSuffix(content, " *")
 	var b strings.Builder

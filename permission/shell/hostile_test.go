@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// hostile are texts made to cost much, or to hide a command behind a limit.
+// hostile returns texts that are expensive, or that hide a command behind a limit.
 func hostile() map[string]string {
 	const big = 20 << 10
 	rep := func(s string, n int) string { return strings.Repeat(s, n/len(s)) }
@@ -48,8 +48,8 @@ func hostile() map[string]string {
 	}
 }
 
-// cpuTime is the processor time of the test so far: busy machines and waiting
-// do not count.
+// cpuTime returns the processor time that the test has used, so other programs and waiting do not
+// count.
 func cpuTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
@@ -59,8 +59,8 @@ func cpuTime(t *testing.T) time.Duration {
 	return time.Duration(usage.Utime.Nano())
 }
 
-// Work and memory are bounded, no limit hides a command from deny rules, and
-// nothing beyond a limit is allowed.
+// Work and memory are limited, no limit hides a command from deny rules, and nothing above a
+// limit is allowed.
 func TestHostile(t *testing.T) {
 	deny := patterns(t, "rm:*")[0]
 	others := patterns(t, "git * main", "* --force", "git push --force:*", "literal words")

@@ -10,7 +10,7 @@ const (
 
 func TestMatches(t *testing.T) {
 	for _, tt := range []struct{ rule, line, want string }{
-		// Wherever it stands.
+		// At any place in the line.
 		{"rm:*", "rm x", hit},
 		{"rm:*", " rm x", hit},
 		{"rm:*", "ls; rm x", hit},
@@ -24,7 +24,7 @@ func TestMatches(t *testing.T) {
 		{"rm:*", "cat <<E\n$(rm x)\nE", hit},
 		{"rm:*", "ls &>f rm x", hit},
 		{"rm:*", "echo ${x:-$(rm y)} $((1+$(rm z)))", hit},
-		// However it is written.
+		// In any spelling.
 		{"rm:*", "/bin/rm x", hit},
 		{"rm:*", `\rm x`, hit},
 		{"rm:*", `"r"m x`, hit},
@@ -41,7 +41,7 @@ func TestMatches(t *testing.T) {
 		{"git push --force:*", "git push --force-if-includes", miss},
 		{"git push --force:*", "git push --follow-tags", miss},
 		{"cp --recursive:*", "cp -R a b", hit},
-		// Every program that runs it.
+		// With every program that runs it.
 		{"rm:*", "env -i A=1 rm x", hit},
 		{"rm:*", "env -S 'rm x'", hit},
 		{"rm:*", "sudo -u root rm x", hit},
@@ -94,7 +94,7 @@ func TestMatches(t *testing.T) {
 		{"rm:*", "bash -c 'ls $1' _ \"it's\"", miss},
 		{"rm:*", "find . -exec sh -c 'rm \"$1\"' _ {} ';'", hit},
 		{"rm:*", "echo rm x | at now", cloud},
-		// It is something else.
+		// Something else.
 		{"rm:*", "command -v rm", miss},
 		{"rm:*", "which rm; type rm; man rm", miss},
 		{"rm:*", "test -f rm", miss},
@@ -111,7 +111,7 @@ func TestMatches(t *testing.T) {
 		{"rm:*", "cat <<'E'\nrm x\nE", miss},
 		{"rm:*", "sudo ls rm", miss},
 		{"/opt/rm:*", "/bin/rm x", miss},
-		// Options in another order, and before the sub-command.
+		// Options in another order, or before the sub-command.
 		{"rm -rf:*", "rm -fr x", hit},
 		{"rm -rf:*", "rm -r -f x", hit},
 		{"rm -rf:*", "rm x -rf", hit},
@@ -153,7 +153,7 @@ func TestMatches(t *testing.T) {
 		{"npm install", "cd x; npm  install", hit},
 		{"npm install", "npm i", hit},
 		{"npm install", "npm init", miss},
-		// Unknown.
+		// Unclear lines.
 		{"rm:*", "$X y", cloud},
 		{"rm:*", "r$X y", cloud},
 		{"rm:*", "l$X y", miss},

@@ -8,9 +8,8 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// refusedLines are calls: an allow rule for the whole program covers
-// none: each runs another program, writes a file that the rule does not name, or
-// loads configuration.
+// refusedLines are not covered by an allow rule for the whole program. Each runs another program,
+// writes a file that the rule does not name, or loads configuration.
 const refusedLines = `
 printf %n PATH
 printf x%-5n PATH
@@ -288,7 +287,7 @@ python
 node -e x
 `
 
-// coveredLines are calls that a rule for the whole program covers.
+// coveredLines are covered by a rule for the whole program.
 const coveredLines = `
 find . -name '*.go' -newer x -type f -print
 find . -size +1k -not -name x
@@ -396,13 +395,13 @@ func TestOptionTable(t *testing.T) {
 			}
 			trusted := []*shell.Pattern{allow[0].TrustOptions()}
 			if !l.Covers(trusted) {
-				t.Errorf("%q: not even a rule that trusts options covers it", line)
+				t.Errorf("%q: a rule that trusts options does not cover it", line)
 			}
 		}
 	}
 }
 
-// A rule lists further options and operands for its command, and no more than that.
+// A rule adds only the listed options and operands for its command.
 func TestAddOptions(t *testing.T) {
 	for _, tt := range []struct {
 		rule, options, line string
@@ -436,7 +435,7 @@ func TestAddOptions(t *testing.T) {
 	}
 	for rule, options := range map[string]string{"npm test": "-v", "* --x": "-v", "a:*": "<nothing>", "b:*": "fix", "c:*": "reads", "d:*": "-*", "e:*": "--x=<", "f:*": "$none", "g:*": "%awk", "h:*": "<any"} {
 		if _, err := patterns(t, rule)[0].AddOptions(options); !errors.Is(err, shell.ErrPattern) {
-			t.Errorf("%q takes the options %q: %v", rule, options, err)
+			t.Errorf("%q accepts the options %q: %v", rule, options, err)
 		}
 	}
 }

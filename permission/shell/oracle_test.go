@@ -16,20 +16,19 @@ import (
 	"time"
 )
 
-// oracle runs lines in real shells, in a throw-away folder, with a PATH that
-// has nothing but stubs, which write down their arguments and do nothing else,
-// and the few real programs that run others.
+// oracle runs lines in real shells, in a temporary folder. PATH contains only stubs, which record
+// their arguments and do nothing else, and the few real programs that run others.
 type oracle struct {
 	dir, bin, log string
 }
 
-// stubs are the programs of the lines that the tests run.
+// stubs are the programs that the lines of the tests use.
 var stubs = strings.Fields("git touch ls cat grep rm tee sort npm make curl sudo foo a b")
 
-// runners are linked into the folder as they are: they run others.
+// runners are real programs that are linked into the folder because they run others.
 var runners = strings.Fields("sh bash dash env xargs nice timeout nohup find")
 
-// realShells are those that lines are run with.
+// realShells are the shells that run the lines.
 var realShells = []string{"bash", "dash"}
 
 func newOracle(t testing.TB) *oracle {
@@ -65,13 +64,13 @@ func newOracle(t testing.TB) *oracle {
 
 // seen is what a line did.
 type seen struct {
-	runs  [][]string // what ran, program first
-	files []string   // what lies in the folder afterwards in addition to what lay there
-	said  string     // on the error channel
+	runs  [][]string // the programs that ran, with their arguments
+	files []string   // the files that the line added to the folder
+	said  string     // standard error
 }
 
-// safe says whether a text may be run at all. All that it does has to stay in
-// the folder: no path leaves it, and nothing signals other processes.
+// safe reports whether a text may be run: everything that it does must stay in the folder, so no
+// path leaves it and nothing signals other processes.
 func safe(line string) bool {
 	if len(line) > 2000 || strings.ContainsAny(line, "~\x00") || strings.Contains(line, "..") {
 		return false
@@ -107,14 +106,14 @@ func (o *oracle) run(t testing.TB, shell, line string) seen {
 	}
 	group := cmd.Process.Pid
 	err := cmd.Wait()
-	_ = syscall.Kill(-group, syscall.SIGKILL) // what still runs in the background
+	_ = syscall.Kill(-group, syscall.SIGKILL) // also kills background processes
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		t.Fatalf("%s: %v", shell, err)
 	}
 	return seen{runs: o.read(t), files: o.files(t), said: said.String()}
 }
 
-// clean empties the folder but for a few files that globs can find.
+// clean empties the folder except for a few files that globs can find.
 func (o *oracle) clean(t testing.TB) {
 	t.Helper()
 	for _, dir := range []string{o.dir, o.log} {
@@ -132,7 +131,7 @@ func (o *oracle) clean(t testing.TB) {
 	}
 }
 
-// given are the files that lie in the folder when a line runs.
+// given are the files that exist in the folder when a line runs.
 var given = []string{"--output=PWNED", "x.txt"}
 
 func (o *oracle) files(t testing.TB) []string {
@@ -173,12 +172,12 @@ func (o *oracle) read(t testing.TB) [][]string {
 	return runs
 }
 
-// ran says whether a program ran.
+// ran reports whether a program ran.
 func (s seen) ran(program string) bool {
 	return slices.ContainsFunc(s.runs, func(argv []string) bool { return argv[0] == program })
 }
 
-// The oracle itself has to see what runs, or the tests with it prove nothing.
+// The oracle must see what runs, otherwise the tests that use it prove nothing.
 func TestOracleSees(t *testing.T) {
 	o := newOracle(t)
 	for _, sh := range realShells {
@@ -190,7 +189,7 @@ func TestOracleSees(t *testing.T) {
 			t.Errorf("%s: files %q", sh, got.files)
 		}
 		if got := o.run(t, sh, "nothing here"); !strings.Contains(got.said, "not found") {
-			t.Errorf("%s: an unknown program is not told: %q", sh, got.said)
+			t.Errorf("%s: an unknown program is not reported: %q", sh, got.said)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestNames(t *testing.T) {
 		{"git rebase main", "git rebase main", true},
 		{"git rebase main", "git rebase main x", false},
 		{"find . -delete", "find . -delete", true},
-		// What reads its commands from a pipe.
+		// Programs that read their commands from a pipe.
 		{"sh", "echo x | sh", false},
 		{"sh", "sh", true},
 		{"python", "echo x | python", false},
@@ -87,12 +87,12 @@ func TestNotice(t *testing.T) {
 			t.Errorf("%q: a rule that trusts options has the notice %q", content, p.TrustOptions().Notice())
 		}
 		if p.String() != content {
-			t.Errorf("%q is written as %q", content, p)
+			t.Errorf("String of %q is %q", content, p)
 		}
 	}
 }
 
-// Every reason names its code and place.
+// Every reason has its code and position.
 func TestReasons(t *testing.T) {
 	for _, tt := range []struct {
 		line   string
@@ -129,7 +129,7 @@ func TestReasons(t *testing.T) {
 		for _, r := range l.Reasons {
 			found = found || r.Code == tt.code && r.Offset == tt.offset
 			if r.Detail == "" || !strings.Contains(r.String(), string(r.Code)) {
-				t.Errorf("%.40q: a reason without words: %+v", tt.line, r)
+				t.Errorf("%.40q: a reason without a text: %+v", tt.line, r)
 			}
 		}
 		if !found || l.Static() {
@@ -152,13 +152,13 @@ func TestReadOnly(t *testing.T) {
 		"find . -delete": false, "find . $X": false, "grep $X x": true, "git branch x": false, "git branch -D x": false, "git tag x": false,
 		"git log --output=x": false, "git config user.name x": false, "rg --pre x y": false, "echo x | tee y": false, "ls {a,b}": true,
 		"sort -o x y": false, "ls\u202e": false, "git diff --ext-diff": false, "cd x && git log": false, "xargs ls": false,
-		// Neither shell changes anything.
+		// Lines that change nothing in either shell.
 		"ls |& cat": true, "echo $((1+2))": true, "echo $'x'": true, "cat <<'E'\n$(ls)\nE": true, "cat <<< x": true, "cat < x": true,
 		"cat <<-EOF\n\thi\n\tEOF": true, "cat <<EOF\n$X\nEOF": true, "echo {1..3}": true,
 		"ls &": true, "ls & pwd & cat x": true, "LANG=C ls": true, "A=1 TZ=UTC ls -l | cat": true, "cat <<\"E\"\n$(ls)\nE": true,
 		"find ~ -name x": true, "grep -rn x src/* ~/y": true, "git diff ~/a": true, "less src/*.py": true, "git log -- *.py $X": true, "which $X": true,
 		"git branch --list 'f/*' g": true, "git tag -l v1": true, "git branch --contains abc": true, "git branch --merged main": true,
-		// It only looks so.
+		// Lines that only look read-only.
 		"find ~ -delete": false, "less *": false, "rg x *": false, "git diff *.py": false, "git diff -*": false, "git log $X -- a": false, "find ~bob": false,
 		"git branch -l x": false, "git branch x --list": false, "git branch --list x -D y": false, "git tag v1 -l": false, "git branch --list -u x": false,
 		"l* x": false, "~/bin/ls x": false, "git checkout -- *": false, "find src/* -delete": false, "file src/* -C": false, "git branch src/*": false,

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// arguments are words that are awkward in one way or another.
+// arguments generates words that are difficult to quote.
 func arguments() *rapid.Generator[[]string] {
 	word := rapid.OneOf(
 		rapid.SampledFrom([]string{"", "-n", "--x=y", "a b", "'", `"`, `\`, "$X", "$(x)", "`x`", "*", "{a,b}", "~", "a;b", "#", "!", "a\nb", "é", "=", "[", "&&", ">f"}),
@@ -27,8 +27,8 @@ func quoteAll(argv []string) string {
 	return strings.Join(quoted, " ")
 }
 
-// What is quoted stays one argument, letter by letter, and is covered by a rule
-// for the program in every case.
+// A quoted text stays one argument, character by character, and a rule for the program always
+// covers it.
 func TestQuotedArguments(t *testing.T) {
 	allow := patterns(t, "echo:*")
 	rapid.Check(t, func(t *rapid.T) {
@@ -42,13 +42,13 @@ func TestQuotedArguments(t *testing.T) {
 			t.Fatalf("%q is not covered: %+v", line, l.Cover(allow))
 		}
 		if again := shell.Parse(l.Commands[0].String()); len(again.Commands) != 1 || !slices.Equal(again.Commands[0].Args(), argv) {
-			t.Fatalf("%q is written as %q", line, l.Commands[0].String())
+			t.Fatalf("%q is formatted as %q", line, l.Commands[0].String())
 		}
 	})
 }
 
-// A command that no rule names is never covered together with commands that are, and a
-// rule that denies it always matches, however the two are joined.
+// A command that no rule names is never covered together with commands that are, no matter how
+// they are joined, and a rule that denies it always matches.
 func TestJoined(t *testing.T) {
 	allow := patterns(t, "git status:*", "echo:*")
 	deny := patterns(t, "touch:*")[0]
@@ -67,7 +67,7 @@ func TestJoined(t *testing.T) {
 	})
 }
 
-// Further allow rules only ever cover more, and trusting options too.
+// More allow rules only ever cover more, and so does trusting options.
 func TestCoverGrows(t *testing.T) {
 	contents := []string{"git status:*", "git:*", "ls:*", "echo:*", "git * x", "npm test", "find:*", "*"}
 	words := rapid.SampledFrom([]string{"git", "status", "ls", "echo", "npm", "test", "find", ".", "-delete", "--output=x", "x", ";", "&&", "|", "\n", "$X", ">f", "(", ")", "&"})
@@ -94,8 +94,8 @@ func TestCoverGrows(t *testing.T) {
 	})
 }
 
-// What is offered to remember covers the very line, and no line with another word,
-// one word more or another command.
+// A rule that is offered covers exactly the line, and no line with another word, one more word or
+// another command.
 func TestOffers(t *testing.T) {
 	word := rapid.OneOf(rapid.SampledFrom([]string{"-n", "dev", "get", "--all", "-o=x", "'a b'", `"c*d"`, "x:*", `'\'`, "'\\*'", "--", "é", "a=b", "./x", "prod"}))
 	command := rapid.Custom(func(t *rapid.T) string {
@@ -125,7 +125,7 @@ func TestOffers(t *testing.T) {
 	}
 }
 
-// The offers of everyday calls settle them and leave their neighbors open.
+// The offers for everyday calls cover those calls but not similar ones.
 func TestOffersOfCalls(t *testing.T) {
 	for _, tt := range []struct{ line, offer, neighbor string }{
 		{"kubectl -n dev get pods", "kubectl -n dev get pods", "kubectl -n prod delete deploy --all"},
@@ -153,7 +153,7 @@ func TestOffersOfCalls(t *testing.T) {
 		}
 		allow := patterns(t, offer)
 		if !shell.Parse(tt.line).Covers(allow) || shell.Parse(tt.neighbor).Covers(allow) {
-			t.Errorf("%q is offered %q: it has to cover that and not %q", tt.line, offer, tt.neighbor)
+			t.Errorf("%q is offered %q, which must cover it but not %q", tt.line, offer, tt.neighbor)
 		}
 	}
 }

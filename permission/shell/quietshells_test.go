@@ -10,18 +10,18 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// quietPieces are those about which shells could differ in lines that are
-// read-only without being static.
+// quietPieces are pieces that shells could read differently in lines that are read-only but not
+// static.
 var quietPieces = []string{
 	" ", " ", " ", "x", "E", "x.txt", "'", `"`, "'x y'", `"$X"`, "$X", "$((1+2))", "$(( 1 ))", "$'x'", "$'", `$'\n'`, `\`, "{a,b}", "{", "}", ",",
 	"*", "?", "[", "]", "<<E", "<<'E'", "<<-E", "\nE\n", "\nE", "\n\tE\n", "\n", "\t", "<<< x", "<<<", "< x.txt", "<x.txt ", "2>&1", " >/dev/null", "|", " | ", " |& ", "|&",
 	";", " && ", " || ", "&", "#", " #", "=", "$", "!", "(", ")", "`", "touch PWNED", "\ntouch PWNED\n", ";rm x.txt;", "$(rm x)", "cat", "ls ", "echo ", "grep x ",
 }
 
-// quietStarts begin the lines.
+// quietStarts are the beginnings of the lines.
 var quietStarts = []string{"echo ", "cat ", "ls ", "cat <<E", "cat <<'E'\n", "cat <<-E\n", "echo $'", "ls |& cat", "cat < x.txt", "cat <<< ", "echo {", "echo $((1+", "{ ls; ", "grep x "}
 
-// Lines that are read-only run nothing but programs that print, in both shells.
+// Read-only lines run only programs that print, in both shells.
 func TestQuietLinesInRealShells(t *testing.T) {
 	o := newOracle(t)
 	harmless := strings.Fields("ls cat grep")

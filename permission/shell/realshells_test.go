@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// ways are ways to run touch PWNED. %b in joins stands for one of them.
+// ways are ways to run touch PWNED. %b in joins is replaced by one of them.
 var ways = []string{
 	"touch PWNED", "'touch' PWNED", `t""ouch PWNED`, `\touch PWNED`, "$'touch' PWNED", `$'\164ouch' PWNED`, "$(echo touch) PWNED", "`echo touch` PWNED",
 	"X=touch; $X PWNED", "{touch,PWNED}", "env touch PWNED", "env -u X A=1 touch PWNED", "env -S 'touch PWNED'", "command touch PWNED", "exec touch PWNED",
@@ -37,8 +37,7 @@ var joins = []string{
 	"git status # '\n%b\n# '", "trap \"%b\" EXIT", "alias git=\"%b\"\ngit status", "a[$(%b)]=1", "((x=$(%b)))", "git status $[$(%b)]", "git status <<'E'\n$(%b)\nE\n%b",
 }
 
-// lines is the corpus: the vectors, every way in some places, and some ways in
-// every place.
+// lines returns the corpus: the vectors, every way in some places, and some ways in every place.
 func lines(t *testing.T) []string {
 	var all []string
 	for _, r := range rows(t) {
@@ -57,8 +56,8 @@ func lines(t *testing.T) []string {
 	return all
 }
 
-// What bash or dash runs of the corpus is covered, or the line is not
-// allowed; and a rule that denies it matches, or says that it cannot know.
+// If bash or dash runs something in the corpus that is not covered, the line is not allowed, and
+// a rule that denies it matches or reports that it is unclear.
 func TestRealShells(t *testing.T) {
 	all := lines(t)
 	ran, ask := 0, 0
@@ -84,14 +83,14 @@ func TestRealShells(t *testing.T) {
 		n := <-results
 		ran, ask = ran+n[0], ask+n[1]
 	}
-	t.Logf("%d lines, %d run, %d of them ran what no rule covers", len(all), ran, ask)
+	t.Logf("%d lines, %d were run, %d of them ran something that no rule covers", len(all), ran, ask)
 	if ran < 400 || ask < 300 {
 		t.Errorf("%d lines were run and %d of them ran touch: too few to prove anything", ran, ask)
 	}
 }
 
-// judge compares what a line does with what is said about it. It returns 1 if
-// the line ran something that is not covered.
+// judge compares what a line does with the analysis. It returns 1 if the line ran something that
+// is not covered.
 func judge(t *testing.T, o *oracle, line string) int {
 	t.Helper()
 	l := shell.Parse(line)
@@ -110,24 +109,24 @@ func judge(t *testing.T, o *oracle, line string) int {
 			fired = 1
 		}
 		if bad && (covered || readOnly) {
-			t.Errorf("%s ran %q and left %q: %q is covered (%v) or read-only (%v)", sh, got.runs, got.files, line, covered, readOnly)
+			t.Errorf("%s ran %q and left %q, but %q is covered (%v) or read-only (%v)", sh, got.runs, got.files, line, covered, readOnly)
 		}
 		if covered {
 			checkRuns(t, l, sh, got)
 		}
 		if got.ran("touch") && !matched && err == nil {
-			t.Errorf("%s ran %q of %q, and no deny rule for touch matches:\n%+v\n%+v", sh, got.runs, line, l.Commands, l.Nested)
+			t.Errorf("%s ran %q in %q, but no deny rule for touch matches:\n%+v\n%+v", sh, got.runs, line, l.Commands, l.Nested)
 		}
 	}
 	return fired
 }
 
-// checkRuns requires that everything that ran is a command that Parse found.
+// checkRuns checks that Parse found every command that ran.
 func checkRuns(t testing.TB, l *shell.Line, sh string, got seen) {
 	t.Helper()
 	for _, argv := range got.runs {
 		if !slices.ContainsFunc(l.Commands, func(c shell.Command) bool { return fits(c.Argv, argv) }) {
-			t.Errorf("%s ran %q of %q, which is covered, but Parse found only %+v", sh, argv, l.Text, l.Commands)
+			t.Errorf("%s ran %q in %q, which is covered, but Parse found only %+v", sh, argv, l.Text, l.Commands)
 		}
 	}
 	if len(got.files) > 0 {
@@ -138,8 +137,8 @@ func checkRuns(t testing.TB, l *shell.Line, sh string, got seen) {
 	}
 }
 
-// fits says whether arguments are those of the words. A word that is not fixed
-// stands for arguments that begin with "/" or "./".
+// fits reports whether arguments come from the words. A word that is not fixed stands for
+// arguments that begin with "/" or "./".
 func fits(words []shell.Word, argv []string) bool {
 	for i, w := range words {
 		if !w.Fixed {
@@ -159,8 +158,8 @@ func fits(words []shell.Word, argv []string) bool {
 	return len(argv) == 0
 }
 
-// Lines made of the pieces about which readers could differ: those that are
-// covered run nothing but what Parse found, in both shells.
+// Lines are made of pieces that readers could read differently. Covered lines run only what Parse
+// found, in both shells.
 func TestPiecesInRealShells(t *testing.T) {
 	o := newOracle(t)
 	allow := patterns(t, "git:*", "ls:*", "echo:*", "a", "b *")

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/permission/shell"
 )
 
-// row is one line of bash_bypass.jsonl; its README says what it means.
+// row is one line of bash_bypass.jsonl, which its README describes.
 type row struct {
 	Command    string   `json:"command"`
 	AllowRules []string `json:"allow_rules"`
@@ -50,7 +50,7 @@ func patterns(t testing.TB, contents ...string) []*shell.Pattern {
 	return all
 }
 
-// verdict is what a policy of allow rules alone says in default mode.
+// verdict returns the decision of a policy with only allow rules in the default mode.
 func verdict(l *shell.Line, allow []*shell.Pattern) string {
 	switch {
 	case l.Hidden != nil:
@@ -70,7 +70,7 @@ func TestBypassVectors(t *testing.T) {
 				t.Errorf("%s, want %s: %s\n%+v", got, r.Verdict, r.Why, l.Cover(allow))
 			}
 			if got := l.Covers(allow); got != l.Cover(allow).Covered {
-				t.Errorf("Covers says %v, Cover %v", got, !got)
+				t.Errorf("Covers returns %v, Cover %v", got, !got)
 			}
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// shapes are what lines are made of that cost much; # is another number in each.
+// shapes are pieces of expensive lines; # is a different number in each.
 var shapes = []string{
 	"eval ", "eval a=b ", "sh -c 'a b' ", "sh -c 'a # b' ", "env ", "sudo -u x ", "find . -exec ", "find . -name 'a #' -exec ", "fd -x ", "xargs ", "time ", "exec ",
 	"'x:a b' ", "'x:a # b' ", "--a='b # c' ", "-c'x # y' ", "-axy'z # w' ", "-o'|x#' ", "a='b # c' ", "export A='b # c' ", "declare x='a[#] b' ",
@@ -28,8 +28,8 @@ func hostileLine(prefix, shape string, size int) string {
 	}
 }
 
-// stepsOf parses a text and gives the steps of that, and the words that it
-// leaves to be compared with each rule.
+// stepsOf parses a text and returns the steps that took, and the number of words to compare with
+// each rule.
 func stepsOf(text string) (steps, words int) {
 	l, steps := parseCounted(text)
 	for _, list := range [][]Command{l.Commands, l.Nested} {
@@ -43,8 +43,8 @@ func stepsOf(text string) (steps, words int) {
 	return steps, words
 }
 
-// The work on a line grows with its length, not with the square of it, and each
-// byte of the longest costs a bounded number of steps.
+// The work for a line grows linearly with its length, and each byte of the longest line costs a
+// limited number of steps.
 func TestWorkIsLinear(t *testing.T) {
 	const perByte = 20
 	for _, shape := range shapes {
@@ -52,7 +52,7 @@ func TestWorkIsLinear(t *testing.T) {
 			half, _ := stepsOf(hostileLine(prefix, shape, MaxBytes/8))
 			steps, _ := stepsOf(hostileLine(prefix, shape, MaxBytes/4))
 			if steps > 2*half+half/2+MaxBytes/8 {
-				t.Errorf("%q and %q: %d steps, %d for half of it", prefix, shape, steps, half)
+				t.Errorf("%q and %q: %d steps, but %d for half the length", prefix, shape, steps, half)
 			}
 		}
 		steps, words := stepsOf(hostileLine("foo ", shape, MaxBytes))
@@ -63,8 +63,7 @@ func TestWorkIsLinear(t *testing.T) {
 	}
 }
 
-// Of a command of too many words that may be statements a deny or ask rule is
-// taken to be about it.
+// If a command has too many words that may be statements, a deny or ask rule matches it.
 func TestTooManyStatements(t *testing.T) {
 	p, err := Compile("psql * DROP TABLE*")
 	if err != nil {
@@ -77,7 +76,7 @@ func TestTooManyStatements(t *testing.T) {
 	}
 }
 
-// What hides in the crowd is found, or the line counts as unclear.
+// Commands that hide among many others are found, or the line counts as unclear.
 func TestCrowdsHideNothing(t *testing.T) {
 	p, err := Compile("git push --force:*")
 	if err != nil {

@@ -90,13 +90,13 @@ func TestFailing(t *testing.T) {
 				t.Error(diff)
 			}
 			if why := strings.Join(r.Results[0].Why, "\n"); !strings.Contains(why, tc.why) {
-				t.Errorf("why:\n%s\nwant %q in it", why, tc.why)
+				t.Errorf("why:\n%s\nwant %q", why, tc.why)
 			}
 		})
 	}
 }
 
-// A rule that matches, but is not asked any more, is exercised by nothing.
+// A rule that matches but is no longer consulted does not count as covered.
 func TestCoverageOfRulesBehindOthers(t *testing.T) {
 	r := run(t, `
   - name: denied before the allow is asked
@@ -143,7 +143,7 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestDoubts finds the tests that pass and show nothing.
+// TestDoubts finds tests that pass but prove nothing.
 func TestDoubts(t *testing.T) {
 	r := run(t, `
   - name: expects nothing
@@ -166,8 +166,8 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// TestReadOnlyIsCovered: an allow rule about a call that is allowed without it
-// says what comes out, and its test counts.
+// TestReadOnlyIsCovered: an allow rule about a call that would be allowed without it still states
+// the result, so its test counts.
 func TestReadOnlyIsCovered(t *testing.T) {
 	files := []permission.File{{Name: "x.yaml", Data: []byte(`version: 1
 name: x

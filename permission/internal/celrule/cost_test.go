@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// parts are comparisons, some of them guards, that are true, false or failing
-// depending on the input.
+// parts are comparisons, some of them guards, that are true, false or fail depending on the
+// input.
 var (
 	fields        = []string{"args.s", "args.n", "args.b", "args.o.s", "args.o.n", "args.missing", "args.nul", "args.xs", "args.f", "args", "caller.user", "ctx.mode", "tool.name", "args.o"}
 	operatorTexts = []string{"==", "!=", "<", "<=", ">", ">="}
@@ -59,7 +59,7 @@ func TestGuardsAreFound(t *testing.T) {
 	}
 }
 
-// The quick bound of simple expressions is no less than cel-go's own.
+// The quick bound of a simple expression is at least cel-go's own bound.
 func TestSimpleCostIsNoLess(t *testing.T) {
 	typed, err := schema.Compile([]byte(`{"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "integer"}, "b": {"type": "boolean"},
 		"o": {"type": "object", "properties": {"s": {"type": "string"}, "n": {"type": "number"}}}, "xs": {"type": "array", "items": {"type": "string"}}}}`))
@@ -101,10 +101,10 @@ func TestSimpleCostIsNoLess(t *testing.T) {
 		hints := sizeHints{args: root, unlimited: 256 << 10, bound: 256 << 10}
 		worst, err := maxCost(env, ast, hints)
 		if err != nil || worst > bound || hasLoops(ast) {
-			t.Fatalf("%s: bound %d, cel-go says %d, %v", text, bound, worst, err)
+			t.Fatalf("%s: bound %d, cel-go's bound %d, %v", text, bound, worst, err)
 		}
 	})
 	if simple == 0 {
-		t.Error("no expression was simple: nothing was tested")
+		t.Error("no expression was simple, so nothing was tested")
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/permission/internal/schema"
 )
 
-// What a call of our functions costs at run time is never more than the cost
-// that was proved at load for the declared sizes.
+// The cost of a call of our functions at run time never exceeds the cost that was proved at load
+// for the declared sizes.
 func TestFunctionsCostWhatIsProved(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 400},
 		"b": {"type": "string", "maxLength": 60}, "list": {"type": "array", "maxItems": 20, "items": {"type": "string", "maxLength": 40}}}}`))
@@ -68,9 +68,9 @@ func TestFunctionsCostWhatIsProved(t *testing.T) {
 		}
 		vars := map[string]any{"args": map[string]any{"a": text.Draw(t, "a"), "b": text.Draw(t, "b"), "list": list}}
 		for _, m := range all {
-			_, det, _ := m.prg.Eval(vars) // errors cost too
+			_, det, _ := m.prg.Eval(vars) // errors have a cost, too
 			if c := det.ActualCost(); c == nil || *c > m.bound {
-				t.Fatalf("%s costs %v on %v, proved were %d", m.Text, c, vars, m.bound)
+				t.Fatalf("%s costs %v on %v, but the proved bound is %d", m.Text, c, vars, m.bound)
 			}
 		}
 	})

@@ -33,7 +33,7 @@ func checked(t *testing.T, env *cel.Env, text string) *cel.Ast {
 	return ast
 }
 
-// usual are the bounds of a run where a test says nothing.
+// usual contains the default bounds of a run.
 var usual = Bounds{RuleCost: 10_000, DecisionCost: 1_000_000, Time: 50 * time.Millisecond, InputBytes: 256 << 10}
 
 func newRun(ctx context.Context, t *testing.T, bounds Bounds, input map[string]any) *Run {
@@ -53,8 +53,8 @@ func list(n int) []any {
 	return out
 }
 
-// cel-go up to v0.31 silently drops the cost limit when the evaluation is
-// traced as well (cel-go issue 1425). Explaining a decision will trace.
+// cel-go up to v0.31 silently drops the cost limit if the evaluation is also traced (cel-go issue
+// 1425). Explanations will trace.
 func TestCostLimitHoldsWhileTracing(t *testing.T) {
 	env := untypedEnv(t)
 	ast := checked(t, env, `args.xs.all(a, a >= 0)`)
@@ -81,7 +81,7 @@ func TestCostLimitHoldsWhileTracing(t *testing.T) {
 	}
 }
 
-// Without InterruptCheckFrequency this would go on for hours.
+// Without InterruptCheckFrequency this would run for hours.
 func TestDeadlineInterruptsARunningExpression(t *testing.T) {
 	env := untypedEnv(t)
 	limits := Bounds{RuleCost: math.MaxUint64, DecisionCost: math.MaxUint64, Time: 20 * time.Millisecond, InputBytes: usual.InputBytes}
@@ -116,7 +116,7 @@ func TestCallerCancelsARunningExpression(t *testing.T) {
 	}
 }
 
-// cel-go returns an Unknown without an error; it must not pass for false.
+// cel-go returns an Unknown without an error. It must not count as false.
 func TestUnknownIsAnError(t *testing.T) {
 	env := untypedEnv(t)
 	prg, err := env.Program(checked(t, env, `args.x == 1`), cel.EvalOptions(cel.OptPartialEval))
@@ -148,7 +148,7 @@ func (p fixedProgram) Eval(any) (v ref.Val, d *cel.EvalDetails, err error) {
 	return p.Program.Eval(p.vars)
 }
 
-// A panic in a function must not leave the evaluation.
+// A panic in a function must not escape the evaluation.
 func TestPanicInAFunctionIsAnError(t *testing.T) {
 	p := &Program{prg: panicking{}, bound: 1}
 	if ok, err := p.Bool(newRun(t.Context(), t, usual, nil)); ok || err == nil || !strings.Contains(err.Error(), "boom") {
@@ -160,7 +160,7 @@ type panicking struct{ cel.Program }
 
 func (panicking) Eval(any) (ref.Val, *cel.EvalDetails, error) { panic("boom") }
 
-// An expression runs unmeasured only if its cost is proved for every input.
+// An expression runs without measuring only if its cost is proved for every input.
 func TestProvedCost(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"type": "object", "properties": {
 		"short": {"type": "string", "maxLength": 64}, "long": {"type": "string"},
@@ -177,13 +177,13 @@ func TestProvedCost(t *testing.T) {
 		`args.long == "x"`:                     true,
 		`args.long.startsWith("git ")`:         true,
 		`args.short.matches("^[a-z]+$")`:       true,
-		`args.long.matches("^[a-z]+$")`:        false, // a quarter of a million characters
+		`args.long.matches("^[a-z]+$")`:        false, // 250,000 characters
 		`args.long.contains("some long text")`: false,
 		`3 in args.few`:                        true,
 		`args.few.all(x, x > 0)`:               false, // loops are always measured
 		`caller.user == "ann"`:                 true,
 		`"a" in caller.roles`:                  false,
-		`args.long == args.short`:              true, // stops at the shorter one
+		`args.long == args.short`:              true, // stops at the end of the shorter one
 		`args.long + args.long == "x"`:         false,
 	} {
 		p, err := newProgram(env, checked(t, env, text), s.Root, usual)
@@ -196,8 +196,7 @@ func TestProvedCost(t *testing.T) {
 	}
 }
 
-// What the estimate promises must hold: the measured cost of a proved
-// expression never exceeds its bound.
+// The estimate must hold: the measured cost of a proved expression never exceeds its bound.
 func TestProvedCostIsAnUpperBound(t *testing.T) {
 	s, err := schema.Compile([]byte(`{"type": "object", "properties": {
 		"s": {"type": "string", "maxLength": 64}, "n": {"type": "integer"}, "x": {"type": "number"},

@@ -29,9 +29,9 @@ func TestWithin(t *testing.T) {
 		{"/data/./../etc", "/data", "false"},
 		{"/data//..//etc", "/data", "false"},
 		{"/../../data/x", "/data", "true"},
-		{"/DATA/x", "/data", "error"},         // a file system without case has it inside
-		{"/data/%2e%2e/etc", "/data", "true"}, // a file of that name: nothing unescapes a path
-		{"/data/...", "/data", "error"},       // a name of dots only
+		{"/DATA/x", "/data", "error"},         // inside on a file system that ignores case
+		{"/data/%2e%2e/etc", "/data", "true"}, // a file with this name: paths are not unescaped
+		{"/data/...", "/data", "error"},       // a name that consists of dots
 		{"data/x", "/data", "error"},
 		{"./data", "/data", "error"},
 		{"../data", "/data", "error"},
@@ -171,8 +171,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// A comparison that Windows, or a file system without case, decides otherwise is an
-// error: so that neither an allow nor a deny rule is decided by the wrong reading.
+// A comparison that Windows, or a file system that ignores case, decides differently is an error,
+// so the wrong reading decides neither an allow nor a deny rule.
 func TestTwoReadings(t *testing.T) {
 	for _, c := range []struct{ path, folder, pattern, within, match string }{
 		{"/srv/secret/k", "/srv/secret", "/srv/secret/*", "true", "true"},
@@ -191,7 +191,7 @@ func TestTwoReadings(t *testing.T) {
 		{"/srv/.env.", "/srv", "/srv/.env", "true", "error"},
 		{"/srv/.ENV", "/srv", "/srv/.env", "true", "error"},
 		{"/srv/x.exe:a.txt", "/srv", "/srv/*.txt", "true", "error"},
-		{"/srv/10:00:00.log", "/srv", "/srv/**", "true", "true"}, // both readings are below
+		{"/srv/10:00:00.log", "/srv", "/srv/**", "true", "true"}, // inside in both readings
 		{"/srv/10:00:00.log", "/data", "/data/**", "false", "false"},
 	} {
 		for name, compare := range map[string]func() (bool, error){
@@ -214,7 +214,7 @@ func TestTwoReadings(t *testing.T) {
 	}
 }
 
-// What Fold leaves alone at a glance is what it makes of it.
+// If Fold's quick check leaves a path unchanged, so does the full one.
 func TestFold(t *testing.T) {
 	for p, want := range map[string]string{
 		"/srv/a.b": "/srv/a.b", "/a/../b": "/b", "/A/x. ": "/a/x", "/x:y": "/x", "/a~1/.": "", "/": "/", "/a//b/": "/a/b", "/nul": "", "/nul/x": "/nul/x",
@@ -229,8 +229,8 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// FuzzWithin compares with the standard library: a path inside a folder has no
-// way to it that goes up.
+// FuzzWithin compares with the standard library: the relative path to a path inside a folder
+// never goes up.
 func FuzzWithin(f *testing.F) {
 	f.Add("/a/../b", "/b")
 	f.Add("/a/b//c/.", "/a/./b")
@@ -245,7 +245,7 @@ func FuzzWithin(f *testing.F) {
 			t.Fatal(err)
 		}
 		if want := rel != ".." && !strings.HasPrefix(rel, "../"); ok != want {
-			t.Fatalf("%q within %q = %v, the way is %q", p, dir, ok, rel)
+			t.Fatalf("%q within %q = %v, but the relative path is %q", p, dir, ok, rel)
 		}
 		if !ok {
 			return

@@ -28,6 +28,6 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(got) != want {
-		t.Errorf("REFERENCE.md is not what the code says; run make generate")
+		t.Errorf("REFERENCE.md differs from the code; run make generate")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// drawSchema gives the text of a schema, most of them plain.
+// drawSchema returns the text of a schema; most of them are plain.
 func drawSchema(t *rapid.T, depth int) string {
 	var parts []string
 	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
@@ -87,7 +87,7 @@ func drawValue(t *rapid.T, depth int) any {
 	}
 }
 
-// What fit accepts the library accepts too, and convert changes nothing in it.
+// The library accepts everything that fit accepts, and convert does not change it.
 func TestFitAgreesWithTheLibrary(t *testing.T) {
 	plain, accepted := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,16 +109,16 @@ func TestFitAgreesWithTheLibrary(t *testing.T) {
 			}
 			accepted++
 			if err := compiled.Validate(v); err != nil {
-				t.Fatalf("fit accepts %s for %s, the library says %v", before, text, err)
+				t.Fatalf("fit accepts %s for %s, but the library returns %v", before, text, err)
 			}
 			fitted := fmt.Sprintf("%#v", v)
 			if _, err := root.convert(v); err != nil || fmt.Sprintf("%#v", v) != fitted {
-				t.Fatalf("fit makes %s of %s for %s, convert %#v (%v)", fitted, before, text, v, err)
+				t.Fatalf("fit returns %s for %s with %s, but convert returns %#v (%v)", fitted, before, text, v, err)
 			}
 		}
 	})
 	if plain == 0 || accepted == 0 {
-		t.Errorf("%d plain schemas, %d accepted values: nothing was tested", plain, accepted)
+		t.Errorf("%d plain schemas and %d accepted values, so nothing was tested", plain, accepted)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestFit(t *testing.T) {
 		{`{"patternProperties": {"^x": false}}`, `{}`, false, false},
 		{`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"format": "date"}}}`, `{"a": "x"}`, false, false},
 		{`{"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{"type": "string"}]}}}`, `{"a": [1]}`, false, false},
-		{`{"type": "object", "properties": {"a": {"type": "integer"}}}`, `{"a": 1.0}`, true, false}, // an integer, says the library
+		{`{"type": "object", "properties": {"a": {"type": "integer"}}}`, `{"a": 1.0}`, true, false}, // an integer according to the library
 		{`{"type": "object", "properties": {"a": {"type": "array", "minItems": 2}}}`, `{"a": [1]}`, true, false},
 		{`{"type": "object", "properties": {"a": {"type": "array", "minItems": 2}}}`, `{"a": [1, 2]}`, true, true},
 		{`{"type": "object", "properties": {"a": {"type": "array", "maxItems": 1}}}`, `{"a": [1, 2]}`, true, false},
@@ -148,13 +148,13 @@ func TestFit(t *testing.T) {
 		{`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 2}}}`, `{"a": "éaa"}`, true, false},
 		{`{"type": "object", "properties": {"a": {"type": "string", "maxLength": 2}}}`, `{"a": "éé"}`, true, true},
 		{`{"type": "object", "properties": {"a": {"type": "string", "enum": ["x"]}}}`, `{"a": "y"}`, true, false},
-		{`{"type": "object", "properties": {"a": {"type": "string", "enum": ["x", 1]}}}`, `{"a": 1}`, true, false}, // allowed, says the library
+		{`{"type": "object", "properties": {"a": {"type": "string", "enum": ["x", 1]}}}`, `{"a": 1}`, true, false}, // allowed by the library
 		{`{"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}`, `{"a": ["x", 1]}`, true, false},
 		{`{"type": "object", "properties": {"a": {"type": "integer"}}, "additionalProperties": {"type": "string"}}`, `{"a": 1, "b": "x"}`, false, false},
 		{`{"type": "object", "additionalProperties": {"type": "string"}}`, `{"b": 1}`, true, false},
 		{`{"type": "object", "additionalProperties": {"type": "string"}}`, `{"b": "x"}`, true, true},
 		{`{"type": "object", "additionalProperties": false}`, `{"b": "x"}`, true, false},
-		{`{"type": "object", "properties": {"a": {"type": "string"}}}`, `{"A": "x"}`, true, false}, // a twin
+		{`{"type": "object", "properties": {"a": {"type": "string"}}}`, `{"A": "x"}`, true, false}, // a name that differs only in case
 		{`{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}`, `{"a": null}`, true, true},
 		{`{"type": "object", "properties": {"a": {"type": ["string", "null"]}}}`, `{"a": 1}`, true, false},
 	} {

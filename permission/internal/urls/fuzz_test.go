@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/permission/internal/urls"
 )
 
-// FuzzParse compares with the standard library's reading: what both accept has
-// the same host and port, and the one form of a URL is read as itself.
+// FuzzParse compares with the standard library: a URL that both accept has the same host and
+// port, and the normal form of a URL is parsed as itself.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"https://example.com:443/a/../b", "http://u:p@h:1/%2e", "http://[::ffff:1.2.3.4]/", "http://bücher.example/", "http://a.b./x?y#z", "HTTP://A%2F@b"} {
 		f.Add(s)
@@ -23,7 +23,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := urls.Parse(u.Origin())
 		if err != nil || again.Host != u.Host || again.Port != u.Port || again.Scheme != u.Scheme {
-			t.Fatalf("%q has the origin %q, which is %+v, %v", text, u.Origin(), again, err)
+			t.Fatalf("%q has the origin %q, which parses as %+v, %v", text, u.Origin(), again, err)
 		}
 		hs, err := urls.ParseHosts([]string{net.JoinHostPort(u.Host, strconv.Itoa(max(u.Port, 1)))})
 		if err != nil || (u.Port > 0 && !hs.Has(u)) {
@@ -49,15 +49,15 @@ func FuzzParse(f *testing.F) {
 		}
 		for _, r := range host {
 			if r >= 0x80 {
-				return // the library leaves names as they are
+				return // the library does not convert names
 			}
 		}
 		if host != u.Host {
-			t.Fatalf("%q leads to %q, the standard library goes to %q", text, u.Host, host)
+			t.Fatalf("%q has the host %q, but %q for the standard library", text, u.Host, host)
 		}
 		if p := std.Port(); p != "" {
 			if n, _ := strconv.Atoi(p); n != u.Port {
-				t.Fatalf("%q has port %d, for the standard library %s", text, u.Port, p)
+				t.Fatalf("%q has port %d, but %s for the standard library", text, u.Port, p)
 			}
 		}
 	})

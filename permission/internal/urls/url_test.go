@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 		{"http://a@b@good.example/", ""},
 		{"http://@good.example/", "good.example 80 /"},
 		{"http://us[er@good.example/", ""},
-		// Separators that programs read differently.
+		// Separators that programs read in different ways.
 		{`http://good.example\@evil.example/`, ""},
 		{`http:\\good.example`, ""},
 		{`http:/\good.example`, ""},
@@ -52,7 +52,7 @@ func TestParse(t *testing.T) {
 		{"javascript:alert(1)//good.example", ""},
 		{"file:///etc/passwd", ""},
 		{"data:text/html,x", ""},
-		// A host that programs pass over.
+		// A host that programs ignore.
 		{"file://good.example/etc/passwd", ""},
 		{"FILE://good.example/etc/passwd", ""},
 		{"javascript://good.example/%0aalert(1)", ""},
@@ -77,7 +77,7 @@ func TestParse(t *testing.T) {
 		{"http://exam\u00adple.com/", "example.com 80 /"},
 		{"http://exam\u200bple.com/", "example.com 80 /"},  // both profiles drop it
 		{"http://K.example/", "k.example 80 /"},            // the Kelvin sign
-		{"http://еxample.com/", "xn--xample-2of.com 80 /"}, // a Cyrillic letter is another name
+		{"http://еxample.com/", "xn--xample-2of.com 80 /"}, // a Cyrillic letter makes another name
 		{"http://faß.example/", ""},
 		{"http://a\u200db.example/", ""},
 		{"http://xn--.example/", ""},
