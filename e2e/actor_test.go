@@ -14,30 +14,30 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Who acts in these tests.
+// The principals of these tests.
 const (
 	botName      = "bot"
 	approverName = "alice"
 	operatorName = "omar"
 )
 
-// requestLimit bounds the first try of a request: engines die while they handle
-// it. Later ones get more, up to maxLimit: on a machine with too much to do an
-// engine that lives may need that long for each.
+// requestLimit bounds the first try of a request, because engines die while they handle it.
+// Later tries get longer, up to maxLimit: on an overloaded machine even a running engine may
+// need that long.
 const (
 	requestLimit = 500 * ms
 	maxLimit     = 10 * time.Second
 )
 
-// client is one connection of one principal. Its methods try again until
-// there is a final answer, as programs that use askance do.
+// client is one connection of one principal. Its methods retry until there is a final answer, as
+// programs that use askance do.
 type client struct {
 	engine.Client
 	w    *world
 	dice *dice
 }
 
-// ack is a change that was acknowledged: it must be found in the journal.
+// ack is an acknowledged change, which the journal must have.
 type ack struct {
 	op   string
 	call *toolcall.Call // as it was returned
@@ -67,8 +67,8 @@ func temporary(err error) bool {
 	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// persist sends a request until it is answered for good, the first time with this
-// limit; tries counts from 1.
+// persist sends a request until it has a final answer. limit is for the first try, and tries
+// counts from 1.
 func persist[T any](limit time.Duration, what string, f func(ctx context.Context) (T, error)) (out T, tries int, err error) {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
@@ -82,7 +82,7 @@ func persist[T any](limit time.Duration, what string, f func(ctx context.Context
 			return out, tries, err
 		}
 		select {
-		case <-deadline.C: // a tick may be due as well
+		case <-deadline.C: // even if a tick is also due
 			return out, tries, fmt.Errorf("%s: no engine answers: %w", what, err)
 		default:
 		}
@@ -93,7 +93,7 @@ func persist[T any](limit time.Duration, what string, f func(ctx context.Context
 	}
 }
 
-// propose hands calls over; the acknowledgement is remembered.
+// propose proposes calls and notes the acknowledgement.
 func (c client) propose(r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
 	reply, _, err := persist(requestLimit, "propose "+string(r.Reply), func(ctx context.Context) (toolcall.ProposeReply, error) { return c.Propose(ctx, r) })
 	if err == nil && len(reply.Calls) != len(r.Calls) {
@@ -105,9 +105,8 @@ func (c client) propose(r toolcall.ProposeRequest) ([]*toolcall.Call, error) {
 	return reply.Calls, err
 }
 
-// answer answers the approval request that the call carries. That the approval request is over
-// by now is no error: an earlier try may have been taken, or the list that the
-// approval request came from lagged behind.
+// answer answers the call's approval request. It is no error if the request is already over: an
+// earlier try may have been accepted, or the list from which the request came lagged behind.
 func (c client) answer(call *toolcall.Call, a toolcall.Response) error {
 	a.Key, a.Digest = call.Key, call.Digest
 	got, _, err := persist(requestLimit, "answer "+call.Key.String(), func(ctx context.Context) (*toolcall.Call, error) { return c.SubmitResponse(ctx, a) })
@@ -121,8 +120,7 @@ func (c client) answer(call *toolcall.Call, a toolcall.Response) error {
 	return fmt.Errorf("answer %s: %w", call.Key, err)
 }
 
-// answered waits until the journal shows that the approval request that a call carries
-// is not open any more.
+// answered waits until the journal shows that the call's approval request is no longer open.
 func (w *world) answered(asked *toolcall.Call) bool {
 	return w.obs.until(func() bool {
 		now := w.obs.call(asked.Key)
@@ -130,8 +128,8 @@ func (w *world) answered(asked *toolcall.Call) bool {
 	})
 }
 
-// resolve says what became of a blocked call. If it is not held any more by then,
-// its owner knew better: a late result resolves a call, too.
+// resolve states the outcome of a blocked call. It is no error if the call is no longer blocked:
+// a late result from its owner also resolves a call.
 func (c client) resolve(call *toolcall.Call, outcome toolcall.Outcome) error {
 	r := toolcall.ResolveRequest{Key: call.Key, Attempt: call.Attempt.Number, Outcome: outcome, Output: "resolved", Note: "by looking at the effect file"}
 	got, _, err := persist(requestLimit, "resolve "+call.Key.String(), func(ctx context.Context) (*toolcall.Call, error) { return c.Resolve(ctx, r) })
@@ -145,8 +143,8 @@ func (c client) resolve(call *toolcall.Call, outcome toolcall.Outcome) error {
 	return fmt.Errorf("resolve %s as %s: %w", call.Key, outcome, err)
 }
 
-// movedOn waits until the journal shows that a blocked call is not held any more,
-// or is held for a later attempt.
+// movedOn waits until the journal shows that a blocked call is no longer blocked, or is blocked
+// in a later attempt.
 func (w *world) movedOn(held *toolcall.Call) bool {
 	return w.obs.until(func() bool {
 		now := w.obs.call(held.Key)
@@ -204,7 +202,7 @@ func key(session, reply, call string) toolcall.Key {
 	return toolcall.Key{Space: space, Session: message.SessionID(session), Reply: message.ReplyID(reply), Call: message.CallID(call)}
 }
 
-// describe is a call in one line, for failures.
+// describe describes a call in one line, for failures.
 func describe(c *toolcall.Call) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s (%s), %d event records, attempt %d", c.Key, c.Tool, c.State, c.Cause, c.Records, c.Attempt.Number)

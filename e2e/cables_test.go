@@ -9,10 +9,10 @@ import (
 	"github.com/askance-dev/askance/e2e/internal/link"
 )
 
-// cables are the connections between the servers of a cluster, and from each engine to
-// each server. Faults can be put on them. nil: the processes are connected directly.
+// cables are the connections between the servers of a cluster, and from each engine to each
+// server. Tests can set faults on them. If nil, the processes are connected directly.
 type cables struct {
-	routes  [clusterSize][clusterSize]*link.Link // from one server to another one, as the first dials
+	routes  [clusterSize][clusterSize]*link.Link // from the server that dials to the other
 	engines [clusterSize][clusterSize]*link.Link // from an engine to a server
 }
 
@@ -44,9 +44,9 @@ func (c *cables) lay(t testing.TB, urls, routes []string) {
 	}
 }
 
-// routesOf gives the addresses at which a server finds the others, and the settings
-// without which servers and clients would tell each other the addresses behind the cables.
-// A server with a full pipe to a client ends the connection soon.
+// routesOf returns the addresses at which a server reaches the others, and the settings that stop
+// servers from announcing the addresses behind the cables. They also make a server soon close
+// a connection to a client that does not read.
 func (c *cables) routesOf(i int, direct []string) (routes []string, more string) {
 	if c == nil {
 		return direct, "}"
@@ -59,7 +59,7 @@ func (c *cables) routesOf(i int, direct []string) (routes []string, more string)
 	return routes, ", no_advertise: true, advertise: \"127.0.0.1:1\"}\nmax_pending: 4MB\nwrite_deadline: \"2s\""
 }
 
-// urlOf is where an engine finds the servers.
+// urlOf returns the URL at which an engine reaches the servers.
 func (c *cables) urlOf(engine int, direct string) string {
 	if c == nil {
 		return direct
@@ -71,7 +71,7 @@ func (c *cables) urlOf(engine int, direct string) string {
 	return strings.Join(urls, ",")
 }
 
-// around gives the cables of a server to the others.
+// around returns the cables between a server and the others.
 func (c *cables) around(server int) []*link.Link {
 	var out []*link.Link
 	for i := range clusterSize {
@@ -80,7 +80,7 @@ func (c *cables) around(server int) []*link.Link {
 	return slices.DeleteFunc(out, func(l *link.Link) bool { return l == nil })
 }
 
-// all gives every cable.
+// all returns every cable.
 func (c *cables) all() []*link.Link {
 	var out []*link.Link
 	for i := range clusterSize {

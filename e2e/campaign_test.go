@@ -15,29 +15,29 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// shortCampaign is the length of the campaign among the other tests.
+// shortCampaign is the length of the campaign when it runs together with the other tests.
 const shortCampaign = 25 * time.Second
 
-// strikeOn is one planned kill, or freeze, of a process.
+// strikeOn is one planned kill or freeze of a process.
 type strikeOn struct {
 	victim string
 	freeze bool
-	after  time.Duration // of the begin of the campaign
-	lasts  time.Duration // until it is started again, or goes on
+	after  time.Duration // since the beginning of the campaign
+	lasts  time.Duration // until the process is started again or continues
 }
 
-// campaign is a cluster and its players. Each of them is killed or frozen at random.
+// campaign is a cluster and its players. Each process is killed or frozen at random.
 type campaign struct {
 	*stage
 	book    *notebook
 	procs   map[string]*process
-	names   []string // of procs, in the order in which they were made
+	names   []string // the names of procs, in the order of creation
 	players []*process
 }
 
-// TestCampaign has two runtimes propose and two approvers answer, over a NATS
-// server, two engines and four workers. Any of them is killed or frozen at any
-// moment. In the end nothing is lost, ran twice, or ran that was not approved.
+// TestCampaign lets two runtimes propose and two approvers answer, with a NATS server, two engines
+// and four workers. Any process is killed or frozen at any moment. In the end nothing is lost,
+// nothing ran twice, and nothing ran without approval.
 func TestCampaign(t *testing.T) {
 	t.Parallel()
 	c, length, plan := newCampaign(t)
@@ -52,13 +52,13 @@ func TestCampaign(t *testing.T) {
 			p.stop()
 		}
 	}
-	c.answers = func(string) error { return nil } // the players do
+	c.answers = func(string) error { return nil } // the players answer
 	c.finish()
 	c.judge()
 }
 
-// newCampaign starts everything. The length and the strikes are those of the
-// environment, or of the transcript that it names.
+// newCampaign starts everything. The length comes from the environment and the strikes are drawn,
+// or both come from the transcript that the environment names.
 func newCampaign(t *testing.T) (*campaign, time.Duration, []strikeOn) {
 	t.Helper()
 	length := shortCampaign
@@ -119,8 +119,7 @@ func (c *campaign) add(p *process) {
 	c.names = append(c.names, p.name)
 }
 
-// campaignPolicy asks two people about some calls, and lets approvals be
-// remembered for others.
+// campaignPolicy asks two people about some calls, and lets approvals of others be remembered.
 func campaignPolicy() string {
 	var b strings.Builder
 	b.WriteString("version: 1\nname: campaign\nrules:\n")
@@ -134,8 +133,8 @@ func campaignPolicy() string {
 	return b.String()
 }
 
-// plan draws the strikes of a campaign. One process is struck again only after
-// it had time to come back.
+// plan draws the strikes of a campaign. A process is struck again only after it has had time to
+// come back.
 func (c *campaign) plan(length time.Duration) []strikeOn {
 	d := newDice("campaign", "plan")
 	busy := map[string]time.Duration{}
@@ -166,7 +165,7 @@ func (s strikeOn) plan() string {
 	return planKill
 }
 
-// replayed reads the length and the strikes of a transcript.
+// replayed reads the length and the strikes from a transcript.
 func replayed(path string) (length time.Duration, plan []strikeOn, err error) {
 	notes, err := readNotes(path)
 	if err != nil {
@@ -181,12 +180,12 @@ func replayed(path string) (length time.Duration, plan []strikeOn, err error) {
 		}
 	}
 	if length == 0 {
-		return 0, nil, fmt.Errorf("%s is no transcript of a campaign", path)
+		return 0, nil, fmt.Errorf("%s is not the transcript of a campaign", path)
 	}
 	return length, plan, nil
 }
 
-// strikes carries the plan out, and leaves every process running.
+// strikes carries out the plan, and leaves every process running.
 func (c *campaign) strikes(plan []strikeOn) {
 	c.t.Helper()
 	type op struct {
@@ -216,7 +215,7 @@ func (c *campaign) strikes(plan []strikeOn) {
 	}
 }
 
-// judge checks what the transcript says against the journal.
+// judge checks the transcript against the journal.
 func (c *campaign) judge() {
 	c.t.Helper()
 	notes, err := readTranscript(c.dir)
@@ -253,12 +252,12 @@ func (c *campaign) judge() {
 	}
 	c.t.Logf("%d turns, %d calls, %d approved, %d of them by two people, %d rules revoked, %d acknowledgements found in the journal", turns, len(calls), approved, twice, len(revoked), c.tally.acked)
 	if turns == 0 || approved == 0 {
-		c.t.Error("nothing was carried through: the campaign checks nothing")
+		c.t.Error("no turn was completed or no call approved, so the campaign checks nothing")
 	}
 }
 
-// agreed checks that as many people approved a call as its approval request demands,
-// and gives 1 if that is more than one.
+// agreed checks that as many people approved a call as its approval request requires, and returns
+// 1 if that is more than one person.
 func (c *campaign) agreed(call *toolcall.Call) int {
 	c.t.Helper()
 	by := map[string]bool{}
@@ -283,7 +282,7 @@ func (c *campaign) notRevoked(r toolcall.JournalEntry, revoked map[toolcall.Stan
 	}
 	for _, id := range r.Record.Call.Decision.StandingApprovals() {
 		if at, ok := revoked[id]; ok && r.Time.After(at) {
-			c.t.Errorf("%s: it began %s after the rule %s was revoked", describe(r.Record.Call), r.Time.Sub(at), id)
+			c.t.Errorf("%s: the call began %s after the rule %s was revoked", describe(r.Record.Call), r.Time.Sub(at), id)
 		}
 	}
 }

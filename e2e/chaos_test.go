@@ -2,8 +2,8 @@ package e2e_test
 
 import "testing"
 
-// TestAnythingKilled kills the processes that the seed names, during traffic:
-// NATS, one of two engines, or one of four workers.
+// TestAnythingKilled kills processes chosen by the seed during traffic: NATS, one of two engines,
+// or one of four workers.
 func TestAnythingKilled(t *testing.T) {
 	t.Parallel()
 	const kills = 30

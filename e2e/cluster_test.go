@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestNATSKilled kills the NATS server in the middle of traffic of two engines:
-// nothing that was acknowledged is lost, and everything ends.
+// TestNATSKilled kills the NATS server during traffic on two engines. Nothing that was
+// acknowledged is lost, and every call ends.
 func TestNATSKilled(t *testing.T) {
 	t.Parallel()
 	const kills = killsPerPoint
@@ -27,9 +27,9 @@ func TestNATSKilled(t *testing.T) {
 	t.Logf("%d turns", tr.turns.Load())
 }
 
-// TestEngineKilled kills one of two engines in the middle of traffic. The other
-// one carries on alone, with the dead one's calls, too, until everything has
-// ended; only then the dead one comes back, and the other one dies.
+// TestEngineKilled kills one of two engines during traffic. The other continues alone, including
+// the dead engine's calls, until every call has ended. Only then the dead engine comes back and
+// the other one is killed.
 func TestEngineKilled(t *testing.T) {
 	t.Parallel()
 	const kills = killsPerPoint
@@ -40,7 +40,7 @@ func TestEngineKilled(t *testing.T) {
 		<-s.moment()
 		victim := engines[i%2]
 		victim.kill()
-		s.more(12) // the other one goes on
+		s.more(12) // the other engine continues
 		tr.end()
 		s.rest()
 		victim.start()

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// killsPerPoint is how often a process is killed in time at each crash point,
-// and maxRounds how often that may be tried.
+// killsPerPoint is the number of kills in time at each crash point, and maxRounds the maximum
+// number of tries.
 const (
 	killsPerPoint = 20
 	maxRounds     = 8 * killsPerPoint
@@ -30,18 +30,18 @@ func (s *stage) play(p point) {
 		for range killsPerPoint - hits {
 			strikes = append(strikes, s.round(p, len(strikes)))
 		}
-		s.rest() // now the journal has all that there was before the kills
+		s.rest() // now the journal has everything from before the kills
 		hits = s.hits(p, strikes)
 	}
 	s.finish()
 	s.t.Logf("%d of %d kills came in time; the struck calls at their last step: %s", hits, len(strikes), s.lastSteps(strikes))
 	if p.slow && s.tally.unknown == 0 {
-		s.t.Error("no outcome was ever unknown, want some of a tool that is not idempotent, killed in mid-run")
+		s.t.Error("no outcome was unknown, want some for a tool that is not idempotent and was killed during its run")
 	}
 }
 
-// round proposes a few calls, kills at the point of the first one, starts the
-// dead again, and sees to it that everybody finds what they had.
+// round proposes a few calls, kills a process at the point of the first call, starts the process
+// again, and checks that everything is as it was before.
 func (s *stage) round(p point, i int) strike {
 	s.t.Helper()
 	session, reply := fmt.Sprintf("s%d", i%3), fmt.Sprintf("r%d", i)

@@ -34,17 +34,17 @@ const (
 // damage is one way to damage the store of a stopped server.
 type damage struct {
 	name string
-	// loses says that records are lost for sure: the engine must refuse. Without
-	// it an engine may also serve, if no call is missing.
+	// loses is set if records are certainly lost, so the engine must refuse. Otherwise the engine
+	// may also serve if no call is missing.
 	loses bool
-	// forgets says that nothing is left which names the lost calls: when an operator
-	// has accepted that, they can run again.
+	// forgets is set if nothing is left that names the lost calls: they can run again when an
+	// operator has accepted the loss.
 	forgets bool
-	// do damages a store. It reports false if there is nothing of that kind.
+	// do damages a store. It reports false if there is no such file.
 	do func(s store) bool
 }
 
-// damages is the table. Positions are of the journal's only block.
+// damages lists the ways to damage a store. Positions are in the journal's only block.
 var damages = []damage{
 	{"last byte cut", true, false, func(s store) bool { return s.cut(1) }},
 	{"5 KB cut", true, false, func(s store) bool { return s.cut(5 << 10) }},
@@ -72,10 +72,9 @@ var damages = []damage{
 	{"file cut anywhere", false, false, store.cutAny},
 }
 
-// TestDamagedJournal damages the store of an engine that was killed, or that
-// stopped in good order, in every way of the table. Then the engine refuses to
-// serve until an operator accepts the loss, or serves with nothing missing. The
-// same calls proposed again never run twice.
+// TestDamagedJournal damages the store of an engine that was killed or stopped normally, in each
+// of these ways. The engine then refuses to serve until an operator accepts the loss, or serves
+// with nothing missing. The same calls proposed again never run twice.
 func TestDamagedJournal(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{true, false} {
@@ -98,15 +97,15 @@ func TestDamagedJournal(t *testing.T) {
 	}
 }
 
-// history is what there was before the damage.
+// history is what was there before the damage.
 type history struct {
 	dir       string
 	proposals []toolcall.ProposeRequest
 	calls     map[toolcall.Key]*toolcall.Call
 }
 
-// prepareStore runs calls of all tools: most have ended, some ask. All records
-// are signed when the engine ends.
+// prepareStore runs calls of all tools until each has ended or asks. All records are signed when
+// the engine ends.
 func prepareStore(t *testing.T, killed bool) history {
 	t.Helper()
 	w := newWorld(t)
@@ -141,7 +140,7 @@ func prepareStore(t *testing.T, killed bool) history {
 	return h
 }
 
-// damageable is an engine that signs often.
+// damageable describes an engine that signs often.
 func (w *world) damageable() *process {
 	w.t.Helper()
 	listen := fmt.Sprintf("127.0.0.1:%d", freePort(w.t))
@@ -149,7 +148,7 @@ func (w *world) damageable() *process {
 	return w.serve("engine", "--listen", listen, "--checkpoint-records", "5")
 }
 
-// copyWorld is a world with copies of all files of another one.
+// copyWorld returns a world with copies of all files of another one.
 func copyWorld(t *testing.T, from string) *world {
 	t.Helper()
 	w := &world{t: t, dir: t.TempDir(), dice: newDice(t.Name(), "")}
@@ -162,7 +161,7 @@ func copyWorld(t *testing.T, from string) *world {
 			return errors.Join(err, os.MkdirAll(w.file(rel), 0o700))
 		}
 		data, err := os.ReadFile(path)
-		return errors.Join(err, os.WriteFile(w.file(rel), data, 0o600)) // keys are for their owner alone
+		return errors.Join(err, os.WriteFile(w.file(rel), data, 0o600)) // only their owner may read keys
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -170,11 +169,11 @@ func copyWorld(t *testing.T, from string) *world {
 	if w.keys, err = keyfile.LoadOrCreate(w.file("engine.key")); err != nil {
 		t.Fatal(err)
 	}
-	w.tools(allTools...) // they name the folder of the effects
+	w.tools(allTools...) // the file of the tools names the folder of the effects
 	return w
 }
 
-// damaged is one case of the table.
+// damaged runs one case of the table.
 func (h history) damaged(t *testing.T, d damage) {
 	w := copyWorld(t, h.dir)
 	if !d.do(store{t, filepath.Join(w.file("data-engine"), "nats"), w.dice}) {
@@ -183,7 +182,7 @@ func (h history) damaged(t *testing.T, d damage) {
 	}
 	p := w.damageable()
 	p.restarts = 0
-	w.procs = nil // it may end
+	w.procs = nil // the engine may end
 	p.start()
 	if w.refused(p) {
 		w.onceAll()
@@ -193,12 +192,12 @@ func (h history) damaged(t *testing.T, d damage) {
 		return
 	}
 	if d.loses {
-		t.Errorf("records were lost, and the engine serves")
+		t.Errorf("records were lost, but the engine serves")
 	}
 	w.repeated(p, h, true)
 }
 
-// refused waits until an engine serves, or has refused to and said what is wrong.
+// refused waits until an engine serves, or refuses to and says what is wrong.
 func (w *world) refused(p *process) bool {
 	w.t.Helper()
 	code, ended := p.outcome(w.t)
@@ -230,7 +229,7 @@ func (p *process) outcome(t testing.TB) (code int, ended bool) {
 		p.mu.Unlock()
 		select {
 		case <-l.done:
-			p.kill() // it has ended: it can be started again
+			p.kill() // so that it can be started again
 			return l.cmd.ProcessState.ExitCode(), true
 		case <-deadline.C:
 			t.Fatalf("%s neither works nor ends within %s", p.name, startLimit)
@@ -251,13 +250,13 @@ func (w *world) journalCommand(args ...string) (out string, code int) {
 	args = append(slices.Concat([]string{"journal"}, args), "--data", w.file("data-engine"), "--space", string(space), "--keys", w.file("engine.key"))
 	stdout, stderr, err := command(ctx, args...)
 	if ctx.Err() != nil {
-		w.t.Fatalf("askance %v: it does not end", args)
+		w.t.Fatalf("askance %v does not end", args)
 	}
 	return stdout + stderr, exitOf(err)
 }
 
-// accepted has an operator look at the journal and accept the loss, and starts
-// the engine again. repaired: the operator was told that no record is missing.
+// accepted checks the journal and accepts the loss as an operator, and starts the engine again. It
+// reports whether the command said that no record is missing.
 func (w *world) accepted(p *process) (repaired bool) {
 	w.t.Helper()
 	out, code := w.journalCommand("check")
@@ -288,8 +287,8 @@ func (w *world) accepted(p *process) (repaired bool) {
 	return false
 }
 
-// repeated proposes the same calls again and has workers run. whole: every call
-// must be there as it was.
+// repeated starts the workers and proposes the same calls again. If whole is set, every call must
+// be as it was.
 func (w *world) repeated(p *process, h history, whole bool) {
 	w.t.Helper()
 	bot := w.bot()
@@ -307,7 +306,7 @@ func (w *world) repeated(p *process, h history, whole bool) {
 			w.t.Errorf("propose %s again: %v", r.Reply, err)
 		}
 	}
-	eventually(w.t, "nothing moves any more", func() bool {
+	eventually(w.t, "no call changes any more", func() bool {
 		calls, err := bot.list(toolcall.ListRequest{Session: "s", All: true})
 		return err == nil && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool {
 			return c.Open() && c.State != message.ToolCallAsking && c.State != message.ToolCallPending && c.Blocked == toolcall.NotBlocked
@@ -330,11 +329,11 @@ func (w *world) intact(c client, h history) {
 	for _, now := range calls {
 		was := h.calls[now.Key]
 		if was == nil || now.State != was.State || now.Records != was.Records || now.Digest != was.Digest || now.Input != was.Input {
-			w.t.Errorf("%s: it is not as it was", describe(now))
+			w.t.Errorf("%s: the call is not as it was", describe(now))
 		}
 	}
 	if len(calls) != len(h.calls) {
-		w.t.Errorf("%d calls are listed, there were %d", len(calls), len(h.calls))
+		w.t.Errorf("%d calls are listed, want %d", len(calls), len(h.calls))
 	}
 }
 
@@ -362,14 +361,14 @@ func (w *world) onceAll() {
 	}
 }
 
-// store is the folder of a server that does not run.
+// store is the folder of a server that is not running.
 type store struct {
 	t   testing.TB
 	dir string
 	*dice
 }
 
-// stream is the folder of a stream in any account.
+// stream returns the folder of a stream in any account.
 func (s store) stream(name string) string {
 	s.t.Helper()
 	found, err := filepath.Glob(filepath.Join(s.dir, "jetstream", "*", "streams", name))
@@ -383,7 +382,7 @@ func (s store) journal(path ...string) string {
 	return filepath.Join(append([]string{s.stream(bus.StreamName(space))}, path...)...)
 }
 
-// block is the journal's only block of messages.
+// block returns the file of the journal's only block of messages.
 func (s store) block() string {
 	s.t.Helper()
 	found, err := filepath.Glob(s.journal("msgs", "*.blk"))
@@ -421,7 +420,7 @@ func (s store) flip(path string, place float64) bool {
 	})
 }
 
-// anyFile is one of the store's files that is not empty.
+// anyFile returns one of the store's files that are not empty.
 func (s store) anyFile() string {
 	s.t.Helper()
 	var files []string
@@ -471,8 +470,7 @@ func (s store) remove(path string) bool {
 	return true
 }
 
-// losses are what a server can lose under an engine that lives, and under one
-// that is stopped.
+// losses are the ways in which a server can lose records, of a running or a stopped engine.
 var losses = []struct {
 	name string
 	do   func(w *world, nats *process)
@@ -496,7 +494,7 @@ var losses = []struct {
 	}},
 }
 
-// onStream does something to the journal that no user of askance can do.
+// onStream changes the journal in a way that no user of askance can.
 func (w *world) onStream(do func(context.Context, jetstream.Stream) error) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -515,9 +513,9 @@ func (w *world) onStream(do func(context.Context, jetstream.Stream) error) {
 	}
 }
 
-// TestLossUnderEngine has a NATS server lose records while an engine lives, and
-// while it is stopped. The engine refuses to go on or to start, and the same
-// calls proposed again do not run.
+// TestLossUnderEngine makes a NATS server lose records while an engine runs, and while it is
+// stopped. The engine refuses to continue or to start, and the same calls proposed again do not
+// run.
 func TestLossUnderEngine(t *testing.T) {
 	t.Parallel()
 	for _, l := range losses {
@@ -538,7 +536,7 @@ func TestLossUnderEngine(t *testing.T) {
 				}
 				s.rest()
 				s.obs.leave()
-				w.procs = nil // they may end
+				w.procs = nil // the processes may end
 				s.engine.restarts = 0
 				if !alive {
 					s.engine.stop()
@@ -574,7 +572,7 @@ func (p *process) ends(limit time.Duration) (code int, ended bool) {
 	}
 }
 
-// exitOf is the exit code of a command.
+// exitOf returns the exit code of a command.
 func exitOf(err error) int {
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return exit.ExitCode()

@@ -14,15 +14,13 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// fileLimit is how large a file may be under which an engine runs, in blocks of
-// 512 bytes.
+// fileLimit is the maximum size of the files of an engine, in blocks of 512 bytes.
 const fileLimit = 2048
 
-// TestDiskFull lets writing fail under an engine with a NATS server inside: the
-// kernel refuses to let files grow, which needs no rights; and, where a small
-// file system can be mounted, it is really full. What does not fit is refused
-// with a typed error, nothing acknowledged is lost, and with room again the next
-// engine carries everything through.
+// TestDiskFull makes writes of an engine with an embedded NATS server fail: the kernel refuses to
+// let files grow, which needs no privileges, and, where one can be mounted, a small file system is
+// really full. Requests that do not fit are refused with a typed error and nothing acknowledged
+// is lost. When there is room again, every call is completed.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	t.Run("file size limit", func(t *testing.T) {
@@ -59,6 +57,6 @@ func (s *stage) untilFull() toolcall.ProposeRequest {
 		}
 		s.acknowledged("propose", got.Calls...)
 	}
-	s.t.Fatal("the disk does not get full")
+	s.t.Fatal("the disk did not fill up")
 	return toolcall.ProposeRequest{}
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// post posts to a route of the server, and gives the answer's status.
+// post posts to a route of the server, and returns the status of the response.
 func (h *house) post(token, path, kind, body string) int {
 	h.t.Helper()
 	req, err := http.NewRequestWithContext(h.t.Context(), http.MethodPost, "http://"+h.http+path, bytes.NewReader([]byte(body)))
@@ -26,7 +26,7 @@ func (h *house) post(token, path, kind, body string) int {
 	return res.StatusCode
 }
 
-// events are the events of a session as the command prints them.
+// events returns the events of a session as the command prints them.
 func (h *house) events(session string) string {
 	h.t.Helper()
 	out, errs, err := command(h.t.Context(), "events", "tail", session, "--once", "--nats", "nats://"+h.nats, "--json")
@@ -36,8 +36,8 @@ func (h *house) events(session string) string {
 	return out
 }
 
-// TestInterruptAfterTheEnd: an interrupt of a reply that has ended changes nothing, by
-// whichever route it comes.
+// TestInterruptAfterTheEnd checks that an interrupt of a reply that has ended changes nothing, by
+// any route.
 func TestInterruptAfterTheEnd(t *testing.T) {
 	h := newHouse(t)
 	gina := h.token("gina", "runtime", "approver", "operator")
@@ -98,7 +98,7 @@ func TestInterruptAfterTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h.in(t)
 			if !interrupt() {
-				t.Error("the interrupt is refused")
+				t.Error("the interrupt was refused")
 			}
 			if after := h.events("s"); after != before {
 				t.Errorf("the session has changed:\n%s", strings.TrimPrefix(after, before))

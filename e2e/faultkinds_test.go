@@ -16,11 +16,11 @@ import (
 
 // faultKind is something that happens to a process of the cluster.
 type faultKind struct {
-	who   string                                 // format of the number
+	who   string                                 // format for the name, with the number
 	begin func(r *faultRun, on int) (end func()) // on is the number of the server or engine
 }
 
-// faultKinds are all that a plan draws from.
+// faultKinds are the kinds of faults from which a plan draws.
 var faultKinds = map[string]faultKind{
 	"kill server": {"nats-%d", func(r *faultRun, on int) func() { return killed(r.nats[on]) }},
 	"kill engine": {"engine-%d", func(r *faultRun, on int) func() { return killed(r.engines[on]) }},
@@ -66,26 +66,26 @@ func onCables(f link.Fault, cables ...*link.Link) (end func()) {
 	}
 }
 
-// split parts a server from the next one; the third one reaches both.
+// split disconnects a server from the next one; the third server reaches both.
 func split(r *faultRun, on int) (end func()) {
 	next := (on + 1) % clusterSize
 	return onCables(link.Fault{Cut: true}, r.cables.routes[on][next], r.cables.routes[next][on])
 }
 
-// unread is a client that gets everything and reads nothing.
+// unread connects a client that subscribes to everything and reads nothing.
 func unread(r *faultRun, on int) (end func()) {
 	c, err := net.DialTimeout("tcp", strings.TrimPrefix(strings.Split(r.url, ",")[on], "nats://"), time.Second)
 	if err != nil {
-		return func() {} // the server does not run
+		return func() {} // the server is not running
 	}
-	_, _ = c.Write([]byte("CONNECT {\"verbose\":false}\r\nSUB > 1\r\n")) // the server may be about to end
+	_, _ = c.Write([]byte("CONNECT {\"verbose\":false}\r\nSUB > 1\r\n")) // the server may be stopping
 	return func() { _ = c.Close() }
 }
 
-// floodSize is how many proposals a flood has: more than engines take on from one principal.
+// floodSize is the number of proposals in a flood: more than engines accept from one principal.
 const floodSize = 2500
 
-// flood sends proposals of another runtime at once, and reads no reply.
+// flood sends many proposals of another runtime at once, and does not read the replies.
 func flood(r *faultRun, on int) (end func()) {
 	name := fmt.Sprint("flood-", on)
 	nc := r.connect(name)
@@ -95,7 +95,7 @@ func flood(r *faultRun, on int) (end func()) {
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		_ = nc.PublishRequest("askance.v1."+string(space)+".propose."+name, nc.Opts.InboxPrefix+".unread", fmt.Appendf(nil, `{"v":1,"op":"propose","body":%s}`, body)) // refused without a connection
+		_ = nc.PublishRequest("askance.v1."+string(space)+".propose."+name, nc.Opts.InboxPrefix+".unread", fmt.Appendf(nil, `{"v":1,"op":"propose","body":%s}`, body)) // fails without a connection
 	}
 	return nc.Close
 }

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	shortFaults  = 2 // runs among the other tests
+	shortFaults  = 2 // runs when TestFaults runs together with the other tests
 	faultClients = 4
-	faultSteps   = 14 // of each client, at most
-	faultCalls   = 3  // of each run
+	faultSteps   = 14 // for each client, at most
+	faultCalls   = 3  // in each run
 	faultsBegin  = 3 * time.Second
 	faultLasts   = 3 * time.Second // at most
 )
 
-// faultRuns is a cluster on cables, and what its clients know.
+// faultRuns is a cluster on cables, and what its clients saw.
 type faultRuns struct {
 	*servers
 	disks   bool // the servers have small disks
@@ -40,13 +40,13 @@ type faultRuns struct {
 	stories []string       // of all runs
 }
 
-// faultClient asks as a runtime and responds as a person.
+// faultClient proposes as a runtime and responds as a person.
 type faultClient struct{ runtime, person client }
 
-// TestFaults sends requests to a cluster of three servers and three engines while some of
-// them are killed, stopped, cut off, slowed down, or out of disk, or have much more to do
-// than they can. Each run has a seed of its own. The replies to its clients have one order
-// that explains them; after all runs the journal and the tools agree as after other tests.
+// TestFaults sends requests to a cluster of three servers and three engines while some of them
+// are killed, stopped, cut off, slowed down, out of disk space or overloaded. Each run has its own
+// seed. One order of its requests must explain all replies to its clients. After all runs the
+// journal and the tools must agree, as after other tests.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	runs := shortFaults
@@ -64,24 +64,24 @@ func TestFaults(t *testing.T) {
 	c.finish()
 	t.Logf("%d runs: outcomes %v, faults %v", runs, c.total, c.did)
 	approved, rejected := c.total[lineartest.Approved], c.total[lineartest.Rejected]
-	if approved+rejected == 0 || runs > shortFaults && min(approved, rejected) == 0 { // a short test may see no approval
-		t.Errorf("nothing was decided: the runs check nothing")
+	if approved+rejected == 0 || runs > shortFaults && min(approved, rejected) == 0 { // a short test may have no approval
+		t.Errorf("no call was decided, so the runs check nothing")
 	}
 }
 
-// tellStories keeps what happened in all runs, if the journal or the tools do not agree.
+// tellStories writes what happened in all runs to a file if the test has failed.
 func (c *faultRuns) tellStories() {
 	if !c.t.Failed() {
 		return
 	}
-	f, err := os.CreateTemp("", "askance-faults-*.txt") // it outlives the test
+	f, err := os.CreateTemp("", "askance-faults-*.txt") // the file must remain after the test
 	if err != nil {
 		c.t.Error(err)
 		return
 	}
 	defer f.Close()
 	for _, story := range c.stories {
-		_, _ = f.WriteString(story) // the failure is reported already
+		_, _ = f.WriteString(story) // the failure is already reported
 	}
 	c.t.Logf("the session of a call names its run; the stories of all runs are in %s", f.Name())
 }
@@ -95,7 +95,7 @@ func newFaultRuns(t *testing.T) *faultRuns {
 	}
 	c.launch()
 	for _, p := range c.procs {
-		p.restarts = 1 << 20 // a process without a quorum asks for that as long as there is none
+		p.restarts = 1 << 20 // without a quorum a process asks again and again to be restarted
 	}
 	for i := range faultClients {
 		c.clients = append(c.clients, faultClient{c.world.bot(), c.as(toolcall.RoleApprover, fmt.Sprint("person-", i))})
@@ -113,10 +113,10 @@ type faultRun struct {
 
 func (r *faultRun) dice(actor string) *dice { return seededDice(r.seed, "faults", actor) }
 
-// session is that of all calls of the run.
+// session returns the session of all calls of the run.
 func (r *faultRun) session() string { return fmt.Sprint("run-", r.seed) }
 
-// run plays one run, and checks what its clients saw.
+// run carries out one run, and checks what its clients saw.
 func (c *faultRuns) run(seed uint64) {
 	c.t.Helper()
 	r := &faultRun{faultRuns: c, seed: seed, began: time.Now()}
@@ -148,8 +148,7 @@ func (c *faultRuns) run(seed uint64) {
 	}
 }
 
-// client sends requests, each once; those that are not answered are sent again by the
-// library.
+// client sends each request once; the library sends it again if it is not answered.
 func (r *faultRun) client(id int) {
 	d, c := r.dice(fmt.Sprint("client ", id)), r.clients[id]
 	seen := map[toolcall.Key]*toolcall.Call{}
@@ -195,7 +194,7 @@ func (c faultClient) send(ctx context.Context, did lineartest.Request, r toolcal
 	return c.person.SubmitResponse(ctx, toolcall.Response{Key: asked.Key, Digest: asked.Digest, Kind: kind})
 }
 
-// ready waits until an engine says that the journal takes calls.
+// ready waits until an engine reports that the journal accepts calls.
 func (c *faultRuns) ready() {
 	c.t.Helper()
 	eventually(c.t, "an engine is ready", func() bool {
@@ -206,15 +205,15 @@ func (c *faultRuns) ready() {
 	})
 }
 
-// call is one of the calls of the run, the same for every client. It is alone in its reply,
-// so that it waits for no other one.
+// call returns one of the calls of the run, the same for every client. It is the only call of its
+// reply, so it does not wait for others.
 func (r *faultRun) call(n int) (message.ToolCallBlock, toolcall.Key) {
 	d := r.dice(fmt.Sprint("call ", n))
 	k := key(r.session(), fmt.Sprint("r", n), fmt.Sprint("c", n))
 	return r.block(fmt.Sprint("c", n), d.tool(), effect.Input{N: n, Ask: true, Before: int64(d.pick(15)), After: int64(d.pick(15))}), k
 }
 
-// readAll reads in the end what the journal has.
+// readAll reads the journal at the end of the run.
 func (r *faultRun) readAll() {
 	r.t.Helper()
 	for n := range faultCalls {
@@ -229,7 +228,7 @@ func (r *faultRun) readAll() {
 	}
 }
 
-// tell notes what happened, and when.
+// tell notes what happened, with the time.
 func (r *faultRun) tell(format string, args ...any) {
 	r.Tell("%6.3fs  %s", time.Since(r.began).Seconds(), fmt.Sprintf(format, args...))
 }
@@ -237,11 +236,11 @@ func (r *faultRun) tell(format string, args ...any) {
 // fault is one planned fault.
 type fault struct {
 	kind         string
-	on           int // of the servers or engines
+	on           int // the number of the server or engine
 	after, lasts time.Duration
 }
 
-// plan draws the faults of a run. Two on one process do not overlap.
+// plan draws the faults of a run. Faults of one process do not overlap.
 func (r *faultRun) plan() []fault {
 	d := r.dice("plan")
 	names := slices.Sorted(maps.Keys(faultKinds))
@@ -260,10 +259,10 @@ func (r *faultRun) plan() []fault {
 	return out
 }
 
-// who is struck.
+// who returns the name of what is struck.
 func (f fault) who() string { return fmt.Sprintf(faultKinds[f.kind].who, f.on) }
 
-// strike carries the plan out, and leaves everything running and whole.
+// strike carries out the plan, and leaves every process running without faults.
 func (r *faultRun) strike(plan []fault) {
 	r.t.Helper()
 	type op struct {

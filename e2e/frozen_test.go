@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// signal sends a signal to the present life of a process.
+// signal sends a signal to the running process.
 func (p *process) signal(sig syscall.Signal) {
 	p.t.Helper()
 	p.mu.Lock()
@@ -25,9 +25,9 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// TestFrozenWorker stops a worker, without killing it, until the engine has
-// given it up, and then lets it go on with what it has in hand: its effect
-// counts once, and a result that comes too late changes nothing.
+// TestFrozenWorker stops a worker, without killing it, until the engine has given it up, and then
+// lets it continue with its task. The effect happens once, and a result that comes too late
+// changes nothing.
 func TestFrozenWorker(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -39,14 +39,14 @@ func TestFrozenWorker(t *testing.T) {
 		frozen.signal(syscall.SIGSTOP)
 		s.givenUp(k)
 		frozen.signal(syscall.SIGCONT)
-		s.obs.await("the call ends after all", s.mind, func() bool { return !s.obs.call(k).Open() })
+		s.obs.await("the call ends", s.mind, func() bool { return !s.obs.call(k).Open() })
 	}
 	s.finish()
 }
 
-// TestFrozenEngine stops one of two engines, without killing it, while local
-// tools run in it. The other one gives them up and goes on alone; the first
-// finds out when it wakes: what its tools did counts once, too.
+// TestFrozenEngine stops one of two engines, without killing it, while local tools run in it. The
+// other engine gives them up and continues alone. The effects still happen once when the first
+// engine wakes up.
 func TestFrozenEngine(t *testing.T) {
 	t.Parallel()
 	s, _, engines := newCluster(t, "engine-a", "engine-b")
@@ -62,7 +62,7 @@ func TestFrozenEngine(t *testing.T) {
 			s.givenUp(k)
 		}
 		tr := s.begin(fmt.Sprintf("bot%d", i), 2)
-		s.more(12) // the other one goes on
+		s.more(12) // the other engine continues
 		if err := other.died(); err != nil {
 			t.Fatal(err)
 		}
@@ -73,9 +73,9 @@ func TestFrozenEngine(t *testing.T) {
 	t.Logf("%d of 8 local calls ran in the engine that was stopped", frozen)
 }
 
-// TestFrozenAlone stops the only engine, with the NATS server inside, for longer
-// than a lease, while tools run that outlast it. An owner that it takes for dead when
-// it wakes, their effects count once.
+// TestFrozenAlone stops the only engine, with its embedded NATS server, for longer than a lease
+// while tools run even longer. Their effects happen once, although the engine may believe on
+// waking up that an owner is dead.
 func TestFrozenAlone(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -89,9 +89,9 @@ func TestFrozenAlone(t *testing.T) {
 	s.finish()
 }
 
-// TestFrozenEngineRunAgain stops one of two engines while workers take calls of
-// a tool that is not idempotent. An operator runs each call
-// again that was given up and whose tool left no trace. None of them runs twice.
+// TestFrozenEngineRunAgain stops one of two engines while workers take calls of a tool that is not
+// idempotent. An operator lets each call run again that was given up and whose tool left no
+// trace. None of them runs twice.
 func TestFrozenEngineRunAgain(t *testing.T) {
 	t.Parallel()
 	const rounds, calls = 3, 16
@@ -119,8 +119,8 @@ func TestFrozenEngineRunAgain(t *testing.T) {
 	t.Logf("an operator had %d calls run again", again)
 }
 
-// runAgainUntraced resolves the calls that have been held for a second, and of
-// which no attempt has left a trace, as to be run again.
+// runAgainUntraced lets calls run again that have been blocked for a second and whose attempts
+// have left no trace.
 func (s *stage) runAgainUntraced() (resolved int) {
 	s.t.Helper()
 	runs := s.marks(effect.RunsFile)
@@ -142,8 +142,8 @@ func (s *stage) started(k toolcall.Key, call message.ToolCallBlock) {
 	s.obs.await("the tool starts", s.mind, func() bool { return isClosed(started) })
 }
 
-// givenUp waits until an engine calls the owner of an attempt dead, or the call
-// has ended after all. It has the lease and a second.
+// givenUp waits until an engine declares the owner of an attempt dead, or the call has ended. The
+// engine has the lease and one second for that.
 func (s *stage) givenUp(k toolcall.Key) {
 	s.t.Helper()
 	began, busy := time.Now(), s.busy()
@@ -157,9 +157,8 @@ func (s *stage) givenUp(k toolcall.Key) {
 	}
 }
 
-// busy tells, when it is called in the end, for how long the machine kept
-// a process waiting that wanted next to nothing: a moment of a processor and a few
-// bytes on the disk, again and again.
+// busy returns a function that reports for how long the machine has since kept a process waiting
+// that needed almost nothing: again and again a moment of a processor and a few bytes on the disk.
 func (s *stage) busy() (lost func() time.Duration) {
 	s.t.Helper()
 	const beat = 20 * ms

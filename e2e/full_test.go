@@ -13,9 +13,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestStoreFull fills a NATS server whose store is bounded: what does not fit
-// is refused with a typed error and changes nothing, what was acknowledged
-// stays, and with more room all goes on.
+// TestStoreFull fills a NATS server with a bounded store. Requests that do not fit are refused
+// with a typed error and change nothing, what was acknowledged remains, and work continues when
+// there is more room.
 func TestStoreFull(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -37,7 +37,7 @@ func TestStoreFull(t *testing.T) {
 	s.resumes(refused)
 }
 
-// begun starts calls whose tools are still running when the store gets full.
+// begun starts calls whose tools are still running when the store is full.
 func (s *stage) begun() {
 	s.t.Helper()
 	_, err := s.bot.propose(proposal("full", "running",
@@ -47,8 +47,8 @@ func (s *stage) begun() {
 	s.must(err)
 }
 
-// fill proposes large approval requests, then ever smaller ones, until not even a small
-// one fits, and gives the proposal that was refused last.
+// fill proposes large approval requests, then ever smaller ones, until not even a small one fits,
+// and returns the proposal that was refused last.
 func (s *stage) fill() toolcall.ProposeRequest {
 	s.t.Helper()
 	var refused toolcall.ProposeRequest
@@ -72,8 +72,8 @@ func (s *stage) fill() toolcall.ProposeRequest {
 	return refused
 }
 
-// unchanged checks that a full store refused and lost nothing: the refused call
-// is unknown, approval requests are open still, and answering one changes nothing.
+// unchanged checks that a full store lost nothing: the refused call is unknown, approval requests
+// are still open, and an answer is refused and changes nothing.
 func (s *stage) unchanged(refused toolcall.ProposeRequest) {
 	s.t.Helper()
 	k := key(string(refused.Session), string(refused.Reply), "c")
@@ -96,13 +96,13 @@ func (s *stage) unchanged(refused toolcall.ProposeRequest) {
 	}
 }
 
-// resumes carries everything through once there is room: what was refused, what
-// asks, and the results that could not be stored.
+// resumes completes everything once there is room: the refused proposal, open requests, and
+// results that could not be stored.
 func (s *stage) resumes(refused toolcall.ProposeRequest) {
 	s.t.Helper()
 	began := time.Now()
 	_, err := s.bot.propose(refused)
 	s.must(err)
-	s.t.Logf("work went on %s after there was room", time.Since(began).Round(ms))
+	s.t.Logf("work continued %s after there was room", time.Since(began).Round(ms))
 	s.finish()
 }

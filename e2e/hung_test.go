@@ -16,14 +16,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestHungEngine stops one of two engines for as long as the other is measured.
-// Ten seconds later requests are answered and remote calls finish as if the
-// engine that runs were the only one. The engine that was stopped then goes on.
+// TestHungEngine stops one of two engines while it measures the other. After ten seconds requests
+// are answered and remote calls finish as if the running engine were the only one. Then the
+// stopped engine continues.
 func TestHungEngine(t *testing.T) {
 	t.Parallel()
 	const (
 		span    = 7 * time.Second
-		resolve = 10 * time.Second // time in which the hung engine may still be noticed
+		resolve = 10 * time.Second // time in which clients may still notice the hung engine
 	)
 	s, _, _ := newCluster(t, "engine-a")
 	alone := s.load("alone", 0, span, func() {})
@@ -41,10 +41,10 @@ func TestHungEngine(t *testing.T) {
 		t.Errorf("with one of two engines hung, p99 of requests is %s, want at most 2s", p99)
 	}
 	if p99 := after.quantile(0.99); p99 > 2*time.Second {
-		t.Errorf("when the hung engine runs again, p99 of requests is %s, want at most 2s", p99)
+		t.Errorf("after the hung engine resumed, p99 of requests is %s, want at most 2s", p99)
 	}
 	if !strings.Contains(string(hung.tail(64<<10)), "was paused for some seconds") {
-		t.Error("the engine that was stopped did not notice it")
+		t.Error("the stopped engine did not notice that it was paused")
 	}
 	if want := min(alone.rate, after.rate); during.rate < 0.8*want { // the machine may have other work before or after
 		t.Errorf("with one of two engines hung, %.1f remote calls a second finish, want 80%% of the %.1f before or after", during.rate, want)
@@ -52,7 +52,7 @@ func TestHungEngine(t *testing.T) {
 	s.finish()
 }
 
-// measured is what a load saw.
+// measured is the result of a load.
 type measured struct {
 	rate      float64 // remote calls that finished, a second
 	latencies []time.Duration
@@ -65,9 +65,8 @@ func (m *measured) quantile(q float64) time.Duration {
 	return slices.Sorted(slices.Values(m.latencies))[int(q*float64(len(m.latencies)-1))]
 }
 
-// load has runtimes propose remote calls, list them and wait for them, one after
-// the other. It calls begin when they have begun, and measures for span what
-// begins after skip.
+// load lets runtimes propose remote calls, list them and wait for them, one after the other. It
+// calls begin when they have begun, waits for skip, and then measures for span.
 func (s *stage) load(name string, skip, span time.Duration, begin func()) measured {
 	s.t.Helper()
 	const bots = 8

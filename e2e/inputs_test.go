@@ -14,20 +14,20 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// killsVar is how many kills come in time in each cell of TestInputsKilled.
+// killsVar is the number of kills in time in each cell of TestInputsKilled.
 const killsVar = "ASKANCE_E2E_INPUT_KILLS"
 
-// defaultInputKills is for everyday runs; maxTries bounds the tries for each.
+// defaultInputKills is for ordinary runs; maxTries bounds the tries for each kill.
 const (
 	defaultInputKills = 2
 	maxTries          = 8
 )
 
-// inputCell is a field of the matrix: a tool, who is killed while it runs, and
-// how long its input is.
+// inputCell is a cell of the matrix: a tool, the process that is killed while it runs, and the
+// size of its input.
 type inputCell struct {
 	tool   string
-	worker bool // killed, else the engine
+	worker bool // the worker is killed, else the engine
 	size   int
 }
 
@@ -39,7 +39,7 @@ func (c inputCell) String() string {
 	return fmt.Sprintf("%s of %d bytes, %s killed", c.tool, c.size, victim)
 }
 
-// inputCells are all of them. Larger inputs do not fit into one pipe.
+// inputCells returns all cells. The larger inputs do not fit in a pipe.
 func inputCells() (cells []inputCell) {
 	for _, tool := range pipedTools {
 		for _, size := range []int{60 << 10, 200_020} {
@@ -49,16 +49,15 @@ func inputCells() (cells []inputCell) {
 	return cells
 }
 
-// TestInputsKilled kills the engine or the worker while tools with large inputs
-// run. Such a tool is a pipe that outlives its shell: it acts on the whole
-// input, or it does not act.
+// TestInputsKilled kills the engine or the worker while tools with large inputs run. Such a tool is
+// a pipe that outlives its shell: it acts on the complete input or not at all.
 func TestInputsKilled(t *testing.T) {
 	t.Parallel()
 	want := defaultInputKills
 	if text := os.Getenv(killsVar); text != "" {
 		var err error
 		if want, err = strconv.Atoi(text); err != nil || want < 1 {
-			t.Fatalf("%s=%q is no number of kills", killsVar, text)
+			t.Fatalf("%s=%q is not a number of kills", killsVar, text)
 		}
 	}
 	w := newWorld(t)
@@ -81,13 +80,13 @@ func TestInputsKilled(t *testing.T) {
 			strikes[c] = append(strikes[c], s.strikeInput(c, n))
 			n++
 		}
-		s.rest() // now the journal has all that there was before the kills
+		s.rest() // now the journal has everything from before the kills
 	}
 	s.finish()
 }
 
-// strikeInput proposes a call of the cell, and one of the other tool, and kills
-// while it runs.
+// strikeInput proposes a call of the cell and one of the other tool, and kills the process while
+// the call runs.
 func (s *stage) strikeInput(c inputCell, n int) strike {
 	s.t.Helper()
 	session, reply := fmt.Sprintf("s%d", n%3), fmt.Sprintf("r%d", n)
@@ -109,11 +108,11 @@ func (s *stage) strikeInput(c inputCell, n int) strike {
 	return strike{struck: struck, dead: dead}
 }
 
-// sized is a call whose input has exactly size bytes.
+// sized returns a call whose input has exactly size bytes.
 func (w *world) sized(id, tool string, size int) message.ToolCallBlock {
 	w.t.Helper()
 	in := w.input(false)
-	in.After += 200 // the kill comes in time also where the test hears late of the start
+	in.After += 200 // so that the kill is in time even if the test sees the start late
 	in.Pad = "x"
 	in.Pad = strings.Repeat("x", 1+size-len(w.block(id, tool, in).Input))
 	return w.block(id, tool, in)

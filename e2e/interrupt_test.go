@@ -10,9 +10,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestInterruptKilled kills the engine while it carries out an interrupt,
-// before or after the interrupt is durable: in the end every call of the reply
-// has ended and the reply, too, without any response.
+// TestInterruptKilled kills the engine while it carries out an interrupt, before or after the
+// interrupt is durable. In the end every call of the reply and the reply itself have ended,
+// without any response.
 func TestInterruptKilled(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -62,7 +62,7 @@ func (s *stage) interruptRound(i int) {
 	s.replyEnded(rk)
 }
 
-// replyEnded waits until the reply's own tree says so.
+// replyEnded waits until the reply's own record says that the reply has ended.
 func (s *stage) replyEnded(reply toolcall.Key) {
 	s.t.Helper()
 	j := s.journal(s.conn)

@@ -11,10 +11,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestNoLeaveAfterHold has a worker whose start was stored, but who never got the
-// answer, and who asks again only after the call has been given up. It must not
-// begin any more: a person may be finding out at this moment that nothing has
-// happened, and have the call run again.
+// TestNoLeaveAfterHold has a worker whose start was stored but that never received the reply, and
+// that asks again only after the call has been given up. The worker must not begin any more: a
+// person may be finding out at this moment that nothing happened, and may let the call run again.
 func TestNoLeaveAfterHold(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -26,7 +25,7 @@ func TestNoLeaveAfterHold(t *testing.T) {
 	s.must(err)
 	r := toolcall.StartRequest{V: 1, Key: k, Attempt: 1, Claim: "the-claim"}
 	ask := func(ctx context.Context) (toolcall.StartReply, error) { return worker.Start(ctx, r) }
-	if _, _, err = persist(requestLimit, "start", ask); !over(err) { // over: it was asked again too late already
+	if _, _, err = persist(requestLimit, "start", ask); !over(err) { // over: the retry already came too late
 		s.must(err)
 	}
 	s.obs.await("the silent worker is given up", s.mind, func() bool {

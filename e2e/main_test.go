@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// Environment variables of the suite.
+// Environment variables of the tests.
 const (
-	seedVar = "ASKANCE_E2E_SEED" // repeats the kills of an earlier run, as far as the machine does
+	seedVar = "ASKANCE_E2E_SEED" // repeats the kills of an earlier run, as far as timing allows
 	raceVar = "ASKANCE_E2E_RACE" // 1: build the command with the race detector
 
-	campaignVar = "ASKANCE_E2E_CAMPAIGN" // how long the campaign lasts
-	faultsVar   = "ASKANCE_E2E_FAULTS"   // how many runs TestFaults has
+	campaignVar = "ASKANCE_E2E_CAMPAIGN" // the length of the campaign
+	faultsVar   = "ASKANCE_E2E_FAULTS"   // the number of runs of TestFaults
 	oldVar      = "ASKANCE_E2E_OLD"      // the command of an earlier version, which TestRollingRestart upgrades
 	replayVar   = "ASKANCE_E2E_REPLAY"   // the transcript whose strikes the campaign repeats
 )
 
-// minParallel is how many tests run at a time on small machines.
+// minParallel is the number of tests that run at the same time on small machines.
 const minParallel = 3
 
 // bin is what TestMain built.
@@ -35,7 +35,7 @@ var bin struct {
 	tool    string // what workers and engines run
 }
 
-// seed is where all randomness of a run comes from.
+// seed is the source of all randomness of a run.
 var seed uint64
 
 func TestMain(m *testing.M) {
@@ -65,7 +65,7 @@ func run(m *testing.M) (code int, err error) {
 	go starter()
 	flag.Parse()
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue {
-		// These tests wait for other processes more than they work.
+		// These tests mostly wait for other processes.
 		if err := p.Value.Set(strconv.Itoa(max(minParallel, runtime.GOMAXPROCS(0)))); err != nil {
 			return 1, err
 		}
@@ -73,14 +73,14 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// seedOf is the seed that is asked for, by its number or by a transcript.
+// seedOf returns the requested seed, given as a number or by a transcript.
 func seedOf(text, replay string) (uint64, error) {
 	if replay != "" {
 		notes, err := readNotes(replay)
 		if err != nil {
 			return 0, fmt.Errorf("%s=%q: %w", replayVar, replay, err)
 		}
-		for _, n := range notes { // actors may note what they do before the campaign does
+		for _, n := range notes { // actors may write notes before the campaign does
 			if n.Did == "campaign" && n.Seed != 0 {
 				return n.Seed, nil
 			}
@@ -92,7 +92,7 @@ func seedOf(text, replay string) (uint64, error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s=%q is no number", seedVar, text)
+		return 0, fmt.Errorf("%s=%q is not a number", seedVar, text)
 	}
 	return n, nil
 }

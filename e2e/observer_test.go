@@ -11,16 +11,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// observer follows the journal over a plain connection, with the engine's keys
-// and without writing, and lets a test wait for what it sees there. It is the
-// test's only clock: what happens next is decided by event records, not by time.
+// observer follows the journal over a plain connection, with the engine's keys and without writing,
+// and lets a test wait for what it sees there. It is the test's only clock: event records, not
+// time, decide what happens next.
 type observer struct {
 	t     testing.TB
 	leave context.CancelFunc // ends the observation
 
-	mu           sync.Mutex // guards all below
+	mu           sync.Mutex // guards the fields below
 	calls        map[toolcall.Key]*toolcall.Call
-	order        []toolcall.Key // of first event records
+	order        []toolcall.Key // in the order of first event records
 	eventRecords map[toolcall.Key][]toolcall.JournalEntry
 	records      int
 	seq          uint64 // of the last record
@@ -95,7 +95,7 @@ func (o *observer) wake() {
 	o.changed = make(chan struct{})
 }
 
-// when gives a channel that is closed at the next record that matches.
+// when returns a channel that is closed at the next record that matches.
 func (o *observer) when(match func(toolcall.JournalEntry) bool) <-chan struct{} {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -104,28 +104,28 @@ func (o *observer) when(match func(toolcall.JournalEntry) bool) <-chan struct{} 
 	return w.seen
 }
 
-// step matches an event record of the call in which a step of that cause was taken.
+// step matches an event record of the call that has a step with the cause.
 func step(key toolcall.Key, cause toolcall.Cause) func(toolcall.JournalEntry) bool {
 	return func(r toolcall.JournalEntry) bool {
 		return r.Record != nil && r.Record.Call != nil && r.Record.Call.Key == key && took(r.Record, cause)
 	}
 }
 
-// call is the last state seen of a call, nil if there was none.
+// call returns the last state seen of a call, nil if there was none.
 func (o *observer) call(key toolcall.Key) *toolcall.Call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.calls[key]
 }
 
-// history is the records seen of a call.
+// history returns the records seen of a call.
 func (o *observer) history(key toolcall.Key) []toolcall.JournalEntry {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return slices.Clone(o.eventRecords[key])
 }
 
-// all gives the last state seen of every call, in the order of proposal.
+// all returns the last state seen of every call, in the order of proposal.
 func (o *observer) all() []*toolcall.Call {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -136,7 +136,7 @@ func (o *observer) all() []*toolcall.Call {
 	return out
 }
 
-// count is how many records were seen.
+// count returns the number of records seen.
 func (o *observer) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -150,8 +150,8 @@ func (o *observer) reached(seq uint64) bool {
 	return o.seq >= seq
 }
 
-// await is until that ends the test instead of giving up. While it waits, mind
-// may end the test, too. Only for the test's own goroutine.
+// await is like until, but ends the test instead of giving up. While it waits, mind may also end
+// the test. Only the test's own goroutine may call it.
 func (o *observer) await(what string, mind func(), ok func() bool) {
 	o.t.Helper()
 	if !o.until(func() bool { mind(); return ok() }) {
@@ -159,9 +159,8 @@ func (o *observer) await(what string, mind func(), ok func() bool) {
 	}
 }
 
-// until waits until ok holds, looking again after every record and, because ok
-// may look elsewhere too, every now and then. It reports false when patience is
-// at its end.
+// until waits until ok returns true. It calls ok after every record and also now and then, because
+// ok may check other things than the journal. It reports false when patience is used up.
 func (o *observer) until(ok func() bool) bool {
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()

@@ -14,9 +14,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// found checks, over a new connection as after the runtime's own restart, that
-// the session's calls are listed as the journal has them, and that every
-// approval request that was open is open still, under the same digest.
+// found checks, over a new connection as after a restart of the runtime, that the session's calls
+// are listed as the journal has them, and that every approval request that was open is still open
+// with the same digest.
 func (s *stage) found(session string) {
 	s.t.Helper()
 	s.obs.await("the observer sees what was acknowledged", s.mind, func() bool { return s.obs.reached(s.lastAck()) })
@@ -34,16 +34,16 @@ func (s *stage) found(session string) {
 		now := have[c.Key]
 		switch {
 		case now == nil:
-			s.t.Errorf("%s: the runtime does not find it after the restart", describe(c))
+			s.t.Errorf("%s: the runtime does not find the call after the restart", describe(c))
 		case now.Records < c.Records:
-			s.t.Errorf("%s: after the restart it went back to %s", describe(c), describe(now))
+			s.t.Errorf("%s: after the restart the call went back to %s", describe(c), describe(now))
 		case c.State == message.ToolCallAsking && (now.State != message.ToolCallAsking || now.Digest != c.Digest):
-			s.t.Errorf("%s: its approval request is gone after the restart: %s", describe(c), describe(now))
+			s.t.Errorf("%s: the call's approval request is gone after the restart: %s", describe(c), describe(now))
 		}
 	}
 }
 
-// ofSession is what was seen of a session's calls.
+// ofSession returns the calls seen of a session.
 func (w *world) ofSession(session string) []*toolcall.Call {
 	var out []*toolcall.Call
 	for _, c := range w.obs.all() {
@@ -54,8 +54,8 @@ func (w *world) ofSession(session string) []*toolcall.Call {
 	return out
 }
 
-// answerOpen answers the open approval requests of a session, or of all if it is "",
-// each in one of the ways there are.
+// answerOpen answers the open approval requests of a session, or all if it is "", each in one of
+// the possible ways.
 func (s *stage) answerOpen(session string) error {
 	if s.answers != nil {
 		return s.answers(session)
@@ -92,8 +92,7 @@ func (s *stage) answer(c *toolcall.Call) error {
 // exits are the exit codes that a person reacts to, as the errors of a client.
 var exits = map[int]error{3: message.ErrState, tryLater: message.ErrUnavailable}
 
-// byCommand does what a person does on a terminal: who is told to try again
-// later does.
+// byCommand runs a command like a person on a terminal, and tries again later if told to.
 func (s *stage) byCommand(name string, args ...string) error {
 	args = append(args, "--nats", s.url, "--space", string(space), "--data", s.file("data-person"), "--as", name)
 	what := "askance " + strings.Join(args, " ")
@@ -110,13 +109,13 @@ func (s *stage) byCommand(name string, args ...string) error {
 	return err
 }
 
-// keyPath is how a command names a call.
+// keyPath returns a call's name for commands.
 func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
 
-// rest waits until nothing moves without a person: every call is finished, is
-// held, or waits behind one that is.
+// rest waits until nothing changes without a person: every call is finished, is blocked, or waits
+// for a blocked call.
 func (s *stage) rest() {
 	s.t.Helper()
 	s.obs.await("everything ends or waits to be resolved", s.mind, func() bool {
@@ -135,8 +134,8 @@ func (s *stage) rest() {
 	})
 }
 
-// settleAll resolves what is held until everything has ended. What happened is
-// found out as an operator would: by looking at the effect file.
+// settleAll resolves blocked calls until every call has ended. Like an operator, it finds out what
+// happened by looking at the effect file.
 func (s *stage) settleAll() {
 	s.t.Helper()
 	for n := 0; ; {
@@ -162,20 +161,19 @@ func (s *stage) settleAll() {
 	}
 }
 
-// ownersTime is how long an owner that lives may take, after it was given up, to
-// report what it has in hand.
+// ownersTime is how long an owner that was given up but still lives may take to report its result.
 const ownersTime = 5 * time.Second
 
-// mayReport reports whether the owner of a blocked call may yet do what it was given
-// leave to: it lives, and has not been silent for long. An operator who judges by
-// then guesses. Later it never got its leave: else its late result had resolved
+// mayReport reports whether the owner of a blocked call may still run it and report: the owner
+// lives, and has not been silent for long. An operator who judges before that guesses. After that
+// time the owner never received the reply to its start, or its late result would have resolved
 // the call.
 func (s *stage) mayReport(held *toolcall.Call) bool {
 	return time.Since(held.UpdatedAt) < ownersTime && s.owned(held.Attempt)
 }
 
-// owned reports whether the owner of an attempt still lives: the engine with
-// that id, or the worker of that name since before the start.
+// owned reports whether the owner of an attempt still lives: the engine with that id, or the worker
+// with that name if it has run since before the start.
 func (w *world) owned(a toolcall.Attempt) bool {
 	w.t.Helper()
 	w.mu.Lock()
@@ -189,8 +187,8 @@ func (w *world) owned(a toolcall.Attempt) bool {
 	return false
 }
 
-// surely gives the effects that there are, at a moment at which no tool runs: an
-// operator who judges while the owner is still at it guesses.
+// surely returns the effects at a moment when no tool runs. An operator who judges while a tool is
+// still running guesses.
 func (s *stage) surely() map[string][]effect.Mark {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -201,10 +199,10 @@ func (s *stage) surely() map[string][]effect.Mark {
 	return s.marks(effect.EffectsFile)
 }
 
-// resolve says what became of the call, one in four times by the command.
+// resolve states the outcome of the call, every fourth time with the command.
 func (s *stage) resolve(c *toolcall.Call, happened bool, n int) error {
 	if c.Blocked != toolcall.BlockedUnknown {
-		return fmt.Errorf("%s: held, but not because its outcome is unknown", describe(c))
+		return fmt.Errorf("%s: the call is blocked, but not because its outcome is unknown", describe(c))
 	}
 	outcome := toolcall.OutcomeHappened
 	if !happened {
@@ -212,7 +210,7 @@ func (s *stage) resolve(c *toolcall.Call, happened bool, n int) error {
 	}
 	if n%4 == 1 {
 		args := []string{"resolve", keyPath(c.Key), "--outcome", string(outcome)}
-		if happened { // only then is there an output
+		if happened { // only then there is an output
 			args = append(args, "--output", "resolved")
 		}
 		err := s.byCommand(operatorName, args...)
@@ -224,7 +222,7 @@ func (s *stage) resolve(c *toolcall.Call, happened bool, n int) error {
 	return s.operator.resolve(c, outcome)
 }
 
-// must ends the test on an error. Only for the test's own goroutine.
+// must ends the test on an error. Only the test's own goroutine may call it.
 func (s *stage) must(err error) {
 	s.t.Helper()
 	if err != nil {

@@ -21,18 +21,18 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// playerArg is the first argument of this binary when it is a player: a
-// runtime or an approver as a process of its own, which can be killed.
+// playerArg is the first argument of this binary when it runs as a player: a runtime or an approver
+// in its own process, which can be killed.
 const playerArg = "player"
 
 const (
 	playerSign = "player works"
-	calmFile   = "calm" // there: nothing is revoked or interrupted any more
+	calmFile   = "calm" // if the file exists, nothing is revoked or interrupted any more
 	longTurn   = 20 * time.Second
 )
 
-// player is a runtime or an approver. What it did is in its notebook, from
-// which it goes on after it was killed.
+// player is a runtime or an approver. It notes what it did in its notebook and continues from
+// there after it was killed.
 type player struct {
 	engine.Client
 	operator engine.Client // of an approver
@@ -42,8 +42,8 @@ type player struct {
 	stop     context.Context //nolint:containedctx // the life of the process
 }
 
-// playerMain is the process; args are role, name, URL of NATS, seed, folder. It
-// gives the exit code.
+// playerMain is the main function of the process and returns the exit code. args are the role, name,
+// URL of NATS, seed and folder.
 func playerMain(args []string) int {
 	err := playerRun(args)
 	switch {
@@ -102,8 +102,8 @@ func (p *player) calm() bool {
 	return err == nil
 }
 
-// done notes the outcome of a request. Refusals that say that the call has moved
-// on are part of the game; others end the player.
+// done notes the outcome of a request. Refusals that say that the call has moved on are expected;
+// other errors end the player.
 func (p *player) done(n noted, err error, calls ...*toolcall.Call) error {
 	n.Calls = ackNotes(calls)
 	if err != nil {
@@ -119,8 +119,7 @@ func fatalOf(err error) error {
 	return err
 }
 
-// proposes goes on with the turn that was not done when the process before was
-// killed.
+// proposes continues with the turn that was not finished when the previous process was killed.
 func (p *player) proposes() error {
 	notes, err := readNotes(filepath.Join(p.dir, p.name+notesEnd))
 	if err != nil {
@@ -186,10 +185,10 @@ func rests(calls []*toolcall.Call) bool {
 	return !slices.ContainsFunc(calls, (*toolcall.Call).Open) || slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.Blocked != toolcall.NotBlocked })
 }
 
-// pads are how large the inputs of a campaign are.
+// pads are the sizes by which the inputs of a campaign are padded.
 var pads = []int{0, 0, 0, 0, 200, 200, 200, 3_000, 3_000, 20_000, 60_000}
 
-// proposal is the same for the same seed, player and turn.
+// proposal returns the same proposal for the same seed, player and turn.
 func (p *player) proposal(d *dice, turn int) (toolcall.ProposeRequest, error) {
 	r := proposal("of-"+p.name, fmt.Sprintf("r%d", turn))
 	for i := range 1 + d.pick(3) {
@@ -206,7 +205,7 @@ func (p *player) proposal(d *dice, turn int) (toolcall.ProposeRequest, error) {
 	return r, nil
 }
 
-// text is n letters.
+// text returns n letters.
 func (d *dice) text(n int) string {
 	var b strings.Builder
 	for range n {
@@ -215,7 +214,7 @@ func (d *dice) text(n int) string {
 	return b.String()
 }
 
-// approves answers approval requests, and sometimes revokes what was allowed.
+// approves answers approval requests, and sometimes revokes an approval.
 func (p *player) approves() error {
 	d := newDice("campaign", p.name)
 	for p.stop.Err() == nil {
@@ -252,12 +251,12 @@ func some(c *toolcall.Call, err error) []*toolcall.Call {
 	return []*toolcall.Call{c}
 }
 
-// voted reports whether the player has approved the approval request that is open.
+// voted reports whether the player has approved the open approval request.
 func (p *player) voted(c *toolcall.Call) bool {
 	return slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == p.name && v.Digest == c.Digest })
 }
 
-// answer is the same for the same seed, player and approval request.
+// answer returns the same answer for the same seed, player and approval request.
 func (p *player) answer(c *toolcall.Call) toolcall.Response {
 	d := newDice("campaign", p.name+" "+c.Key.String()+" "+c.Digest)
 	a := toolcall.Response{Key: c.Key, Digest: c.Digest, Kind: toolcall.ResponseApprove}
@@ -265,7 +264,7 @@ func (p *player) answer(c *toolcall.Call) toolcall.Response {
 	case 0:
 		a.Kind, a.Feedback = toolcall.ResponseReject, "no"
 	case 1:
-		if c.Request != nil && c.Request.Requirement.Quorum < 2 { // else it is not one person's to answer
+		if c.Request != nil && c.Request.Requirement.Quorum < 2 { // otherwise one person cannot supply the result
 			a.Kind, a.Output = toolcall.ResponseRespond, "forty-two"
 		}
 	case 2, 3:
@@ -309,5 +308,5 @@ func (p *player) revokes(d *dice) error {
 	return p.done(noted{Did: "revoke call", On: c.Key.String()}, err, some(got, err)...)
 }
 
-// revokedRule is the note of a revocation; without an error it was acknowledged.
+// revokedRule notes a revocation; a note without an error means that it was acknowledged.
 const revokedRule = "revoke rule"

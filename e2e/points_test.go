@@ -11,58 +11,56 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// point is a moment at which a process is killed, again and again, on one data
-// folder. The moment is seen in the journal or on the wire; the kill follows
-// within spread. Whether it struck in time is read from the journal afterwards,
-// with hit, and only kills that did are counted.
+// point is a moment at which a process is killed again and again, with one data folder. The test
+// sees the moment in the journal or on the wire, and kills within spread. Afterwards hit decides
+// from the journal whether the kill came in time. Only such kills are counted.
 type point struct {
 	name   string
-	worker bool     // the tool's worker is killed, else the engine
-	tools  []string // of the struck call, in turn
+	worker bool     // the tool's worker is killed, otherwise the engine
+	tools  []string // the tools of the struck call, in turn
 	ask    bool     // the struck call asks
-	answer bool     // and is answered, before the kill
-	slow   bool     // its tool takes long enough to be hit in mid-run
+	answer bool     // and is answered before the kill
+	slow   bool     // its tool runs long enough to be hit during the run
 	see    func(w *world, struck toolcall.Key) *sighting
 	spread time.Duration
-	twice  bool // it is killed once more while it starts again
+	twice  bool // the process is killed once more while it starts again
 	hit    func(strike) bool
 }
 
-// strike is what became of one kill.
+// strike is one kill and what it hit.
 type strike struct {
 	struck toolcall.Key
-	dead   time.Time               // when the process was surely dead
-	sight  *sighting               // of the point
-	last   *toolcall.EventRecord   // of the struck call, before the death
-	causes map[toolcall.Cause]bool // of all steps before the death
+	dead   time.Time               // when the process was certainly dead
+	sight  *sighting               // the sighting of the point
+	last   *toolcall.EventRecord   // the struck call's last record before the kill
+	causes map[toolcall.Cause]bool // the causes of all steps before the kill
 }
 
-// onStep sees a step of the struck call become durable.
+// onStep returns the sighting of the moment when a step of the struck call becomes durable.
 func onStep(cause toolcall.Cause) func(*world, toolcall.Key) *sighting {
 	return func(w *world, k toolcall.Key) *sighting { return &sighting{seen: w.obs.when(step(k, cause))} }
 }
 
-// onWire sees a request about the struck call on its way to the engine.
+// onWire returns the sighting of a request about the struck call on its way to the engine.
 func onWire(kind bus.Kind) func(*world, toolcall.Key) *sighting {
 	return func(w *world, k toolcall.Key) *sighting { return w.onRequest(kind, k) }
 }
 
-// resting gives strikes at which the struck call was in that state and no process
-// had started it.
+// resting accepts strikes when the struck call was in the state and no process had started it.
 func resting(state message.ToolCallState) func(strike) bool {
 	return func(s strike) bool {
 		return s.last != nil && s.last.Call.State == state && !s.causes[toolcall.CauseStart]
 	}
 }
 
-// running gives strikes between the start and the result.
+// running accepts strikes between the start and the result.
 func running(s strike) bool { return s.causes[toolcall.CauseStart] && !s.causes[toolcall.CauseResult] }
 
-// stored gives strikes after the result.
+// stored accepts strikes after the result.
 func stored(s strike) bool { return s.causes[toolcall.CauseResult] }
 
-// unanswered gives strikes before the answer to a request that the engine
-// had to store cause: it had not, or the request was sent again.
+// unanswered accepts strikes before the reply to a request for which the engine must store a step
+// with the cause: the step was not stored, or the request was sent again.
 func unanswered(cause toolcall.Cause) func(strike) bool {
 	return func(s strike) bool { return !s.causes[cause] || s.sight.n.Load() > 1 }
 }
@@ -94,8 +92,7 @@ func TestCrashPoints(t *testing.T) {
 	}
 }
 
-// TestTableOfPoints keeps the table that people read at the points that are
-// tried.
+// TestTableOfPoints checks that the table in the documentation lists the points of this test.
 func TestTableOfPoints(t *testing.T) {
 	t.Parallel()
 	doc, err := os.ReadFile("doc.go")

@@ -4,5 +4,5 @@ package e2e_test
 
 import "os/exec"
 
-// There is no way to ask for it here: a broken run may leave processes behind.
+// This system has no such feature: a broken run may leave processes behind.
 func dieWithParent(*exec.Cmd) {}

@@ -20,9 +20,8 @@ import (
 // jobs are run by the starter.
 var jobs = make(chan func())
 
-// starter starts every child on one thread that lives as long as the test
-// binary: on Linux children are told to die with the thread that made them,
-// so that a broken run leaves nothing behind.
+// starter starts every child on one thread that lives as long as the test binary. On Linux children
+// die with the thread that started them, so that a broken run leaves nothing behind.
 func starter() {
 	runtime.LockOSThread()
 	for f := range jobs {
@@ -30,27 +29,26 @@ func starter() {
 	}
 }
 
-// process is a real process that can be killed and started again with the same
-// arguments. Its output, of all its lives, is in one file, whose end is shown
-// when the test fails.
+// process is a real process that can be killed and started again with the same arguments. The output
+// of all its lives is in one file, whose end is shown when the test fails.
 type process struct {
 	t    testing.TB
 	name string
 	argv []string
-	sign string // what it puts out when it works
+	sign string // what it prints when it is ready
 	out  string
-	// restarts is how often it is started again, as a supervisor would, when it
-	// ends with the exit code that says: try again later.
+	// restarts is how often it is started again, as by a supervisor, when it ends with the exit
+	// code for "try again later".
 	restarts int
 
-	mu    sync.Mutex // guards all below, and restarts
-	life  *life      // nil: it does not run
+	mu    sync.Mutex // guards the fields below and restarts
+	life  *life      // nil: it is not running
 	kills int
-	// restarted is how often it was started because it asked for that.
+	// restarted is how often it was started again because of that exit code.
 	restarted int
 }
 
-// tryLater is that exit code, see askance help exit-codes.
+// tryLater is the exit code for "try again later", see askance help exit-codes.
 const tryLater = 5
 
 // life is a process from start to end.
@@ -85,14 +83,14 @@ func (p *process) start() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.life != nil {
-		p.t.Fatalf("%s runs already", p.name)
+		p.t.Fatalf("%s is already running", p.name)
 	}
 	if err := p.begin(); err != nil {
 		p.t.Fatalf("start %s: %v", p.name, err)
 	}
 }
 
-// begin makes a new life. p.mu is held.
+// begin starts a new life. p.mu is held.
 func (p *process) begin() error {
 	out, err := os.OpenFile(p.out, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -113,8 +111,8 @@ func (p *process) begin() error {
 	return nil
 }
 
-// supervise waits for the end of a life and begins the next one, if it ended as
-// one that wants to be tried again.
+// supervise waits for the end of a life and begins the next one if the process asked to be started
+// again.
 func (p *process) supervise(l *life) {
 	l.err = l.cmd.Wait()
 	close(l.done)
@@ -131,14 +129,13 @@ func (p *process) supervise(l *life) {
 	}
 }
 
-// again reports whether a life that has ended is followed by another one. p.mu
-// is held.
+// again reports whether another life follows a life that has ended. p.mu is held.
 func (p *process) again(l *life) bool {
 	return p.restarts > 0 && l.cmd.ProcessState.ExitCode() == tryLater
 }
 
-// kill ends the present life with SIGKILL and waits until the process is gone.
-// It reports whether there was one to end.
+// kill ends the running process with SIGKILL and waits until it is gone. It reports whether there
+// was one.
 func (p *process) kill() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -154,8 +151,8 @@ func (p *process) kill() bool {
 	return alive
 }
 
-// up waits until the present life has put out its sign that it works. Only for
-// the test's own goroutine.
+// up waits until the running process has printed that it is ready. Only the test's own goroutine may
+// call it.
 func (p *process) up() {
 	p.t.Helper()
 	eventually(p.t, p.name+" puts out "+strconv.Quote(p.sign), func() bool {
@@ -168,7 +165,7 @@ func (p *process) up() {
 	})
 }
 
-// id is an engine's own, as it put it out in its present life; "" if it has not.
+// id returns the id that an engine printed in its current life; "" if it has not.
 func (p *process) id() string {
 	p.t.Helper()
 	data, err := os.ReadFile(p.out)
@@ -180,7 +177,7 @@ func (p *process) id() string {
 	return id
 }
 
-// began gives the time at which the present life began, if there is one.
+// began returns the time at which the current life began, if there is one.
 func (p *process) began() (at time.Time, alive bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -193,7 +190,7 @@ func (p *process) began() (at time.Time, alive bool) {
 // lifeMark begins each life in the output.
 const lifeMark = "--- starts "
 
-// stop ends it the polite way and fails the test if it does not end.
+// stop interrupts the process and fails the test if the process does not end.
 func (p *process) stop() {
 	p.t.Helper()
 	p.mu.Lock()
@@ -214,7 +211,7 @@ func (p *process) stop() {
 	p.life = nil
 }
 
-// died says how the process ended unasked, or nil while it runs.
+// died returns an error if the process ended unexpectedly, or nil while it runs.
 func (p *process) died() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -227,7 +224,7 @@ func (p *process) died() error {
 		if p.again(l) {
 			return nil
 		}
-		return fmt.Errorf("%s ended unasked: %w\n%s", p.name, cmp.Or(l.err, errors.New("exit status 0")), p.tail(2<<10))
+		return fmt.Errorf("%s ended unexpectedly: %w\n%s", p.name, cmp.Or(l.err, errors.New("exit status 0")), p.tail(2<<10))
 	default:
 		return nil
 	}
@@ -245,7 +242,7 @@ func (p *process) tail(n int) []byte {
 	return data
 }
 
-// command runs a short-lived askance command and gives its output.
+// command runs a short-lived askance command and returns its output.
 func command(ctx context.Context, args ...string) (stdout, stderr string, err error) {
 	cmd := exec.CommandContext(ctx, bin.askance, args...)
 	var out, errs bytes.Buffer
@@ -254,7 +251,7 @@ func command(ctx context.Context, args ...string) (stdout, stderr string, err er
 	return out.String(), errs.String(), err
 }
 
-// eventually waits until ok holds, looking again and again.
+// eventually calls ok again and again until it returns true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(patience)

@@ -11,13 +11,12 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// receiptsEach is of how many calls of each tool a receipt is made.
+// receiptsEach is the number of calls of each tool for which a receipt is made.
 const receiptsEach = 2
 
-// proved has an auditor prove everything, with the command that auditors use: the
-// journal is what engines wrote, each event record in its chain and under a checkpoint,
-// for all kills while it was written or signed; and the outcome of calls is
-// proved by files alone.
+// proved verifies everything with the command that auditors use. The journal must be what engines
+// wrote, with each event record in its chain and covered by a checkpoint, despite all kills. The
+// outcome of calls must be provable with files only.
 func (w *world) proved() {
 	w.t.Helper()
 	at := []string{"--nats", w.url, "--space", string(space), "--as", "auditor"}
@@ -27,7 +26,7 @@ func (w *world) proved() {
 	if err := strictjson.Unmarshal([]byte(out), &r); err != nil {
 		w.t.Fatalf("audit verify: %v\n%s", err, out)
 	}
-	if !r.OK || r.EventRecords == 0 || r.Chained != r.EventRecords || r.Checkpoints == 0 || r.CoverFrom != 1 { // the journal may go on meanwhile
+	if !r.OK || r.EventRecords == 0 || r.Chained != r.EventRecords || r.Checkpoints == 0 || r.CoverFrom != 1 { // the journal may grow meanwhile
 		w.t.Errorf("audit verify: %+v", r)
 	}
 	w.tally.checkpoints = int(r.Checkpoints)
@@ -40,11 +39,11 @@ func (w *world) proved() {
 		w.receipt(c, at)
 	}
 	if len(made) == 0 {
-		w.t.Error("no call was ever started: no receipt was made")
+		w.t.Error("no call was ever started, so no receipt was made")
 	}
 }
 
-// struckOnce reports whether the call was started, so that a kill could strike it.
+// struckOnce reports whether the call was started, so that a kill could hit it.
 func struckOnce(records []toolcall.JournalEntry) bool {
 	for _, r := range records {
 		if took(r.Record, toolcall.CauseStart) {
@@ -54,8 +53,7 @@ func struckOnce(records []toolcall.JournalEntry) bool {
 	return false
 }
 
-// receipt makes the receipt of a call that has ended, and checks it without a
-// server.
+// receipt makes the receipt of a call that has ended, and checks it without a server.
 func (w *world) receipt(c *toolcall.Call, at []string) {
 	w.t.Helper()
 	file := w.file("call.receipt")
@@ -70,7 +68,7 @@ func (w *world) receipt(c *toolcall.Call, at []string) {
 	}
 }
 
-// audit runs the audit command until an engine answers, and wants it to end well.
+// audit runs the audit command until an engine answers, and checks that it succeeds.
 func (w *world) audit(args ...string) string {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// as opens a connection of its own for a principal.
+// as opens a new connection for a principal.
 func (w *world) as(role toolcall.Role, name string) client {
 	w.t.Helper()
 	c, err := bus.NewClient(w.connect(name), space, toolcall.Principal{Role: role, Name: name})
@@ -23,8 +23,7 @@ func (w *world) bot() client      { w.t.Helper(); return w.as(toolcall.RoleRunti
 func (w *world) approver() client { w.t.Helper(); return w.as(toolcall.RoleApprover, approverName) }
 func (w *world) operator() client { w.t.Helper(); return w.as(toolcall.RoleOperator, operatorName) }
 
-// embedded describes an engine with a NATS server of its own inside, and points
-// the world at it.
+// embedded describes an engine with an embedded NATS server, and makes the world use that server.
 func (w *world) embedded() *process {
 	w.t.Helper()
 	listen := fmt.Sprintf("127.0.0.1:%d", freePort(w.t))
@@ -39,10 +38,9 @@ func (w *world) replica(name string) *process {
 }
 
 const (
-	// servesSign is what engines put out when they work.
+	// servesSign is what engines print when they are ready.
 	servesSign = "askance is running"
-	// maxRestarts bounds how often one test starts an engine again that could not
-	// begin its work.
+	// maxRestarts bounds how often one test restarts an engine that could not begin its work.
 	maxRestarts = 10
 )
 
@@ -52,13 +50,13 @@ func (w *world) serve(name string, more ...string) *process {
 	if err := os.MkdirAll(filepath.Dir(anchor), 0o700); err != nil {
 		w.t.Fatal(err)
 	}
-	if err := bus.CreateAnchor(anchor); err != nil { // the keys are the test's: no engine made them for a new journal
+	if err := bus.CreateAnchor(anchor); err != nil { // the test made the keys, so no engine has created an anchor for a new journal
 		w.t.Fatal(err)
 	}
 	argv := append([]string{
 		bin.askance, "serve", "--data", w.file("data-" + name), "--space", string(space), "--keys", w.file("engine.key"),
 		"--policy", w.file("policy.yaml"), "--tools", w.file("tools.yaml"), "--log-level", "info",
-		"--http", "off", "--checkpoint-every", "500ms", "--checkpoint-records", "100", // so that kills strike engines that sign
+		"--http", "off", "--checkpoint-every", "500ms", "--checkpoint-records", "100", // so that kills hit engines while they sign
 	}, more...)
 	p := w.process(name, servesSign, argv...)
 	p.restarts = maxRestarts
@@ -75,8 +73,8 @@ func (w *world) worker(name, tool string) *process {
 	return w.process(name, " runs ", append(argv, toolCommand(tool, w.effects())...)...)
 }
 
-// external describes a real nats-server that sees every write to the disk, and
-// points the world at it. limit bounds its store; 0 leaves it open.
+// external describes a real nats-server that syncs every write to the disk, and makes the world use
+// it. limit bounds its store; 0 means no limit.
 func (w *world) external(limit int64) *process {
 	w.t.Helper()
 	w.port = freePort(w.t)

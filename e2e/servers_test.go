@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// clusterSize is how many NATS servers and engines a cluster has.
+// clusterSize is the number of NATS servers and of engines in a cluster.
 const clusterSize = 3
 
 // servers is a stage on a cluster of real NATS servers.
@@ -28,7 +28,7 @@ type servers struct {
 	cables  *cables // nil: the processes are connected directly
 }
 
-// newServers starts three NATS servers and three engines, which state quorum.
+// newServers starts three NATS servers and three engines, whose durability is quorum.
 func newServers(t testing.TB) *servers {
 	t.Helper()
 	c := &servers{stage: &stage{world: newWorld(t), workers: map[string]*process{}}}
@@ -36,7 +36,7 @@ func newServers(t testing.TB) *servers {
 	return c
 }
 
-// launch starts the processes, and connects everyone who is part of the test.
+// launch starts the processes and connects the principals of the test.
 func (c *servers) launch() {
 	t, w := c.t, c.world
 	t.Helper()
@@ -61,7 +61,7 @@ func (c *servers) launch() {
 	for i := range clusterSize {
 		p := w.serve(fmt.Sprintf("engine-%d", i), "--nats", c.cables.urlOf(i, w.url), "--durability", "quorum")
 		p.argv[0] = cmp.Or(os.Getenv(oldVar), p.argv[0])
-		p.start() // ends with the code for later while the servers elect a leader
+		p.start() // ends with the exit code for "try again later" while the servers elect a leader
 		c.engines = append(c.engines, p)
 	}
 	for _, p := range c.engines {
@@ -70,7 +70,7 @@ func (c *servers) launch() {
 	c.open()
 }
 
-// leader is the server that leads the journal.
+// leader returns the server that leads the journal.
 func (c *servers) leader() *process {
 	c.t.Helper()
 	name := ""
@@ -93,7 +93,7 @@ func (c *servers) leader() *process {
 	return nil
 }
 
-// whole waits until every server has all of the space.
+// whole waits until every server has every message of the space.
 func (c *servers) whole() {
 	c.t.Helper()
 	eventually(c.t, "every server has every message", func() bool {
@@ -112,21 +112,21 @@ func (c *servers) whole() {
 	})
 }
 
-// probe is a client that tries nothing twice: it proposes calls all the time, and every
-// error fails the test.
+// probe is a client that proposes calls all the time and never retries. Every error fails the
+// test.
 type probe struct {
 	stop chan struct{}
 	done sync.WaitGroup
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	n       int
 	slowest time.Duration
 }
 
-// probeLimit is how long a request of a probe may take: what programs use.
+// probeLimit is how long a request of a probe may take, the same as in ordinary programs.
 const probeLimit = 20 * time.Second
 
-// probe begins to propose calls of a tool that runs in the engines.
+// probe starts to propose calls of a tool that runs in the engines.
 func (c *servers) probe(session string) *probe {
 	p := &probe{stop: make(chan struct{})}
 	cl := c.as(toolcall.RoleRuntime, "probe-"+session)
@@ -156,7 +156,7 @@ func (c *servers) probe(session string) *probe {
 	return p
 }
 
-// take gives the number of requests and the slowest since the last take.
+// take returns the number of requests and the slowest one since the last take.
 func (p *probe) take() (n int, slowest time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -182,10 +182,10 @@ func (p *probe) end() {
 	p.done.Wait()
 }
 
-// TestRollingRestart restarts every server and every engine of a cluster, one after the
-// other and under load, and kills the server that leads the journal. With another command
-// in the environment the engines are upgraded from it. No client sees an error, nothing is
-// lost, and nothing runs twice.
+// TestRollingRestart restarts every server and every engine of a cluster, one after the other and
+// under load, and kills the server that leads the journal. If the environment names the command of
+// an earlier version, the engines are upgraded from it. No client sees an error, nothing is lost,
+// and nothing runs twice.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	c := newServers(t)
@@ -193,11 +193,11 @@ func TestRollingRestart(t *testing.T) {
 	p := c.probe("steady")
 	c.more(20)
 	n, slowest := p.take()
-	t.Logf("undisturbed: %d requests, the slowest %s", n, slowest)
+	t.Logf("without restarts: %d requests, the slowest %s", n, slowest)
 	for _, part := range [][]*process{c.nats, c.engines} {
 		for _, victim := range part {
 			victim.stop()
-			c.more(5) // the others go on
+			c.more(5) // the other processes continue
 			if victim.sign == servesSign {
 				victim.argv[0] = bin.askance
 			}
@@ -232,17 +232,17 @@ func (c *servers) leaderKills() int {
 	return n
 }
 
-// ownPause is what the engines and their clients may add to the time until the servers
-// have another leader.
+// ownPause is what the engines and their clients may add to the time in which the servers elect
+// another leader.
 const ownPause = time.Second
 
-// killLeader kills the server that leads the journal, and measures how long it takes until
-// there is another leader, an appended record, and a proposed call.
+// killLeader kills the server that leads the journal, and measures the time until there is another
+// leader, an appended record, and a proposed call.
 func (c *servers) killLeader(p *probe) {
 	t := c.t
 	t.Helper()
 	elected := make(chan string, 100)
-	for url := range strings.SplitSeq(c.url, ",") { // one of them dies with the leader
+	for url := range strings.SplitSeq(c.url, ",") { // one of these connections ends with the leader
 		nc, err := bus.Connect(t.Context(), url, bus.ConnectOptions{Principal: "listener"})
 		if err != nil {
 			t.Fatal(err)
@@ -278,7 +278,7 @@ func (c *servers) killLeader(p *probe) {
 	c.whole()
 }
 
-// claims checks what an engine says of its acknowledgements.
+// claims checks the durability that an engine reports.
 func (c *servers) claims(want string) {
 	c.t.Helper()
 	info, err := c.operator.Info(c.t.Context())

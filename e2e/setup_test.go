@@ -9,27 +9,26 @@ import (
 	"github.com/askance-dev/askance/e2e/internal/effect"
 )
 
-// The tools: where they run, and whether running one twice with the same key
-// is as good as once.
+// The tools, with where they run and whether they are idempotent.
 const (
 	charge = "charge" // remote, idempotent
 	mail   = "mail"   // remote, not idempotent
 	note   = "note"   // local, idempotent
 	post   = "post"   // local, not idempotent
-	ledger = "ledger" // remote, idempotent, reads its input through a pipe of its own
-	index  = "index"  // local, idempotent, reads its input through a pipe of its own
+	ledger = "ledger" // remote, idempotent, reads its input through its own pipe
+	index  = "index"  // local, idempotent, reads its input through its own pipe
 )
 
 var allTools = []string{charge, mail, note, post}
 
-// pipedTools are for tests that ask for them, see world.tools.
+// pipedTools are only for tests that request them, see world.tools.
 var pipedTools = []string{ledger, index}
 
 func idempotent(tool string) bool { return tool != mail && tool != post }
 func local(tool string) bool      { return tool == note || tool == post || tool == index }
 
-// toolsFile declares them. The leases are short, so that the dead are noticed
-// soon; those that are not idempotent run serially within a proposal.
+// toolsFile declares the tools. Their leases are short, so that dead owners are noticed soon. Tools
+// that are not idempotent run serially within a proposal.
 func toolsFile(effects string, tools []string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\ntools:\n")
@@ -65,7 +64,7 @@ func toolsFile(effects string, tools []string) string {
 	return b.String()
 }
 
-// toolCommand is the program that runs a tool.
+// toolCommand returns the command that runs a tool.
 func toolCommand(tool, effects string) []string {
 	kind := effect.Once
 	if idempotent(tool) {
@@ -73,7 +72,7 @@ func toolCommand(tool, effects string) []string {
 	}
 	argv := []string{bin.tool, effects, kind}
 	if slices.Contains(pipedTools, tool) {
-		// The shell dies with its parent, and this pipe goes on without it.
+		// The shell dies with its parent, but this pipe continues without it.
 		argv = append([]string{"sh", "-c", `cat | { sleep 0.03; exec "$@"; }`, "sh"}, argv...)
 	}
 	return argv
@@ -87,7 +86,7 @@ func quotedList(words []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// policyFile lets the input say what is decided.
+// policyFile returns a policy that decides according to the input.
 func policyFile(tools []string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nname: e2e\nrules:\n")

@@ -14,16 +14,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// smallFileSystem runs engines on file systems of 64 MB that are really full. It
-// needs the right to mount them; without it the file size limit is tested alone.
+// smallFileSystem runs engines on file systems of 64 MB that are really full. It needs the right to
+// mount them; without it only the file size limit is tested.
 func smallFileSystem(t *testing.T) {
 	t.Parallel()
 	t.Run("full of other files", fullOfOtherFiles)
 	t.Run("full of calls", fullOfCalls)
 }
 
-// onSmallDisk is an engine whose data folder is a file system of its own; nil if
-// none can be mounted here.
+// onSmallDisk returns an engine whose data folder is its own file system; nil if none can be
+// mounted here.
 func onSmallDisk(t *testing.T) (s *stage, data string) {
 	t.Helper()
 	w := newWorld(t)
@@ -32,7 +32,7 @@ func onSmallDisk(t *testing.T) (s *stage, data string) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=64m"); err != nil {
-		t.Logf("no small file system can be mounted here (%v): the file size limit speaks for it", err)
+		t.Logf("no small file system can be mounted here (%v): only the file size limit is tested", err)
 		return nil, ""
 	}
 	t.Cleanup(func() {
@@ -43,9 +43,8 @@ func onSmallDisk(t *testing.T) (s *stage, data string) {
 	return newStageIn(w, w.embedded()), data
 }
 
-// fullOfOtherFiles fills the disk under a running engine: first to a rest, then
-// to the last byte, so that the store breaks. The same process goes on once the
-// files are gone.
+// fullOfOtherFiles fills the disk of a running engine, first almost and then to the last byte, so
+// that the store breaks. The same process continues once the files are gone.
 func fullOfOtherFiles(t *testing.T) {
 	t.Parallel()
 	s, data := onSmallDisk(t)
@@ -62,7 +61,7 @@ func fullOfOtherFiles(t *testing.T) {
 	if err := fillDisk(filepath.Join(data, "more"), 0); err != nil {
 		t.Fatal(err)
 	}
-	edited := s.block("c", allTools[0], effect.Input{N: 4, Ask: true, Pad: strings.Repeat("y", 100_000)}).Input // an approval alone may fit into the last block
+	edited := s.block("c", allTools[0], effect.Input{N: 4, Ask: true, Pad: strings.Repeat("y", 100_000)}).Input // an approval without an edit may fit in the last block
 	if err := s.approver.answer(asked[0], toolcall.Response{Kind: toolcall.ResponseApprove, Input: &edited}); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an answer on a full disk: %v, want an error with code %s", err, message.CodeFull)
 	}
@@ -74,8 +73,8 @@ func fullOfOtherFiles(t *testing.T) {
 	s.resumes(refused)
 }
 
-// fullOfCalls fills the store up to its own limit: every open approval request can still
-// be answered, and every call carried through.
+// fullOfCalls fills the store up to its own limit. Every open approval request can still be
+// answered and every call completed.
 func fullOfCalls(t *testing.T) {
 	t.Parallel()
 	s, _ := onSmallDisk(t)
@@ -84,7 +83,7 @@ func fullOfCalls(t *testing.T) {
 	}
 	s.begun()
 	s.untilFull()
-	s.engine.kill() // the limit is none the lower after a restart
+	s.engine.kill() // the limit is not lower after a restart
 	s.engine.start()
 	s.finish()
 }
@@ -113,10 +112,10 @@ func fillDisk(path string, left int64) error {
 	}
 }
 
-// storeSize is that of the disk of a server of a cluster.
+// storeSize is the size of the disk of each server in a cluster.
 const storeSize = "size=192m"
 
-// smallDisks gives each server of a cluster a disk of its own, if one can be mounted here.
+// smallDisks gives each server of a cluster its own disk, if one can be mounted here.
 func smallDisks(w *world) bool {
 	w.t.Helper()
 	for i := range clusterSize {
@@ -137,8 +136,8 @@ func smallDisks(w *world) bool {
 	return true
 }
 
-// fullDisk leaves a server no room for a record. It is started again when there is room:
-// a NATS server does not use a store again that it could not write.
+// fullDisk leaves a server no room for a record. The server is restarted when there is room,
+// because a NATS server does not use a store again after a failed write.
 func (r *faultRun) fullDisk(on int) (end func()) {
 	if !r.disks {
 		return func() {}

@@ -4,9 +4,9 @@ package e2e_test
 
 import "testing"
 
-// How to mount a small file system differs from system to system.
+// Mounting a small file system differs from system to system.
 func smallFileSystem(t *testing.T) {
-	t.Log("not tried on this system: the file size limit speaks for it")
+	t.Log("not supported on this system: only the file size limit is tested")
 }
 
 func smallDisks(*world) bool { return false }

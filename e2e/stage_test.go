@@ -2,19 +2,19 @@ package e2e_test
 
 import "testing"
 
-// stage is a world with its cast: one engine or several, a worker for each
-// remote tool, a runtime, an approver and an operator.
+// stage is a world with one or several engines, a worker for each remote tool, a runtime, an
+// approver and an operator.
 type stage struct {
 	*world
-	engine   *process // the only one, with a NATS server inside; nil if there are several
+	engine   *process // the only engine, with an embedded NATS server; nil if there are several
 	workers  map[string]*process
 	bot      client
 	approver client
 	operator client
-	answers  func(session string) error // answers open approval requests; nil: the approver does
+	answers  func(session string) error // answers open approval requests; if nil, the approver does
 }
 
-// newStage has one engine with a NATS server inside.
+// newStage returns a stage with one engine that has an embedded NATS server.
 func newStage(t testing.TB) *stage {
 	t.Helper()
 	w := newWorld(t)
@@ -25,18 +25,18 @@ func newStageIn(w *world, engine *process) *stage {
 	w.t.Helper()
 	s := &stage{world: w, engine: engine, workers: map[string]*process{}}
 	s.engine.start()
-	s.engine.up() // workers want NATS to be there when they start
+	s.engine.up() // workers need NATS when they start
 	s.open()
 	return s
 }
 
-// newCluster has an external NATS server and the named engines.
+// newCluster returns a stage with an external NATS server and the named engines.
 func newCluster(t testing.TB, names ...string) (*stage, *process, []*process) {
 	t.Helper()
 	w := newWorld(t)
 	nats := w.external(0)
 	nats.start()
-	nats.up() // engines want it to be there when they start
+	nats.up() // engines need NATS when they start
 	s := &stage{world: w, workers: map[string]*process{}}
 	var engines []*process
 	for _, name := range names {
@@ -51,8 +51,8 @@ func newCluster(t testing.TB, names ...string) (*stage, *process, []*process) {
 	return s, nats, engines
 }
 
-// open starts a worker for each remote tool, and connects everybody who is part
-// of the test when they are there.
+// open starts a worker for each remote tool, and connects the principals of the test when the
+// workers are ready.
 func (s *stage) open() {
 	s.t.Helper()
 	for _, tool := range remote {
@@ -67,8 +67,8 @@ func (s *stage) open() {
 	s.must(s.bot.ready())
 }
 
-// finish brings everything to its end and checks it, before and after what is
-// unknown has been resolved.
+// finish lets every call end and checks the results, before and after unknown outcomes are
+// resolved.
 func (s *stage) finish() {
 	s.t.Helper()
 	s.rest()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// nodeFolder has the published clients; see its README.
+// nodeFolder contains the published clients; see its README.
 const nodeFolder = "../gateway/testdata/node"
 
 // aguiSurface is the published AG-UI client, in Node. It also makes the calls.
@@ -24,7 +24,7 @@ type aguiSurface struct {
 
 func newAGUISurface(h *house, token string) *aguiSurface {
 	h.t.Helper()
-	cmd := exec.CommandContext(context.WithoutCancel(h.t.Context()), "node", "agui.mjs", "agui-1") // ends with its input
+	cmd := exec.CommandContext(context.WithoutCancel(h.t.Context()), "node", "agui.mjs", "agui-1") // it ends with its input
 	cmd.Dir = nodeFolder
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
@@ -50,7 +50,7 @@ func newAGUISurface(h *house, token string) *aguiSurface {
 	return s
 }
 
-// aguiRun is what the client has when a run has ended.
+// aguiRun is what the client has received when a run has ended.
 type aguiRun struct {
 	Broken    string
 	RunErrors []struct{ Code, Message string }
@@ -70,7 +70,7 @@ type aguiRun struct {
 	}
 }
 
-// do has the client do something.
+// do sends a command to the client.
 func (s *aguiSurface) do(command map[string]any) aguiRun {
 	s.h.t.Helper()
 	raw, err := json.Marshal(command)
@@ -90,7 +90,7 @@ func (s *aguiSurface) do(command map[string]any) aguiRun {
 	return r
 }
 
-// agent makes an HttpAgent of a thread; page is the endpoint.
+// agent makes an HttpAgent for a thread; page is the endpoint.
 func (s *aguiSurface) agent(name, thread, page string) {
 	s.h.t.Helper()
 	s.do(map[string]any{
@@ -117,7 +117,7 @@ func (s *aguiSurface) keep(thread string, r aguiRun) {
 
 func (*aguiSurface) who() string { return "gina" }
 
-// connect is what a page that was reloaded gets.
+// connect returns what a reloaded page receives.
 func (s *aguiSurface) connect(thread string) aguiRun {
 	s.h.t.Helper()
 	s.made++
@@ -140,7 +140,7 @@ func (s *aguiSurface) resume(q approval, payload map[string]any) aguiRun {
 	return s.do(map[string]any{"do": "run", "agent": q.session, "resume": []any{entry}})
 }
 
-// answer approves other arguments.
+// answer approves with other arguments.
 func (s *aguiSurface) answer(q approval) {
 	s.h.t.Helper()
 	if r := s.resume(q, map[string]any{"approved": true, "editedArgs": map[string]any{"cents": 7}}); len(r.Custom) != 0 {
@@ -163,10 +163,10 @@ func (s *aguiSurface) waitForOutcome(q approval, _ bool) ending {
 	return e
 }
 
-// tells: an AG-UI message has no place for the rest.
+// tells keeps only the output, because an AG-UI message has no place for the rest.
 func (*aguiSurface) tells(e ending, _ bool) ending { return ending{Output: e.Output} }
 
-// late says the opposite of the decision: the same answer is no conflict.
+// late sends the opposite of the decision, because the same answer would be no conflict.
 func (s *aguiSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	yes := s.h.ending(q).Verdict == "reject"
@@ -180,5 +180,5 @@ func (s *aguiSurface) late(q approval) conflict {
 
 func (*aguiSurface) tooLate() conflict { return conflict{Code: "askance.overtaken", By: "yes"} }
 
-// reconnect: each request is a connection of its own.
+// reconnect does nothing, because each request is its own connection.
 func (*aguiSurface) reconnect() {}

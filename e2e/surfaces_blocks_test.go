@@ -55,7 +55,7 @@ type blocksSocket struct {
 	end  ending
 }
 
-// follow connects, says who it is and follows a session.
+// follow connects, identifies itself and follows a session.
 func (s *blocksSurface) follow(session, last string) *blocksSocket {
 	t := s.h.t
 	t.Helper()
@@ -90,7 +90,7 @@ func (c *blocksSocket) send(command map[string]any) {
 	}
 }
 
-// until reads up to a frame of that type, and keeps what stands in the others.
+// until reads up to a frame of that type, and keeps the content of the other frames.
 func (c *blocksSocket) until(kind string) blockFrame {
 	c.s.h.t.Helper()
 	return c.find(kind, func(f blockFrame) bool { return f.Type == kind })
@@ -154,7 +154,7 @@ func (s *blocksSurface) decide(q approval, decision map[string]any) *blocksSocke
 	return c
 }
 
-// answer rejects with words for the model.
+// answer rejects with feedback for the model.
 func (s *blocksSurface) answer(q approval) {
 	s.decide(q, map[string]any{"type": "reject", "message": "too much"})
 }
@@ -166,13 +166,12 @@ func (s *blocksSurface) waitForOutcome(q approval, now bool) ending {
 		c = s.follow(q.session, "")
 	}
 	c.until("message_stop")
-	c.end.Verdict = strings.Replace(c.end.Verdict, "edit", "approve", 1) // with other arguments
+	c.end.Verdict = strings.Replace(c.end.Verdict, "edit", "approve", 1) // an edit is an approval with other arguments
 	return c.end
 }
 
-// tells: a result is a success or an error there, and an answer in the tool's
-// place an approval with that result. Cards that are resolved are not shown to
-// those who come later.
+// tells adapts an ending: in this format a result is a success or an error, and a response with a
+// result is an approval. Clients that connect later do not see resolved cards.
 func (*blocksSurface) tells(e ending, now bool) ending {
 	switch {
 	case !now:

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The rules and tools of the house: every payment asks, and pays what it is told.
+// The rules and tools of the house: every payment asks, and pays the given amount.
 const (
 	houseRules = `version: 1
 name: house
@@ -26,10 +26,10 @@ tools:
 `
 )
 
-// house is askance as people have it: one process with a NATS server, the
-// gateway and an agent, and tokens for those who use HTTP.
+// house is askance as people run it: one process with a NATS server, the gateway and an agent, and
+// tokens for HTTP clients.
 type house struct {
-	t      *testing.T // the present test's
+	t      *testing.T // of the current test
 	dir    string
 	server *process
 	nats   string
@@ -51,7 +51,7 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// in says whose test it is that goes on.
+// in sets the current test.
 func (h *house) in(t *testing.T) { h.t = t }
 
 // token makes a token.
@@ -66,7 +66,7 @@ func (h *house) token(name string, roles ...string) string {
 	return out.Token
 }
 
-// run runs a command of askance that must succeed.
+// run runs an askance command that must succeed.
 func (h *house) run(into any, args ...string) {
 	h.t.Helper()
 	out, errs, err := command(h.t.Context(), args...)
@@ -78,7 +78,7 @@ func (h *house) run(into any, args ...string) {
 	}
 }
 
-// surfaces starts everything and everybody.
+// surfaces starts the server and all surfaces.
 func (h *house) surfaces() []surface {
 	h.t.Helper()
 	gina, bo, sam, wes := h.token("gina", "runtime", "approver"), h.token("bo", "approver"), h.token("sam", "approver"), h.token("wes", "approver")
@@ -88,7 +88,7 @@ func (h *house) surfaces() []surface {
 	return []surface{h.chat, newBlocksSurface(h, bo), newScopeSurface(h, sam), newWebSurface(h, wes), newTerminalSurface(h), newNATSSurface(h)}
 }
 
-// ask has the agent make a call that asks, and gives the approval request.
+// ask lets the agent make a call that asks, and returns the approval request.
 func (h *house) ask(session string, cents int) approval {
 	h.t.Helper()
 	h.chat.say(session, fmt.Sprintf(`call pay {"cents":%d}`, cents))
@@ -107,8 +107,8 @@ func (h *house) ask(session string, cents int) approval {
 	return approval{session: session, cents: cents, reply: c.Reply, call: c.Call, digest: c.Digest}
 }
 
-// ending is how the journal says that an approval request ended. There must be one
-// answer, and one end.
+// ending returns how an approval request ended according to the journal. There must be one answer
+// and one end.
 func (h *house) ending(q approval) ending {
 	h.t.Helper()
 	var out struct {
@@ -146,5 +146,5 @@ func (h *house) ending(q approval) ending {
 	return ending{Verdict: v.Kind, By: v.By.Name, State: r.State, Output: r.Output}
 }
 
-// soon is how long a client waits for something that must come.
+// soon is how long a client waits for something that must arrive.
 const soon = time.Minute

@@ -7,7 +7,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// natsSurface knows nothing but bus/PROTOCOL.md and a NATS client.
+// natsSurface uses only a NATS client and what bus/PROTOCOL.md says.
 type natsSurface struct {
 	h     *house
 	nc    *nats.Conn
@@ -84,7 +84,7 @@ func (s *natsSurface) request(kind, op string, body map[string]any) natsReply {
 
 func (*natsSurface) who() string { return "nat" }
 
-// shown lists, and lists again when a hint comes.
+// shown lists, and lists again when a hint arrives.
 func (s *natsSurface) shown(q approval) {
 	t := s.h.t
 	t.Helper()
@@ -116,7 +116,7 @@ func (s *natsSurface) decide(q approval, kind, output string) natsReply {
 	return s.request("decide", "submit_response", body)
 }
 
-// answer gives the result in the tool's place.
+// answer supplies the tool's result.
 func (s *natsSurface) answer(q approval) {
 	s.h.t.Helper()
 	if r := s.decide(q, "respond", "paid by hand"); r.Error != nil {

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// scopeSurface is an AgentScope frontend: the events of a session over SSE, its
-// answers by POST, the history as messages.
+// scopeSurface is an AgentScope frontend: it reads the events of a session over SSE, answers by
+// POST, and reads the history as messages.
 type scopeSurface struct {
 	h       *house
 	token   string
 	streams map[string]*scopeStream
-	asked   map[string]json.RawMessage // the call of each session, as it was asked about
+	asked   map[string]json.RawMessage // the call of each session as the approval request showed it
 }
 
 func newScopeSurface(h *house, token string) *scopeSurface {
@@ -39,7 +39,7 @@ type scopeStream struct {
 	end   func()
 }
 
-// send makes a request; the context ends the reading too.
+// send makes a request; ctx also bounds the reading of the response.
 func (s *scopeSurface) send(ctx context.Context, method, path string, body any) *http.Response {
 	t := s.h.t
 	t.Helper()
@@ -159,7 +159,7 @@ func (s *scopeSurface) waitForOutcome(q approval, now bool) ending {
 	return e
 }
 
-// history checks that the messages say the same.
+// history checks that the messages agree with the events.
 func (s *scopeSurface) history(q approval, e ending) {
 	s.h.t.Helper()
 	ctx, cancel := context.WithTimeout(s.h.t.Context(), soon)
@@ -192,7 +192,7 @@ func (s *scopeSurface) history(q approval, e ending) {
 	}
 }
 
-// words is an output, which is a text or blocks of text.
+// words returns the text of an output, which is a text or blocks of text.
 func (s *scopeSurface) words(output json.RawMessage) string {
 	s.h.t.Helper()
 	var text string
@@ -209,7 +209,7 @@ func (s *scopeSurface) words(output json.RawMessage) string {
 	return text
 }
 
-// tells: events do not say who answered, and a result in the tool's place is
+// tells adapts an ending: events do not say who answered, and a response with a result counts as
 // confirmed.
 func (*scopeSurface) tells(e ending, _ bool) ending {
 	if e.Verdict == "respond" {

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/internal/termtest"
 )
 
-// terminalSurface is askance inbox on a real terminal. What the inbox has let
-// go of, and answers of scripts, are the other commands of the terminal.
+// terminalSurface is askance inbox on a real terminal. Other commands show what the inbox no longer
+// lists, and answer like scripts.
 type terminalSurface struct {
 	*termtest.Terminal
 	h *house
@@ -38,7 +38,7 @@ func framed(screen string) iter.Seq[string] {
 
 func (*terminalSurface) who() string { return "tess" }
 
-// shown opens the approval request, and asks to approve it: a key is missing.
+// shown opens the approval request and asks to approve it, which one more key would confirm.
 func (s *terminalSurface) shown(q approval) {
 	s.h.t.Helper()
 	s.See(q.text(), "1 open")
@@ -72,7 +72,7 @@ func (s *terminalSurface) waitForOutcome(q approval, now bool) ending {
 	}
 	var m []string
 	screen := s.Until("who answered "+q.text(), func(screen string) bool {
-		for line := range framed(screen) { // of the approval request, or, after an answer of its own, of the list
+		for line := range framed(screen) { // the screen shows the approval request or, after its own answer, the list
 			if strings.HasPrefix(line, "Closed") || strings.HasPrefix(line, "Decided") || strings.Contains(line, " by "+s.who()) {
 				m = termVerdict.FindStringSubmatch(line)
 			}
@@ -80,7 +80,7 @@ func (s *terminalSurface) waitForOutcome(q approval, now bool) ending {
 		return m != nil
 	})
 	if strings.Contains(screen, "─ Approve:") {
-		s.Press("y") // too late: it is no key any more
+		s.Press("y") // too late: the key no longer does anything
 	}
 	s.back()
 	return ending{Verdict: verdicts[m[1]], By: m[2]}
@@ -98,7 +98,7 @@ func (s *terminalSurface) back() {
 	})
 }
 
-// story is what askance show says, for people.
+// story returns the ending that askance show prints for people.
 func (s *terminalSurface) story(q approval) ending {
 	s.h.t.Helper()
 	out, errs, err := command(s.h.t.Context(), "show", q.path(), "--nats", "nats://"+s.h.nats)
@@ -114,7 +114,7 @@ func (s *terminalSurface) story(q approval) ending {
 
 func (*terminalSurface) tells(e ending, _ bool) ending { return ending{Verdict: e.Verdict, By: e.By} }
 
-// winner finds who was faster. How that was authenticated follows the name.
+// winner finds who was faster. The name is followed by how that person was authenticated.
 var winner = regexp.MustCompile(`; (\S+) \(.*\) responded first`)
 
 func (s *terminalSurface) late(q approval) conflict {
@@ -139,7 +139,7 @@ func (s *terminalSurface) late(q approval) conflict {
 
 func (*terminalSurface) tooLate() conflict { return conflict{Code: "finished", By: "yes"} }
 
-// reconnect: the inbox comes back unasked.
+// reconnect waits, because the inbox reconnects automatically.
 func (s *terminalSurface) reconnect() {
 	s.h.t.Helper()
 	s.Until("the engine", func(screen string) bool { return !strings.Contains(screen, "no connection for") })

@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// approval request is a call that asks, by what every surface shows of it.
+// approval is a call that asks, with what every surface shows of it.
 type approval struct {
 	session string
-	cents   int // what tells it from the others
+	cents   int // distinguishes it from the others
 	reply   string
 	call    string
 	digest  string
@@ -17,8 +17,8 @@ type approval struct {
 func (q approval) text() string { return fmt.Sprintf("Pay %d cents?", q.cents) }
 func (q approval) path() string { return q.session + "/" + q.reply + "/" + q.call }
 
-// ending is how an approval request ended, as a surface tells it. A member is empty where
-// the surface's format has no place for it: see gateway/SURFACES.md.
+// ending is how an approval request ended, as a surface shows it. A member is empty if the
+// surface's format has no place for it: see gateway/SURFACES.md.
 type ending struct {
 	Verdict string // approve, reject or respond
 	By      string // who gave it
@@ -26,40 +26,39 @@ type ending struct {
 	Output  string // the result
 }
 
-// conflict is what a surface says to an answer that came too late.
+// conflict is how a surface refuses an answer that came too late.
 type conflict struct {
-	Code string // the surface's own word for it
-	By   string // who was faster, where the answer says so
+	Code string // the surface's own code
+	By   string // who was faster, if the refusal says so
 }
 
-// surface is a way to see and answer approval requests: a client as its users have it,
-// with a person in front of it.
+// surface is a way to see and answer approval requests: a real client with a person in front of
+// it.
 type surface interface {
-	// who is the name under which it answers.
+	// who returns the name of the person who answers.
 	who() string
 	// shown waits until it shows the open approval request.
 	shown(q approval)
 	// answer answers the approval request that is shown.
 	answer(q approval)
-	// resolved waits until it shows how the approval request ended. now is what it tells
-	// while it follows the approval request; otherwise it has come back since.
+	// waitForOutcome waits until the surface shows how the approval request ended. now is set while
+	// the surface follows the request; otherwise it has reconnected since.
 	waitForOutcome(q approval, now bool) ending
 	// late answers what was shown before.
 	late(q approval) conflict
-	// tells is an ending in the words of the surface's format.
+	// tells returns an ending as the surface's format expresses it.
 	tells(e ending, now bool) ending
-	// tooLate is what late must come to, but for the name of who was faster;
-	// By has a word if the format says it.
+	// tooLate returns what late must return, except for the name of the faster person: By is not
+	// empty if the format has the name.
 	tooLate() conflict
-	// reconnect makes new connections, the old ones having been cut.
+	// reconnect makes new connections after the old ones were cut.
 	reconnect()
 }
 
-// TestOneRequest shows one approval request on every surface at once and has each of
-// them win once. The others show the same outcome, and get a typed conflict when
-// they answer what they showed before. Then the server is killed and started
-// again: everybody still agrees, and an approval request that was open is open still,
-// everywhere, and is answered once.
+// TestOneRequest shows one approval request on every surface at once and lets each surface win
+// once. The others show the same outcome, and get a typed conflict when they answer what they
+// showed before. Then the server is killed and started again: all surfaces still agree, and an
+// approval request that was open is still open on all of them and is answered once.
 func TestOneRequest(t *testing.T) {
 	h := newHouse(t)
 	all := h.surfaces()
@@ -75,7 +74,7 @@ func TestOneRequest(t *testing.T) {
 			done = append(done, q)
 		})
 		h.in(t)
-		if !ok { // the screens are not where the next approval request needs them
+		if !ok { // the surfaces are not ready for the next approval request
 			return
 		}
 	}
@@ -92,7 +91,7 @@ func TestOneRequest(t *testing.T) {
 		each(all, func(s surface) { h.same(s, q, ended[q.session], false) })
 	}
 	each(all, func(s surface) { s.shown(open) })
-	winner := all[3] // not the one that began the turn
+	winner := all[3] // not the surface that began the turn
 	winner.answer(open)
 	h.agree(all, open, winner, true)
 }
@@ -103,8 +102,8 @@ func each(all []surface, f func(surface)) {
 	}
 }
 
-// agree checks that an approval request ended once, as the winner said, that everybody
-// shows that, and that the others are too late. It gives the ending.
+// agree checks that an approval request ended once, with the winner's answer, that every surface
+// shows that, and that the others are too late. It returns the ending.
 func (h *house) agree(all []surface, q approval, winner surface, now bool) ending {
 	h.t.Helper()
 	e := h.ending(q)
@@ -121,7 +120,7 @@ func (h *house) agree(all []surface, q approval, winner surface, now bool) endin
 			want.By = e.By
 		}
 		if got := s.late(q); got != want {
-			h.t.Errorf("%s answers %s too late and is told %+v, want %+v", s.who(), q.session, got, want)
+			h.t.Errorf("%s answered %s too late and was told %+v, want %+v", s.who(), q.session, got, want)
 		}
 	}
 	if again := h.ending(q); again != e {
@@ -130,7 +129,7 @@ func (h *house) agree(all []surface, q approval, winner surface, now bool) endin
 	return e
 }
 
-// same checks that a surface shows the ending, as far as it can.
+// same checks that a surface shows the ending as far as its format can express it.
 func (h *house) same(s surface, q approval, e ending, now bool) {
 	h.t.Helper()
 	if got, want := s.waitForOutcome(q, now), s.tells(e, now); got != want {

@@ -18,8 +18,8 @@ import (
 type webSurface struct {
 	h     *house
 	token string
-	ctx   context.Context   //nolint:containedctx // it is the tab: what chromedp knows of it
-	forms map[string]string // approvals as the page would send them, by session
+	ctx   context.Context   //nolint:containedctx // the tab, as chromedp identifies it
+	forms map[string]string // the form with which the page would approve, by session
 }
 
 func newWebSurface(h *house, token string) *webSurface {
@@ -79,7 +79,7 @@ func (s *webSurface) until(js string) {
 		if err == nil {
 			return
 		}
-		if ctx.Err() != nil || !strings.Contains(err.Error(), "context") { // that of a page which was left
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "context") { // the page that was evaluated is gone
 			s.h.t.Fatalf("waiting for %s: %v\n%s", js, err, s.text())
 		}
 	}
@@ -97,7 +97,7 @@ func (s *webSurface) text() string {
 	return text
 }
 
-// goTo loads a page and waits until it is live.
+// goTo loads a page and waits until it is connected.
 func (s *webSurface) goTo(path string) {
 	s.h.t.Helper()
 	s.do(chromedp.Navigate("http://" + s.h.http + path))
@@ -126,7 +126,7 @@ func (s *webSurface) login() {
 
 func (*webSurface) who() string { return "wes" }
 
-// shown finds the approval request in the list, opens it, and the form that approves it.
+// shown finds the approval request in the list and opens it and its approval form.
 func (s *webSurface) shown(q approval) {
 	s.h.t.Helper()
 	s.goTo("/inbox")
@@ -137,7 +137,7 @@ func (s *webSurface) shown(q approval) {
 	s.forms[q.session] = s.eval(`(() => { const f = document.querySelector("#panel"); return JSON.stringify([f.getAttribute("action"), new URLSearchParams(new FormData(f)).toString()]); })()`)
 }
 
-// answer rejects with words for the model.
+// answer rejects with feedback for the model.
 func (s *webSurface) answer(q approval) {
 	s.h.t.Helper()
 	s.goTo(q.page("reject"))
@@ -172,7 +172,7 @@ func (s *webSurface) waitForOutcome(q approval, now bool) ending {
 
 func (*webSurface) tells(e ending, _ bool) ending { return ending{Verdict: e.Verdict, By: e.By} }
 
-// late sends the form that was on the page, as a page would that has not heard.
+// late sends the form that was on the page, like a page that has not been updated.
 func (s *webSurface) late(q approval) conflict {
 	s.h.t.Helper()
 	raw := s.eval(fmt.Sprintf(`(async () => {
@@ -197,5 +197,5 @@ func (s *webSurface) late(q approval) conflict {
 
 func (*webSurface) tooLate() conflict { return conflict{Code: "409", By: "yes"} }
 
-// reconnect opens the console again: a login outlives the server.
+// reconnect opens the console again; a login survives a restart of the server.
 func (s *webSurface) reconnect() { s.goTo("/inbox") }

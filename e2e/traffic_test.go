@@ -9,11 +9,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// traffic is bots that propose and an approver that answers, all the time,
-// while processes around them die.
+// traffic is bots that propose and an approver that answers all the time while other processes
+// die.
 type traffic struct {
 	s     *stage
-	turns atomic.Int64 // proposals that were carried through
+	turns atomic.Int64 // proposals that were completed
 
 	stop   chan struct{} // closed: bots begin no more turns
 	bots   sync.WaitGroup
@@ -23,8 +23,8 @@ type traffic struct {
 	once   sync.Once
 }
 
-// begin lets n bots work until end. Each has a session of its own and begins
-// its next turn when the calls of the one before have ended or are held.
+// begin lets n bots work until end. Each has its own session and begins its next turn when the
+// calls of the previous one have ended or are blocked.
 func (s *stage) begin(name string, n int) *traffic {
 	tr := &traffic{s: s, stop: make(chan struct{}), done: make(chan struct{}), gone: make(chan struct{})}
 	for i := range n {
@@ -38,7 +38,7 @@ func (s *stage) begin(name string, n int) *traffic {
 	return tr
 }
 
-// end lets the bots finish the turn they are at, and waits for them.
+// end lets the bots finish their current turn, and waits for them.
 func (tr *traffic) end() {
 	tr.once.Do(func() {
 		close(tr.stop)
@@ -59,8 +59,7 @@ func (tr *traffic) bot(c client, d *dice, session string) {
 	}
 }
 
-// turn proposes one model turn and waits until its calls have ended or are
-// held.
+// turn proposes one model turn and waits until its calls have ended or are blocked.
 func (tr *traffic) turn(c client, d *dice, session, reply string) error {
 	s := tr.s
 	calls, err := c.propose(proposal(session, reply,
@@ -79,7 +78,7 @@ func (tr *traffic) turn(c client, d *dice, session, reply string) error {
 		for _, call := range calls {
 			now := s.obs.call(call.Key)
 			if now != nil && now.Blocked != toolcall.NotBlocked {
-				held = true // those behind it wait for a person, too
+				held = true // calls behind it also wait for a person
 			}
 			if now == nil || now.Open() && !held {
 				return false
@@ -89,14 +88,14 @@ func (tr *traffic) turn(c client, d *dice, session, reply string) error {
 	})
 	switch {
 	case isClosed(tr.gone):
-		return nil // the one who answers has said why
+		return nil // answers has reported why
 	case !ok:
-		return fmt.Errorf("the calls of %s/%s neither ended nor are held\n%s", session, reply, s.obs.open())
+		return fmt.Errorf("the calls of %s/%s have neither ended nor are blocked\n%s", session, reply, s.obs.open())
 	}
 	return nil
 }
 
-// answers answers as long as a bot may wait for it.
+// answers answers approval requests as long as a bot may wait for them.
 func (tr *traffic) answers() {
 	defer close(tr.gone)
 	pause := time.NewTicker(30 * ms)

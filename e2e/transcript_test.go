@@ -17,8 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// noted is one line of a transcript: what an actor or the campaign itself did,
-// and what came of it.
+// noted is one line of a transcript: what an actor or the campaign itself did, with the outcome.
 type noted struct {
 	At    time.Time `json:"at"`
 	Who   string    `json:"who"`
@@ -27,8 +26,8 @@ type noted struct {
 	Turn  int       `json:"turn,omitzero"`
 	Calls []ackNote `json:"calls,omitzero"` // as an engine returned them
 	Error string    `json:"error,omitzero"`
-	// Seed and MS, of the first line, are those of the campaign; AfterMS and MS,
-	// of a planned strike, are when it begins and how long it lasts.
+	// Seed and MS in the first line are those of the campaign. AfterMS and MS of a planned strike
+	// are its beginning and its duration.
 	Seed    uint64 `json:"seed,omitzero"`
 	AfterMS int64  `json:"after_ms,omitzero"`
 	MS      int64  `json:"ms,omitzero"`
@@ -58,8 +57,7 @@ func (a ackNote) call() *toolcall.Call {
 	return &toolcall.Call{Key: a.Key, Tool: a.Tool, Seq: a.Seq, State: a.State, Cause: a.Cause, Records: a.Records}
 }
 
-// notebook is a file of notes. Each is one write, so that a kill cannot halve
-// it.
+// notebook is a file of notes. Each note is a single write, so that a kill cannot split it.
 type notebook struct {
 	who  string
 	mu   sync.Mutex // guards file
@@ -85,7 +83,7 @@ func (b *notebook) note(n noted) error {
 	return err
 }
 
-// readNotes gives the notes of one file, none if there is no file.
+// readNotes returns the notes of one file, none if there is no file.
 func readNotes(path string) ([]noted, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +103,7 @@ func readNotes(path string) ([]noted, error) {
 	return out, nil
 }
 
-// readTranscript gives all notes of a folder, in the order of their times.
+// readTranscript returns all notes of a folder, in the order of their times.
 func readTranscript(dir string) ([]noted, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*"+notesEnd))
 	if err != nil {
@@ -123,8 +121,7 @@ func readTranscript(dir string) ([]noted, error) {
 	return out, nil
 }
 
-// keepTranscript writes the transcript of a failed test to a file that outlives
-// it.
+// keepTranscript writes the transcript of a failed test to a file that remains after it.
 func keepTranscript(t testing.TB, dir string) {
 	if !t.Failed() {
 		return
@@ -133,7 +130,7 @@ func keepTranscript(t testing.TB, dir string) {
 	if err != nil {
 		t.Error(err)
 	}
-	f, err := os.CreateTemp("", "askance-campaign-*.jsonl") //nolint:usetesting // it outlives the test
+	f, err := os.CreateTemp("", "askance-campaign-*.jsonl") //nolint:usetesting // the file must remain after the test
 	if err != nil {
 		t.Error(err)
 		return
@@ -152,7 +149,7 @@ func keepTranscript(t testing.TB, dir string) {
 	t.Errorf("the transcript has %d lines; make campaign REPLAY=%s repeats its strikes", len(notes), f.Name())
 }
 
-// An actor may note what it does before the campaign notes its seed.
+// An actor may write notes before the campaign notes its seed.
 func TestSeedOfTranscript(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "transcript.jsonl")
 	lines := `{"at":"2026-01-01T00:00:00Z","who":"runtime-a","did":"begin","on":"r0"}

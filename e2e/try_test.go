@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestTryCluster starts the set-up for trying out as a person does, kills one of its
-// servers, backs it up, and ends it with Ctrl-C: nothing is left running.
+// TestTryCluster starts the trial cluster as a person would, backs it up, kills one of its servers,
+// and ends it with Ctrl-C. No process is left running.
 func TestTryCluster(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -16,9 +16,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// verify compares the journal, read again, with the tool's files and against
-// what was acknowledged. Every call must be finished, unless open is set: then
-// it may also wait for a person.
+// verify reads the journal again and compares it with the tool's files and with what was
+// acknowledged. Every call must be finished, or, if open is set, may also wait for a person.
 func (w *world) verify(open bool) {
 	w.t.Helper()
 	v := &verifier{w: w, runs: w.marks(effect.RunsFile), effects: w.marks(effect.EffectsFile)}
@@ -53,7 +52,7 @@ type verifier struct {
 	interrupted   map[toolcall.Key]bool // replies
 }
 
-// reading collects a journal up to its end.
+// reading collects the records of a journal up to its end.
 type reading struct {
 	records []toolcall.JournalEntry
 	done    context.CancelFunc
@@ -62,7 +61,7 @@ type reading struct {
 func (r *reading) Record(rec toolcall.JournalEntry) { r.records = append(r.records, rec) }
 func (r *reading) CaughtUp()                        { r.done() }
 
-// read takes the whole journal in, over a connection of its own.
+// read reads the whole journal over a new connection.
 func (v *verifier) read() {
 	v.w.t.Helper()
 	nc := v.w.connect("verifier")
@@ -87,7 +86,7 @@ func (v *verifier) read() {
 	}
 }
 
-// call checks one call's history and what its tool did.
+// call checks one call's history against what its tool did.
 func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open bool) {
 	t := v.w.t
 	t.Helper()
@@ -97,7 +96,7 @@ func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open 
 	}
 	c, err := toolcall.Replay(eventRecords)
 	if err != nil {
-		t.Errorf("%s: the history is none that the machine could have written: %v\n%s", key, err, v.w.stored(records))
+		t.Errorf("%s: the state machine could not have written the history: %v\n%s", key, err, v.w.stored(records))
 		return
 	}
 	starts := v.starts(key, records)
@@ -110,7 +109,7 @@ func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open 
 			v.w.tally.unknownRemote++
 		}
 		if idempotent(c.Tool) {
-			t.Errorf("%s: an idempotent call was held as unknown", describe(c))
+			t.Errorf("%s: an idempotent call was blocked as unknown", describe(c))
 		}
 	}
 	v.bound(eventRecords)
@@ -126,7 +125,7 @@ func (v *verifier) call(key toolcall.Key, records []toolcall.JournalEntry, open 
 	v.ended(c, len(effects), open)
 }
 
-// stored shows what the server has of records, for a failure.
+// stored returns what the server has stored of records, for a failure.
 func (w *world) stored(records []toolcall.JournalEntry) string {
 	w.t.Helper()
 	var b strings.Builder
@@ -152,14 +151,14 @@ func (w *world) stored(records []toolcall.JournalEntry) string {
 	return b.String()
 }
 
-// start is when an attempt was given leave to run.
+// start is when an attempt was allowed to run.
 type start struct {
 	at     time.Time // when the journal stored it
 	worker string
 }
 
-// starts gives the start of every attempt. There is at most one of each, and
-// none before an allow.
+// starts returns the start of every attempt. It checks that each attempt was started at most once,
+// and none before an allow.
 func (v *verifier) starts(key toolcall.Key, records []toolcall.JournalEntry) map[int]start {
 	v.w.t.Helper()
 	out, allowed := map[int]start{}, false
@@ -183,8 +182,8 @@ func (v *verifier) starts(key toolcall.Key, records []toolcall.JournalEntry) map
 	return out
 }
 
-// onlyAllowed checks that everything that the tool did was done under an
-// attempt whose start was durable before, with the very bytes decided on.
+// onlyAllowed checks that the tool ran only in attempts whose start was already durable, with
+// exactly the bytes that were decided on.
 func (v *verifier) onlyAllowed(c *toolcall.Call, marks []effect.Mark, starts map[int]start) {
 	v.w.t.Helper()
 	for _, m := range marks {
@@ -195,15 +194,15 @@ func (v *verifier) onlyAllowed(c *toolcall.Call, marks []effect.Mark, starts map
 		case m.At.Before(s.at):
 			v.w.t.Errorf("%s: the tool ran %s before its start was stored", describe(c), s.at.Sub(m.At))
 		case c.Input != c.Request.Input:
-			v.w.t.Errorf("%s: the call has another input than was decided on", describe(c))
+			v.w.t.Errorf("%s: the call's input is not the one that was decided on", describe(c))
 		}
 		if err := m.Received(c.Request.Input); err != nil {
-			v.w.t.Errorf("%s: the tool ran attempt %d with another input than was decided on: %v", describe(c), m.Attempt, err)
+			v.w.t.Errorf("%s: the tool ran attempt %d with an input that was not decided on: %v", describe(c), m.Attempt, err)
 		}
 	}
 }
 
-// onceEach checks that no attempt was run twice.
+// onceEach checks that no attempt ran twice.
 func (v *verifier) onceEach(c *toolcall.Call, runs []effect.Mark) {
 	v.w.t.Helper()
 	seen := map[int]bool{}
@@ -215,8 +214,8 @@ func (v *verifier) onceEach(c *toolcall.Call, runs []effect.Mark) {
 	}
 }
 
-// bound checks that what ran is, byte for byte, what was decided: each answer
-// names the approval request that was open, each start has a grant for its approval request.
+// bound checks that what ran is, byte for byte, what was decided on: each answer names the open
+// approval request, and each start has a grant for its approval request.
 func (v *verifier) bound(records []*toolcall.EventRecord) {
 	t := v.w.t
 	t.Helper()
@@ -225,22 +224,22 @@ func (v *verifier) bound(records []*toolcall.EventRecord) {
 		c := f.Call
 		if c.Request != nil {
 			if digest, err := c.Request.Digest(); err != nil || digest != c.Digest {
-				t.Errorf("%s: its digest is not that of its approval request", describe(c))
+				t.Errorf("%s: the call's digest is not that of its approval request", describe(c))
 			}
 		}
 		if took(f, toolcall.CauseApprove) && (len(c.Votes) == 0 || c.Votes[len(c.Votes)-1].Digest != records[i-1].Call.Digest) {
-			t.Errorf("%s: it was approved by an answer to another approval request", describe(c))
+			t.Errorf("%s: the call was approved by an answer to another approval request", describe(c))
 		}
 		if took(f, toolcall.CauseStart) && c.Placement == toolcall.PlaceRemote {
 			if err := c.Attempt.Grant.Verify(keys, *c.Request, c.Tool, c.Attempt.Number, granted(c.Attempt)); err != nil {
-				t.Errorf("%s: it was started without a good grant: %v", describe(c), err)
+				t.Errorf("%s: the call was started without a valid grant: %v", describe(c), err)
 			}
 		}
 	}
 }
 
-// granted is when the engine looked whether the grant is still good: before the
-// start, but on a loaded machine not right before.
+// granted returns a time at which the engine may have checked that the grant is valid: before the
+// start, but on a loaded machine not right before it.
 func granted(a toolcall.Attempt) time.Time {
 	if late := a.StartedAt.Sub(a.Grant.Expires); late >= 0 && late < slack {
 		return a.Grant.Expires.Add(-1)
@@ -248,19 +247,19 @@ func granted(a toolcall.Attempt) time.Time {
 	return a.StartedAt
 }
 
-// runAgain reports whether an operator had the call run again.
+// runAgain reports whether an operator let the call run again.
 func (v *verifier) runAgain(records []*toolcall.EventRecord) bool {
 	return slices.ContainsFunc(records, func(f *toolcall.EventRecord) bool {
 		return f.By.Role == toolcall.RoleOperator && took(f, toolcall.CauseOffer)
 	})
 }
 
-// took reports whether a step of that cause is part of the record.
+// took reports whether the record has a step with the cause.
 func took(f *toolcall.EventRecord, cause toolcall.Cause) bool {
 	return slices.ContainsFunc(f.Path, func(s toolcall.Step) bool { return s.Cause == string(cause) })
 }
 
-// ended checks that how the call ended fits what its tool did.
+// ended checks that the end of the call agrees with what its tool did.
 func (v *verifier) ended(c *toolcall.Call, effects int, open bool) {
 	t := v.w.t
 	t.Helper()
@@ -269,12 +268,12 @@ func (v *verifier) ended(c *toolcall.Call, effects int, open bool) {
 	case c.Cause == string(toolcall.CauseRevoke) && c.Result.State == message.ToolResultInterrupted:
 		return // an earlier attempt may have had its effect
 	case c.Cause == string(toolcall.CauseInterrupt), !c.Open() && c.Result.State == message.ToolResultInterrupted && v.interrupted[c.ReplyKey()]:
-		return // before the effect or after it: both are right
+		return // the interrupt may come before or after the effect
 	case c.Open():
 		if !open {
-			t.Errorf("%s: it has not ended", describe(c))
+			t.Errorf("%s: the call has not ended", describe(c))
 		} else if !v.waits(c) {
-			t.Errorf("%s: it neither ended nor waits for a person", describe(c))
+			t.Errorf("%s: the call neither ended nor waits for a person", describe(c))
 		}
 		return
 	case c.Cause == string(toolcall.CauseResult) && c.Result.State != message.ToolResultSuccess:
@@ -288,8 +287,8 @@ func (v *verifier) ended(c *toolcall.Call, effects int, open bool) {
 	}
 }
 
-// waits reports whether an open call waits for a person, alone or behind a
-// call of its reply that does.
+// waits reports whether an open call waits for a person, itself or behind a call of its reply that
+// does.
 func (v *verifier) waits(c *toolcall.Call) bool {
 	if waitsItself(c) {
 		return true
@@ -319,14 +318,13 @@ func (v *verifier) strangers() {
 	for _, marks := range []map[string][]effect.Mark{v.runs, v.effects} {
 		for key := range marks {
 			if !known[key] {
-				v.w.t.Errorf("the tool ran under the key %s, which no call of the journal has", key)
+				v.w.t.Errorf("the tool ran with the key %s, which no call in the journal has", key)
 			}
 		}
 	}
 }
 
-// acknowledged checks that every state that a request returned is an event record of
-// the journal.
+// acknowledged checks that every state that a request returned is an event record in the journal.
 func (v *verifier) acknowledged() {
 	v.w.t.Helper()
 	v.w.mu.Lock()

@@ -12,14 +12,14 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// sighting is something that a test waits for, in the journal or on the wire.
+// sighting is an event in the journal or on the wire for which a test waits.
 type sighting struct {
-	seen <-chan struct{} // closed when it was seen
-	n    atomic.Int32    // how often; counted on the wire alone
+	seen <-chan struct{} // closed when the event was seen
+	n    atomic.Int32    // how often it was seen; only counted on the wire
 }
 
-// onRequest waits for a request of that kind about the call, or about the reply
-// if key names no call, on its way to an engine.
+// onRequest returns the sighting of a request of that kind to an engine about the call, or about
+// the reply if key names no call.
 func (w *world) onRequest(kind bus.Kind, key toolcall.Key) *sighting {
 	w.t.Helper()
 	seen := make(chan struct{})
@@ -35,8 +35,8 @@ func (w *world) onRequest(kind bus.Kind, key toolcall.Key) *sighting {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	// After a kill the connection may not have come back yet: then Flush fails.
-	eventually(w.t, "hear of requests", func() bool { return w.conn.Flush() == nil })
+	// Flush fails if the connection has not come back yet after a kill.
+	eventually(w.t, "subscribe to requests", func() bool { return w.conn.Flush() == nil })
 	w.t.Cleanup(func() { _ = sub.Unsubscribe() })
 	return s
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestTwoWorkers has two workers for each tool and kills one or the other in
-// mid-run: no item of a tool that is not idempotent ever runs twice, and while
-// no process dies each attempt has one worker.
+// TestTwoWorkers has two workers for each tool and kills one or the other during a run. No call of
+// a tool that is not idempotent ever runs twice, and while no process dies each attempt has one
+// worker.
 func TestTwoWorkers(t *testing.T) {
 	t.Parallel()
 	const rounds = 20
@@ -45,7 +45,7 @@ func TestTwoWorkers(t *testing.T) {
 	}
 }
 
-// owners is how many attempts each worker started.
+// owners returns the number of attempts that each worker started.
 func (s *stage) owners() map[string]int {
 	out := map[string]int{}
 	for _, c := range s.obs.all() {

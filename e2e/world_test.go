@@ -22,19 +22,18 @@ import (
 
 const (
 	space = toolcall.SpaceID("e2e")
-	// patience bounds every wait of these tests: it is there for defects.
+	// patience bounds every wait of these tests. Only a defect uses it up.
 	patience = 2 * time.Minute
-	// lease of every tool: silence after which an owner counts as dead.
+	// lease is the lease of every tool: an owner that is silent for longer counts as dead.
 	lease = 800 * ms
-	// slack is what processes may add to a bound that is checked, besides the time
-	// that the machine had for no process: see busy.
+	// slack is what processes may add to a checked bound, in addition to the time that the machine
+	// had for no process: see busy.
 	slack = 2 * time.Second
 
 	ms = time.Millisecond
 )
 
-// world is one set of processes around one journal, with all its files in one
-// folder.
+// world is a set of processes around one journal, with all files in one folder.
 type world struct {
 	t    testing.TB
 	dir  string
@@ -42,11 +41,11 @@ type world struct {
 	url  string // of NATS
 	port int    // of an external NATS
 	obs  *observer
-	conn *nats.Conn // the test's own, with every right
+	conn *nats.Conn // the test's own connection, with all rights
 
 	records *bus.Journal // over conn
 
-	*dice // of the test's own goroutine
+	*dice // for the test's own goroutine
 
 	mu    sync.Mutex // guards procs and acked
 	procs []*process
@@ -55,12 +54,12 @@ type world struct {
 	tally tally
 }
 
-// tally is what a test prints in the end.
+// tally is what a test prints at the end.
 type tally struct {
 	kills, calls, attempts, effects, unknown, unknownRemote, acked, checkpoints int
 }
 
-// newWorld makes the files; processes are added by its methods.
+// newWorld makes the files; methods of the world add processes.
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,7 +79,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// tools writes what engines know of tools, before they start.
+// tools writes the declarations of the tools for engines that start later.
 func (w *world) tools(names ...string) {
 	w.t.Helper()
 	w.write("policy.yaml", policyFile(names))
@@ -97,8 +96,8 @@ func (w *world) write(name, text string) {
 	}
 }
 
-// process adds a process to those that must not end by themselves. sign is what
-// it puts out when it works.
+// process adds a process to those that must not end on their own. sign is what it prints when it is
+// ready.
 func (w *world) process(name, sign string, argv ...string) *process {
 	w.t.Helper()
 	p := newProcess(w.t, w.dir, name, sign, argv...)
@@ -108,7 +107,7 @@ func (w *world) process(name, sign string, argv ...string) *process {
 	return p
 }
 
-// mind ends the test if a process ended that the test did not kill.
+// mind ends the test if a process has ended that the test did not kill.
 func (w *world) mind() {
 	w.t.Helper()
 	w.mu.Lock()
@@ -121,7 +120,7 @@ func (w *world) mind() {
 	}
 }
 
-// kills is how often processes were killed.
+// kills returns how often processes were killed.
 func (w *world) kills() int {
 	n := 0
 	for _, p := range w.procs {
@@ -132,7 +131,7 @@ func (w *world) kills() int {
 	return n
 }
 
-// restarts is how often engines were started again without having been killed.
+// restarts returns how often engines were started again without having been killed.
 func (w *world) restarts() int {
 	n := 0
 	for _, p := range w.procs {
@@ -145,8 +144,7 @@ func (w *world) restarts() int {
 	return n
 }
 
-// connect opens a connection for a principal, which comes back faster than
-// askance's own do.
+// connect opens a connection for a principal. It reconnects faster than askance's own connections.
 func (w *world) connect(principal string) *nats.Conn {
 	w.t.Helper()
 	var nc *nats.Conn
@@ -162,7 +160,7 @@ func (w *world) connect(principal string) *nats.Conn {
 	return nc
 }
 
-// watch begins to observe the journal, once NATS and an engine are up.
+// watch begins to observe the journal once NATS and an engine are up.
 func (w *world) watch() {
 	w.t.Helper()
 	w.conn = w.connect("observer")
@@ -170,8 +168,8 @@ func (w *world) watch() {
 	w.obs = observe(w.t, w.records)
 }
 
-// seen reports whether the observer has seen all that the journal has now. After a fault
-// it may be seconds behind.
+// seen reports whether the observer has seen everything that the journal has now. After a fault it
+// may be seconds behind.
 func (w *world) seen() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), requestLimit)
 	defer cancel()
@@ -191,8 +189,8 @@ func (w *world) journal(nc *nats.Conn) *bus.Journal {
 	return j
 }
 
-// killAt kills p a seeded moment of up to spread after seen. It gives the time
-// at which p was surely dead.
+// killAt kills p at a seeded random moment of up to spread after seen. It returns the time at which
+// p was certainly dead.
 func (w *world) killAt(p *process, seen <-chan struct{}, spread time.Duration, what string) time.Time {
 	w.t.Helper()
 	delay := w.between(0, spread)
@@ -205,7 +203,7 @@ func (w *world) killAt(p *process, seen <-chan struct{}, spread time.Duration, w
 		case <-seen:
 			<-time.After(delay)
 			if !p.kill() {
-				w.t.Fatalf("%s was dead before it was killed", p.name)
+				w.t.Fatalf("%s was dead before the test killed it", p.name)
 			}
 			return time.Now()
 		case <-tick.C:
@@ -217,12 +215,12 @@ func (w *world) killAt(p *process, seen <-chan struct{}, spread time.Duration, w
 	}
 }
 
-// nextPort walks through ports below those that systems give to outgoing
-// connections: a client that reconnects to one of those may meet itself.
+// nextPort counts through ports below those that systems use for outgoing connections: a client
+// that reconnects to one of those may connect to itself.
 var nextPort atomic.Uint32
 
-// freePort is a loopback port that no process listens on and that no other test of
-// this run was given.
+// freePort returns a loopback port on which no process listens and which no other test of this run
+// has received.
 func freePort(t testing.TB) int {
 	t.Helper()
 	first := binary.LittleEndian.Uint16(binary.LittleEndian.AppendUint64(nil, seed*2654435761+uint64(os.Getpid())))

@@ -26,12 +26,12 @@ type toolCall struct {
 	Args map[string]any
 }
 
-// model is a scripted model: it makes its calls once, and says "done" after their results.
+// model is a scripted model. It makes its calls once, and says "done" after their results.
 type model struct {
 	calls []toolCall
 
-	mu   sync.Mutex // guards what follows
-	last string     // the last request, which has the results
+	mu   sync.Mutex // guards the fields below
+	last string     // the last request, which contains the results
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -116,8 +116,7 @@ type agent struct {
 	call     func(command string) toolCall
 	command  func(prefix string) []string
 	env      func(model string) []string
-	// killed says whether the tool runs when its hook is killed: what askance cannot
-	// change.
+	// killed says whether the tool runs when its hook is killed, which askance cannot change.
 	killed bool
 }
 
@@ -211,7 +210,7 @@ func (w *world) serve() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // it keeps nothing
+	w.t.Cleanup(func() { _ = c.Process.Kill(); _ = c.Wait() }) // it stores nothing
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	var started struct{ HTTP string }
 	if err == nil {
@@ -241,8 +240,8 @@ func (w *world) install(url, timeout string) {
 	}
 }
 
-// run runs the agent, and returns the files that its tools made and what its model
-// last read.
+// run runs the agent, and returns the files that its tools made and the last request to its
+// model.
 func (w *world) run() (made []string, read string) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), 2*time.Minute)
@@ -278,7 +277,7 @@ func (w *world) want(made ...string) string {
 	return read
 }
 
-// respond answers each approval request, until the test ends.
+// respond answers every approval request until the test ends.
 func (w *world) respond(body func(call map[string]any) map[string]any) {
 	go func() {
 		for w.t.Context().Err() == nil {
@@ -316,7 +315,7 @@ func TestRealAgents(t *testing.T) {
 				w := start(t, a, "touch never")
 				w.install(w.url, "60s")
 				if read := w.want(); !strings.Contains(read, "not here") {
-					t.Errorf("the model does not read the reason")
+					t.Errorf("the model is not told the reason")
 				}
 			})
 			t.Run("edit", func(t *testing.T) {
@@ -334,21 +333,21 @@ func TestRealAgents(t *testing.T) {
 					return map[string]any{"kind": "reject", "digest": c["digest"], "feedback": "rather not"}
 				})
 				if read := w.want(); !strings.Contains(read, "rather not") {
-					t.Errorf("the model does not read the feedback")
+					t.Errorf("the model is not told the feedback")
 				}
 			})
 			t.Run("server down", func(t *testing.T) {
 				w := start(t, a, "touch free")
 				w.install("http://127.0.0.1:9", "60s")
 				if read := w.want(); !strings.Contains(read, "does not respond") {
-					t.Errorf("the model does not read the reason")
+					t.Errorf("the model is not told the reason")
 				}
 			})
 			t.Run("slow", func(t *testing.T) {
 				w := start(t, a, "touch asked")
 				w.install(w.url, "8s")
 				if read := w.want(); !strings.Contains(read, "still waiting for approval") {
-					t.Errorf("the model does not read where the request is")
+					t.Errorf("the model is not told where the request is")
 				}
 			})
 			t.Run("killed", func(t *testing.T) {
@@ -417,7 +416,7 @@ func TestHTTPHook(t *testing.T) {
 			t.Fatalf("%s %v", token, err)
 		}
 		w.env = append(w.env, "ASKANCE_TOKEN="+created.Token)
-		for status := 0; status != http.StatusOK; { // the running server looks at the file each second
+		for status := 0; status != http.StatusOK; { // the running server checks the file every second
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.url+"/v1/whoami", http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -427,7 +426,7 @@ func TestHTTPHook(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = res.Body.Close() // the status says it
+			_ = res.Body.Close() // only the status matters
 			status = res.StatusCode
 		}
 		url := w.url

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 const input = `{"n":1,"ask":false,"forbid":false,"before_ms":0,"after_ms":0}`
 
-// tool describes a run of the tool with one input, told to expect so many bytes.
+// tool describes a run of the tool with an input, and the number of bytes it is told to expect.
 func tool(t *testing.T, dir, kind, key, input string, told int) *exec.Cmd {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), os.Args[0], dir, kind)
@@ -32,7 +32,7 @@ func tool(t *testing.T, dir, kind, key, input string, told int) *exec.Cmd {
 	return c
 }
 
-// What the tool read is on record also when it should never have run with that.
+// The tool records what it read even if it should never have run with that.
 func TestFaultsAreRecorded(t *testing.T) {
 	want := len(input)
 	for name, tc := range map[string]struct {
@@ -50,7 +50,7 @@ func TestFaultsAreRecorded(t *testing.T) {
 		for _, kind := range []string{effect.Once, effect.Idempotent} {
 			dir := t.TempDir()
 			out, err := tool(t, dir, kind, "key", tc.input, tc.told).CombinedOutput()
-			if name != "other" && (err == nil) != tc.ok { // only who knows the input sees that
+			if name != "other" && (err == nil) != tc.ok { // only a reader that knows the input can detect other bytes
 				t.Errorf("%s: %v: %s", name, err, out)
 			}
 			for _, file := range []string{effect.RunsFile, effect.EffectsFile} {
@@ -66,8 +66,8 @@ func TestFaultsAreRecorded(t *testing.T) {
 	}
 }
 
-// Tools that run at once never see half of each other's lines, also where a line
-// crosses a page.
+// Tools that run at the same time never read half of each other's lines, even if a line crosses a
+// page.
 func TestAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	const writers, each = 8, 25

@@ -59,7 +59,7 @@ func TestLink(t *testing.T) {
 	}
 	if c, in := dial(); c != nil {
 		if _, err := in.ReadByte(); err == nil {
-			t.Error("a new connection passes a link that is cut")
+			t.Error("a new connection passes through a cut link")
 		}
 	}
 	l.Set(Fault{})
@@ -89,11 +89,11 @@ func TestPass(t *testing.T) {
 		synctest.Wait()
 		time.Sleep(time.Hour)
 		if len(passed) > 0 {
-			t.Error("data passes a link that is held")
+			t.Error("data passes through a held link")
 		}
 		l.Set(Fault{})
 		if !<-passed {
-			t.Error("what was held does not arrive")
+			t.Error("the held data does not arrive")
 		}
 	})
 }
