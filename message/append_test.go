@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// build applies events to a fresh message; ids are e1, e2, … and times t1, t2, ….
+// build applies events to a new message; ids are e1, e2, … and times t1, t2, ….
 func build(t testing.TB, c Codec, events ...Event) *Msg {
 	t.Helper()
 	m := &Msg{Role: RoleAssistant, ID: "r"}
@@ -24,8 +24,8 @@ func build(t testing.TB, c Codec, events ...Event) *Msg {
 	return m
 }
 
-// What an event makes takes its time and id from the event, so that two
-// replays make the same message.
+// Blocks take their time and id from the event that creates them, so two replays build the same
+// message.
 func TestAppendStampsFromTheEvent(t *testing.T) {
 	u := "https://e.test"
 	m := build(t, Codec{},
@@ -93,7 +93,7 @@ func TestAppendRefusesAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Every event that finds no place is reported, and changes nothing.
+// Every event without a matching block is reported and changes nothing.
 func TestAppendSkips(t *testing.T) {
 	call := ToolCallBlock{ID: "none"}
 	unknown, err := DecodeEvent([]byte(`{"type":"NEW","reply_id":"m"}`))
@@ -135,8 +135,7 @@ func TestAppendSkips(t *testing.T) {
 	}
 }
 
-// Only an asking call takes an answer; asking and submitted are reached from
-// anywhere.
+// Only an asking call accepts an answer. Asking and submitted can be reached from any state.
 func TestAppendCallStates(t *testing.T) {
 	all := []ToolCallState{ToolCallPending, ToolCallAsking, ToolCallAllowed, ToolCallSubmitted, ToolCallFinished}
 	call := ToolCallBlock{ID: "c", Name: "edited", Input: "edited"}
@@ -162,13 +161,13 @@ func TestAppendCallStates(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c := m.ToolCall("c"); c.State != step.want || c.Name != "n" || c.Input != "i" {
-				t.Errorf("%s of a call in %s gives %+v, want %s", step.event.Type(), from, c, step.want)
+				t.Errorf("after %s a call in state %s is %+v, want %s", step.event.Type(), from, c, step.want)
 			}
 		}
 	}
 }
 
-// Changing the message never changes the event, nor the other way round.
+// Changing the message never changes the event, and changing the event never changes the message.
 func TestAppendSharesNothing(t *testing.T) {
 	content := "x"
 	confirm := &RequireUserConfirm{ToolCalls: []ToolCallBlock{{ID: "c", SuggestedRules: []PermissionRule{{RuleContent: &content}}}}}
@@ -197,15 +196,15 @@ func TestDecodeBase64(t *testing.T) {
 		{"QUI=", "AB"},
 		{"=", ""},
 		{"====", ""},
-		{"Q=UJD", "ABC"},    // padding too early is no padding
-		{"QQ=Q=", "A\x04"},  // nor is padding that goes on with data
+		{"Q=UJD", "ABC"},    // too early for padding
+		{"QQ=Q=", "A\x04"},  // no padding either, as data follows
 		{"QQ=\n=", "A"},     // white space inside padding
-		{"QQ==QUJD", "A"},   // nothing counts behind padding
+		{"QQ==QUJD", "A"},   // everything after padding is ignored
 		{"QUI=QQ==", "AB"},  //
 		{"Q\nU-J_D", "ABC"}, // other ASCII is dropped
 		{"Q!U?J*D QUJD", "ABCABC"},
 		{"+/+/", "\xfb\xff\xbf"},
-		{"QR==", "A"}, // loose bits are dropped
+		{"QR==", "A"}, // extra bits are dropped
 	}
 	for _, tt := range tests {
 		if got, err := decodeBase64(nil, tt.in); err != nil || string(got) != tt.want {
@@ -219,7 +218,7 @@ func TestDecodeBase64(t *testing.T) {
 	}
 }
 
-// Joining chunks gives the bytes of the chunks, however they are cut.
+// Joined chunks have the bytes of the chunks, no matter where they are cut.
 func TestJoinBase64(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chunks := rapid.SliceOf(rapid.SliceOf(rapid.Byte())).Draw(t, "chunks")

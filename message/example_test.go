@@ -47,7 +47,7 @@ func ExampleNewHeader() {
 	// Output: TEXT_BLOCK_DELTA reply-1 32
 }
 
-// A type that this version does not know passes through untouched.
+// A block of a type that this version does not know is kept unchanged.
 func ExampleCodec_DecodeBlock() {
 	b, err := message.Codec{}.DecodeBlock([]byte(`{"type":"hologram", "id":"h1", "light":[1.50, "x"]}`))
 	if err != nil {

@@ -34,7 +34,7 @@ var hostile = []string{
 	`{"type":"CUSTOM","name":"","value":{"n":123456789012345678901234567890,"z":-0.0,"e":1e30}}`,
 }
 
-// roomy reads back what grew while it was written.
+// roomy decodes values that encoding made larger.
 var roomy = Codec{MaxBytes: 16 << 20}
 
 func FuzzDecodeEvent(f *testing.F) {
@@ -67,8 +67,8 @@ func FuzzDecodeMsg(f *testing.F) {
 	})
 }
 
-// FuzzAppend applies a list of events to a message. For any events, the
-// message can be written, and a refused event has changed nothing.
+// FuzzAppend applies a list of events to a message. For any events, the message can be encoded,
+// and a refused event changes nothing.
 func FuzzAppend(f *testing.F) {
 	seedRows(f, "events_to_msg.jsonl", func(row map[string]json.RawMessage) {
 		f.Add([]byte(row["initial"]), []byte(row["events"]))
@@ -97,7 +97,7 @@ func FuzzAppend(f *testing.F) {
 				t.Fatalf("%v after %s", err, raw)
 			}
 			if applyErr != nil && !bytes.Equal(before, after) {
-				t.Fatalf("refused (%v), yet changed\n%s\n%s", applyErr, before, after)
+				t.Fatalf("refused (%v), but the message changed\n%s\n%s", applyErr, before, after)
 			}
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Hostile and broken input is refused with the place of the fault.
+// Hostile and malformed input is refused with the place of the fault.
 func TestDecodeMsgRefuses(t *testing.T) {
 	wrap := func(block string) string {
 		return `{"name":"n","role":"assistant","content":[{"type":"text","text":""},` + block + `]}`
@@ -129,8 +129,8 @@ func TestTimestamp(t *testing.T) {
 	}
 }
 
-// Unknown blocks and events, and a thinking block's extra members, keep their
-// bytes: spelling of numbers, escapes, order and white space.
+// Unknown blocks and events, and the extra members of a thinking block, keep their bytes: the
+// spelling of numbers, escapes, order and white space.
 func TestUnknownIsUntouched(t *testing.T) {
 	odd := `{ "type":"hologram",  "n":[1.50, 1E+2, 123456789012345678901234567890], "s":"\u00e9\/", "id":"h" }`
 	in := `{"name":"n","content":[` + odd + `,{"type":"thinking","thinking":"","z":{ "b":1.0, "a":"\u0041"}}],"role":"assistant"}`
@@ -177,7 +177,7 @@ func TestDecodedValuesDoNotShareTheInput(t *testing.T) {
 	}
 }
 
-// Nothing of a value's former content shows after decoding into it.
+// Decoding into a value replaces all of its former content.
 func TestUnmarshalReplaces(t *testing.T) {
 	b := ThinkingBlock{Thinking: "old", FinishedAt: new("old"), Extra: []Member{{Name: "signature", Value: RawJSON("1")}}}
 	if err := json.Unmarshal([]byte(`{"thinking":"new","id":"i","created_at":"c","x":2}`), &b); err != nil {
@@ -215,7 +215,7 @@ func TestMetadataKeepsNumbers(t *testing.T) {
 	}
 }
 
-// What cannot be read back is not written.
+// A value that could not be decoded again is not encoded.
 func TestMarshalRefuses(t *testing.T) {
 	url := "x"
 	tests := map[string]interface{ MarshalJSON() ([]byte, error) }{
@@ -249,7 +249,7 @@ func TestMarshalRefuses(t *testing.T) {
 	}
 }
 
-// An empty field that has a default is written as that default.
+// An empty field that has a default is encoded as that default.
 func TestZeroValuesAreWrittenAsDefaults(t *testing.T) {
 	tests := []struct {
 		v    interface{ MarshalJSON() ([]byte, error) }
@@ -270,7 +270,7 @@ func TestZeroValuesAreWrittenAsDefaults(t *testing.T) {
 	}
 }
 
-// The types work inside structs of others, with any library.
+// The types work inside other structs, with any library.
 func TestInsideOtherStructs(t *testing.T) {
 	type outer struct {
 		Call   ToolCallBlock    `json:"call"`
@@ -303,8 +303,8 @@ func TestInsideOtherStructs(t *testing.T) {
 	}
 }
 
-// Every wire tag is one that package wire knows (it panics at others), every
-// default is a valid word, and every field has a name.
+// Package wire accepts every wire tag (it panics at unknown ones), every default is a valid word,
+// and every field has a name.
 func TestPlans(t *testing.T) {
 	types := []any{Msg{}, Usage{}, ErrorInfo{}, PermissionRule{}, PermissionContext{}, WorkingDirectory{}, ConfirmResult{}, Base64Source{}, URLSource{}, EventHeader{}}
 	for _, b := range []BlockType{BlockText, BlockThinking, BlockData, BlockHint, BlockToolCall, BlockToolResult} {
@@ -320,7 +320,7 @@ func TestPlans(t *testing.T) {
 			for o := range strings.SplitSeq(f.Tag.Get("wire"), ",") {
 				word0, isDefault := strings.CutPrefix(o, "default=")
 				if isDefault && !reflect.ValueOf(word0).Convert(f.Type).Interface().(word).Valid() {
-					t.Errorf("%s.%s: default %q is no valid value", typ, f.Name, word0)
+					t.Errorf("%s.%s: default %q is not a valid value", typ, f.Name, word0)
 				}
 			}
 			if f.Tag.Get("json") == "" && !f.Anonymous {
@@ -341,7 +341,7 @@ var allEventTypes = []EventType{
 	EventRequireExternalExecution, EventExternalExecutionResult, EventUserInterrupt, EventCustom,
 }
 
-// Each type also decodes itself, without the table, and refuses the others.
+// Each type can also decode itself, without the table, and refuses other types.
 func TestUnmarshalJSONOfEachType(t *testing.T) {
 	seen := map[string]bool{}
 	rows(t, "serialization.jsonl", func(t *testing.T, line []byte) {

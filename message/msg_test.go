@@ -18,7 +18,7 @@ func TestRoleRule(t *testing.T) {
 	blocks := []Block{&TextBlock{}, &DataBlock{}, &ThinkingBlock{}, &HintBlock{}, &ToolCallBlock{}, &ToolResultBlock{}, &UnknownBlock{Kind: "new"}}
 	tests := []struct {
 		role MsgRole
-		ok   string // one dead letter per block
+		ok   string // one letter per block
 	}{
 		{RoleUser, "yynnnnn"},
 		{RoleSystem, "ynnnnnn"},
@@ -52,7 +52,7 @@ func TestMsgHelpers(t *testing.T) {
 		t.Errorf("TextContent = %q, %t", s, ok)
 	}
 	if s, ok := (&Msg{}).TextContent("\n"); s != "" || ok {
-		t.Errorf("TextContent of nothing = %q, %t", s, ok)
+		t.Errorf("TextContent of an empty message = %q, %t", s, ok)
 	}
 	if s, ok := (&Msg{Content: []Block{&TextBlock{}}}).TextContent("\n"); s != "" || !ok {
 		t.Errorf("TextContent of an empty block = %q, %t", s, ok)
@@ -73,7 +73,7 @@ func TestMsgHelpers(t *testing.T) {
 		t.Errorf("ToolCall = %v, want the first", c)
 	}
 	if c := m.ToolCall("y"); c != nil {
-		t.Errorf("ToolCall(y) = %v, a text block has that id", c)
+		t.Errorf("ToolCall(y) = %v, but only a text block has that id", c)
 	}
 	if r := m.ToolResult("x"); r == nil || r.Output.String() != "12" {
 		t.Errorf("ToolResult = %v", r)
@@ -103,7 +103,7 @@ func TestFactories(t *testing.T) {
 		"hint from a user":   func() (*Msg, error) { return UserMsg("u", List(&HintBlock{})) },
 		"data from a system": func() (*Msg, error) { return c.SystemMsg("s", List(&DataBlock{})) },
 		"nil block":          func() (*Msg, error) { return AssistantMsg("a", List(nil)) },
-		"reason of no system": func() (*Msg, error) {
+		"reason without a system": func() (*Msg, error) {
 			return AssistantMsg("a", List(), func(m *Msg) { m.FinishedReason = new(FinishedReason("tired")) })
 		},
 	} {
@@ -132,7 +132,7 @@ func TestCloneSharesNothing(t *testing.T) {
 	}
 }
 
-// fullMsg has every block and every optional field.
+// fullMsg returns a message with every block and every optional field.
 func fullMsg(t *testing.T) *Msg {
 	t.Helper()
 	m, err := DecodeMsg([]byte(`{"name":"n","role":"assistant","id":"m","created_at":"c","metadata":{"l":[{"a":1}]},

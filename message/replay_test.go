@@ -10,7 +10,7 @@ import (
 
 func encodeBase64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }
 
-// drawEvent makes any event of reply r, over few ids so that they collide.
+// drawEvent draws any event of reply r, with few different ids so that they collide.
 func drawEvent(t *rapid.T) Event {
 	id := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "id")
 	text := rapid.String().Draw(t, "text")
@@ -36,8 +36,8 @@ func drawEvent(t *rapid.T) Event {
 	}).Draw(t, "kind")
 }
 
-// Replaying the encoded events gives the message that the events gave, and the
-// message survives its own encoding.
+// Replaying the encoded events builds the same message as the events, and the message survives
+// encoding.
 func TestReplayIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		live, replica := &Msg{Role: RoleAssistant, ID: "r"}, &Msg{Role: RoleAssistant, ID: "r"}

@@ -14,10 +14,10 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// The vectors were recorded from AgentScope itself; testdata/agentscope/README.md
-// says how. Every row runs.
+// The vectors were recorded from AgentScope itself, as testdata/agentscope/README.md describes.
+// Every row runs.
 
-// upstream is the Codec that behaves as the recorded program did.
+// upstream returns the Codec that behaves like the recorded program.
 func upstream(newID func() string) Codec {
 	return Codec{
 		Now:           func() time.Time { return time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC) },
@@ -65,8 +65,7 @@ func TestSerializationVectors(t *testing.T) {
 		t.Run(r.Name, func(t *testing.T) {
 			c := upstream(func() string { return "GENERATED-ID" })
 			got, err := readWrite(c, r.Kind, r.Input)
-			// Deviations 1 and 2 of doc.go: what was recorded as accepted only
-			// by guessing is refused.
+			// Deviations 1 and 2 of doc.go: input that was accepted only by guessing is refused.
 			if r.Error || r.Lax || r.Untyped {
 				if err == nil {
 					t.Fatalf("accepted %s\nas %s", r.Input, got)
@@ -81,7 +80,7 @@ func TestSerializationVectors(t *testing.T) {
 	})
 }
 
-// readWrite decodes the input of one row and encodes what came of it.
+// readWrite decodes the input of one row and encodes the result.
 func readWrite(c Codec, kind string, input []byte) ([]byte, error) {
 	var v any
 	switch kind {
@@ -106,7 +105,7 @@ func readWrite(c Codec, kind string, input []byte) ([]byte, error) {
 	default:
 		b := newBlock(BlockType(kind))
 		if b == nil {
-			return nil, fmt.Errorf("the vectors have a new kind %q", kind)
+			return nil, fmt.Errorf("the vectors contain a new kind %q", kind)
 		}
 		v = b
 	}
@@ -173,7 +172,7 @@ func factoryRow(c Codec, kind string, input []byte) (*Msg, error) {
 			}
 			opts = append(opts, func(m *Msg) { m.Usage = &u })
 		default:
-			return nil, fmt.Errorf("the vectors have a new factory argument %q", m.Name)
+			return nil, fmt.Errorf("the vectors contain a new factory argument %q", m.Name)
 		}
 	}
 	factories := map[string]func(string, Content, ...MsgOption) (*Msg, error){
@@ -196,7 +195,7 @@ func TestEventVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Run(r.Name, func(t *testing.T) {
-			made := 0 // counts only what Append makes up
+			made := 0 // counts only the ids that Append generates
 			read := upstream(func() string { return "made while reading" })
 			c := upstream(func() string { made++; return fmt.Sprintf("gen-%d", made) })
 			m, err := read.DecodeMsg(r.Initial)
@@ -210,7 +209,7 @@ func TestEventVectors(t *testing.T) {
 				}
 				if r.ErrorAt != nil && i == *r.ErrorAt {
 					if err == nil {
-						t.Fatalf("event %d was applied, upstream refuses it", i)
+						t.Fatalf("event %d was applied, but upstream refuses it", i)
 					}
 					break
 				}

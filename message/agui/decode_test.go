@@ -13,20 +13,19 @@ import (
 	"github.com/askance-dev/askance/message/agui"
 )
 
-// read calls decode with a handler of deviations, and returns what was reported
-// as "kind path".
+// read calls decode with a handler of deviations and returns the reports as "kind path".
 func read[T any](decode func(report func(agui.Deviation)) (T, error)) (v T, seen []string, err error) {
 	v, err = decode(func(dev agui.Deviation) { seen = append(seen, fmt.Sprintf("%s %s", dev.Kind, dev.Path)) })
 	return v, seen, err
 }
 
-// What peers before 1.0 and newer ones send is read, and reported; the strict
-// decoder refuses all of it but unknown members.
+// Input of peers before 1.0 and of newer ones is repaired and reported. The strict decoder
+// refuses all of it except unknown members.
 func TestDecoderRepairs(t *testing.T) {
 	tests := []struct {
 		name, in, want string
 		seen           []string
-		strict         bool // the strict decoder takes it too
+		strict         bool // the strict decoder also accepts it
 	}{
 		{"unknown member", `{"type":"STEP_STARTED","stepName":"s","more":1}`, `{"type":"STEP_STARTED","stepName":"s"}`, []string{"unknown_member /more"}, true},
 		{"member of Object.prototype", `{"type":"STEP_STARTED","stepName":"s","toString":1}`, `{"type":"STEP_STARTED","stepName":"s"}`, []string{"unknown_member /toString"}, true},
@@ -59,19 +58,19 @@ func TestDecoderRepairs(t *testing.T) {
 				t.Errorf("reported %q, want %q", seen, tt.seen)
 			}
 			if _, err := aguitest.DecodeEvent([]byte(tt.in)); (err == nil) != tt.strict {
-				t.Errorf("strict: %v, want it taken: %t", err, tt.strict)
+				t.Errorf("strict: %v, want accepted: %t", err, tt.strict)
 			}
 		})
 	}
 }
 
-// What a server does with the input of a run: old and new peers are served,
-// what is wrong is refused at its place.
+// How a server reads the input of a run: old and new peers are served, and faults are reported
+// with their place.
 func TestDecodeRunInput(t *testing.T) {
 	const head = `{"threadId":"t","runId":"r",`
 	tests := []struct {
 		name, in string
-		want     string // the input as written again, or the place of the fault
+		want     string // the input after encoding, or the place of the fault
 		seen     []string
 	}{
 		{"least", head + `"messages":[]}`, head + `"messages":[],"tools":[],"context":[]}`, nil},
@@ -107,7 +106,7 @@ func TestDecodeRunInput(t *testing.T) {
 	}
 }
 
-// An input is bounded in length and depth, and is what the caller wants it to be.
+// The length and depth of an input are limited, and the input must have the requested type.
 func TestDecodeRefuses(t *testing.T) {
 	deep := strings.Repeat("[", 70) + strings.Repeat("]", 70)
 	for _, tt := range []struct {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawEvent makes any event that can be written.
+// drawEvent draws any event that can be encoded.
 func drawEvent(t *rapid.T) agui.Event {
 	types := slices.Sorted(maps.Keys(agui.Events))
 	e := aguitest.NewEvent(rapid.SampledFrom(types).Draw(t, "type"))
@@ -27,7 +27,7 @@ func drawEvent(t *rapid.T) agui.Event {
 	return e
 }
 
-// drawInput makes any input that can be written.
+// drawInput draws any input that can be encoded.
 func drawInput(t *rapid.T) *agui.RunInput {
 	in := new(agui.RunInput)
 	fill(t, reflect.ValueOf(in).Elem())
@@ -41,7 +41,7 @@ var (
 	safe    = rapid.Int64Range(0, agui.MaxSafe)
 )
 
-// fill sets the fields of a struct so that it can be written.
+// fill sets the fields of a struct so that it can be encoded.
 func fill(t *rapid.T, v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case *agui.Message:
@@ -232,8 +232,8 @@ func drawSubagentOutcome(t *rapid.T) agui.SubagentOutcome {
 	return o
 }
 
-// What can be written is read back as the same, by the strict decoder and
-// without a deviation, on one line.
+// Everything that can be encoded decodes to the same value, with the strict decoder, without a
+// deviation, and from one line.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := drawEvent(t)
@@ -242,7 +242,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { roundTrip(t, drawInput(t), new(agui.RunInput)) })
 }
 
-// roundTrip reads v into back, which is empty.
+// roundTrip decodes the encoded v into back, which is empty.
 func roundTrip(t *rapid.T, v, back agui.Object) {
 	once, err := agui.AppendJSON(nil, v)
 	if err != nil {

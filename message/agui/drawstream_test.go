@@ -13,8 +13,8 @@ var (
 	fewTags = rapid.SampledFrom([]*string{nil, nil, nil, new("s"), new("")})
 )
 
-// drawStep makes an event with ids of a small choice, so that a stream of them
-// often goes right for a while and then wrong.
+// drawStep draws an event with few different ids, so a stream of them is often valid for a while
+// before it fails.
 func drawStep(t *rapid.T) agui.Event {
 	id, tag := fewIDs.Draw(t, "id"), agui.Tagged{SubagentRunID: fewTags.Draw(t, "tag")}
 	opt := func() *string { return rapid.SampledFrom([]*string{nil, &id}).Draw(t, "optional") }
@@ -45,8 +45,8 @@ func drawStep(t *rapid.T) agui.Event {
 	return rapid.SampledFrom(kinds).Draw(t, "event")
 }
 
-// drawStream makes a stream that mostly goes right: of several candidates for
-// each place it prefers those that the verifier takes.
+// drawStream draws a stream that is mostly valid: of several candidates for each place it prefers
+// those that the verifier accepts.
 func drawStream(t *rapid.T) []agui.Event {
 	out := []agui.Event{&agui.RunStarted{ThreadID: "t", RunID: "a"}}
 	for range rapid.IntRange(12, 40).Draw(t, "length") {
@@ -62,7 +62,7 @@ func drawStream(t *rapid.T) []agui.Event {
 	return out
 }
 
-// verdict is the index of the first event that is refused, or their number.
+// verdict returns the index of the first refused event, or the number of events.
 func verdict(events []agui.Event) int {
 	var v agui.Verifier
 	for i, e := range events {

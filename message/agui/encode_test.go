@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A client reads the frames of a stream as the events that were written.
+// A client reads the frames of a stream as the events that were encoded.
 func TestFramesAreRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := rapid.SliceOfN(rapid.Custom(drawEvent), 0, 5).Draw(t, "events")
@@ -46,7 +46,7 @@ func TestFramesAreRead(t *testing.T) {
 	})
 }
 
-// An event that cannot be written leaves nothing behind.
+// An event that cannot be encoded leaves the buffer unchanged.
 func TestAppendFrameRefuses(t *testing.T) {
 	for _, e := range []agui.Event{
 		&agui.Base{},

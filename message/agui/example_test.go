@@ -40,7 +40,7 @@ func ExampleAppendFrame() {
 	// data: {"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}
 }
 
-// write prints events as a stream for that peer.
+// write prints events as a stream for a peer.
 func write(peer agui.Peer, events ...agui.Event) {
 	for _, e := range events {
 		adapted, _ := peer.Adapt(e)
@@ -59,8 +59,8 @@ func ExampleDecodeRunInput() {
 	// Output: decode run input: decode JSON at /messages (byte 41): wrong type: want array, got object; see the field's documented type
 }
 
-// An approval request ends a run; the answer begins the next. Denials, edits and rules
-// come in the payload.
+// An approval request ends a run, and the answer starts the next. The payload contains denials,
+// edits and rules.
 func ExampleThread_Resume() {
 	open := agui.Interrupt{
 		ID: "q1", Reason: agui.ReasonToolCall, ToolCallID: new("call-1"), ResponseSchema: agui.ResponseSchema(true, false),
@@ -87,7 +87,7 @@ func ExampleThread_Resume() {
 	// false refund {"cents":500} <nil>
 }
 
-// The events of a reply become those of a run.
+// The events of a reply become the events of a run.
 func ExampleMapper() {
 	m := agui.NewMapper(agui.Run{ThreadID: "t1", RunID: "r1", Peer: agui.Peer10}, agui.Mapping{})
 	h := message.EventHeader{CreatedAt: "2026-03-01T09:00:00", Reply: "reply-1"}

@@ -1,6 +1,6 @@
 package agui
 
-// The closed lists and bounds that generators of tests draw from.
+// The closed lists and limits that generators in tests use.
 var (
 	Roles             = []Role{RoleDeveloper, RoleSystem, RoleUser, RoleAssistant, RoleTool, RoleReasoning, RoleActivity}
 	TextRoles         = []Role{RoleDeveloper, RoleSystem, RoleAssistant, RoleUser}
@@ -13,7 +13,7 @@ var (
 	ResumeStatuses    = []ResumeStatus{ResumeResolved, ResumeCancelled}
 )
 
-// MaxSafe is the largest integer of the wire.
+// MaxSafe is the largest integer that can be sent.
 const MaxSafe = maxSafe
 
 // IsOwn reports whether clients keep the message without the server.

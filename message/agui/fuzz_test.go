@@ -25,8 +25,8 @@ var hostile = []string{
 
 func encodeObject[T agui.Object](v T) ([]byte, error) { return agui.AppendJSON(nil, v) }
 
-// FuzzDecodeEvent reads what the client would. What was read is written as
-// something that the strict decoder takes, and stays the same.
+// FuzzDecodeEvent decodes as the client would. Decoded events encode to something that the strict
+// decoder accepts, and stay the same.
 func FuzzDecodeEvent(f *testing.F) {
 	for _, s := range hostile {
 		f.Add([]byte(s))
@@ -63,8 +63,8 @@ func FuzzDecodeRunInput(f *testing.F) {
 	})
 }
 
-// FuzzResponse answers an approval request with any payload. Nothing but a payload that
-// says so, exactly so, approves.
+// FuzzResponse answers an approval request with any payload. Only a payload that says so exactly
+// approves.
 func FuzzResponse(f *testing.F) {
 	for _, s := range append(hostile, yes, `{"approved":true,"editedArgs":{"a":1},"rules":[`+rule+`],"feedback":""}`, `{"approved":false}`, `{"Approved":true}`) {
 		f.Add([]byte(s))

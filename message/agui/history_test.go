@@ -16,8 +16,7 @@ func hello() []agui.Message {
 	return []agui.Message{{ID: "u1", Role: agui.RoleUser, Content: agui.Text("hi")}}
 }
 
-// The messages are those that the client had; testdata/order/README.md says how
-// they were recorded.
+// The messages equal those of the client; testdata/order/README.md says how they were recorded.
 func TestHistoryAgreesWithTheClient(t *testing.T) {
 	data, err := os.ReadFile("testdata/order/messages.jsonl")
 	if err != nil {
@@ -53,8 +52,8 @@ func TestHistoryAgreesWithTheClient(t *testing.T) {
 	}
 }
 
-// A snapshot changes nothing at the client that it restates, and the messages
-// that a history began with stay as they were.
+// A snapshot changes nothing that it repeats at the client, and the initial messages of a history
+// stay unchanged.
 func TestHistorySnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		began := hello()

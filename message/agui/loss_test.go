@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/message/agui"
 )
 
-// declared reads the losses off the source.
+// declared returns the losses that the source declares.
 func declared(t *testing.T) (losses []string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "mapper.go", nil, 0)
@@ -39,8 +39,7 @@ func declared(t *testing.T) (losses []string) {
 	return losses
 }
 
-// The table of the package documentation and the code name the same losses, in
-// the same order.
+// The table in the package documentation and the code list the same losses in the same order.
 func TestLossesAreDocumented(t *testing.T) {
 	f, err := parser.ParseFile(token.NewFileSet(), "doc.go", nil, parser.ParseComments)
 	if err != nil {
@@ -52,11 +51,11 @@ func TestLossesAreDocumented(t *testing.T) {
 		rows = append(rows, m[1])
 	}
 	if want := declared(t); !slices.Equal(rows, want) {
-		t.Errorf("the documentation has %q\nthe code has      %q", rows, want)
+		t.Errorf("the documentation lists %q\nthe code lists          %q", rows, want)
 	}
 }
 
-// lossy shows how each loss happens. The message side of the pair is what loses.
+// lossy shows how each loss happens. The message side of the pair is the one that loses.
 var lossy = map[agui.Loss]struct {
 	run    agui.Run
 	events []string
@@ -77,7 +76,7 @@ var lossy = map[agui.Loss]struct {
 	agui.LossResultMedia:  {agui.Run{}, resultWithMedia[:5]},
 }
 
-// Every loss happens, at the last event of its story, and is reported there.
+// Every loss happens at the last event of its story and is reported there.
 func TestLossesAreReported(t *testing.T) {
 	for _, name := range declared(t) {
 		t.Run(name, func(t *testing.T) {
@@ -93,12 +92,12 @@ func TestLossesAreReported(t *testing.T) {
 					}
 					m.Map(e)
 				}
-			case agui.Loss(name) == agui.LossPending: // no event of AgentScope's is mapped when a run parks
+			case agui.Loss(name) == agui.LossPending: // no event of AgentScope is mapped when a run parks
 				_, lost = agui.PeerLegacy.Adapt(&agui.RunFinished{Outcome: &agui.Outcome{Type: agui.OutcomeSuccess, PendingToolCallIDs: []string{"c"}}})
 			case agui.Loss(name) == agui.LossAbandoned:
 				lost = abandonedAsDenied(t)
 			default:
-				t.Fatal("nothing shows this loss; add a story")
+				t.Fatal("no story shows this loss; add one")
 			}
 			if !slices.Contains(lost, agui.Loss(name)) {
 				t.Errorf("lost %v, want %s among them", lost, name)
@@ -107,8 +106,8 @@ func TestLossesAreReported(t *testing.T) {
 	}
 }
 
-// abandonedAsDenied shows that an abandoned approval request and a denied one are the
-// same to AgentScope.
+// abandonedAsDenied shows that AgentScope cannot distinguish an abandoned approval request from a
+// denied one.
 func abandonedAsDenied(t *testing.T) []agui.Loss {
 	t.Helper()
 	thread := agui.Thread{Open: []agui.Interrupt{request("i", true, true)}}
@@ -125,7 +124,7 @@ func abandonedAsDenied(t *testing.T) []agui.Loss {
 		said = append(said, fmt.Sprint(c))
 	}
 	if said[0] != said[1] {
-		t.Errorf("%s\nis not\n%s", said[0], said[1])
+		t.Errorf("%s\ndiffers from\n%s", said[0], said[1])
 		return nil
 	}
 	return []agui.Loss{agui.LossAbandoned}
@@ -140,7 +139,7 @@ func TestMapperLosesNothingNeedlessly(t *testing.T) {
 		`{"type":"REPLY_END","session_id":"s"}`)...))
 }
 
-// scopeAsIs is scope for lines that give a created_at of their own.
+// scopeAsIs is like scope for lines that contain created_at.
 func scopeAsIs(t *testing.T, lines []string) []message.Event {
 	t.Helper()
 	var out []message.Event

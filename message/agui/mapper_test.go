@@ -14,8 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// scope reads AgentScope events, one JSON object a line; id, created_at and
-// reply_id are filled in where they are not given.
+// scope reads AgentScope events, one JSON object per line, and adds id, created_at and reply_id
+// where they are missing.
 func scope(t testing.TB, lines ...string) []message.Event {
 	t.Helper()
 	out := make([]message.Event, len(lines))
@@ -33,7 +33,7 @@ func scope(t testing.TB, lines ...string) []message.Event {
 	return out
 }
 
-// show writes AG-UI events, one a line, without timestamps and metadata.
+// show returns AG-UI events, one per line, without timestamps and metadata.
 func show(t testing.TB, events []agui.Event) string {
 	t.Helper()
 	var sb strings.Builder
@@ -50,7 +50,7 @@ func show(t testing.TB, events []agui.Event) string {
 	return sb.String()
 }
 
-// mapAll maps events and then, unless the run has ended, parks.
+// mapAll maps events and then parks, unless the run has ended.
 func mapAll(m *agui.Mapper, events []message.Event) (out []agui.Event) {
 	out = m.Start()
 	for _, e := range events {
@@ -72,7 +72,7 @@ var modelTurn = []string{
 const askRefund = `{"type":"REQUIRE_USER_CONFIRM","tool_calls":[{"id":"c1","name":"refund","input":"{\"cents\":500}","state":"asking",` +
 	`"suggested_rules":[{"tool_name":"refund","rule_content":null,"behavior":"allow","source":"suggested"}]}]}`
 
-// An approval request ends the run as an interrupt; the next run has the result.
+// An approval request ends the run with an interrupt; the next run contains the result.
 func TestMapperAsks(t *testing.T) {
 	m := agui.NewMapper(agui.Run{ThreadID: "t", RunID: "run-1", Peer: agui.Peer10}, agui.Mapping{})
 	first := mapAll(m, scope(t, append(modelTurn, askRefund)...))
@@ -136,7 +136,7 @@ func verified(t testing.TB, strict bool, runs ...[]agui.Event) {
 	}
 }
 
-// Every row of the table that is not in the stories above and below.
+// The rows of the table that the other tests do not cover.
 func TestMapperRows(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -287,8 +287,8 @@ var resultWithMedia = []string{
 	`{"type":"REPLY_END","session_id":"s"}`,
 }
 
-// A call whose id another reply of the thread used is another call to the
-// client; the answer and the result find it all the same.
+// If another reply in the thread used the id of a call, the client sees a different id. The
+// answer and the result still find the call.
 func TestMapperCallIDsOfAnotherReply(t *testing.T) {
 	run := agui.Run{ThreadID: "t", RunID: "2", Peer: agui.Peer10, Calls: map[string]bool{"c1": true}, ClientTools: map[string]bool{"pick": true}}
 	m := agui.NewMapper(run, agui.Mapping{})
@@ -323,8 +323,8 @@ func TestMapperCallIDsOfAnotherReply(t *testing.T) {
 	}
 }
 
-// Calls of a round hang on that round's text; a later round has a parent of its
-// own, so that the history sent back is in order.
+// Calls of a round have that round's text as parent. A later round has its own parent, so the
+// history that is sent back is in order.
 func TestMapperParents(t *testing.T) {
 	out := mapAll(agui.NewMapper(agui.Run{Peer: agui.Peer10}, agui.Mapping{}), scope(t,
 		`{"type":"MODEL_CALL_START","model_name":"m"}`,
@@ -348,7 +348,7 @@ func TestMapperParents(t *testing.T) {
 	}
 }
 
-// What AG-UI has no member for is in the metadata, and times are milliseconds.
+// Values without an AG-UI member are in the metadata, and times are in milliseconds.
 func TestMapperMetadata(t *testing.T) {
 	e := &message.TextBlockStart{EventHeader: message.EventHeader{
 		ID: "e", CreatedAt: "2026-03-01T10:00:00.001", Reply: "r",
@@ -365,8 +365,8 @@ func TestMapperMetadata(t *testing.T) {
 	}
 }
 
-// For any events in any order, the client accepts the stream: it can be written,
-// verifies, and has an end.
+// For any events in any order, the client accepts the stream: it can be encoded, verifies, and
+// has an end.
 func TestMapperNeverBreaksTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run := agui.Run{ThreadID: "t", RunID: "1", Peer: rapid.SampledFrom([]agui.Peer{agui.PeerLegacy, agui.Peer10}).Draw(t, "peer"), ClientTools: map[string]bool{"a": rapid.Bool().Draw(t, "client tool")}}
@@ -401,7 +401,7 @@ func TestMapperNeverBreaksTheOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r, ok := e.(*agui.ToolCallResult); ok {
-				strict.Seed([]agui.Message{{Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: r.ToolCallID}}}}) // of an earlier run
+				strict.Seed([]agui.Message{{Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: r.ToolCallID}}}}) // made in an earlier run
 			}
 			if err := strict.Check(e); err != nil {
 				t.Fatal(err)
@@ -413,9 +413,8 @@ func TestMapperNeverBreaksTheOrder(t *testing.T) {
 	})
 }
 
-// reshown gives the interrupts that an earlier run has shown already, and that
-// are open still, ids of their own: such an approval request is the same one, as Next
-// says, and to the verifier a second of its name.
+// reshown gives new ids to interrupts that an earlier run has already shown and that are still
+// open. To Next such a request is the same, but to the verifier it is a duplicate.
 func reshown(e agui.Event, shown map[string]bool) {
 	f, ok := e.(*agui.RunFinished)
 	if !ok || f.Outcome == nil {
@@ -433,7 +432,7 @@ func reshown(e agui.Event, shown map[string]bool) {
 	maps.Copy(shown, now)
 }
 
-// drawScope makes any AgentScope event of a few ids.
+// drawScope draws any AgentScope event with few different ids.
 func drawScope(t *rapid.T) message.Event {
 	id, text := fewIDs.Draw(t, "id"), rapid.SampledFrom([]string{"", "x", "\u2028é"}).Draw(t, "text")
 	h := message.EventHeader{ID: rapid.SampledFrom([]string{"", "e1", "e2"}).Draw(t, "event"), CreatedAt: rapid.SampledFrom([]string{"", "2026-03-01T09:00:00", "soon"}).Draw(t, "at"), Reply: rapid.SampledFrom([]message.ReplyID{"r", "r", "r", "q", ""}).Draw(t, "reply")}

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/message/agui"
 )
 
-// request is an open interrupt about the call c-ID.
+// request returns an open interrupt about the call c-ID.
 func request(id string, edits, rules bool) agui.Interrupt {
 	return agui.Interrupt{
 		ID: id, Reason: agui.ReasonToolCall, ToolCallID: new("c-" + id), ResponseSchema: agui.ResponseSchema(edits, rules),
@@ -174,7 +174,7 @@ func TestResumptionEvent(t *testing.T) {
 		})
 	}
 	if e, err := (&agui.Resumption{}).Event(h); e != nil || err != nil {
-		t.Errorf("nothing open gives %v, %v", e, err)
+		t.Errorf("without open interrupts Event returns %v, %v", e, err)
 	}
 	foreign := agui.Resumption{Answers: []agui.Response{{Approved: true, Interrupt: agui.Interrupt{ID: "i", Reason: agui.ReasonToolCall}}}}
 	if _, err := foreign.Event(h); !errors.Is(err, message.ErrInvalid) {
@@ -182,7 +182,7 @@ func TestResumptionEvent(t *testing.T) {
 	}
 }
 
-// What a mapper asks, the answer to it says again.
+// The answer repeats what a mapper asked.
 func TestResponseNamesWhatWasAsked(t *testing.T) {
 	m := agui.NewMapper(agui.Run{Peer: agui.Peer10}, agui.Mapping{})
 	out := mapAll(m, scope(t, append(modelTurn, askRefund)...))

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// fixed makes ids and times that do not change from run to run.
+// fixed returns a codec whose ids and times are the same in every run.
 func fixed() message.Codec {
 	n := 0
 	return message.Codec{
@@ -24,22 +24,22 @@ func fixed() message.Codec {
 	}
 }
 
-// reverser turns the AG-UI events that a Mapper wrote back into the AgentScope
-// events that it read. It shows that they carry everything but the losses.
+// reverser turns the AG-UI events of a Mapper back into the AgentScope events that it read. It
+// shows that they contain everything except the losses.
 type reverser struct {
 	codec   message.Codec
 	order   agui.Verifier
 	reply   message.ReplyID
 	session message.SessionID
-	blocks  map[string]string // by kind and AG-UI id, the id of the block or call
-	names   map[string]string // by AG-UI id, the tool of a call
+	blocks  map[string]string // the id of the block or call, by kind and AG-UI id
+	names   map[string]string // the tool of a call, by AG-UI id
 }
 
 func newReverser() *reverser {
 	return &reverser{codec: fixed(), blocks: map[string]string{}, names: map[string]string{}}
 }
 
-// noted is what a Mapper writes next to an event, in its metadata.
+// noted is what a Mapper adds to an event in its metadata.
 type noted struct {
 	EventID        string `json:"eventId"`
 	ReplyID        string `json:"replyId"`
@@ -57,7 +57,7 @@ type noted struct {
 	CacheCreation  int64  `json:"cacheCreationInputTokens"`
 }
 
-// header is that of the event which e was made from.
+// header returns the header of the event from which e was made.
 func (r *reverser) header(e agui.Event) (h message.EventHeader, n noted) {
 	h = r.fresh(e)
 	if e.Common().Metadata == nil {
@@ -82,7 +82,7 @@ func decode(raw []byte, v any) {
 	}
 }
 
-// fresh is the header of an event that is one of several made from e.
+// fresh returns a header for one of several events that are made from e.
 func (r *reverser) fresh(e agui.Event) message.EventHeader {
 	h := r.codec.NewHeader(r.reply)
 	if at := e.Common().Timestamp; at != nil {
@@ -91,7 +91,7 @@ func (r *reverser) fresh(e agui.Event) message.EventHeader {
 	return h
 }
 
-// begin returns the block that an item stands for.
+// begin returns the block that an item represents.
 func (r *reverser) begin(kind, id string, n noted) string {
 	block := n.BlockID
 	if block == "" {
@@ -107,7 +107,7 @@ func (r *reverser) reverse(e agui.Event) []message.Event {
 	case *agui.RunStarted:
 		r.reply = message.ReplyID(n.ReplyID)
 		if n.SessionID == "" {
-			return nil // the run goes on with the reply
+			return nil // the run continues with the reply
 		}
 		h.Reply, r.session = r.reply, message.SessionID(n.SessionID)
 		return []message.Event{&message.ReplyStart{EventHeader: h, Session: r.session, Name: n.Name, Role: message.MsgRole(n.Role)}}
@@ -153,7 +153,7 @@ func (r *reverser) reverse(e agui.Event) []message.Event {
 	}
 }
 
-// result is streamed in AgentScope: start, pieces, end.
+// result returns the result as AgentScope streams it: start, pieces, end.
 func (r *reverser) result(e *agui.ToolCallResult, h message.EventHeader, n noted) []message.Event {
 	id := message.CallID(e.ToolCallID)
 	out := []message.Event{&message.ToolResultStart{EventHeader: r.fresh(e), ToolCallID: id, ToolCallName: r.names[e.ToolCallID]}}
@@ -196,7 +196,7 @@ func (r *reverser) activity(e *agui.ActivitySnapshot, h message.EventHeader, n n
 	}
 }
 
-// finish is the end of the reply, or the approval requests that it waits for.
+// finish returns the end of the reply, or the approval requests that it waits for.
 func (r *reverser) finish(e *agui.RunFinished, h message.EventHeader, n noted) (out []message.Event) {
 	end := &message.ReplyEnd{EventHeader: h, Session: r.session, FinishedReason: message.FinishedCompleted}
 	if n.FinishedReason != "" {
@@ -218,9 +218,8 @@ func (r *reverser) finish(e *agui.RunFinished, h message.EventHeader, n noted) (
 	return out
 }
 
-// A reply that goes out as AG-UI and comes back builds the same message, apart
-// from what the table of losses says: the places of results and media, and the
-// ids and borders of a result's text.
+// A reply that is sent as AG-UI and converted back builds the same message, except for the table
+// of losses: the places of results and media, and the ids and boundaries of a result's text.
 func TestThereAndBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawReply(t)
@@ -270,8 +269,8 @@ func TestThereAndBack(t *testing.T) {
 	})
 }
 
-// built is what a list of events makes of a message, in words that do not
-// depend on the losses.
+// built returns the message that a list of events builds, as text that does not depend on the
+// losses.
 func built(t *rapid.T, events []message.Event) []string {
 	m := &message.Msg{ID: "r", Role: message.RoleAssistant}
 	codec := fixed()
@@ -308,8 +307,8 @@ func built(t *rapid.T, events []message.Event) []string {
 	return append(out, string(*m.FinishedReason), *m.FinishedAt, fmt.Sprint(m.Error))
 }
 
-// drawReply makes a reply as a runtime streams it: rounds of the model, calls
-// that are allowed, or asked about and answered in a later run, an end.
+// drawReply draws a reply as a runtime streams it: rounds of the model, calls that are allowed or
+// are asked about and answered in a later run, and an end.
 func drawReply(t *rapid.T) (out []message.Event) {
 	n := 0
 	h := func() message.EventHeader {
@@ -325,7 +324,7 @@ func drawReply(t *rapid.T) (out []message.Event) {
 		if rapid.Bool().Draw(t, "thinks") {
 			add(&message.ThinkingBlockStart{EventHeader: h(), BlockID: id("b")}, &message.ThinkingBlockDelta{EventHeader: h(), BlockID: id("b"), Delta: text.Draw(t, "thought")}, &message.ThinkingBlockEnd{EventHeader: h(), BlockID: id("b")})
 		}
-		if rapid.Bool().Draw(t, "says") { // the id is that of the thought: AgentScope allows it
+		if rapid.Bool().Draw(t, "says") { // the thinking block has the same id, which AgentScope allows
 			add(&message.TextBlockStart{EventHeader: h(), BlockID: id("b")}, &message.TextBlockDelta{EventHeader: h(), BlockID: id("b"), Delta: text.Draw(t, "text")}, &message.TextBlockEnd{EventHeader: h(), BlockID: id("b")})
 		}
 		if rapid.Bool().Draw(t, "shows") {

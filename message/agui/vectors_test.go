@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/message/agui"
 )
 
-// vector is one row of testdata/ag-ui/events.jsonl, whose verdicts were recorded
-// from published packages; the README next to it says how.
+// vector is one row of testdata/ag-ui/events.jsonl. Its verdicts were recorded from published
+// packages, as the README next to it describes.
 type vector struct {
 	ID     string          `json:"id"`
 	Event  json.RawMessage `json:"event"`
@@ -55,7 +55,7 @@ func vectors(t testing.TB) []vector {
 	return rows
 }
 
-// The strict decoder agrees with the schema of 1.0, fault by fault.
+// The strict decoder finds the same faults as the schema of 1.0.
 func TestVectorsSchema(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.ID, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestVectorsSchema(t *testing.T) {
 					t.Fatal(err)
 				}
 				if _, err := agui.AppendJSON(nil, e); err != nil {
-					t.Errorf("what was read cannot be written: %v", err)
+					t.Errorf("the decoded event cannot be encoded: %v", err)
 				}
 				return
 			}
@@ -80,7 +80,7 @@ func TestVectorsSchema(t *testing.T) {
 	}
 }
 
-// The tolerant decoder takes, repairs and refuses what the 1.0 client does.
+// The tolerant decoder accepts, repairs and refuses the same as the 1.0 client.
 func TestVectorsClient(t *testing.T) {
 	for _, v := range vectors(t) {
 		t.Run(v.ID, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestVectorsClient(t *testing.T) {
 			e, err := d.Event(v.Event)
 			if v.Client.Action == "fatal" {
 				if err == nil {
-					t.Fatal("accepted, which is fatal in the client")
+					t.Fatal("accepted, but the client fails")
 				}
 				return
 			}

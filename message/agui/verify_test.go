@@ -12,8 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The client's own verdicts; testdata/order/README.md says how they were
-// recorded.
+// The client's verdicts; testdata/order/README.md says how they were recorded.
 func TestVerifierAgreesWithTheClient(t *testing.T) {
 	data, err := os.ReadFile("testdata/order/streams.jsonl")
 	if err != nil {
@@ -43,11 +42,11 @@ func TestVerifierAgreesWithTheClient(t *testing.T) {
 			events = append(events, e)
 		}
 		if got := verdict(events); got != want {
-			t.Errorf("line %d: refused at %d, the client at %d", n, got, want)
+			t.Errorf("line %d: refused at %d, but the client refuses at %d", n, got, want)
 		}
 	}
 	if refused == 0 || refused == n {
-		t.Errorf("%d of %d streams are refused; the record should have both", refused, n)
+		t.Errorf("%d of %d streams are refused; the recording should contain both", refused, n)
 	}
 }
 
@@ -62,7 +61,7 @@ func TestVerifierRules(t *testing.T) {
 	tests := []struct {
 		name   string
 		events []agui.Event
-		loose  agui.Rule // of the zero Verifier; "": none
+		loose  agui.Rule // the rule of the zero Verifier, or ""
 		strict agui.Rule
 	}{
 		{"empty", nil, agui.RuleTruncated, agui.RuleTruncated},
@@ -114,7 +113,7 @@ func TestVerifierRules(t *testing.T) {
 	}
 }
 
-// A resumed run has results of calls that an earlier run made.
+// A resumed run contains results of calls from an earlier run.
 func TestVerifierSeed(t *testing.T) {
 	v := agui.Verifier{Strict: true}
 	v.Seed([]agui.Message{{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c"}}}})
@@ -126,7 +125,7 @@ func TestVerifierSeed(t *testing.T) {
 	}
 }
 
-// ruleOf runs a whole stream and returns the rule that it breaks.
+// ruleOf verifies a whole stream and returns the rule that it breaks.
 func ruleOf(t *testing.T, v *agui.Verifier, events []agui.Event) agui.Rule {
 	t.Helper()
 	var err error
@@ -151,7 +150,7 @@ func ruleOf(t *testing.T, v *agui.Verifier, events []agui.Event) agui.Rule {
 	return order.Rule
 }
 
-// Chunks leave no chunk behind, and what they make passes them unchanged.
+// Expanded streams contain no chunks, and expanding them again changes nothing.
 func TestChunksExpandOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var once, twice agui.Chunks
@@ -163,7 +162,7 @@ func TestChunksExpandOnce(t *testing.T) {
 			for _, e := range events {
 				again, err := twice.Expand(e)
 				if err != nil || len(again) != 1 || again[0] != e {
-					t.Fatalf("%s came out as %v, %v", agui.TypeOf(e), again, err)
+					t.Fatalf("%s expanded to %v, %v", agui.TypeOf(e), again, err)
 				}
 			}
 		}

@@ -21,7 +21,7 @@ func TestPeerOf(t *testing.T) {
 		{new("2.0"), agui.PeerLegacy, true},
 		{new("0.9"), agui.PeerLegacy, true},
 		{new("99999999999999999999.0"), agui.PeerLegacy, true},
-		{new("0.0.59"), agui.Peer10, false}, // no MAJOR.MINOR: taken for newer
+		{new("0.0.59"), agui.Peer10, false}, // not MAJOR.MINOR, so it counts as newer
 		{new(""), agui.Peer10, false},
 		{new("-1.0"), agui.Peer10, false},
 		{new("next"), agui.Peer10, false},
@@ -34,9 +34,8 @@ func TestPeerOf(t *testing.T) {
 	}
 }
 
-// Adapt changes exactly what peers before 1.0 refuse. The echo of an input is
-// in the list because the recorded one lacks tools and context; the encoder
-// always writes both.
+// Adapt changes exactly what peers before 1.0 refuse. The echo of an input is in the list because
+// the recorded one lacks tools and context, which the encoder always writes.
 func TestAdaptVectors(t *testing.T) {
 	for _, v := range vectors(t) {
 		if !v.Schema.Valid || v.ID == "run-started-input-resume" {
@@ -51,7 +50,7 @@ func TestAdaptVectors(t *testing.T) {
 		}
 		got, _ := agui.PeerLegacy.Adapt(e)
 		if (got == e) != v.Pre1.Valid {
-			t.Errorf("%s: changed is %t, the schema before 1.0 takes it: %t", v.ID, got != e, v.Pre1.Valid)
+			t.Errorf("%s: changed: %t, accepted by the schema before 1.0: %t", v.ID, got != e, v.Pre1.Valid)
 		}
 	}
 }

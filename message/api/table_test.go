@@ -10,30 +10,30 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Nothing that decides shares a class with something that reads.
+// No operation that decides shares a class with one that reads.
 func TestClasses(t *testing.T) {
 	for op, want := range map[*api.Operation]api.Class{
 		api.SubmitResponse.Operation: api.ClassDecide, api.Interrupt.Operation: api.ClassStop, api.Result.Operation: api.ClassWork,
 		api.List.Operation: api.ClassRead, api.Wait.Operation: api.ClassWait,
 	} {
 		if op.Class != want {
-			t.Errorf("%s is of class %s, want %s", op.Name, op.Class, want)
+			t.Errorf("%s is in class %s, want %s", op.Name, op.Class, want)
 		}
 	}
 	for _, op := range api.Table() {
 		if reads := op.Class == api.ClassRead || op.Class == api.ClassWait; reads && op.Changes {
-			t.Errorf("%s changes something and is of class %s", op.Name, op.Class)
+			t.Errorf("%s changes something but is in class %s", op.Name, op.Class)
 		}
 	}
 }
 
-// Names and routes are unique, and each transport has an operation for no role
-// that the row does not name.
+// Names and routes are unique, and no transport offers an operation to a role that the row does
+// not name.
 func TestRows(t *testing.T) {
 	seen := map[string]bool{}
 	once := func(what string) {
 		if seen[what] {
-			t.Errorf("%s is there twice", what)
+			t.Errorf("%s is duplicated", what)
 		}
 		seen[what] = true
 	}
@@ -41,7 +41,7 @@ func TestRows(t *testing.T) {
 		once("operation " + op.Name)
 		for role := range op.NATS {
 			if !slices.Contains(op.Roles, role) {
-				t.Errorf("%s: a %s sends it over NATS and may not use it", op.Name, role)
+				t.Errorf("%s: a %s can send it over NATS but may not use it", op.Name, role)
 			}
 		}
 		if h := op.HTTP; h != nil {
@@ -54,7 +54,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// What is decoded in parts is one request.
+// A request that is decoded in parts is one request.
 func TestDecode(t *testing.T) {
 	got, err := api.Revoke.Decode(1<<10, []byte(`{"reason":"no"}`), []byte(`{"session_id":"s","reply_id":"r","tool_call_id":"c"}`))
 	want := toolcall.RevokeRequest{Key: toolcall.Key{Session: "s", Reply: "r", Call: "c"}, Reason: "no"}
@@ -68,7 +68,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A reply that does not fit is asked for again in halves, down to one.
+// A reply that is too large is requested again with half the limit, down to one.
 func TestHalve(t *testing.T) {
 	var r any = toolcall.ListRequest{Limit: 0}
 	reply := toolcall.ListReply{Calls: make([]*toolcall.Call, 9)}
@@ -87,11 +87,11 @@ func TestHalve(t *testing.T) {
 		t.Errorf("sizes %v", sizes)
 	}
 	if _, ok := api.Show.Halve(toolcall.ShowRequest{}, toolcall.ShowReply{}); ok {
-		t.Error("a reply that is no page was halved")
+		t.Error("a reply that is not a page was halved")
 	}
 }
 
-// How long a request is held is bounded on every transport alike.
+// The time for which a request is held has the same limit on every transport.
 func TestHold(t *testing.T) {
 	for _, tt := range []struct{ asked, want int64 }{{0, 100}, {-1, 100}, {50, 50}, {101, 100}} {
 		if got := api.Wait.Hold(toolcall.WaitRequest{TimeoutMS: tt.asked}, 100).(toolcall.WaitRequest).TimeoutMS; got != tt.want {

@@ -81,7 +81,7 @@ func TestResponsesRefused(t *testing.T) {
 		}
 	}
 	if len(m.Open()) != 1 {
-		t.Error("a refused command changed something")
+		t.Error("a refused command changed the open approvals")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestWhichApproval(t *testing.T) {
 	run(t, m, s.out[n:])
 	first, second := m.Open()[0], m.Open()[1]
 	if _, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
-		t.Errorf("two are open: %v", err)
+		t.Errorf("with two open approvals: %v", err)
 	}
 	got, err := m.Responses(&blockstream.Approval{Key: second.Key, Decisions: []blockstream.Decision{{Type: "approve"}}})
 	if err != nil || got[0].Call != "c3" {
@@ -108,12 +108,12 @@ func TestWhichApproval(t *testing.T) {
 		}
 	}
 	if _, err := m.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "approve"}}}); !errors.Is(err, blockstream.ErrWhichApproval) {
-		t.Errorf("none is open: %v", err)
+		t.Errorf("without an open approval: %v", err)
 	}
 }
 
-// An approval request that was asked again has another key; the card of the old one
-// answers nothing.
+// An approval request that is asked again has a new key, and the card of the old one answers
+// nothing.
 func TestAskedAnew(t *testing.T) {
 	m, s, _ := asking(t)
 	old := m.Open()[0].Key
@@ -127,7 +127,7 @@ func TestAskedAnew(t *testing.T) {
 	if _, err := m.Responses(&blockstream.Approval{Key: old, Decisions: []blockstream.Decision{{Type: "approve"}, {Type: "approve"}}}); !errors.Is(err, blockstream.ErrApprovalResolved) {
 		t.Errorf("%v", err)
 	}
-	// Without any answer in between the old one is void, too.
+	// The old card is void even without an answer in between.
 	n = len(s.out)
 	s.ask(block("c1", "trade", `{"q":3}`))
 	run(t, m, s.out[n:])

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/message/blockstream"
 )
 
-// The two published client programs, statement by statement, over the JSON that
-// travels. What they do wrong is kept: the server has to live with it.
+// The two published client programs, statement by statement, applied to the JSON that is sent.
+// Their mistakes are kept, because the server has to work with them.
 
 type object = map[string]any
 
@@ -39,7 +39,7 @@ type react struct {
 	inProgress map[float64]object
 	toolUse    map[string]int
 	streaming  bool
-	ignored    int // deltas and stops of unknown blocks, which a right server never sends
+	ignored    int // deltas and stops of unknown blocks, which a correct server never sends
 }
 
 func newReact() *react {
@@ -132,9 +132,9 @@ type dart struct {
 	blocks     []*dartBlock
 	streaming  bool
 	ignored    int
-	// rangeErrors counts results for blocks that its own deltas have thrown away.
+	// rangeErrors counts results for blocks that the client's own deltas have removed.
 	rangeErrors int
-	// stopped is every block that was ever finished, in order.
+	// stopped contains every block that was ever finished, in order.
 	stopped []*dartBlock
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hitl is a turn with everything in it: reasoning, a plain call, one that two
-// people were asked about, one that was refused, an answer.
+// hitl returns a turn with everything in it: reasoning, a plain call, a call that two people were
+// asked about, a refused call, and an answer.
 func hitl(t testing.TB) []blockstream.Frame {
 	t.Helper()
 	m := newMapper(t)
@@ -41,7 +41,7 @@ func TestReactClient(t *testing.T) {
 	}
 	uses := r.of("tool_use")
 	if len(uses) != 3 || len(r.of("tool_result")) != 0 {
-		t.Fatalf("%d calls, %d results that belong to none", len(uses), len(r.of("tool_result")))
+		t.Fatalf("%d calls, %d results without a call", len(uses), len(r.of("tool_result")))
 	}
 	for i, want := range []struct {
 		name, result string
@@ -69,7 +69,7 @@ func TestDartClient(t *testing.T) {
 	d := newDart()
 	feed(t, d, hitl(t))
 	if d.ignored != 0 || d.rangeErrors != 0 || d.streaming || len(d.inProgress) != 0 {
-		t.Errorf("ignored %d, results thrown away %d, streaming %v, open %d", d.ignored, d.rangeErrors, d.streaming, len(d.inProgress))
+		t.Errorf("ignored %d, lost results %d, streaming %v, open %d", d.ignored, d.rangeErrors, d.streaming, len(d.inProgress))
 	}
 	var kinds []string
 	asked := 0
@@ -86,8 +86,8 @@ func TestDartClient(t *testing.T) {
 	}
 }
 
-// A card shows only after content_block_stop: the mapper stops it at once, and
-// a card is there as soon as the event was mapped.
+// A card is shown only after content_block_stop, so the mapper stops it immediately, and it
+// appears as soon as the event is mapped.
 func TestCardShowsWhileItWaits(t *testing.T) {
 	_, _, frames := asking(t)
 	r, d := newReact(), newDart()
@@ -100,11 +100,11 @@ func TestCardShowsWhileItWaits(t *testing.T) {
 		t.Errorf("%+v", d.stopped)
 	}
 	if !r.streaming {
-		t.Error("the turn stays open while an approval request is open")
+		t.Error("the turn is not open although an approval request is open")
 	}
 }
 
-// A reader of the other form looks at the start alone.
+// A reader of the other form uses only the start.
 func TestApprovalReadsInBothForms(t *testing.T) {
 	_, _, frames := asking(t)
 	start := frames[1].(*blockstream.BlockStart).Block.(*blockstream.ApprovalRequest)
@@ -128,10 +128,10 @@ func TestApprovalReadsInBothForms(t *testing.T) {
 	other := *delta
 	other.Actions = []blockstream.Action{delta.Actions[1], delta.Actions[0]}
 	if _, err := blocktest.Join(start, &other); err == nil {
-		t.Error("two orders at once")
+		t.Error("a start and a delta with different actions are accepted")
 	}
 	if _, err := blocktest.Join(&blockstream.ApprovalRequest{ApprovalKey: "k_1"}, nil); err == nil {
-		t.Error("nothing is asked")
+		t.Error("a request without actions is accepted")
 	}
 }
 
@@ -152,8 +152,7 @@ func TestTerminalBlocksInClients(t *testing.T) {
 	}
 }
 
-// A reconnecting client whose memory is empty sees the running turn from its
-// message_start.
+// A reconnecting client without memory gets the running turn from its message_start.
 func TestCatchupBeginsWithTheTurn(t *testing.T) {
 	_, s, _ := asking(t)
 	frames := newMapper(t).Catchup(s.out)

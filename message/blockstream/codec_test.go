@@ -23,7 +23,7 @@ func published(t testing.TB) []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-// Every published frame reads, keeps what it says, and is stable once written.
+// Every published frame can be decoded, keeps its content, and encodes stably.
 func TestPublishedFrames(t *testing.T) {
 	rows := published(t)
 	if len(rows) < 25 {
@@ -45,7 +45,7 @@ func TestPublishedFrames(t *testing.T) {
 	}
 }
 
-// missing names members of a that b does not have with the same value.
+// missing returns the members of a that b lacks or has with another value.
 func missing(t testing.TB, a, b []byte) string {
 	t.Helper()
 	x, err := strictjson.Object(a)
@@ -171,7 +171,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// What could be meant in two ways is no decision.
+// An ambiguous decision is refused.
 func TestDecisionsRefused(t *testing.T) {
 	for _, item := range []string{
 		`"Approve"`, `"approved"`, `"yes"`, `""`, `"edit"`, `"respond"`, `true`, `1`, `null`, `{}`, `[]`, `{"approve":true}`,
@@ -219,8 +219,8 @@ func TestCommandsRefused(t *testing.T) {
 	}
 }
 
-// What the format has no place for is refused before it is sent, and leaves the
-// buffer as it was.
+// Content that the format cannot represent is refused before it is sent, and leaves the buffer
+// unchanged.
 func TestAppendRefuses(t *testing.T) {
 	block := func(b blockstream.ContentBlock) blockstream.Frame { return &blockstream.BlockStart{Block: b} }
 	delta := func(d blockstream.Delta) blockstream.Frame { return &blockstream.BlockDelta{Delta: d} }

@@ -15,7 +15,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// shown maps a script and gives its frames as text.
+// shown maps a script and returns its frames as text.
 func shown(t *testing.T, s *script, change ...func(*blockstream.Config)) string {
 	t.Helper()
 	return lines(t, run(t, newMapper(t, change...), s.out))
@@ -39,7 +39,7 @@ func hasNot(t *testing.T, text string, wants ...string) {
 	}
 }
 
-// deviations has a check for every row of the table in the package's doc.
+// deviations has a check for every row of the table in the package documentation.
 var deviations = map[int]func(*testing.T){
 	1: func(t *testing.T) { hasNot(t, shown(t, on("r1").start()), "friday", "assistant") },
 	2: func(t *testing.T) { hasNot(t, shown(t, on("r1").start().text("block-7", "x")), "block-7", "2023") },
@@ -69,7 +69,7 @@ var deviations = map[int]func(*testing.T){
 		hasNot(t, shown(t, s), "tool_use")
 		has(t, shown(t, s.add(&message.ToolResultStart{EventHeader: s.head(), ToolCallID: "c", ToolCallName: "t"})), `"type":"tool_use"`)
 		has(t, shown(t, on("r1").start().call("c", "t", `{}`).end(message.FinishedCompleted, nil)), `"type":"tool_use"`)
-		r, d := newReact(), newDart() // with a delta in between, one client loses the result, the other does not
+		r, d := newReact(), newDart() // if a delta comes in between, one client loses the result and the other does not
 		feed(t, r, useThenDelta())
 		feed(t, d, useThenDelta())
 		if d.rangeErrors != 1 || r.of("tool_use")[0]["toolResult"] != "x" {
@@ -175,7 +175,7 @@ var deviations = map[int]func(*testing.T){
 		}
 		hasNot(t, shown(t, s, func(c *blockstream.Config) { c.OnSkip = func(message.Event, string) { skipped++ } }), "content_block")
 		if skipped != 6 {
-			t.Errorf("%d losses told", skipped)
+			t.Errorf("%d losses were reported", skipped)
 		}
 	},
 	22: func(t *testing.T) {
@@ -216,7 +216,7 @@ var deviations = map[int]func(*testing.T){
 		run(t, a, on("r1").start().ask(block("c", "t", `{}`)).out)
 		run(t, b, on("r1").start().ask(block("c", "t", `{"x":1}`)).out)
 		if a.Open()[0].Key == b.Open()[0].Key {
-			t.Error("another approval request, the same key")
+			t.Error("another approval request has the same key")
 		}
 	},
 	28: func(t *testing.T) { hasNot(t, shown(t, on("r1").start().ask(block("c", "t", `{}`))), "timeout") },
@@ -239,7 +239,7 @@ var deviations = map[int]func(*testing.T){
 	},
 	32: func(t *testing.T) {
 		if _, err := blockstream.DecodeCommand([]byte(`{"type":"approval","decisions":["approve"],"x":1}`)); err == nil {
-			t.Error("unknown member in an approval")
+			t.Error("an unknown member in an approval is accepted")
 		}
 		if _, err := blockstream.DecodeCommand([]byte(`{"type":"ping","x":1}`)); err != nil {
 			t.Error(err)
@@ -273,8 +273,8 @@ var deviations = map[int]func(*testing.T){
 	},
 }
 
-// useThenDelta shows a call before the approval request about it, as the order of
-// AgentScope's events would have it.
+// useThenDelta shows a call before the approval request about it, as in the order of AgentScope's
+// events.
 func useThenDelta() []blockstream.Frame {
 	return []blockstream.Frame{
 		&blockstream.MessageStart{DisplayMode: blockstream.ModeAgent},

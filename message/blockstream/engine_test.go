@@ -72,8 +72,8 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// propose proposes calls that all ask, one after the other: while an approval request is
-// open, calls that its suggested rule would cover wait behind it.
+// propose proposes calls that all need approval, one after the other. While a request is open,
+// calls that its suggested rule would cover wait for it.
 func (s *stage) propose(calls ...message.ToolCallBlock) {
 	s.t.Helper()
 	if _, err := s.bot.Propose(s.t.Context(), toolcall.ProposeRequest{Session: "s_1", Reply: "r1", Calls: calls}); err != nil {
@@ -81,7 +81,7 @@ func (s *stage) propose(calls ...message.ToolCallBlock) {
 	}
 }
 
-// watch maps what happened since, or happens within a moment.
+// watch maps what has happened since, and what happens within a moment.
 func (s *stage) watch() {
 	s.t.Helper()
 	r, err := s.bot.Events(s.t.Context(), toolcall.EventsRequest{Session: "s_1", After: s.after, WaitMS: 100})
@@ -110,7 +110,7 @@ func (s *stage) watch() {
 	}
 }
 
-// decide sends an approval command and gives its answers to the engine.
+// decide sends an approval command and passes its responses to the engine.
 func (s *stage) decide(command string) error {
 	s.t.Helper()
 	cmd, err := blockstream.DecodeCommand([]byte(command))
@@ -127,7 +127,7 @@ func (s *stage) decide(command string) error {
 }
 
 func (s *stage) keyOf(call message.CallID) string {
-	for range 100 { // a call that waited is decided again by and by
+	for range 100 { // a call that waited is decided again after a while
 		for _, a := range s.m.Open() {
 			if a.Calls[0].Call == call {
 				return a.Key
@@ -139,8 +139,8 @@ func (s *stage) keyOf(call message.CallID) string {
 	return ""
 }
 
-// An engine's approval requests reach the clients and the clients' decisions the
-// engine: what was seen is what runs.
+// An engine's approval requests reach the clients, and the clients' decisions reach the engine.
+// What was shown is what runs.
 func TestWithAnEngine(t *testing.T) {
 	s := newStage(t)
 	s.propose(message.ToolCallBlock{ID: "c1", Name: "refund", Input: `{"cents": 6000}`},
@@ -155,7 +155,7 @@ func TestWithAnEngine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The client has not heard of it yet and answers again: a typed conflict.
+	// The client does not know this yet and answers again, which is a typed conflict.
 	err := s.decide(`{"type":"approval","approval_key":"` + k3 + `","decisions":["approve"]}`)
 	if f := blockstream.ErrorFrame(err, k3); f.Code != blockstream.CodeApprovalResolved {
 		t.Errorf("%v: %+v", err, f)
@@ -179,7 +179,7 @@ func TestWithAnEngine(t *testing.T) {
 	s.check()
 }
 
-// check looks at the whole turn with the eyes of both clients.
+// check checks the whole turn with both clients.
 func (s *stage) check() {
 	s.t.Helper()
 	lines(s.t, s.frames)
@@ -187,7 +187,7 @@ func (s *stage) check() {
 	feed(s.t, r, s.frames)
 	feed(s.t, d, s.frames)
 	if r.ignored+d.ignored+d.rangeErrors != 0 || len(s.m.Open()) != 0 {
-		s.t.Errorf("ignored %d and %d, thrown away %d, open %d", r.ignored, d.ignored, d.rangeErrors, len(s.m.Open()))
+		s.t.Errorf("ignored %d and %d, lost %d, open %d", r.ignored, d.ignored, d.rangeErrors, len(s.m.Open()))
 	}
 	if n := len(r.of("approval_request")); n != 4 {
 		s.t.Errorf("%d cards", n)

@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/message/blockstream"
 )
 
-// Events of an agent become frames; an approval becomes answers.
+// Events of an agent become frames, and an approval becomes responses.
 func Example() {
 	m, err := blockstream.NewMapper(blockstream.Config{Session: "abc-123"})
 	if err != nil {

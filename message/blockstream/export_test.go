@@ -1,6 +1,6 @@
 package blockstream
 
-// Close ends the open turn, so that a test can check a whole one.
+// Close ends the open turn, so a test can check a complete one.
 func (m *Mapper) Close() []Frame {
 	m.endTurn("")
 	return m.flush()

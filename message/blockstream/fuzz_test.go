@@ -20,7 +20,7 @@ func FuzzDecodeFrame(f *testing.F) {
 		v, err := blocktest.DecodeFrame(data)
 		if err == nil {
 			codectest.Stable(t, v, 0, encodeFrame, func(data []byte) (blockstream.Frame, error) {
-				return blocktest.DecodeLarge(data, 16<<20) // what grew while it was written
+				return blocktest.DecodeLarge(data, 16<<20) // encoding can make it larger
 			})
 		}
 	})
@@ -28,8 +28,8 @@ func FuzzDecodeFrame(f *testing.F) {
 
 func encodeFrame(f blockstream.Frame) ([]byte, error) { return blockstream.AppendFrame(nil, f) }
 
-// FuzzDecodeCommand also tries every decision that can be read on an approval request:
-// it never changes the tool, and approves only by the word.
+// FuzzDecodeCommand also applies every decision that can be decoded to an approval request. It
+// never changes the tool, and only the word approve approves.
 func FuzzDecodeCommand(f *testing.F) {
 	for _, s := range []string{
 		`{"type":"auth","token":"t"}`, `{"type":"subscribe","session_id":"a","last_event_id":"b"}`, `{"type":"chat","message":"x","content_urls":["u"]}`,

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// script makes events of one reply, each a second after the one before.
+// script creates events of one reply, one second apart.
 type script struct {
 	reply message.ReplyID
 	n     int
@@ -118,7 +118,7 @@ func run(t testing.TB, m *blockstream.Mapper, events []message.Event) []blockstr
 	return out
 }
 
-// lines writes frames as JSON without message_id, one a line.
+// lines returns frames as JSON without message_id, one per line.
 func lines(t testing.TB, frames []blockstream.Frame) string {
 	t.Helper()
 	var sb strings.Builder
@@ -221,10 +221,10 @@ func TestApprovalFrames(t *testing.T) {
 `
 	got := lines(t, slices.Concat(frames, rest))
 	if !strings.Contains(got, want) {
-		t.Errorf("got %s\nwant in it %s", got, want)
+		t.Errorf("got %s\nwant it to contain %s", got, want)
 	}
 	if len(m.Open()) != 0 {
-		t.Error("still open")
+		t.Error("the approval is still open")
 	}
 }
 
@@ -244,7 +244,7 @@ func TestExpiredApproval(t *testing.T) {
 	}
 }
 
-// An event that cannot be shown changes nothing, and the stream goes on.
+// An event that cannot be shown changes nothing, and the stream continues.
 func TestUnshowableRequest(t *testing.T) {
 	for _, input := range []string{``, `[1]`, `{"a":1,"a":2}`, `{"a":`, `{"a":"` + strings.Repeat("x", 256<<10) + `"}`, strings.Repeat(`{"a":`, 60) + `1` + strings.Repeat(`}`, 60)} {
 		m := newMapper(t)
@@ -255,7 +255,7 @@ func TestUnshowableRequest(t *testing.T) {
 			t.Errorf("%.40s: %v %v", input, frames, err)
 		}
 		if got := m.Close(); len(got) != 3 {
-			t.Errorf("the text's stop, message_delta, message_stop; got %d", len(got))
+			t.Errorf("got %d frames, want the text's stop, message_delta and message_stop", len(got))
 		}
 	}
 }
@@ -305,7 +305,7 @@ func TestCut(t *testing.T) {
 			t.Errorf("%.5q…: %d bytes, %v", c.in, len(got), cut)
 		}
 	}
-	// Streamed in pieces, the frame is the same, and the artifact says how much there is.
+	// If streamed in pieces, the frame is the same, and the artifact contains the total length.
 	s := on("r1").start().call("c", "t", "{}").result("c", "t", message.ToolResultSuccess, long[:5*2], long[5*2:], "more")
 	frames := run(t, newMapper(t), s.out)
 	r := frames[len(frames)-2].(*blockstream.BlockStart).Block.(*blockstream.ToolResult)
@@ -317,8 +317,8 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// An open approval request of an older turn reaches the person; its later events do not
-// disturb the younger one.
+// An open approval request of an older turn is shown to the person. Later events of that turn do
+// not disturb the newer one.
 func TestYoungerReply(t *testing.T) {
 	m := newMapper(t)
 	old, young := on("r1").start(), on("r2").start()
@@ -339,7 +339,7 @@ func TestYoungerReply(t *testing.T) {
 	}
 }
 
-// Clients forget the cards at message_start; open ones are shown again.
+// Clients forget the cards at message_start, so open ones are shown again.
 func TestOpenCardsOutliveTheirTurn(t *testing.T) {
 	m, s, frames := asking(t)
 	key := m.Open()[0].Key
@@ -358,7 +358,7 @@ func TestOpenCardsOutliveTheirTurn(t *testing.T) {
 	}
 	feed(t, r, frames)
 	if c := r.of("approval_request"); len(c) != 0 {
-		t.Errorf("a card that cannot be answered: %v", c)
+		t.Errorf("a card that can no longer be answered is shown: %v", c)
 	}
 }
 
@@ -374,16 +374,16 @@ func TestCatchupHidesWhatIsResolved(t *testing.T) {
 	if open := m.Open(); len(open) != 1 || open[0].Calls[0].Call != "c3" {
 		t.Errorf("%+v", open)
 	}
-	// Both ways to the same state ask under the same key.
+	// Both ways to the same state use the same key.
 	live := newMapper(t)
 	run(t, live, s.out)
 	if live.Open()[0].Key != m.Open()[0].Key {
-		t.Error("another key")
+		t.Error("the keys differ")
 	}
 }
 
-// Whether an approval request comes as an event or from the engine's list, it is one
-// approval: one key, one card, one digest.
+// Whether an approval request comes as an event or from the engine's list, it is one approval
+// with one key, one card and one digest.
 func TestFromCall(t *testing.T) {
 	m, _, _ := asking(t)
 	n := len(m.Open())

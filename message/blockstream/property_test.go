@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawEvents makes events in any order, sensible or not, of three replies.
+// drawEvents draws events of three replies in any order, sensible or not.
 func drawEvents(t *rapid.T) []message.Event {
 	n := 0
 	one := func(t *rapid.T) message.Event {
@@ -68,9 +68,9 @@ func drawEvents(t *rapid.T) []message.Event {
 	return rapid.SliceOfN(rapid.Custom(one), 0, 60).Draw(t, "events")
 }
 
-// For any events the frames keep the order, travel unharmed, and
-// neither client ever meets a block it does not know. The same events give the
-// same frames, and what is open to answer was shown.
+// For any events the frames are in a valid order and survive encoding, and neither client gets a
+// delta for a block it does not know. The same events lead to the same frames, and every open
+// approval was shown.
 func TestFramesKeepTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := drawEvents(t)
@@ -108,7 +108,7 @@ func TestFramesKeepTheOrder(t *testing.T) {
 		}
 		for _, a := range open {
 			if !cards[a.Key] {
-				t.Fatalf("%s is open and was never shown", a.Key)
+				t.Fatalf("%s is open but was never shown", a.Key)
 			}
 		}
 	})
@@ -140,7 +140,7 @@ func fold(t *rapid.T, events []message.Event) ([]string, []blockstream.Asked) {
 	return out, open
 }
 
-// A client that reads blocks has the text that the folded message has.
+// A client that reads blocks gets the same text as the folded message.
 func TestTextSurvives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m, err := message.AssistantMsg("a", message.List(), message.WithID("r1"))

@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/message/blockstream"
 )
 
-// Every event stream that was recorded from AgentScope becomes frames in order,
-// and its text and finished calls reach the clients.
+// Every event stream that was recorded from AgentScope becomes frames in a valid order, and its
+// text and finished calls reach the clients.
 func TestRecordedStreams(t *testing.T) {
 	data, err := os.ReadFile("../testdata/agentscope/events_to_msg.jsonl")
 	if err != nil {
@@ -34,11 +34,11 @@ func TestRecordedStreams(t *testing.T) {
 		t.Errorf("%d rows", rows)
 	}
 	if blocks < 60 {
-		t.Errorf("%d blocks in all: most of the streams were not shown", blocks)
+		t.Errorf("only %d blocks: most of the streams were not shown", blocks)
 	}
 }
 
-// playRecorded says how many blocks the stream became.
+// playRecorded returns the number of blocks that the stream became.
 func playRecorded(t *testing.T, raws []json.RawMessage) int {
 	var m *blockstream.Mapper
 	var frames []blockstream.Frame
@@ -64,7 +64,7 @@ func playRecorded(t *testing.T, raws []json.RawMessage) int {
 		return 0
 	}
 	frames = append(frames, m.Close()...)
-	lines(t, frames) // checks order and round trips
+	lines(t, frames) // checks the order and round trips
 	r, d := newReact(), newDart()
 	feed(t, r, frames)
 	feed(t, d, frames)

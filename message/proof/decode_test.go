@@ -9,8 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is read as a checkpoint is written back as it was, and its entries
-// have the root that it names.
+// A decoded checkpoint encodes to the same bytes, and its entries have the root that it names.
 func FuzzDecodeSealed(f *testing.F) {
 	j := story(30)
 	for _, s := range j.sealed {
@@ -23,11 +22,11 @@ func FuzzDecodeSealed(f *testing.F) {
 			return
 		}
 		if s.Checkpoint.Size() > proof.MaxRecords {
-			t.Fatalf("a checkpoint over %d records was read", s.Checkpoint.Size())
+			t.Fatalf("a checkpoint over %d records was accepted", s.Checkpoint.Size())
 		}
 		entries, err := s.Entries()
 		if err == nil && proof.Root(proof.Leaves(entries)) != s.Checkpoint.Root {
-			t.Fatal("entries with another root were read")
+			t.Fatal("entries with another root were accepted")
 		}
 		b, err := s.Encode()
 		if err != nil {
@@ -40,7 +39,7 @@ func FuzzDecodeSealed(f *testing.F) {
 	})
 }
 
-// A path proves its own leaf at its own place and nothing else.
+// A path proves only its own leaf, and only at its own place.
 func TestPath(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 70).Draw(t, "leaves")
@@ -55,14 +54,14 @@ func TestPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !proof.Included(leaves[i], uint64(i), uint64(n), path, root) {
-			t.Fatal("a leaf is not found where it is")
+			t.Fatal("a leaf is not proved at its place")
 		}
 		k := rapid.IntRange(0, n-1).Draw(t, "other")
 		if k != i && (proof.Included(leaves[k], uint64(i), uint64(n), path, root) || proof.Included(leaves[i], uint64(k), uint64(n), path, root)) {
-			t.Fatal("a leaf is found where it is not")
+			t.Fatal("a leaf is proved at another place")
 		}
 		if proof.Included(leaves[i], uint64(i), uint64(n), append(path, root), root) {
-			t.Fatal("a path that is too long is believed")
+			t.Fatal("a path that is too long is accepted")
 		}
 	})
 }
@@ -79,7 +78,7 @@ func TestHashText(t *testing.T) {
 	}
 }
 
-// No two records that differ share a leaf, however their parts are cut.
+// Two different records never share a leaf, no matter how their parts are divided.
 func TestLeavesDiffer(t *testing.T) {
 	seen := map[proof.Hash]int{}
 	for i, r := range []proof.Record{

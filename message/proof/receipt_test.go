@@ -17,7 +17,7 @@ import (
 
 var callKey = toolcall.Key{Space: "test", Session: "s1", Reply: "r1", Call: "c1"}
 
-// stored makes a record of an event record, linked to the one before.
+// stored returns the stored form of an event record, linked to the record before.
 func stored(t testing.TB, f *toolcall.EventRecord, seq uint64, before *proof.Record) proof.Record {
 	t.Helper()
 	f.Prev = &toolcall.Link{}
@@ -33,13 +33,13 @@ func stored(t testing.TB, f *toolcall.EventRecord, seq uint64, before *proof.Rec
 	return r
 }
 
-// life is a call that was asked, approved, granted and finished, at 2, 4 and 5.
+// life returns a call that was asked about, approved, granted and finished, at 2, 4 and 5.
 func life(t testing.TB) []proof.Record {
 	t.Helper()
 	return lifeOf(t, `{"cents":500}`)
 }
 
-// lifeOf is that with another input, some paths in which rules may hide.
+// lifeOf is like life with another input, in which rules may hide the given paths.
 func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	t.Helper()
 	ann := toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-user"}
@@ -74,7 +74,7 @@ func lifeOf(t testing.TB, input string, hidden ...string) []proof.Record {
 	return []proof.Record{asked, granted, stored(t, record("f3", done), 5, &granted)}
 }
 
-// sealing signs 1 to 3 and 4 to 6, with the records among them.
+// sealing signs the records 1 to 3 and 4 to 6.
 func sealing(t testing.TB, records []proof.Record) []proof.Sealed {
 	t.Helper()
 	var out []proof.Sealed
@@ -135,9 +135,9 @@ func TestReceipt(t *testing.T) {
 		t.Errorf("Check = %+v", c)
 	}
 	if _, err := check(receipt(t), toolcall.KeySet{}); err == nil {
-		t.Error("it was believed without a key")
+		t.Error("a receipt was accepted without a key")
 	}
-	// Formatted by another tool it is still the same receipt.
+	// The receipt is the same after another tool has formatted it.
 	var v any
 	if err := strictjson.Unmarshal(receipt(t), &v); err != nil {
 		t.Fatal(err)
@@ -169,7 +169,7 @@ func TestReceiptRefuses(t *testing.T) {
 		"another checkpoint":       func(r *proof.Receipt) { r.Records[0].Checkpoint = 2 },
 		"no checkpoint":            func(r *proof.Receipt) { r.Checkpoints = r.Checkpoints[:1] },
 		"another root":             func(r *proof.Receipt) { r.Checkpoints[0].Root[0]++ },
-		"a checkpoint twice":       func(r *proof.Receipt) { r.Checkpoints[1] = r.Checkpoints[0] },
+		"a duplicate checkpoint":   func(r *proof.Receipt) { r.Checkpoints[1] = r.Checkpoints[0] },
 		"a path that is too long":  func(r *proof.Receipt) { r.Records[0].Path = append(r.Records[0].Path, proof.Hash{}) },
 		"another id":               func(r *proof.Receipt) { r.Records[0].Header["Nats-Msg-Id"][0] = "x" },
 		"another subject":          func(r *proof.Receipt) { r.Records[0].Subject += "x" },
@@ -193,17 +193,17 @@ func TestReceiptRefuses(t *testing.T) {
 	}
 	for name, text := range map[string]string{"unknown member": `{"type":"askance-receipt","v":1,"extra":1}`, "a member twice": `{"v":1,"v":1}`, "empty": ``, "another case": `{"Type":"askance-receipt"}`} {
 		if _, err := proof.DecodeReceipt([]byte(text)); err == nil {
-			t.Errorf("%s: it was read", name)
+			t.Errorf("%s: the receipt was decoded", name)
 		}
 	}
-	// Not signed yet.
+	// Records that are not signed yet.
 	records := life(t)
 	if _, err := proof.MakeReceipt(callKey, records, sealing(t, records)[:1], at); err == nil {
-		t.Error("a receipt of event records that are not signed was made")
+		t.Error("a receipt was made of records that are not signed")
 	}
 }
 
-// hiding is the receipt of a call with a value that a rule hides.
+// hiding returns the receipt of a call with a value that a rule hides.
 func hiding(t testing.TB) []byte {
 	t.Helper()
 	records := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")
@@ -222,7 +222,7 @@ func hiding(t testing.TB) []byte {
 	return b
 }
 
-// What is shown of a redacted call is proved like the rest.
+// The visible part of a redacted call is proved like the rest.
 func TestRedactedReceipt(t *testing.T) {
 	b := hiding(t)
 	if c, err := check(b, keys); err != nil || c.Redacted != 3 || len(c.Story.Votes) != 1 || c.Story.Attempts[0].Worker != "w1" || strings.Contains(string(b), "4711") {
@@ -230,7 +230,7 @@ func TestRedactedReceipt(t *testing.T) {
 	}
 }
 
-// A record is redacted in the one way that its engine said, or not shown.
+// A record is redacted only in the way that its engine stated, or is not shown.
 func TestRedact(t *testing.T) {
 	record := func(hidden ...string) proof.Record { return lifeOf(t, `{"pin":"4711-0815"}`, hidden...)[0] }
 	event := proof.Record{Subject: "event", Header: map[string][]string{}}
@@ -246,8 +246,8 @@ func TestRedact(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		record proof.Record
-		what   string // taken out
-		shown  string // what is left has it
+		what   string // the removed part
+		shown  string // part of what remains
 	}{
 		"hidden":                   {record("args.pin"), "args.pin", "Pay?"},
 		"nothing hidden":           {record(), "", "4711"},
@@ -265,7 +265,7 @@ func TestRedact(t *testing.T) {
 			r, leaf := tc.record, tc.record.Leaf()
 			r.Redact()
 			if r.Leaf() != leaf {
-				t.Error("it has another leaf")
+				t.Error("the redacted record has another leaf")
 			}
 			if strings.Join(r.Redacted, " ") != tc.what || !strings.Contains(r.Text, tc.shown) || tc.what != "" && strings.Contains(r.Text, "4711") || r.BodyHash.IsZero() != (tc.what == "") {
 				t.Errorf("Redact = %+v", r)
@@ -274,28 +274,28 @@ func TestRedact(t *testing.T) {
 	}
 }
 
-// The bytes that an engine shows of an event record are hashed in journals: another way to
-// write them would make every export of those journals look forged.
+// The bytes that an engine shows of an event record are hashed in journals. Encoding them
+// differently would make every export of those journals look forged.
 func TestShownIsStable(t *testing.T) {
 	r := lifeOf(t, `{"cents":500,"pin":"4711-0815"}`, "args.pin")[2]
 	shown, what := proof.Shown(r.Body(), true, nil)
 	const want = "sha256:4bd9758cec7a29d235dcfc46e53b87780fcc703730597f33e42d5d75adad914c"
 	if got := proof.MarkOf(shown, what); got != want {
-		t.Errorf("the mark is %s, it was %s; what is shown is\n%s", got, want, shown)
+		t.Errorf("the mark is %s, want %s; the shown part is\n%s", got, want, shown)
 	}
 }
 
-// The kind under which an event record was stored is proved though its body is not shown.
+// The kind under which an event record was stored is proved even if its body is not shown.
 func TestRedactedKind(t *testing.T) {
 	records := life(t)
 	records[2].Header["Askance-Kind"] = []string{"result"}
 	if _, err := proof.MakeReceipt(callKey, records, sealing(t, records), at); err == nil {
-		t.Error("an event record of another kind than it was stored as is in a receipt")
+		t.Error("a receipt contains an event record under another kind than it was stored")
 	}
 }
 
-// A receipt with any member changed, left out, added or moved is
-// refused, or says what it said.
+// A receipt in which any member is changed, left out, added or moved is refused, or means the
+// same.
 func TestReceiptMutations(t *testing.T) {
 	for name, good := range map[string][]byte{"plain": receipt(t), "redacted": hiding(t)} {
 		t.Run(name, func(t *testing.T) {
@@ -318,9 +318,9 @@ func TestReceiptMutations(t *testing.T) {
 				case err != nil:
 					refused++
 				case got != want:
-					t.Errorf("%s: it is believed and says\n%s", what, got)
+					t.Errorf("%s: the receipt is accepted and means\n%s", what, got)
 				case strings.HasPrefix(what, "/made_at") && strings.Contains(what, "left out"):
-					t.Errorf("%s: it is believed", what)
+					t.Errorf("%s: the receipt is accepted", what)
 				default:
 					harmless++
 				}
@@ -332,7 +332,7 @@ func TestReceiptMutations(t *testing.T) {
 	}
 }
 
-// No single change of a byte leaves a receipt that proves something else.
+// No change of a single byte leaves a receipt that proves something else.
 func TestReceiptProperty(t *testing.T) {
 	good := receipt(t)
 	want, err := check(good, keys)
@@ -345,13 +345,12 @@ func TestReceiptProperty(t *testing.T) {
 		b[i] = rapid.Byte().Filter(func(c byte) bool { return c != good[i] }).Draw(t, "byte")
 		c, err := check(b, keys)
 		if err == nil && fmt.Sprintf("%+v", c.Story) != fmt.Sprintf("%+v", want.Story) {
-			t.Fatalf("byte %d: a receipt with another story is believed", i)
+			t.Fatalf("byte %d: a receipt with another story is accepted", i)
 		}
 	})
 }
 
-// What is read as a receipt either proves what it says or is refused, and
-// is written back as it was.
+// A decoded receipt either proves what it says or is refused, and encodes to the same bytes.
 func FuzzReceipt(f *testing.F) {
 	f.Add(receipt(f))
 	f.Add([]byte(`{"type":"askance-receipt","v":1}`))
@@ -362,7 +361,7 @@ func FuzzReceipt(f *testing.F) {
 		}
 		c, err := r.Check(keys, nil)
 		if err == nil && (c.Key != callKey || c.Story.ResultDigest != "sha256:r") {
-			t.Fatalf("a receipt of something else is believed: %+v", c)
+			t.Fatalf("a receipt of something else is accepted: %+v", c)
 		}
 		b, err := r.Encode()
 		if err != nil {

@@ -25,22 +25,22 @@ var (
 	at     = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 )
 
-// journal is a journal of event records of some calls, with its checkpoints.
+// journal is a journal with event records of some calls and its checkpoints.
 type journal struct {
 	records []proof.Record
 	sealed  [][]byte
-	last    uint64 // what the store says was given out last
+	last    uint64 // the last sequence that the store reports
 	first   uint64
-	// mark, if set, says what may be shown of the next record.
+	// mark, if set, returns what may be shown of the next record.
 	mark func(link *toolcall.Link) string
-	// earlier: an earlier release writes, which names the kind of each record.
+	// earlier is set if an earlier release writes, which names the kind of each record.
 	earlier bool
 }
 
-// name reads the call out of a subject of these tests.
+// name returns the call that a subject of these tests contains.
 func name(subject string) string { return strings.TrimSuffix(subject, ".f") }
 
-// write stores an event record of a call behind what is there, linked.
+// write appends a linked event record of a call.
 func (j *journal) write(call string, text string) {
 	link := &toolcall.Link{}
 	for _, r := range slices.Backward(j.records) {
@@ -69,7 +69,7 @@ func (j *journal) write(call string, text string) {
 	j.records = append(j.records, r)
 }
 
-// seal signs everything that is not signed yet, size records at a time.
+// seal signs all unsigned records, size records at a time.
 func (j *journal) seal(size int) {
 	var prev *proof.Checkpoint
 	if n := len(j.sealed); n > 0 {
@@ -110,7 +110,7 @@ func (j *journal) seal(size int) {
 	}
 }
 
-// again numbers the records as a stream that was made again does.
+// again numbers the records as a recreated stream does.
 func (j *journal) again() {
 	for i := range j.records {
 		j.records[i].Seq = uint64(i + 1)
@@ -140,7 +140,7 @@ func (j *journal) verify(o proof.Options) *proof.Report {
 	return r
 }
 
-// story is a journal of 30 event records: three calls, one after the other, in turns.
+// story returns a journal of 30 event records of three calls, one record of each in turn.
 func story(sealed int) *journal {
 	j := &journal{}
 	j.writeStory(sealed)
@@ -165,8 +165,8 @@ func TestGenuine(t *testing.T) {
 	}
 }
 
-// A long journal is read ahead in many parts, which keep their order; findings do not
-// depend on how many workers there are.
+// A long journal is read ahead in many parts, which are processed in order. The findings do not
+// depend on the number of workers.
 func TestLongJournal(t *testing.T) {
 	j := &journal{}
 	for i := range 1500 {
@@ -186,13 +186,12 @@ func TestLongJournal(t *testing.T) {
 	}
 	for _, workers := range []int{2, 7} {
 		if r := j.verify(proof.Options{Workers: workers}); !reflect.DeepEqual(r, want) {
-			t.Errorf("%d workers found %v, one found %v", workers, r.Findings, want.Findings)
+			t.Errorf("%d workers found %v, one worker found %v", workers, r.Findings, want.Findings)
 		}
 	}
 }
 
-// The error of a reader is that of the verification, which returns when nothing reads any
-// more.
+// Verification returns the error of a reader, after all readers have ended.
 func TestReadersEnd(t *testing.T) {
 	broken := errors.New("broken")
 	j := story(30)
@@ -213,8 +212,8 @@ func TestReadersEnd(t *testing.T) {
 	}
 }
 
-// counted yields the first values and then an error, if there is one. reading counts the
-// iterators that run.
+// counted yields the first values and then an error, if there is one. reading counts the active
+// iterators.
 func counted[T any](reading *atomic.Int32, all []T, err error, first int) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		reading.Add(1)
@@ -257,7 +256,7 @@ var tampering = []struct {
 	}},
 }
 
-// Each way to tamper is found and named, under a checkpoint and after it.
+// Each kind of tampering is found and named, under a checkpoint and after it.
 func TestTampering(t *testing.T) {
 	for _, tc := range tampering {
 		for _, sealed := range []int{30, 10} {
@@ -279,7 +278,7 @@ func TestTampering(t *testing.T) {
 				}
 				for _, f := range r.Findings {
 					if f.Kind != tc.kind {
-						t.Errorf("found %s as well", f)
+						t.Errorf("also found %s", f)
 					}
 				}
 			})
@@ -288,7 +287,7 @@ func TestTampering(t *testing.T) {
 }
 
 func TestEnds(t *testing.T) {
-	t.Run("truncated behind the last checkpoint", func(t *testing.T) {
+	t.Run("truncated after the last checkpoint", func(t *testing.T) {
 		j := story(20)
 		j.records = j.records[:27]
 		r := j.verify(proof.Options{})
@@ -316,7 +315,7 @@ func TestEnds(t *testing.T) {
 		}
 		j.records[2].SetBody([]byte(`{}`))
 		if r := j.verify(proof.Options{PurgedThrough: 12}); r.Found != 1 || r.Findings[0].Kind != proof.Changed || r.Findings[0].Seq != 15 {
-			t.Errorf("changed behind a purge: %v", r.Findings)
+			t.Errorf("changed after a purge: %v", r.Findings)
 		}
 	})
 	t.Run("never signed", func(t *testing.T) {
@@ -327,8 +326,8 @@ func TestEnds(t *testing.T) {
 	})
 }
 
-// A journal that an earlier release began has event records without links: that is
-// said, and is no finding; an event record without a link behind linked ones is.
+// A journal that an earlier release started has event records without links. This is reported but
+// not a finding. An unlinked record after linked ones is a finding.
 func TestUnchained(t *testing.T) {
 	j := story(30)
 	for i := range 4 {
@@ -347,7 +346,7 @@ func TestUnchained(t *testing.T) {
 	}
 }
 
-// relink writes the linked records of a journal again, and signs it.
+// relink writes the linked records of a journal again and signs it.
 func relink(old *journal) *journal {
 	j := &journal{}
 	for _, r := range old.records {
@@ -378,7 +377,7 @@ func TestCheckpoints(t *testing.T) {
 		{"rubbish", proof.BadCheckpoint, func(_ *testing.T, j *journal) { j.sealed[1] = []byte(`{}`) }},
 		{"one is missing", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = slices.Delete(j.sealed, 1, 2) }},
 		{"the first is missing", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = j.sealed[1:] }},
-		{"one stands twice", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = append(j.sealed, j.sealed[1]) }},
+		{"one is duplicated", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed = append(j.sealed, j.sealed[1]) }},
 		{"two are swapped", proof.LostCheckpoint, func(_ *testing.T, j *journal) { j.sealed[1], j.sealed[2] = j.sealed[2], j.sealed[1] }},
 		{"another history", proof.LostCheckpoint, func(t *testing.T, j *journal) {
 			j.sealed[1] = resign(t, j.sealed[1], signer, func(c *proof.Checkpoint) { c.Prev[0]++ })
@@ -399,7 +398,7 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// A key that was retired proves what it signed before, and nothing after.
+// A retired key proves what it signed before, and nothing after.
 func TestRetiredKey(t *testing.T) {
 	next := ed25519.NewKeyFromSeed([]byte(strings.Repeat("n", 32)))
 	both := toolcall.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
@@ -410,12 +409,12 @@ func TestRetiredKey(t *testing.T) {
 		after time.Duration
 	}
 	for name, tc := range map[string]struct {
-		signed []by // checkpoints after the first
+		signed []by // the checkpoints after the first
 		bad    uint64
 	}{
 		"before":                   {[]by{{signer, 0}, {signer, hour}}, 0},
-		"the next key goes on":     {[]by{{signer, 0}, {next, 3 * hour}, {next, 4 * hour}}, 0},
-		"before all heard of it":   {[]by{{next, hour}, {signer, hour + 30*time.Second}}, 0},
+		"the next key continues":   {[]by{{signer, 0}, {next, 3 * hour}, {next, 4 * hour}}, 0},
+		"before all engines know":  {[]by{{next, hour}, {signer, hour + 30*time.Second}}, 0},
 		"after":                    {[]by{{signer, 3 * hour}}, 2},
 		"after, with another time": {[]by{{next, 3 * hour}, {signer, 0}}, 3},
 	} {
@@ -455,7 +454,7 @@ func TestRetiredKey(t *testing.T) {
 		t.Errorf("a receipt from before: %v", err)
 	}
 	if _, err := r.Check(keys, proof.Retired{old: at.Add(-hour)}); err == nil {
-		t.Error("a receipt by a key that was retired before is believed")
+		t.Error("a receipt by a key that was retired earlier is accepted")
 	}
 }
 
@@ -476,8 +475,8 @@ func resign(t *testing.T, raw []byte, key ed25519.PrivateKey, change func(*proof
 	return b
 }
 
-// Journal and checkpoints of an older day fit each other; only a reader who
-// kept a checkpoint can tell.
+// The journal and the checkpoints of an earlier day are consistent. Only a reader who kept a
+// later checkpoint can notice.
 func TestAnchor(t *testing.T) {
 	old := story(30)
 	anchor := old.verify(proof.Options{}).Anchor
@@ -494,7 +493,7 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// Several keys: an engine whose key was rotated signs on with the new one.
+// After a rotation, an engine signs with the new key.
 func TestRotatedKey(t *testing.T) {
 	next := ed25519.NewKeyFromSeed([]byte(strings.Repeat("n", 32)))
 	j := story(30)
@@ -505,11 +504,11 @@ func TestRotatedKey(t *testing.T) {
 		t.Errorf("with both keys: %v", r.Findings)
 	}
 	if r := j.verify(proof.Options{}); r.OK {
-		t.Error("without the new key nothing was found")
+		t.Error("nothing was found without the new key")
 	}
 }
 
-// A selection proves each of its records and nothing about the others.
+// A selection proves each of its records, and nothing about the others.
 func TestSelection(t *testing.T) {
 	j := story(20)
 	j.records = []proof.Record{j.records[3], j.records[9], j.records[25]}
@@ -524,8 +523,8 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// A redacted record is proved by the hash of its true body, and what is shown of
-// it by what its engine said.
+// A redacted record is proved by the hash of its original body. The visible part is proved by the
+// engine's statement.
 func TestRedacted(t *testing.T) {
 	j := &journal{earlier: true}
 	j.writeStory(30)
@@ -541,13 +540,13 @@ func TestRedacted(t *testing.T) {
 			t.Errorf("%s: verify = %+v", name, rep)
 		}
 	}
-	redact(proof.RedactedWhole, "*") // of an earlier engine
+	redact(proof.RedactedWhole, "*") // made by an earlier engine
 	if rep := j.verify(proof.Options{}); !rep.OK || rep.Redacted != 1 {
 		t.Errorf("verify = %+v", rep)
 	}
 	r.BodyHash[0]++
 	if rep := j.verify(proof.Options{}); rep.OK {
-		t.Error("another hash was believed")
+		t.Error("another hash was accepted")
 	}
 	redact(proof.RedactedWhole)
 	wrong("without saying what", proof.Changed)
@@ -591,8 +590,7 @@ func TestRedacted(t *testing.T) {
 	wrong("another body", proof.Changed)
 }
 
-// Any change of a signed journal is found, and never as something else
-// only.
+// Any change of a signed journal is found, and found as what it is.
 func TestTamperingProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(4, 60).Draw(t, "event_records")
@@ -641,16 +639,16 @@ func TestTamperingProperty(t *testing.T) {
 		j.records = before
 		j.last = uint64(n)
 		if r := j.verify(proof.Options{}); !r.OK {
-			t.Fatalf("the journal as it was: %v", r.Findings)
+			t.Fatalf("the unchanged journal: %v", r.Findings)
 		}
 	})
 }
 
-// follow stores an event record of the call a that names the sequence before it in its
-// compare-and-swap, as engines do, and links to that record.
+// follow stores an event record of the call a whose compare-and-swap names the sequence before
+// it, as engines do, and links it to that record.
 func (j *journal) follow(text string, prev uint64) { j.behind(text, prev, prev) }
 
-// behind is follow, with another sequence in the compare-and-swap.
+// behind is like follow, with another sequence in the compare-and-swap.
 func (j *journal) behind(text string, prev, last uint64) {
 	link := &toolcall.Link{}
 	for _, r := range j.records {
@@ -671,8 +669,8 @@ func (j *journal) behind(text string, prev, last uint64) {
 	j.records = append(j.records, r)
 }
 
-// A record whose compare-and-swap names one before the last that counts is void, and so is
-// one that follows a void one. That is no finding; a copy of the record before is one.
+// A record is void if its compare-and-swap names a record before the last one that counts, or a
+// void one. This is not a finding; a copy of the record before is.
 func TestVoidRecords(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -683,7 +681,7 @@ func TestVoidRecords(t *testing.T) {
 		{"second", func(j *journal) { j.follow("3", 1); j.behind("4", 2, 3) }, []uint64{3}, nil},
 		{"second and third", func(j *journal) { j.follow("3", 1); j.follow("4", 1); j.follow("5", 2) }, []uint64{3, 4}, nil},
 		{"a copy", func(j *journal) { j.follow("2", 1) }, nil, []proof.Kind{proof.Inserted}},
-		{"behind an earlier one", func(j *journal) { j.follow("3", 2); j.follow("4", 1); j.follow("5", 3) }, []uint64{4}, nil},
+		{"after an earlier one", func(j *journal) { j.follow("3", 2); j.follow("4", 1); j.follow("5", 3) }, []uint64{4}, nil},
 		{"built on a void one", func(j *journal) { j.follow("3", 1); j.follow("4", 3); j.follow("5", 4); j.behind("6", 2, 5) }, []uint64{3, 4, 5}, nil},
 		{"redacted", func(j *journal) {
 			j.follow("3", 1)
@@ -714,7 +712,8 @@ func TestVoidRecords(t *testing.T) {
 	}
 }
 
-// A verification that begins between two records behind the same one learns from the next.
+// A verification that begins between two records after the same one learns this from the next
+// record.
 func TestVoidRecordAfterAnEarlierVerification(t *testing.T) {
 	j := &journal{}
 	j.follow("1", 0)

@@ -33,7 +33,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// hidden lists the places in a value that the paths hide.
+// hidden returns the places in a value that the paths hide.
 func hidden(value any, at string, paths redact.Paths) (out []string) {
 	look := func(name string, v any, hide bool, below redact.Paths) {
 		if hide {
@@ -83,9 +83,9 @@ func TestWhatIsHidden(t *testing.T) {
 		{"args.card.number", obj("card", card), "[.card.number]"},
 		{"args.card.*", obj("card", card), "[.card.name .card.number]"},
 		{"args.*.number", obj("card", card, "x", 1), "[.card.number .x]"},
-		// Where the path leads into a text, the text is hidden as a whole.
+		// If the path leads into a text, the whole text is hidden.
 		{"args.card.number", obj("card", "1 ann"), "[.card]"},
-		// A member of a list is that member of every element; a bare element is hidden.
+		// A member of a list is that member of each element; an element without members is hidden.
 		{"args.cards.number", obj("cards", []any{card, "2"}), "[.cards.0.number .cards.1]"},
 		{`args.cards["1"].number`, obj("cards", []any{card, card}), "[.cards.1.number]"},
 		{`args.cards["1"].number`, obj("cards", []any{"1", "2"}), "[.cards.1]"},

@@ -32,7 +32,7 @@ func decode(t testing.TB, in string) *v1.Msg {
 	return m
 }
 
-// What each dialect writes reads and is written back byte for byte.
+// What each dialect writes is decoded and encoded without changing a byte.
 func TestByteEqual(t *testing.T) {
 	for _, in := range []string{
 		seed,
@@ -119,7 +119,7 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// Many calls in one reply are no more work for each.
+// The work for each call does not grow with the number of calls in a reply.
 func TestManyCalls(t *testing.T) {
 	var uses, results []string
 	for i := range 4000 {
@@ -132,7 +132,7 @@ func TestManyCalls(t *testing.T) {
 		t.Errorf("%d messages", len(msgs))
 	}
 	if got := back(t, v1.Codec{}, msgs); strings.Count(got, "tool_use") != 4000 {
-		t.Error("lost calls")
+		t.Error("some calls are lost")
 	}
 }
 
@@ -200,7 +200,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// What is as deep as can be read can be written in both dialects and converted.
+// Values of the maximum depth that can be decoded can be encoded in both dialects and converted.
 func TestDepth(t *testing.T) {
 	nest := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
 	for in, ok := range map[string]bool{
@@ -243,6 +243,6 @@ func TestDepth(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := (v1.Codec{}).AppendMsgs(nil, list); !errors.Is(err, message.ErrInvalid) {
-		t.Errorf("written, though it cannot be read: %v", err)
+		t.Errorf("encoded although it cannot be decoded: %v", err)
 	}
 }

@@ -80,7 +80,7 @@ func TestConversation(t *testing.T) {
 		t.Errorf("%+v", a1)
 	}
 	if a3.ToolCall("c1").State != message.ToolCallPending {
-		t.Error("an id that was used before counts as answered")
+		t.Error("a call with an id that was used before counts as answered")
 	}
 	if a1.CreatedAt != "2026-11-21T09:32:43.576" || a1.ToolCall("c1").Input != `{"a":1}` {
 		t.Errorf("%s %s", a1.CreatedAt, a1.ToolCall("c1").Input)
@@ -88,7 +88,7 @@ func TestConversation(t *testing.T) {
 	if got := back(t, v1.Codec{}, msgs); got != "["+strings.Join(reacting, ",")+"]" {
 		t.Error(cmp.Diff("["+strings.Join(reacting, ",")+"]", got))
 	}
-	// The way there is the same for everybody, and survives 2.0's own JSON.
+	// The conversion does not depend on the codec, and survives 2.0's own JSON.
 	again := to20(t, v1.Codec{}, reacting...)
 	for i := range msgs {
 		a, b := mustJSON(t, msgs[i]), mustJSON(t, again[i])
@@ -102,7 +102,7 @@ func TestConversation(t *testing.T) {
 		msgs[i] = m
 	}
 	if got := back(t, v1.Codec{}, msgs); got != "["+strings.Join(reacting, ",")+"]" {
-		t.Error("not the same after a trip through JSON")
+		t.Error("the message differs after JSON encoding")
 	}
 }
 
@@ -136,7 +136,7 @@ func TestGrouping(t *testing.T) {
 		"a late result":              {[]string{use("a", "F", "1"), say("u", "ann", "user"), res("r", "1"), say("b", "F", "assistant")}, "a/2 u/1 b/1"},
 		"results of two messages":    {[]string{use("a", "F", "1"), say("u", "ann", "user"), use("b", "F", "2"), o("r", "system", "system", `[{"type":"tool_result","id":"1","name":"f","output":"x"},{"type":"tool_result","id":"2","name":"f","output":"y"}]`)}, "a/2 u/1 b/2"},
 		"the same id again":          {[]string{use("a", "F", "1"), res("r", "1"), say("u", "ann", "user"), use("b", "F", "1"), res("q", "1")}, "a/2 u/1 b/2"},
-		"a result of no call":        {[]string{say("u", "ann", "user"), res("r", "9")}, "u/1 r/1"},
+		"a result without a call":    {[]string{say("u", "ann", "user"), res("r", "9")}, "u/1 r/1"},
 		"a second result":            {[]string{use("a", "F", "1"), res("r", "1"), res("q", "1")}, "a/3"},
 		"results by a user":          {[]string{use("a", "F", "1"), o("r", "tool", "user", `[{"type":"tool_result","id":"1","name":"f","output":"x"}]`), say("b", "F", "assistant")}, "a/3"},
 		"results next to text":       {[]string{use("a", "F", "1"), o("r", "ann", "user", `[{"type":"text","text":"here"},{"type":"tool_result","id":"1","name":"f","output":"x"}]`)}, "a/2 r/1"},
@@ -164,7 +164,7 @@ func TestGrouping(t *testing.T) {
 	}
 }
 
-// reply is a 2.0 message with everything that 1.x can hold.
+// reply returns a 2.0 message with everything that 1.x can represent.
 func reply(t testing.TB) *message.Msg {
 	t.Helper()
 	at := "2026-03-01T09:00:00.001234"
@@ -214,7 +214,7 @@ func TestFrom20(t *testing.T) {
 	if again := back(t, v1.Codec{}, msgs); again != got {
 		t.Error(cmp.Diff(got, again))
 	}
-	// The older dialect has ids of its own form, and data inline.
+	// The older dialect has ids of another form, and inline data.
 	older := back(t, v1.Codec{Dialect: v1.V01}, []*message.Msg{reply(t)})
 	list, err = v1.Codec{}.DecodeMsgs([]byte(older))
 	if err != nil || len(list) != 3 || list[0].Dialect != v1.V01 || len(list[1].ID) != 32 || list[0].Timestamp != "2026-03-01 09:00:00" {
@@ -222,7 +222,7 @@ func TestFrom20(t *testing.T) {
 	}
 }
 
-// Two replies of one agent stay two, with anything between them.
+// Two replies of one agent stay separate, no matter what is between them.
 func TestRepliesStayApart(t *testing.T) {
 	a, b := reply(t), reply(t)
 	b.ID, a.Content = "reply-2", a.Content[:5]
@@ -232,7 +232,7 @@ func TestRepliesStayApart(t *testing.T) {
 	}
 }
 
-// A message that grew since it was converted keeps the old dicts.
+// A message that grew after it was converted keeps the old dicts.
 func TestGrown(t *testing.T) {
 	msgs := to20(t, v1.Codec{}, reacting[2:4]...)
 	at := "2026-11-21T10:00:00"
@@ -253,8 +253,7 @@ func TestGrown(t *testing.T) {
 	}
 }
 
-// What metadata claims about who spoke cannot give an agent's words to the
-// system or to a user.
+// Metadata about the speaker cannot attribute an agent's words to the system or to a user.
 func TestVoices(t *testing.T) {
 	for _, role := range []string{"system", "user"} {
 		m, err := message.AssistantMsg("evil", message.Content{Text: "obey"}, message.WithID("m"))
@@ -269,7 +268,7 @@ func TestVoices(t *testing.T) {
 			t.Errorf("%+v %v", list[0], err)
 		}
 	}
-	// Nor can it put a user's words into another user's mouth.
+	// It cannot attribute a user's words to another user either.
 	m, err := message.UserMsg("evil", message.Content{Text: "obey"}, message.WithID("m"))
 	if err != nil {
 		t.Fatal(err)

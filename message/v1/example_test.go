@@ -7,8 +7,8 @@ import (
 	v1 "github.com/askance-dev/askance/message/v1"
 )
 
-// A conversation of 1.x dicts becomes messages of 2.0: the call and its result
-// stand in one.
+// A conversation of 1.x dicts becomes messages of 2.0. A call and its result are in the same
+// message.
 func ExampleCodec_ToMsgs() {
 	dicts, err := v1.Codec{}.DecodeMsgs([]byte(`[
 		{"id":"u1","name":"ann","role":"user","content":"Refund order 7.","metadata":{},"timestamp":"2026-11-21 09:32:43.576"},
@@ -33,8 +33,8 @@ func ExampleCodec_ToMsgs() {
 	// refund {"order":7} finished
 }
 
-// An approval request that is open about a call travels in the dict's metadata; a
-// decision comes back the same way and names the approval request by its digest.
+// An open approval request about a call is in the dict's metadata. A decision comes back in the
+// same way and names the request by its digest.
 func ExampleDecisions_Responses() {
 	m, err := message.AssistantMsg("Friday", message.List(&message.ToolCallBlock{
 		ID: "c1", Name: "refund", Input: `{"cents":500}`, State: message.ToolCallAsking, CreatedAt: "2026-03-01T09:00:00",
@@ -67,7 +67,7 @@ func ExampleDecisions_Responses() {
 	// reply-1 c1 approve {"cents":400} sha256:1234
 }
 
-// A dict of either dialect is written in the one that the codec names.
+// A dict of either dialect is encoded in the dialect of the codec.
 func ExampleCodec_AppendMsg() {
 	dicts, err := v1.Codec{}.DecodeMsgs([]byte(`[{"__module__":"agentscope.message.msg","__name__":"Msg","id":"1f","name":"Jarvis","role":"assistant","content":"Hi","metadata":null,"timestamp":"2025-04-09 03:39:15"}]`))
 	if err != nil {

@@ -27,10 +27,10 @@ func (c Codec) AppendMsgs(dst []byte, list []*Msg) ([]byte, error) {
 	return append(out, ']'), nil
 }
 
-// MarshalJSON gives the dict in the dialect in which it was read.
+// MarshalJSON returns the dict in the dialect in which it was decoded.
 func (m *Msg) MarshalJSON() ([]byte, error) { return Codec{Dialect: m.Dialect}.AppendMsg(nil, m) }
 
-// Detect tells the dialect of a dict.
+// Detect returns the dialect of a dict.
 func Detect(data []byte) (Dialect, error) {
 	return decode(Codec{}, "detect dialect", data, maxDepth, func(data []byte) (Dialect, error) {
 		members, err := strictjson.Members(data)

@@ -8,7 +8,7 @@ import (
 	v1 "github.com/askance-dev/askance/message/v1"
 )
 
-// roomy reads back what grew while it was written.
+// roomy decodes values that encoding made larger.
 var roomy = v1.Codec{MaxBytes: 16 << 20}
 
 func FuzzDecodeMsg(f *testing.F) {
@@ -26,11 +26,11 @@ func FuzzDecodeMsg(f *testing.F) {
 			c := v1.Codec{Dialect: d}
 			once, err := c.AppendMsg(nil, m)
 			if err != nil {
-				t.Fatalf("%v: what was read cannot be written: %v", d, err)
+				t.Fatalf("%v: the decoded dict cannot be encoded: %v", d, err)
 			}
 			again, err := roomy.DecodeMsg(once)
 			if err != nil {
-				t.Fatalf("%v: what was written cannot be read: %v\n%s", d, err, once)
+				t.Fatalf("%v: the encoded dict cannot be decoded: %v\n%s", d, err, once)
 			}
 			if twice, err := c.AppendMsg(nil, again); err != nil || !bytes.Equal(once, twice) || again.Dialect != d {
 				t.Fatalf("%v is not stable: %v\n%s\n%s", d, err, once, twice)
@@ -39,8 +39,8 @@ func FuzzDecodeMsg(f *testing.F) {
 	})
 }
 
-// FuzzConvert converts every input that can be read, there and back. No call becomes
-// allowed, and every step can be written and read.
+// FuzzConvert converts every input that can be decoded, there and back. No call becomes allowed,
+// and every step can be encoded and decoded.
 func FuzzConvert(f *testing.F) {
 	f.Add([]byte("[" + seed + "]"))
 	f.Add([]byte("[" + reacting[2] + "," + reacting[3] + "," + reacting[4] + "]"))

@@ -14,13 +14,13 @@ import (
 	v1 "github.com/askance-dev/askance/message/v1"
 )
 
-// told collects the rows of OnLoss.
+// told collects the rows that OnLoss reports.
 func told(rows *[]int, c v1.Codec) v1.Codec {
 	c.OnLoss = func(l v1.Loss) { *rows = append(*rows, l.Row) }
 	return c
 }
 
-// write gives one dict in a dialect.
+// write encodes one dict in a dialect.
 func write(t *testing.T, c v1.Codec, in string) string {
 	t.Helper()
 	raw, err := c.AppendMsg(nil, decode(t, in))
@@ -51,7 +51,7 @@ func withBlock(t *testing.T, b message.Block) []*message.Msg {
 	return []*message.Msg{m}
 }
 
-// losses has a check for every row of the table in the package's doc.
+// losses has a check for every row of the table in the package documentation.
 var losses = map[int]func(t *testing.T, c v1.Codec){
 	1: func(t *testing.T, c v1.Codec) {
 		c.Dialect = v1.V01
@@ -266,7 +266,7 @@ func refused(t *testing.T, in string) {
 
 var tableRow = regexp.MustCompile(`(?m)^//\t ?([0-9]+)([* ]) `)
 
-// Every row has a test; a row with a star is told to OnLoss, others are not.
+// Every row has a test. Exactly the rows with a star are reported to OnLoss.
 func TestEveryLossIsTested(t *testing.T) {
 	doc, err := os.ReadFile("doc.go")
 	if err != nil {
@@ -286,7 +286,7 @@ func TestEveryLossIsTested(t *testing.T) {
 			var seen []int
 			losses[n](t, told(&seen, v1.Codec{}))
 			if got, star := slices.Contains(seen, n), r[2] == "*"; got != star {
-				t.Errorf("told %v, documented %v; rows %v", got, star, seen)
+				t.Errorf("reported: %v, documented: %v; rows %v", got, star, seen)
 			}
 		})
 	}

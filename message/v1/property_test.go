@@ -12,7 +12,7 @@ import (
 
 var inputs = []string{`{}`, `{"a":1}`, `{"b": [1, {"c":"é"}], "a":1.50}`, `{"n":12345678901234567890123}`}
 
-// drawDicts makes a conversation as 1.x agents may write it, odd ones included.
+// drawDicts draws a conversation as 1.x agents may write it, including unusual ones.
 func drawDicts(t *rapid.T, d v1.Dialect) []*v1.Msg {
 	n, calls := 0, []message.CallID{}
 	id := func() string { n++; return "id" + strconv.Itoa(n) }
@@ -81,7 +81,7 @@ func drawDicts(t *rapid.T, d v1.Dialect) []*v1.Msg {
 	return out
 }
 
-// count counts the blocks of dicts, without order: results may have moved to their
+// count counts the blocks of dicts, ignoring their order, because results may have moved to their
 // calls.
 func count(t *rapid.T, c v1.Codec, list []*v1.Msg) map[string]int {
 	out := map[string]int{}
@@ -91,7 +91,7 @@ func count(t *rapid.T, c v1.Codec, list []*v1.Msg) map[string]int {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, isCall := b.(*v1.ToolUseBlock); !isCall { // its input may be written another way
+			if _, isCall := b.(*v1.ToolUseBlock); !isCall { // its input may be formatted differently
 				out[string(raw)]++
 			}
 		}
@@ -99,8 +99,8 @@ func count(t *rapid.T, c v1.Codec, list []*v1.Msg) map[string]int {
 	return out
 }
 
-// There and back: no block is lost, ids and roles are kept, and where no result
-// had to move the dicts are the same. Doing it once more changes nothing.
+// Conversion there and back loses no block and keeps ids and roles. If no result had to move, the
+// dicts are the same. Repeating it changes nothing.
 func TestThereAndBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]v1.Dialect{v1.V1, v1.V01}).Draw(t, "dialect")
@@ -142,7 +142,7 @@ func TestThereAndBack(t *testing.T) {
 			x, _ := msgs[i].MarshalJSON()
 			y, _ := again[i].MarshalJSON()
 			if !bytes.Equal(x, y) {
-				t.Fatalf("not the same message:\n%s\n%s", x, y)
+				t.Fatalf("the messages differ:\n%s\n%s", x, y)
 			}
 		}
 	})
@@ -163,7 +163,7 @@ func encode(t *rapid.T, c v1.Codec, list []*v1.Msg) []byte {
 	return raw
 }
 
-// normal writes dicts with every input in RFC 8785's form and no raw_input.
+// normal encodes dicts with every input in the form of RFC 8785 and without raw_input.
 func normal(t *rapid.T, c v1.Codec, list []*v1.Msg) []byte {
 	out := make([]*v1.Msg, len(list))
 	for i, m := range list {
@@ -182,7 +182,7 @@ func normal(t *rapid.T, c v1.Codec, list []*v1.Msg) []byte {
 	return encode(t, c, out)
 }
 
-// From 2.0 and back: the same messages, inputs byte for byte.
+// Conversion from 2.0 and back returns the same messages, with the same bytes of inputs.
 func TestFrom20AndBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		at := "2026-03-01T09:00:00.001"
@@ -220,7 +220,7 @@ func TestFrom20AndBack(t *testing.T) {
 		for i, m := range out {
 			w := in[i]
 			if m.ID != w.ID || m.CreatedAt != w.CreatedAt || len(m.Content) != len(w.Content) || len(m.Metadata) != 1 || m.Metadata["i"] != int64(i) {
-				t.Fatalf("%s is %s: %v, want %v; %v", w.ID, m.ID, m.Content, w.Content, m.Metadata)
+				t.Fatalf("%s became %s: %v, want %v; %v", w.ID, m.ID, m.Content, w.Content, m.Metadata)
 			}
 			for j, b := range m.Content {
 				call, ok := b.(*message.ToolCallBlock)

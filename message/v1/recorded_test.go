@@ -10,9 +10,8 @@ import (
 	v1 "github.com/askance-dev/askance/message/v1"
 )
 
-// Every message that was recorded from AgentScope 2.0 can be written in both
-// dialects, read, and converted back to a message with the same id, role and
-// inputs.
+// Every message that was recorded from AgentScope 2.0 can be encoded in both dialects, decoded,
+// and converted back to a message with the same id, role and inputs.
 func TestRecordedMessages(t *testing.T) {
 	data, err := os.ReadFile("../testdata/agentscope/events_to_msg.jsonl")
 	if err != nil {
@@ -29,7 +28,7 @@ func TestRecordedMessages(t *testing.T) {
 		}
 		m, err := message.DecodeMsg(row.Msg)
 		if err != nil {
-			continue // recorded because 2.0 itself does not read it again
+			continue // recorded because 2.0 itself cannot decode it
 		}
 		rows++
 		for _, d := range []v1.Dialect{v1.V1, v1.V01} {

@@ -16,7 +16,7 @@ var withDigest = v1.Codec{Digest: func(reply message.ReplyID, call message.CallI
 	return "sha256:" + string(reply) + string(call)
 }}
 
-// asking is a reply with an approval request open about c1, none about c2 and c3.
+// asking returns a reply with an open approval request about c1, but not about c2 and c3.
 func asking() *message.Msg {
 	at := "2026-03-01T09:00:00"
 	rules := []message.PermissionRule{{ToolName: "f", Behavior: message.BehaviorAllow, Source: "suggested"}}
@@ -27,7 +27,7 @@ func asking() *message.Msg {
 	}}
 }
 
-// requested is what the dict says about its open calls, "" if nothing.
+// requested returns what the dict says about its open calls, or "".
 func requested(t *testing.T, m *message.Msg) (*v1.Msg, string) {
 	t.Helper()
 	list := dicts(t, strings.Trim(back(t, withDigest, []*message.Msg{m}), "[]"))
@@ -49,7 +49,7 @@ func TestRequest(t *testing.T) {
 	if diff := cmp.Diff(want, r); diff != "" {
 		t.Error(diff)
 	}
-	// What a dict says about states proves nothing.
+	// States in a dict prove nothing.
 	msgs, err := v1.Codec{}.ToMsgs([]*v1.Msg{d})
 	if err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestRequest(t *testing.T) {
 	if _, ok := msgs[0].Metadata["askance"]; ok {
 		t.Errorf("%v", msgs[0].Metadata)
 	}
-	// A message that came as dicts carries the request, too, as long as it is open.
+	// A message that came as dicts also contains the request while it is open.
 	m := to20(t, v1.Codec{}, o("a", "F", "assistant", `[{"type":"tool_use","id":"c1","name":"f","input":{}}]`))[0]
 	m.ToolCall("c1").State = message.ToolCallAsking
 	d, r = requested(t, m)
@@ -136,7 +136,7 @@ func TestDecisionsRefused(t *testing.T) {
 		}
 	}
 	if d, err := answer(t, "user", `{}`); d != nil || err != nil {
-		t.Errorf("a text is no decision: %+v %v", d, err)
+		t.Errorf("a text counts as a decision: %+v %v", d, err)
 	}
 	twice := v1.Decisions{RequestID: "r", Items: []v1.Decision{{ToolUseID: "c1", Digest: "d", Type: "approve"}, {ToolUseID: "c1", Digest: "d", Type: "reject"}}}
 	if got, err := twice.Responses("s", "x"); got != nil || !errors.Is(err, message.ErrInvalid) {

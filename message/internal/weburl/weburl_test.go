@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/message/internal/weburl"
 )
 
-// ../../testdata/urls/README.md says where the rows come from and which deviate.
+// ../../testdata/urls/README.md describes the source of the rows and the deviations.
 func TestNormalizeVectors(t *testing.T) {
 	in, err := os.Open("../../testdata/urls/urls.jsonl")
 	if err != nil {

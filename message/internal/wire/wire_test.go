@@ -30,14 +30,14 @@ type picture struct {
 	Shapes []shape `json:"shapes" wire:"required"`
 }
 
-// Objects are written by the tags and read back, faults at their places.
+// Objects are encoded and decoded according to their tags, and faults have their place.
 func TestTags(t *testing.T) {
 	absent := &wire.Format{NilIsAbsent: true, SafeInts: true}
 	for _, c := range []struct {
 		name    string
 		format  *wire.Format
 		v       any
-		in, out string // out: what is written again, or the place of the fault
+		in, out string // out: the encoded value, or the place of the fault
 	}{
 		{"group, constant and copy", new(wire.Format), new(tool), `{"type":"function","id":"c","function":{"name":"n"}}`, `{"function":{"name":"n","args":{}},"type":"function","id":"c","call_id":"c"}`},
 		{"a copy that differs", new(wire.Format), new(tool), `{"id":"c","call_id":"d","function":{}}`, "/call_id"},
@@ -67,7 +67,7 @@ func TestTags(t *testing.T) {
 	}
 }
 
-// A lenient reader drops what the rest can do without, and says what.
+// A lenient reader drops what is not essential and reports it.
 func TestLenient(t *testing.T) {
 	r := wire.Reader{Format: &wire.Format{NilIsAbsent: true}, Lenient: true, Noting: true}
 	var p picture
@@ -87,7 +87,7 @@ func TestLenient(t *testing.T) {
 	}
 }
 
-// A misspelt option would silently change what a struct means on the wire.
+// A misspelled option would silently change the meaning of a struct on the wire.
 func TestUnknownOption(t *testing.T) {
 	defer func() {
 		if recover() == nil {
