@@ -127,10 +127,7 @@ func (i interrupted) Unwrap() []error { return []error{i.error, errSignal} }
 // first. A terminal that cannot move its cursor gets plain lines.
 func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error {
 	plain := os.Getenv("ACCESSIBLE") != "" || os.Getenv("TERM") == "dumb"
-	f := huh.NewForm(huh.NewGroup(fields...)).WithInput(env.in).WithOutput(env.err).WithShowHelp(true).WithAccessible(plain)
-	if os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		f = f.WithTheme(huh.ThemeBase())
-	}
+	f := huh.NewForm(huh.NewGroup(fields...)).WithInput(env.in).WithOutput(env.err).WithShowHelp(true).WithAccessible(plain).WithTheme(huh.ThemeBase())
 	done := make(chan error, 1)
 	go func() { done <- f.RunWithContext(ctx) }()
 	var err error

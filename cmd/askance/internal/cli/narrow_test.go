@@ -31,6 +31,17 @@ func TestNarrowList(t *testing.T) {
 	}
 }
 
+// No command waits for a terminal that does not reply to questions.
+func TestCommandAsksTerminalNothing(t *testing.T) {
+	cleanEnvironment(t)
+	x := termtest.Open(t, 80, 20, exec.CommandContext(t.Context(), os.Args[0], "version"))
+	x.See("askance")
+	x.Ends(cli.ExitOK)
+	if strings.Contains(x.Raw(), "\x1b") {
+		t.Errorf("askance version sent %q", x.Raw())
+	}
+}
+
 // The names that a list prints for other commands each mean one call, even if ids repeat.
 func TestListedNamesAreAddresses(t *testing.T) {
 	cleanEnvironment(t)

@@ -22,6 +22,10 @@ import (
 // defaultWidth is the width of lines without a terminal.
 const defaultWidth = 120
 
+// bubbletea's initialization, which follows this, would ask the terminal for its background.
+// A terminal that does not reply would delay every command by 5 s.
+var _ = func() bool { lipgloss.SetHasDarkBackground(true); return true }()
+
 // Out writes to one stream. Its methods may be called from several goroutines; a
 // caller that writes lines that belong together needs its own lock.
 type Out struct {
