@@ -53,7 +53,7 @@ func TestReaderFrames(t *testing.T) {
 	}
 }
 
-// drain reads to the end and expects the end to stay.
+// drain reads to the end and checks that the error at the end is repeated.
 func drain(r *aguitest.Reader) (n int, err error) {
 	for {
 		_, err := r.Next()
@@ -83,8 +83,8 @@ func TestReaderLimits(t *testing.T) {
 	}
 }
 
-// The five THINKING events had no ids. The ids of one span agree, and so do
-// those of its message, so the stream verifies.
+// The five THINKING events had no ids. The events of one span get the same id, and so do those of
+// its message, so the stream verifies.
 func TestDecoderTranslatesThinking(t *testing.T) {
 	frames := []string{
 		`{"type":"RUN_STARTED","threadId":"t","runId":"r"}`, `{"type":"THINKING_START","title":"plan"}`,
@@ -110,7 +110,7 @@ func TestDecoderTranslatesThinking(t *testing.T) {
 	}
 }
 
-// The client drops events of unknown types, and reads on.
+// The client drops events of unknown types and continues.
 func TestDecoderDropsUnknownTypes(t *testing.T) {
 	var seen []agui.Deviation
 	d := &aguitest.Decoder{OnDeviation: func(dev agui.Deviation) { seen = append(seen, dev) }}

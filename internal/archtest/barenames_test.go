@@ -12,11 +12,11 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// maxBareNames is how many functions of engine and bus have a name of one word that does
-// not say what they act on. Lower it with each one that gets a better name.
+// maxBareNames is how many functions of engine and bus have a name of one word that does not say
+// what they act on. Lower it whenever one is renamed.
 const maxBareNames = 9 // values, such as a median or the text of a token
 
-// plainVerbs are methods by one word in every Go program: the receiver is the object.
+// plainVerbs are usual one-word methods in Go programs: the receiver is the object.
 var plainVerbs = strings.Fields(`add append apply check clone close compare connect count create decode delete expand find
 	flush get has insert len list load match merge next open publish put read remove restore run save send set start stop
 	subscribe update verify wait write commit`)
@@ -28,7 +28,7 @@ var handlers = []string{"engine.Port", "bus.Client"}
 func TestBareNames(t *testing.T) {
 	names := bareNames(sources(t))
 	if len(names) > maxBareNames {
-		t.Errorf("%d functions have a name of one word, at most %d: say what each does to what\n%s", len(names), maxBareNames, strings.Join(names, "\n"))
+		t.Errorf("%d functions have a name of one word, at most %d: name what each acts on\n%s", len(names), maxBareNames, strings.Join(names, "\n"))
 	}
 	t.Logf("%d names of one word", len(names))
 }

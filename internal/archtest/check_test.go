@@ -11,8 +11,8 @@ import (
 
 const own = archtest.Module + "/"
 
-// Made-up imports: the checker has to refuse the wrong ones, or its silence
-// about the real ones means nothing.
+// Invented imports: if the checker did not refuse the wrong ones, its silence about the real ones
+// would mean nothing.
 func TestCheck(t *testing.T) {
 	const (
 		code     = archtest.Code
@@ -24,7 +24,7 @@ func TestCheck(t *testing.T) {
 		from   string
 		to     string
 		kind   archtest.Kind
-		refuse string // a part of the failure text; empty: allowed
+		refuse string // a part of the failure text, or "" if the import is allowed
 	}{
 		{"a lower package", "engine", own + "message", code, ""},
 		{"itself, from an external test", "engine", own + "engine", external, ""},
@@ -47,7 +47,7 @@ func TestCheck(t *testing.T) {
 		{"the root from below", "message", archtest.Module, code, "no dependency on the rest"},
 
 		{"an unlisted library", "engine", "github.com/google/uuid", code, "third party: none"},
-		{"a library whose name only begins alike", "permission", "cel.dev/cel-gopher", code, "cel.dev/cel-go"},
+		{"a library with the same prefix", "permission", "cel.dev/cel-gopher", code, "cel.dev/cel-go"},
 		{"a library of another row", "message", "github.com/looplab/fsm", code, "google/uuid"},
 		{"a library of another row in a test inside", "message", "github.com/looplab/fsm", inside, "google/uuid"},
 		{"a library of another row in an external test", "engine", "github.com/nats-io/nats.go", external, ""},
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 		{"sockets from the engine", "engine", "net", code, "never"},
 
 		{"a folder without a row", "util", "fmt", code, "folder util has no row"},
-		{"from a folder that is no row's", "messages", "fmt", code, "folder messages has no row"},
+		{"from a folder without a row", "messages", "fmt", code, "folder messages has no row"},
 		{"to a folder without a row", "cmd/askance", own + "util", code, "wiring"},
 	}
 	for _, tt := range tests {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// The script behind `make deps` installs what is missing as root and prints the
-// commands otherwise.
+// As root, the script behind `make deps` installs what is missing. Otherwise it prints the
+// commands.
 func TestDepsScript(t *testing.T) {
 	complete := map[string]string{
 		"git": "", "gcc": "", "npm": `echo "npm $*" >>"$CALLS"`, "python3": "", "chromium": "",
@@ -59,7 +59,7 @@ func TestDepsScript(t *testing.T) {
 			}
 			for _, want := range tt.prints {
 				if !strings.Contains(string(out), want) {
-					t.Errorf("printed %q, want %q in it", out, want)
+					t.Errorf("printed %q, want it to contain %q", out, want)
 				}
 			}
 			made, err := os.ReadFile(calls)

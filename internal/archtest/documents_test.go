@@ -53,7 +53,7 @@ func TestDocuments(t *testing.T) {
 				t.Fatalf("%s: %v", tt.file, err)
 			}
 			if got != tt.want {
-				t.Errorf("%s: the block %q is not what the code says; run: go test ./internal/archtest -update\ngot:\n%s\nwant:\n%s", tt.file, tt.block, got, tt.want)
+				t.Errorf("%s: the block %q differs from the code; run: go test ./internal/archtest -update\ngot:\n%s\nwant:\n%s", tt.file, tt.block, got, tt.want)
 			}
 		})
 	}
@@ -80,19 +80,19 @@ func write(t *testing.T, path, document, block, text string) string {
 	return document
 }
 
-// Examples are run by people who read them first.
+// People read an example before they run it.
 func TestEveryExampleHasAReadme(t *testing.T) {
 	for _, s := range sources(t) {
 		if s.AST.Name.Name != "main" || !strings.HasPrefix(s.Folder, "examples/") {
 			continue
 		}
 		if _, err := os.Stat(filepath.Join(root(t), s.Folder, "README.md")); err != nil {
-			t.Errorf("%s: %v; say in a few lines what it shows and how to run it", s.Folder, err)
+			t.Errorf("%s: %v; write a few lines about what it shows and how to run it", s.Folder, err)
 		}
 	}
 }
 
-// The architecture is read in one sitting.
+// The architecture document can be read in one sitting.
 func TestArchitectureIsShort(t *testing.T) {
 	const most = 2500
 	if n := len(strings.Fields(read(t, filepath.Join(root(t), "ARCHITECTURE.md")))); n > most {

@@ -10,18 +10,17 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// vectorFolders are the folders of testdata that hold copies of recorded
-// vectors, under the names that they have at their origin.
+// vectorFolders are the folders of testdata with copies of recorded vectors, under their original
+// names.
 var vectorFolders = []string{"agentscope", "policy", "ag-ui", "shell-dodges"}
 
-// The vectors are recorded elsewhere and copied into the packages that run
-// them. Where the originals lie next to the module, the copies are compared with
-// them byte for byte.
+// The vectors are recorded elsewhere and copied into the packages that run them. If the originals
+// are next to the module, the copies are compared with them byte for byte.
 func TestVectorsAreTheOriginals(t *testing.T) {
 	dir := root(t)
 	origin := filepath.Join(dir, "../shared/spec/vectors")
 	if _, err := os.Stat(origin); err != nil {
-		t.Logf("the originals are not available, nothing compared: %v", err)
+		t.Logf("the originals are not available, so nothing was compared: %v", err)
 		return
 	}
 	files, err := archtest.Files(t.Context(), dir)
@@ -44,7 +43,7 @@ func TestVectorsAreTheOriginals(t *testing.T) {
 	t.Logf("%d files compared", compared)
 }
 
-// drift says how a copy differs from its original; empty: not at all.
+// drift describes how a copy differs from its original, or returns "" if it does not.
 func drift(module, origin fs.FS, file string) string {
 	path := filepath.ToSlash(filepath.Join(filepath.Base(filepath.Dir(file)), filepath.Base(file)))
 	want, err := fs.ReadFile(origin, path)

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// TestErrorTexts: the list of all error texts is the one of the source, so that a
-// reviewer sees each new text in one place.
+// TestErrorTexts: the list of all error texts is up to date, so a reviewer sees each new text in
+// one place.
 func TestErrorTexts(t *testing.T) {
 	got := archtest.ErrorTexts(sources(t))
 	for _, want := range []string{"\tonly one of --nats-cert and --nats-key is set: pass both\n", "\tcanceled: nothing was sent\n", "\tthere is no call … (askance list --all shows all calls)\n"} {
@@ -29,6 +29,6 @@ func TestErrorTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s is not the list of the source; read what changes and run go test ./internal/archtest -run TestErrorTexts -update", path)
+		t.Errorf("%s differs from the source; read what changes and run go test ./internal/archtest -run TestErrorTexts -update", path)
 	}
 }

@@ -11,9 +11,8 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// A target that is not listed is never fuzzed, and `go test -fuzz` is content
-// with a name that matches nothing. So the Makefile's list and the tree are
-// compared both ways.
+// A target that is not listed is never fuzzed, and `go test -fuzz` accepts a name that matches
+// nothing. So the Makefile's list and the code are compared in both directions.
 func TestFuzzTargetsAreListed(t *testing.T) {
 	listed := listedTargets(read(t, filepath.Join(root(t), "Makefile")), "FUZZ")
 	var found []string
@@ -31,7 +30,7 @@ func TestFuzzTargetsAreListed(t *testing.T) {
 	}
 	for i, l := range listed {
 		if !slices.Contains(found, l) {
-			t.Errorf("the Makefile's list FUZZ names %s, which does not exist: take it out", l)
+			t.Errorf("the Makefile's list FUZZ names %s, which does not exist: remove it", l)
 		}
 		if slices.Contains(listed[:i], l) {
 			t.Errorf("the Makefile's list FUZZ names %s twice", l)
@@ -39,8 +38,8 @@ func TestFuzzTargetsAreListed(t *testing.T) {
 	}
 }
 
-// A name that matches nothing runs nothing without saying so, and `go test -skip` leaves
-// out every test of the name: so each listed test exists, and no other has its name.
+// A listed name that matches nothing runs nothing without an error, and `go test -skip` skips
+// every test with the name. So each listed test exists, and no other has its name.
 func TestUnracedTestsAreListed(t *testing.T) {
 	listed := listedTargets(read(t, filepath.Join(root(t), "Makefile")), "UNRACED_TESTS")
 	if len(listed) == 0 {
@@ -52,7 +51,7 @@ func TestUnracedTestsAreListed(t *testing.T) {
 	}
 	for i, l := range listed {
 		if !slices.Contains(found, l) {
-			t.Errorf("the Makefile's list UNRACED_TESTS names %s, which does not exist: take it out", l)
+			t.Errorf("the Makefile's list UNRACED_TESTS names %s, which does not exist: remove it", l)
 		}
 		if slices.Contains(listed[:i], l) {
 			t.Errorf("the Makefile's list UNRACED_TESTS names %s twice", l)
@@ -66,7 +65,7 @@ func TestUnracedTestsAreListed(t *testing.T) {
 	}
 }
 
-// listedTargets reads the words of a variable of the Makefile: folder:Name.
+// listedTargets returns the words of a variable of the Makefile: folder:Name.
 func listedTargets(makefile, variable string) []string {
 	m := regexp.MustCompile(`(?m)^` + variable + ` :=((?:.*\\\n)*.*)$`).FindStringSubmatch(makefile)
 	if m == nil {
@@ -75,7 +74,7 @@ func listedTargets(makefile, variable string) []string {
 	return strings.Fields(strings.ReplaceAll(m[1], "\\\n", " "))
 }
 
-// testFunctions are the functions of a test file that go test finds by this prefix.
+// testFunctions returns the functions of a test file that go test finds by this prefix.
 func testFunctions(s archtest.Source, prefix string) []string {
 	if !s.Test() {
 		return nil

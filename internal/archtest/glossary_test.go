@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// The page of names is the table, and what it names exists.
+// The page of names matches the table, and every name in it exists.
 func TestGlossary(t *testing.T) {
 	page := filepath.Join(root(t), "docs", "glossary.md")
 	if *update {
@@ -24,7 +24,7 @@ func TestGlossary(t *testing.T) {
 		}
 	}
 	if read(t, page) != archtest.GlossaryPage() {
-		t.Errorf("docs/glossary.md is not what the table says; run: go test ./internal/archtest -update")
+		t.Errorf("docs/glossary.md differs from the table; run: go test ./internal/archtest -update")
 	}
 	for _, term := range archtest.Glossary {
 		folder, name, _ := strings.Cut(term.Package, ".")
@@ -67,7 +67,7 @@ func declares(t *testing.T, folder, name string) bool {
 	return false
 }
 
-// No name that the glossary replaced is used in Go or in the JSON of the wire.
+// No name that the glossary replaced is used in Go or in JSON members.
 func TestOldNames(t *testing.T) {
 	var read int
 	err := filepath.WalkDir(root(t), func(path string, d os.DirEntry, err error) error {
@@ -91,7 +91,7 @@ func TestOldNames(t *testing.T) {
 	}
 }
 
-// OldNames finds an old name in each place where one can be.
+// OldNames finds an old name in each possible place.
 func TestOldNamesAreFound(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.go")
 	source := "package x\ntype openQuestion struct { N int `json:\"fact_count\"` }\nfunc EnsureLane() {}\n"

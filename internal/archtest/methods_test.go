@@ -11,10 +11,10 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// maxMethods is how many methods a type of product code may have.
+// maxMethods is the maximum number of methods of a type in product code.
 const maxMethods = 30
 
-// A type with too many methods holds several parts, each with a state of its own.
+// A type with too many methods combines several parts that each have their own state.
 func TestMethodsOfTypes(t *testing.T) {
 	counts := countMethods(sources(t))
 	if len(counts) < 200 {

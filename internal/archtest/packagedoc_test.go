@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// A folder's doc comment counts wherever it stands, though doc.go is the
-// place. Folders of tests alone say there what they prove.
+// The package comment may be in any file, although doc.go is the usual place. For folders with
+// only tests it says what they prove.
 func TestEveryPackageHasADocComment(t *testing.T) {
 	docs := map[string]string{}
 	code := map[string]bool{}
@@ -29,7 +29,7 @@ func TestEveryPackageHasADocComment(t *testing.T) {
 	}
 }
 
-// docOf returns the package comment if it begins as godoc wants it.
+// docOf returns the package comment if it has the form that godoc requires.
 func docOf(f *ast.File) string {
 	text := f.Doc.Text()
 	start := "Package " + strings.TrimSuffix(f.Name.Name, "_test") + " "

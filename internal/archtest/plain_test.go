@@ -12,14 +12,14 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// maxOddWords is how many words of a translated register may stand in 10,000
-// lines. Those that are left are mostly http.NoBody.
+// maxOddWords is how many words of a translated register 10,000 lines may contain. The remaining
+// ones are mostly http.NoBody.
 const maxOddWords = 2
 
-// oddWords are written in halves, so that this file has none of them.
+// oddWords are written in halves, so this file contains none of them.
 var oddWords = regexp.MustCompile(`(?i)\b(who` + `ever|whom` + `ever|what` + `ever|which` + `ever|no` + `body|some` + `body|any` + `body|an` + `ew|me` + `nd(s|ed|ing)?|be` + `side|at h` + `and|by it` + `self|of wh` + `ich|of wh` + `om|t(ake|akes|aken|ook) ba` + `ck|nou` + `ght|there` + `of|where` + `in)\b`)
 
-// The tree is written in plain technical English.
+// The module is written in plain technical English.
 func TestPlainWords(t *testing.T) {
 	dir := root(t)
 	files, err := archtest.Files(t.Context(), dir)
@@ -41,6 +41,6 @@ func TestPlainWords(t *testing.T) {
 	}
 	t.Logf("%d words in %d lines", words, lines)
 	if lines < 10_000 || words*10_000 > maxOddWords*lines {
-		t.Errorf("%d words of a translated register in %d lines, at most %d in 10,000 may be", words, lines, maxOddWords)
+		t.Errorf("%d words of a translated register in %d lines, at most %d in 10,000 are allowed", words, lines, maxOddWords)
 	}
 }

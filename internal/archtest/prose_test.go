@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// maxProse bounds the words that people wrote into the documents.
+	// maxProse is the maximum number of handwritten words in the documents.
 	maxProse = 20_000
-	// maxReadme bounds README.md, its code included.
+	// maxReadme is the maximum number of words in README.md, including code.
 	maxReadme = 600
 )
 
-// generatedPages are written by tests as a whole.
+// generatedPages are generated completely by tests.
 var generatedPages = []string{
 	"BENCHMARKS.md", "docs/glossary.md", "permission/REFERENCE.md", "permission/TOOLS.md", "permission/agentscope/DEVIATIONS.md",
 }
@@ -46,8 +46,8 @@ var testedCode = map[string]string{
 	"docs/tutorials/worker.md":            "cmd/askance/internal/cli/guide_test.go",
 }
 
-// The documents stay short enough to be read. A word has a letter or
-// a digit. All count but for the changelog, descriptions of test data, generated pages and blocks, code that
+// The documents stay short enough to read. A word contains a letter or a digit. All words count
+// except those of the changelog, descriptions of test data, generated pages and blocks, code that
 // a test runs or compares, diagrams, and commands, which TestPageCommands checks.
 func TestProseIsShort(t *testing.T) {
 	total, most := 0, map[string]int{}
@@ -66,7 +66,7 @@ func TestProseIsShort(t *testing.T) {
 	}
 	t.Logf("%d words: %v", total, most)
 	if total > maxProse {
-		t.Errorf("%d words are written by hand, at most %d: %v", total, maxProse, most)
+		t.Errorf("%d handwritten words, at most %d: %v", total, maxProse, most)
 	}
 	if n := len(strings.Fields(read(t, filepath.Join(root(t), "README.md")))); n > maxReadme {
 		t.Errorf("README.md has %d words, at most %d", n, maxReadme)
@@ -75,7 +75,7 @@ func TestProseIsShort(t *testing.T) {
 
 var mark = regexp.MustCompile(`^<!-- [\w -]+:(begin|end) -->$`)
 
-// countProse counts words outside of generated blocks, and those in code if they count.
+// countProse counts words outside of generated blocks, and words in code if code is true.
 func countProse(page string, code bool) int {
 	n, generated, fenced, counts := 0, false, false, false
 	for line := range strings.Lines(page) {
@@ -106,7 +106,7 @@ func TestCountProse(t *testing.T) {
 	}
 }
 
-// Every page says in its first sentence whom it is for.
+// Every page says in its first sentence who it is for.
 func TestPagesSayWhoTheyAreFor(t *testing.T) {
 	for _, page := range documents(t) {
 		if page == "CHANGELOG.md" || strings.Contains(page, "testdata/") {
@@ -114,7 +114,7 @@ func TestPagesSayWhoTheyAreFor(t *testing.T) {
 		}
 		title, rest, _ := strings.Cut(read(t, filepath.Join(root(t), page)), "\n")
 		if first := strings.TrimSpace(rest); !strings.HasPrefix(title, "# ") || !strings.HasPrefix(first, "For ") {
-			t.Errorf("%s: after the title it says %.60q, want \"For …\"", page, first)
+			t.Errorf("%s: the first sentence is %.60q, want \"For …\"", page, first)
 		}
 	}
 }
@@ -125,7 +125,7 @@ var (
 	mention    = regexp.MustCompile(`\b(?:bus|clients|cmd|docs|engine|examples|executor|gateway|message|permission|toolcall)/[\w./-]*\w\.md\b`)
 )
 
-// Links lead to files and headings that exist, and programs name pages that do.
+// Links lead to existing files and headings, and programs name existing pages.
 func TestLinks(t *testing.T) {
 	dir, found := root(t), 0
 	for _, page := range documents(t) {
@@ -152,7 +152,7 @@ func TestLinks(t *testing.T) {
 		}
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil {
-			continue // deleted, and not committed yet
+			continue // deleted, but not committed yet
 		}
 		for _, name := range mention.FindAllString(string(text), -1) {
 			if _, err := os.Stat(filepath.Join(dir, name)); err != nil {
@@ -162,7 +162,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// brokenLink says what is wrong with a link of a page, or nothing.
+// brokenLink describes what is wrong with a link of a page, or returns "".
 func brokenLink(dir, page, target string) string {
 	if strings.Contains(target, "://") {
 		return ""
@@ -184,7 +184,7 @@ func brokenLink(dir, page, target string) string {
 	return ""
 }
 
-// headings are the names that GitHub gives to the headings of a page.
+// headings returns the names that GitHub gives to the headings of a page.
 func headings(page string) []string {
 	var out []string
 	for line := range strings.Lines(withoutFences(page)) {

@@ -12,12 +12,12 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// Ceilings of what the command links. Lower them when the tree gets smaller; only a
-// new feature may raise one.
+// Limits for the code that the command links. Lower them when the code gets smaller; only a new
+// feature may raise one.
 const (
 	maxLines      = 142_950
 	maxFiles      = 700
-	maxSmallFiles = 20 // of under smallFile lines
+	maxSmallFiles = 20 // files with fewer than smallFile lines
 	smallFile     = 40
 )
 
@@ -34,7 +34,7 @@ func (s *size) add(text []byte) {
 	}
 }
 
-// A reader can hold the product only as long as it does not grow unnoticed.
+// A reader can know the whole product only if it does not grow unnoticed.
 func TestSize(t *testing.T) {
 	got := productSize(t.Context(), t, root(t))
 	t.Logf("%d lines in %d files, %d of them under %d lines", got.lines, got.files, got.small, smallFile)
@@ -50,7 +50,7 @@ func TestSize(t *testing.T) {
 		{"product files under 40 lines", got.small, maxSmallFiles},
 	} {
 		if c.got > c.most {
-			t.Errorf("%d %s, at most %d: merge fragments, and delete what repeats or has no user", c.got, c.what, c.most)
+			t.Errorf("%d %s, at most %d: merge fragments, and delete duplicates and unused code", c.got, c.what, c.most)
 		}
 	}
 }

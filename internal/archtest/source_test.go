@@ -10,7 +10,7 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// What git ignores, and what the go command would not look at, is not judged.
+// Files that git or the go command ignores are not checked.
 func TestSourcesLeaveOut(t *testing.T) {
 	for _, git := range []bool{true, false} {
 		dir := t.TempDir()
@@ -34,7 +34,7 @@ func TestSourcesLeaveOut(t *testing.T) {
 					t.Fatalf("git %v: %v\n%s", args, err, out)
 				}
 			}
-		} else if err := os.RemoveAll(filepath.Join(dir, "bin")); err != nil { // who ignores is not known
+		} else if err := os.RemoveAll(filepath.Join(dir, "bin")); err != nil { // without git, ignored files are not known
 			t.Fatal(err)
 		}
 		all, err := archtest.Sources(t.Context(), dir)

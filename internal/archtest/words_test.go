@@ -14,13 +14,12 @@ import (
 	"github.com/askance-dev/askance/internal/archtest"
 )
 
-// outside is the one folder next to the module that a test may read; see
-// drift_test.go, which alone may name it.
+// outside is the one folder next to the module that a test may read. Only drift_test.go may name
+// it.
 const outside = ".." + "/shared"
 
-// What the tree says has to be true on every machine: no file names a folder of
-// this one, its package registries, or something outside the module. What
-// those are is read from the machine.
+// The texts of the module must be true on every machine: no file names a folder of this machine,
+// its package registries, or something outside the module. These names are read from the machine.
 func TestNoForeignWords(t *testing.T) {
 	dir := root(t)
 	files, err := archtest.Files(t.Context(), dir)
@@ -32,11 +31,11 @@ func TestNoForeignWords(t *testing.T) {
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(dir, file))
 		if err != nil || !utf8.Valid(text) || copiedVector(file) {
-			continue // gone meanwhile; binary; not ours to change
+			continue // deleted in the meantime, binary, or not ours to change
 		}
 		read++
 		for _, w := range foreignWords(file, string(text), words) {
-			t.Errorf("%s: names %q, which means something on this machine only", file, w)
+			t.Errorf("%s: contains %q, which means something only on this machine", file, w)
 		}
 	}
 	if read < 50 {
@@ -57,8 +56,8 @@ func foreignWords(file, text string, words []string) []string {
 	return out
 }
 
-// standsIn says whether a text has a path or a host separately and not as
-// a part of a longer one, as /src/app does in lib/src/app or /src/apple.
+// standsIn reports whether a text contains a path or a host on its own and not as part of a
+// longer one, as lib/src/app or /src/apple contain /src/app.
 func standsIn(text, word string) bool {
 	if !strings.Contains(text, word) {
 		return false
@@ -84,8 +83,8 @@ func machineWords(t *testing.T, dir string) []string {
 	return slices.Compact(words)
 }
 
-// folders returns those of the paths that name a place on this machine only.
-// Folders right below the root, such as /go or /src, have names like any word.
+// folders returns the paths that name a place on this machine only. Folders directly below the
+// root, such as /go or /src, could be ordinary words.
 func folders(paths ...string) []string {
 	return slices.DeleteFunc(paths, func(p string) bool {
 		return !filepath.IsAbs(p) || strings.Count(filepath.ToSlash(filepath.Clean(p)), "/") < 2
@@ -106,8 +105,8 @@ func goEnv(t *testing.T) map[string]string {
 	return values
 }
 
-// hosts returns the host names in a list of URLs or bare hosts; words without
-// a dot (off, direct) are none.
+// hosts returns the host names in a list of URLs or bare hosts. Words without a dot (off, direct)
+// are not hosts.
 func hosts(list string) []string {
 	var out []string
 	for _, item := range strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(",| ", r) }) {
@@ -123,8 +122,7 @@ func hosts(list string) []string {
 	return out
 }
 
-// copiedVector says whether a file is a byte-for-byte copy, which drift_test.go
-// keeps so.
+// copiedVector reports whether a file is a byte-for-byte copy that drift_test.go checks.
 func copiedVector(file string) bool {
 	parts := strings.Split(file, "/")
 	return len(parts) >= 3 && parts[len(parts)-3] == "testdata" && slices.Contains(vectorFolders, parts[len(parts)-2])

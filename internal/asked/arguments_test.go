@@ -78,7 +78,7 @@ func TestCheckInput(t *testing.T) {
 	}
 }
 
-// What a person edits is the same JSON, and hides nothing.
+// Edited arguments are the same JSON, and nothing in them is hidden.
 func TestEditable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, err := json.Marshal(rapid.MapOf(rapid.String(), rapid.String()).Draw(t, "arguments"))
@@ -118,6 +118,6 @@ func TestTerms(t *testing.T) {
 		}
 	}
 	if asked.Scope("other") != "" {
-		t.Error("an unknown scope has words")
+		t.Error("an unknown scope has a text")
 	}
 }

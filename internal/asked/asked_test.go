@@ -42,7 +42,7 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A title that leaves out a part of an argument is shortened.
+// A title that omits part of an argument counts as shortened.
 func TestIsShortened(t *testing.T) {
 	for title, want := range map[string]bool{"rm -rf /tmp/x": false, "": false, "rm -rf /tmp/… (stdin 3)": true, "pay note long…, cents 5": true} {
 		if got := asked.IsShortened(&toolcall.Call{Tool: "t", Summary: title}); got != want {
@@ -51,7 +51,7 @@ func TestIsShortened(t *testing.T) {
 	}
 }
 
-// Durations have one form: at most two units, and none that is zero.
+// Durations have one form: at most two units, neither of them zero.
 func TestDurations(t *testing.T) {
 	for _, tc := range []struct {
 		d                 time.Duration
@@ -68,14 +68,14 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// No step of the decision procedure reaches people by its name.
+// No step of the decision procedure is shown to people by its internal name.
 func TestSourceInWords(t *testing.T) {
 	for _, step := range []permission.Step{
 		permission.StepNoPolicy, permission.StepError, permission.StepReadOnly, permission.StepToolCheck, permission.StepAskConverted,
 		permission.StepFallbackAsk, permission.StepFallbackExplore, permission.StepFallbackBypass, permission.StepFallbackDontAsk,
 	} {
 		if words := asked.Source(string(step)); words == string(step) {
-			t.Errorf("%s has no words", step)
+			t.Errorf("%s has no text", step)
 		}
 	}
 	if got := asked.Source("rules.yaml"); got != "rules.yaml" {
@@ -103,7 +103,7 @@ func TestNeeds(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement = tc.r })
 			if got := asked.MayRespond(c, "ann"); got != tc.may {
-				t.Errorf("may answer: %v, want %v", got, tc.may)
+				t.Errorf("may respond: %v, want %v", got, tc.may)
 			}
 			if got := strings.Join(asked.Needs(c), "|"); got != tc.want {
 				t.Errorf("needs %q, want %q", got, tc.want)
@@ -147,7 +147,7 @@ func TestDeadline(t *testing.T) {
 	}
 }
 
-// asking is a call with an open approval request.
+// asking returns a call with an open approval request.
 func asking(t testing.TB, change func(*toolcall.ApprovalRequest)) *toolcall.Call {
 	t.Helper()
 	c := &toolcall.Call{
@@ -185,7 +185,7 @@ func TestDefinitionAndParentAreShown(t *testing.T) {
 	}
 }
 
-// Of an approval by several people, all are named.
+// If several people approved a call, the verdict names all of them.
 func TestVerdictNamesAllApprovers(t *testing.T) {
 	c := asking(t, func(q *toolcall.ApprovalRequest) { q.Requirement.Quorum = 2 })
 	for _, name := range []string{"ann", "bob"} {
@@ -197,7 +197,7 @@ func TestVerdictNamesAllApprovers(t *testing.T) {
 	}
 }
 
-// A call is titled by what it would do; a record without a summary by what was asked.
+// The title of a call is what it would do, or what was asked if a record has no summary.
 func TestTitle(t *testing.T) {
 	c := asking(t, nil)
 	if got := asked.Title(c); got != "Pay?" {

@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// TestWho: every way in which a name is established has words, and each text
-// about an approval has them.
+// TestWho: every way to establish a name has a text, and every text about an approval contains
+// it.
 func TestWho(t *testing.T) {
 	for auth, want := range map[string]string{
 		"http-loopback":        "ann (loopback, not authenticated)",

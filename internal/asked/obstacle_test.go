@@ -9,7 +9,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What a person can send depends on the requirement and on the person's last word.
+// What a person can send depends on the requirement and on the person's latest response.
 func TestObstacle(t *testing.T) {
 	edited := "{}"
 	all := []struct {
@@ -26,7 +26,7 @@ func TestObstacle(t *testing.T) {
 		r    toolcall.Requirement
 		vote toolcall.ResponseKind // of ann
 		can  string
-		says string // about each of the others
+		says string // said about each of the others
 	}{
 		{"anyone", toolcall.Requirement{}, "", "approve edit reject respond delegate skip", ""},
 		{"others", toolcall.Requirement{Users: []string{"bob", "eve"}}, "", "", "You cannot respond: only bob, eve can."},
@@ -51,7 +51,7 @@ func TestObstacle(t *testing.T) {
 				if why == "" {
 					can = append(can, k.name)
 				} else if !strings.Contains(why, tc.says) {
-					t.Errorf("%s: %q does not say %q", k.name, why, tc.says)
+					t.Errorf("%s: %q does not contain %q", k.name, why, tc.says)
 				}
 			}
 			if got := strings.Join(can, " "); got != tc.can {
@@ -66,6 +66,6 @@ func TestObstacle(t *testing.T) {
 	}
 	c.State = message.ToolCallFinished
 	if asked.Obstacle(c, "ann", all[2].a) == "" {
-		t.Error("a finished call takes a response")
+		t.Error("a finished call accepts a response")
 	}
 }

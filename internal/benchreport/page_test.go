@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// root is the repository from here.
+// root is the path of the repository.
 const root = "../.."
 
-// The page and its plots are what data.json says, and nothing else.
+// The page and its plots show exactly the data in data.json.
 func TestPageIsMadeOfTheData(t *testing.T) {
 	d, err := readData(filepath.Join(root, dataFile))
 	if err != nil {
@@ -24,7 +24,7 @@ func TestPageIsMadeOfTheData(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		} else if string(got) != want {
-			t.Errorf("%s is not what %s gives: run go run ./internal/benchreport -render", name, dataFile)
+			t.Errorf("%s differs from %s: run go run ./internal/benchreport -render", name, dataFile)
 		}
 	}
 	for _, w := range []string{"local-1", "local", "full"} {
@@ -35,11 +35,11 @@ func TestPageIsMadeOfTheData(t *testing.T) {
 		}
 	}
 	if d.Commit == "" || d.CPU == "" || d.Date == "" || d.SyncMicros <= 0 || d.Concurrency < 1 || d.Open == nil {
-		t.Errorf("the data do not say what was measured, and where: %+v", d)
+		t.Errorf("the data lack what was measured or where: %+v", d)
 	}
 }
 
-// A changed figure changes the page; what failed is on it.
+// A changed figure changes the page, and failures are on it.
 func TestPageShowsTheData(t *testing.T) {
 	d := &data{
 		Concurrency: 7, LoadBefore: 3,
@@ -62,7 +62,7 @@ func TestPageShowsTheData(t *testing.T) {
 		}
 	}
 	if d.LoadBefore = 0.2; strings.Contains(d.page(), "Other processes shared") {
-		t.Error("an idle machine is called a shared one")
+		t.Error("an idle machine is reported as shared")
 	}
 	rates := d.files()[ratesPlot]
 	if strings.Contains(rates, "local-1") || !strings.Contains(rates, "askance, full, cached") || !strings.Contains(rates, "River v1, fsynced") {

@@ -29,24 +29,24 @@ func Dir(t testing.TB) string {
 // Option changes the server that New starts.
 type Option func(*embed.Options)
 
-// In keeps the store in dir. Default: a new folder.
+// In keeps the store in dir instead of a new folder.
 func In(dir string) Option { return func(o *embed.Options) { o.StoreDir = dir } }
 
-// Fsynced makes the server write through to the disk. Default: cached, which is
-// faster and no weaker against anything that a test can do.
+// Fsynced makes the server write through to the disk. The default is cached, which is faster and
+// equally safe against anything that a test can do.
 func Fsynced() Option { return func(o *embed.Options) { o.Durability = bus.DurabilityFsynced } }
 
-// Listening opens a TCP socket on a free loopback port. Not inside a bubble.
+// Listening opens a TCP socket on a free loopback port. It does not work inside a bubble.
 func Listening() Option { return func(o *embed.Options) { o.Listen = freeAddress() } }
 
 // With changes the options directly.
 func With(f func(*embed.Options)) Option { return f }
 
-// Bus is a running server with what a test needs to use it.
+// Bus is a running server and everything that a test needs to use it.
 type Bus struct {
 	*embed.Server
 	t    testing.TB
-	o    embed.Options // as it was started
+	o    embed.Options // as the server was started
 	keys *keyfile.Keys
 }
 
@@ -88,7 +88,7 @@ func (b *Bus) Restart() {
 	b.start()
 }
 
-// Keys are the engine keys of this bus.
+// Keys returns the engine keys of this bus.
 func (b *Bus) Keys() *keyfile.Keys { return b.keys }
 
 // UseKeys replaces the keys, for a second server on the store of a first.
@@ -106,7 +106,7 @@ func (b *Bus) Conn(principal string) *nats.Conn {
 	return nc
 }
 
-// Dial is Conn over TCP, which survives a Restart. The server must listen.
+// Dial is like Conn over TCP, and survives a Restart. The server must listen.
 func (b *Bus) Dial(principal string) *nats.Conn {
 	b.t.Helper()
 	nc, err := bus.Connect(context.Background(), b.URL(), bus.ConnectOptions{Principal: principal})
@@ -123,7 +123,7 @@ func (b *Bus) Journal(space toolcall.SpaceID) *bus.Journal {
 	return b.JournalWith(space, bus.JournalOptions{Durability: b.Durability(), Health: b.Health, Room: b.Room})
 }
 
-// JournalWith is Journal with options.
+// JournalWith is like Journal, with options.
 func (b *Bus) JournalWith(space toolcall.SpaceID, o bus.JournalOptions) *bus.Journal {
 	b.t.Helper()
 	j, err := bus.OpenJournal(context.Background(), b.Conn("engine"), space, b.keys, o)

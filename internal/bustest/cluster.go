@@ -119,7 +119,7 @@ func (c *Cluster) Stop(i int) {
 	c.servers[i].WaitForShutdown()
 }
 
-// Index is the number of the server with this name.
+// Index returns the number of the server with this name.
 func (c *Cluster) Index(name string) int {
 	c.t.Helper()
 	for i, o := range c.options {

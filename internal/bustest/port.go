@@ -18,8 +18,8 @@ const (
 
 var lastPort atomic.Uint32
 
-// freeAddress returns a loopback address without a listener, which no other test of this
-// process got.
+// freeAddress returns a loopback address without a listener that no other test of this process
+// received.
 func freeAddress() string {
 	for range ports {
 		n := uint32(os.Getpid())*portsEach + lastPort.Add(1)

@@ -13,12 +13,12 @@ import (
 	"github.com/askance-dev/askance/message/api"
 )
 
-// roomy is a limit that only Run bounds.
+// roomy returns a limit that only Run restricts.
 func roomy(run int) capacity.Limit {
 	return capacity.Limit{Run: run, Running: 1 << 20, Stay: 1000, Bytes: 1 << 20}
 }
 
-// enter takes a place that runs at once.
+// enter takes a place that can run at once.
 func enter(t *testing.T, p *capacity.Pool, name string, bytes int) *capacity.Place {
 	t.Helper()
 	place, err := p.Enter(t.Context(), name, bytes)
@@ -28,7 +28,7 @@ func enter(t *testing.T, p *capacity.Pool, name string, bytes int) *capacity.Pla
 	return place
 }
 
-// submit submits a request that reports its name when it runs, and leaves.
+// submit submits a request that reports its name when it runs, and then leaves.
 func submit(t *testing.T, p *capacity.Pool, name string, bytes int, ran chan<- string) {
 	t.Helper()
 	if err := p.Submit(name, bytes, func(place *capacity.Place, err error) {
@@ -43,7 +43,7 @@ func submit(t *testing.T, p *capacity.Pool, name string, bytes int, ran chan<- s
 	}
 }
 
-// Principals take turns, however many requests one of them has sent before.
+// Principals take turns, no matter how many requests one of them has already sent.
 func TestPrincipalsTakeTurns(t *testing.T) {
 	p, ran := capacity.NewPool(roomy(1)), make(chan string, 100)
 	first := enter(t, p, "eve", 0)
@@ -62,8 +62,7 @@ func TestPrincipalsTakeTurns(t *testing.T) {
 	}
 }
 
-// One principal runs, waits and holds bytes up to half of a limit; others have
-// the rest.
+// One principal can run, wait and hold bytes up to half of a limit; the rest is for others.
 func TestOnePrincipalUsesHalf(t *testing.T) {
 	discard := func(*capacity.Place, error) {}
 	t.Run("run", func(t *testing.T) {
@@ -73,7 +72,7 @@ func TestOnePrincipalUsesHalf(t *testing.T) {
 		submit(t, p, "eve", 0, ran)
 		submit(t, p, "ann", 0, ran)
 		if got := <-ran; got != "ann" {
-			t.Errorf("%s runs a third request", got)
+			t.Errorf("%s ran a third request", got)
 		}
 		second.Leave()
 		<-ran
@@ -88,7 +87,7 @@ func TestOnePrincipalUsesHalf(t *testing.T) {
 			}
 		}
 		if err := p.Submit("eve", 0, discard); !errors.Is(err, capacity.ErrFull) {
-			t.Errorf("a sixth of ten: %v", err)
+			t.Errorf("the sixth request of ten: %v", err)
 		}
 		if err := p.Submit("ann", 0, discard); err != nil {
 			t.Errorf("another principal: %v", err)
@@ -106,7 +105,7 @@ func TestOnePrincipalUsesHalf(t *testing.T) {
 	})
 	t.Run("running bytes", func(t *testing.T) {
 		p, ran := capacity.NewPool(capacity.Limit{Run: 9, Running: 100, Stay: 99, Bytes: 1000}), make(chan string, 10)
-		large := enter(t, p, "eve", 200) // larger than the limit: it runs alone
+		large := enter(t, p, "eve", 200) // larger than the limit, so it runs without others
 		submit(t, p, "ann", 1, ran)
 		select {
 		case <-ran:
@@ -118,14 +117,14 @@ func TestOnePrincipalUsesHalf(t *testing.T) {
 	})
 }
 
-// Close refuses the requests that wait and those that come.
+// Close refuses waiting and new requests.
 func TestCloseRefusesWaitingRequests(t *testing.T) {
 	p, ran := capacity.NewPool(roomy(1)), make(chan string, 10)
 	held := enter(t, p, "ann", 0)
 	submit(t, p, "ann", 0, ran)
 	p.Close()
 	if got := <-ran; got != capacity.ErrClosed.Error() {
-		t.Errorf("it ran: %s", got)
+		t.Errorf("the waiting request got %s", got)
 	}
 	if _, err := p.Enter(t.Context(), "bob", 0); !errors.Is(err, capacity.ErrClosed) {
 		t.Errorf("a new request: %v", err)
@@ -134,7 +133,7 @@ func TestCloseRefusesWaitingRequests(t *testing.T) {
 	held.Leave()
 }
 
-// A request that rests lets others run, and stays within its principal's part.
+// A resting request lets others run, and its principal's share still applies.
 func TestRestLetsOthersRun(t *testing.T) {
 	p := capacity.NewPool(capacity.Limit{Run: 1, Running: 1, Stay: 4, Bytes: 1})
 	place := enter(t, p, "ann", 0)
@@ -149,7 +148,7 @@ func TestRestLetsOthersRun(t *testing.T) {
 		done <- err
 	}()
 	if resumed.Load() {
-		t.Error("two run in a class for one")
+		t.Error("two requests run in a class for one")
 	}
 	other.Leave()
 	if err := <-done; err != nil {
@@ -162,8 +161,7 @@ func TestRestLetsOthersRun(t *testing.T) {
 	}
 }
 
-// A request whose sender gives up, or that waited too long, runs no more and
-// takes no capacity.
+// A request whose sender gives up, or that waited too long, never runs and takes no capacity.
 func TestWaitingEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, ran := capacity.NewPool(roomy(1)), make(chan string, 10)
@@ -184,7 +182,7 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// Every class can run several requests at once and hold what they bring.
+// Every class can run several requests at the same time and hold their data.
 func TestLimits(t *testing.T) {
 	limits := capacity.Default()
 	for _, c := range api.Classes {
@@ -194,8 +192,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Goroutines stay for the next request, also when more run at once than stay, and
-// end with the pool: a bubble with one left does not end.
+// Goroutines stay for the next request, even after more have run at the same time than may stay,
+// and end with the pool: a bubble with a remaining goroutine would not end.
 func TestRunnersEndWithThePool(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const at = 200

@@ -14,8 +14,8 @@ import (
 // Update rewrites the golden files: go test -update.
 var Update = flag.Bool("update", false, "rewrite the golden files")
 
-// Testdata is the folder of the golden files, found before any test changes the
-// working folder.
+// Testdata is the folder of the golden files, computed before any test changes the working
+// folder.
 var Testdata = func() string {
 	dir, err := filepath.Abs("testdata")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Stable checks that writing, reading and writing again gives the same bytes. A text of more
-// than most bytes is not read again (0 means no limit).
+// Stable checks that encoding, decoding and encoding again results in the same bytes. A text of
+// more than most bytes is not decoded again (0 means no limit).
 func Stable[T any](t testing.TB, v T, most int, encode func(T) ([]byte, error), decode func([]byte) (T, error)) {
 	t.Helper()
 	once, err := encode(v)

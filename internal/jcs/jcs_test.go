@@ -40,7 +40,7 @@ func TestCanonicalize(t *testing.T) {
 				t.Errorf("Canonicalize = %s, %v\nwant %s", got, err, tt.want)
 			}
 			if string(in) != tt.in {
-				t.Error("the input was written to")
+				t.Error("the input was changed")
 			}
 		})
 	}
@@ -98,7 +98,7 @@ func TestRefuses(t *testing.T) {
 		{"max int64", `9223372036854775807`, jcs.ErrInexactNumber, ""},
 		{"infinite", `1e400`, jcs.ErrInexactNumber, ""},
 		{"sixteen digits", `[1234567890123456,9007199254740993]`, jcs.ErrInexactNumber, "/1"},
-		{"behind texts with quotes", `{"a\"1":"\\","b":["\\\"",9007199254740993]}`, jcs.ErrInexactNumber, "/b/1"},
+		{"after texts with quotes", `{"a\"1":"\\","b":["\\\"",9007199254740993]}`, jcs.ErrInexactNumber, "/b/1"},
 		{"few digits and an exponent", `[5e9999]`, jcs.ErrInexactNumber, "/0"},
 		{"vanishing", `{"a":1e-400}`, jcs.ErrInexactNumber, "/a"},
 		{"duplicate", `{"a":1,"\u0061":2}`, strictjson.ErrDuplicateName, "/a"},
@@ -133,7 +133,7 @@ func TestExactIntegersBeyond53Bits(t *testing.T) {
 	}
 }
 
-// Two integers never share a canonical form.
+// Two different integers never have the same canonical form.
 func TestIntegersStayApart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := rapid.Int64().Draw(t, "a")

@@ -34,7 +34,7 @@ const (
 	Propose Request = "propose"
 	Approve Request = "approve"
 	Reject  Request = "reject"
-	Read    Request = "read" // the journal itself, in the end
+	Read    Request = "read" // reads the journal itself, at the end
 )
 
 // Seen is how far a call has come: the state of the model, and what clients see.
@@ -169,7 +169,7 @@ type History struct {
 	// Set it before the first request.
 	Exclusive func(toolcall.Key) bool
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	clock int64
 	ops   []porcupine.Operation
 	story []string

@@ -7,7 +7,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// The model refuses what must never be.
+// The model refuses impossible histories.
 func TestTheModelRefusesDoubleDecisions(t *testing.T) {
 	type op struct {
 		began, ended int64
@@ -36,7 +36,7 @@ func TestTheModelRefusesDoubleDecisions(t *testing.T) {
 			h.End(i, o.did, toolcall.Key{Call: "c"}, o.saw, o.began)
 		}
 		if err := h.Check(); (err == nil) != tc.ok {
-			t.Errorf("%s: %v, want it to be right: %v", name, err, tc.ok)
+			t.Errorf("%s: %v, want a valid history: %v", name, err, tc.ok)
 		}
 	}
 }

@@ -24,7 +24,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Both texts can be read back from their difference.
+// Both texts can be recovered from their difference.
 func TestLinesAreWhole(t *testing.T) {
 	text := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "- x", "+ y", ""}), 0, 12)
 	rapid.Check(t, func(t *rapid.T) {
@@ -39,7 +39,7 @@ func TestLinesAreWhole(t *testing.T) {
 			}
 		}
 		if strings.Join(left, "\n") != strings.Join(a, "\n") || strings.Join(right, "\n") != strings.Join(b, "\n") {
-			t.Fatalf("Lines(%q, %q) has %q and %q", a, b, left, right)
+			t.Fatalf("Lines(%q, %q) contains %q and %q", a, b, left, right)
 		}
 	})
 }

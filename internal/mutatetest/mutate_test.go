@@ -16,7 +16,7 @@ func TestEach(t *testing.T) {
 			t.Errorf("%s changes nothing", what)
 		}
 		if strictjson.Check(b) != nil && !strings.Contains(what, " twice") {
-			t.Errorf("%s is no JSON: %s", what, b)
+			t.Errorf("%s is not JSON: %s", what, b)
 		}
 		seen[what] = string(b)
 	}
@@ -32,7 +32,7 @@ func TestEach(t *testing.T) {
 		" with one more":  `{"a":1,"b":["x",true],"c":"{\"d\":\"e\"}","one_more":1}`,
 	} {
 		if seen[what] != want {
-			t.Errorf("%s gives %s, want %s", what, seen[what], want)
+			t.Errorf("%s returns %s, want %s", what, seen[what], want)
 		}
 	}
 }

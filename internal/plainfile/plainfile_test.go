@@ -36,11 +36,11 @@ func TestRead(t *testing.T) {
 	for _, tc := range []struct {
 		path string
 		most int
-		want string // data, or what the error says
+		want string // the data, or part of the error
 	}{
 		{at("file"), 5, "12345"},
 		{at("file"), 9, "12345"},
-		{at("link"), 3, "1234"}, // one more than it may have
+		{at("link"), 3, "1234"}, // one byte more than the limit
 		{dir, 5, " is a folder, not a file"},
 		{at("pipe"), 5, "/pipe is a pipe, not a file"},
 		{at("to-pipe"), 5, "/to-pipe is a pipe, not a file"},
@@ -66,13 +66,12 @@ func TestRead(t *testing.T) {
 			t.Errorf("Open(%s) = %v, Read %v", tc.path, openErr, err)
 		}
 		if openErr == nil && f.Close() != nil {
-			t.Errorf("Open(%s) gives a file that cannot be closed", tc.path)
+			t.Errorf("Open(%s) returns a file that cannot be closed", tc.path)
 		}
 	}
 }
 
-// TestReadHanded: a shell hands a pipe over under a number; one with a name is
-// none of these.
+// TestReadHanded: a shell passes a pipe as a numbered descriptor. A named pipe is not accepted.
 func TestReadHanded(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
@@ -90,12 +89,12 @@ func TestReadHanded(t *testing.T) {
 	}
 	defer r.Close()
 	go func() {
-		_, _ = w.WriteString("text") // a test that does not get it fails
+		_, _ = w.WriteString("text") // if this fails, so does the test
 		_ = w.Close()
 	}()
 	path := fmt.Sprintf("/dev/fd/%d", r.Fd())
 	if _, _, err := plainfile.Read(path, 5); !errors.Is(err, fs.ErrInvalid) {
-		t.Errorf("where it is read again and again: %v", err)
+		t.Errorf("a pipe that must be read repeatedly: %v", err)
 	}
 	if data, err := plainfile.ReadHanded(path, 5); err != nil || string(data) != "text" {
 		t.Errorf("%s: %q, %v", path, data, err)

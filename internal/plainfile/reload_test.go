@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/internal/plainfile"
 )
 
-// A reloader reports each different fault once, and its end.
+// A reloader reports each new fault once, and when it ends.
 func TestReloaderReportsWhatIsNew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := errors.New("a"), errors.New("b")

@@ -6,7 +6,7 @@ import (
 	"github.com/askance-dev/askance/internal/reveal"
 )
 
-// A name of one alphabet stays; in one that mixes Latin with look-alikes they are marked.
+// A name in one alphabet stays unchanged. If it mixes Latin with look-alikes, those are marked.
 func TestMarkedName(t *testing.T) {
 	for in, want := range map[string]string{
 		"агент": "агент", "агент-Ω": "агент-Ω", "bot-Иван": "bot-Иван", "José": "José",

@@ -50,7 +50,7 @@ func TestText(t *testing.T) {
 		{"pile of marks", "e\u0301\u0302\u0303\u0304", "e\u0301\u0302‹U+0303›‹U+0304›"},
 		{"mark on nothing", "a \u0301", "a ‹U+0301›"},
 		{"a mark's own brackets", "‹U+0041›", "‹U+2039›U+0041‹U+203A›"},
-		{"Greek approval request mark", "a\u037e", "a‹U+037E›"},
+		{"Greek question mark", "a\u037e", "a‹U+037E›"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := reveal.Text(tc.in); got != tc.want {
@@ -66,7 +66,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Names in every script are readable; what cannot be seen or turns text is marked.
+// Names in every script are readable. Invisible and direction characters are marked.
 func TestName(t *testing.T) {
 	for _, tc := range []struct {
 		in, want string
@@ -99,7 +99,7 @@ func TestName(t *testing.T) {
 		in := interestingText().Draw(t, "text")
 		shown := reveal.Name(in)
 		if got := back(shown); got != in {
-			t.Fatalf("%q is shown as %q, which reads %q", in, shown, got)
+			t.Fatalf("%q is shown as %q, which reads back as %q", in, shown, got)
 		}
 		if strings.ContainsFunc(strings.NewReplacer("\u200c", "", "\u200d", "").Replace(shown), reveal.Invisible) {
 			t.Fatalf("%q is shown with an invisible character: %q", in, shown)
@@ -109,7 +109,7 @@ func TestName(t *testing.T) {
 
 var mark = regexp.MustCompile(`‹(U\+|0x)([0-9A-F]+)›`)
 
-// back reads a text back from what Line shows.
+// back recovers a text from what Line shows.
 func back(s string) string {
 	return mark.ReplaceAllStringFunc(s, func(m string) string {
 		parts := mark.FindStringSubmatch(m)
@@ -121,7 +121,7 @@ func back(s string) string {
 	})
 }
 
-// interestingText draws texts with much of what the package is about.
+// interestingText draws texts with many characters that the package treats specially.
 func interestingText() *rapid.Generator[string] {
 	odd := rapid.SampledFrom([]rune("aZ09 _-\n\t\x1b\r\u009b\u202e\u200b\u0430\u03bf\u0301\u0336‹›U+ｒ\u2044–٥ध日\U0001d42b\U000e0041\ufffd"))
 	return rapid.OneOf(
@@ -136,7 +136,7 @@ func TestNothingIsLost(t *testing.T) {
 		in := interestingText().Draw(t, "text")
 		shown := reveal.Line(in)
 		if got := back(shown); got != in {
-			t.Fatalf("%q is shown as %q, which reads %q", in, shown, got)
+			t.Fatalf("%q is shown as %q, which reads back as %q", in, shown, got)
 		}
 		for _, r := range shown {
 			if !unicode.IsGraphic(r) || r != ' ' && unicode.IsSpace(r) {
@@ -164,7 +164,7 @@ func TestEscapeKeepsJSON(t *testing.T) {
 	})
 }
 
-// streamText shows a text cut into pieces of so many bytes.
+// streamText shows a text that is cut into pieces of these sizes in bytes.
 func streamText(text string, pieces []int) string {
 	var s reveal.Stream
 	var b strings.Builder
@@ -208,7 +208,7 @@ func TestStreamMarksNoLess(t *testing.T) {
 		in := strings.ReplaceAll(interestingText().Draw(t, "text"), "\t", " ")
 		got := streamText(in, rapid.SliceOf(rapid.IntRange(0, 9)).Draw(t, "pieces"))
 		if back(got) != in {
-			t.Fatalf("%q is shown as %q, which reads %q", in, got, back(got))
+			t.Fatalf("%q is shown as %q, which reads back as %q", in, got, back(got))
 		}
 		for whole, shown := reveal.Text(in), got; whole != ""; {
 			w, s := leadingText(whole), leadingText(shown)
@@ -220,7 +220,7 @@ func TestStreamMarksNoLess(t *testing.T) {
 	})
 }
 
-// leadingText is the first mark or character of a shown text.
+// leadingText returns the first mark or character of a shown text.
 func leadingText(s string) string {
 	if at := mark.FindStringIndex(s); at != nil && at[0] == 0 {
 		return s[:at[1]]
@@ -233,7 +233,7 @@ func FuzzLine(f *testing.F) {
 	f.Add("p\u0430y\x1b[2K")
 	f.Fuzz(func(t *testing.T, in string) {
 		if got := back(reveal.Line(in)); got != in {
-			t.Errorf("%q is shown as something that reads %q", in, got)
+			t.Errorf("%q is shown as something that reads back as %q", in, got)
 		}
 	})
 }

@@ -9,19 +9,19 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// own writes itself, as well or badly as it likes.
+// own encodes itself, correctly or not.
 type own string
 
 func (o own) MarshalJSON() ([]byte, error) { return []byte(o), nil }
 
-// fixed has members whose names the inlined map may repeat.
+// fixed has members whose names the inlined map can repeat.
 type fixed struct {
 	A    any            `json:"a"`
 	B    any            `json:"b,omitzero"`
 	More map[string]any `json:",inline"`
 }
 
-// texts are pieces of JSON, good and bad.
+// texts are pieces of valid and invalid JSON.
 var texts = []string{`1`, `"x"`, `{"a":1,"a":2}`, `{"a":{"b":1,"b":1}}`, "\"\xff\"", `"\ud800"`, `[1,]`, `{"a":1}{}`, ` {"a" : [1, 2]} `, `nul`, `1e999`, `-0`, `[[[[]]]]`, ``}
 
 func anyValue(depth int) *rapid.Generator[any] {
@@ -52,7 +52,7 @@ func anyValue(depth int) *rapid.Generator[any] {
 	})
 }
 
-// What Marshal writes needs no other check than its bounds.
+// The output of Marshal needs no checks except for its limits.
 func TestMarshalledValuesAreAcceptable(t *testing.T) {
 	wrote := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -67,6 +67,6 @@ func TestMarshalledValuesAreAcceptable(t *testing.T) {
 		}
 	})
 	if wrote == 0 {
-		t.Error("nothing was written")
+		t.Error("nothing was encoded")
 	}
 }

@@ -65,7 +65,7 @@ var quickValues = []quickValue{
 	{Inner: quickInner{Some: time.Time{}}, V: 1<<53 - 1},
 }
 
-// What goes the quick way is what the library writes, and canonical forms are RFC 8785's.
+// The quick way encodes as the library does, and canonical forms follow RFC 8785.
 func TestQuickMarshal(t *testing.T) {
 	for i, v := range quickValues {
 		want, err := libraryMarshal(&v)
@@ -95,17 +95,17 @@ func TestQuickMarshal(t *testing.T) {
 	}
 	for _, v := range []any{plain{N: 1 << 53}, plain{N: -1 << 53}, quickValue{Ratio: 1.5}, plain{A: []string{"\xff"}}, nil, 5.5} {
 		if got, ok := QuickCanonical(v); ok {
-			t.Errorf("%+v became %s without the library", v, got)
+			t.Errorf("%+v was encoded as %s without the library", v, got)
 		}
 	}
 	for _, v := range []any{plain{A: []string{"\xff"}}, plain{T: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}} {
 		if got, err := Marshal(v); err == nil {
-			t.Errorf("%+v became %s", v, got)
+			t.Errorf("%+v was encoded as %s", v, got)
 		}
 	}
 }
 
-// A document means the same to both readers, or only the library reads it.
+// Both readers get the same value from a document, or only the library reads it.
 func TestQuickUnmarshal(t *testing.T) {
 	documents := []string{
 		`{}`, `null`, ``, `{"v":1}`, `{"v":-0}`, `{"v":01}`, `{"v":1.0}`, `{"v":1e3}`, `{"v":-}`, `{"v":1,"v":2}`, `{"v":1,"x":2}`, `{"v":1,}`, `{"v":1`, `{"v":1}}`, `{"v":1} `, ` {"v":1}`, `{"v" :1}`, `{"v":null,"yes":null}`,
@@ -138,7 +138,7 @@ func TestQuickUnmarshal(t *testing.T) {
 	}
 }
 
-// sameReading reports whether a document went the quick way.
+// sameReading reports whether a document was read in the quick way.
 func sameReading(t *testing.T, d string) bool {
 	t.Helper()
 	wasQuick := false
@@ -152,7 +152,7 @@ func sameReading(t *testing.T, d string) bool {
 		}
 		wasQuick = true
 		if err := json.Unmarshal([]byte(d), &want, anyOptions, o); err != nil {
-			t.Errorf("%q was read, the library says %v", d, err)
+			t.Errorf("%q was read, but the library returns %v", d, err)
 		} else if !reflect.DeepEqual(got, want) {
 			t.Errorf("%q became\n%+v\nwant\n%+v", d, got, want)
 		}
@@ -175,7 +175,7 @@ func FuzzQuick(f *testing.F) {
 	})
 }
 
-// A value that is not zero is merged by the library, as ever.
+// The library merges into a value that is not zero, as usual.
 func TestQuickMerges(t *testing.T) {
 	v := quickValue{V: 1, Plain: "kept"}
 	if err := Unmarshal([]byte(`{"v":2}`), &v); err != nil || v.V != 2 || v.Plain != "kept" {

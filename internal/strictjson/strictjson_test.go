@@ -271,8 +271,8 @@ func TestErrorTextIsBounded(t *testing.T) {
 	}
 }
 
-// What Unmarshal accepts, Check accepts, and the other way round for any;
-// and what was accepted survives encoding.
+// Check accepts what Unmarshal accepts, and the reverse for any. Accepted values survive
+// encoding.
 func FuzzUnmarshal(f *testing.F) {
 	for _, s := range []string{`{}`, `{"a":[1,-0,1e2,"\ud83d\ude00",null,true]}`, `{"a":1,"a":2}`, "\"\xff\"", `[[[`, `{"a":9223372036854775808}`, ` 1 2`, `"\ud800"`} {
 		f.Add([]byte(s))
@@ -283,7 +283,7 @@ func FuzzUnmarshal(f *testing.F) {
 		if checkErr := strictjson.Check(data); err == nil && checkErr != nil {
 			t.Fatalf("Unmarshal accepts what Check refuses: %v", checkErr)
 		} else if err != nil && checkErr == nil && !errors.Is(err, strictjson.ErrType) {
-			t.Fatalf("Check accepts, Unmarshal says %v", err)
+			t.Fatalf("Check accepts the text, but Unmarshal returns %v", err)
 		}
 		if err != nil {
 			if _, ok := errors.AsType[*strictjson.Error](err); !ok {

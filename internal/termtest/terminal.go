@@ -14,11 +14,11 @@ import (
 	"github.com/creack/pty"
 )
 
-// patience bounds every wait for something on the screen.
+// patience limits every wait for something on the screen.
 const patience = 2 * time.Minute
 
-// settle is how long a screen that is looked at must be as it is: the kernel may hand
-// over a frame in parts.
+// settle is how long a screen must stay unchanged before it is used, because the kernel may
+// deliver a frame in parts.
 const settle = 20 * time.Millisecond
 
 // Terminal is a terminal with a process on it. Its methods are called from the
@@ -30,15 +30,15 @@ type Terminal struct {
 	code   int           // its exit code, after done
 	silent chan struct{} // every byte that it sent has been read
 
-	mu     sync.Mutex // guards all below
+	mu     sync.Mutex // guards the fields below
 	screen *vt.Emulator
 	sent   strings.Builder // every byte that the process sent
 	news   chan struct{}   // closed when something arrived
 }
 
-// Open starts a command on a terminal of that size, with little around it: a
-// new folder is its working folder and its home. Env is added to. The process is
-// killed when the test ends.
+// Open starts a command on a terminal of the given size, with few variables and a new folder as
+// its working folder and home. The variables of cmd.Env are added. The process is killed when the
+// test ends.
 func Open(t testing.TB, width, height int, cmd *exec.Cmd) *Terminal {
 	t.Helper()
 	cmd.Dir = t.TempDir()
@@ -52,7 +52,7 @@ func Open(t testing.TB, width, height int, cmd *exec.Cmd) *Terminal {
 	wg.Go(func() { defer close(x.silent); x.read() })
 	wg.Go(x.reply)
 	go func() {
-		_ = cmd.Wait() // the code says it all
+		_ = cmd.Wait() // only the exit code matters
 		x.code = cmd.ProcessState.ExitCode()
 		close(x.done)
 	}()
@@ -68,7 +68,7 @@ func Open(t testing.TB, width, height int, cmd *exec.Cmd) *Terminal {
 	return x
 }
 
-// read shows what the process sends.
+// read draws what the process sends.
 func (x *Terminal) read() {
 	buf := make([]byte, 32<<10)
 	for {
@@ -85,7 +85,7 @@ func (x *Terminal) read() {
 	}
 }
 
-// reply sends what the terminal itself answers: where the cursor is, its colours.
+// reply sends the terminal's own answers: the position of the cursor, its colours.
 func (x *Terminal) reply() {
 	buf := make([]byte, 1024)
 	for {
@@ -97,9 +97,9 @@ func (x *Terminal) reply() {
 	}
 }
 
-// look gives the screen as it is, and a channel that is closed when it changes. drawn is
-// whether a frame on the alternate screen is complete: each ends with the cursor at the
-// beginning of the last line.
+// look returns the current screen and a channel that is closed when it changes. drawn reports
+// whether a frame on the alternate screen is complete: each ends with the cursor at the beginning
+// of the last line.
 func (x *Terminal) look() (screen string, drawn bool, news <-chan struct{}) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,17 +112,17 @@ func (x *Terminal) look() (screen string, drawn bool, news <-chan struct{}) {
 	return strings.Join(out, "\n"), drawn, x.news
 }
 
-// smallScreen is below how many lines programs may draw less than the whole screen.
+// smallScreen is the number of lines below which programs may draw less than the whole screen.
 const smallScreen = 12
 
-// Raw is every byte that the process has sent.
+// Raw returns every byte that the process has sent.
 func (x *Terminal) Raw() string {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.sent.String()
 }
 
-// Until waits for a screen.
+// Until waits for a screen for which is returns true.
 func (x *Terminal) Until(what string, is func(screen string) bool) string {
 	x.t.Helper()
 	ctx, cancel := context.WithTimeout(x.t.Context(), patience)
@@ -138,7 +138,7 @@ func (x *Terminal) Until(what string, is func(screen string) bool) string {
 			return screen
 		case <-news:
 		case <-ctx.Done():
-			x.t.Fatalf("the screen never had %s:\n%s", what, screen)
+			x.t.Fatalf("the screen never showed %s:\n%s", what, screen)
 		}
 	}
 }
@@ -162,7 +162,7 @@ func (x *Terminal) Miss(text string) {
 	x.Until("no "+text, func(screen string) bool { return !strings.Contains(screen, text) })
 }
 
-// Press types, and waits until all texts are on the screen.
+// Press types keys, and waits until all texts are on the screen.
 func (x *Terminal) Press(keys string, texts ...string) string {
 	x.t.Helper()
 	if _, err := x.pty.WriteString(keys); err != nil {
@@ -171,7 +171,7 @@ func (x *Terminal) Press(keys string, texts ...string) string {
 	return x.See(texts...)
 }
 
-// Resize makes the terminal another size.
+// Resize changes the size of the terminal.
 func (x *Terminal) Resize(width, height int) {
 	x.t.Helper()
 	x.mu.Lock()
@@ -182,7 +182,7 @@ func (x *Terminal) Resize(width, height int) {
 	}
 }
 
-// Ends waits for the end of the process, and for the last byte that it sent.
+// Ends waits until the process has ended and its output was read, and checks its exit code.
 func (x *Terminal) Ends(code int) {
 	x.t.Helper()
 	late := time.After(patience)
@@ -191,7 +191,7 @@ func (x *Terminal) Ends(code int) {
 		case <-end:
 		case <-late:
 			screen, _, _ := x.look()
-			x.t.Fatalf("the inbox does not end:\n%s", screen)
+			x.t.Fatalf("the process does not end:\n%s", screen)
 		}
 	}
 	if x.code != code {
