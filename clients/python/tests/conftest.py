@@ -140,7 +140,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """A server that all tests share: use a session of your own."""
+    """A server that all tests share; each test uses its own session."""
     with tempfile.TemporaryDirectory(prefix="askance-py-") as folder:
         running = Server(Path(folder))
         try:

@@ -13,7 +13,7 @@ from conftest import Server
 
 
 def test_calls_decided_out_of_order(server: Server, session: str) -> None:
-    """Each decision goes to its call, in whatever order people respond."""
+    """Each decision reaches its call, in any order of the responses."""
 
     async def story() -> list[Any]:
         async with (
@@ -46,7 +46,7 @@ def is_asked(call: Any) -> bool:
 
 
 def test_serial_calls_do_not_wait_for_each_other_for_ever(server: Server, session: str) -> None:
-    """Two calls of tools that must not overlap: the second is decided when the first has its result."""
+    """If two calls must not overlap, the second is decided only after the first has its result."""
     ran = []
     for outcome in server.client().gate(session, "r1").calls([Proposal("lookup", {"n": i}) for i in range(3)]):
         assert isinstance(outcome, askance.RunnableCall)
@@ -68,7 +68,7 @@ def test_two_approvers(server: Server, session: str) -> None:
 
 
 def test_gated_functions(server: Server, session: str) -> None:
-    """A wrapped function is proposed with its definition, also several at once, and runs as it is."""
+    """Wrapped functions are proposed with their definitions, even several at once, and run unchanged."""
     seen: list[tuple[str, int]] = []
 
     async def story() -> list[Any]:

@@ -1,4 +1,4 @@
-"""What happens when something stops: servers, processes, tasks. Nothing runs twice, nothing runs unasked."""
+"""Servers, processes or tasks stop: nothing runs twice, and nothing runs without approval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from conftest import Server
 
 SOURCE = Path(askance.__file__).resolve().parents[1]
 
-# Proposes one call and runs it if it may; it says "ran" within the run and then waits for a line.
+# Proposes one call and runs it if allowed. During the run it prints "ran" and then waits for a line.
 PROGRAM = """
 import sys, askance
 session, tool, idempotent = sys.argv[1], sys.argv[2], sys.argv[3] == "idempotent"
@@ -59,7 +59,7 @@ class Runtime:
 
 @pytest.mark.parametrize("idempotent", [False, True])
 def test_interrupted_after_the_decision(server: Server, session: str, idempotent: bool) -> None:
-    """A call that was allowed and ended before it began does not run."""
+    """A call that was allowed but ended before it started does not run."""
     proposals = [Proposal("refund", {}, "c1"), Proposal("refund", {}, "c2")]
     tool = {"name": "refund", "annotations": {"idempotent": idempotent}}
     gate = server.client().gate(session, "r1", tools=[tool])
@@ -90,7 +90,7 @@ def test_interrupted_after_the_decision_async(server: Server, session: str) -> N
 
 
 def test_killed_while_asking(server: Server, session: str) -> None:
-    """The approval arrives while no process is there; the next one runs the call."""
+    """If the approval arrives while no process runs, the next process runs the call."""
     first = Runtime(server, session, "refund")
     request = server.await_request(session)
     first.kill()
@@ -145,7 +145,7 @@ def closed_port() -> str:
 
 
 def test_server_down() -> None:
-    """Requests are repeated with one key until the patience ends; then the tool does not run."""
+    """Requests are repeated with one key until the time limit; after that the tool does not run."""
     client = Client(closed_port(), "token", patience=60)
     now, keys = [0.0], []
 
@@ -173,7 +173,7 @@ def test_server_down() -> None:
 
 
 def test_report_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model hears that the tool ran: it has no reason to call it again."""
+    """The model is told that the tool ran, so it has no reason to call it again."""
     client = server.client(patience=0.0)
     perform = client._perform
 
@@ -188,7 +188,7 @@ def test_report_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_edit_of_a_number_to_a_boolean() -> None:
-    """To Python, true equals 1: such an edit is one all the same."""
+    """Python treats true as equal to 1, but such an edit counts as an edit."""
     assert is_same({"a": [1]}, {"a": [1]})
     assert not is_same({"a": True}, {"a": 1})
     assert not is_same({"a": 1.0}, {"a": 1})
@@ -260,7 +260,7 @@ def test_cancelled_run(server: Server, session: str) -> None:
 
 
 def test_cancelled_thread_that_came_to_its_end(server: Server, session: str) -> None:
-    """A thread cannot be stopped: what it did is reported, and the cancellation goes on."""
+    """A thread cannot be stopped. Its result is reported, and the cancellation continues."""
 
     async def story() -> dict[str, Any]:
         async with AsyncClient(server.url, server.tokens["bot"]) as client:
@@ -344,7 +344,7 @@ def make_reply(body: str, status: int = 200) -> Reply:
 
 
 def test_replies_that_cannot_be_believed() -> None:
-    """A reply with the calls of others, or none, allows nothing."""
+    """A reply with other calls, or with none, allows nothing."""
     call = '{"session_id":"s","reply_id":"r","tool_call_id":"%s","tool_name":"%s","input":"{}","state":"submitted","placement":"external"}'
     for body in (
         "",

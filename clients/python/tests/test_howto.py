@@ -1,4 +1,4 @@
-"""The programs of docs/howto/python.md, run as they stand there."""
+"""The programs of docs/howto/python.md, run unchanged."""
 
 from __future__ import annotations
 

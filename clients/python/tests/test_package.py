@@ -37,7 +37,7 @@ def test_both_clients_have_one_surface(sync: type, other: type) -> None:
         methods = inspect.getmembers(of, inspect.isfunction)
         return {n: list(inspect.signature(m).parameters) for n, m in methods if not n.startswith("_")}
 
-    extra = {"spawn", "take_grant", "post"}  # of the worker that both share
+    extra = {"spawn", "take_grant", "post"}  # parts of the worker that both clients share
     assert surface(sync) == {n: p for n, p in surface(other).items() if n not in extra}
 
 
@@ -46,8 +46,8 @@ def test_version_is_python() -> None:
 
 
 def test_wheel_installs_and_imports_without_extras(tmp_path: Path) -> None:
-    """The wheel is built as pip builds it, and put into an environment that has httpx and nothing else."""
-    alone = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}  # else its packages count as installed
+    """The wheel is built as pip builds it, and installed into an environment that contains only httpx."""
+    alone = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}  # otherwise its packages count as installed
     build = [sys.executable, "-m", "build", "--no-isolation", "--wheel", "--outdir", str(tmp_path / "dist"), str(HERE)]
     done = subprocess.run(build, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

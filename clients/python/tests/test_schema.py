@@ -144,7 +144,7 @@ def unknown(a: Nowhere) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 
 
 class Server:
-    """A class that is no JSON."""
+    """A class without a JSON form."""
 
 
 @pytest.mark.parametrize(

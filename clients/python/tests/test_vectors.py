@@ -142,7 +142,7 @@ def test_error(row: dict[str, Any]) -> None:
 
 
 def make_op(row: dict[str, Any]) -> Op[Any] | None:
-    """The operation of a row of requests.json; None for one that has another place in this client."""
+    """The operation of a row of requests.json, or None if this client has it elsewhere."""
     given = row["arguments"]
     requests = Requests()
     client = ClientCore(requests)
@@ -197,7 +197,7 @@ def check_send(send: Send, row: dict[str, Any]) -> None:
 
 
 def check_claim(row: dict[str, Any]) -> None:
-    """The claim of a run sends both: the begin, then the reading of the events."""
+    """Claiming a run sends both requests: first begin, then reading the events."""
     given = row["arguments"]
     call: Any = {
         "session_id": given["session_id"],

@@ -108,7 +108,7 @@ def test_token_of_another_role_ends_the_worker(server: Server) -> None:
 
 
 class Tampering(AsyncClient):
-    """A client whose tasks and start replies were changed on their way."""
+    """A client whose tasks and start replies are changed in transit."""
 
     change: Callable[[str, dict[str, Any]], None]
 
@@ -167,14 +167,14 @@ def test_tampered_task_does_not_run(server: Server, session: str) -> None:
 
 
 def take_job(n: int) -> None:
-    """Take a call of job off the queue."""
+    """Take a call of job from the queue."""
 
 
 take_job.__name__ = "job"
 
 
 def test_start_that_no_engine_signed_does_not_run(server: Server, session: str) -> None:
-    """A start reply with a longer lease is not proved: after ten seconds the attempt goes back, and runs elsewhere."""
+    """A start reply with a changed lease is not proved: after ten seconds the attempt is returned and runs later."""
     clock = SteppedClock()
 
     async def story() -> list[int]:
@@ -196,20 +196,20 @@ def lengthen_lease(operation: str, body: dict[str, Any]) -> None:
 
 
 class SteppedClock(Clock):
-    """A clock that a test moves."""
+    """A clock that a test controls."""
 
     def __init__(self) -> None:
         self.now = 1000.0
         super().__init__(lambda: self.now, lambda: self.now)
 
     async def sleep(self, seconds: float) -> None:
-        """Let the time pass at once."""
+        """Let the time pass immediately."""
         self.now += seconds
         await asyncio.sleep(0)
 
 
 def test_late_start_is_given_back(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three quarters of the lease passed before the start was answered: the attempt goes back, and runs later."""
+    """If the start reply arrives after three quarters of the lease, the attempt is returned and runs later."""
     ran: list[int] = []
     clock = SteppedClock()
 
@@ -270,7 +270,7 @@ def test_engine_key_file(server: Server, tmp_path: Path) -> None:
 
 
 def test_worker_outlives_the_server(own_server: Server, session: str) -> None:
-    """The server is killed while the tool runs: the result is stored after its restart."""
+    """If the server is killed while the tool runs, the result is stored after its restart."""
     started, go_on = threading.Event(), threading.Event()
 
     def job() -> str:

@@ -5,7 +5,7 @@ import { Transport, type ClientOptions } from "./http.js";
 import { readStream } from "./stream.js";
 import { Worker, type WorkerOptions, type WorkerTool } from "./worker.js";
 
-/** Names a call; a `Call` does. */
+/** Names a call, as a `Call` does. */
 export interface CallName {
   session_id: string;
   reply_id?: string;
@@ -15,7 +15,7 @@ export interface CallName {
 /** A response to an approval request. Without `digest` it is about the request that `call` shows. */
 export type Response = Omit<ResponseBody, "digest"> & { digest?: string };
 
-/** An event of a session, and the id from which to resume. */
+/** An event of a session, and its id, after which a stream can resume. */
 export interface SessionEvent {
   id: string;
   event: Record<string, unknown>;
@@ -42,7 +42,7 @@ export interface ToolContext extends Omit<GateOptions, "tools"> {
   id?: string;
 }
 
-/** What a gated tool gives to the model. */
+/** What a gated tool returns for the model. */
 export interface ToolResult {
   state: "success" | "error" | "interrupted" | "denied";
   text: string;
@@ -67,8 +67,8 @@ export class Client {
   }
 
   /**
-   * Wraps a function as a gated tool. The result is for the model: a denial, an error of the
-   * function and a server that does not answer are texts. Only an abort is thrown.
+   * Wraps a function as a gated tool. The result is for the model: denials, errors of the
+   * function and an unavailable server become texts. Only an abort is thrown.
    */
   tool<In = Record<string, unknown>>(tool: GatedTool<In>): (input: In | string, context: ToolContext) => Promise<ToolResult> {
     return async (input, { session, reply, id, signal, ...options }) => {
@@ -123,7 +123,7 @@ export class Client {
     }
   }
 
-  /** Responds to the approval request of a call: exactly to the one that `call` or `digest` shows. */
+  /** Responds to the approval request of a call, and only to the one that `call` or `digest` identifies. */
   async respond(call: CallName & { digest?: string }, response: Response): Promise<Call> {
     const digest = response.digest ?? call.digest;
     if (!digest) throw new AskanceError("cannot respond: the call has no digest of an approval request", { code: "invalid", hint: "Pass a call of requests(), or its digest" });
@@ -140,12 +140,12 @@ export class Client {
     return this.gate(session, reply, options).preview(proposals, options.signal);
   }
 
-  /** Who the credentials stand for. */
+  /** Who the credentials belong to. */
   async whoami(): Promise<WhoamiReply> {
     return this.#transport.call("whoami");
   }
 
-  /** What engine answers, and its policy. */
+  /** The engine that replies, and its policy. */
   async info(): Promise<InfoReply> {
     return this.#transport.call("info");
   }

@@ -1,6 +1,6 @@
 import type { Call, Problem } from "./api.js";
 
-/** What went wrong. Programs branch on `code`, which is the server's or one of this client. */
+/** What went wrong. Programs branch on `code`, which comes from the server or this client. */
 export class AskanceError extends Error {
   override readonly name: string = "AskanceError";
   /** The code: the server's (gateway/api/API.md), `invalid_reply`, `unfinished` or `misconfigured`. */
@@ -11,7 +11,7 @@ export class AskanceError extends Error {
   readonly retryable: boolean;
   /** What to do. */
   readonly hint: string;
-  /** The call as it stands now, if the error is about one. */
+  /** The current state of the call, if the error is about one. */
   readonly call: Call | undefined;
 
   constructor(what: string, about: { code: string; status?: number; retryable?: boolean; hint?: string; call?: Call | undefined; cause?: unknown }) {
@@ -24,12 +24,12 @@ export class AskanceError extends Error {
   }
 }
 
-/** The server cannot be reached, is busy, or does not answer. Nothing runs. */
+/** The server cannot be reached, is busy, or does not reply. Nothing runs. */
 export class Unavailable extends AskanceError {
   override readonly name = "Unavailable";
 }
 
-/** The request does not fit the present state: `call` shows it. */
+/** The request does not match the current state, which `call` contains. */
 export class Conflict extends AskanceError {
   override readonly name = "Conflict";
 }
@@ -44,7 +44,7 @@ export class NotFound extends AskanceError {
   override readonly name = "NotFound";
 }
 
-/** Another process began the call and did not report a result: it must not run again. */
+/** Another process started the call and did not report a result. The call must not run again. */
 export class Unfinished extends AskanceError {
   override readonly name = "Unfinished";
 
@@ -55,7 +55,7 @@ export class Unfinished extends AskanceError {
   }
 }
 
-/** The error of a reply that is not success. `detail` is the server's text if there is one. */
+/** The error of an unsuccessful reply. `detail` is the server's text if there is one. */
 export function errorOf(op: string, status: number, problem: Partial<Problem> | undefined): AskanceError {
   const fromServer = typeof problem?.code === "string" ? problem : undefined;
   const proxied = status === 429 ? "over_limit" : [502, 503, 504].includes(status) ? "unavailable" : "invalid_reply";

@@ -8,11 +8,11 @@ import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js
 /** A call that a model wants. */
 export interface Proposal {
   name: string;
-  /** The arguments: a value, or JSON text that is taken as it is. */
+  /** The arguments: a value, or JSON text that is used unchanged. */
   input: unknown;
-  /** The model's id of the call; without one, the client derives it. */
+  /** The model's id of the call. If it is absent, the client derives one. */
   id?: string;
-  /** A call that began and has no result can run again. Declare this only of tools for which that is harmless. */
+  /** A call that started and has no result can run again. Declare this only for tools for which that is harmless. */
   idempotent?: boolean;
 }
 
@@ -29,13 +29,13 @@ export interface Result {
 export interface Denied {
   kind: "denied";
   call: Call;
-  /** What the model is told, with the approver's feedback. */
+  /** The text for the model, with the approver's feedback. */
   text: string;
-  /** The parts of it: rule, reason, what would be allowed, whom to ask. */
+  /** The parts of the text: rule, reason, what would be allowed, whom to ask. */
   denial?: Denial;
 }
 
-/** The call has its result: a person answered it, a worker ran it, or it ran before. It does not run. */
+/** The call has its result: a person responded, a worker ran it, or it ran earlier. It does not run. */
 export interface Answered {
   kind: "answered";
   call: Call;
@@ -44,7 +44,7 @@ export interface Answered {
   output: Output;
 }
 
-/** What a run gets besides its arguments. */
+/** What a run gets in addition to its arguments. */
 export interface RunContext {
   call: Call;
   /** The approved arguments as JSON text, byte for byte. */
@@ -54,11 +54,11 @@ export interface RunContext {
   signal: AbortSignal;
 }
 
-/** The call is allowed and this process has to run it, with `input` and nothing else. */
+/** The call is allowed and this process must run it, with exactly `input`. */
 export class Allowed {
   readonly kind = "allowed";
   readonly call: Call;
-  /** The approved arguments as JSON text, byte for byte: an approver can have edited them. */
+  /** The approved arguments as JSON text, byte for byte. An approver may have edited them. */
   readonly inputText: string;
   readonly #gate: Gate;
   #ran = false;
@@ -69,7 +69,7 @@ export class Allowed {
     this.inputText = call.input;
   }
 
-  /** The approved arguments. It throws where JavaScript cannot hold a number exactly: read `inputText` then. */
+  /** The approved arguments. This throws if JavaScript cannot hold a number exactly; use `inputText` then. */
   get input(): unknown {
     canonicalize(this.inputText);
     return JSON.parse(this.inputText);
@@ -100,7 +100,7 @@ export class Allowed {
   }
 }
 
-/** What becomes of a proposed call. */
+/** The outcome of a proposed call. */
 export type Outcome = Allowed | Denied | Answered;
 
 /** Settings of a gate. */
@@ -109,7 +109,7 @@ export interface GateOptions {
   agent?: string;
   /** The call within which these are made, such as the one that started a sub-agent. */
   parent?: ParentKey;
-  /** The tools that this runtime runs: names, or definitions. Without it each call is its own to run. */
+  /** The tools that this runtime runs: names, or definitions. If it is absent, the runtime runs every call. */
   tools?: ReadonlyArray<string | ToolDefinition>;
   signal?: AbortSignal;
 }
@@ -132,7 +132,7 @@ export function textOf(output: Output): string {
   return output.filter((b) => b["type"] === "text").map((b) => String(b["text"] ?? "")).join("\n");
 }
 
-/** Reads what a runtime does with a call: undefined is to wait, and "run" is to run it. Everything else is an error. */
+/** Reads what a runtime does with a call: undefined means wait, and "run" means run it. Everything else is an error. */
 export function readOutcome(call: Call, expected: { key: Omit<CallKey, "space">; tool: string }): Denied | Answered | "run" | undefined {
   const refuse = (why: string) => invalidReply(`read the call ${expected.key.tool_call_id}`, why);
   const { session_id, reply_id, tool_call_id } = expected.key;
@@ -180,7 +180,7 @@ export class Gate {
     this.#options = options;
   }
 
-  /** Proposes a call and waits until it is decided. It can take as long as people take: see `signal`. */
+  /** Proposes a call and waits until it is decided, which can take as long as people take; see `signal`. */
   async call(name: string, input: unknown, options: { id?: string; idempotent?: boolean; signal?: AbortSignal | undefined } = {}): Promise<Outcome> {
     const { signal, ...rest } = options;
     for await (const outcome of this.calls([{ name, input, ...rest }], { signal })) return outcome;
@@ -212,7 +212,7 @@ export class Gate {
     }
   }
 
-  /** Proposes calls, or finds them again, and returns their present state without a wait. */
+  /** Proposes calls, or finds them again, and returns their current state without waiting. */
   async propose(proposals: readonly Proposal[], signal: AbortSignal | undefined = this.#options.signal): Promise<Call[]> {
     return this.#propose(await this.#identify(proposals), signal);
   }
@@ -223,7 +223,7 @@ export class Gate {
     return proposed.calls;
   }
 
-  /** Waits until each call is finished or allowed and to be run here, and returns them. */
+  /** Waits until each call is finished, or allowed for this runtime to run, and returns the calls. */
   async wait(ids: readonly string[] = [], options: { signal?: AbortSignal | undefined; hold?: number } = {}): Promise<Call[]> {
     const hold = options.hold ?? 25_000;
     const query: Array<[string, string]> = [...ids.map((id): [string, string] => ["tool_call_id", id]), ["until", "runnable"], ["timeout_ms", String(hold)]];
@@ -293,7 +293,7 @@ export class Gate {
     };
   }
 
-  /** Waits for the decision; the call itself is one to run. */
+  /** Waits for the decision, and returns the call itself if it must run. */
   async #decide(p: Identified, proposed: Call, signal: AbortSignal): Promise<Denied | Answered | Call> {
     const expected = this.#expect(p);
     let call = proposed;
@@ -323,7 +323,7 @@ export class Gate {
     return { key: { session_id: this.session, reply_id: this.reply, tool_call_id: p.id }, tool: p.name };
   }
 
-  /** Claims the run of a call: the first claim in the journal wins. It returns false if the call ended before. */
+  /** Claims the run of a call: the first claim in the journal wins. Returns false if the call ended before. */
   async #begin(call: Call, signal: AbortSignal): Promise<boolean> {
     const value = { tool_call_id: call.tool_call_id ?? "", attempt: call.attempt?.number ?? 1, claim: randomID() };
     await this.#transport.call("emitEvents", { path: this.#path(), body: { events: [{ type: "CUSTOM", name: "call.begin", value }] }, once: true, signal });

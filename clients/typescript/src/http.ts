@@ -1,10 +1,10 @@
-// Sends requests, and repeats those that can be repeated.
+// Sends requests, and repeats those that are safe to repeat.
 import { operations } from "./api.js";
 import { AskanceError, errorOf, invalidReply, misconfigured, Unavailable } from "./errors.js";
 import { parseStrict, type Node } from "./json.js";
 import { randomID } from "./proof.js";
 
-/** Where the server is, and as whom the client acts. */
+/** The server's URL and the client's credentials. */
 export interface ClientOptions {
   /** The server's URL; default: `ASKANCE_URL`, else `http://127.0.0.1:8787`. */
   url?: string;
@@ -18,11 +18,11 @@ export interface ClientOptions {
   clock?: Clock;
 }
 
-/** What the client knows of time. */
+/** The clocks that the client uses. */
 export interface Clock {
   /** The wall clock, in milliseconds. */
   now(): number;
-  /** A clock that never goes back, in milliseconds. */
+  /** A monotonic clock, in milliseconds. */
   monotonic(): number;
   /** Waits; it rejects when the signal aborts. */
   sleep(ms: number, signal?: AbortSignal): Promise<void>;
@@ -66,7 +66,7 @@ export interface Request {
 }
 
 const pauses = [100, 200, 500, 1000, 2000];
-/** How long a server that was reached may take for a reply that it does not hold. */
+/** How long a server may take for a reply that it does not hold on purpose. */
 const replyWithin = 40_000;
 
 function variable(name: string): string | undefined {
@@ -97,13 +97,13 @@ export class Transport {
     return JSON.parse(await this.text(operation, request)) as T;
   }
 
-  /** The same for a reply that is hashed: its numbers stay as they are. */
+  /** The same for a reply that is hashed: its numbers stay unchanged. */
   async read(operation: Operation, request: Request = {}): Promise<{ node: Node; text: string }> {
     const text = await this.text(operation, request);
     return { node: parseStrict(text), text };
   }
 
-  /** Sends a request until it is answered, for the time that is set. */
+  /** Sends a request until there is a reply, for the configured time. */
   async text(operation: Operation, request: Request): Promise<string> {
     const key = request.once ? randomID() : "";
     return this.repeat(request, async (signal) => {
@@ -123,7 +123,7 @@ export class Transport {
     return response.body;
   }
 
-  /** Repeats what failed for a reason that can pass. */
+  /** Repeats requests that failed temporarily. */
   async repeat<T>(request: Pick<Request, "signal" | "hold" | "retryFor">, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
     let end: number | undefined;
     for (let tries = 0; ; tries++) {
@@ -170,7 +170,7 @@ export class Transport {
   }
 }
 
-/** Percent-encodes an id. A URL cannot name some ids: they are refused before anything is sent. */
+/** Percent-encodes an id. Ids that no URL can contain are refused before anything is sent. */
 export function encodeID(id: string, name: string): string {
   if (id === "" || id === "." || id === ".." || /\p{Surrogate}/u.test(id)) {
     throw new AskanceError(`cannot use ${JSON.stringify(id)} as ${name}: no URL can name it`, { code: "invalid", hint: "Choose another id" });
@@ -187,7 +187,7 @@ function check(operation: string, response: Response, body: string): void {
   try {
     value = mediaType(response).startsWith("application/json") ? JSON.parse(body) : undefined;
   } catch {
-    // It counts as no JSON below.
+    // The text counts as invalid JSON below.
   }
   if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalidReply(operation, "the reply is no JSON object", response.status);
 }
@@ -198,7 +198,7 @@ function problemOf(operation: string, response: Response, body: string): Askance
     const value: unknown = mediaType(response).startsWith("application/problem+json") ? JSON.parse(body) : undefined;
     if (typeof value === "object" && value !== null) problem = value;
   } catch {
-    // A reply without a code is one of a proxy.
+    // A reply without a code comes from a proxy.
   }
   const err = errorOf(operation, response.status, problem);
   const seconds = Number(response.headers.get("Retry-After") ?? "");

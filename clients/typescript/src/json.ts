@@ -129,7 +129,7 @@ function positional(value: number): string {
   return whole + fraction.padEnd(Number(exponent), "0");
 }
 
-/** The member of an object; undefined if it is absent or the node is no object. */
+/** The member of an object; undefined if it is absent or the node is not an object. */
 export function member(node: Node | undefined, name: string): Node | undefined {
   return node?.kind === "object" ? node.members.find(([n]) => n === name)?.[1] : undefined;
 }

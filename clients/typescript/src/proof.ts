@@ -27,7 +27,7 @@ export interface CallKey {
 
 const keyParts = ["space", "session_id", "reply_id", "tool_call_id"] as const;
 
-/** The key that every attempt of one call has, and no other call: pass it to the system that has the effect. */
+/** The key that all attempts of one call share, and no other call has. Pass it to the system that has the effect. */
 export async function idempotencyKey(key: CallKey): Promise<string> {
   const parts = keyParts.map((name) => utf8.encode(key[name]));
   const domain = utf8.encode("askance-idempotency-v1\0");
@@ -42,13 +42,13 @@ export async function idempotencyKey(key: CallKey): Promise<string> {
   return `ak_${await sha256(out)}`;
 }
 
-/** The id of a call that has none: the same proposal gets the same id after a restart. */
+/** The id of a call without one. The same proposal gets the same id after a restart. */
 export async function deriveCallID(reply: string, index: number, name: string, input: string): Promise<string> {
   let form = input;
   try {
     form = canonicalize(input);
   } catch {
-    // What has no canonical form stands for itself.
+    // Text without a canonical form is used unchanged.
   }
   return `call_${(await sha256(canonicalize(JSON.stringify(["askance-call-v1", reply, index, name, form])))).slice(0, 32)}`;
 }
@@ -76,7 +76,7 @@ export async function readPublicKey(public_key: string): Promise<{ id: string; k
   return { id: (await sha256(raw)).slice(0, 16), key };
 }
 
-/** Reads public keys, or the text of the file engine.pub, which has several. */
+/** Reads public keys, or the text of the file engine.pub, which can contain several. */
 export async function readKeys(texts: readonly string[]): Promise<KeySet> {
   const out: KeySet = new Map();
   for (const t of texts) {
@@ -107,7 +107,7 @@ function unsigned(node: Node): string {
   return canonicalize(node.kind === "object" ? { ...node, members: node.members.filter(([name]) => name !== "sig") } : node);
 }
 
-/** What a ring of unknown origin means to a reader who trusts some keys. */
+/** Applies a ring of unknown origin to the keys that a reader trusts. */
 export async function followKeys(ring: readonly EngineKey[], trusted: KeySet, retired: ReadonlySet<string>): Promise<{ trusted: KeySet; retired: Set<string> }> {
   const known: KeySet = new Map(trusted);
   const gone = new Set(retired);
@@ -127,7 +127,7 @@ export async function followKeys(ring: readonly EngineKey[], trusted: KeySet, re
   return { trusted: known, retired: gone };
 }
 
-/** The instant of an RFC 3339 text in milliseconds, with fractions; NaN if it is none. */
+/** The time of an RFC 3339 text in milliseconds, with fractions; NaN if the text is invalid. */
 export function readTime(t: string | undefined): number {
   const m = /^(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(Z|[+-]\d\d:\d\d)$/.exec(t ?? "");
   return m ? Date.parse(`${m[1]}${m[3]}`) + Number(m[2] ?? 0) * 1000 : NaN;
@@ -149,11 +149,11 @@ export async function digestOf(request: Node): Promise<string> {
 
 interface Remainder {
   steps: string[];
-  /** The path reached elements of a list only by its star. */
+  /** The path reached elements of a list only through its star. */
   wide: boolean;
 }
 
-/** Replaces the values at the paths by commitments; all else stays as it is. */
+/** Replaces the values at the paths by commitments; all else stays unchanged. */
 async function conceal(input: string, paths: string[], salt: string): Promise<string> {
   const key = await crypto.subtle.importKey("raw", utf8.encode(salt), { name: "HMAC", hash: "SHA-256" }, false, ["sign"]);
   let out = "";
@@ -172,14 +172,14 @@ interface Spot {
   place: string;
 }
 
-/** Finds the hidden values. What cannot be taken apart is hidden as a whole. */
+/** Finds the hidden values. Arguments that cannot be parsed are hidden completely. */
 function findSpots(input: string, paths: string[]): Spot[] {
   try {
     const root = parseStrict(input, 64);
     const below = paths.map((p): Remainder => ({ steps: parsePath(p), wide: false }));
     if (root.kind === "object") return spotsBelow(root, "args", below);
   } catch {
-    // It is no JSON, or a path is not one.
+    // The input is not JSON, or a path is invalid.
   }
   return [{ start: 0, end: input.length, place: "args" }];
 }
@@ -241,7 +241,7 @@ const recordVersion = 2;
 /** What to do with a task: run it, reject it, acknowledge it as expired, or return it as too early. */
 export type Verdict = "run" | "refuse" | "expired" | "early";
 
-/** A task that was checked. */
+/** A checked task. */
 export interface Checked {
   verdict: Verdict;
   reason: string;
@@ -254,7 +254,7 @@ export interface Checked {
   expires: number;
 }
 
-/** Which calls a worker runs, and whose signature it believes. */
+/** Which calls a worker runs, and whose signatures it trusts. */
 export interface Checks {
   tool: string;
   subject: string;
@@ -327,7 +327,7 @@ export interface StartClaim {
   nonce: string;
 }
 
-/** Checks that an engine signed this permission for this very sending; it returns what is wrong, or "". */
+/** Checks that an engine signed this permission for exactly this request. Returns what is wrong, or "". */
 export async function checkStart(reply: Node, keys: KeySet, asked: StartClaim): Promise<string> {
   const signer = keys.get(text(reply, "key_id") ?? "");
   if (!signer) return "it is signed by an unknown engine key";

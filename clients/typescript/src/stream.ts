@@ -7,7 +7,7 @@ export interface StreamEvent {
   data: string;
 }
 
-/** The server breaks its silence after 15 seconds: a longer one is a broken connection. */
+/** The server sends something at least every 15 seconds; a longer silence means a broken connection. */
 const longestSilence = 45_000;
 
 /** Reads server-sent events. An event that is cut off is dropped. */
@@ -23,7 +23,7 @@ export async function* readStream(body: ReadableStream<Uint8Array>): AsyncGenera
       const watchdog = setTimeout(() => void reader.cancel().catch(() => undefined), longestSilence);
       const { done, value } = await reader.read().finally(() => clearTimeout(watchdog));
       rest += decoder.decode(value, { stream: !done });
-      // A carriage return at the end can be half of a line's end.
+      // A carriage return at the end can be half of a line ending.
       const lines = rest.split(/\r\n|\n|\r(?!$)/);
       rest = lines.pop() ?? "";
       for (const line of lines) {

@@ -12,9 +12,9 @@ export interface Task {
   attempt: number;
   /** The approved arguments as JSON text, byte for byte. */
   inputText: string;
-  /** The same for each attempt of this call: pass it to the system that has the effect. */
+  /** The same for each attempt of this call. Pass it to the system that has the effect. */
   idempotencyKey: string;
-  /** It aborts when the call is cancelled, its deadline comes, or the worker stops. */
+  /** Aborts when the call is cancelled, its deadline passes, or the worker stops. */
   signal: AbortSignal;
   /** Shows a line to the people who watch the call; best effort. */
   progress(line: string): void;
@@ -32,14 +32,14 @@ export interface WorkerTool<In = never> {
 export interface WorkerOptions {
   /**
    * The public keys of the engines: the text of the file engine.pub, or `ed25519:…`. A worker
-   * follows their successors. `"server"` trusts what the server says, over TLS or on loopback.
+   * follows their successors. `"server"` trusts the server's keys, over TLS or on loopback.
    */
   engineKeys: readonly string[] | "server";
   /** How many calls of each tool run at the same time; default 1. */
   slots?: number;
   /** How long a stopping worker waits for running calls, in milliseconds; default 20,000. */
   drain?: number;
-  /** Takes what an operator should know; default: `console.warn`. */
+  /** Receives messages for the operator; default: `console.warn`. */
   log?: (message: string) => void;
 }
 
@@ -61,7 +61,7 @@ class Stopped extends Error {
 
 const codeOf = (err: unknown) => (err instanceof AskanceError && err.status > 0 && err.code !== "invalid_reply" ? err.code : "");
 
-/** An instant by both clocks: one of them stops while a machine sleeps, the other can be set. */
+/** A time on both clocks: one stops while the machine sleeps, and the other can be set. */
 interface Instant {
   monotonic: number;
   wall: number;
@@ -93,7 +93,7 @@ export class Worker {
     }
   }
 
-  /** Serves the tools until the signal aborts, then ends what runs. It throws if the token may not do this. */
+  /** Serves the tools until the signal aborts, then ends running calls. It throws if the token may not do this. */
   async run(options: { signal?: AbortSignal } = {}): Promise<void> {
     if (this.#options.engineKeys !== "server") {
       this.#pinned = await readKeys(this.#options.engineKeys);
@@ -103,7 +103,7 @@ export class Worker {
     const halt = () => stop.abort();
     if (options.signal?.aborted) halt();
     else options.signal?.addEventListener("abort", halt, { once: true });
-    const runs = new AbortController(); // ends what runs, later than stop
+    const runs = new AbortController(); // ends running calls, later than stop
     const ends = await Promise.allSettled(this.#tools.map(async (tool) => {
       try {
         await this.#serve(tool, stop.signal, runs);
@@ -147,7 +147,7 @@ export class Worker {
     return tasks?.kind === "array" ? tasks.items : [];
   }
 
-  /** Follows the engines' keys: every ten seconds, and for an unknown key. */
+  /** Updates the engines' keys every ten seconds, and when an unknown key appears. */
   async #keysFor(id: string): Promise<KeySet> {
     const age = this.#transport.clock.monotonic() - this.#asked;
     if (age < 1000 || (age < keysEvery && this.#keys.has(id))) return this.#keys;
@@ -167,7 +167,7 @@ export class Worker {
     return this.#keys;
   }
 
-  /** Sees a task through, from its check to the reply to its result. */
+  /** Processes a task, from its check to the reply to its result. */
   async #attend(tool: WorkerTool, offered: Node, stop: AbortSignal, runs: AbortSignal): Promise<void> {
     const id = text(offered, "task");
     const record = member(offered, "record");
@@ -193,7 +193,7 @@ export class Worker {
     if (lease) await this.#run(tool, task, own, lease, runs);
   }
 
-  /** Claims the attempt. It returns the lease only on the engine's signed word. */
+  /** Claims the attempt. Returns the lease only if the engine signed it. */
   async #start(task: Checked, own: Own, stop: AbortSignal, ack: (again?: { return: true; delay_ms: number }) => Promise<void>, giveBack: { return: true; delay_ms: number }): Promise<Lease | undefined> {
     const first = this.#instant();
     let doubted: Instant | undefined;
@@ -252,7 +252,7 @@ export class Worker {
     try {
       const why = this.#mayBegin(lease, signal);
       if (why) {
-        this.#log(`the call ${own.tool_call_id} is given back: ${why}`);
+        this.#log(`the call ${own.tool_call_id} is returned: ${why}`);
         return await this.#deliver(own, { not_begun: why }, runs);
       }
       this.#remember(task);
@@ -263,7 +263,7 @@ export class Worker {
     }
   }
 
-  /** Says why the effect must not begin, or "". Check it right before the effect. */
+  /** Returns why the effect must not start, or "". Check it right before the effect. */
   #mayBegin(lease: Lease, signal: AbortSignal): string {
     if (signal.aborted) return `the attempt was not begun: ${messageOf(signal.reason)}`;
     if (lease.lasts < minLease) return `the attempt was not begun: the lease of ${lease.lasts} ms is too short; give the tool a longer lease`;
@@ -288,7 +288,7 @@ export class Worker {
       const because = signal.aborted && signal.reason instanceof Stopped ? signal.reason.because : "";
       if (because === "stopping") {
         this.#log(`the call ${own.tool_call_id} was broken off: its outcome is unknown`);
-        return undefined; // no one asked for that: the record stays true without a result
+        return undefined; // no one requested this, so the record stays correct without a result
       }
       return { output: toOutput(messageOf(err)), state: because === "cancelled" || because === "stale" ? "interrupted" : "error" };
     } finally {
@@ -297,7 +297,7 @@ export class Worker {
     }
   }
 
-  /** Keeps the lease until the attempt ends, and passes on that it is cancelled. */
+  /** Keeps the lease until the attempt ends, and passes on a cancellation. */
   async #beat(own: Own, lease: Lease, cancel: AbortController, ended: AbortSignal): Promise<void> {
     let pause = Math.max(0, lease.beat - this.#elapsed(lease.since));
     for (;;) {
@@ -346,7 +346,7 @@ export class Worker {
     }
   }
 
-  /** Remembers a grant until it expires: one process never begins it twice. */
+  /** Remembers a grant until it expires, so one process never starts it twice. */
   #remember(task: Checked): void {
     const now = this.#transport.clock.now();
     for (const [nonce, expires] of this.#begun) if (expires <= now) this.#begun.delete(nonce);

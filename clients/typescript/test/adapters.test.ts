@@ -40,7 +40,7 @@ async function respond(session: string, id: string, response: Response, as: Name
   return request;
 }
 
-/** An agent in a process of its own; resolves with what its model saw, if it was not killed. */
+/** An agent in a separate process; resolves with what its model saw, unless it was killed. */
 function start(framework: string, session: string, tool: string, file: string, how = "") {
   const child = spawn(process.execPath, [fileURLToPath(new URL("adapters/agent.js", import.meta.url)), framework, session, tool, file, how], {
     env: { ...process.env, ASKANCE_URL: server.url, ASKANCE_TOKEN: server.tokens.bot }, stdio: ["ignore", "pipe", "inherit"],

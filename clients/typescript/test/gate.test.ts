@@ -62,7 +62,7 @@ test("rejected with feedback, which the model gets", async () => {
   assert.match(outcome.text, /ask for the receipt/);
 });
 
-test("answered in place: nothing runs", async () => {
+test("a response in the tool's place: nothing runs", async () => {
   const refund = server.client("bot").tool({ name: "refund", run: () => assert.fail("it ran") });
   const asked = refund({}, { session: "answered", reply: "r", id: "c" });
   await server.client("ann").respond(await server.asked("answered", "c"), { kind: "respond", output: "paid by hand" });
@@ -151,7 +151,7 @@ test("exact arguments: a large integer is not rounded", async () => {
   assert.equal((await show(outcome.call)).result?.state, "error");
 });
 
-test("an exception is reported, and a result that is too large too", async () => {
+test("an exception is reported, and so is a result that is too large", async () => {
   const gate = server.client("bot").gate("failing", "r");
   await assert.rejects(allowed(await gate.call("look", {}, { id: "a" })).run(() => { throw new Error("no light"); }), /no light/);
   const large = allowed(await gate.call("look", {}, { id: "b" }));
@@ -172,7 +172,7 @@ test("abort while waiting: the reply is interrupted", async () => {
   assert.equal((await show(request)).result?.state, "interrupted");
 });
 
-test("a result that is no JSON, and one that cannot be reported: the model hears that the tool ran", async () => {
+test("a result that is not JSON, and one that cannot be reported: the model is told that the tool ran", async () => {
   const big = server.client("bot").tool({ name: "look", run: () => 1n });
   assert.match((await big({}, { session: "no JSON", reply: "r", id: "c" })).text, /The tool ran, do not call it again/);
   assert.equal((await show({ session_id: "no JSON", reply_id: "r", tool_call_id: "c" })).result?.state, "error");
@@ -196,7 +196,7 @@ test("a process that died in a run: the next one does not run the call again", a
   assert.equal(await again.run(() => "harmless"), "harmless");
 });
 
-test("a process that died while asking: the next one runs the call, though it was approved meanwhile", async () => {
+test("a process that died while asking: the next one runs the call, which was approved in the meantime", async () => {
   const abort = new AbortController();
   const lost = server.client("bot").gate("asking", "r").call("refund", {}, { id: "c", signal: abort.signal });
   const request = await server.asked("asking", "c");
@@ -281,7 +281,7 @@ test("a busy server: the request is repeated with the same key", async () => {
   assert.ok(keys[0] && new Set(keys).size === 1);
 });
 
-test("a reply that was changed on its way does not run", async () => {
+test("a reply that was changed in transit does not run", async () => {
   for (const [from, to] of [['"tool_call_id":"c"', '"tool_call_id":"d"'], ['"state":"asking"', '"state":"approved"'], ['"calls":[{', '"calls":[['], ['"tool_name":"refund"', '"tool_name":"look"']] as const) {
     const client = server.client("bot", {
       fetch: async (url, init) => {

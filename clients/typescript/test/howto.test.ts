@@ -45,7 +45,7 @@ test("siblings and respond: one is approved and one rejected", async () => {
   assert.match(said[1] ?? "", /^call-1 denied .*Ask for the receipt\./);
 });
 
-test("worker: it ships, and ends when it is told to", async () => {
+test("worker: it ships, and stops on request", async () => {
   const worker = start("worker", "wendy");
   const gate = server.client("bot").gate("ships", "r", { tools: [] });
   const shipped = gate.call("ship", { order: "A-1" }, { id: "c" });

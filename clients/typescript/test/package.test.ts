@@ -32,7 +32,7 @@ test("the packed client works in an empty folder, and its types need no other pa
   writeFileSync(join(folder, "package.json"), '{"type":"module"}');
   writeFileSync(join(folder, "program.ts"), program);
   const tsc = [join(root, "node_modules", "typescript", "bin", "tsc"), "--ignoreConfig", "--strict", "--target", "ES2022"];
-  // In a browser's project there are the types of the DOM; in one of Node.js, its own.
+  // A browser's project has the types of the DOM; a project for Node.js has its types.
   run(folder, process.execPath, ...tsc, "--noEmit", "--module", "preserve", "--lib", "ES2022,DOM", "--types", "", "program.ts");
   mkdirSync(join(folder, "node_modules", "@types"));
   for (const name of ["@types/node", "undici-types"]) symlinkSync(join(root, "node_modules", name), join(folder, "node_modules", name));

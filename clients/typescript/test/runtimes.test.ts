@@ -58,7 +58,7 @@ const page = `<!doctype html><script type="module">
   await fetch(path, { method: "POST", body: JSON.stringify(out) });
 </script>`;
 
-test("sources use standard APIs alone", () => {
+test("sources use only standard APIs", () => {
   const imports = readdirSync(join(root, "src"), { withFileTypes: true }).filter((f) => f.isFile())
     .flatMap((f) => [...readFileSync(join(root, "src", f.name), "utf8").matchAll(/\bfrom "([^"]+)"/g)].map((m) => m[1]));
   assert.ok(imports.length > 10);
@@ -93,7 +93,7 @@ async function browse(host: string, path: string, more: Partial<Setting> = {}): 
   } finally {
     if (browser.pid && browser.exitCode === null) {
       const gone = once(browser, "exit");
-      process.kill(-(browser.pid ?? 0), "SIGKILL"); // its processes are one group
+      process.kill(-(browser.pid ?? 0), "SIGKILL"); // its processes form one group
       await gone;
     }
     rmSync(profile, { recursive: true, force: true, maxRetries: 10 });

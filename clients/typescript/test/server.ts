@@ -76,7 +76,7 @@ export class Server {
     return readFileSync(this.engineKeyPath, "utf8");
   }
 
-  /** Runs the process, at the address that it had. */
+  /** Runs the process, at its previous address. */
   async run(): Promise<void> {
     const http = this.url ? new URL(this.url).host : "127.0.0.1:0";
     const p = spawn(binary, [
@@ -113,7 +113,7 @@ export class Server {
     return new Client({ url: this.url, token: this.tokens[name], ...more });
   }
 
-  /** Waits for the approval request of a call, and gives it. */
+  /** Waits for the approval request of a call and returns it. */
   async asked(session: string, id: string, as: Name = "ann") {
     const client = this.client(as);
     const abort = new AbortController();

@@ -9,7 +9,7 @@ export interface Setting {
   retryFor?: number;
 }
 
-/** Goes through the client's parts against a real server, and lists what happened. */
+/** Uses each part of the client with a real server, and lists what happened. */
 export async function story({ url, tokens, engineKey, session, retryFor = 30_000 }: Setting): Promise<string[]> {
   const as = (name: string) => new Client({ url, token: tokens[name] ?? "", retryFor });
   const out: string[] = [];
@@ -47,5 +47,5 @@ export async function story({ url, tokens, engineKey, session, retryFor = 30_000
   return out;
 }
 
-/** What story gives. */
+/** The result of story. */
 export const told = ["saw sky", "denied: true", "refunded 1", "job 7", "finished refunded 1"];

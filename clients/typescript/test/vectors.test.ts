@@ -68,7 +68,7 @@ test("ids", async () => {
       continue;
     }
     await client.show(row);
-    // Percent-encoding more than is needed names the same call.
+    // Encoding more characters than necessary names the same call.
     assert.equal(decodeURIComponent(new URL(asked).pathname), decodeURIComponent(row.path), row.tool_call_id);
     assert.equal(asked.split("/").length, "http://x".split("/").length + row.path.split("/").length - 1, row.tool_call_id);
   }
@@ -115,7 +115,7 @@ test("errors", async () => {
 test("requests", async () => {
   interface Row { name: string; arguments: Record<string, never>; method: string; path: string; body?: unknown; status: number; idempotency_key?: boolean }
   for (const row of readVectors<{ rows: Row[] }>("requests").rows) {
-    if (["next", "begin", "read_events", "keys"].includes(row.name)) continue; // those of a worker and of a run: the tests with a server see them
+    if (["next", "begin", "read_events", "keys"].includes(row.name)) continue; // operations of a worker and of a run, which the tests with a server cover
     const sent: Array<{ url: string; init: RequestInit }> = [];
     const client = new Client({ url: "http://x", token: "t", fetch: (url, init) => { sent.push({ url: String(url), init: init ?? {} }); return Promise.resolve(Response.json({ calls: [], done: true })); } });
     const a = row.arguments as Record<string, never> & { calls: never; tool_call_ids: never };
@@ -174,7 +174,7 @@ test("streams", async () => {
   }
 });
 
-test("types are those of the OpenAPI document", () => {
+test("types match the OpenAPI document", () => {
   const script = fileURLToPath(new URL("../scripts/generate.mjs", import.meta.url));
   const check = spawnSync(process.execPath, [script, "--check"], { encoding: "utf8" });
   assert.equal(check.status, 0, check.stderr);

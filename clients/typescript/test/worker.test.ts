@@ -50,7 +50,7 @@ const finished = async (call: Call): Promise<Call> => {
   return now as Call;
 };
 
-/** Waits for a state of a call, by the changes that the server tells. */
+/** Waits for a state of a call, using the changes that the server streams. */
 async function until(call: Call, ok: (c: Call) => boolean): Promise<Call> {
   for await (const e of server.client("ann").callsStream({ session: call.session_id })) {
     if (e.type === "call" && e.call.tool_call_id === call.tool_call_id && ok(e.call)) return e.call;
@@ -76,7 +76,7 @@ test("runs what is allowed, and what a person approved", async () => {
   assert.equal(new Set(tasks.map((t) => t.idempotencyKey)).size, 4);
 });
 
-test("keys of the server on loopback, and its successors' by the pinned one", async () => {
+test("keys from the server on loopback, and successors of the pinned key", async () => {
   await working([{ name: "job", run: () => "ok" }], async () => {
     assert.equal((await finished(await propose("keys", "job"))).result?.output, "ok");
   }, { engineKeys: "server" });
@@ -125,7 +125,7 @@ test("a start that no engine signed does not count", async () => {
   assert.match(log.join("\n"), /not proved/);
 });
 
-test("a start that is answered too late: the attempt is given back, and the next one runs", async () => {
+test("a start reply that is too late: the attempt is returned, and the next one runs", async () => {
   let late = 0;
   const clock = { ...systemClock, monotonic: () => performance.now() + late };
   const ran: number[] = [];
@@ -140,7 +140,7 @@ test("a start that is answered too late: the attempt is given back, and the next
   assert.deepEqual(ran, [2]);
 });
 
-test("no reply to the start is proved: the attempt is given back after ten seconds", async () => {
+test("no start reply is proved: the attempt is returned after ten seconds", async () => {
   let late = 0;
   const ran: number[] = [];
   await working([{ name: "job", run: (_, task) => { ran.push(task.attempt); return "ok"; } }], async () => {
@@ -286,7 +286,7 @@ test("a stopping worker finishes what runs", async () => {
   assert.equal((await finished(call as Call)).result?.output, "done");
 });
 
-test("a worker that may wait no longer breaks off: the outcome is unknown, and stays so", async () => {
+test("a worker that may not wait any longer stops: the outcome is unknown, and stays unknown", async () => {
   let begun = () => {};
   const running = new Promise<void>((resolve) => { begun = resolve; });
   let call: Call | undefined;

@@ -28,18 +28,18 @@ class Ran:
 
 @dataclass(frozen=True)
 class NotRun:
-    """The tool did not run: text is for the model, and success says that a person or a worker gave it as the result."""
+    """The tool did not run. text is for the model; success is set if a person or a worker supplied it as the result."""
 
     text: str
     success: bool
 
 
 class Paused(Exception):
-    """The call still waits for people, and the adapter does not."""
+    """The call still waits for people, but the adapter does not wait."""
 
 
 def is_same(approved: Any, proposed: Any) -> bool:
-    """Report whether two values have the same JSON text: to Python, true equals 1."""
+    """Report whether two values have the same JSON text, because Python treats true as equal to 1."""
     return _json.write(approved) == _json.write(proposed)
 
 
@@ -106,7 +106,7 @@ def run_allowed(
     read: Read,
     passing: tuple[type[BaseException], ...] = (),
 ) -> Op[Any]:
-    """Run an allowed call once, and report what came of it."""
+    """Run an allowed call once and report its outcome."""
     allowed.begin()
     try:
         value = yield Invoke(run, (allowed.input,))
@@ -124,7 +124,7 @@ def run_allowed(
 
 
 def report(core: GateCore, allowed: Allowed, output: Any, state: str) -> Op[None]:
-    """Report a result. If askance cannot take it, the call stays open for an operator: its effect is a fact."""
+    """Report a result. If askance cannot accept it, the call stays open for an operator: its effect happened."""
     try:
         yield from core.report(allowed.id, allowed.name, output, state)
     except AskanceError as err:

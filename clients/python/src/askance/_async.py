@@ -46,7 +46,7 @@ class AsyncRunnableCall(Allowed):
         return await self._gate._drive(self._gate.core.run(self, function))
 
     async def report(self, output: object, state: State = "success") -> None:
-        """Report a run that you made yourself with ``input``."""
+        """Report a run that you started yourself with ``input``."""
         await self._gate.report(self, output, state)
 
 
@@ -78,7 +78,7 @@ class AsyncGate:
     async def calls(
         self, proposals: Sequence[Proposal], *, timeout: float | None = None
     ) -> AsyncIterator[AsyncOutcome]:
-        """Propose the calls of one model response together; give each outcome as soon as it is decided.
+        """Propose the calls of one model response together; yield each outcome as soon as it is decided.
 
         Run and report each before you take the next, or in a task: a later call can wait for the result of an
         earlier one.
@@ -103,11 +103,11 @@ class AsyncGate:
         return out
 
     async def propose(self, proposals: Sequence[Proposal]) -> list[Call]:
-        """Propose calls and return their present state at once; nothing may run by it."""
+        """Propose calls and return their current state immediately. It does not permit anything to run."""
         return await self._drive(self.core.propose(self.core.identify(proposals)))
 
     async def wait(self, *ids: str, timeout: float | None = None) -> list[Call]:
-        """Wait until the calls (without ids all of the reply) are finished or this runtime's to run."""
+        """Wait until the calls (without ids, all of the reply) are finished or this runtime can run them."""
         return await self._drive(self.core.wait(ids, timeout))
 
     async def run(
@@ -119,7 +119,7 @@ class AsyncGate:
         id: str = "",
         timeout: float | None = None,
     ) -> ToolResult:
-        """Do all of it for one call of a model. A failure is in the result, as a text for the model."""
+        """Propose, wait, run and report one call of a model. A failure is in the result, as a text for the model."""
         name, function = choose_function(tool, function)
         if not isinstance(tool, str):
             self.core.declare(tool)
@@ -142,7 +142,7 @@ _current: contextvars.ContextVar[AsyncGate | None] = contextvars.ContextVar("ask
 
 
 class AsyncTool(Generic[P, R]):
-    """A gated function: each call of it is proposed in the current gate, and runs only if it is allowed."""
+    """A gated function. Each call is proposed in the current gate and runs only if it is allowed."""
 
     def __init__(self, client: AsyncClient, function: Callable[P, Awaitable[R] | R], spec: ToolSpec) -> None:
         self.client, self.spec = client, spec
@@ -160,7 +160,7 @@ class AsyncTool(Generic[P, R]):
 
 
 class _Wrap(Protocol):
-    """What AsyncClient.tool with options gives: it wraps async and other functions."""
+    """The result of AsyncClient.tool with options. It wraps async and other functions."""
 
     @overload
     def __call__(self, function: Callable[P, Coroutine[Any, Any, R]], /) -> AsyncTool[P, R]: ...
@@ -304,7 +304,7 @@ class AsyncClient:
         return await self._drive(self._core.respond(call, kind, digest, input, feedback, output, note, to, remember))
 
     async def show(self, call: Any) -> ShowReply:
-        """Show a call, named by itself or by (session, reply, call), with its history."""
+        """Show a call with its history. The call is given as itself or as (session, reply, call)."""
         return await self._drive(self._core.show(call))
 
     async def preview(self, name: str, input: str | Mapping[str, Any], *, session: str = "") -> PreviewedCall:
@@ -312,11 +312,11 @@ class AsyncClient:
         return await self._drive(self._core.preview(name, input, session))
 
     async def whoami(self) -> WhoamiReply:
-        """Say who the token stands for."""
+        """Return who the token belongs to."""
         return await self._drive(self._core.whoami())
 
     def events(self, session: str, *, reply: str = "", after: str = "") -> AsyncIterator[Event]:
-        """Follow a session's events, across lost connections; resume after the id of an event."""
+        """Follow a session's events, across lost connections, starting after the id of an event."""
         return self._follow(self._core.events(session, reply), after)
 
     def calls_stream(self, *, session: str = "", tool: str = "") -> AsyncIterator[Event]:
@@ -357,7 +357,7 @@ class AsyncClient:
 
 
 async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Run a function in a thread and wait for its end, also when the task is cancelled: it cannot be stopped."""
+    """Run a function in a thread and wait for its end, even if the task is cancelled, because it cannot be stopped."""
     running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
     try:
         return await asyncio.shield(running)

@@ -1,4 +1,4 @@
-"""The operations of a client that are about no single model response."""
+"""The operations of a client that do not belong to one model response."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ClientCore:
         to: str,
         remember: Mapping[str, Any] | None,
     ) -> Op[Call]:
-        """Respond to an approval request; the digest says exactly which one was seen."""
+        """Respond to an approval request; the digest identifies the one that was seen."""
         if kind not in KINDS:
             raise Invalid(f"cannot respond with {kind!r}", code="invalid", hint="Use " + ", ".join(KINDS))
         if not digest and isinstance(call, Mapping):
@@ -80,7 +80,7 @@ class ClientCore:
         return cast(ShowReply, (yield from self.requests.get(f"show the call {key[2]}", call_path(*key))))
 
     def preview(self, name: str, input: Any, session: str) -> Op[PreviewedCall]:
-        """Preview one call, in a reply that nothing is ever proposed to."""
+        """Preview one call, in a reply in which nothing is ever proposed."""
         gate = GateCore(self.requests, session or "preview", "preview-" + secrets.token_hex(8))
         [proposal] = gate.identify([Proposal(name, input)])
         body = yield from gate.preview([proposal])

@@ -47,7 +47,7 @@ class RunnableCall(Allowed):
         return cast(T, self._gate._drive(self._gate.core.run(self, function)))
 
     def report(self, output: object, state: State = "success") -> None:
-        """Report a run that you made yourself with ``input``."""
+        """Report a run that you started yourself with ``input``."""
         self._gate.report(self, output, state)
 
 
@@ -77,7 +77,7 @@ class Gate:
         return self._bind(self._drive(self.core.decide([Proposal(name, input, id)], timeout))[0])
 
     def calls(self, proposals: Sequence[Proposal], *, timeout: float | None = None) -> Iterator[SyncOutcome]:
-        """Propose the calls of one model response together; give each outcome when it is decided, in their order.
+        """Propose the calls of one model response together; yield the outcomes in order, each when it is decided.
 
         Run and report each before you take the next: a later call can wait for the result of an earlier one.
         """
@@ -96,11 +96,11 @@ class Gate:
         return out
 
     def propose(self, proposals: Sequence[Proposal]) -> list[Call]:
-        """Propose calls and return their present state at once; nothing may run by it."""
+        """Propose calls and return their current state immediately. It does not permit anything to run."""
         return self._drive(self.core.propose(self.core.identify(proposals)))
 
     def wait(self, *ids: str, timeout: float | None = None) -> list[Call]:
-        """Wait until the calls (without ids all of the reply) are finished or this runtime's to run."""
+        """Wait until the calls (without ids, all of the reply) are finished or this runtime can run them."""
         return self._drive(self.core.wait(ids, timeout))
 
     def run(
@@ -112,7 +112,7 @@ class Gate:
         id: str = "",
         timeout: float | None = None,
     ) -> ToolResult:
-        """Do all of it for one call of a model. A failure is in the result, as a text for the model."""
+        """Propose, wait, run and report one call of a model. A failure is in the result, as a text for the model."""
         name, function = choose_function(tool, function)
         if not isinstance(tool, str):
             self.core.declare(tool)
@@ -135,7 +135,7 @@ _current: contextvars.ContextVar[Gate | None] = contextvars.ContextVar("askance_
 
 
 def name_call(call: Allowed | str, name: str) -> tuple[str, str]:
-    """Give the id and the tool of a call to report."""
+    """Return the id and the tool of a call to report."""
     if isinstance(call, Allowed):
         return call.id, call.name
     if not name:
@@ -144,7 +144,7 @@ def name_call(call: Allowed | str, name: str) -> tuple[str, str]:
 
 
 def choose_function(tool: HasSpec | str, function: Callable[[Any], Any] | None) -> tuple[str, Callable[[Any], Any]]:
-    """Give the name and the function of a tool to run."""
+    """Return the name and the function of a tool to run."""
     if not isinstance(tool, str):
         return tool.spec.name, function or tool.spec.invoke
     if function is None:
@@ -155,7 +155,7 @@ def choose_function(tool: HasSpec | str, function: Callable[[Any], Any] | None) 
 
 
 def finish_call(result: ToolResult) -> Any:
-    """Give what a wrapped function returns for a result, or raise why it did not."""
+    """Return what a wrapped function returns for a result, or raise the error that explains why it did not run."""
     if result.state == "success":
         return result.value
     if result.error is not None:
@@ -164,7 +164,7 @@ def finish_call(result: ToolResult) -> Any:
 
 
 class Tool(Generic[P, R]):
-    """A gated function: each call of it is proposed in the current gate, and runs only if it is allowed."""
+    """A gated function. Each call is proposed in the current gate and runs only if it is allowed."""
 
     def __init__(self, client: Client, function: Callable[P, R], spec: ToolSpec) -> None:
         self.client, self.spec = client, spec
@@ -316,7 +316,7 @@ class Client:
         return self._drive(self._core.respond(call, kind, digest, input, feedback, output, note, to, remember))
 
     def show(self, call: Any) -> ShowReply:
-        """Show a call, named by itself or by (session, reply, call), with its history."""
+        """Show a call with its history. The call is given as itself or as (session, reply, call)."""
         return self._drive(self._core.show(call))
 
     def preview(self, name: str, input: str | Mapping[str, Any], *, session: str = "") -> PreviewedCall:
@@ -324,11 +324,11 @@ class Client:
         return self._drive(self._core.preview(name, input, session))
 
     def whoami(self) -> WhoamiReply:
-        """Say who the token stands for."""
+        """Return who the token belongs to."""
         return self._drive(self._core.whoami())
 
     def events(self, session: str, *, reply: str = "", after: str = "") -> Iterator[Event]:
-        """Follow a session's events, across lost connections; resume after the id of an event."""
+        """Follow a session's events, across lost connections, starting after the id of an event."""
         return self._follow(self._core.events(session, reply), after)
 
     def calls_stream(self, *, session: str = "", tool: str = "") -> Iterator[Event]:

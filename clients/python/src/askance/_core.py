@@ -71,7 +71,7 @@ Op = Generator[Effect, Any, T]
 
 
 def segment(part: str, name: str) -> str:
-    """Percent-encode an id; those that no URL can name are refused before anything is proposed."""
+    """Percent-encode an id. An id that no URL can contain is refused before anything is proposed."""
     if part in ("", ".", ".."):
         raise Invalid(f"cannot use {part!r} as {name}: no URL can name it", code="invalid", hint="Choose another id")
     try:
@@ -91,7 +91,7 @@ def reply_path(session: str, reply: str) -> str:
 
 
 def find_key(call: Any) -> tuple[str, str, str]:
-    """Give session, reply and call id of a call, an outcome or a triple."""
+    """Return session, reply and call id of a call, an outcome or a triple."""
     if isinstance(call, (Allowed, Answered, Denied)):
         call = call.call
     if isinstance(call, Mapping):
@@ -119,7 +119,7 @@ def derive_id(reply: str, index: int, name: str, text: str) -> str:
 
 
 def idempotency_key(call: Mapping[str, Any]) -> str:
-    """The key to hand to the system that has the effect: the same for every attempt of a call."""
+    """The key to pass to the system that has the effect. It is the same for every attempt of a call."""
     digest = hashlib.sha256(b"askance-idempotency-v1\x00")
     for name in ("space", "session_id", "reply_id", "tool_call_id"):
         part = str(call[name]).encode()
@@ -148,13 +148,13 @@ def read_reply(what: str, reply: Reply) -> Json:
 
 @dataclass
 class Requests:
-    """Builds requests and repeats those that can be repeated."""
+    """Builds requests and repeats those that are safe to repeat."""
 
     patience: float = 30.0
     clock: Callable[[], float] = field(default=time.monotonic)
 
     def send(self, send: Send) -> Op[Json]:
-        """Send a request; repeat it with the same key while it is not answered, for patience seconds."""
+        """Send a request. Without a reply, repeat it with the same key for patience seconds."""
         end = self.clock() + self.patience + send.held
         tries = 0
         while True:
@@ -239,7 +239,7 @@ class GateCore:
         return out
 
     def body(self, proposals: Sequence[Proposal]) -> Json:
-        """The body of a proposal. Without declared tools, every call is this runtime's to run."""
+        """The body of a proposal. Without declared tools, this runtime runs every call."""
         names = dict.fromkeys(p.name for p in proposals)
         out: Json = {
             "tool_calls": [{"type": "tool_call", "id": p.id, "name": p.name, "input": p.input} for p in proposals]
@@ -253,7 +253,7 @@ class GateCore:
         return out
 
     def propose(self, proposals: Sequence[Proposal]) -> Op[list[Call]]:
-        """Propose calls and return their present state, in order."""
+        """Propose calls and return their current state, in order."""
         what = f"propose calls of reply {self.reply}"
         calls = read_calls(what, (yield from self.requests.post(what, self.base + "/calls", self.body(proposals))))
         return self.match(what, proposals, calls)
@@ -277,7 +277,7 @@ class GateCore:
         return out
 
     def wait(self, ids: Sequence[str], timeout: float | None, until: str = "runnable") -> Op[list[Call]]:
-        """Wait until each call is finished or this runtime's to run; return the state at the timeout at the latest."""
+        """Wait until each call is finished or this runtime can run it, or until the timeout, and return their state."""
         end = None if timeout is None else self.requests.clock() + timeout
         what = f"wait for calls of reply {self.reply}"
         while True:
@@ -291,7 +291,7 @@ class GateCore:
                 return calls
 
     def start(self, proposals: Sequence[Proposal]) -> Op[list[tuple[Proposal, Call]]]:
-        """Propose the calls of one model response together; give each with its present state."""
+        """Propose the calls of one model response together; return each with its current state."""
         proposals = self.identify(proposals)
         return list(zip(proposals, (yield from self.propose(proposals))))
 
@@ -363,7 +363,7 @@ class GateCore:
             after = page["next"]
 
     def read_again(self, what: str, allowed: Allowed) -> Op[Outcome]:
-        """Read what became of a call that was allowed."""
+        """Read the outcome of a call that was allowed."""
         [call] = yield from self.wait([allowed.id], None)
         outcome = read_outcome(call, allowed.name)
         if outcome is None:
@@ -382,7 +382,7 @@ class GateCore:
         return cast(Call, (yield from self.requests.post(what, path, {"result": result})))
 
     def run(self, allowed: Allowed, function: Callable[[Any], Any]) -> Op[Any]:
-        """Run an allowed call once and report what came of it; its exception is raised after the report."""
+        """Run an allowed call once and report its outcome. Its exception is raised after the report."""
         allowed.begin()
         try:
             value = yield Invoke(function, (allowed.input,))
@@ -393,7 +393,7 @@ class GateCore:
             raise
         except BaseException as err:
             text, state = f"the run was interrupted: {describe(err)}", "interrupted"
-            if isinstance(getattr(err, "completed", None), Completed):  # a thread came to its end all the same
+            if isinstance(getattr(err, "completed", None), Completed):  # a thread finished nevertheless
                 text, state = err.completed.text, "success"  # type: ignore[attr-defined]
             yield from self.report(allowed.id, allowed.name, text, state)
             raise
@@ -413,7 +413,7 @@ class GateCore:
         return value
 
     def execute(self, proposal: Proposal, function: Callable[[Any], Any], timeout: float | None) -> Op[ToolResult]:
-        """Do all of it for one call; every failure becomes a text for the model."""
+        """Propose, wait, run and report one call. Every failure becomes a text for the model."""
         [proposal] = self.identify([proposal])
         ran = False
         try:

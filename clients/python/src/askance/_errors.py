@@ -13,7 +13,7 @@ class AskanceError(Exception):
     ``unreachable``, ``invalid_reply``, ``timeout``, ``denied``, ``untrusted``, ``unfinished``.
     """
 
-    tool_ran = False  # the effect happened, and its result is not stored
+    tool_ran = False  # the effect happened, but its result is not stored
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class NotFound(AskanceError):
 
 
 class Conflict(AskanceError):
-    """The call is in another state, or the ids belong to other content (409)."""
+    """The call is in another state, or its ids were used with different content (409)."""
 
 
 class Unavailable(AskanceError):
@@ -68,7 +68,7 @@ class Unfinished(AskanceError):
 
 
 class InvalidReply(AskanceError):
-    """The reply is not one of askance's. Nothing may run."""
+    """The reply is not from askance. Nothing may run."""
 
 
 _BY_STATUS: dict[int, type[AskanceError]] = {
@@ -84,7 +84,7 @@ _PASSING = {429: "over_limit", 502: "unavailable", 503: "unavailable", 504: "una
 
 
 def make_problem(what: str, status: int, body: object, retry_after: float | None) -> AskanceError:
-    """Make the error for a reply that is no success."""
+    """Make the error for a reply that is not a success."""
     known: Mapping[str, Any] = body if isinstance(body, dict) else {}
 
     def text(name: str) -> str:

@@ -23,7 +23,7 @@ Keys = Mapping[str, bytes]
 
 
 def parse_key(text: str) -> bytes:
-    """Read a public key as askance writes it: ``ed25519:`` and 32 bytes in base64url."""
+    """Read a public key in askance's form: ``ed25519:`` and 32 bytes in base64url."""
     rest = text.strip().removeprefix("ed25519:")
     try:
         key = _decode(rest)
@@ -39,7 +39,7 @@ def parse_key(text: str) -> bytes:
 
 
 def name_key(key: bytes) -> str:
-    """Give the id of a public key."""
+    """Return the id of a public key."""
     return hashlib.sha256(key).hexdigest()[:16]
 
 
@@ -69,7 +69,7 @@ def _is_signed(key: bytes | None, domain: str, content: Mapping[str, Any], signa
 def follow_ring(
     ring: Iterable[Mapping[str, Any]], trusted: Keys, retired: Iterable[str]
 ) -> tuple[dict[str, bytes], set[str]]:
-    """Give the keys that are trusted, and those that are retired, after a ring of unknown origin."""
+    """Return the trusted and the retired keys after applying a ring of unknown origin."""
     known, gone, entries = dict(trusted), set(retired), []
     for entry in ring:
         try:
@@ -96,7 +96,7 @@ def follow_ring(
 
 
 def keys_in_force(ring: Iterable[Mapping[str, Any]]) -> tuple[dict[str, bytes], set[str]]:
-    """Give the keys of a ring that is trusted as it is."""
+    """Return the keys of a ring that is trusted."""
     keys, gone = {}, set()
     for entry in ring:
         key = parse_key(str(entry.get("public_key")))
@@ -113,7 +113,7 @@ _TIME = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(
 
 
 def parse_time(text: object) -> int:
-    """Give the nanoseconds since 1970 of an RFC 3339 time, or raise ValueError."""
+    """Return the nanoseconds since 1970 of an RFC 3339 time, or raise ValueError."""
     found = _TIME.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         raise ValueError(f"{text!r:.40} is no time")
@@ -143,7 +143,7 @@ class Verdict:
 
 
 def check_task(record: Mapping[str, Any], tool: str, subject: str, keys: Keys, now: int) -> Verdict:
-    """Check that an engine permits this worker to run the task now; any doubt is a refusal."""
+    """Check that an engine permits this worker to run the task now. In any doubt, refuse."""
     try:
         if isinstance(record.get("v"), int) and record["v"] > RECORD_VERSION:
             return Verdict("early", "the task is for newer workers")
@@ -206,7 +206,7 @@ def _check(record: Mapping[str, Any], tool: str, subject: str, keys: Keys, now: 
 
 
 def check_start(reply: Mapping[str, Any], request: Mapping[str, Any], keys: Keys) -> None:
-    """Check that an engine permits the start for this very request, or raise Untrusted."""
+    """Check that an engine permits the start for exactly this request, or raise Untrusted."""
 
     def refuse(why: str) -> Untrusted:
         return Untrusted(

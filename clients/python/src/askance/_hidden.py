@@ -1,4 +1,4 @@
-"""What rules redact, as the digest of an approval request binds it: a commitment in the place of each value."""
+"""Redacted values in the digest of an approval request: each value is replaced by a commitment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SHORT = {
 }
 _UNQUOTED = {v[1]: k for k, v in _SHORT.items() if k != '"'} | {'"': '"'}
 
-# The steps of a path that are left below a value, and whether it came there by a star.
+# The remaining steps of a path below a value, and whether a star led there.
 _Rest = tuple[tuple[str, ...], bool]
 _Span = tuple[int, int, str]
 
@@ -66,7 +66,7 @@ def _unquote(text: str) -> str:
 
 
 def _parse_path(text: str) -> tuple[str, ...] | None:
-    """Give the steps of a path below args, or None for a path that hides the arguments as a whole."""
+    """Return the steps of a path below args, or None for a path that hides all arguments."""
     root = re.match(r"[^.\[]*", text)
     steps: list[str] = []
     at = root.end() if root else 0
@@ -85,7 +85,7 @@ def _parse_path(text: str) -> tuple[str, ...] | None:
 
 
 def _find_members(text: str, at: int) -> Iterator[tuple[str, int, int]]:
-    """Give name, start and end of each member of the object, or element of the list, that begins at an offset."""
+    """Yield name, start and end of each member of the object, or element of the list, that begins at an offset."""
     listed, index = text[at] == "[", 0
     at = _skip(text, at + 1)
     while text[at] not in "]}":
@@ -136,7 +136,7 @@ def _find_spans(text: str, at: int, place: str, paths: Sequence[_Rest]) -> Itera
 
 
 def conceal(text: str, hidden: Sequence[str], salt: str) -> str:
-    """Give the arguments with a commitment in the place of each hidden value; all else stays byte for byte."""
+    """Return the arguments with each hidden value replaced by a commitment. All other bytes stay the same."""
     spans: list[_Span] = [(0, len(text), "args")]
     paths = [_parse_path(h) for h in hidden]
     try:

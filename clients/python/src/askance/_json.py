@@ -1,4 +1,4 @@
-"""JSON that loses nothing: no duplicate names, no numbers that change, and RFC 8785 text."""
+"""JSON without losses: no duplicate names, no numbers that change, and RFC 8785 text."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def write(value: object) -> str:
 
 
 def input_text(value: str | Mapping[str, Any]) -> str:
-    """Give the JSON text of a call's arguments; a text stays byte for byte what it is."""
+    """Return the JSON text of a call's arguments. A text stays unchanged, byte for byte."""
     if not isinstance(value, str):
         return write(dict(value))
     try:
@@ -197,7 +197,7 @@ def _string(value: str) -> str:
 def canonicalize(value: object) -> str:
     """Write a parsed JSON value in the canonical form of RFC 8785, or raise ValueError."""
     out: list[str] = []
-    todo: list[tuple[object, int]] = [(value, 0)]  # a depth of -1 marks text to write as it is
+    todo: list[tuple[object, int]] = [(value, 0)]  # a depth of -1 marks text to write unchanged
     while todo:
         item, depth = todo.pop()
         if depth < 0:

@@ -1,4 +1,4 @@
-"""What becomes of a proposed call."""
+"""The outcomes of a proposed call."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Proposal:
 
 
 class _Once:
-    """Lets one caller pass."""
+    """Lets only one caller pass."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class _Once:
 
 @dataclass(frozen=True)
 class Allowed:
-    """The call is allowed and this process owns its run. Run it with ``input`` and nothing else."""
+    """The call is allowed and this process owns its run. Run it with exactly ``input``."""
 
     call: Call
     input: Any
@@ -58,7 +58,7 @@ class Allowed:
 
 @dataclass(frozen=True)
 class Denied:
-    """The call does not run. ``text`` is for the model; ``denial`` has the rule and what would be allowed."""
+    """The call does not run. ``text`` is for the model; ``denial`` contains the rule and what would be allowed."""
 
     call: Call
     text: str
@@ -87,7 +87,7 @@ _PLACES = {"local", "remote", "external"}
 
 
 def read_text(content: Any) -> str:
-    """Give the text of a result; text blocks are joined by line feeds."""
+    """Return the text of a result; text blocks are joined by line feeds."""
     if isinstance(content, str):
         return content
     if not isinstance(content, list) or not all(isinstance(b, dict) for b in content):
@@ -96,7 +96,7 @@ def read_text(content: Any) -> str:
 
 
 def write_output(value: object) -> Any:
-    """Give a tool's return value as the output of a result: texts and blocks as they are, all else as JSON text."""
+    """Return a tool's return value as the output of a result: texts and blocks unchanged, all else as JSON text."""
     if value is None:
         return ""
     if isinstance(value, str):
@@ -124,7 +124,7 @@ def is_blocks(value: object) -> bool:
 
 
 def read_outcome(call: Call, name: str = "") -> Outcome | None:
-    """Read what a runtime does with a call: None is to wait. What cannot be read is an error."""
+    """Return what a runtime does with a call; None means to wait. An unreadable call is an error."""
     what = f"read the call {call.get('tool_call_id')}"
     state, place = call.get("state"), call.get("placement")
     if state not in _STATES:

@@ -91,7 +91,7 @@ def _read_simple(kind: Any, value: Any, at: str) -> Any:
             number = float(value)
         except OverflowError as err:
             raise _fail(at, "a number in the range of a float", value) from err
-        if number != value:  # else the tool would see another number than people did
+        if number != value:  # otherwise the tool would get another number than people saw
             raise _fail(at, "a number that a float holds", value)
         return number
     if kind is int and isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
@@ -208,7 +208,7 @@ def _make_typed_dict(hint: Any, where: str, inside: tuple[Any, ...]) -> Shape:
     members, required = {}, set(hint.__required_keys__)
     for name, inner in _read_hints(hint, where).items():
         word = getattr(get_origin(inner), "_name", "")
-        if word in ("Required", "NotRequired"):  # Python itself misses them where annotations are texts
+        if word in ("Required", "NotRequired"):  # Python itself misses them if annotations are strings
             inner = get_args(inner)[0]
             required = required | {name} if word == "Required" else required - {name}
         members[name] = make_shape(inner, f"{where}.{name}", inside)

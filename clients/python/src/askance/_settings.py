@@ -21,7 +21,7 @@ ANSWER_SECONDS = 35.0  # the server answers after 30 at the latest
 
 @dataclass(frozen=True)
 class Settings:
-    """Where the server is and who we are."""
+    """The server's URL and the client's credentials."""
 
     url: str
     token: str

@@ -24,7 +24,7 @@ class Event:
 
 
 class Parser:
-    """Turns chunks of a stream into events, as the HTML standard says."""
+    """Turns chunks of a stream into events, as the HTML standard defines."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="strict")
@@ -32,7 +32,7 @@ class Parser:
         self._id, self._event, self._data = "", "", list[str]()
 
     def feed(self, chunk: bytes) -> Iterator[tuple[str, str, str]]:
-        """Take a chunk and give the events (id, name, data) that it completes."""
+        """Take a chunk and return the events (id, name, data) that it completes."""
         text = self._decoder.decode(chunk)
         if self._first and text:
             text, self._first = text.removeprefix("\ufeff"), False
@@ -82,7 +82,7 @@ class Follower:
         return status == 200 and media == "text/event-stream"
 
     def refuse(self, reply: Reply) -> NoReturn:
-        """Raise the error of a response that is no stream."""
+        """Raise the error of a response that is not a stream."""
         read_reply(self.send.what, reply)
         raise make_invalid_reply(self.send.what, "the reply is no stream of events", reply.status)
 

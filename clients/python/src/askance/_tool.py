@@ -12,7 +12,7 @@ from ._errors import Invalid
 
 
 class ToolSpec:
-    """What a tool is to a model, to the policy and to whoever runs it."""
+    """A tool as the model, the policy and the process that runs it see it."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class ToolSpec:
         }
 
     def define(self) -> dict[str, Any]:
-        """Give the definition to declare with a proposal, or to show to a model."""
+        """Return the definition to declare with a proposal, or to show to a model."""
         out = {"name": self.name, "input_schema": self.input_schema, "annotations": self.hints}
         return out | ({"description": self.description} if self.description else {})
 
@@ -64,7 +64,7 @@ class ToolSpec:
         return _json.write({name: _schema.write_value(value) for name, value in given.items()})
 
     def invoke(self, input: Any) -> Any:
-        """Call the function with JSON arguments; an async function gives its coroutine."""
+        """Call the function with JSON arguments; an async function returns its coroutine."""
         return self.function(**self.read_input(input))
 
 

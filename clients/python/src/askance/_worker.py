@@ -36,8 +36,8 @@ from ._tool import ToolSpec
 
 log = logging.getLogger("askance.worker")
 
-REST = 10.0  # before a task that this worker may not start is offered again
-UNPROVEN = 10.0  # how long a start is repeated that no engine key signs
+REST = 10.0  # the delay before a task that this worker may not start is offered again
+UNPROVEN = 10.0  # how long a start is repeated whose reply no known key signed
 KEYS_EVERY = 10.0
 KEYS_SOON = 1.0
 MIN_LEASE_MS = 500
@@ -46,7 +46,7 @@ NOT_OURS = {"forbidden", "foreign", "invalid", "too_large"}
 
 
 class Clock:
-    """The time that has passed by the clock that shows more: one stops when the machine sleeps, one can be set."""
+    """The larger elapsed time of two clocks: one stops when the machine sleeps, the other can be set."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic, wall: Callable[[], float] = time.time) -> None:
         self.monotonic, self.wall = monotonic, wall
@@ -59,7 +59,7 @@ class Clock:
 
 
 class Trust:
-    """The engine keys that a worker believes."""
+    """The engine keys that a worker trusts."""
 
     def __init__(self, client: AsyncClient, pinned: Iterable[str] | None, clock: Clock) -> None:
         self.client, self.clock, self.lock = client, clock, asyncio.Lock()
@@ -81,7 +81,7 @@ class Trust:
             )
 
     async def find(self, key: str) -> Keys:
-        """Give the keys to check a signature by this key with; they are fetched again if they are old or lack it."""
+        """Return the keys to check a signature by this key. They are fetched again if they are old or lack the key."""
         async with self.lock:
             age = float("inf") if self.asked is None else self.clock.elapsed(self.asked)
             if age >= KEYS_EVERY or (key not in self.keys and age >= KEYS_SOON):
@@ -120,7 +120,7 @@ def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> lis
 
 @dataclass
 class Task:
-    """The task that a tool of a worker runs now; ``current_task`` gives it."""
+    """The task that a worker's tool currently runs; ``current_task`` returns it."""
 
     call: Mapping[str, Any]
     idempotency_key: str
@@ -128,7 +128,7 @@ class Task:
     _tell: Callable[[str], None] = field(default=lambda text: None, repr=False)
 
     def progress(self, text: str) -> None:
-        """Send a line of progress; it may get lost."""
+        """Send a line of progress, which may get lost."""
         self._tell(text)
 
 
@@ -136,7 +136,7 @@ _current_task: contextvars.ContextVar[Task | None] = contextvars.ContextVar("ask
 
 
 def current_task() -> Task:
-    """Give the task that runs now. Pass its idempotency key to the system that has the effect."""
+    """Return the current task. Pass its idempotency key to the system that has the effect."""
     task = _current_task.get()
     if task is None:
         raise Invalid(
@@ -146,7 +146,7 @@ def current_task() -> Task:
 
 
 def void(_: object) -> None:
-    """Give no value."""
+    """Return None."""
 
 
 class NotBegun(Exception):
@@ -186,7 +186,7 @@ class Attempt:
             await self.client._sleep(min(0.1 * 2**tries, 5.0))
 
     async def acknowledge(self, delay: float | None = None) -> None:
-        """Take the task off the queue, or with a delay return it."""
+        """Remove the task from the queue, or return it with a delay."""
         body: Json = {"tool_name": self.spec.name, "task": self.task}
         if self.worker.subject:
             body["subject"] = self.worker.subject
@@ -202,7 +202,7 @@ class Attempt:
         return check_task(self.record, self.spec.name, self.worker.subject, keys, time.time_ns())
 
     async def see_through(self) -> None:
-        """Do what the protocol says, and return when nothing is left to do."""
+        """Follow the protocol, and return when nothing is left to do."""
         verdict = await self.check()
         if verdict.action == "run" and self.grant["nonce"] in self.worker.begun:
             await self.acknowledge()
@@ -232,7 +232,7 @@ class Attempt:
         await self.client._sleep(KEYS_SOON)
 
     async def start(self) -> Json | None:
-        """Claim the attempt; give the engine's signed permission, or None if there is nothing to run."""
+        """Claim the attempt; return the engine's signed permission, or None if there is nothing to run."""
         first, doubted, tries = self.clock.mark(), None, 0
         while True:
             body = self.own | {"request": secrets.token_hex(16), "grant_nonce": self.grant["nonce"]}
@@ -267,7 +267,7 @@ class Attempt:
             await self.client._sleep(min(0.1 * 2**tries, 5.0))
 
     def begin(self) -> None:
-        """Allow the effect: only within the lease, and only once for a grant."""
+        """Allow the effect only within the lease, and only once for each grant."""
         if self.lease_ms < MIN_LEASE_MS or self.clock.elapsed(self.since) * 1000 >= 0.75 * self.lease_ms:
             raise NotBegun("the start was answered too late")
         if not self.worker.take_grant(self.grant["nonce"]):
@@ -288,7 +288,7 @@ class Attempt:
         return await run_in_thread(call)
 
     async def run(self, reply: Json) -> None:
-        """Run the tool under heartbeats, then report the result with them still going."""
+        """Run the tool and report the result, sending heartbeats until the end."""
         loop = asyncio.get_running_loop()
         lines: asyncio.Queue[str] = asyncio.Queue()
         task = Task(
@@ -303,7 +303,7 @@ class Attempt:
         def cancel(reason: str) -> None:
             why.append(reason)
             task.cancelled.set()
-            if self.spec.is_async:  # a thread cannot be stopped: its function looks at cancelled
+            if self.spec.is_async:  # a thread cannot be stopped: its function checks cancelled
                 running.cancel()
 
         timer = None
@@ -316,7 +316,7 @@ class Attempt:
             if timer is not None:
                 timer.cancel()
             if running.cancelled() and not why and self.began:
-                return  # the worker stops: without a result the record stays true
+                return  # the worker stops: without a result the record stays correct
             await self.report(running, why)
         finally:
             self.worker.running.discard(running)
@@ -325,7 +325,7 @@ class Attempt:
             await asyncio.gather(*helpers, return_exceptions=True)
 
     async def report(self, running: asyncio.Task[Any], why: list[str]) -> None:
-        """Report what came of the run until there is a reply."""
+        """Report the outcome of the run until there is a reply."""
         err = asyncio.CancelledError() if running.cancelled() else running.exception()
         text = "" if err is None else describe(err)
         if why and err is not None:
@@ -369,14 +369,14 @@ class Attempt:
                 log.error("the result was given up: %s", again)
 
     async def give_back(self, why: str) -> None:
-        """Tell the engine that this worker never began the attempt and never will."""
+        """Tell the engine that this worker did not start the attempt and never will."""
         try:
             await self.send("result", self.own | {"not_begun": why[:4000]})
         except AskanceError as err:
-            log.warning("the attempt could not be given back: %s", err)
+            log.warning("the attempt could not be returned: %s", err)
 
     async def beat(self, reply: Json, cancel: Callable[[str], None]) -> None:
-        """Keep the lease, and pass on what the engine says; no answer changes nothing."""
+        """Keep the lease, and pass on what the engine says. A missing reply changes nothing."""
         every = min(d for d in (reply["heartbeat_ms"], reply["lease_ms"] / 3) if d > 0) / 1000
         pause = max(0.0, every - self.clock.elapsed(self.since))
         while True:
@@ -397,7 +397,7 @@ class Attempt:
                     return
 
     async def tell(self, lines: asyncio.Queue[str]) -> None:
-        """Send lines of progress, numbered; a line that is not answered is lost."""
+        """Send numbered lines of progress; a line without a reply is lost."""
         number = 0
         while True:
             text = await lines.get()
@@ -437,11 +437,11 @@ class AsyncWorker:
         self._stopping = asyncio.Event()
 
     def stop(self) -> None:
-        """Take nothing more; run returns when what is running has ended, or after drain seconds."""
+        """Take no more tasks; run returns when running tasks have ended, or after drain seconds."""
         self._stopping.set()
 
     def take_grant(self, nonce: str) -> bool:
-        """Let a grant begin once in this process."""
+        """Let a grant start only once in this process."""
         with self._lock:
             if nonce in self.begun:
                 return False
@@ -449,7 +449,7 @@ class AsyncWorker:
             return True
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something on the side, which the end of run waits for."""
+        """Start a background task, for which the end of run waits."""
         task = asyncio.create_task(work)
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
@@ -476,7 +476,7 @@ class AsyncWorker:
                 raise result
 
     async def _drain(self) -> None:
-        """Wait for what is running; after drain seconds, cancel it."""
+        """Wait for running tasks; after drain seconds, cancel them."""
         await self._wait_for_spawned(self.drain)
         for tool in self.running:
             tool.cancel()
@@ -490,7 +490,7 @@ class AsyncWorker:
             await asyncio.wait(set(self._spawned), timeout=end - self.clock.monotonic())
 
     async def _serve(self, spec: ToolSpec) -> None:
-        """Take tasks of one tool, never more than there are free slots."""
+        """Take tasks of one tool, never more than the number of free slots."""
         free = asyncio.Semaphore(self.slots)
         pause = 0.0
         while not self._stopping.is_set():
@@ -570,7 +570,7 @@ class Worker:
         read_engine_keys(options.get("engine_keys"))
 
     def run(self) -> None:
-        """Serve the tools; Ctrl-C stops it as stop does."""
+        """Serve the tools; Ctrl-C has the same effect as stop."""
         asyncio.run(self._run())
 
     async def _run(self) -> None:
@@ -587,7 +587,7 @@ class Worker:
                     self._loop = self._worker = None
 
     def stop(self) -> None:
-        """Stop from another thread or a signal handler; run returns when what is running has ended."""
+        """Stop from another thread or a signal handler; run returns when running tasks have ended."""
         with self._lock:
             self._stopped = True
             if self._loop is not None and self._worker is not None:

@@ -47,7 +47,7 @@ class Askance(MiddlewareBase):
         self._outcomes: dict[tuple[str, str, str], Allowed | Answered] = {}
 
     def gate(self, agent: Agent, call_id: str) -> AsyncGate:
-        """Return the gate of the reply that has the call; after a crash the agent has a new reply id."""
+        """Return the gate of the reply that contains the call; after a crash the agent has a new reply id."""
         return self.client.gate(agent.state.session_id, _find(agent, call_id)[0].id, agent=agent.name)
 
     async def on_check_permission(
@@ -71,13 +71,13 @@ class Askance(MiddlewareBase):
             return PermissionDecision(PermissionBehavior.DENY, outcome.text)
         if isinstance(outcome, Allowed):
             try:
-                jsonschema.validate(outcome.input, tool.input_schema)  # what fits is not repaired later
+                jsonschema.validate(outcome.input, tool.input_schema)  # valid arguments are not repaired later
             except jsonschema.ValidationError as err:
                 text = f"The edited arguments do not fit the schema of {call.name}: {err.message}"
                 await gate._drive(report(gate.core, outcome, text, "error"))
                 return PermissionDecision(PermissionBehavior.DENY, text)
             if outcome.input != input_kwargs["tool_input"]:
-                _find(agent, call.id)[1].input = outcome.input_text  # as the agent does with the edit of its user
+                _find(agent, call.id)[1].input = outcome.input_text  # as the agent does with its user's edit
         self._outcomes[_key(agent, call.id)] = outcome
         return PermissionDecision(PermissionBehavior.ALLOW, "askance allowed the call")
 
@@ -110,7 +110,7 @@ class Askance(MiddlewareBase):
     async def on_reply(
         self, agent: Agent, input_kwargs: dict[str, Any], next_handler: Callable[..., AsyncGenerator[Any, None]]
     ) -> AsyncGenerator[Any, None]:
-        """Reports what the agent's frontend ran, and delivers what askance's workers and people answered."""
+        """Reports what the agent's frontend ran, and delivers the results of askance's workers and people."""
         inputs = input_kwargs["inputs"]
         if isinstance(inputs, ExternalExecutionResultEvent):
             for result in inputs.execution_results:
@@ -141,9 +141,9 @@ class Askance(MiddlewareBase):
 
 
 async def resume(agent: Agent) -> AsyncIterator[AgentEvent]:
-    """Continue an agent that parked at calls of askance; it asks askance again and parks again if need be."""
+    """Continue an agent that parked at calls of askance. It asks askance again, and parks again if necessary."""
     calls = [c for c in agent.state.get_awaiting_tool_calls(agent.name) if c.state == ToolCallState.ASKING]
-    # The confirmation only wakes the agent up: the middleware decides.
+    # The confirmation only wakes the agent up; the middleware decides.
     wake = UserConfirmResultEvent(
         reply_id=agent.state.reply_id, confirm_results=[ConfirmResult(confirmed=True, tool_call=c) for c in calls]
     )
@@ -163,7 +163,7 @@ async def events(client: AsyncClient, session: str) -> AsyncIterator[AgentEvent]
 async def send(
     client: AsyncClient, session: str, event: UserConfirmResultEvent | ExternalExecutionResultEvent | UserInterruptEvent
 ) -> None:
-    """Give askance what an AgentScope frontend answers: a confirmation, results, or an interrupt."""
+    """Send askance the response of an AgentScope frontend: a confirmation, results, or an interrupt."""
     path = f"/agentscope/sessions/{segment(session, 'session id')}/events"
     await client._drive(client._requests.post("send the event", path, event.model_dump(mode="json")))
 

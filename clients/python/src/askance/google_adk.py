@@ -67,7 +67,7 @@ class AskancePlugin(BasePlugin):
 
 
 def _read_response(value: Any) -> tuple[str, Any]:
-    """Give state and output of a response; ADK's tools report errors as a dict with error."""
+    """Return state and output of a response; ADK's tools report errors as a dict with error."""
     failed = isinstance(value, dict) and bool(value.get("error"))
     output = value if isinstance(value, str) else to_jsonable_python(value, serialize_unknown=True)
     return ("error" if failed else "success"), output

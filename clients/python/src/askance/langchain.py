@@ -85,7 +85,7 @@ class AskanceMiddleware(AgentMiddleware[Any, Any, Any]):
                 )
                 break
             except Paused:
-                # The value that resumes the graph decides nothing: the loop asks askance again.
+                # The value that resumes the graph decides nothing, because the loop asks askance again.
                 where = {"session_id": core.session, "reply_id": core.reply, "tool_call_id": proposal.id}
                 interrupt({"askance": where, "tool": call["name"], "args": call["args"]})
         if isinstance(done, Ran):
@@ -104,7 +104,7 @@ def resume(interrupts: Iterable[Interrupt]) -> Command[Any]:
 
 
 def _name_reply(request: ToolCallRequest) -> tuple[str, str]:
-    """Name session and reply; a node that runs again from its start gets the same names."""
+    """Return session and reply. A node that runs again from its start gets the same ones."""
     state, runtime = request.state, request.runtime
     messages: list[AnyMessage] = state if isinstance(state, list) else _get(state, "messages")
     said = next((m for m in reversed(messages) if isinstance(m, AIMessage) and m.tool_calls), None)
@@ -123,7 +123,7 @@ def _get(state: Any, name: str) -> Any:
 
 
 def _read_result(result: Result, call_id: str | None) -> tuple[str, Any]:
-    """Give state and text of what the tool returned; a Command carries its message in its update."""
+    """Return state and text of a tool's return value; a Command contains its message in its update."""
     messages = [result]
     if isinstance(result, Command):
         update = result.update if isinstance(result.update, dict) else {}

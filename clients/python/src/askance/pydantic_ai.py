@@ -48,7 +48,7 @@ class AskanceToolset(WrapperToolset[AgentDepsT]):
 
         async def run(approved: dict[str, Any]) -> Any:
             args = tool_args
-            # An edit passes the tool's own checks, as the model's arguments did.
+            # An edit must pass the tool's own checks, like the model's arguments.
             if not is_same(approved, to_jsonable_python(tool_args)):
                 args = tool.args_validator.validate_python(approved, context=ctx.validation_context)
                 if tool.args_validator_func is not None:
@@ -73,7 +73,7 @@ class AskanceToolset(WrapperToolset[AgentDepsT]):
 
 @dataclass
 class AskanceApprovals(AbstractCapability[AgentDepsT]):
-    """Answers within the run what tools with ``requires_approval=True`` ask, and reports their results."""
+    """Answers approvals of tools with ``requires_approval=True`` during the run, and reports their results."""
 
     client: AsyncClient
     _allowed: dict[tuple[str | None, str], tuple[AsyncGate, Allowed]] = field(default_factory=dict, repr=False)
@@ -113,7 +113,7 @@ class AskanceApprovals(AbstractCapability[AgentDepsT]):
 
 
 def _open_gate(client: AsyncClient, ctx: RunContext[Any]) -> AsyncGate:
-    """Open the gate of the model response in ctx: a run that is resumed gets the same one."""
+    """Open the gate of the model response in ctx. A resumed run gets the same gate."""
     said = next((m for m in reversed(ctx.messages) if isinstance(m, ModelResponse)), None)
     calls = [p.tool_call_id for p in said.parts if p.part_kind == "tool-call"] if said else [ctx.tool_call_id or ""]
     reply = derive_reply(calls)

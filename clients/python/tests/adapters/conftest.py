@@ -35,7 +35,7 @@ rules:
 """
 
 
-# A clean process imports the frameworks once, and each process of a test is its fork.
+# A clean process imports the frameworks once, and each process of a test is forked from it.
 PROCESSES = multiprocessing.get_context("forkserver")
 PROCESSES.set_forkserver_preload([f"adapters.driver_{name}" for name in DRIVERS])
 
@@ -61,7 +61,7 @@ class Person:
         self.client = server.client(name)
 
     def await_request(self, session: str, call_id: str, votes: int = 0) -> dict[str, Any]:
-        """Return the call as its open approval request shows it. The stream of calls brings it: nothing polls."""
+        """Return the call with its open approval request. It comes from the stream of calls, without polling."""
         return start_thread(lambda: self._follow(session, call_id, votes)).result(PATIENCE)
 
     def _follow(self, session: str, call_id: str, votes: int) -> dict[str, Any]:
@@ -106,7 +106,7 @@ class Stage:
 
     def __init__(self, place: Place, driver: Any, folder: Path, session: str) -> None:
         self.place, self.driver, self.thread = place, driver, session
-        self.session = getattr(driver, "SESSION", "{}").format(session)  # the thread's name at askance
+        self.session = getattr(driver, "SESSION", "{}").format(session)  # the name of the thread in askance
         self.path = folder / "effects"
 
     def case(self, *calls: Call, **more: Any) -> Case:
@@ -118,7 +118,7 @@ class Stage:
 
     @contextmanager
     def running(self, *calls: Call, **more: Any) -> Iterator[Future[Seen]]:
-        """Runs the agent in a thread; the test plays the people meanwhile."""
+        """Runs the agent in a thread while the test acts as the people."""
         case = self.case(*calls, **more)
         run = start_thread(lambda: self.driver.run(case))
         yield run
@@ -127,7 +127,7 @@ class Stage:
     def start_process(self, *calls: Call, **more: Any) -> BaseProcess:
         """Runs the agent in a process that a test can kill."""
         process = PROCESSES.Process(target=run_case, args=(self.driver.__name__, self.case(*calls, **more)))
-        with pytest.MonkeyPatch.context() as patch:  # Python 3.11 preloads from PYTHONPATH alone
+        with pytest.MonkeyPatch.context() as patch:  # Python 3.11 preloads only from PYTHONPATH
             patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
             process.start()
         return process

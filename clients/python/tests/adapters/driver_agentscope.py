@@ -23,7 +23,7 @@ from askance.agentscope import Askance
 
 
 class ScriptedModel(ChatModelBase):
-    """Proposes the calls of the case, then ends. It looks at the messages alone, so it survives a restart."""
+    """Proposes the calls of the case, then ends. It uses only the messages, so it survives a restart."""
 
     def __init__(self, calls: list[Call]) -> None:
         super().__init__(CredentialBase(), "scripted", self.Parameters(), stream=False)

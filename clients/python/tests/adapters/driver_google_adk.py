@@ -23,7 +23,7 @@ SESSION = "app/u/{}"
 
 
 class ScriptedModel(BaseLlm):
-    """Proposes the calls of the case, then ends. It looks at the messages alone, so it survives a restart."""
+    """Proposes the calls of the case, then ends. It uses only the messages, so it survives a restart."""
 
     calls: Any
 

@@ -19,7 +19,7 @@ from askance.langchain import AskanceMiddleware
 
 
 class ScriptedModel(BaseChatModel):
-    """Proposes the calls of the case, then ends. It looks at the messages alone, so it survives a restart."""
+    """Proposes the calls of the case, then ends. It uses only the messages, so it survives a restart."""
 
     case: Any
 

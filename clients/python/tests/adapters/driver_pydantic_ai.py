@@ -15,7 +15,7 @@ from askance.pydantic_ai import AskanceToolset
 
 
 def scripted_model(calls: list[Call]) -> FunctionModel:
-    """Proposes the calls of the case, then ends. It looks at the messages alone, so it survives a restart."""
+    """Proposes the calls of the case, then ends. It uses only the messages, so it survives a restart."""
 
     def respond(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if any(m.kind == "response" for m in messages):

@@ -146,7 +146,7 @@ def test_failing_tool(stage: Stage) -> None:
     assert "the bank is closed" in text(result["output"])
 
 
-# What users reported of approvals elsewhere.
+# Problems that users of other approval systems reported.
 
 
 def test_approver_sees_the_arguments_that_run(stage: Stage) -> None:

@@ -1,4 +1,4 @@
-"""What is particular to one framework: its own pause, approvals forged at it, and AgentScope's events."""
+"""What only one framework has: its own pause, approvals that are forged in it, and AgentScope's events."""
 
 from __future__ import annotations
 

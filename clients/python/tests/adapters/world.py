@@ -32,7 +32,7 @@ class Call:
 
 @dataclasses.dataclass
 class Case:
-    """One run: the model says its turns, and the tools write their effects to a file."""
+    """One run: the model follows its script, and the tools write their effects to a file."""
 
     url: str
     token: str
@@ -41,7 +41,7 @@ class Case:
     effects: Path
     die: bool = False  # the process is killed by its tool, after the effect
     fail: bool = False  # the tool raises
-    tamper: bool = False  # code of the application changes the arguments on their way to the tool
+    tamper: bool = False  # the application changes the arguments before they reach the tool
     patience: float = 20.0
 
     def tools(self) -> list[Callable[..., str]]:
@@ -75,7 +75,7 @@ class Case:
 
 @dataclasses.dataclass
 class Seen:
-    """What the model saw of each call, and its last words."""
+    """What the model saw of each call, and its final answer."""
 
     results: dict[str, str]
     final: str = ""
@@ -88,6 +88,6 @@ def read_effects(path: Path) -> list[tuple[str, dict[str, Any]]]:
 
 
 def run_case(driver: str, case: Case) -> None:
-    """What a process of its own does."""
+    """The program of a separate process."""
     seen = importlib.import_module(driver).run(case)
     case.effects.with_suffix(".seen").write_text(json.dumps(dataclasses.asdict(seen)))

@@ -1,7 +1,7 @@
 /**
  * Gates the tools of the Vercel AI SDK.
  *
- * The adapter wraps `execute`, so that nothing runs but what askance allows, and with the
+ * The adapter wraps `execute`, so only what askance allows runs, and only with the
  * approved arguments. No response from a browser decides anything.
  *
  * @module

@@ -11,7 +11,7 @@ export interface AdapterOptions {
   agent?: string;
   /** The call within which these are made, such as the one that started a sub-agent. */
   parent?: ParentKey;
-  /** Hints about tools by name, for rules; what is idempotent can run again after a crash. */
+  /** Hints about tools by name, for rules. An idempotent tool can run again after a crash. */
   annotations?: Readonly<Record<string, NonNullable<ToolDefinition["annotations"]>>>;
 }
 
@@ -28,10 +28,10 @@ export interface FrameworkCall {
   signal?: AbortSignal | undefined;
 }
 
-/** How a call ended: with what the tool returned, or with a text for the model. */
+/** How a call ended: with the tool's return value, or with a text for the model. */
 export type Ended<T> = { ran: true; value: T } | { ran: false; state: "success" | "error" | "interrupted" | "denied"; text: string };
 
-/** What a framework gets in place of a result when a call did not run. */
+/** What a framework gets instead of a result if a call did not run. */
 export class NotRun extends Error {
   override readonly name = "NotRun";
 }
@@ -43,7 +43,7 @@ export class AdapterError extends Error {
 
 /**
  * Runs a tool if askance allows, with the approved arguments. An exception of the tool is
- * reported and thrown again; for everything else that keeps it from running there is a text.
+ * reported and thrown again. If anything else keeps the tool from running, there is a text.
  */
 export async function runGated<T>(options: AdapterOptions, call: FrameworkCall, run: (input: Record<string, unknown>, inputText: string) => Promise<T> | T): Promise<Ended<T>> {
   let failure: { error: unknown } | undefined;
@@ -70,7 +70,7 @@ export async function runGated<T>(options: AdapterOptions, call: FrameworkCall, 
     ...(options.agent ? { agent: options.agent } : {}), ...(options.parent ? { parent: options.parent } : {}),
   });
   if (failure) throw failure.error;
-  if (value) return { ran: true, value: value.of }; // also if its result cannot be reported: the effect is a fact
+  if (value) return { ran: true, value: value.of }; // even if its result cannot be reported: the effect happened
   return { ran: false, state: result.state, text: result.text };
 }
 

@@ -1,7 +1,7 @@
 /**
  * Gates the tools of LangChain's agents, as a middleware.
  *
- * Put it last in the list: then no other middleware changes arguments after the decision.
+ * Put it last in the list, so no other middleware changes arguments after the decision.
  *
  * @module
  */
@@ -25,7 +25,7 @@ export interface LangChainOptions extends AdapterOptions {
   /** The model response; without it the id comes from the messages up to it. */
   reply?: (context: LangChainContext) => string;
   /**
-   * Interrupts the graph while people decide, so that the process can end. It needs a
+   * Interrupts the graph while people decide, so the process can end. It needs a
    * checkpointer; resume with any value, and the call is looked up again.
    */
   pause?: boolean;
@@ -83,7 +83,7 @@ async function pauseWhileAsking(options: LangChainOptions, call: Parameters<type
   }
 }
 
-/** What of a message belongs to the conversation, without ids and figures that change. */
+/** The parts of a message that belong to the conversation, without ids and numbers that change. */
 function contentOf(message: unknown): unknown {
   const m = message as { type?: unknown; content?: unknown; tool_calls?: unknown; tool_call_id?: unknown };
   return [m.type, m.content, m.tool_calls, m.tool_call_id];

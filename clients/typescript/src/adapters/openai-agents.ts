@@ -10,20 +10,20 @@ import { type FunctionTool, type RunContext, tool } from "@openai/agents";
 import { type AdapterOptions, messageOf, runGated, settingOf } from "./gated.js";
 
 type Context = RunContext<any>;
-/** What the SDK tells of a call. */
+/** What the SDK reports about a call. */
 type ToolCallDetails = NonNullable<Parameters<FunctionTool<any, any, any>["invoke"]>[2]>;
 
 /** Settings of {@link gatedTool}. */
 export interface OpenAIAgentsOptions extends AdapterOptions {
   /** The durable conversation. */
   session: string | ((context: Context) => string);
-  /** The model response; without it each call is a reply of its own, named by the model's id of the call. */
+  /** The model response; without it each call is a separate reply, named by the model's id of the call. */
   reply?: (context: Context, details: ToolCallDetails | undefined) => string;
 }
 
 /**
  * Returns a function like the SDK's `tool`, whose tools are behind the gate. The model gets
- * the text of a denial as the tool's output, as the SDK has no other form of it.
+ * the text of a denial as the tool's output, because the SDK has no other form for it.
  */
 export function gatedTool(options: OpenAIAgentsOptions): typeof tool {
   const create = (settings: Parameters<typeof tool>[0]) => {

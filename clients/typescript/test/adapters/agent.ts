@@ -1,4 +1,4 @@
-// An agent in a process of its own, which a test kills. It writes a line to a file for
+// An agent in a separate process, which a test kills. It writes a line to a file for
 // each effect, and with die it kills itself between the effect and its report.
 import { appendFileSync } from "node:fs";
 import { Client } from "@askance/client";

@@ -44,7 +44,7 @@ export function script(s: Scenario, seen: Seen) {
   };
 }
 
-/** The frameworks by name; each is loaded when it runs first. */
+/** The frameworks by name; each is loaded when it first runs. */
 export const frameworks: Readonly<Record<string, (s: Scenario) => Promise<Seen>>> = {
   "Vercel AI SDK": async (s) => (await import("./ai-sdk.js")).run(s),
   LangChain: async (s) => (await import("./langchain.js")).run(s),
