@@ -20,8 +20,8 @@ tool: {"to":"acme","amount":42}
 assistant: pay: success: {"to":"acme","amount":42}
 `
 
-// TestReconnect: a client without any history is shown the thread as it stands,
-// at every point of it, and then has what the others have.
+// TestReconnect: a client without any history is shown the current state of the thread at every
+// point of it, and then has the same conversation as the others.
 func TestReconnect(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said("say first", pay)
@@ -36,7 +36,7 @@ func TestReconnect(t *testing.T) {
 	if reload.words() != paid {
 		t.Errorf("the client has\n%s", reload.words())
 	}
-	// The first client has heard of nothing.
+	// The first client has received nothing yet.
 	c.talk(c.all(`{"approved":true}`)...).is(t, "success")
 	if c.words() != paid {
 		t.Errorf("the first client has\n%s", c.words())
@@ -60,8 +60,8 @@ func TestConnectToNothing(t *testing.T) {
 	}
 }
 
-// TestDisconnect: the turn continues without its client; a later client gets
-// the rest of it, once.
+// TestDisconnect: the turn continues without its client. A later client gets the rest of the turn
+// once.
 func TestDisconnect(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said("stream 40 20", pay)
@@ -77,7 +77,7 @@ func TestDisconnect(t *testing.T) {
 	if err == nil {
 		t.Fatal("the stream was not cut")
 	}
-	// With a part of the reply, and without any.
+	// One client has part of the reply, the other has nothing.
 	for i, again := range []*client{c, s.client(gatewaytest.Everything, "t")} {
 		path := []string{"/agui", "/agui/connect"}[i]
 		again.runs += 5
@@ -89,8 +89,8 @@ func TestDisconnect(t *testing.T) {
 	}
 }
 
-// TestAbortAndSay: a message that comes after an abort waits for the turn that
-// still goes on; while its client is there it is refused.
+// TestAbortAndSay: a message after an abort waits for the turn that is still running. While the
+// turn's client is connected, the message is refused.
 func TestAbortAndSay(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said("say first", "call slow {}")
@@ -113,8 +113,8 @@ func TestAbortAndSay(t *testing.T) {
 	}
 }
 
-// TestMessageDuringRequest: a client that does not know of an open approval request and says
-// something is shown the approval request.
+// TestMessageDuringRequest: a client that does not know of an open approval request and sends a
+// message is shown the request.
 func TestMessageDuringRequest(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said("say first", "stream 10 20", pay)
@@ -129,7 +129,7 @@ func TestMessageDuringRequest(t *testing.T) {
 	}
 }
 
-// until waits for that many open approval requests.
+// until waits for n open approval requests.
 func (s *stage) until(thread string, n int) {
 	s.t.Helper()
 	for len(s.asking(thread)) != n {
@@ -137,13 +137,13 @@ func (s *stage) until(thread string, n int) {
 		<-ctx.Done()
 		cancel()
 		if s.t.Context().Err() != nil {
-			s.t.Fatal("the approval request does not come")
+			s.t.Fatal("the approval requests did not appear")
 		}
 	}
 }
 
-// TestNextToOthers: an approval request does not wait for ever for another call; what
-// that brings is shown by the next run.
+// TestNextToOthers: an approval request does not wait forever for another call. The next run
+// shows the result of that call.
 func TestNextToOthers(t *testing.T) {
 	s := newStage(t, func(c *agui.Config) { c.Grace = 100 * time.Millisecond })
 	c := s.client(gatewaytest.Everything, "t").said(pay, "also slow {}")
@@ -155,7 +155,7 @@ func TestNextToOthers(t *testing.T) {
 	}
 }
 
-// TestWorker: a worker is waited for with comments, and in the end an interrupt
+// TestWorker: the stream sends comments while it waits for a worker, and finally an interrupt
 // that anyone may resolve to look again.
 func TestWorker(t *testing.T) {
 	s := newStage(t, func(c *agui.Config) { c.Patience, c.KeepAlive = 300*time.Millisecond, 10*time.Millisecond })
@@ -174,7 +174,7 @@ func TestWorker(t *testing.T) {
 	}
 }
 
-// TestClientTools: tools that the frontend brings and runs.
+// TestClientTools covers tools that the frontend declares and runs.
 func TestClientTools(t *testing.T) {
 	for _, version := range []string{wire.Version, ""} {
 		s := newStage(t)
@@ -192,7 +192,7 @@ func TestClientTools(t *testing.T) {
 			c.history.Apply(&wire.RunStarted{Input: &wire.RunInput{Messages: []wire.Message{m}}})
 		}
 		result(0, "red", nil)
-		c.talk().is(t, "success") // the other one is still waited for
+		c.talk().is(t, "success") // the other result is still missing
 		result(1, "no client there", new("closed"))
 		c.talk().is(t, "success")
 		want := `user: call lookup {"of":3} | also lookup {"of":4}
@@ -213,7 +213,7 @@ assistant: lookup: success: red | lookup: error: no client there
 	}
 }
 
-// TestClientToolsGivenUp: a person who goes on without running the tools.
+// TestClientToolsGivenUp: a person continues without running the tools.
 func TestClientToolsGivenUp(t *testing.T) {
 	s := newStage(t)
 	c := s.client(gatewaytest.Everything, "t").said(`call browse {"of":3}`)
@@ -226,7 +226,7 @@ func TestClientToolsGivenUp(t *testing.T) {
 	}
 }
 
-// TestEnds: however a turn ends, so does its run.
+// TestEnds: every way to end a turn ends its run.
 func TestEnds(t *testing.T) {
 	s := newStage(t)
 	for _, of := range []struct{ line, now, before string }{
@@ -241,7 +241,7 @@ func TestEnds(t *testing.T) {
 			c.version = version
 			a := c.talk()
 			if got := a.outcome(); got != want {
-				t.Errorf("%q ends as %s for version %q, want %s\n%s", of.line, got, version, want, show(a))
+				t.Errorf("%q ends with %s for version %q, want %s\n%s", of.line, got, version, want, show(a))
 			}
 			c.said("say on").talk().is(t, "success")
 		}
@@ -270,7 +270,7 @@ func TestInterruptedElsewhere(t *testing.T) {
 	a.is(t, "cancelled")
 }
 
-// replyOf is the reply that RUN_STARTED names.
+// replyOf returns the reply that RUN_STARTED names.
 func replyOf(t *testing.T, e *wire.RunStarted) message.ReplyID {
 	t.Helper()
 	var meta struct {

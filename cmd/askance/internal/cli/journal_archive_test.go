@@ -28,7 +28,7 @@ func (s *served) proposeAgain(reply, id string) message.Code {
 	return message.AsError("", err).Code
 }
 
-// finish has calls finished, each in a reply of its own.
+// finish finishes n calls, each in its own reply.
 func (s *served) finish(n int) {
 	s.t.Helper()
 	for i := range n {
@@ -38,8 +38,8 @@ func (s *served) finish(n int) {
 	}
 }
 
-// An archived call is shown and proved from its file, and its ids stay refused by every
-// later engine; the open call next to it can still be answered.
+// An archived call is shown and proved from its file, and every later engine refuses its ids. The
+// open call in the same session can still be answered.
 func TestJournalArchive(t *testing.T) {
 	s := audited(t)
 	s.finish(3)
@@ -54,7 +54,7 @@ func TestJournalArchive(t *testing.T) {
 		t.Errorf("archive printed\n%s", out)
 	}
 	done := decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", s.data))
-	if done.Calls != 2 || len(done.Archives) != 1 { // r1 has an open call, and the last record stays
+	if done.Calls != 2 || len(done.Archives) != 1 { // r1 has an open call, and the last record is kept
 		t.Errorf("archived %+v", done)
 	}
 	after := report(t, cli.ExitOK, "--data", s.data)
@@ -102,8 +102,8 @@ func TestJournalArchive(t *testing.T) {
 	s.stop()
 }
 
-// A process that is killed at any step of an archive loses nothing: the next start or
-// archive completes it, or begins again.
+// A process that is killed at any step of an archive loses nothing. The next start or archive
+// completes the archive or starts over.
 func TestJournalArchiveKilled(t *testing.T) {
 	s := audited(t)
 	s.finish(150)
@@ -126,10 +126,10 @@ func TestJournalArchiveKilled(t *testing.T) {
 		name string
 		come func(data string, proofs int64) bool
 	}{
-		{"the file is being written", has("*.zst.new")},
-		{"the file is there", has("*.zst")},
-		{"the index is there", has("*.index")},
-		{"the archive is announced", func(data string, before int64) bool { return has("*.index")(data, 0) && size(data) > before }},
+		{"while the file is written", has("*.zst.new")},
+		{"after the file exists", has("*.zst")},
+		{"after the index exists", has("*.index")},
+		{"after the archive is announced", func(data string, before int64) bool { return has("*.index")(data, 0) && size(data) > before }},
 	}
 	for _, step := range steps {
 		for _, restart := range []bool{false, true} {
@@ -151,9 +151,9 @@ func TestJournalArchiveKilled(t *testing.T) {
 					runtime.Gosched()
 				}
 				if err := c.Process.Kill(); err != nil {
-					t.Log(err) // it was faster
+					t.Log(err) // the command was faster
 				}
-				_ = c.Wait() // it was killed
+				_ = c.Wait() // it may have been killed
 				report(t, cli.ExitOK, "--data", data)
 				if restart {
 					e := serveOn(t, data)
@@ -178,8 +178,8 @@ func TestJournalArchiveKilled(t *testing.T) {
 	}
 }
 
-// On an existing server the archives are in an object store: every engine of the space
-// proves and shows them and refuses their ids, and so does a restored backup.
+// On an existing server the archives are in an object store. Every engine of the space proves and
+// shows them and refuses their ids, even after a restored backup.
 func TestJournalArchiveOnNATS(t *testing.T) {
 	old := audited(t)
 	old.stop()
@@ -207,7 +207,7 @@ func TestJournalArchiveOnNATS(t *testing.T) {
 		}
 		return data
 	}
-	server, one := newServer(), newHost(old.data, "engine.key", "engine.pub") // keys of a journal start no other
+	server, one := newServer(), newHost(old.data, "engine.key", "engine.pub") // the keys of an existing journal cannot start another
 	there := func(server *embed.Server, data string, args ...string) []string {
 		return append(args, "--nats", server.URL(), "--data", data)
 	}
@@ -255,8 +255,8 @@ func TestJournalArchiveOnNATS(t *testing.T) {
 	}
 }
 
-// A backup has the archives: the restored journal proves and shows them, and their ids
-// stay refused.
+// A backup includes the archives. The restored journal proves and shows them, and their ids are
+// still refused.
 func TestBackupHasArchives(t *testing.T) {
 	s := audited(t)
 	s.finish(3)
@@ -267,7 +267,7 @@ func TestBackupHasArchives(t *testing.T) {
 	fails(t, cli.ExitNotFound, "--data", "journal", "backup", filepath.Join(t.TempDir(), "x"), "--nats", s.url, "--keys", filepath.Join(s.data, "engine.key"), "--data", t.TempDir())
 	made := decode[bus.Copied](t, ok(t, "journal", "backup", backup, "--json", "--nats", s.url, "--data", s.data))
 	if !slices.Equal(made.Archives, done.Archives) || len(made.Missing) > 0 {
-		t.Errorf("the backup has the archives %v without %v, want %v", made.Archives, made.Missing, done.Archives)
+		t.Errorf("the backup has the archives %v and lacks %v, want %v", made.Archives, made.Missing, done.Archives)
 	}
 	s.stop()
 	file := filepath.Join(backup, "archive", done.Archives[0]+".index")
@@ -282,7 +282,7 @@ func TestBackupHasArchives(t *testing.T) {
 	}
 	defer server.Close()
 	data := t.TempDir()
-	if err := os.CopyFS(data, os.DirFS(filepath.Dir(s.data))); err != nil { // with keys, rules and tools
+	if err := os.CopyFS(data, os.DirFS(filepath.Dir(s.data))); err != nil { // including keys, rules and tools
 		t.Fatal(err)
 	}
 	data = filepath.Join(data, "data")
@@ -317,8 +317,8 @@ func TestBackupHasArchives(t *testing.T) {
 	}
 }
 
-// Files that no checkpoint announces are removed only if their records are elsewhere. A
-// file that is missing while its records are deleted is named, with what to do.
+// Files that no checkpoint announces are removed only if their records exist elsewhere. If a file
+// is missing and its records are deleted, the error names it and says what to do.
 func TestFilesOfInterruptedArchives(t *testing.T) {
 	s := audited(t)
 	s.finish(3)
@@ -326,7 +326,7 @@ func TestFilesOfInterruptedArchives(t *testing.T) {
 	run := func(data string) bus.Archiving {
 		return decode[bus.Archiving](t, ok(t, "journal", "archive", "--older-than", "0s", "--json", "--data", data))
 	}
-	other := filepath.Join(t.TempDir(), "data") // an archive that s.data does not announce
+	other := filepath.Join(t.TempDir(), "data") // an archive that is not announced in s.data
 	if err := os.CopyFS(other, os.DirFS(s.data)); err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestFilesOfInterruptedArchives(t *testing.T) {
 		t.Errorf("removed %v, want %v", done.Removed, want)
 	}
 	if want := []string{strange + ".index", strange + ".jsonl.zst"}; !slices.Equal(done.Unknown, want) {
-		t.Errorf("unknown are %v, want %v", done.Unknown, want)
+		t.Errorf("unknown files: %v, want %v", done.Unknown, want)
 	}
 	for _, name := range []string{mine, strange + ".index", strange + ".jsonl.zst", done.Archives[0] + ".index", done.Archives[0] + ".jsonl.zst"} {
 		if _, err := os.Stat(filepath.Join(folder, name)); err != nil {
