@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// What each acknowledged record pays for the anchor.
+// BenchmarkAnchorRaise measures the cost of the anchor for each acknowledged record.
 func BenchmarkAnchorRaise(b *testing.B) {
 	keys, err := keyfile.New()
 	if err != nil {

@@ -36,8 +36,8 @@ func TestAppendConflicts(t *testing.T) {
 	}
 }
 
-// A caller who changes what it appended changes neither the record nor what the next one
-// builds on.
+// A caller that changes a record after appending it changes neither the stored record nor the
+// base of the next one.
 func TestAppendBuildsOnWhatIsStored(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -60,8 +60,8 @@ func TestAppendBuildsOnWhatIsStored(t *testing.T) {
 	}
 }
 
-// The same event record appended again is the same event record: it was stored, and its
-// acknowledgement got lost.
+// Appending an event record again after its acknowledgement was lost returns its sequence and does
+// not store it twice.
 func TestAppendAgainAfterALostAck(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	key := callKey("c1")
@@ -88,7 +88,7 @@ func TestAppendRace(t *testing.T) {
 		wg.Go(func() {
 			<-start
 			f := callRecord(id(i), key, message.ToolCallAllowed, "approve")
-			if i%2 == 1 { // a task stands on another subject of the same entity
+			if i%2 == 1 { // a task is on another subject of the same entity
 				f = workRecord(id(i), key, "echo")
 			}
 			j := j1
@@ -140,7 +140,7 @@ func TestAppendRefuses(t *testing.T) {
 		})
 	}
 	if recs, last, err := j.Read(t.Context(), callKey("").SessionKey(), 0, 10); err != nil || len(recs) != 0 || last != 0 {
-		t.Errorf("something was stored: %v %d %v", recs, last, err)
+		t.Errorf("a refused record was stored: %v %d %v", recs, last, err)
 	}
 }
 
@@ -201,14 +201,14 @@ func (p *flaky) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
 	return p.Publisher.Publish(ctx, w)
 }
 
-// What Append says when the answer of the server is lost, late or bad. On fake
-// time, so that waiting for answers that never come takes none.
+// Append when the server's answer is lost, late or bad. The test runs on fake time, so that waiting
+// for answers that never come takes no time.
 func TestAppendFaults(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		script []string
 		want   error // nil: success
-		stored int   // event records in the end
+		stored int   // event records at the end
 	}{
 		{"ack lost once", []string{"stored, ack lost"}, nil, 1},
 		{"publish lost once", []string{"lost"}, nil, 1},
@@ -257,8 +257,7 @@ func repeat(s string, n int) []string {
 	return out
 }
 
-// late stores what it is given after the caller has stopped waiting, or when
-// told to.
+// late stores a write after the caller has stopped waiting, or when told to.
 type late struct {
 	bus.Publisher
 	now chan struct{}
@@ -273,8 +272,8 @@ func (p late) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
 	return bus.Ack{}, ctx.Err()
 }
 
-// "Nothing was written" is said only when nothing can be: that another stream
-// is broken says nothing about this one.
+// Append reports that nothing was written only if that is certain: a fault of another stream proves
+// nothing about this one.
 func TestFullIsCertain(t *testing.T) {
 	for _, tc := range []struct {
 		broken string
@@ -301,7 +300,7 @@ func TestFullIsCertain(t *testing.T) {
 	}
 }
 
-// Another engine wrote while our acknowledgement was lost: that is certainly a
+// If another engine wrote while this engine's acknowledgement was lost, the result is certainly a
 // conflict.
 func TestAppendLostThenOvertaken(t *testing.T) {
 	dir := bustest.Dir(t)
@@ -316,7 +315,7 @@ func TestAppendLostThenOvertaken(t *testing.T) {
 			_, err := j.Append(context.Background(), callRecord("mine", key, message.ToolCallPending, "propose"), 0)
 			done <- err
 		}()
-		time.Sleep(time.Second) // our publish waits for its answer
+		time.Sleep(time.Second) // the publish waits for its answer
 		mustAppend(t, other, callRecord("theirs", key, message.ToolCallPending, "propose"), 0)
 		if err := <-done; !errors.Is(err, message.ErrConflict) {
 			t.Errorf("%v, want a conflict", err)
@@ -337,14 +336,14 @@ func TestAppendCancelled(t *testing.T) {
 			t.Errorf("cancelled under way: %v", err)
 		}
 		if d := time.Since(began); d > 200*time.Millisecond {
-			t.Errorf("returned %v after the end of its time", d)
+			t.Errorf("returned %v after the end of its context", d)
 		}
 		before := p.calls
 		if _, err := j.Append(ctx, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrUnavailable) {
 			t.Errorf("cancelled before: %v", err)
 		}
 		if p.calls != before {
-			t.Error("something was sent after the end of its time")
+			t.Error("a message was sent after the end of the context")
 		}
 	})
 }
@@ -367,7 +366,7 @@ func TestAppendOnAClosedConnection(t *testing.T) {
 		t.Errorf("a tool: %v, want unavailable", err)
 	}
 	if _, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {
-		t.Errorf("a look: %v, want unavailable", err)
+		t.Errorf("a read: %v, want unavailable", err)
 	}
 	if err := j.Watch(t.Context(), 0, newSink()); err == nil {
 		t.Error("Watch on a closed connection returned no error")
@@ -397,8 +396,8 @@ func TestAppendManyEntities(t *testing.T) {
 	wg.Wait()
 }
 
-// A record of a batch without an answer is acknowledged when the server is known to have
-// synced it: by its health, or by a record that it stored later.
+// A record of an unanswered batch is acknowledged once the server is known to have synced it: by
+// the server's health, or by a record that it stored later.
 func TestRecordOfALostBatchIsOnTheDisk(t *testing.T) {
 	broken := &bus.HealthError{Problems: []string{"write error"}, Broken: []string{"ASKANCE_test"}}
 	for _, tc := range []struct {
@@ -424,7 +423,7 @@ func TestRecordOfALostBatchIsOnTheDisk(t *testing.T) {
 						_, err := j.Append(context.Background(), callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
 						done <- err
 					}()
-					time.Sleep(5 * time.Second) // the batch was given up, and the record found
+					time.Sleep(5 * time.Second) // the batch is given up and the record is found
 					if tc.later {
 						mustAppend(t, j, callRecord("f2", callKey("c2"), message.ToolCallPending, "propose"), 0)
 					}
@@ -437,7 +436,7 @@ func TestRecordOfALostBatchIsOnTheDisk(t *testing.T) {
 	}
 }
 
-// held is a Publisher that keeps back the acknowledgement of one record.
+// held is a Publisher that delays the acknowledgement of one record.
 type held struct {
 	bus.Publisher
 	direct bus.Publisher
@@ -454,8 +453,8 @@ func (p held) Publish(ctx context.Context, w bus.Write) (bus.Ack, error) {
 	return ack, err
 }
 
-// The server elsewhere stored an earlier record, and only its acknowledgement comes now: it
-// does not prove that the record of a lost batch is on the disk.
+// The late acknowledgement of an earlier record from an external server does not prove that the
+// record of a lost batch is on the disk.
 func TestEarlierRecordProvesNoSync(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -472,7 +471,7 @@ func TestEarlierRecordProvesNoSync(t *testing.T) {
 				t.Errorf("%v, want an unknown outcome", err)
 			}
 		})
-		time.Sleep(5 * time.Second) // the batch was given up, and the record found
+		time.Sleep(5 * time.Second) // the batch is given up and the record is found
 		close(p.gate)
 		wg.Wait()
 	})

@@ -79,7 +79,7 @@ func (w *archiving) records() uint64 {
 	return w.stream(bus.StreamName("test")).CachedInfo().State.Msgs
 }
 
-// verify is what an auditor finds who knows of the archives by their checkpoints.
+// verify returns the report of an auditor who knows of the archives from their checkpoints.
 func (w *archiving) verify() (*proof.Report, error) {
 	w.t.Helper()
 	ctx := w.t.Context()
@@ -118,7 +118,7 @@ func (w *archiving) refused(j *bus.Journal) {
 		if _, err := j.Append(w.t.Context(), callRecord("again", key, message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrArchived) {
 			w.t.Errorf("a call %s again: %v", key, err)
 		}
-		if r, err := j.Last(w.t.Context(), key); !errors.Is(err, message.ErrArchived) && (err != nil || r.Seq > 20) { // one that is not deleted yet
+		if r, err := j.Last(w.t.Context(), key); !errors.Is(err, message.ErrArchived) && (err != nil || r.Seq > 20) { // a record that is not deleted yet
 			w.t.Errorf("the last record of %s: %+v, %v", key, r, err)
 		}
 	}
@@ -131,8 +131,8 @@ func (w *archiving) refused(j *bus.Journal) {
 	}
 }
 
-// What is finished leaves the journal, is proved and shown from the archive, and its ids
-// stay refused, also after restarts. What is open stays.
+// Finished calls leave the journal. The archive proves and shows them, and their ids stay refused
+// even after restarts. Open calls stay in the journal.
 func TestArchive(t *testing.T) {
 	w := newArchiving(t)
 	before := w.records()
@@ -181,8 +181,8 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// An engine whose server was stopped, archived and started again refuses the ids of
-// archived calls, before it has examined the journal.
+// An engine whose server was stopped, and started again after archiving, refuses the ids of archived
+// calls even before it has examined the journal.
 func TestArchiveWhileAnEngineIsCutOff(t *testing.T) {
 	w := newArchiving(t)
 	nc := w.Conn("engine")
@@ -200,8 +200,8 @@ func TestArchiveWhileAnEngineIsCutOff(t *testing.T) {
 	w.refused(other)
 }
 
-// A missing file is reported, a changed one is found, and without the index nothing new
-// is accepted.
+// A missing file is reported, a changed one is detected, and without the index no new call is
+// accepted.
 func TestArchiveFiles(t *testing.T) {
 	w := newArchiving(t)
 	name := filepath.Join(w.folder, w.archive().Archives[0])
@@ -253,17 +253,18 @@ func TestArchiveFiles(t *testing.T) {
 	w.proved(true)
 }
 
-// A record that no archive has is missed, also while archived ones are still there.
+// The loss of a record that is in no archive is detected even while archived records are still in
+// the journal.
 func TestLossDuringArchiving(t *testing.T) {
 	w := newArchiving(t)
-	w.archiveUntil(t, 19) // with the lost one, the number of records is that of a complete archive
+	w.archiveUntil(t, 19) // with the lost record, the number of records equals that after a complete archive
 	other := w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
 	w.refused(other) // an unfinished deletion is no damage
 	if err := w.stream(bus.StreamName("test")).DeleteMsg(t.Context(), 22); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := other.Last(t.Context(), inReply("other", "x")); !errors.Is(err, message.ErrDamaged) {
-		t.Errorf("an unknown call of a journal that lacks a record: %v", err)
+		t.Errorf("an unknown call in a journal that lacks a record: %v", err)
 	}
 	_, err := bus.OpenJournal(t.Context(), w.Conn("engine"), "test", w.Keys(), bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
 	if !errors.Is(err, message.ErrDamaged) || !strings.Contains(err.Error(), "record 22 is missing") {
@@ -271,7 +272,7 @@ func TestLossDuringArchiving(t *testing.T) {
 	}
 }
 
-// A start after completed archives asks for no list of all that was deleted.
+// A start after completed archives does not ask for a list of all deleted records.
 func TestStartAfterArchives(t *testing.T) {
 	w := newArchiving(t)
 	w.archive()
@@ -279,7 +280,7 @@ func TestStartAfterArchives(t *testing.T) {
 	if _, err := nc.ChanSubscribe("$JS.API.STREAM.INFO."+bus.StreamName("test"), asked); err != nil {
 		t.Fatal(err)
 	}
-	flush := func() { // what was asked before is here
+	flush := func() { // all earlier requests have arrived
 		t.Helper()
 		if err := nc.Flush(); err != nil {
 			t.Fatal(err)
@@ -291,7 +292,7 @@ func TestStartAfterArchives(t *testing.T) {
 	w.proved(true)
 	flush()
 	if len(asked) == 0 {
-		t.Error("nothing was asked")
+		t.Error("no request was sent")
 	}
 	for len(asked) > 0 {
 		if m := <-asked; bytes.Contains(m.Data, []byte("deleted_details")) {
@@ -300,7 +301,7 @@ func TestStartAfterArchives(t *testing.T) {
 	}
 }
 
-// An archive that was interrupted anywhere is completed, or begun again, by the next run.
+// The next run completes or restarts an archive that was interrupted at any point.
 func TestInterruptedArchive(t *testing.T) {
 	for deleted := range 21 {
 		t.Run(fmt.Sprint(deleted), func(t *testing.T) {
@@ -321,8 +322,8 @@ func TestInterruptedArchive(t *testing.T) {
 	}
 }
 
-// Records are deleted by several requests at a time: a call whose end is deleted first is
-// not open again.
+// Several requests delete records at the same time: a call whose end is deleted first must not be
+// open again.
 func TestInterruptedArchiveDeletesTheEndFirst(t *testing.T) {
 	w := newArchiving(t)
 	if _, err := w.l.AnnounceArchive(t.Context(), bus.Retention{By: "ann", Reason: "test"}); err != nil {
@@ -363,7 +364,7 @@ func TestInterruptedArchiveDeletesTheEndFirst(t *testing.T) {
 	w.proved(true)
 }
 
-// archiveUntil announces an archive and deletes only so many of its records.
+// archiveUntil announces an archive and deletes only the given number of its records.
 func (w *archiving) archiveUntil(t *testing.T, deleted int) {
 	t.Helper()
 	gone, err := w.l.AnnounceArchive(t.Context(), bus.Retention{By: "ann", Reason: "test"})
@@ -380,15 +381,15 @@ func (w *archiving) archiveUntil(t *testing.T, deleted int) {
 	}
 }
 
-// bind records a session, which has tools in its second record.
+// bind records a session, whose second record has tools.
 func (w *archiving) bind(session string, prev uint64) uint64 {
 	w.t.Helper()
 	state := &toolcall.SessionState{Key: toolcall.Key{Space: "test", Session: message.SessionID(session)}, Runtime: "rt-" + session}
 	return mustAppend(w.t, w.j, &toolcall.EventRecord{V: toolcall.RecordVersion, ID: fmt.Sprint(session, prev), At: at, Engine: "e1", By: toolcall.Principal{Role: toolcall.RoleRuntime, Name: "rt"}, Session: state}, prev)
 }
 
-// newSessions is a journal of three sessions: all of the first and half of the second are
-// over, and the third is short.
+// newSessions returns a journal of three sessions: all of the first and half of the second are
+// finished, and the third is short.
 func newSessions(t *testing.T, opts ...bustest.Option) *archiving {
 	w := &archiving{ledgered: &ledgered{Bus: bustest.New(t, opts...), t: t}, folder: t.TempDir()}
 	w.store = bus.ArchiveFolder(w.folder)
@@ -414,7 +415,7 @@ func newSessions(t *testing.T, opts ...bustest.Option) *archiving {
 	return w
 }
 
-// checkSessions checks what is left of newSessions.
+// checkSessions checks what remains of newSessions.
 func (w *archiving) checkSessions() {
 	w.t.Helper()
 	if n := w.records(); n != 4 { // two sessions and two open calls
@@ -436,8 +437,8 @@ func (w *archiving) checkSessions() {
 	}
 }
 
-// Sessions of archived calls are recorded again at the end, so that NATS deletes what was
-// archived with few requests.
+// Sessions of archived calls are recorded again at the end of the journal, so that NATS can delete
+// the archived records with few requests.
 func TestArchiveSessions(t *testing.T) {
 	w := newSessions(t)
 	advisories := make(chan *nats.Msg, 1000)
@@ -473,7 +474,7 @@ func TestArchiveSessions(t *testing.T) {
 			deletions++
 		}
 	}
-	if deletions == 0 || deletions > 30 { // the replies of b behind its open call one by one
+	if deletions == 0 || deletions > 30 { // the replies of b after its open call are deleted one by one
 		t.Errorf("NATS was asked %d times to delete %d records", deletions, done.Records)
 	}
 	if err := os.Rename(w.folder, w.folder+"-away"); err != nil {
@@ -506,7 +507,7 @@ func TestArchiveOfAFullJournal(t *testing.T) {
 	w.bind("a", must(w.j.Last(t.Context(), toolcall.Key{Space: "test", Session: "a"})).Seq)
 }
 
-// However much was deleted before a kill, the next run goes on.
+// However much was deleted before a kill, the next run continues.
 func TestInterruptedArchiveOfSessions(t *testing.T) {
 	for _, deleted := range []int{0, 1, 2, 3, 40, 80, 128, 129} {
 		t.Run(fmt.Sprint(deleted), func(t *testing.T) {
@@ -524,7 +525,7 @@ func TestInterruptedArchiveOfSessions(t *testing.T) {
 	}
 }
 
-// Nothing goes that something open needs, or that is not old enough.
+// Nothing is archived that an open call needs or that is not old enough.
 func TestArchiveChoosesOnlyWhatIsOver(t *testing.T) {
 	w := newArchiving(t)
 	child := callRecord("child", inReply("child", "x"), message.ToolCallPending, "propose")
@@ -544,7 +545,7 @@ func TestArchiveChoosesOnlyWhatIsOver(t *testing.T) {
 		calls int
 	}{
 		{"too young", bus.Retention{OlderThan: 1 << 40}, 0},
-		{"all that is over", bus.Retention{}, 5}, // of r2, r3 and last
+		{"all finished calls", bus.Retention{}, 5}, // of r2, r3 and last
 		{"some are kept", bus.Retention{Keep: 2}, 2},
 		{"enough room", bus.Retention{MaxBytes: 1 << 40}, 0},
 		{"a little room", bus.Retention{MaxBytes: w.stream(bus.StreamName("test")).CachedInfo().State.Bytes - 1}, 2},
@@ -573,7 +574,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Losses that were accepted before do not hide the holes of an archive in the count.
+// Losses that were accepted earlier do not hide the gaps of an archive in the count of records.
 func TestArchiveAfterALoss(t *testing.T) {
 	w := newArchiving(t)
 	for seq := range uint64(5) { // more than the second archive has
@@ -600,8 +601,8 @@ func TestArchiveAfterALoss(t *testing.T) {
 	}
 }
 
-// Without the checkpoints no one knows which ids were archived: a loss of them is not
-// accepted while there are archives.
+// Without the checkpoints it is unknown which ids were archived, so their loss cannot be accepted
+// while there are archives.
 func TestLostCheckpointsOfArchives(t *testing.T) {
 	w := newArchiving(t)
 	w.archive()
@@ -626,8 +627,8 @@ func (w *archiving) recovery(t *testing.T) *bus.Recovery {
 	return r
 }
 
-// A file that is missing or changed while its records are being deleted is named, with
-// what to do, and nothing more is deleted.
+// If a file is missing or changed while its records are being deleted, the error names the file and
+// what to do, and no more records are deleted.
 func TestInterruptedArchiveWithoutFiles(t *testing.T) {
 	for _, suffix := range []string{".index", ".jsonl.zst"} {
 		w := newArchiving(t)
@@ -663,8 +664,8 @@ func TestInterruptedArchiveWithoutFiles(t *testing.T) {
 	}
 }
 
-// Someone without the key writes to an archived call, whose archive is elsewhere: every
-// watch goes on.
+// If someone without the key writes to an archived call whose archive is not in this folder, every
+// watch continues.
 func TestForgedRecordsOfAnArchivedCall(t *testing.T) {
 	w := newArchiving(t)
 	w.archive()

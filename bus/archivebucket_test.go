@@ -50,8 +50,8 @@ func textIn(t *testing.T, f bus.ArchiveFile) string {
 	return string(b)
 }
 
-// An object store keeps files of any size, shares one copy between readers, and has
-// nothing of a file whose writer failed.
+// An object store keeps files of any size, shares one copy between readers, and stores nothing of a
+// file whose writer failed.
 func TestArchiveBucket(t *testing.T) {
 	w := bustest.New(t)
 	nc := w.Conn("engine")
@@ -95,13 +95,13 @@ func TestArchiveBucket(t *testing.T) {
 		t.Error(err)
 	}
 	if textIn(t, again) != big || textIn(t, other) != "" || textIn(t, open("elsewhere")) != "in the folder" {
-		t.Error("a second reader reads something else")
+		t.Error("a second reader reads different content")
 	}
 	if err := again.Close(); err != nil {
 		t.Error(err)
 	}
 	if _, err := again.ReadAt(make([]byte, 1), 0); err == nil {
-		t.Error("the copy stays after its last reader")
+		t.Error("the copy remains after its last reader has closed it")
 	}
 	broken := errors.New("broken")
 	err := b.Put(t.Context(), "half", func(w io.Writer) error {
@@ -115,7 +115,7 @@ func TestArchiveBucket(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	if err := b.Put(stopped, "late", func(w io.Writer) error { _, err := io.WriteString(w, big); return err }); err == nil {
-		t.Error("a file is stored after the end of its request")
+		t.Error("a file was stored after the end of its request")
 	}
 	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(namesOf(found), []string{"a", "empty"}) {
 		t.Errorf("files: %v, %v", found, err)
@@ -154,7 +154,7 @@ func TestArchiveBucketThatForgets(t *testing.T) {
 	}
 }
 
-// An archive in an object store is all that a plain archive is, for every engine.
+// An archive in an object store works like one in a folder, for every engine.
 func TestArchiveInABucket(t *testing.T) {
 	w := newArchiving(t)
 	w.store = bus.NewArchiveBucket(w.Conn("engine"), "test", nil)
@@ -170,27 +170,27 @@ func TestArchiveInABucket(t *testing.T) {
 	w.refused(w.j)
 }
 
-// While an engine follows the journal, nothing is archived: it might not hear of it.
+// While an engine follows the journal nothing is archived, because the engine might not learn of it.
 func TestArchiveBesideAnEngine(t *testing.T) {
 	w := newArchiving(t)
 	watching := watch(t, w.j, 0)
 	watching.wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
 	before := w.records()
 	if _, err := w.l.Archive(t.Context(), bus.Retention{By: "ann"}); !errors.Is(err, message.ErrUnavailable) || !strings.Contains(err.Error(), "follows the journal") {
-		t.Errorf("beside an engine: %v", err)
+		t.Errorf("while an engine runs: %v", err)
 	}
 	if _, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", DryRun: true}); err != nil {
 		t.Errorf("a dry run: %v", err)
 	}
 	if n := w.records(); n != before {
-		t.Errorf("%d records, %d before", n, before)
+		t.Errorf("%d records, want %d as before", n, before)
 	}
 	watching.end()
 	w.archive()
 	w.proved(true)
 }
 
-// An engine that was paused looks at the journal before it takes a call for new.
+// An engine that was paused examines the journal before it accepts a call as new.
 func TestArchiveWhileAnEngineIsPaused(t *testing.T) {
 	w := newArchiving(t)
 	other, err := bus.OpenJournal(t.Context(), w.Conn("engine"), "test", w.Keys(), bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})

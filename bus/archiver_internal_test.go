@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A scan keeps tokens of subjects, and not the headers that have the subjects.
+// A scan keeps only tokens of subjects, not the headers that contain the subjects.
 func TestScanKeepsNoHeaders(t *testing.T) {
 	const replies, header = 2000, 50_000
 	s := newReplyScan()
@@ -44,8 +44,8 @@ func TestScanKeepsNoHeaders(t *testing.T) {
 	runtime.KeepAlive(s)
 }
 
-// The requests for a deletion delete exactly what goes, however sessions, replies, events
-// and what stays lie between each other.
+// The requests for a deletion delete exactly the archived records, however these are mixed with
+// records that stay.
 func TestDeletionPlan(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -97,7 +97,7 @@ func TestDeletionPlan(t *testing.T) {
 	}
 }
 
-// covers is how NATS matches a filter.
+// covers matches a filter as NATS does.
 func covers(filter, subject string) bool {
 	f, s := strings.Split(filter, "."), strings.Split(subject, ".")
 	for i, part := range f {

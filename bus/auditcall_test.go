@@ -14,8 +14,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A call's event records and the checkpoints over them are found among many, and among
-// messages that are no checkpoints.
+// A call's event records and the checkpoints over them are found among many others, and among
+// messages that are not checkpoints.
 func TestCallRecordsAndCovering(t *testing.T) {
 	w := newLedgered(t)
 	nc := w.Conn("forger")
@@ -55,15 +55,14 @@ func TestCallRecordsAndCovering(t *testing.T) {
 		t.Errorf("Covering all = %d checkpoints, %v", len(sealed), err)
 	}
 	if sealed, err = bus.Covering(t.Context(), w.l, []uint64{500}); err != nil || len(sealed) != 0 {
-		t.Errorf("Covering what is not signed = %d, %v", len(sealed), err)
+		t.Errorf("Covering an unsigned record = %d, %v", len(sealed), err)
 	}
 	if _, err := bus.CallRecords(t.Context(), w.l, callKey("unknown")); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("CallRecords of no call: %v", err)
 	}
 }
 
-// What rules hide does not leave the engine on the auditors' subject, and is
-// proved all the same.
+// Values that rules hide do not leave the engine on the auditors' subject, but are still proved.
 func TestAuditIsRedacted(t *testing.T) {
 	w := newWorld(t)
 	j := w.Journal("test")
@@ -93,8 +92,8 @@ func TestAuditIsRedacted(t *testing.T) {
 	}
 }
 
-// Rules hide a path of the call that its arguments do not have: everything of its records
-// may be shown, and a receipt that an auditor makes over the network shows it.
+// If rules hide only a path that a call's arguments do not have, all of its records may be shown,
+// and a receipt that an auditor makes over the network shows them.
 func TestReceiptOfWholeRecordsOverTheNetwork(t *testing.T) {
 	w := newWorld(t)
 	sp := testSpace()

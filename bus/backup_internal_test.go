@@ -6,7 +6,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// A part that was lost on its way is noticed by the number of the next one.
+// The number of the next part reveals that a part was lost in transit.
 func TestPartsOfACopyAreCounted(t *testing.T) {
 	full := make([]byte, backupChunk)
 	for name, tc := range map[string]struct {

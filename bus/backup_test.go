@@ -18,8 +18,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// A copy of a running space on a cluster is restored on another cluster and on one
-// server, with every record and checkpoint, and goes on there.
+// A copy of a running space on a cluster can be restored on another cluster and on one server, with
+// every record and checkpoint, and the journal continues there.
 func TestBackupIsRestored(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3)
@@ -48,7 +48,7 @@ func TestBackupIsRestored(t *testing.T) {
 		t.Errorf("backup into a folder that has one: %v, want it refused", err)
 	}
 	if _, err := bus.Restore(t.Context(), nc, "test", folder, bus.ArchiveFolder(t.TempDir())); err == nil {
-		t.Error("a restore over a journal that is there is accepted")
+		t.Error("a restore over an existing journal was accepted")
 	}
 	single := bustest.New(t)
 	single.UseKeys(keys)
@@ -135,7 +135,7 @@ func largeRecord(n int) *toolcall.EventRecord {
 	return f
 }
 
-// Buckets are copied after the journal, and what is not the copy that was made is refused.
+// Buckets are copied after the journal, and a changed copy is refused.
 func TestBackupIsChecked(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -175,7 +175,7 @@ func TestBackupIsChecked(t *testing.T) {
 			}
 			changed := change.do(whole)
 			if bytes.Equal(changed, whole) {
-				t.Fatalf("nothing was changed: %s", whole)
+				t.Fatalf("the test changed nothing: %s", whole)
 			}
 			if err := os.WriteFile(change.file, changed, 0o600); err != nil {
 				t.Fatal(err)
@@ -194,7 +194,7 @@ func TestBackupIsChecked(t *testing.T) {
 	}
 }
 
-// TestInterruptedBackup: of a backup that did not come to its end, nothing is restored.
+// TestInterruptedBackup checks that nothing is restored from an incomplete backup.
 func TestInterruptedBackup(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -210,7 +210,7 @@ func TestInterruptedBackup(t *testing.T) {
 	if err != nil || len(made.Streams) != 3 {
 		t.Fatalf("%v, %v", made, err)
 	}
-	ends := []string{"backup.json"} // what a kill at some moment leaves out
+	ends := []string{"backup.json"} // what is missing after a kill at some moment
 	for _, name := range made.Streams {
 		ends = append(ends, name+".json", name+".snapshot")
 	}
@@ -251,7 +251,7 @@ func streamNames(t *testing.T, nc *nats.Conn) (names []string) {
 	return names
 }
 
-// Archives are neither left out of a copy nor restored to nowhere without a word.
+// A backup without the archives and a restore without a folder for them are errors.
 func TestBackupWithoutAFolderForArchives(t *testing.T) {
 	w := newArchiving(t)
 	w.archive()

@@ -23,8 +23,8 @@ func (w *archiving) backUp(t *testing.T, files bus.ArchiveStore) (bus.Copied, er
 	return bus.BackUp(t.Context(), w.Conn("engine"), "test", w.Keys(), filepath.Join(t.TempDir(), "backup"), files)
 }
 
-// Only a file that is not in the folder is left out of a backup: one that is there and
-// cannot be copied would be lost.
+// A backup omits only files that are not in the folder. An existing file that cannot be copied is an
+// error, because it would be lost.
 func TestBackupOfArchiveFiles(t *testing.T) {
 	w := newArchiving(t)
 	name := w.archive().Archives[0] + ".jsonl.zst"
@@ -96,8 +96,8 @@ func TestBackupVerifiesCheckpoints(t *testing.T) {
 	}
 }
 
-// A file with the true copy of a record that is lost is kept, whether the record is missing
-// or another one is in its place.
+// A file with the genuine copy of a lost record is kept, whether the record is missing or another
+// one is in its place.
 func TestLeftFileOfALostRecordIsKept(t *testing.T) {
 	w := newArchiving(t)
 	w.sign()

@@ -27,22 +27,22 @@ import (
 
 func always() bool { return true }
 
-// What an Append of a script is.
+// The kinds of appends in a script.
 const (
-	opNext  = iota // after the entity's last record
+	opNext  = iota // an append after the entity's last record
 	opStale        // after an earlier one
 	opAgain        // the last record once more
 	opLarge        // a record that is too large
 	opKinds
 )
 
-// script is the appends of one entity, one after the other.
+// script is a series of appends to one entity.
 type script struct {
 	key toolcall.Key
 	ops []int
 }
 
-// randomScripts are for entities of their own, which share batches.
+// randomScripts returns scripts for different entities, which share batches.
 func randomScripts(rng *rand.Rand, entities, ops int) []script {
 	out := make([]script, entities)
 	for e := range out {
@@ -58,16 +58,16 @@ func randomScripts(rng *rand.Rand, entities, ops int) []script {
 	return out
 }
 
-// outcome is what an entity's appends became.
+// outcome is the outcome of an entity's appends.
 type outcome struct {
-	codes   []message.Code // of each append; empty: stored
-	stored  []string       // the ids that were said to be stored, in order
+	codes   []message.Code // the code of each append; empty: stored
+	stored  []string       // the ids that were reported as stored, in order
 	at      []uint64       // their sequences
-	refused []string       // the ids that were said not to be stored
+	refused []string       // the ids that were reported as not stored
 }
 
-// play appends a script's records. After an unknown outcome it reads what is
-// stored, as an engine does.
+// play appends a script's records. After an unknown outcome it reads what is stored, as an engine
+// does.
 func play(ctx context.Context, j *bus.Journal, s script) (out outcome, err error) {
 	prev, before := uint64(0), uint64(0)
 	var last *toolcall.EventRecord
@@ -126,8 +126,8 @@ func find(ctx context.Context, j *bus.Journal, key toolcall.Key, id string) (uin
 	}
 }
 
-// playAll plays all scripts at once, and checks that the journal has exactly what
-// the appends said.
+// playAll plays all scripts at once, and checks that the journal has exactly the records that the
+// appends reported.
 func playAll(t *testing.T, j, reader *bus.Journal, scripts []script) []outcome {
 	t.Helper()
 	out := make([]outcome, len(scripts))
@@ -161,7 +161,7 @@ func playAll(t *testing.T, j, reader *bus.Journal, scripts []script) []outcome {
 	return out
 }
 
-// oracle is what a script's appends become without faults.
+// oracle returns the outcomes of a script's appends without faults.
 func oracle(s script) (out []message.Code) {
 	stored := 0
 	for _, op := range s.ops {
@@ -180,8 +180,8 @@ func oracle(s script) (out []message.Code) {
 	return out
 }
 
-// countBatches counts the batches in the journal's stream; each must be
-// whole: its writes have consecutive sequences, and the last one its commit.
+// countBatches counts the batches in the journal's stream. Each must be complete: its writes have
+// consecutive sequences and the last write has the commit.
 func countBatches(t *testing.T, nc *nats.Conn) (count, writes int) {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -220,7 +220,7 @@ func countBatches(t *testing.T, nc *nats.Conn) (count, writes int) {
 	return count, writes
 }
 
-// Batches and single writes have the same outcomes, those of an oracle.
+// Batches and single writes have the same outcomes as the oracle.
 func TestBatchedOutcomes(t *testing.T) {
 	for seed := range uint64(3) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -246,8 +246,8 @@ func TestBatchedOutcomes(t *testing.T) {
 	}
 }
 
-// The publisher of a quorum has these outcomes, too: it is the single one, because the
-// servers sync what waits together.
+// The publisher for a quorum has the same outcomes. It writes singly, because the servers sync
+// waiting writes together.
 func TestQuorumOutcomes(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3, func(o *server.Options) { o.MaxPayload = 64 << 10 })
@@ -266,7 +266,7 @@ func TestQuorumOutcomes(t *testing.T) {
 	}
 }
 
-// cutter is a way to a server whose connections break after some bytes.
+// cutter connects to a server with connections that break after some bytes.
 type cutter struct {
 	nats.InProcessConnProvider
 
@@ -285,7 +285,7 @@ func (c *cutter) begin(n int) {
 	c.limit(c.last)
 }
 
-// limit gives a connection its bytes. c.mu is held.
+// limit sets the number of bytes a connection carries before it breaks. c.mu is held.
 func (c *cutter) limit(conn *cutConn) {
 	conn.reads, conn.writes = math.MaxInt, math.MaxInt
 	if c.left > 0 {
@@ -311,8 +311,8 @@ func (c *cutter) InProcessConn() (net.Conn, error) {
 	return c.last, nil
 }
 
-// carry reduces what a connection may still carry, and returns how many bytes are
-// beyond it.
+// carry reduces the number of bytes that a connection may still carry, and returns how many bytes
+// exceed it.
 func (c *cutter) carry(conn *cutConn, left *int, n int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -327,8 +327,8 @@ func (c *cutter) carry(conn *cutConn, left *int, n int) int {
 	return min(n, -*left)
 }
 
-// cutConn breaks when either direction carried its bytes: what the server wrote
-// is then lost, or it gets a part of what the client wrote.
+// cutConn breaks when either direction has carried its bytes. Then what the server wrote is lost, or
+// the server receives only a part of what the client wrote.
 type cutConn struct {
 	net.Conn
 	cutter        *cutter
@@ -353,8 +353,8 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Connections break within batches and before their acknowledgements: each append
-// still says the truth.
+// Connections break within batches and before their acknowledgements. Each append must still report
+// the truth.
 func TestBatchedFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(4) {
@@ -379,13 +379,13 @@ func TestBatchedFaults(t *testing.T) {
 				if slices.ContainsFunc(o.codes, func(c message.Code) bool {
 					return c == message.CodeUnknownOutcome || c == message.CodeUnavailable
 				}) {
-					unsure++ // what follows is no more what the oracle says
+					unsure++ // from here on the oracle no longer applies
 				} else if want := oracle(scripts[i]); !slices.Equal(o.codes, want) {
 					t.Errorf("seed %d: %v became %q, want %q", seed, scripts[i].ops, o.codes, want)
 				}
 			}
 			n, writes := countBatches(t, b.Conn("reader"))
-			t.Logf("%d connections broke, %d scripts had an outcome that was not told, %d batches with %d writes", way.broken(), unsure, n, writes)
+			t.Logf("%d connections broke, %d scripts had an unknown outcome, %d batches with %d writes", way.broken(), unsure, n, writes)
 			if way.broken() < 3 {
 				t.Errorf("seed %d: %d connections broke, want 3", seed, way.broken())
 			}

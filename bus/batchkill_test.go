@@ -20,10 +20,10 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// serverEnv names the store of the NATS server that the test's process then is.
+// serverEnv names the store of the NATS server as which the test's process then runs.
 const serverEnv = "ASKANCE_TEST_STORE"
 
-// TestServerProcess is the server of the other tests of this file.
+// TestServerProcess is the server that the other tests in this file start.
 func TestServerProcess(t *testing.T) {
 	store := os.Getenv(serverEnv)
 	if store == "" {
@@ -122,7 +122,7 @@ func TestKillInABatch(t *testing.T) {
 		nc.Close()
 	}
 	if total < 100 {
-		t.Errorf("%d writes were in batches: the test tested nothing", total)
+		t.Errorf("%d writes were in batches, so the test checked nothing", total)
 	}
 }
 
@@ -135,7 +135,7 @@ func newKeys(t *testing.T) *keyfile.Keys {
 	return keys
 }
 
-// With more open batches than the server permits, each write is stored alone.
+// With more open batches than the server permits, each write is stored individually.
 func TestTooManyOpenBatches(t *testing.T) {
 	b := bustest.New(t)
 	nc := b.Conn("engine")

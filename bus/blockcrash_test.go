@@ -10,8 +10,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// A crash of the machine can empty the newest block, which was just begun. What is
-// recorded after it is there after the next start, with all older blocks.
+// A crash of the machine can empty a newly begun block. Later records and all older blocks must be
+// there after the next start.
 func TestCrashAtTheBeginningOfABlock(t *testing.T) {
 	s := dataFolder{t.TempDir()}
 	o := s.mustOpen(t)
@@ -31,7 +31,7 @@ func TestCrashAtTheBeginningOfABlock(t *testing.T) {
 	o.stop(t)
 	change(t, second, func([]byte) []byte { return nil })
 	removeIndex(t, s.journal())
-	remove(t, s.anchor()) // the crash took it, too
+	remove(t, s.anchor()) // the crash also lost the anchor
 	o = s.mustOpen(t)
 	add(o, "later")
 	o.stop(t)

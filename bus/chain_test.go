@@ -30,8 +30,7 @@ func ledgerOf(t testing.TB, j *bus.Journal) *bus.Ledger {
 	return l
 }
 
-// Each event record has the leaf of the one before it in its entity, from any
-// engine.
+// Each event record contains the leaf of the previous one in its entity, from any engine.
 func TestRecordsAreChained(t *testing.T) {
 	b := bustest.New(t)
 	one, two := b.Journal("test"), b.Journal("test")
@@ -53,7 +52,7 @@ func TestRecordsAreChained(t *testing.T) {
 	if first := records[1]; first.Entity == "" || first.Invalid != "" {
 		t.Errorf("the first record of c2 is %+v", first)
 	}
-	// A predecessor that is none: of another call, or not there at all.
+	// Wrong predecessors: of another call, or one that does not exist.
 	for _, prev := range []uint64{2, s3 + 7} {
 		if _, err := two.Append(t.Context(), callRecord("f4", callKey("c1"), message.ToolCallFinished, "result"), prev); !errors.Is(err, message.ErrConflict) {
 			t.Errorf("Append after %d: %v, want a conflict", prev, err)

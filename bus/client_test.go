@@ -31,7 +31,7 @@ func TestClientWithoutAnEngine(t *testing.T) {
 		if d := time.Since(began); d < 10*time.Second || d > 20*time.Second {
 			t.Errorf("gave up after %v", d)
 		}
-		// It does not mind an engine that comes later.
+		// The client works with an engine that starts later.
 		time.AfterFunc(5*time.Second, func() { w.engine(bus.ServiceOptions{}) })
 		if _, err := bot.Info(context.Background()); err != nil {
 			t.Errorf("info with an engine after 5 s: %v", err)
@@ -44,7 +44,7 @@ func TestClientWithoutAnEngine(t *testing.T) {
 	})
 }
 
-// forgetful does what it is asked and does not answer in time, n times.
+// forgetful executes requests but does not answer in time, n times.
 type forgetful struct {
 	api.Caller
 	left *atomic.Int32
@@ -81,15 +81,15 @@ func TestClientSendsAgain(t *testing.T) {
 		if err != nil || len(call.Votes) != 1 {
 			t.Errorf("answer: %+v, %v", call, err)
 		}
-		// Another one is still told that it came too late.
+		// Another approver is still told that they came too late.
 		bob := w.client(toolcall.RoleApprover, "bob")
 		left.Store(1)
 		if _, err := bob.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err == nil {
-			t.Error("a second approver was told that he had won")
+			t.Error("a second approver was told that their answer counted")
 		}
 		left.Store(1)
 		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseReject}); err == nil {
-			t.Error("a change of mind was taken for the first answer")
+			t.Error("a different answer was accepted as a repetition of the first")
 		}
 		left.Store(2)
 		if _, err := bot.Emit(t.Context(), toolcall.EmitRequest{Session: "s1", Reply: "r1", Events: []message.RawJSON{
@@ -152,7 +152,7 @@ func TestClientWaitsAndEventsLoop(t *testing.T) {
 	})
 }
 
-// Replies that are too large for one message are taken in pieces.
+// Replies that are too large for one message are fetched in pieces.
 func TestLargeReplies(t *testing.T) {
 	w := newWorld(t, bustest.With(func(o *embed.Options) { o.MaxPayload = 128 << 10 }))
 	w.engine(bus.ServiceOptions{})
@@ -181,7 +181,7 @@ func TestLargeReplies(t *testing.T) {
 		}
 		if after = rep.Next; after == 0 {
 			if pages < 1 {
-				t.Error("everything came in one page; the test is too small")
+				t.Error("everything fit in one page; the test is too small")
 			}
 			break
 		}
@@ -228,7 +228,7 @@ func TestHintsAndProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stop2()
-	// Messages that do not say where they belong, or say something else, are none.
+	// Messages that do not say where they belong, or that contradict their subject, are ignored.
 	forger := w.Conn("forger")
 	for _, m := range []*nats.Msg{
 		{Subject: "askance.v1.test.ask.s1.r1.c1", Data: []byte(`{`)},

@@ -17,7 +17,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Requests go on while one engine after another leaves.
+// Requests continue to work while one engine after another leaves.
 func TestServicesShareAndReplaceEachOther(t *testing.T) {
 	w := newWorld(t)
 	r1 := w.engine(bus.ServiceOptions{})
@@ -45,7 +45,7 @@ func TestServicesShareAndReplaceEachOther(t *testing.T) {
 	r2.stop()
 }
 
-// Held requests end when the service closes, and at once; nothing hangs.
+// Held requests end at once when the service closes.
 func TestCloseEndsHeldRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestCloseEndsHeldRequests(t *testing.T) {
 		if d := time.Since(began); d > 100*time.Millisecond {
 			t.Errorf("Close took %v", d)
 		}
-		w.engine(bus.ServiceOptions{}) // the client goes on with the next engine
+		w.engine(bus.ServiceOptions{}) // the client continues with the next engine
 		time.Sleep(2 * time.Second)
 		ann := w.client(toolcall.RoleApprover, "ann")
 		call, err := ann.List(t.Context(), toolcall.ListRequest{})
@@ -88,8 +88,8 @@ func (stuck) Call(ctx context.Context, _ *api.Operation, _ any) (any, error) {
 	return nil, ctx.Err()
 }
 
-// Requests that wait for their turn when the service closes are told to go
-// elsewhere; their senders need not wait until they believe them lost.
+// Requests that wait for their turn when the service closes are sent elsewhere, so that their
+// senders need not wait for a timeout.
 func TestCloseAnswersWaitingRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 		began := time.Now()
 		closed := make(chan struct{})
 		go func() { defer close(closed); s.Close() }()
-		for n := range 3 { // the fourth is in hand and has its grace
+		for n := range 3 { // the fourth is being executed and has its grace
 			m := <-answers
 			if d := time.Since(began); d > time.Second || !strings.Contains(string(m.Data), `"unavailable"`) {
 				t.Errorf("answer %d after %v: %s", n, d, m.Data)
@@ -122,8 +122,8 @@ func TestCloseAnswersWaitingRequests(t *testing.T) {
 	})
 }
 
-// More held requests than the service keeps are refused, not queued: other
-// requests still get through.
+// Held requests beyond the service's limit are refused, not queued, so other requests still get
+// through.
 func TestHeldRequestsAreBounded(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestHeldRequestsAreBounded(t *testing.T) {
 			t.Errorf("one too many: %+v", e)
 		}
 		wg.Wait()
-		for i, err := range errs { // the third was refused at first, and came in when a place was free
+		for i, err := range errs { // the third was refused at first, and accepted when a place was free
 			if err != nil {
 				t.Errorf("wait %d: %v", i, err)
 			}

@@ -50,7 +50,7 @@ func trusting(t *testing.T, dir string) bustest.Option {
 	return bustest.With(func(o *embed.Options) { o.Trust, o.Login = trust, creds.EngineLogin(dir) })
 }
 
-// Secrets are for their owner alone, and what is for everybody has none.
+// Only the owner can read secrets, and files for everyone contain none.
 func TestCredsFiles(t *testing.T) {
 	c, dir := initCreds(t)
 	path := addLogin(t, c, toolcall.RoleApprover, "ann@example.org")
@@ -134,8 +134,8 @@ func TestCredsRefuse(t *testing.T) {
 		{"an agent with a person's inbox", creds.User{Space: "test", Role: toolcall.RoleRuntime, Name: "ann"}, message.ErrInvalid},
 		{"the same in another space", creds.User{Space: "prod", Role: toolcall.RoleRuntime, Name: "ann"}, message.ErrInvalid},
 		{"a person with an agent's inbox", creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "bot"}, message.ErrInvalid},
-		{"one that has expired", creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: "x", Expires: time.Now().Add(-time.Second)}, message.ErrInvalid},
-		{"one that is there", creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "ann"}, message.ErrConflict},
+		{"an expired login", creds.User{Space: "test", Role: toolcall.RoleAuditor, Name: "x", Expires: time.Now().Add(-time.Second)}, message.ErrInvalid},
+		{"an existing login", creds.User{Space: "test", Role: toolcall.RoleApprover, Name: "ann"}, message.ErrConflict},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path, err := c.Add(t.Context(), tc.u, false)
@@ -156,7 +156,7 @@ func TestCredsRefuse(t *testing.T) {
 	if _, err := creds.LoadTrust(t.TempDir()); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("trust of a folder without credentials: %v", err)
 	}
-	// A person may hold several roles, and everybody the same one elsewhere if they say so.
+	// A person may hold several roles, and anyone the same role in another space if requested.
 	addLogin(t, c, toolcall.RoleOperator, "ann")
 	if _, err := c.Add(t.Context(), creds.User{Space: "prod", Role: toolcall.RoleRuntime, Name: "bot", SameOwner: true}, false); err != nil {
 		t.Error(err)
@@ -167,7 +167,7 @@ func TestCredsRefuse(t *testing.T) {
 	}
 }
 
-// TestInterruptedInit: whichever file could not be written, the next try makes a complete folder.
+// TestInterruptedInit checks that the next try makes a complete folder if a file was not written.
 func TestInterruptedInit(t *testing.T) {
 	for _, file := range []string{"secrets/account.nk", "account.jwt", "users.json", "engine.creds"} {
 		dir := filepath.Join(t.TempDir(), "creds")
@@ -195,7 +195,7 @@ func TestInterruptedInit(t *testing.T) {
 	}
 }
 
-// An account that the operator did not sign is no account.
+// An account that the operator did not sign is refused.
 func TestTrustOfAnotherOperator(t *testing.T) {
 	_, dir := initCreds(t)
 	_, other := initCreds(t)
@@ -225,8 +225,8 @@ func TestTrustOfAnotherOperator(t *testing.T) {
 	}
 }
 
-// The server refuses connections without a login, with one of another folder, with
-// the token alone, and with a revoked or expired one.
+// The server refuses connections without a login, with a login of another folder, with only the
+// token, and with a revoked or expired login.
 func TestOnlyLoginsGetIn(t *testing.T) {
 	c, dir := initCreds(t)
 	foreign, _ := initCreds(t)
@@ -318,7 +318,7 @@ func copyFile(t *testing.T, from, to string) {
 	}
 }
 
-// Replacing a login revokes the one before.
+// Replacing a login revokes the previous one.
 func TestReplaceLogin(t *testing.T) {
 	c, dir := initCreds(t)
 	before := addLogin(t, c, toolcall.RoleWorker, "wk", job)
@@ -333,7 +333,7 @@ func TestReplaceLogin(t *testing.T) {
 		if err == nil {
 			nc.Close()
 		}
-		t.Errorf("the login before: %v", err)
+		t.Errorf("the previous login: %v", err)
 	}
 	nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: "wk", CredsFile: now})
 	if err != nil {
@@ -345,7 +345,7 @@ func TestReplaceLogin(t *testing.T) {
 	}
 }
 
-// Several processes may add users at once, and none is lost from the list.
+// Several processes can add users at once without losing any from the list.
 func TestCredsAtOnce(t *testing.T) {
 	c, _ := initCreds(t)
 	var wg sync.WaitGroup
@@ -362,8 +362,8 @@ func TestCredsAtOnce(t *testing.T) {
 	}
 }
 
-// A journal outlives that credentials are turned on, renewed and turned off;
-// turning them off while others can connect takes a word.
+// A journal survives turning credentials on, renewing them and turning them off. Turning them off
+// while others can connect must be requested explicitly.
 func TestJournalOutlivesCredentials(t *testing.T) {
 	store := t.TempDir()
 	_, first := initCreds(t)
@@ -425,7 +425,7 @@ func TestJournalOutlivesCredentials(t *testing.T) {
 			if err == nil {
 				s.Close()
 			}
-			t.Errorf("opened to everybody: %v, want a refusal", err)
+			t.Errorf("opened to everyone: %v, want a refusal", err)
 		}
 	}
 }

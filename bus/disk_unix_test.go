@@ -19,9 +19,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// ownProcess runs the test that calls it once more, alone in a process of its
-// own, and returns false; there it returns true. A limit of the process would
-// reach the files of the test runner, too.
+// ownProcess runs the calling test again in a separate process and returns false; in that process it
+// returns true. Otherwise a limit of the process would also affect files of the test runner.
 func ownProcess(t *testing.T) bool {
 	t.Helper()
 	const mark = "ASKANCE_TEST_OWN_PROCESS"
@@ -32,13 +31,13 @@ func ownProcess(t *testing.T) bool {
 	cmd.Env = append(os.Environ(), mark+"="+t.Name())
 	out, err := cmd.CombinedOutput()
 	if err != nil || !bytes.Contains(out, []byte("--- PASS: "+t.Name())) {
-		t.Errorf("in a process of its own: %v\n%s", err, out)
+		t.Errorf("in a separate process: %v\n%s", err, out)
 	}
 	return false
 }
 
-// fillDisk lets no file of this process grow beyond n bytes: writes fail as
-// they do on a full disk, with another errno. It gives the way back.
+// fillDisk prevents files of this process from growing beyond n bytes: writes fail as on a full
+// disk, with another errno. The returned function removes the limit.
 func fillDisk(t *testing.T, n uint64) (free func()) {
 	t.Helper()
 	signal.Ignore(syscall.SIGXFSZ)
@@ -56,8 +55,8 @@ func fillDisk(t *testing.T, n uint64) (free func()) {
 	return func() { set(old) }
 }
 
-// A disk that is full. What was acknowledged can be read, what was refused is
-// not there, also not after a restart, and with space it goes on.
+// On a full disk acknowledged records can be read and refused records are not stored, even after a
+// restart. With space the journal continues.
 func TestFullDisk(t *testing.T) {
 	if !ownProcess(t) {
 		return

@@ -16,8 +16,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// foreignServer is a NATS server of another operator, and connections to it as an
-// engine and to its system account.
+// foreignServer starts a NATS server of another operator, and connects to it as an engine and to its
+// system account.
 func foreignServer(t *testing.T, name string, change func(*server.Options)) (engine, system *nats.Conn) {
 	t.Helper()
 	app, sys := server.NewAccount("APP"), server.NewAccount("SYS")
@@ -54,8 +54,8 @@ func foreignServer(t *testing.T, name string, change func(*server.Options)) (eng
 	return dial(), dial(nats.UserInfo("admin", "admin"))
 }
 
-// A journal on a server of another operator claims what that server says, else
-// what the operator states, else the least.
+// A journal on another operator's server claims the durability that the server reports, otherwise
+// the one that the operator states, otherwise the lowest.
 func TestDurabilityOfAServerElsewhere(t *testing.T) {
 	t.Parallel()
 	const late, always = false, true
@@ -65,7 +65,7 @@ func TestDurabilityOfAServerElsewhere(t *testing.T) {
 		stated bus.Durability
 		ask    bool
 		want   bus.Durability
-		why    string // of the claim, or of the refusal
+		why    string // the reason for the claim or the refusal
 	}{
 		{"not stated, not asked", late, "", false, bus.DurabilityCached, "no durability is stated"},
 		{"a server that syncs, not asked", always, "", false, bus.DurabilityCached, "no durability is stated"},
@@ -111,8 +111,8 @@ func TestDurabilityOfAServerElsewhere(t *testing.T) {
 	}
 }
 
-// A login that is not of the system account learns nothing, so the least is
-// claimed, with the reason.
+// A login outside the system account learns nothing, so the journal claims the lowest durability and
+// gives the reason.
 func TestDurabilityWithoutTheSystemAccount(t *testing.T) {
 	engine, _ := foreignServer(t, "elsewhere", func(o *server.Options) { o.SyncAlways = true })
 	keys, err := keyfile.New()
@@ -128,8 +128,7 @@ func TestDurabilityWithoutTheSystemAccount(t *testing.T) {
 	}
 }
 
-// A stream that is there already is not taken for one of three servers because
-// the operator says so.
+// A statement by the operator does not make an existing stream one with three servers.
 func TestStatedQuorumIsComparedWithTheStream(t *testing.T) {
 	b := bustest.New(t)
 	b.Journal("test")
@@ -139,8 +138,7 @@ func TestStatedQuorumIsComparedWithTheStream(t *testing.T) {
 	}
 }
 
-// Three servers that hold a stream make it a quorum, also against the operator's
-// statement, and fewer do not.
+// A stream is a quorum exactly if three servers hold it, regardless of what the operator states.
 func TestQuorumIsTheStreams(t *testing.T) {
 	held := func(replicas int, followers ...string) *jetstream.StreamInfo {
 		info := &jetstream.StreamInfo{Config: jetstream.StreamConfig{Name: "ASKANCE_test", Replicas: replicas}, Cluster: &jetstream.ClusterInfo{Name: "c", Leader: "n1"}}

@@ -15,8 +15,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Calls that several people edit in any order, with and without hidden arguments: each
-// record shows what may be shown of the one that was written, and each receipt is valid.
+// For calls that several people edit in any order, with and without hidden arguments, each record
+// shows only what may be shown, and each receipt is valid.
 func TestRandomEdits(t *testing.T) {
 	w := newWorld(t)
 	w.engineOf(editedSpace(), bus.ServiceOptions{})
@@ -79,7 +79,7 @@ func TestRandomEdits(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := verifyWith(t, l, toolcall.NewKeySet(w.Keys().Public())); !r.OK {
-		t.Errorf("it is not proved: %v", r.Findings)
+		t.Errorf("the journal is not proved: %v", r.Findings)
 	}
 	compareShown(t, l)
 	for _, id := range ids {
@@ -87,8 +87,7 @@ func TestRandomEdits(t *testing.T) {
 	}
 }
 
-// compareShown compares what readers make of each record that is shown to them with
-// what may be shown of it.
+// compareShown compares what readers get from each shown record with what may be shown of it.
 func compareShown(t *testing.T, l *bus.Ledger) {
 	t.Helper()
 	rep, err := l.Records(t.Context(), bus.RecordsRequest{Limit: 1000})

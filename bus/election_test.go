@@ -21,8 +21,8 @@ const (
 	askProxy = "$JX.API." // as long as askAPI
 )
 
-// leaderless answers for JetStream, and while it has no leader not at all, as servers whose
-// leader has just died. Only connections of its own ask it.
+// leaderless answers for JetStream. While it has no leader it does not answer, like servers whose
+// leader has just died. Only its own connections use it.
 type leaderless struct {
 	b    *bustest.Bus
 	dead atomic.Bool
@@ -55,8 +55,8 @@ func (c proxied) Write(b []byte) (int, error) {
 	return c.Conn.Write(bytes.ReplaceAll(b, []byte(askAPI), []byte(askProxy)))
 }
 
-// Servers answer again soon after an election, and so do readings; a new call does not wait
-// for what the store has free.
+// Reads return soon after an election, as the servers do, and a new call does not wait for the
+// store's free space.
 func TestElectionIsSoonOver(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +93,7 @@ func TestElectionIsSoonOver(t *testing.T) {
 			t.Error(err)
 		}
 		if took := time.Since(began); took > 3*time.Second {
-			t.Errorf("a new call waited %s for what the store has free", took)
+			t.Errorf("a new call waited %s for the store's free space", took)
 		}
 	})
 }

@@ -154,7 +154,7 @@ func TestConnectRefuses(t *testing.T) {
 				t.Fatalf("%v, want %v with a hint", err, tc.want)
 			}
 			if d := time.Since(began); d > 4*time.Second { // without its context it would try for 5 s
-				t.Errorf("took %v, allowed were 100 ms", d)
+				t.Errorf("took %v, want about 100 ms", d)
 			}
 			if errors.Is(tc.want, message.ErrUnavailable) && !strings.Contains(err.Error(), bus.RedactURL(tc.url)) {
 				t.Errorf("the error does not name %s: %v", bus.RedactURL(tc.url), err)
@@ -175,8 +175,8 @@ func TestConnectCancelled(t *testing.T) {
 	}
 }
 
-// Connect to a server that accepts and never speaks ends with the context, and
-// the error says where and what to do.
+// Connect to a server that accepts the connection but never sends anything ends with the context,
+// and the error says where and what to do.
 func TestConnectCancelledWhileTheServerIsSilent(t *testing.T) {
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -187,7 +187,7 @@ func TestConnectCancelledWhileTheServerIsSilent(t *testing.T) {
 	cause := errors.New("changed my mind")
 	cancelled := make(chan time.Time, 1)
 	go func() {
-		if conn, err := silent.Accept(); err == nil { // it is connected, and waits for the first word
+		if conn, err := silent.Accept(); err == nil { // the client is connected, and waits for the server's first message
 			defer conn.Close()
 			cancelled <- time.Now()
 			cancel(cause)
@@ -219,7 +219,7 @@ func TestRedactURL(t *testing.T) {
 	}
 }
 
-// Nothing that could turn into a wildcard gets a permission.
+// Names that could become a wildcard get no permissions.
 func TestPermissionsForNobody(t *testing.T) {
 	for _, p := range []toolcall.Principal{
 		{}, {Role: toolcall.RoleRuntime}, {Role: toolcall.RoleWorker}, {Role: toolcall.RoleEngine}, {Role: "guest", Name: "g"}, {Role: toolcall.RoleApprover, Name: longID},

@@ -12,7 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// An error brings the present call if it fits, and is itself never too large.
+// An error contains the current call if it fits, and is itself never too large.
 func TestErrorsFitAMessage(t *testing.T) {
 	call := &toolcall.Call{Key: callKey("c1"), Input: strings.Repeat("x", 4<<10)}
 	refusal := &message.Error{Code: message.CodeDigest, What: "another approval request is open", Call: toolcall.ErrorCall(call)}
@@ -40,7 +40,7 @@ func TestErrorsFitAMessage(t *testing.T) {
 	}
 }
 
-// An envelope equals what a codec makes of it, for any body.
+// For any body an envelope equals what the JSON codec makes of it.
 func TestEnvelopesAreJSON(t *testing.T) {
 	type request struct {
 		V    int    `json:"v"`

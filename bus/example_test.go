@@ -17,7 +17,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// tempStore is a folder for an example.
+// tempStore makes a folder for an example.
 func tempStore() (dir string, remove func()) {
 	dir, err := os.MkdirTemp("", "askance-example-*")
 	check(err)
@@ -98,7 +98,7 @@ func Example() {
 	// approved: submitted
 }
 
-// Two engines write to one call. One of them wins; the other is told so.
+// Two engines write to one call. One of them wins, and the other gets a conflict.
 func ExampleJournal_Append() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()

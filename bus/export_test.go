@@ -11,16 +11,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// EncodeError makes the reply that refuses.
+// EncodeError encodes a reply with an error.
 var EncodeError = encodeError
 
 // ErrBatchLost is the error of a batch without an answer.
 var ErrBatchLost = errBatchLost
 
-// EncodeReply makes the reply that answers.
+// EncodeReply encodes a successful reply.
 var EncodeReply = encodeReply
 
-// EncodeRequest makes a request.
+// EncodeRequest encodes a request.
 var EncodeRequest = encodeRequest
 
 // RecordSubject is the subject of a record.
@@ -29,15 +29,15 @@ var RecordSubject = recordSubject
 // Table has every subject of the protocol.
 func Table() []Row { return append([]Row(nil), table...) }
 
-// OperationNamed is an operation that exists over NATS; nil: there is none.
+// OperationNamed returns an operation that exists over NATS, or nil.
 func OperationNamed(name string) *api.Operation { return operations[name] }
 
-// AllOperations are all that exist over NATS, in alphabetical order.
+// AllOperations returns the operations that exist over NATS, in alphabetical order.
 func AllOperations() []*api.Operation {
 	return slices.SortedFunc(maps.Values(operations), func(a, b *api.Operation) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// ClaimOf is what a journal that opened on the server n1 claims of a stream.
+// ClaimOf returns the durability that a journal opened on the server n1 claims for a stream.
 func ClaimOf(info *jetstream.StreamInfo, stated Durability, syncs map[string]bool) (Durability, error) {
 	c, err := (&claims{stated: stated, syncs: syncs, server: "n1"}).computeClaim(info)
 	return c.Durability, err
@@ -51,8 +51,8 @@ func ReplicasError(code jetstream.ErrorCode) error {
 // ForgetLook makes the last examination of the journal too old.
 func (j *Journal) ForgetLook() { j.guard.looked.Store(-int64(maxUnlooked)) }
 
-// AnnounceArchive makes and announces one archive and deletes nothing: what a process does
-// that is killed then.
+// AnnounceArchive makes and announces one archive and deletes nothing, like a process that is killed
+// at that moment.
 func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Range, error) {
 	chosen, head, err := l.planArchives(ctx, r)
 	if err != nil {
@@ -65,7 +65,7 @@ func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Rang
 	return a.Gone, nil
 }
 
-// IsVoidAfter reads a record, lets something happen, and then says whether it is void.
+// IsVoidAfter reads a record, calls happen, and then reports whether the record is void.
 func (j *Journal) IsVoidAfter(ctx context.Context, seq uint64, happen func()) (bool, error) {
 	m, err := j.store.getSeq(ctx, seq)
 	if err != nil {
@@ -80,7 +80,7 @@ func (l *Ledger) WriteArchive(ctx context.Context, name string, gone ...proof.Ra
 	return l.writeArchive(ctx, &proof.Archive{Name: name, Gone: gone}, Retention{})
 }
 
-// IsNeeded reports whether an unannounced file may have a record that is nowhere else.
+// IsNeeded reports whether an unannounced file may contain a record that exists nowhere else.
 func (l *Ledger) IsNeeded(ctx context.Context, name string, losses ...proof.Loss) bool {
 	return l.isNeeded(ctx, name, losses)
 }

@@ -55,7 +55,7 @@ func (w *world) engineWithHeldLists(o bus.ServiceOptions) *heldLists {
 	return lists
 }
 
-// Proposals that fill one space delay none of another space on the same connection.
+// Proposals that fill one space do not delay those of another space on the same connection.
 func TestStuckSpaceDelaysNoOther(t *testing.T) {
 	w := newWorld(t)
 	nc, held := w.Conn("engine"), &heldLists{release: make(chan struct{})}
@@ -98,8 +98,8 @@ func publishMany(t *testing.T, nc *nats.Conn, subject, request string, n int) {
 	}
 }
 
-// Lists that fill their class delay no proposal, answer, interrupt or worker,
-// wherever they were sent.
+// Lists that fill their class do not delay proposals, answers, interrupts or workers, on any
+// subject.
 func TestStuckReadsDelayNoDecision(t *testing.T) {
 	w := newWorld(t)
 	lists := w.engineWithHeldLists(bus.ServiceOptions{})
@@ -127,8 +127,7 @@ func TestStuckReadsDelayNoDecision(t *testing.T) {
 	}
 }
 
-// A principal that sends more than its part is refused at once and leaves room
-// for others.
+// A principal that sends more than its share is refused at once and leaves room for others.
 func TestOnePrincipalTakesItsPart(t *testing.T) {
 	w := newWorld(t)
 	lists := w.engineWithHeldLists(bus.ServiceOptions{MaxReads: 8})
@@ -167,8 +166,8 @@ func steady(t *testing.T, bot *bus.Client, name string, stop <-chan struct{}) (n
 		}
 		n++
 		began := time.Now()
-		// The server may close an engine's connection that reads nothing for too
-		// long: the client sends again.
+		// The server may close an engine's connection that reads nothing for too long. The client then
+		// sends the request again.
 		ctx, cancel := context.WithTimeout(t.Context(), 2*soon)
 		_, err := bot.Propose(ctx, toolcall.ProposeRequest{Session: message.SessionID("s-" + name), Reply: "r",
 			Calls: []message.ToolCallBlock{toolCall(fmt.Sprint("c", n), "echo", `{}`)}})
@@ -219,7 +218,7 @@ func whileFlooded(t *testing.T, w *world, flood func()) {
 	}
 }
 
-// Large requests that cannot be read cost their sender's part alone.
+// Large unreadable requests use up only their sender's share.
 func TestRubbishDropsNoOthersMessages(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
@@ -277,7 +276,7 @@ func TestUnreadAnswersAreBounded(t *testing.T) {
 		if _, err := conn.Write(out.Bytes()); err != nil {
 			t.Fatal(err)
 		}
-		// The engine is done with them when it answers the last of another reader.
+		// The engine has handled them when it answers another reader's later request.
 		if _, err := w.client(toolcall.RoleAuditor, "amy").List(t.Context(), toolcall.ListRequest{Limit: 1}); err != nil {
 			t.Errorf("another reader: %v", err)
 		}
@@ -290,7 +289,7 @@ func percentile95(d []time.Duration) time.Duration {
 	return d[len(d)*95/100]
 }
 
-// With 200 readers of a long list a decision takes about as long as without.
+// A decision takes about as long with 200 readers of a long list as without them.
 func TestReadersDoNotStarveDecisions(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})

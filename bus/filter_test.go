@@ -33,17 +33,16 @@ func write(t testing.TB, key toolcall.Key, tool string, prev uint64, msgID strin
 	return bus.Write{Entity: entity, Msg: m}
 }
 
-// Why every write to an entity uses one filter: two filters over the same event records
-// are two locks. A write guarded by a narrower filter does not see what the
-// other one wrote.
+// Every write to an entity uses one filter, because two filters over the same event records are two
+// locks: a write guarded by a narrower filter does not see what the other wrote.
 func TestMixedFiltersAreTwoLocks(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
 	key := callKey("c1")
 	task := mustAppend(t, j, workRecord("f1", key, "echo"), 0)
 	mustAppend(t, j, callRecord("f2", key, message.ToolCallFinished, "result"), task)
-	// A writer that guards its task with the task's own subject believes
-	// that the task is still the last word on the call.
+	// A writer that guards its task with the task's own subject believes that the task is still the
+	// call's last record.
 	w := write(t, key, "echo", task, "f3")
 	w.Msg.Header.Set(headerFilter, w.Msg.Subject)
 	if _, err := bus.NewDirect(b.Conn("engine")).Publish(t.Context(), w); err != nil {
@@ -55,8 +54,7 @@ func TestMixedFiltersAreTwoLocks(t *testing.T) {
 	}
 }
 
-// Event records and tasks of one call exclude each other: 64 racers, one winner,
-// many times.
+// Event records and tasks of one call exclude each other: one of 64 racers wins each round.
 func TestOneFilterOneWinner(t *testing.T) {
 	b := bustest.New(t)
 	b.Journal("test")

@@ -15,8 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// genuine reads the stored messages of an entity with their headers, as
-// any reader of the stream could.
+// genuine reads a stored message with its headers, as any reader of the stream could.
 func genuine(t *testing.T, nc *nats.Conn, stream string, seq uint64) *nats.Msg {
 	t.Helper()
 	js, err := jetstream.New(nc)
@@ -34,7 +33,7 @@ func genuine(t *testing.T, nc *nats.Conn, stream string, seq uint64) *nats.Msg {
 	return &nats.Msg{Subject: raw.Subject, Header: raw.Header, Data: raw.Data}
 }
 
-// store publishes with the right to publish event records but without the engine key.
+// store publishes a message with the right to publish event records but without the engine key.
 func store(t *testing.T, nc *nats.Conn, m *nats.Msg) uint64 {
 	t.Helper()
 	reply, err := nc.RequestMsgWithContext(t.Context(), m)
@@ -134,7 +133,7 @@ func TestForgedRecordsAreSkippedAndReported(t *testing.T) {
 	}
 }
 
-// A genuine event record is genuine in one place only.
+// A genuine event record is genuine only in its own place.
 func TestMovedRecordIsNotBelieved(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -151,8 +150,8 @@ func TestMovedRecordIsNotBelieved(t *testing.T) {
 	mustAppend(t, j, callRecord("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
 }
 
-// The id of an event record is not enough to make the engine believe that the
-// event record is stored.
+// A message with the id of an event record does not make the engine believe that the record is
+// stored.
 func TestSquattedMessageID(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -160,7 +159,7 @@ func TestSquattedMessageID(t *testing.T) {
 	m.Header.Set("Nats-Msg-Id", "f1")
 	store(t, b.Conn("forger"), m)
 	if seq, err := j.Append(t.Context(), callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0); err == nil {
-		t.Errorf("Append = %d: a foreign message was taken for the event record", seq)
+		t.Errorf("Append = %d: a foreign message was accepted as the event record", seq)
 	}
 	mustAppend(t, j, callRecord("f2", callKey("c1"), message.ToolCallPending, "propose"), 0)
 }

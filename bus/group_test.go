@@ -19,12 +19,12 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// member is in a queue group of the engines and answers no request, as an
-// engine that hangs. Until then it tells of itself as one that runs.
+// member is in a queue group of the engines and answers no request, like an engine that hangs. It
+// can announce itself like a running engine.
 type member struct {
 	t     testing.TB
 	nc    *nats.Conn
-	given atomic.Int32 // requests that NATS gave it
+	given atomic.Int32 // requests that NATS sent to it
 
 	mu    sync.Mutex // guards heard
 	heard []bus.Presence
@@ -54,13 +54,13 @@ func (w *world) member(group string) *member {
 	}
 	ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 	defer cancel()
-	if err := m.nc.FlushWithContext(ctx); err != nil { // it is there for engines that start now
+	if err := m.nc.FlushWithContext(ctx); err != nil { // engines that start now can see it
 		w.t.Fatal(err)
 	}
 	return m
 }
 
-// tell says that an engine with this id runs in the first group.
+// tell announces that an engine with this id runs in the first group.
 func (m *member) tell(id string) {
 	m.t.Helper()
 	if err := m.nc.Publish(bus.Subject{Space: "test", Kind: bus.KindPresence, Who: "engine"}.String(), []byte(`{"v":1,"engine":"`+id+`"}`)); err != nil {
@@ -69,7 +69,7 @@ func (m *member) tell(id string) {
 	synctest.Wait()
 }
 
-// last is the latest that another engine said.
+// last returns the latest announcement of another engine.
 func (m *member) last(id string) (p bus.Presence) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -81,7 +81,7 @@ func (m *member) last(id string) (p bus.Presence) {
 	return p
 }
 
-// slowest asks often and gives the longest time that an answer took.
+// slowest sends many requests and returns the longest response time.
 func slowest(t testing.TB, c *bus.Client) time.Duration {
 	t.Helper()
 	worst := time.Duration(0)
@@ -95,8 +95,8 @@ func slowest(t testing.TB, c *bus.Client) time.Duration {
 	return worst
 }
 
-// A member of the queue group that hangs is left behind after seconds, and told
-// so when it is heard of again.
+// The other engines leave a hung member of the queue group behind after seconds, and tell it when
+// they hear from it again.
 func TestHungEngineIsLeftBehind(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestHungEngineIsLeftBehind(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		if p := hung.last("x"); p.Generation != 0 {
-			t.Errorf("an engine that leaves in an orderly way changed the queue group: %+v", p)
+			t.Errorf("an engine that left normally changed the queue group: %+v", p)
 		}
 		eve := w.client(toolcall.RoleAuditor, "eve")
 		slowest(t, eve)
@@ -127,7 +127,7 @@ func TestHungEngineIsLeftBehind(t *testing.T) {
 			t.Errorf("with a hung member a request takes %s", d)
 		}
 		if hung.given.Load() == before {
-			t.Error("the hung member is not given requests any more: this test shows nothing")
+			t.Error("the hung member no longer receives requests, so this test shows nothing")
 		}
 		hung.tell("x")
 		if p := hung.last("x"); p.Generation != 1 {
@@ -136,8 +136,8 @@ func TestHungEngineIsLeftBehind(t *testing.T) {
 	})
 }
 
-// An engine can move to a new generation and hang before it tells so: the group
-// that it joined in silence is left, too.
+// An engine can move to a new generation and hang before it announces that. The other engines also
+// leave the group that it joined silently.
 func TestEngineThatHangsAsItMovesIsLeftBehind(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -183,8 +183,8 @@ func (l stuckLog) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// An engine that hangs anywhere, and is disconnected meanwhile, leaves its group
-// before it takes requests again.
+// An engine that hangs anywhere and is disconnected meanwhile leaves its group before it accepts
+// requests again.
 func TestEngineThatHungJoinsAgain(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -198,7 +198,7 @@ func TestEngineThatHungJoinsAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(15 * time.Second)
-		log.lines <- "" // nothing more was said
+		log.lines <- "" // marks the end of the messages
 		if said := []string{<-log.lines, <-log.lines}; !strings.HasPrefix(said[0], log.at) || !strings.HasPrefix(said[1], "this engine was paused") {
 			t.Errorf("the engine that hung said %q", said)
 		}
@@ -224,7 +224,7 @@ func TestStartBesideHungEngine(t *testing.T) {
 	})
 }
 
-// slow answers a proposal after a while.
+// slow answers a proposal after a delay.
 type slow struct {
 	api.Caller
 	after *atomic.Int64
@@ -238,8 +238,8 @@ func (s slow) Call(ctx context.Context, op *api.Operation, request any) (any, er
 	return reply, err
 }
 
-// A request is sent again after a second, and its first answer counts, also when
-// that comes after later sendings.
+// A request is sent again after a second, and its first answer counts even if that arrives after the
+// request was sent again.
 func TestFirstAnswerCounts(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -27,8 +27,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// What PROTOCOL.md says, done by hand: with nothing of ours but the files and
-// the subjects.
+// These tests follow PROTOCOL.md by hand, using nothing of askance but the files and the subjects.
 
 // handKeys makes a key file, lets b use it and gives its secret and public key.
 func handKeys(t *testing.T, b *bustest.Bus) (mac []byte, id string, public ed25519.PublicKey) {
@@ -65,7 +64,7 @@ func lengthFirst(text string) []byte {
 	return append(binary.BigEndian.AppendUint64(nil, uint64(len(text))), text...)
 }
 
-// handMAC is the MAC of a record.
+// handMAC computes the MAC of a record.
 func handMAC(key []byte, subject string, prev uint64, body []byte) string {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte("askance-record-v1\x00"))
@@ -104,7 +103,7 @@ func canonical(t *testing.T, v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// handRecord is the message that stores an event record of the call c1 of s1 and r1.
+// handRecord makes the message that stores an event record of the call c1 of s1 and r1.
 func handRecord(key []byte, keyID, space, id, kind, body string, prev uint64) *nats.Msg {
 	entity := "askance.v1." + space + ".record.s1.r1.c1."
 	m := nats.NewMsg(entity + "f")
@@ -117,7 +116,7 @@ func handRecord(key []byte, keyID, space, id, kind, body string, prev uint64) *n
 	return m
 }
 
-// handRequest sends a request and gives the reply's body.
+// handRequest sends a request and returns the reply's body.
 func handRequest(t *testing.T, nc *nats.Conn, subject, request string) map[string]any {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -137,10 +136,10 @@ func handRequest(t *testing.T, nc *nats.Conn, subject, request string) map[strin
 	return body
 }
 
-// example is one request of the page, and where it is sent.
+// example is one request on the page and its subject.
 type example struct{ subject, request string }
 
-// pageExamples are the requests that PROTOCOL.md gives, in their order.
+// pageExamples returns the requests in PROTOCOL.md, in their order.
 func pageExamples(t *testing.T) map[string][]example {
 	t.Helper()
 	page, err := os.ReadFile(protocolPage)
@@ -161,8 +160,8 @@ func pageExamples(t *testing.T) map[string][]example {
 	return all
 }
 
-// A runtime, an approver and a worker that use the very requests of the page,
-// and check what the page says they can check.
+// A runtime, an approver and a worker use exactly the requests of the page, and check what the page
+// says they can check.
 func TestProtocolByHand(t *testing.T) {
 	w := newWorld(t)
 	mac, keyID, public := handKeys(t, w.Bus)
@@ -212,7 +211,7 @@ func TestProtocolByHand(t *testing.T) {
 	}
 }
 
-// callOf is the one call of a reply.
+// callOf returns the only call of a reply.
 func callOf(t *testing.T, body map[string]any) map[string]any {
 	t.Helper()
 	calls, _ := body["calls"].([]any)
@@ -222,7 +221,7 @@ func callOf(t *testing.T, body map[string]any) map[string]any {
 	return calls[0].(map[string]any)
 }
 
-// handTask is what a worker is handed.
+// handTask is a task as a worker receives it.
 type handTask struct {
 	State, Subject, Task string
 	Record               json.RawMessage
@@ -289,7 +288,7 @@ func handCheck(t *testing.T, m handTask, tool, keyID string, public ed25519.Publ
 		}
 	}
 	if grant["attempt"] != attempt["number"] || grant["bundle"] != request["bundle"] || grant["digest"] != "sha256:"+handSHA256(canonical(t, request)) {
-		t.Errorf("the grant is of something else: %v", grant)
+		t.Errorf("the grant is for something else: %v", grant)
 	}
 	if grant["idempotency_key"] != handIdempotency(call) {
 		t.Errorf("idempotency key %v", grant["idempotency_key"])
@@ -342,7 +341,7 @@ func handIdempotency(call map[string]any) string {
 	return "ak_" + handSHA256(b)
 }
 
-// handCheckMAC is what a reader of the journal checks, if it has the key.
+// handCheckMAC checks what a reader of the journal with the key checks.
 func handCheckMAC(t *testing.T, m *nats.Msg, key []byte, keyID string) {
 	t.Helper()
 	prev, err := strconv.ParseUint(m.Header.Get("Nats-Expected-Last-Subject-Sequence"), 10, 64)

@@ -31,7 +31,7 @@ func TestJournalKeepsRecords(t *testing.T) {
 		t.Errorf("Last = %+v", last)
 	}
 	if d := cmp.Diff(third, last.Record); d != "" {
-		t.Errorf("the event record changed on its way (-want +got):\n%s", d)
+		t.Errorf("the event record changed in the journal (-want +got):\n%s", d)
 	}
 	history, err := j.History(t.Context(), key)
 	if err != nil {
@@ -57,8 +57,7 @@ func TestJournalUnknownKey(t *testing.T) {
 	}
 }
 
-// Entities do not see each other: a call, its reply and its session each have a
-// compare-and-swap of their own.
+// Entities are independent: a call, its reply and its session each have their own compare-and-swap.
 func TestJournalEntitiesAreIndependent(t *testing.T) {
 	j := bustest.New(t).Journal("test")
 	call := callKey("c1")

@@ -47,8 +47,8 @@ func changed(t *testing.T, path string, change func(*keyfile.Keys) (*keyfile.Key
 	return k
 }
 
-// A rotation changes what signs, and neither the space's name for its keys nor
-// what authenticates event records; a retired key loses its secret.
+// A rotation changes the signing key, but neither the id of the space's keys nor the key that
+// authenticates event records. A retired key loses its secret.
 func TestRotateAndRetire(t *testing.T) {
 	path, first := keyFileOf(t, 0)
 	b := bustest.New(t)
@@ -65,7 +65,7 @@ func TestRotateAndRetire(t *testing.T) {
 		t.Errorf("the journal before: %+v, %v", r, err)
 	}
 	if _, err := second.Retired(second.SigningID(), at); !errors.Is(err, message.ErrConflict) {
-		t.Errorf("retiring what signs: %v", err)
+		t.Errorf("retiring the signing key: %v", err)
 	}
 	if _, err := second.Retired("0000000000000000", at); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("retiring a stranger: %v", err)
@@ -171,8 +171,8 @@ func TestRotateAtOnce(t *testing.T) {
 	}
 }
 
-// A running engine takes a rotation over, after workers can know of it, and the
-// keys of no other space.
+// A running engine adopts a rotation after workers can know of it, but never the keys of another
+// space.
 func TestLiveKeys(t *testing.T) {
 	path, k := keyFileOf(t, 0)
 	l := keyfile.NewLive(path, k)
@@ -214,8 +214,8 @@ func TestLiveKeys(t *testing.T) {
 	}
 }
 
-// A worker that was given one key follows rotations by what engines say, as far
-// as a key that it trusts vouches for it, and remembers what is retired.
+// A worker that knows one key follows the rotations that engines announce if a key that it trusts
+// introduces the new key, and it remembers retired keys.
 func TestKeyFollower(t *testing.T) {
 	path, first := keyFileOf(t, 0)
 	pub := filepath.Join(t.TempDir(), "engine.pub")

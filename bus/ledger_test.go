@@ -21,8 +21,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// ledgered is a journal of three calls with three event records each, one after the
-// other, at 1 to 9, and its ledger.
+// ledgered is a journal of three calls with three event records each, at the sequences 1 to 9, and
+// its ledger.
 type ledgered struct {
 	*bustest.Bus
 	t *testing.T
@@ -64,7 +64,7 @@ func (w *ledgered) sign() *proof.Checkpoint {
 	return c
 }
 
-// verify is what an auditor finds with the engine's public key alone.
+// verify returns the report of an auditor with only the engine's public key.
 func (w *ledgered) verify() *proof.Report {
 	w.t.Helper()
 	return verifyWith(w.t, w.l, toolcall.NewKeySet(w.Keys().Public()))
@@ -93,7 +93,7 @@ func verifyAgainst(t *testing.T, a bus.Auditing, o proof.Options) *proof.Report 
 	return r
 }
 
-// found checks that the report has this finding, and no other kind.
+// found checks that the report has this finding and no other kind of finding.
 func (w *ledgered) found(kind proof.Kind, seq uint64, call string) {
 	w.t.Helper()
 	r := w.verify()
@@ -102,7 +102,7 @@ func (w *ledgered) found(kind proof.Kind, seq uint64, call string) {
 	}
 	for _, f := range r.Findings {
 		if f.Kind != kind {
-			w.t.Errorf("found %s as well", f)
+			w.t.Errorf("also found %s", f)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func (w *ledgered) again(change func([]*nats.Msg) []*nats.Msg) {
 	for _, m := range change(msgs) {
 		store(w.t, nc, m)
 	}
-	w.j = w.JournalWith("test", bus.JournalOptions{Inspect: true}) // an engine refuses it
+	w.j = w.JournalWith("test", bus.JournalOptions{Inspect: true}) // an engine refuses the changed journal
 	w.l = ledgerOf(w.t, w.j)
 }
 
@@ -181,8 +181,8 @@ func TestLedgerOfAGenuineJournal(t *testing.T) {
 	}
 }
 
-// An engine signs what it wrote without reading it again, and reads only what
-// another engine wrote; an auditor reads the same either way.
+// An engine signs its own records without reading them again, and reads only those of other engines.
+// An auditor reads the same either way.
 func TestLedgerReadsWhatOthersWrote(t *testing.T) {
 	w := newLedgered(t)
 	reads := 0
@@ -220,7 +220,7 @@ func TestLedgerReadsWhatOthersWrote(t *testing.T) {
 	}
 }
 
-// Every way to tamper with a real stream, under a checkpoint and without one.
+// Every way to tamper with a real stream, with and without a checkpoint over the records.
 func TestTamperedStream(t *testing.T) {
 	tests := []struct {
 		name string
@@ -228,7 +228,7 @@ func TestTamperedStream(t *testing.T) {
 		kind proof.Kind
 		seq  uint64
 		call string
-		late bool // found by the chain alone, too
+		late bool // the chain without a checkpoint reveals it as well
 	}{
 		{"changed in a new stream", func(w *ledgered) {
 			w.again(func(m []*nats.Msg) []*nats.Msg { m[4] = forged(m[4], ""); return m })
@@ -250,7 +250,7 @@ func TestTamperedStream(t *testing.T) {
 			m := forged(genuine(w.t, w.Conn("x"), bus.StreamName("test"), 9), "forged")
 			m.Header.Set(headerPrev, "9")
 			store(w.t, w.Conn("forger"), m)
-		}, proof.Changed, 10, "s1/r1/c2", true}, // it bears an engine's mark that does not fit
+		}, proof.Changed, 10, "s1/r1/c2", true}, // it has an engine's mark that does not fit
 		{"inserted without a mark", func(w *ledgered) {
 			m := forged(genuine(w.t, w.Conn("x"), bus.StreamName("test"), 9), "forged")
 			m.Header.Set(headerPrev, "9")
@@ -309,8 +309,8 @@ func TestTamperedStream(t *testing.T) {
 	}
 }
 
-// The mark of an engine does not cover a record's message id, so a reader compares it with
-// the body: also of records that need no other record to be audited.
+// The mark of an engine does not cover a record's message id, so a reader compares the id with the
+// body, even for records that need no other record to be audited.
 func TestRecordUnderAnotherMessageID(t *testing.T) {
 	w := newLedgered(t)
 	w.again(func(m []*nats.Msg) []*nats.Msg { m[8].Header.Set("Nats-Msg-Id", "other"); return m })
@@ -347,8 +347,8 @@ func (w *ledgered) ledgerAgain(order ...uint64) {
 	w.open()
 }
 
-// Verification finds every change of the ledger. If journal and ledger both went
-// back to an older day, a copy of a later checkpoint shows it.
+// Verification finds every change of the ledger. If both journal and ledger were reset to an earlier
+// state, a copy of a later checkpoint reveals it.
 func TestTamperedLedger(t *testing.T) {
 	signed := func(t *testing.T) *ledgered {
 		t.Helper()
@@ -391,8 +391,7 @@ func TestTamperedLedger(t *testing.T) {
 	})
 }
 
-// A checkpoint by a key that was retired is none, and engines go on as if it
-// were not there.
+// A checkpoint signed by a retired key does not count, and engines continue as if it did not exist.
 func TestCheckpointOfARetiredKey(t *testing.T) {
 	w := newLedgered(t)
 	stolen := w.Keys()
@@ -451,8 +450,8 @@ func TestCheckpointOfARetiredKey(t *testing.T) {
 	}
 }
 
-// The end of the journal behind the last checkpoint is taken away in place: the
-// store still knows how far it was.
+// If the end of the journal after the last checkpoint is removed in place, the store still knows the
+// last sequence.
 func TestTruncatedStream(t *testing.T) {
 	w := newLedgered(t)
 	w.sign()
@@ -463,7 +462,7 @@ func TestTruncatedStream(t *testing.T) {
 	w.found(proof.Truncated, 10, "")
 }
 
-// What proves the records outlives them.
+// The proof of the records survives their deletion.
 func TestPurgedStream(t *testing.T) {
 	w := newLedgered(t)
 	w.sign()
@@ -480,8 +479,8 @@ func TestPurgedStream(t *testing.T) {
 	}
 }
 
-// Verification finds checkpoints without the engine's key, and engines continue
-// behind them.
+// Verification finds checkpoints that were not signed with the engine's key, and engines continue
+// after them.
 func TestForgedCheckpoint(t *testing.T) {
 	w := newLedgered(t)
 	first := w.sign()
@@ -499,7 +498,7 @@ func TestForgedCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Checkpoint.KeyID = w.Keys().ID() // as if it were ours
+	s.Checkpoint.KeyID = w.Keys().ID() // as if it were from this engine
 	forgery, err := s.Encode()
 	if err != nil {
 		t.Fatal(err)
@@ -538,7 +537,7 @@ func (w *ledgered) found2(kinds ...proof.Kind) {
 	}
 }
 
-// An engine does not begin a new ledger behind one of an unknown key.
+// An engine does not begin a new ledger after one that an unknown key signed.
 func TestLedgerOfAnotherKey(t *testing.T) {
 	w := newLedgered(t)
 	first := w.sign()
@@ -566,7 +565,7 @@ func TestLedgerOfAnotherKey(t *testing.T) {
 	}
 }
 
-// Engines that sign at once, and are killed while they do, leave one history.
+// Engines that sign at the same time and are killed while signing leave one history.
 func TestLedgerRaces(t *testing.T) {
 	w := newLedgered(t)
 	var wg sync.WaitGroup
@@ -584,7 +583,7 @@ func TestLedgerRaces(t *testing.T) {
 				}
 				prev = seq
 				ctx, kill := context.WithCancel(context.Background())
-				if i%3 == 0 { // dies at some moment of it
+				if i%3 == 0 { // dies at some moment while it signs
 					go kill()
 				}
 				_, err = l.Checkpoint(ctx)
@@ -602,8 +601,7 @@ func TestLedgerRaces(t *testing.T) {
 	}
 }
 
-// More records than one checkpoint takes are signed in several, and read in
-// several pages.
+// More records than fit in one checkpoint are signed in several, and read in several pages.
 func TestLargeJournal(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -652,7 +650,7 @@ func TestAuditOverNATS(t *testing.T) {
 	}
 }
 
-// A ledger that is not there yet is made with the first checkpoint.
+// A missing ledger is created with the first checkpoint.
 func TestLedgerIsMadeLate(t *testing.T) {
 	w := newLedgered(t)
 	js := jetStream(t, w.Bus)
@@ -685,7 +683,7 @@ func TestLedgerIsMadeLate(t *testing.T) {
 func TestRecordsRefuses(t *testing.T) {
 	w := newLedgered(t)
 	if _, err := w.l.Records(t.Context(), bus.RecordsRequest{Of: "secrets"}); err == nil {
-		t.Error("records of something else were given")
+		t.Error("records of something else were returned")
 	}
 	rep, err := w.l.Records(t.Context(), bus.RecordsRequest{After: 100})
 	if err != nil || len(rep.Records) != 0 || rep.Next != 100 || rep.Last != 9 {

@@ -8,7 +8,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A queue with a worker that waits for tasks listens; another one does not.
+// A queue is listening if a worker waits for its tasks.
 func TestCountListening(t *testing.T) {
 	t.Parallel()
 	j := bustest.New(t).Journal("prod")

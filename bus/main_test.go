@@ -16,7 +16,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// What the engine and the executor ask for.
+// The interfaces that the engine and the executor require.
 var (
 	_ engine.Journal     = (*bus.Journal)(nil)
 	_ engine.Client      = (*bus.Client)(nil)
@@ -28,8 +28,8 @@ var (
 
 func TestMain(m *testing.M) { bustest.Main(m) }
 
-// patience bounds every wait for something that must come. It is there for
-// defects, so that a machine with too much to do is given time.
+// patience bounds every wait for something that must happen. Only a defect uses it up, so it is long
+// enough for an overloaded machine.
 const patience = 2 * time.Minute
 
 // at is when everything in these tests happens.
@@ -56,7 +56,7 @@ func workRecord(id string, key toolcall.Key, tool string) *toolcall.EventRecord 
 	return f
 }
 
-// mustAppend appends and gives the sequence.
+// mustAppend appends and returns the sequence.
 func mustAppend(t testing.TB, j *bus.Journal, f *toolcall.EventRecord, prev uint64) uint64 {
 	t.Helper()
 	seq, err := j.Append(t.Context(), f, prev)
@@ -100,7 +100,7 @@ func (s *sink) poke() {
 	}
 }
 
-// wait waits until ok holds of what was delivered.
+// wait waits until ok returns true for the delivered records.
 func (s *sink) wait(t testing.TB, what string, ok func(records []toolcall.JournalEntry, caught int) bool) []toolcall.JournalEntry {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

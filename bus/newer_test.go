@@ -15,11 +15,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ofVersion is the member of an event record that says its version.
+// ofVersion returns the member of an event record that contains its version.
 func ofVersion(v int) string { return fmt.Sprintf(`"v":%d`, v) }
 
-// otherVersions are bodies that another version of the engine could write, and
-// what the error says.
+// otherVersions are bodies that another version of the engine could write, with the expected error.
 var otherVersions = []struct {
 	name string
 	with func(body string) string
@@ -38,9 +37,8 @@ var otherVersions = []struct {
 	{"with another form", func(string) string { return "\x83\x01\x02\x03" }, "another version wrote it"},
 }
 
-// An event record that an engine of another version wrote is a record. An engine
-// that cannot read it must not go on from the one before it: that one may say
-// allowed where the new one says finished.
+// An engine that cannot read an event record of another version must not continue from the previous
+// record, which may say allowed where the new one says finished.
 func TestRecordOfAnotherVersionIsNotPassedOver(t *testing.T) {
 	for _, tc := range otherVersions {
 		t.Run(tc.name, func(t *testing.T) {
@@ -65,7 +63,7 @@ func TestRecordOfAnotherVersionIsNotPassedOver(t *testing.T) {
 			if seq, err := j.Append(t.Context(), callRecord("f3", callKey("c1"), message.ToolCallSubmitted, "submit"), 1); !errors.Is(err, message.ErrConflict) {
 				t.Errorf("Append = %d, %v; want a conflict", seq, err)
 			}
-			// Rubbish behind it does not hide it.
+			// An invalid message after it does not hide it.
 			store(t, b.Conn("forger"), nats.NewMsg("askance.v1.test.record.s1.r1.c1.f"))
 			if r, err := j.Last(t.Context(), callKey("c1")); !errors.Is(err, message.ErrUnavailable) {
 				t.Errorf("Last before rubbish = %+v, %v; want an error", r.Record, err)
@@ -77,14 +75,14 @@ func TestRecordOfAnotherVersionIsNotPassedOver(t *testing.T) {
 			if r := records[1]; r.Invalid == nil || r.Record != nil || r.Key != callKey("c1") {
 				t.Errorf("watch delivered %+v", r)
 			}
-			// Other calls go on.
+			// Other calls continue.
 			mustAppend(t, j, callRecord("g1", callKey("c2"), message.ToolCallPending, "propose"), 0)
 		})
 	}
 }
 
-// The hand-made event record of today is one that is read: else the test above would
-// prove nothing.
+// A hand-made event record of the current version is readable. Otherwise the test above would prove
+// nothing.
 func TestRecordMadeByHand(t *testing.T) {
 	b := bustest.New(t)
 	key, id, _ := handKeys(t, b)
@@ -99,7 +97,7 @@ func TestRecordMadeByHand(t *testing.T) {
 	}
 }
 
-// A task that only a newer worker can read stays for that one.
+// A task that only a newer worker can read stays in the queue for such a worker.
 func TestNextLeavesNewerTasksAlone(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

@@ -24,8 +24,8 @@ const (
 	askForgets = "$JX.API.STREAM.MSG.GET." // as long as askLeader
 )
 
-// oblivious answers for the leader of a journal, and lacks records that the other servers
-// have, as one whose disk is full. Only connections of its own ask it.
+// oblivious answers for the leader of a journal and lacks records that the other servers have, like
+// a leader whose disk is full. Only its own connections use it.
 type oblivious struct {
 	b  *bustest.Bus
 	nc *nats.Conn
@@ -50,14 +50,14 @@ func newOblivious(t *testing.T, b *bustest.Bus) *oblivious {
 	return f
 }
 
-// forget makes it lack these records for so many answers; 0: until it is told.
+// forget makes it lack these records for the given number of answers; 0 means until further notice.
 func (f *oblivious) forget(answers int, seqs ...uint64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.forgot, f.healAt, f.answered = seqs, answers, 0
 }
 
-// lacks reports whether a record is forgotten, and counts that.
+// lacks reports whether a record is forgotten, and counts the answer.
 func (f *oblivious) lacks(seq uint64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -165,8 +165,8 @@ func (f *oblivious) journal(t *testing.T, o bus.JournalOptions) *bus.Journal {
 	return j
 }
 
-// A consumer elsewhere delivers two records behind the same one, which the leader forgot: the
-// second does not count, then or when another server leads.
+// If another server's consumer delivers two records after the same one, which the leader forgot, the
+// second does not count, neither then nor when another server leads.
 func TestForkThatTheLeaderForgot(t *testing.T) {
 	for _, forgot := range [][]uint64{{3, 4}, {3}} {
 		b := bustest.New(t)
@@ -219,8 +219,8 @@ func (p *duplicating) Publish(ctx context.Context, w bus.Write) (bus.Ack, error)
 	return bus.Ack{}, errNoAnswer
 }
 
-// A record is stored and its acknowledgement lost. A leader that forgot the record does not
-// make it one that was not written.
+// If a record is stored and its acknowledgement lost, a leader that forgot the record must not make
+// it look unwritten.
 func TestDuplicateOfAForgottenRecord(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -257,7 +257,7 @@ func TestDuplicateOfAForgottenRecord(t *testing.T) {
 	}
 }
 
-// A reader that begins behind many calls does not ask the leader for each new one.
+// A reader that begins after many calls does not ask the leader about each new one.
 func TestReadersAskForFewRecords(t *testing.T) {
 	b := bustest.New(t)
 	w := b.Journal("test")

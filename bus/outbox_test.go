@@ -24,8 +24,7 @@ func openOutbox(t *testing.T, j *bus.Journal) *bus.Outbox {
 	return o
 }
 
-// follow begins to work for a destination and gives what is handed out; end
-// stops it.
+// follow starts to follow a destination and returns the deliveries; end stops it.
 func follow(t *testing.T, o *bus.Outbox, name string) (out chan toolcall.Delivery, end func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -47,13 +46,13 @@ func handed(t *testing.T, out chan toolcall.Delivery) toolcall.Delivery {
 	case d := <-out:
 		return d
 	case <-time.After(patience):
-		t.Fatal("nothing was handed out")
+		t.Fatal("nothing was delivered")
 		return toolcall.Delivery{}
 	}
 }
 
-// TestOutbox hands out each event record until it is resolved, to one of several
-// processes, over their deaths.
+// TestOutbox checks that each event record is delivered to one of several processes until it is
+// resolved, even if processes die.
 func TestOutbox(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -74,7 +73,7 @@ func TestOutbox(t *testing.T) {
 	if again.Record.Seq != d.Record.Seq || again.Attempt != 2 {
 		t.Errorf("asked for again, handed out %+v", again)
 	}
-	end() // it dies with the delivery in its hands: nothing is lost
+	end() // it dies before it resolves the delivery: nothing is lost
 	if err := again.Again(0); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +87,7 @@ func TestOutbox(t *testing.T) {
 		case d = <-second:
 		case d = <-third:
 		case <-time.After(patience):
-			t.Fatal("nothing was handed out")
+			t.Fatal("nothing was delivered")
 		}
 		got = append(got, d.Record.Seq)
 		if err := d.Done(t.Context()); err != nil {
@@ -108,8 +107,8 @@ func TestOutbox(t *testing.T) {
 	}
 }
 
-// begun waits until a destination is followed: what is written from now on is
-// handed out, what was there before is not.
+// begun waits until a destination is followed. Records written from now on are delivered, earlier
+// ones are not.
 func begun(t *testing.T, b *bustest.Bus, name string) {
 	t.Helper()
 	st := stream(t, b)

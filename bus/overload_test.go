@@ -55,9 +55,8 @@ func flood(t *testing.T, nc *nats.Conn, name string, n int, answered func(call s
 	}
 }
 
-// With ten times the proposals that an engine takes on, the others are refused as
-// overloaded and leave nothing behind, memory is bounded, and responses, results and
-// another space do not wait.
+// With ten times as many proposals as an engine accepts, the rest are refused as overloaded and
+// leave nothing behind, memory is bounded, and responses, results and another space do not wait.
 func TestOverload(t *testing.T) {
 	const room, times = 256, 10
 	w := newWorld(t)
@@ -133,8 +132,8 @@ func TestOverload(t *testing.T) {
 	wantFinished(t, w, accepted)
 }
 
-// wantFinished checks that exactly the accepted calls of the flood are on record, and that
-// they finish.
+// wantFinished checks that exactly the accepted calls of the flood are recorded, and that they
+// finish.
 func wantFinished(t *testing.T, w *world, accepted map[string]bool) {
 	t.Helper()
 	found := 0
@@ -160,6 +159,6 @@ func wantFinished(t *testing.T, w *world, accepted map[string]bool) {
 		}
 	}
 	if found != len(accepted) {
-		t.Errorf("%d calls are on record, %d were accepted", found, len(accepted))
+		t.Errorf("%d calls are recorded, want the %d that were accepted", found, len(accepted))
 	}
 }

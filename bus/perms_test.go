@@ -26,7 +26,7 @@ var people = []toolcall.Principal{
 	{Role: "guest", Name: "guest"},
 }
 
-// mayPublish and maySubscribe are all that each has.
+// mayPublish and maySubscribe are the complete rights of each.
 var (
 	mayPublish = map[string][]string{
 		"rt":   {"askance.v1.test.propose.rt", "askance.v1.test.interrupt.rt"},
@@ -48,7 +48,7 @@ var (
 	}
 )
 
-// What none of them can publish; none can publish what another one can, either.
+// Subjects on which none of them can publish. None can publish on another one's subjects either.
 var (
 	otherTool        = bus.ConsumerName(toolcall.Queue{Tool: otherJob})
 	nobodyMayPublish = []string{
@@ -81,7 +81,7 @@ var (
 	}
 )
 
-// withLogins is a world in which all but the guest have credentials.
+// withLogins returns a world in which everyone except the guest has credentials.
 func withLogins(t *testing.T) *world {
 	t.Helper()
 	var users []creds.User
@@ -98,7 +98,7 @@ func withLogins(t *testing.T) *world {
 	return credWorld(t, users)
 }
 
-// credWorld is a world in which these users log in with credentials.
+// credWorld returns a world in which these users log in with credentials.
 func credWorld(t *testing.T, users []creds.User) *world {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,7 +122,7 @@ func credWorld(t *testing.T, users []creds.User) *world {
 	return w
 }
 
-// worlds are those in which the people have their rights, by how they log in.
+// worlds runs f in worlds in which the people have their rights, once for each kind of login.
 func worlds(t *testing.T, f func(t *testing.T, w *world, people []toolcall.Principal)) {
 	t.Run("passwords", func(t *testing.T) { f(t, withPeople(t), people) })
 	t.Run("credentials", func(t *testing.T) {
@@ -130,7 +130,7 @@ func worlds(t *testing.T, f func(t *testing.T, w *world, people []toolcall.Princ
 	})
 }
 
-// withPeople is a world in which they may log in.
+// withPeople returns a world in which the people can log in.
 func withPeople(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
@@ -140,7 +140,7 @@ func withPeople(t *testing.T) *world {
 	}))
 }
 
-// flushed gives what the server has to say about all that was sent before.
+// flushed returns the server's error about what was sent before, if any.
 func flushed(t *testing.T, nc *nats.Conn) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -151,8 +151,8 @@ func flushed(t *testing.T, nc *nats.Conn) error {
 	return nc.LastError()
 }
 
-// Each role with its rights on a real server: what is in the tables works,
-// everything else is refused.
+// Each role has exactly its rights on a real server: what is in the tables works, and everything
+// else is refused.
 func TestLeastPermissions(t *testing.T) { worlds(t, leastPermissions) }
 
 func leastPermissions(t *testing.T, w *world, people []toolcall.Principal) {
@@ -201,9 +201,9 @@ func leastPermissions(t *testing.T, w *world, people []toolcall.Principal) {
 	}
 }
 
-// Each role sends what it may with answers to where it may not publish. No
-// request is carried out and no answer goes astray. (With the right to pull its
-// tasks from JetStream a worker had NATS delete the journal like that.)
+// Each role sends its requests with reply subjects on which it may not publish. No request is
+// carried out and no answer is sent there. (With the right to pull its tasks from JetStream, a
+// worker could make NATS delete the journal in this way.)
 func TestForeignReplySubjectsWithRealPermissions(t *testing.T) { worlds(t, foreignReplySubjects) }
 
 func foreignReplySubjects(t *testing.T, w *world, people []toolcall.Principal) {
@@ -252,9 +252,9 @@ func foreignReplySubjects(t *testing.T, w *world, people []toolcall.Principal) {
 				}
 			}
 		}
-		_ = flushed(t, nc) // all that they sent has been routed
+		_ = flushed(t, nc) // everything sent so far has been routed
 	}
-	// An answer to a request that was sent later shows that those are behind us.
+	// The answer to a later request shows that the earlier ones have been handled.
 	for _, subject := range []string{"askance.v1.test.query.bot", "askance.v1.test.propose.bot", "askance.v1.test.decide.bot", "askance.v1.test.operate.bot", "askance.v1.test.interrupt.bot",
 		"askance.v1.test.work.job.bot.start", "askance.v1.test.work.job.bot.heartbeat", "askance.v1.test.work.job.bot.progress", "askance.v1.test.work.job.bot.result"} {
 		_ = rawRequest(t, w.Conn("bot"), subject, `{"v":1,"op":"nothing"}`)
@@ -270,7 +270,7 @@ func foreignReplySubjects(t *testing.T, w *world, people []toolcall.Principal) {
 	if info, err := stream(t, w.Bus).Info(t.Context()); err != nil || info.State.LastSeq != work.Seq || info.State.NumDeleted != 0 || info.State.FirstSeq != 1 {
 		t.Errorf("the journal has changed: %+v, %v; want it to end at %d", info, err, work.Seq)
 	}
-	// The calls go on.
+	// The calls continue.
 	if _, err := w.client(toolcall.RoleApprover, "bob").SubmitResponse(t.Context(), toolcall.Response{Key: callKey("c1"), Digest: calls[0].Digest, Kind: toolcall.ResponseApprove}); err != nil {
 		t.Errorf("the real answer: %v", err)
 	}

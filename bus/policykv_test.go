@@ -24,7 +24,7 @@ func openBucket(t *testing.T, b *bustest.Bus) *bus.PolicyBucket {
 	return p
 }
 
-// contents is name=data of all files.
+// contents returns name=data for all files.
 func contents(t *testing.T, p *bus.PolicyBucket) string {
 	t.Helper()
 	files, err := p.Read(t.Context())
@@ -95,8 +95,7 @@ func TestPolicyBucket(t *testing.T) {
 	put(t, p, "big.yaml", strings.Repeat("#", bus.MaxPolicyBytes))
 }
 
-// Keys that are no rule files, and buckets that have gone, are errors: rules
-// are never missed in silence.
+// Keys that are not rule files and deleted buckets are errors: missing rules are never ignored.
 func TestPolicyBucketFaults(t *testing.T) {
 	b := bustest.New(t)
 	p := openBucket(t, b)
@@ -130,7 +129,7 @@ func TestPolicyBucketFaults(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if files, err := p.Read(ctx); err == nil {
-		t.Errorf("read without time: %v", files)
+		t.Errorf("read after the end of the context: %v", files)
 	}
 }
 
@@ -187,8 +186,8 @@ func (s bucketSource) Read(ctx context.Context) ([]permission.File, error) {
 	return files, err
 }
 
-// A policy in a bucket is swapped as soon as it changes, and a bad one leaves
-// the last good one in force.
+// A changed policy in a bucket is adopted at once, and an invalid policy leaves the last valid one in
+// force.
 func TestLivePolicyFromABucket(t *testing.T) {
 	b := bustest.New(t)
 	p := openBucket(t, b)
@@ -212,7 +211,7 @@ func TestLivePolicyFromABucket(t *testing.T) {
 	text := func(behavior string) string {
 		return "version: 1\nname: kv\nrules:\n  - {name: r, tool_name: t, behavior: " + behavior + "}\n"
 	}
-	// Follow may begin after the first change: put until one is heard of.
+	// Follow may begin after the first change, so put until it reports one.
 	for heard := false; !heard; {
 		put(t, p, "main.yaml", text("ask"))
 		select {

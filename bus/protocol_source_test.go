@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// source is what the Go files say of the types that travel, comments included.
+// source is what the Go files say about the types in messages, including comments.
 type source struct {
 	structs map[string]*ast.StructType
 	docs    map[string]string   // of types
@@ -21,7 +21,7 @@ type source struct {
 	wire    map[string]bool     // structs with a codec of their own: AgentScope's
 }
 
-// messageSource reads the types that travel.
+// messageSource reads the types in messages.
 func messageSource(t *testing.T) *source {
 	t.Helper()
 	s := &source{map[string]*ast.StructType{}, map[string]string{}, map[string]string{}, map[string][]string{}, map[string]bool{}}
@@ -99,8 +99,7 @@ func (s *source) codes() string {
 	return table([]string{"code", "meaning"}, rows)
 }
 
-// bodies describes the roots and everything that they are made of, in the
-// order in which they are met.
+// bodies describes the roots and all types in them, in the order in which they are found.
 func (s *source) bodies(roots []string) string {
 	var b strings.Builder
 	b.WriteByte('\n')
@@ -119,8 +118,7 @@ func (s *source) bodies(roots []string) string {
 	return b.String()
 }
 
-// members are the rows of a struct; the structs among its members join the
-// queue.
+// members returns the rows of a struct and appends the structs among its members to the queue.
 func (s *source) members(typ *ast.StructType, queue []string) (rows [][]string, _ []string) {
 	for _, f := range typ.Fields.List {
 		if len(f.Names) == 0 {
@@ -146,7 +144,7 @@ func (s *source) members(typ *ast.StructType, queue []string) (rows [][]string, 
 	return rows, queue
 }
 
-// last is the name at the core of a type: []*toolcall.Call is Call.
+// last returns the name at the core of a type: []*toolcall.Call is Call.
 func last(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

@@ -28,8 +28,7 @@ const protocolPage = "PROTOCOL.md"
 
 var update = flag.Bool("update", false, "write the generated parts of PROTOCOL.md")
 
-// What the page says of subjects, rights, operations, settings, codes and
-// bodies is what the code does.
+// The page describes the subjects, rights, operations, settings, codes and bodies of the code.
 func TestProtocolPage(t *testing.T) {
 	page, err := os.ReadFile(protocolPage)
 	if err != nil {
@@ -216,8 +215,7 @@ func classTable() string {
 	return table([]string{"class", "operations", "run at once", "wait, run or rest", "bytes of these"}, rows)
 }
 
-// Every operation that its row sends over NATS is on the subjects of its roles,
-// and nothing else is.
+// Exactly the operations that exist over NATS are served on the subjects of their roles.
 func TestOperationsAreServed(t *testing.T) {
 	served := map[string]bool{}
 	for _, r := range bus.Table() {
@@ -313,7 +311,7 @@ func consumerTable(t *testing.T) string {
 	return settings(t, c.CachedInfo().Config)
 }
 
-// bodyRoots are the types that stand in a message by themselves.
+// bodyRoots returns the types that are complete message bodies.
 func bodyRoots() []string {
 	var roots []string
 	for _, r := range bus.Table() {

@@ -16,7 +16,7 @@ func TestEncodeQueue(t *testing.T) {
 		queue toolcall.Queue
 		want  string // "": not looked at
 	}{
-		{"a tool alone", toolcall.Queue{Tool: "refund"}, "refund"},
+		{"only a tool", toolcall.Queue{Tool: "refund"}, "refund"},
 		{"a plain route", toolcall.Queue{Tool: "refund", Route: "payments"}, "refund=payments"},
 		{"a route with dots", toolcall.Queue{Tool: "web.search", Route: "exec.payments"}, "~d2ViLnNlYXJjaA=~ZXhlYy5wYXltZW50cw"},
 		{"a tool that looks like a queue", toolcall.Queue{Tool: "refund=payments"}, "~cmVmdW5kPXBheW1lbnRz"},
@@ -26,7 +26,7 @@ func TestEncodeQueue(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			got := bus.EncodeQueue(tc.queue)
 			if tc.want != "" && string(got) != tc.want {
-				t.Errorf("EncodeLane = %q, want %q", got, tc.want)
+				t.Errorf("EncodeQueue = %q, want %q", got, tc.want)
 			}
 			if back, ok := got.Queue(); !ok || back != tc.queue {
 				t.Errorf("Queue() = %s, %v", back, ok)
@@ -49,8 +49,8 @@ func TestQueueRefuses(t *testing.T) {
 	}
 }
 
-// No two queues share a subject, a consumer or rights for any names of tools, and
-// every queue is readable in a subject.
+// For any names of tools, no two queues share a subject, a consumer or rights, and every queue can
+// be read from its subject.
 func TestQueuesAreInjective(t *testing.T) {
 	name := rapid.OneOf(rapid.StringMatching(`[-~=._a]{1,4}`), rapid.StringN(1, 20, 180), rapid.Just(strings.Repeat(".", 180)), rapid.Just(strings.Repeat("x", 200)))
 	queue := rapid.Custom(func(t *rapid.T) toolcall.Queue {

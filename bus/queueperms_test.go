@@ -23,11 +23,11 @@ const (
 	archive  = "exec.archive"
 )
 
-// Workers of one tool, each with the rights for its own queue: without a route,
-// of the route, of another one.
+// Workers of one tool, each with the rights for its own queue: without a route, for the route, and
+// for another route.
 var queueWorkers = map[string]toolcall.Queue{"plain": {Tool: job}, "right": {Tool: job, Route: payments}, "wrong": {Tool: job, Route: archive}}
 
-// queues is a world in which they log in with passwords.
+// queues returns a world in which they log in with passwords.
 func queues(t *testing.T) *world {
 	t.Helper()
 	return newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
@@ -38,7 +38,7 @@ func queues(t *testing.T) *world {
 	}))
 }
 
-// queueLogins is one in which they have credentials.
+// queueLogins returns a world in which they have credentials.
 func queueLogins(t *testing.T) *world {
 	t.Helper()
 	var users []creds.User
@@ -64,7 +64,7 @@ func routedSpace() space {
 
 func routedCall(id, to string) message.ToolCallBlock { return toolCall(id, job, `{"to":"`+to+`"}`) }
 
-// queueWorker is the transport of one of them, and its connection.
+// queueWorker returns the transport of one of them and its connection.
 func (w *world) queueWorker(t *testing.T, name string) (*bus.Worker, *nats.Conn) {
 	t.Helper()
 	nc := as(t, w, toolcall.Principal{Role: toolcall.RoleWorker, Name: name})
@@ -80,7 +80,7 @@ func queueWorlds(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Run("credentials", func(t *testing.T) { f(t, queueLogins(t)) })
 }
 
-// nothing makes sure that no task is there for a worker.
+// nothing checks that there is no task for a worker.
 func nothing(t *testing.T, w *bus.Worker) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -90,8 +90,8 @@ func nothing(t *testing.T, w *bus.Worker) {
 	}
 }
 
-// A routed call is seen, started and ended by workers of its route alone: to
-// the others the server refuses the subjects, and the engine the call.
+// Only workers of its route can see, start and end a routed call. The server refuses the subjects to
+// other workers, and the engine refuses them the call.
 func TestRoutedCallIsForItsWorkers(t *testing.T) { queueWorlds(t, routedForItsWorkers) }
 
 func routedForItsWorkers(t *testing.T, w *world) {
@@ -157,7 +157,7 @@ func routedForItsWorkers(t *testing.T, w *world) {
 	}
 }
 
-// refusedTo makes sure that NATS does not let this connection publish.
+// refusedTo checks that NATS does not let this connection publish.
 func refusedTo(t *testing.T, nc *nats.Conn, subject string) {
 	t.Helper()
 	if err := nc.Publish(subject, []byte(`{}`)); err != nil {
@@ -168,7 +168,7 @@ func refusedTo(t *testing.T, nc *nats.Conn, subject string) {
 	}
 }
 
-// Each queue has its own consumer, so no queue delays the calls of another one.
+// Each queue has its own consumer, so no queue delays the calls of another.
 func TestQueuesAreQueuesOfTheirOwn(t *testing.T) {
 	w := queues(t)
 	w.engineOf(routedSpace(), bus.ServiceOptions{})
@@ -232,8 +232,7 @@ func TestTaskInAnotherQueue(t *testing.T) {
 	}
 }
 
-// How the policy came to its decision is no worker's business: it gets the task
-// without that, and can check it as ever.
+// Workers receive tasks without the explanation of the policy's decision, and can still verify them.
 func TestWorkersGetNoExplanation(t *testing.T) {
 	w := newWorld(t)
 	sp := testSpace()

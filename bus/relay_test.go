@@ -19,8 +19,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The engine speaks to JetStream for the worker, so it must not let the worker
-// choose what it says, or to whom.
+// The engine sends messages to JetStream for the worker, so it must not let the worker choose their
+// content or subject.
 func TestAckRefusesWhatIsNoTask(t *testing.T) {
 	w := newWorld(t)
 	w.tasks()
@@ -81,8 +81,8 @@ func TestLongReplySubject(t *testing.T) {
 	}
 }
 
-// A granted start takes its task off the queue, and nothing else: the worker
-// cannot choose what the engine sends with its rights.
+// A granted start removes only its own task from the queue: the worker cannot choose what the engine
+// sends with its rights.
 func TestStartDropsItsTask(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 		synctest.Wait()
 		gone.Close()
 		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
-		synctest.Wait() // its worker has gone
+		synctest.Wait() // the worker is gone
 		began := time.Now()
 		if task := next(t, w.worker(job, "wk")); task.Record.ID != "f1" || time.Since(began) > time.Second {
 			t.Errorf("task %s after %v", task.Record.ID, time.Since(began))
@@ -147,8 +147,8 @@ func TestTaskOfAWorkerThatHasGone(t *testing.T) {
 	})
 }
 
-// All tasks of one request return to the queue if its worker has gone: at once, or after
-// the ten seconds of ackWait if they were on their way as the request ended.
+// All tasks of one request return to the queue if its worker is gone: at once, or after the ten
+// seconds of ackWait if they were in transit when the request ended.
 func TestTasksOfAWorkerThatHasGone(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -179,8 +179,8 @@ func TestTasksOfAWorkerThatHasGone(t *testing.T) {
 	})
 }
 
-// The free slots of a worker share requests, each gets tasks of its own, and a slot
-// that gives up takes none with it.
+// The free slots of a worker share requests, each slot gets its own tasks, and a slot that gives up
+// loses no task.
 func TestSlotsShareRequests(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -224,8 +224,8 @@ func TestSlotsShareRequests(t *testing.T) {
 	})
 }
 
-// The engine that holds a worker's request dies without a word. The worker
-// notices within seconds and turns to the other one.
+// The engine that holds a worker's request dies silently. The worker notices within seconds and
+// turns to the other engine.
 func TestNextOutlivesItsEngine(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -259,7 +259,7 @@ func TestNextOutlivesItsEngine(t *testing.T) {
 	})
 }
 
-// More waiting slots than the service keeps are refused and come in later.
+// Waiting slots beyond the service's limit are refused and accepted later.
 func TestWaitingSlotsAreBounded(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestNextDoesNotHurryARefusingServer(t *testing.T) {
 		w := newWorld(t, bustest.In(dir))
 		w.tasks()
 		var asked atomic.Int32
-		refusing := w.Conn("refusing") // stands where the consumer would be
+		refusing := w.Conn("refusing") // answers in place of the consumer
 		if _, err := refusing.Subscribe("$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job", func(m *nats.Msg) {
 			asked.Add(1)
 			_ = m.RespondMsg(&nats.Msg{Header: nats.Header{"Status": {"409"}, "Description": {"Exceeded MaxWaiting"}}})
@@ -321,7 +321,7 @@ func TestNextDoesNotHurryARefusingServer(t *testing.T) {
 	})
 }
 
-// A worker without rights is told, and does not wait for ever.
+// A worker without rights gets an error and does not wait forever.
 func TestNextWithoutRights(t *testing.T) {
 	w := withPeople(t)
 	w.tasks()
@@ -334,9 +334,8 @@ func TestNextWithoutRights(t *testing.T) {
 	}
 }
 
-// JetStream would delete the journal for a worker with JetStream rights, so workers
-// have none. If this test fails one day, the server checks reply subjects, and the
-// rule can change.
+// JetStream would delete the journal for a worker with JetStream rights, so workers have none. If
+// this test fails one day, the server checks reply subjects and the rule can change.
 func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
 		o.Users = []embed.User{{Name: "wk", Password: "pw", Permissions: bus.Permissions{Publish: []string{"$JS.API.CONSUMER.MSG.NEXT.ASKANCE_test.w_job"}, Subscribe: []string{"_INBOX_wk.>"}}}}
@@ -355,7 +354,7 @@ func TestServerAnswersOntoItsOwnAPI(t *testing.T) {
 	for {
 		if _, err := js.Stream(ctx, "ASKANCE_test"); err != nil {
 			if ctx.Err() != nil {
-				t.Error("the journal is still there: the server has learned it")
+				t.Error("the journal is still there: the server now checks reply subjects")
 			}
 			return
 		}

@@ -35,8 +35,8 @@ func onCluster(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.JournalOpt
 	return bus.OpenJournal(ctx, nc, "test", keys, o)
 }
 
-// Everything that a space stores on a cluster has three replicas, consumers of queues
-// included, and the claim says so.
+// Everything that a space stores on a cluster has three replicas, including consumers of queues, and
+// the claim says so.
 func TestReplicasByDefault(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3)
@@ -86,8 +86,8 @@ func TestReplicasByDefault(t *testing.T) {
 	}
 }
 
-// A journal with one replica on a cluster is refused where three are stated, and
-// raised while an engine has it open.
+// A journal with one replica on a cluster is refused if three are stated, and can be raised to three
+// while an engine has it open.
 func TestReplicasAreRaised(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3)
@@ -151,8 +151,8 @@ func TestReplicasAreRaised(t *testing.T) {
 	}
 }
 
-// What a space stores besides its journal gets as many replicas as the journal has: a new
-// bucket after the journal was raised, and one that was made by an engine with fewer.
+// The other streams of a space get as many replicas as its journal: a new bucket after the journal
+// was raised, and a bucket made earlier by an engine with fewer.
 func TestBucketsFollowTheJournal(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3)
@@ -171,7 +171,7 @@ func TestBucketsFollowTheJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if raised, err := bus.LevelReplicas(t.Context(), nc, "test"); err != nil || !slices.Equal(raised, []string{"KV_" + bus.PolicyBucketName("test")}) {
-		t.Errorf("raised %v, %v, want the policy alone", raised, err)
+		t.Errorf("raised %v, %v, want only the policy", raised, err)
 	}
 	all, err := bus.Replication(t.Context(), nc, "test")
 	if err != nil || len(all) != 3 {
@@ -184,8 +184,8 @@ func TestBucketsFollowTheJournal(t *testing.T) {
 	}
 }
 
-// A cluster whose servers have not yet heard of each other may have room a moment later; one
-// server never has.
+// A cluster whose servers do not know each other yet may have room a moment later; a single server
+// never has.
 func TestTooFewServers(t *testing.T) {
 	if err := bus.ReplicasError(10005); !errors.Is(err, message.ErrUnavailable) {
 		t.Errorf("no suitable peers: %v", err)
@@ -195,9 +195,8 @@ func TestTooFewServers(t *testing.T) {
 	}
 }
 
-// A journal never gets fewer replicas because a server was away when it was created.
-// Without a quorum it is not ready within seconds, says why, and is ready again when
-// the servers are back.
+// A journal never gets fewer replicas because a server was down when it was created. Without a
+// quorum it stops being ready within seconds, says why, and is ready again when the servers are back.
 func TestReadinessFollowsTheQuorum(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3)
@@ -233,7 +232,7 @@ func TestReadinessFollowsTheQuorum(t *testing.T) {
 		}
 	}
 	began := time.Now()
-	waitUntil(t, "the leader alone is not ready", func() error {
+	waitUntil(t, "the leader without the others is not ready", func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()
 		if err := j.Ready(ctx); errors.Is(err, message.ErrUnavailable) {

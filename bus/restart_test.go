@@ -54,7 +54,7 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	if rep, err := wk.Result(ctx, toolcall.ResultRequest{Key: callKey("c2"), Attempt: 1, Claim: "claim", Result: success("c2", job, "done")}); err != nil || !rep.Stored {
 		t.Errorf("result after the restart: %+v, %v", rep, err)
 	}
-	// A wait that was held as NATS went away is asked again.
+	// A wait that was held when NATS went down is sent again.
 	if got := receive(t, done); got.err != nil || !got.rep.Done || len(got.rep.Calls) != 2 {
 		t.Errorf("the wait: %+v, %v", got.rep, got.err)
 	}
@@ -63,9 +63,8 @@ func TestEverybodySurvivesAServerRestart(t *testing.T) {
 	}
 }
 
-// A runtime is killed between an approval request and its answer. The next one finds
-// the call by its session, with the state that it has by then, and the events
-// that it missed.
+// A runtime is killed between an approval request and its answer. The next one finds the call by its
+// session, in its current state, and the events that it missed.
 func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
@@ -97,14 +96,14 @@ func TestRuntimeRestartsWhileItsCallsMoveOn(t *testing.T) {
 		t.Errorf("missed events: %+v, %v", missed, err)
 	}
 	if rep := propose(t, again, toolCall("c2", pay, `{}`)); rep[0].Digest != asked[1].Digest {
-		t.Error("proposed again, and asked something else")
+		t.Error("proposed again, the call asks something else")
 	}
 	if _, err := again.Propose(t.Context(), toolcall.ProposeRequest{Session: "s1", Reply: "r1", Calls: []message.ToolCallBlock{toolCall("c2", pay, `{"n":2}`)}}); !errors.Is(err, message.ErrConflict) {
 		t.Errorf("proposed again with other content: %v, want a conflict", err)
 	}
 }
 
-// NATS goes away for good. Requests end with their context, in time.
+// NATS goes down permanently. Requests end in time with their context.
 func TestClientWithoutNATS(t *testing.T) {
 	w := newWorld(t, bustest.Listening())
 	w.engine(bus.ServiceOptions{})
@@ -121,6 +120,6 @@ func TestClientWithoutNATS(t *testing.T) {
 		t.Errorf("%v, want unavailable with a hint", err)
 	}
 	if d := time.Since(began); d > 8*time.Second { // without its context it would try for 15 s
-		t.Errorf("returned after %v, allowed were 200 ms", d)
+		t.Errorf("returned after %v, want about 200 ms", d)
 	}
 }

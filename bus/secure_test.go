@@ -26,7 +26,7 @@ func (d toHere) Dial(network, address string) (net.Conn, error) {
 	return dialer.DialContext(d.t.Context(), network, "127.0.0.1:"+port)
 }
 
-// A login goes beyond this machine encrypted, or not at all.
+// A login is sent to another machine only encrypted, unless plain text is permitted.
 func TestPlainText(t *testing.T) {
 	dir := t.TempDir()
 	server, err := embed.Start(t.Context(), embed.Options{StoreDir: dir, Listen: "127.0.0.1:0", Users: []embed.User{{Name: "ann", Password: "secret"}}})
@@ -57,7 +57,7 @@ func TestPlainText(t *testing.T) {
 	}
 }
 
-// A server takes no logins over plain text from other machines, unless told so.
+// A server accepts no logins in plain text from other machines unless configured to.
 func TestServerPlainText(t *testing.T) {
 	users := []embed.User{{Name: "ann", Password: "secret"}}
 	for name, tc := range map[string]struct {

@@ -14,9 +14,9 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// An edit around hidden values whose reply is lost does not edit twice, and its
-// sender gets the result. The new approval request has other marks, so neither
-// digest nor arguments identify the edit.
+// An edit of arguments with hidden values whose reply is lost does not edit twice, and its sender
+// gets the result. The new approval request has other marks, so neither digest nor arguments
+// identify the edit.
 func TestLostAnswerToHiddenEdit(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		if len(c.Votes) != 1 || !c.Votes[0].Edited || c.Digest == q.Digest || c.State != message.ToolCallAsking || strings.Contains(c.Input, "0815") {
 			t.Errorf("the edited call is %s with %+v", c.State, c.Votes)
 		}
-		// The same edit as another answer is one to an approval request that is gone.
+		// The same edit with another id is an answer to an approval request that is over.
 		if _, err := ann.SubmitResponse(t.Context(), toolcall.Response{Key: q.Key, Digest: q.Digest, Kind: toolcall.ResponseApprove, Input: &input}); message.AsError("", err).Code != message.CodeDigest {
 			t.Errorf("edited once more: %v", err)
 		}

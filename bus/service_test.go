@@ -20,7 +20,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The whole conversation of a runtime, an approver and an operator.
+// A complete exchange between a runtime, an approver and an operator.
 func TestConversations(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
@@ -86,7 +86,7 @@ func TestConversations(t *testing.T) {
 	}
 }
 
-// A role that may not do something is told so, without a request.
+// The client refuses what its role may not do without sending a request.
 func TestClientRoles(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
@@ -145,7 +145,7 @@ func (w *world) spy(subjects ...string) *spy {
 		}
 	}
 	if err := nc.FlushWithContext(w.t.Context()); err != nil {
-		// FlushWithContext wants a deadline.
+		// FlushWithContext requires a deadline.
 		ctx, cancel := context.WithTimeout(w.t.Context(), patience)
 		defer cancel()
 		if err := nc.FlushWithContext(ctx); err != nil {
@@ -161,9 +161,9 @@ func (s *spy) all() []string {
 	return append([]string(nil), s.seen...)
 }
 
-// A request with a foreign reply subject is dropped unanswered, from every
-// role and on every subject: the engine's reply would be a message that the
-// sender itself cannot publish. Fake time lets the test wait for the missing reply.
+// A request with a foreign reply subject is dropped unanswered, from every role and on every subject:
+// the engine's reply would be a message that the sender itself cannot publish. On fake time the
+// test can wait for the missing reply.
 func TestForeignReplySubjects(t *testing.T) {
 	body := map[bus.Kind]string{
 		bus.KindPropose:      `{"v":1,"op":"propose","body":{"session_id":"s9","reply_id":"r9","tool_calls":[{"type":"tool_call","id":"c9","name":"echo","input":"{}"}]}}`,
@@ -221,7 +221,7 @@ func TestForeignReplySubjects(t *testing.T) {
 	})
 }
 
-// beats counts what an observer is told.
+// beats collects the heartbeats that an observer receives.
 type beats struct {
 	mu   sync.Mutex // guards seen
 	seen []string
@@ -241,7 +241,7 @@ func (b *beats) count() int {
 	return len(b.seen)
 }
 
-// rawRequest sends bytes as a principal and gives the error that comes back.
+// rawRequest sends bytes as a principal and returns the error in the reply.
 func rawRequest(t *testing.T, nc *nats.Conn, subject, body string) *message.Error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -317,7 +317,7 @@ func TestWorkerIsBoundToItsTool(t *testing.T) {
 	}
 }
 
-// Every replica hears every heartbeat, and local ones of other engines.
+// Every replica receives every heartbeat, including local ones of other engines.
 func TestHeartbeatsReachEveryReplica(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -344,7 +344,7 @@ func TestHeartbeatsReachEveryReplica(t *testing.T) {
 	})
 }
 
-// What is dropped is told to the log, with the subject and without the body.
+// Dropped requests are logged with their subject but without their body.
 func TestDroppedRequestsAreLogged(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

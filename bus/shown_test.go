@@ -9,8 +9,8 @@ import (
 	"github.com/askance-dev/askance/message/proof"
 )
 
-// What the writer marks as shown of a record is what an auditor computes from the stored
-// records alone, and who has only what is shown reads the redacted calls.
+// The writer's mark over the shown part of a record equals what an auditor computes from the stored
+// records. A reader with only the shown parts reads the redacted calls.
 func TestShownIsWhatAuditorsCompute(t *testing.T) {
 	s := newStoredWorld(t)
 	s.run(path{name: "hidden", tool: hiddenJob, input: `{"pin":"4711-0815","n":1}`, result: "paid with 4711-0815"})
@@ -54,6 +54,6 @@ func TestShownIsWhatAuditorsCompute(t *testing.T) {
 		}
 	}
 	if marked < 5 || compact < 7 {
-		t.Errorf("%d records are marked and %d build on others: the test is of little", marked, compact)
+		t.Errorf("%d records are marked and %d build on others: the test checks too little", marked, compact)
 	}
 }

@@ -50,7 +50,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 					// The first task of the tool's queue has a predictable name.
 					guess := `{"v":1,"op":"ack","body":{"task":"` + guessedTask(t, w) + `","verb":"` + string(verb) + `"}}`
 					_ = rawRequest(t, sibling, "askance.v1.test.work.job.wk2.ack", guess)
-					if !started { // as if its own worker had died as well: it comes again
+					if !started { // as if its own worker had died as well: the task is delivered again
 						for task.Record = nil; task.Record == nil; {
 							if task, err = wk.Next(t.Context()); err != nil && !errors.Is(err, message.ErrUnavailable) {
 								t.Fatal(err)
@@ -81,7 +81,7 @@ func TestSiblingsLoseNothing(t *testing.T) {
 	}
 }
 
-// guessedTask is the acknowledgement subject of the call's task.
+// guessedTask returns the acknowledgement subject of the call's task.
 func guessedTask(t *testing.T, w *world) string {
 	t.Helper()
 	r, err := w.Journal("test").Last(t.Context(), callKey("c1"))

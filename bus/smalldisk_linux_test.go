@@ -19,8 +19,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// smallDisk is a folder on a file system of its own, of 32 MB. Without
-// the right to mount one the test is skipped.
+// smallDisk returns a folder on its own file system of 32 MB. Without the right to mount one the
+// test is skipped.
 func smallDisk(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -35,7 +35,7 @@ func smallDisk(t *testing.T) string {
 	return dir
 }
 
-// occupy takes all of a disk but left bytes.
+// occupy fills a disk except for left bytes.
 func occupy(t *testing.T, dir string, left int64) (file string) {
 	t.Helper()
 	var st syscall.Statfs_t
@@ -53,8 +53,8 @@ func occupy(t *testing.T, dir string, left int64) (file string) {
 	return file
 }
 
-// A restart counts what the journal uses already: other files that fill the disk
-// do not put the limit below it.
+// The limit after a restart includes what the journal already uses, so other files that fill the
+// disk do not put the limit below that.
 func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
 	dir := smallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
@@ -82,7 +82,7 @@ func TestStoreLimitDoesNotShrinkAtRestart(t *testing.T) {
 	}
 }
 
-// Other files that fill the disk are seen before a write fails: open calls go on.
+// The engine notices other files that fill the disk before a write fails, so open calls continue.
 func TestHeadRoomIsOfTheDisk(t *testing.T) {
 	dir := smallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
@@ -96,8 +96,8 @@ func TestHeadRoomIsOfTheDisk(t *testing.T) {
 	mustAppend(t, j, callRecord("done", callKey("open"), message.ToolCallFinished, "result"), prev)
 }
 
-// A disk that is full to the last byte breaks the stream; once there is room the
-// server recovers in its process, for the connections that it had.
+// A completely full disk breaks the stream. Once there is room the server recovers in its process
+// with its existing connections.
 func TestServerRecoversFromAFullDisk(t *testing.T) {
 	dir := smallDisk(t)
 	probe := filepath.Join(dir, "nats", ".askance-probe")
@@ -144,8 +144,8 @@ func TestServerRecoversFromAFullDisk(t *testing.T) {
 	}
 }
 
-// A record that could not be written leaves no gap, also where it would have been
-// the first of a stream or of one of its files, and however the server ends.
+// A record that could not be written leaves no gap, even if it would have been the first of a stream
+// or of one of its files, and however the server ends.
 func TestRefusedRecordLeavesNoGap(t *testing.T) {
 	for name, before := range map[string]int{"first of the stream": 0, "first of a file": 251} {
 		for _, end := range []string{"recover", "close"} {
@@ -188,8 +188,8 @@ func TestRefusedRecordLeavesNoGap(t *testing.T) {
 	}
 }
 
-// The disk fills up while the server stages a batch, or while it copies it into the
-// stream. What an append says is true after the server's restart, too.
+// The disk fills up while the server stages a batch or copies it into the stream. What an append
+// reports is still true after a restart of the server.
 func TestDiskFullInABatch(t *testing.T) {
 	t.Parallel()
 	const calls = 64
@@ -254,8 +254,8 @@ func appendLarge(j *bus.Journal, at []uint64) []error {
 	return errs
 }
 
-// The engine of a server elsewhere, whose health it cannot ask, sees by its own writes that
-// the disk of that server fails, and that it works again.
+// An engine on an external server, whose health it cannot query, sees from its own writes that the
+// disk of that server fails and that it works again.
 func TestReadinessOfAServerWithABrokenDisk(t *testing.T) {
 	dir := smallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")), bustest.Listening())
@@ -290,8 +290,8 @@ func TestReadinessOfAServerWithABrokenDisk(t *testing.T) {
 	}
 }
 
-// A snapshot takes nothing of what is reserved for open calls, and an unfinished one of a
-// process that was killed goes.
+// A snapshot uses none of the space reserved for open calls, and the unfinished snapshot of a killed
+// process is removed.
 func TestSnapshotLeavesTheReserve(t *testing.T) {
 	dir := smallDisk(t)
 	b := bustest.New(t, bustest.In(filepath.Join(dir, "nats")))
@@ -324,7 +324,7 @@ func TestSnapshotLeavesTheReserve(t *testing.T) {
 	}
 	j.Reserve(func() int64 { return 3 << 20 })
 	if err := s.Save(t.Context(), 1, make([]byte, 1<<19)); err == nil {
-		t.Error("open calls need the rest, and the snapshot took it")
+		t.Error("the snapshot used the space that open calls need")
 	}
 	j.Reserve(nil)
 	if err := os.Remove(ballast); err != nil {

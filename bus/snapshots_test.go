@@ -13,8 +13,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// A snapshot comes back as it was stored, also behind further records, and is refused
-// with any doubt: changed, cut off, of another journal, or of one that lost its end.
+// A snapshot is loaded as it was stored, even after more records, and is refused in any doubt: if it
+// was changed or cut off, or belongs to another journal or to one that lost its end.
 func TestSnapshotsFitTheirJournal(t *testing.T) {
 	w := newLedgered(t)
 	path := filepath.Join(t.TempDir(), "snapshots", "test")
@@ -73,8 +73,8 @@ func TestSnapshotsFitTheirJournal(t *testing.T) {
 	}
 }
 
-// A record that a start from a snapshot does not read is found unreadable later, and the
-// journal ends.
+// An unreadable record that a start from a snapshot does not read is found later, and the journal
+// then refuses to continue.
 func TestUnreadableRecordsBeforeASnapshot(t *testing.T) {
 	t.Parallel()
 	for _, damaged := range []bool{false, true} {

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Standing approvals from end to end through hours of fake time: people list and
-// show them, the clock ends them, and their author revokes them.
+// Standing approvals end to end over hours of fake time: people list and show them, the clock ends
+// them, and their author revokes them.
 func TestStandingApprovalsOverNATS(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

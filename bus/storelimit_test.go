@@ -19,8 +19,8 @@ func largeCall(n int) *toolcall.EventRecord {
 	return f
 }
 
-// fillStore stores large calls until the journal takes no new one, and tells how
-// many it took.
+// fillStore stores large calls until the journal accepts no new one, and returns how many it
+// accepted.
 func fillStore(t *testing.T, j *bus.Journal, most int) (taken int) {
 	t.Helper()
 	for ; taken < most; taken++ {
@@ -36,8 +36,7 @@ func fillStore(t *testing.T, j *bus.Journal, most int) (taken int) {
 	return 0
 }
 
-// A store with a limit keeps head-room for open calls, although no stream has a
-// bound of its own.
+// A store with a limit keeps head-room for open calls, although no stream has its own bound.
 func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
 	b := bustest.New(t, bustest.With(func(o *embed.Options) { o.MaxStore = 4 << 20 }))
 	j := b.Journal("test")
@@ -58,7 +57,7 @@ func TestStoreKeepsHeadRoomByDefault(t *testing.T) {
 	mustAppend(t, j, callRecord("done", open, message.ToolCallFinished, "result"), prev)
 }
 
-// What the open calls still need is kept free besides.
+// The space that open calls still need is also kept free.
 func TestStoreKeepsWhatOpenCallsNeed(t *testing.T) {
 	b := bustest.New(t, bustest.With(func(o *embed.Options) { o.MaxStore = 8 << 20 }))
 	j := b.Journal("test")

@@ -11,16 +11,14 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// strange are ids that would be something else if they stood in a subject.
+// strange are ids that would have another meaning if they were used in a subject.
 var strange = []string{"a.b", "*", ">", "-", "a b", "\r\n", ".", "_INBOX.x", "~YQ", "~~" + strings.Repeat("0", 64), "späť/🙂", "$JS.API.>", strings.Repeat("x.", 5000)}
 
-// The whole way of a call with such an id in every place: proposed, asked,
-// answered, run, listed, watched.
+// A call with such an id in every place is proposed, asked about, answered, run, listed and watched.
 func TestStrangeIDsAllTheWay(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})
-	// On none of these may anything arrive: they are where a dot or a wildcard
-	// would lead to.
+	// Nothing may arrive on these subjects, to which a dot or a wildcard would lead.
 	spy := w.spy("askance.v1.test.record.a.>", "askance.v1.test.*.a.b.>", "askance.v1.test.ask.*.*.*.>", "askance.v1.test.progress.*.*.*.>", "_INBOX.>", "x.>")
 	for i, id := range strange {
 		other := strange[(i+1)%len(strange)]
@@ -29,7 +27,7 @@ func TestStrangeIDsAllTheWay(t *testing.T) {
 		t.Run(name, func(t *testing.T) { strangeCall(t, w, name, key) })
 	}
 	if seen := spy.all(); len(seen) != 0 {
-		t.Errorf("went astray: %q", seen)
+		t.Errorf("messages arrived on wrong subjects: %q", seen)
 	}
 	all, err := w.client(toolcall.RoleAuditor, "eve").List(t.Context(), toolcall.ListRequest{All: true})
 	if err != nil || len(all.Calls) != 2*len(strange) {
@@ -98,7 +96,7 @@ func strangeCall(t *testing.T, w *world, name string, key toolcall.Key) {
 	}
 }
 
-// A subject with a token that no id encodes to is refused.
+// A subject with a token that is not the encoding of any id is refused.
 func TestSubjectsThatNoIDGives(t *testing.T) {
 	w := newWorld(t)
 	w.engine(bus.ServiceOptions{})

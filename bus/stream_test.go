@@ -106,7 +106,7 @@ func TestForeignStreamIsRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			js := jetStream(t, b)
-			if !cfg.NoAck { // else there is nothing to wait for
+			if !cfg.NoAck { // otherwise there is no acknowledgement to wait for
 				if _, err := js.Publish(t.Context(), "askance.v1.test.event.x.y.z", []byte("theirs")); err != nil {
 					t.Fatal(err)
 				}
@@ -194,8 +194,8 @@ func TestEnsureQueueRefuses(t *testing.T) {
 	}
 }
 
-// A stream that fills up refuses new calls while open ones can still finish,
-// and takes new ones again when it gets room.
+// A full stream refuses new calls while open ones can still finish, and accepts new ones again when
+// it has room.
 func TestFullStream(t *testing.T) {
 	b := bustest.New(t)
 	j := b.JournalWith("test", bus.JournalOptions{Stream: bus.StreamOptions{MaxBytes: 1 << 20}, HeadRoom: 256 << 10})
@@ -216,7 +216,7 @@ func TestFullStream(t *testing.T) {
 	if _, err := j.AppendEvent(t.Context(), "rt", open.ReplyKey(), events(1)); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an event in the head-room: %v, want full", err)
 	}
-	// Nor is it for what precedes new calls, however often they are proposed.
+	// The head-room is not for records that precede new calls either.
 	session := &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "session", At: at, Engine: "e", Session: &toolcall.SessionState{Key: toolcall.Key{Space: "test", Session: "new"}, Runtime: "rt"}}
 	if _, err := j.Append(t.Context(), session, 0); !errors.Is(err, message.ErrFull) {
 		t.Errorf("the owner of a session in the head-room: %v, want full", err)
@@ -224,14 +224,14 @@ func TestFullStream(t *testing.T) {
 	// An interrupt ends calls, and the head-room is for open calls …
 	mustAppend(t, j, &toolcall.EventRecord{V: toolcall.RecordVersion, ID: "interrupt", At: at, Engine: "e", Reply: &toolcall.ReplyState{Key: open.ReplyKey(), Phase: toolcall.ReplyInterrupted}}, 0)
 	prev = mustAppend(t, j, big(callRecord("allowed", open, message.ToolCallAllowed, "allow")), prev)
-	// … and when it is used up, the server refuses, and nothing is half written.
+	// … and when it is used up, the server refuses, and nothing is partly written.
 	for n := 0; err == nil || n == 0; n++ {
 		var seq uint64
 		if seq, err = j.Append(t.Context(), big(callRecord("more"+id(n), open, message.ToolCallAllowed, "allow")), prev); err == nil {
 			prev = seq
 		}
 		if n > 50 {
-			t.Fatal("a stream of 1 MiB takes no end")
+			t.Fatal("a stream of 1 MiB never fills up")
 		}
 	}
 	if !errors.Is(err, message.ErrFull) {

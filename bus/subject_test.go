@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The order of tokens is a contract: permissions in running systems are
-// written against these very texts.
+// The order of tokens is a contract, because permissions in running systems use exactly these
+// subjects.
 func TestSubjectLayouts(t *testing.T) {
 	full := bus.Subject{Space: "sp", Session: "se", Reply: "re", Call: "ca", Tool: "to", Name: "le", Who: "wh"}
 	for kind, want := range map[bus.Kind]string{
@@ -78,11 +78,11 @@ func TestRecordSubjectAndEntity(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			s, err := bus.RecordSubject(tc.key, tc.queue)
 			if err != nil || s.String() != tc.subject {
-				t.Errorf("FactSubject = %q, %v; want %q", s, err, tc.subject)
+				t.Errorf("RecordSubject = %q, %v; want %q", s, err, tc.subject)
 			}
 			entity, err := bus.EntityOf(tc.key)
 			if err != nil || string(entity) != tc.entity {
-				t.Errorf("TreeOf = %q, %v; want %q", entity, err, tc.entity)
+				t.Errorf("entity = %q, %v; want %q", entity, err, tc.entity)
 			}
 		})
 	}
@@ -94,7 +94,7 @@ func TestRecordSubjectRefuses(t *testing.T) {
 		{Space: "S", Session: "a"}, {Session: "a", Reply: "b", Call: "c"},
 	} {
 		if s, err := bus.RecordSubject(key, toolcall.Queue{}); !errors.Is(err, message.ErrInvalid) {
-			t.Errorf("FactSubject(%+v) = %q, %v; want invalid", key, s, err)
+			t.Errorf("RecordSubject(%+v) = %q, %v; want invalid", key, s, err)
 		}
 	}
 }

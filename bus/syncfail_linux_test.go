@@ -22,8 +22,7 @@ import (
 // syncEnv names the folder of the process whose syncs fail.
 const syncEnv = "ASKANCE_TEST_SYNC"
 
-// failSyncs lets every later fsync of this process fail as on a disk with an error. There
-// is no way back.
+// failSyncs makes every later fsync of this process fail as on a faulty disk. It cannot be undone.
 func failSyncs() error {
 	const (
 		load, jumpEqual, answer = 0x20, 0x15, 0x06 // instructions of BPF
@@ -52,7 +51,7 @@ func failSyncs() error {
 	return nil
 }
 
-// TestSyncProcess is the process of the other test of this file.
+// TestSyncProcess is the process that the other test in this file starts.
 func TestSyncProcess(t *testing.T) {
 	dir := os.Getenv(syncEnv)
 	if dir == "" {
@@ -74,8 +73,8 @@ func TestSyncProcess(t *testing.T) {
 	os.Exit(0) // as if it was killed
 }
 
-// The disk takes a record and then fails to sync it. The next server finds the record, so
-// that its writer was not told that nothing was written.
+// The disk accepts a record and then fails to sync it. The next server finds the record, so its writer
+// must not have been told that nothing was written.
 func TestFailedSyncIsNoRefusal(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSyncProcess$")
@@ -95,7 +94,7 @@ func TestFailedSyncIsNoRefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	if last.Record.ID != "approved" {
-		t.Fatalf("the last record is %s: the test tests nothing", last.Record.ID)
+		t.Fatalf("the last record is %s, so the test checks nothing", last.Record.ID)
 	}
 	if !strings.Contains(string(out), "outcome true ") {
 		t.Errorf("the record is stored, and its writer was told %s", out)

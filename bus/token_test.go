@@ -69,8 +69,8 @@ func TestParseTokenRefuses(t *testing.T) {
 	}
 }
 
-// Any two ids have different tokens, and a token holds nothing that NATS
-// would take for structure.
+// Any two ids have different tokens, and a token contains no character with a meaning in NATS
+// subjects.
 func TestEncodeIsInjective(t *testing.T) {
 	ids := rapid.OneOf(rapid.String(), rapid.StringMatching(`[~A-Za-z0-9_-]{0,70}`), rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 300), func(b []byte) string { return string(b) }))
 	rapid.Check(t, func(t *rapid.T) {
@@ -78,7 +78,7 @@ func TestEncodeIsInjective(t *testing.T) {
 		if a != b && bus.Encode(a) == bus.Encode(b) {
 			t.Fatalf("%q and %q share the token %q", a, b, bus.Encode(a))
 		}
-		// A token taken for an id must not give itself or another id's token.
+		// Encoding a token as an id must not return the token itself or another id's token.
 		if tok := string(bus.Encode(a)); tok != a && bus.Encode(tok) == bus.Encode(a) {
 			t.Fatalf("%q and its token share a token", a)
 		}
@@ -99,7 +99,7 @@ func FuzzToken(f *testing.F) {
 				t.Fatalf("ParseToken(Encode(%q)) = %q, %v", s, parsed, err)
 			}
 		}
-		// The other way: what parses is the token of the id that it names.
+		// The other direction: a text that parses is the token of the id that it names.
 		if parsed, err := bus.ParseToken(s); err == nil {
 			if id, ok := parsed.ID(); ok && bus.Encode(id) != parsed {
 				t.Fatalf("ParseToken(%q) names %q, whose token is %q", s, id, bus.Encode(id))

@@ -18,9 +18,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// recorded2 is a backup that the last release with whole event records made: in the reply
-// r1, the call done is finished, asked and hidden ask, queued waits for a worker, and the
-// worker wk has started the call started.
+// recorded2 is a backup made by the last release with complete event records. In the reply r1 the
+// call done is finished, asked and hidden ask, queued waits for a worker, and the worker wk has
+// started the call started.
 const recorded2 = "testdata/version2"
 
 // restoreRecorded restores a recorded journal.
@@ -43,7 +43,7 @@ func restoreRecorded(t *testing.T, folder string) *world {
 	if _, err := bus.Restore(t.Context(), w.Conn("restore"), "test", filepath.Join(folder, "backup"), nil); err != nil {
 		t.Fatal(err)
 	}
-	// The journal is to continue as that release left it, not as an older copy of itself.
+	// The journal must continue as that release left it, not as a restored backup.
 	config := stream(t, w.Bus).CachedInfo().Config
 	delete(config.Metadata, "askance.restored")
 	js, err := jetstream.New(w.Conn("admin"))
@@ -56,7 +56,7 @@ func restoreRecorded(t *testing.T, folder string) *world {
 	return w
 }
 
-// versions are those of the call's stored records, in their order.
+// versions returns the versions of the call's stored records, in their order.
 func versions(t *testing.T, l *bus.Ledger, id message.CallID) string {
 	t.Helper()
 	records, err := bus.CallRecords(t.Context(), l, callKey(string(id)))
@@ -79,8 +79,7 @@ func versions(t *testing.T, l *bus.Ledger, id message.CallID) string {
 
 func ofVersionPrefix(v int) string { return "{" + ofVersion(v) + "," }
 
-// receiptOf makes the receipt of a call and checks it as an auditor with nothing but the
-// public key.
+// receiptOf makes the receipt of a call and checks it like an auditor with only the public key.
 func receiptOf(t *testing.T, w *world, l *bus.Ledger, id message.CallID) *proof.Checked {
 	t.Helper()
 	records, err := bus.CallRecords(t.Context(), l, callKey(string(id)))
@@ -114,7 +113,7 @@ func receiptOf(t *testing.T, w *world, l *bus.Ledger, id message.CallID) *proof.
 	return checked
 }
 
-// The engine continues a journal of whole records, and everything in it stays proved.
+// The engine continues a journal of complete records, and everything in it stays proved.
 func TestJournalOfVersion2IsContinued(t *testing.T) {
 	w := restoreRecorded(t, recorded2)
 	l := ledgerOf(t, w.Journal("test"))

@@ -23,8 +23,8 @@ const (
 	recorded3Edits = "testdata/version3edits"
 )
 
-// Every stored record reads as the whole record that was written: what a reader derives
-// never changes.
+// Every stored record is read as the complete record that was written: what a reader derives never
+// changes.
 func TestJournalOfVersion3IsRead(t *testing.T) {
 	w := readRecorded(t, recorded3, map[message.CallID]string{"done": "3333", "edited": "3333", "hidden": "3333", "asked": "3", "many": "3333333", "started": "33"})
 	w.engineOf(storedSpace(), bus.ServiceOptions{})
@@ -77,7 +77,7 @@ func readRecorded(t *testing.T, folder string, want map[message.CallID]string) *
 	return w
 }
 
-// wholeRecords are the event records of the journal as their writers had them, one a line.
+// wholeRecords returns the event records of the journal as their writers had them, one on each line.
 func wholeRecords(t *testing.T, j *bus.Journal) []byte {
 	t.Helper()
 	var out []byte
@@ -98,7 +98,7 @@ func wholeRecords(t *testing.T, j *bus.Journal) []byte {
 	return out
 }
 
-// TestRecordJournal records the ways of calls that make records of different kinds.
+// TestRecordJournal records calls whose records are of different kinds.
 func TestRecordJournal(t *testing.T) {
 	if *recordTo == "" {
 		return // only makes testdata

@@ -42,8 +42,7 @@ func untilRefused(t *testing.T, nc *nats.Conn) context.Context {
 	return ctx
 }
 
-// A NATS user that lacks rights gets an error, instead of waiting for a service,
-// for hints or for a reply.
+// A NATS user that lacks rights gets an error instead of waiting for a service, hints or a reply.
 func TestRefusedByNATSIsTold(t *testing.T) {
 	auditor := toolcall.Principal{Role: toolcall.RoleAuditor, Name: "eve"}
 	guest := toolcall.Principal{Role: "guest", Name: "guest"}
@@ -68,7 +67,7 @@ func TestRefusedByNATSIsTold(t *testing.T) {
 	_, err := w.clientOn(as(t, w, guest), toolcall.RoleAuditor, "guest").OnHint(t.Context(), func(bus.Hint) {})
 	wantTold("hints", err)
 
-	// An auditor who takes herself for an approver.
+	// An auditor who acts as an approver.
 	nc := as(t, w, auditor)
 	eve := w.clientOn(nc, toolcall.RoleApprover, "eve")
 	_, err = eve.SubmitResponse(untilRefused(t, nc), toolcall.Response{Key: callKey("c1"), Digest: "x", Kind: toolcall.ResponseApprove})

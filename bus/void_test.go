@@ -22,10 +22,10 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// forker is a Publisher that stores two writes behind the same record and answers neither,
-// as a leader does whose disk is full. The server takes both because they are one batch:
-// see [bus.Write]. When they come again it answers as a cluster does, which looks at the id
-// before it compares: see TestForkOnACluster.
+// forker is a Publisher that stores two writes after the same record and answers neither, like a
+// leader whose disk is full. The server accepts both because they are one batch: see [bus.Write].
+// When they are sent again it answers like a cluster, which checks the id before it compares the
+// sequence: see TestForkOnACluster.
 type forker struct {
 	bus.Publisher
 	nc *nats.Conn
@@ -93,7 +93,7 @@ func (f *forker) hold(m *nats.Msg) bool {
 	return true
 }
 
-// store returns the later answers by id: none if the server did not store both.
+// store returns the later answers by id, or none if the server did not store both.
 func (f *forker) store() map[string]bus.Ack {
 	if err := f.nc.PublishMsg(f.held[0]); err != nil {
 		return nil
@@ -119,7 +119,7 @@ type forked struct {
 	won, lost error // of the writers
 }
 
-// newForked begins the call with so many records before the fork.
+// newForked begins the call with the given number of records before the fork.
 func newForked(t *testing.T, before int) *forked {
 	w := &forked{ledgered: &ledgered{Bus: bustest.New(t), t: t}}
 	f := newForker(w.Conn("forker"))
@@ -135,7 +135,7 @@ func newForked(t *testing.T, before int) *forked {
 	return w
 }
 
-// fork writes two records of c1 behind the same one.
+// fork writes two records of c1 after the same one.
 func fork(t *testing.T, f *forker, one, two *bus.Journal, prev uint64) (won, lost error) {
 	f.arm()
 	var wg sync.WaitGroup
@@ -153,7 +153,7 @@ func fork(t *testing.T, f *forker, one, two *bus.Journal, prev uint64) (won, los
 	return won, lost
 }
 
-// checkEntries compares the record of c1 at the place of the first with what counts.
+// checkEntries compares the entries with the records that count.
 func checkEntries(t *testing.T, what string, got []toolcall.JournalEntry, want ...string) {
 	t.Helper()
 	var text []string
@@ -170,8 +170,8 @@ func checkEntries(t *testing.T, what string, got []toolcall.JournalEntry, want .
 	}
 }
 
-// Two records follow the same one: the first counts, for its writers and for every reader,
-// and the next record is written behind both.
+// If two records follow the same one, the first counts for their writers and for every reader, and
+// the next record is written after both.
 func TestForkHasOneWinner(t *testing.T) {
 	for _, before := range []int{0, 1} {
 		t.Run(fmt.Sprintf("after %d records", before), func(t *testing.T) {
@@ -217,8 +217,8 @@ func TestForkHasOneWinner(t *testing.T) {
 	}
 }
 
-// A fork is genuine, so that a verification reports it as what it is, and the receipt of
-// its call proves what counts.
+// Both records of a fork are genuine, so verification reports a fork rather than tampering, and the
+// receipt of its call proves the record that counts.
 func TestForkIsNoTampering(t *testing.T) {
 	w := newForked(t, 1)
 	mustAppend(t, w.j, callRecord("note", callKey("c1"), message.ToolCallFinished, "note"), 3)
@@ -249,8 +249,8 @@ func TestForkIsNoTampering(t *testing.T) {
 	}
 }
 
-// follow stores a record of c1 behind a void one, as an engine of a release before
-// void records does.
+// follow stores a record of c1 after a void one, like an engine of a release that did not know void
+// records.
 func (w *forked) follow(id string, prev uint64) {
 	w.t.Helper()
 	before := genuine(w.t, w.Conn("old"), bus.StreamName("test"), prev)
@@ -273,8 +273,8 @@ func (w *forked) follow(id string, prev uint64) {
 	store(w.t, w.Conn("old"), m)
 }
 
-// An old engine believes the second of two records, and goes on from it: none of its records
-// counts, and the call goes on from the first.
+// If an old engine continues from the second of two records, none of its records counts, and the
+// call continues from the first.
 func TestRecordsBehindAVoidOne(t *testing.T) {
 	w := newForked(t, 1)
 	w.follow("old-1", 4)
@@ -334,7 +334,7 @@ func (u unnamed) Records(ctx context.Context, r bus.RecordsRequest) (bus.Records
 	return rep, err
 }
 
-// A receipt has what its verification can judge, also if that is wrong.
+// A receipt contains every record that its verification must judge, even wrong ones.
 func TestCallRecordsDropNothingInSilence(t *testing.T) {
 	w := newForked(t, 1)
 	records, err := bus.CallRecords(t.Context(), unnamed{w.l}, callKey("c1"))
@@ -343,8 +343,8 @@ func TestCallRecordsDropNothingInSilence(t *testing.T) {
 	}
 }
 
-// One approver rejects a call at one engine, another approves it at another, and the journal
-// has both behind the request: it is rejected everywhere, and its task cannot start.
+// One approver rejects a call on one engine, another approves it on another engine, and the journal
+// has both responses after the request. The call is rejected everywhere and its task cannot start.
 func TestForkedResponses(t *testing.T) {
 	w := newWorld(t)
 	f := newForker(w.Conn("forker"))
@@ -403,8 +403,8 @@ func TestForkInASnapshot(t *testing.T) {
 	checkEntries(t, "ReadRecords", found, "1 other", "2 record-0", "3 reject", "4 void")
 }
 
-// A reply with a void record stays in the journal: what is left of an interrupted archiving
-// must not lack the record that counts.
+// A reply with a void record stays in the journal, because an interrupted archive run must not delete
+// only the record that counts.
 func TestForkIsNotArchived(t *testing.T) {
 	w := newForked(t, 1)
 	mustAppend(t, w.j, callRecord("note", callKey("c1"), message.ToolCallFinished, "note"), 3)
@@ -416,7 +416,7 @@ func TestForkIsNotArchived(t *testing.T) {
 	}
 }
 
-// Three servers, and their own answers to the writers.
+// A fork on three servers, which give the writers their own answers.
 func TestForkOnACluster(t *testing.T) {
 	t.Parallel()
 	c := bustest.NewCluster(t, 3)
@@ -443,8 +443,8 @@ func TestForkOnACluster(t *testing.T) {
 	mustAppend(t, two, callRecord("note", callKey("c1"), message.ToolCallFinished, "note"), 2)
 }
 
-// A leader whose disk is full forgets records that another server has. That it has nothing
-// behind the record before proves nothing.
+// A leader whose disk is full forgets records that another server has. The lack of a record after the
+// previous one proves nothing.
 func TestForgetfulLeaderProvesNothing(t *testing.T) {
 	for _, forgotten := range [][]uint64{{3, 4}, {4}} {
 		t.Run(fmt.Sprint(forgotten), func(t *testing.T) {

@@ -41,8 +41,8 @@ func TestWatchEmptyJournalIsCaughtUpAtOnce(t *testing.T) {
 	watch(t, bustest.New(t).Journal("test"), 0).wait(t, "caught up", func(_ []toolcall.JournalEntry, caught int) bool { return caught == 0 })
 }
 
-// The end of the stream was deleted: for those who inspect the journal there is
-// nothing to wait for, and others do not get it.
+// If the end of the stream was deleted, a reader that inspects the journal does not wait for it, and
+// other readers get an error.
 func TestWatchDeletedEnd(t *testing.T) {
 	b := bustest.New(t)
 	j := b.Journal("test")
@@ -89,9 +89,8 @@ func TestWatchEndsWithItsCause(t *testing.T) {
 	}
 }
 
-// A NATS server that is stopped and started again, several times, while event records
-// are written: nothing that was acknowledged is missing, nothing comes twice,
-// the order is that of the sequences.
+// A NATS server is stopped and started several times while event records are written. No acknowledged
+// record is missing, none is delivered twice, and they arrive in the order of their sequences.
 func TestWatchSurvivesServerRestarts(t *testing.T) {
 	b := bustest.New(t, bustest.Listening())
 	open := func() *bus.Journal {
@@ -160,13 +159,13 @@ func TestWatchSurvivesServerRestarts(t *testing.T) {
 	}
 }
 
-// A stream that lost its end, or was replaced, is not the journal any more.
+// A stream that lost its end or was replaced is no longer the journal.
 func TestWatchNoticesAnotherJournal(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
 		b := bustest.New(t, bustest.In(dir))
-		// When the last stream of an account goes, the server removes their
-		// folder a moment later, perhaps from under a stream that is being made.
+		// When the last stream of an account is deleted, the server removes the account's folder a moment
+		// later, perhaps while a new stream is being created in it.
 		b.Journal("neighbour")
 		j := b.Journal("test")
 		mustAppend(t, j, callRecord("f1", callKey("c1"), message.ToolCallPending, "propose"), 0)
@@ -321,7 +320,7 @@ func TestEventUnderAFalseName(t *testing.T) {
 	}
 }
 
-// settledSink reads so slowly that all that the server sends ahead waits for it.
+// settledSink reads so slowly that everything the server sends ahead has to wait.
 type settledSink struct {
 	*sink
 	nc *nats.Conn
@@ -334,13 +333,13 @@ func (s *settledSink) Record(r toolcall.JournalEntry) {
 			if now := s.nc.Stats().InMsgs; now != before {
 				before, same = now, 0
 			}
-			_ = s.nc.Flush() // the count tells what came
+			_ = s.nc.Flush() // the count shows what arrived
 		}
 	}
 	s.sink.Record(r)
 }
 
-// A reader that is slower than the server loses nothing, and reads nothing twice.
+// A reader that is slower than the server misses nothing and reads nothing twice.
 func TestWatchSlowReader(t *testing.T) {
 	const records = 1500
 	b := bustest.New(t, bustest.Listening())

@@ -7,8 +7,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-// A stream that the server could not write is not called damaged: the server
-// counts a record before it writes it. Every other flaw stays.
+// A stream that the server could not write to is not reported as damaged, because the server counts
+// a record before it writes it. Every other flaw is still reported.
 func TestFlawsOfAStoreThatCannotBeWritten(t *testing.T) {
 	journal, proof := StreamName("test"), LedgerName("test")
 	tests := []struct {

@@ -19,8 +19,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// dataFolder is a data folder of a space with a journal in it: folder nats, the key
-// and the anchor.
+// dataFolder is the data folder of a space with a journal: the folder nats, the key and the anchor.
 type dataFolder struct{ dir string }
 
 func (s dataFolder) nats() string     { return filepath.Join(s.dir, "nats") }
@@ -72,7 +71,7 @@ func (s dataFolder) mustOpen(t testing.TB) *opened {
 	return o
 }
 
-// stop ends it in order.
+// stop closes the store normally.
 func (o *opened) stop(t testing.TB) {
 	t.Helper()
 	o.Close()
@@ -89,7 +88,7 @@ func (o *opened) calls(t testing.TB, from, n int) {
 	}
 }
 
-// sign signs what is there.
+// sign signs all records.
 func (o *opened) sign(t testing.TB) {
 	t.Helper()
 	l, err := bus.OpenLedger(t.Context(), o.journal, bus.LedgerOptions{Engine: "e1"})
@@ -101,10 +100,10 @@ func (o *opened) sign(t testing.TB) {
 	}
 }
 
-// The journal of these tests: signed in two checkpoints, and an unsigned end.
+// The journal of these tests is signed in two checkpoints and has an unsigned end.
 const signedCalls, allCalls = 120, 150
 
-// copyTo is the folder's copy in dir.
+// copyTo copies the folder into dir.
 func (s dataFolder) copyTo(t testing.TB, dir string) dataFolder {
 	t.Helper()
 	if err := os.CopyFS(dir, os.DirFS(s.dir)); err != nil {
@@ -117,8 +116,8 @@ func (s dataFolder) copyTo(t testing.TB, dir string) dataFolder {
 	return to
 }
 
-// filled makes a store with a journal. killed leaves the files as a process that
-// is killed leaves them.
+// filled makes a store with a journal. If killed is set, it leaves the files as a killed process
+// would.
 func filled(t testing.TB, killed bool) dataFolder {
 	t.Helper()
 	s := dataFolder{t.TempDir()}
@@ -161,7 +160,7 @@ func zero(b []byte) []byte {
 	return b
 }
 
-// damages are what happens to files. whole: nothing that matters is lost.
+// damages lists ways to damage files. whole is set if nothing that matters is lost.
 var damages = []struct {
 	name  string
 	do    func(t testing.TB, s dataFolder)
@@ -208,8 +207,8 @@ func removeIndex(t testing.TB, dir string) {
 	}
 }
 
-// A journal that lost or changed anything is refused when it is opened or while it
-// is read, and within a bound; one that lost nothing is served.
+// A journal in which anything is lost or changed is refused within a time limit, when it is opened or
+// while it is read. A journal that lost nothing is served.
 func TestDamageIsRefused(t *testing.T) {
 	for _, killed := range []bool{true, false} {
 		name := "after a clean stop"
@@ -287,8 +286,8 @@ func recreateStream(t testing.TB, js jetstream.JetStream) {
 	}
 }
 
-// A journal that loses records under an open engine is noticed by the engine's own
-// next write, or before what is not there is taken for new.
+// An engine whose journal loses records notices with its next write, or before it accepts a lost
+// call as new.
 func TestLiveJournalNoticesALoss(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -337,7 +336,7 @@ func TestLiveJournalNoticesALoss(t *testing.T) {
 	}
 }
 
-// The first write behind a shortened journal tells, without any look at it.
+// The first write to a shortened journal reveals the loss without an examination of the journal.
 func TestAcknowledgementBelowWhatWasKnown(t *testing.T) {
 	o := dataFolder{t.TempDir()}.mustOpen(t)
 	o.calls(t, 0, 5)
@@ -355,7 +354,7 @@ func TestAcknowledgementBelowWhatWasKnown(t *testing.T) {
 	}
 }
 
-// A watch that is under way ends when records are taken away.
+// A running watch ends when records are deleted.
 func TestWatchEndsWhenRecordsAreLost(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {

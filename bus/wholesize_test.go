@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// A call is accepted only if it can be shown and run: its record has the input once, what
-// approvers and workers get has it twice.
+// A call is accepted only if it can be shown and run: its record has the input once, but what
+// approvers and workers receive has it twice.
 func TestCallTooLargeToBeShownIsRefused(t *testing.T) {
 	w := newWorld(t, bustest.With(func(o *embed.Options) { o.MaxPayload = 1 << 20 }))
 	w.engineOf(storedSpace(), bus.ServiceOptions{})

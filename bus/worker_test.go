@@ -32,8 +32,8 @@ func success(id, tool, text string) message.ToolResultBlock {
 	return message.ToolResultBlock{ID: message.CallID(id), Name: tool, State: message.ToolResultSuccess, Output: message.Content{Text: text}}
 }
 
-// A worker with no more than its permissions, over TCP, from the task to the
-// result, with progress and a cancel on the way.
+// A worker with only its permissions works over TCP from the task to the result, with progress and a
+// cancel in between.
 func TestWorkerWithMinimalPermissions(t *testing.T) {
 	who := toolcall.Principal{Role: toolcall.RoleWorker, Name: "wk.1"}
 	w := newWorld(t, bustest.Listening(), bustest.With(func(o *embed.Options) {
@@ -112,12 +112,12 @@ func receive[T any](t testing.TB, c <-chan T) T {
 	case v := <-c:
 		return v
 	case <-time.After(patience):
-		t.Fatalf("nothing came in %s", patience)
+		t.Fatalf("nothing arrived within %s", patience)
 		panic("unreachable")
 	}
 }
 
-// A worker may be there before its queue is, and outlives the server.
+// A worker may start before its queue exists, and waits for it.
 func TestNextWaitsForTheQueue(t *testing.T) {
 	dir := bustest.Dir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestNextReleaseAndRedelivery(t *testing.T) {
 		if d := time.Since(began); second.Delivered != 2 || d < 3*time.Second || d > 4*time.Second {
 			t.Errorf("released: delivery %d after %v", second.Delivered, d)
 		}
-		began = time.Now() // the second is forgotten
+		began = time.Now() // the second delivery is neither acknowledged nor released
 		third := next(t, wk)
 		if d := time.Since(began); third.Delivered != 3 || d < 10*time.Second || d > 11*time.Second {
 			t.Errorf("forgotten: delivery %d after %v", third.Delivered, d)
@@ -194,7 +194,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 		synctest.Wait()
 		mustAppend(t, j, workRecord("f1", callKey("c1"), job), 0)
 		began := time.Now()
-		task := next(t, wk) // by way of those that have gone
+		task := next(t, wk) // despite the requests that were given up
 		if d := time.Since(began); d > time.Second {
 			t.Errorf("a task came after %v", d)
 		}
@@ -206,7 +206,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 		if _, err := wk.Next(ctx); err == nil {
 			t.Error("a task from nowhere")
 		}
-		time.Sleep(5 * time.Second) // by now nothing is left of them
+		time.Sleep(5 * time.Second) // by now the requests have expired
 		mustAppend(t, j, workRecord("f2", callKey("c2"), job), 0)
 		if task := next(t, wk); task.Delivered != 1 {
 			t.Errorf("delivery %d", task.Delivered)
@@ -214,8 +214,7 @@ func TestNextGivenUpLosesNothing(t *testing.T) {
 	})
 }
 
-// What is no task of this tool is taken off the queue, not handed out and
-// not met again.
+// A message that is not a task of this tool is removed from the queue without being handed out.
 func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	w := newWorld(t)
 	j := w.journalWithQueue(t)
@@ -242,7 +241,7 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for { // what is taken off is told the server without waiting for it
+	for { // the worker removes messages without waiting for the server
 		info, err := c.Info(ctx)
 		if err != nil {
 			t.Fatalf("tasks are left on the queue: %v", err)
@@ -253,7 +252,7 @@ func TestNextSkipsWhatIsNoTask(t *testing.T) {
 	}
 }
 
-// NATS goes away and comes back while a worker waits.
+// NATS goes down and comes back while a worker waits.
 func TestNextSurvivesAServerRestart(t *testing.T) {
 	b := newWorld(t, bustest.Listening())
 	b.tasksOn(b.Dial("tasks"))

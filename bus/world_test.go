@@ -14,7 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// world is a server, a journal, and engines that are served on it.
+// world is a server, a journal, and engines with their services.
 type world struct {
 	*bustest.Bus
 	t      testing.TB
@@ -53,7 +53,7 @@ func (runner) Run(_ context.Context, inv toolcall.Invocation, progress func(stri
 	return message.ToolResultBlock{ID: inv.Call.Call, Name: inv.Call.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: inv.Call.Input}}
 }
 
-// space is what an engine is started for.
+// space describes the space for which an engine is started.
 type space struct {
 	name  toolcall.SpaceID
 	tools []engine.Tool
@@ -64,8 +64,8 @@ func tool(name string, p toolcall.Placement) engine.Tool {
 	return engine.Tool{Tool: permission.Tool{Name: name}, Placement: p, ConcurrencySafe: true}
 }
 
-// engine starts an engine of the space "test" with its service. wrap changes
-// what the service sees of it.
+// engine starts an engine for the space "test" with its service. wrap wraps the engine for the
+// service.
 func (w *world) engine(o bus.ServiceOptions, wrap ...func(api.Caller) api.Caller) *replica {
 	w.t.Helper()
 	return w.engineOf(testSpace(), o, wrap...)
@@ -134,7 +134,7 @@ func (r *replica) stop() {
 	_ = r.Close() // always nil
 }
 
-// client is a client on a connection of its own.
+// client returns a client on a new connection.
 func (w *world) client(role toolcall.Role, name string) *bus.Client {
 	w.t.Helper()
 	return w.clientOn(w.Conn(name), role, name)
@@ -159,7 +159,7 @@ func (w *world) journalWithQueue(t testing.TB) *bus.Journal {
 	return j
 }
 
-// tasks serves requests for tasks alone: there is no engine behind it.
+// tasks serves only requests for tasks, without an engine.
 func (w *world) tasks() {
 	w.t.Helper()
 	w.tasksOn(w.Conn("engine"))

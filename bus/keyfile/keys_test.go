@@ -36,7 +36,7 @@ func TestLoadOrCreateKeys(t *testing.T) {
 	wg.Wait()
 	for _, id := range ids {
 		if id != ids[0] || len(id) != 16 {
-			t.Fatalf("they have different keys: %v", ids)
+			t.Fatalf("the engines have different keys: %v", ids)
 		}
 	}
 	info, err := os.Stat(path)
@@ -109,7 +109,7 @@ func TestLoadKeysRefuses(t *testing.T) {
 	}
 }
 
-// However keys are printed, logged or encoded, no part of a secret shows.
+// However keys are printed, logged or encoded, no part of a secret is visible.
 func TestKeysDoNotShow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "k")
 	k, err := keyfile.LoadOrCreate(path)
