@@ -110,6 +110,15 @@ func (d *diagnosis) addError(check string, err error, fix string) {
 	d.add(check, levelProblem, what, fix)
 }
 
+// addFailure is addError for a check that not every login permits.
+func (d *diagnosis) addFailure(check string, err error) {
+	if errors.Is(err, message.ErrForbidden) {
+		d.add(check, levelOK, "not checked: your login does not permit it", "")
+		return
+	}
+	d.addError(check, err, "see the log of askance serve")
+}
+
 func (d *diagnosis) run(ctx context.Context, env *environment) {
 	where := serverName(env)
 	if env.context != "" {
@@ -172,6 +181,9 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 		d.add("login", levelOK, env.cfg.As+" acts as runtime; the other checks need the login of a person", "for all checks, run askance doctor with the login of an auditor (askance creds add auditor NAME)")
 		return
 	}
+	if l.conn != nil {
+		l.conn.SetErrorHandler(nil) // what the login does not permit is a finding, not an error
+	}
 	d.checkPermissions(ctx, env, l)
 	d.checkPolicy(ctx, env, l)
 	d.checkJournal(ctx, l)
@@ -203,12 +215,19 @@ func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *l
 	var can, cannot []string
 	for _, role := range []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor} {
 		other, err := env.connectLive(ctx, role)
-		if err != nil {
-			cannot = append(cannot, string(role))
-			continue
+		if err == nil {
+			other.Close()
 		}
-		other.Close()
-		can = append(can, string(role))
+		login, unreadable := creds.ReadLogin(env.loginFor(toolcall.Principal{Role: role, Name: env.cfg.As}))
+		switch {
+		case err == nil && unreadable != nil:
+			d.add("login", levelOK, "the server accepts "+env.cfg.As+", with a login that does not say its roles", "")
+			return
+		case err != nil || login.Role != role:
+			cannot = append(cannot, string(role))
+		default:
+			can = append(can, string(role))
+		}
 	}
 	what := fmt.Sprintf("%s can act as %s", env.cfg.As, strings.Join(can, ", "))
 	if len(cannot) == 0 {
@@ -221,12 +240,12 @@ func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *l
 func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) {
 	p, err := api.PolicyStatus.Call(ctx, l, struct{}{})
 	if err != nil {
-		d.addError("policy", err, "see the log of askance serve")
+		d.addFailure("policy", err)
 		return
 	}
 	switch {
 	case p.Alarm != "":
-		d.add("policy", levelProblem, "the newest policy has been refused since "+moment(p.AlarmSince)+": "+p.Alarm, "correct the file, and check it with askance policy lint")
+		d.add("policy", levelProblem, "the newest policy has been refused since "+moment(p.AlarmSince)+":\n"+p.Alarm, "correct the file, and check it with askance policy lint")
 	case p.Rules == 0:
 		d.add("policy", levelWarning, "there are no rules: every call needs an approval", "write rules (askance init), and start askance serve with --policy")
 	default:
@@ -239,7 +258,7 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 		d.add("policy", levelWarning, fmt.Sprintf("the policy could not be evaluated for %d calls, and none of them was allowed", p.Failures), "see the log of askance serve; askance show CALL names the rule errors")
 	}
 	if p.Shadow != nil && p.Shadow.Alarm != "" {
-		d.add("policy", levelWarning, "the newest shadow policy is refused: "+p.Shadow.Alarm, "correct the file, and check it with askance policy lint")
+		d.add("policy", levelWarning, "the newest shadow policy is refused:\n"+p.Shadow.Alarm, "correct the file, and check it with askance policy lint")
 	}
 	d.lintPolicy(ctx, env)
 }
@@ -275,47 +294,52 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 
 // checkJournal compares the end of the journal with its last signed checkpoint.
 func (d *diagnosis) checkJournal(ctx context.Context, l *link) {
-	last, signed, err := readEnds(ctx, l.audit)
+	last, signed, unsigned, err := readEnds(ctx, l.audit)
 	switch {
 	case errors.Is(err, errNoAudit):
 		d.add("journal", levelOK, "not checked: "+errNoAudit.What, "")
-	case errors.Is(err, message.ErrForbidden):
-		d.add("journal", levelOK, "not checked: your login is not that of an auditor", "")
 	case err != nil:
-		d.addError("journal", err, "see the log of askance serve")
+		d.addFailure("journal", err)
 	case last == 0:
 		d.add("journal", levelOK, "it is empty", "")
-	case signed == nil || last > signed.To && time.Since(signed.At) > sealLimit:
+	case signed.To == 0 && time.Since(unsigned) <= sealLimit:
+		d.add("journal", levelOK, asked.Count(int(last), "record")+", not signed yet: the engine signs each minute", "")
+	case last > signed.To && time.Since(unsigned) > sealLimit:
 		d.add("journal", levelWarning, fmt.Sprintf("the engine does not sign the journal: not all of the %d records are signed", last), "see the log of askance serve, and sign it with askance audit checkpoint")
 	default:
 		d.add("journal", levelOK, fmt.Sprintf("%d records, signed up to %d at %s", last, signed.To, moment(signed.At)), "")
 	}
 }
 
-// readEnds returns the last sequence of the journal and its last checkpoint.
-func readEnds(ctx context.Context, a bus.Auditing) (last uint64, signed *proof.Checkpoint, err error) {
-	journal, err := a.Records(ctx, bus.RecordsRequest{V: 1, Limit: 1})
-	if err != nil {
-		return 0, nil, err
-	}
+// readEnds returns the last sequence of the journal, its last checkpoint, and when the
+// oldest record after that was stored.
+func readEnds(ctx context.Context, a bus.Auditing) (last uint64, signed proof.Checkpoint, unsigned time.Time, err error) {
 	r := bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints, Limit: 1}
 	ledger, err := a.Records(ctx, r)
-	if err != nil || ledger.Last == 0 {
-		return journal.Last, nil, err
+	if err == nil && ledger.Last > 0 {
+		r.After = ledger.Last - 1
+		ledger, err = a.Records(ctx, r)
 	}
-	r.After = ledger.Last - 1
-	if ledger, err = a.Records(ctx, r); err != nil || len(ledger.Records) == 0 {
-		return journal.Last, nil, err
+	if err == nil && len(ledger.Records) > 0 {
+		var sealed proof.Sealed
+		sealed, err = proof.DecodeSealed(ledger.Records[0].Body())
+		signed = sealed.Checkpoint
 	}
-	sealed, err := proof.DecodeSealed(ledger.Records[0].Body())
-	return journal.Last, &sealed.Checkpoint, err
+	if err != nil {
+		return 0, signed, unsigned, err
+	}
+	journal, err := a.Records(ctx, bus.RecordsRequest{V: 1, After: signed.To, Limit: 1})
+	if len(journal.Records) > 0 {
+		unsigned = journal.Records[0].Time
+	}
+	return journal.Last, signed, unsigned, err
 }
 
 func (d *diagnosis) checkQueues(ctx context.Context, l *link, info toolcall.InfoReply) {
 	asking := time.Now()
 	r, err := l.Activity(ctx, toolcall.ActivityRequest{V: 1, Since: asking.Add(-time.Minute), Recent: 1})
 	if err != nil {
-		d.addError("workers", err, "see the log of askance serve")
+		d.addFailure("workers", err)
 		return
 	}
 	took := time.Since(asking)
@@ -442,7 +466,10 @@ func (d *diagnosis) text(out *term.Out) string {
 	var b strings.Builder
 	for _, f := range d.Findings {
 		level := map[string]func(string) string{levelOK: out.Good, levelWarning: out.Ask, levelProblem: out.Bad}[f.Level]
-		fmt.Fprintf(&b, "%s  %-10s %s\n", level(fmt.Sprintf("%-7s", f.Level)), f.Check, term.SafeLine(f.What))
+		fmt.Fprintf(&b, "%s  %-10s", level(fmt.Sprintf("%-7s", f.Level)), f.Check)
+		for i, line := range strings.Split(strings.TrimRight(f.What, "\n"), "\n") {
+			fmt.Fprintf(&b, "%*s%s\n", 1+min(i, 1)*19, "", term.SafeLine(line))
+		}
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "%20s%s %s\n", "", out.Dim("→"), term.SafeLine(f.Fix))
 		}

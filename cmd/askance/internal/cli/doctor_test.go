@@ -1,11 +1,14 @@
 package cli
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -41,6 +44,41 @@ func TestWorkersThatWentAway(t *testing.T) {
 		d.checkWorkers(toolcall.ActivityReply{At: now, Queues: []toolcall.ActivityQueue{tc.q}})
 		if f := d.Findings[0]; !strings.Contains(f.What, tc.doctor) || f.Level != tc.level {
 			t.Errorf("%s: doctor prints %s %q, want %s %q", tc.name, f.Level, f.What, tc.level, tc.doctor)
+		}
+	}
+}
+
+// The lines of a refused policy's error stay lines.
+func TestDoctorPrintsLines(t *testing.T) {
+	d := &diagnosis{}
+	d.add("policy", levelProblem, "refused:\nrules.yaml:2: no name\n  at a", "")
+	want := "problem  policy     refused:\n                    rules.yaml:2: no name\n                      at a\n1 problem, 0 warnings.\n"
+	if got := d.text(term.New(&strings.Builder{})); got != want {
+		t.Errorf("doctor prints\n%s\nwant\n%s", got, want)
+	}
+}
+
+// unsignedJournal has two records and no checkpoint.
+type unsignedJournal struct {
+	noAudit
+	stored time.Time
+}
+
+// Records implements auditor.
+func (j unsignedJournal) Records(_ context.Context, r bus.RecordsRequest) (bus.RecordsReply, error) {
+	if r.Of == bus.AuditCheckpoints {
+		return bus.RecordsReply{}, nil
+	}
+	return bus.RecordsReply{First: 1, Last: 2, Records: []proof.Record{{Seq: 1, Time: j.stored}}}, nil
+}
+
+// A new journal has time for its first checkpoint, and no more than that.
+func TestDoctorJournalWithoutCheckpoint(t *testing.T) {
+	for age, want := range map[time.Duration]string{time.Second: levelOK, 2 * sealLimit: levelWarning} {
+		d := &diagnosis{}
+		d.checkJournal(t.Context(), &link{audit: unsignedJournal{stored: time.Now().Add(-age)}})
+		if f := d.Findings[0]; f.Level != want {
+			t.Errorf("%s after the first record: %s %q, want %s", age, f.Level, f.What, want)
 		}
 	}
 }

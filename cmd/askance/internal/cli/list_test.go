@@ -168,7 +168,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	r := fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--data", s.data)
 	for _, want := range []string{
 		"ok       server", "ok       version", "warning  durability", "→ start askance serve with --durability fsynced", "warning  login", "askance creds init",
-		"ok       policy", "warning  lint", "askance policy lint", "ok       clock", "problem  workers    1 waiting call of pay: no worker connected", "askance worker --tool pay -- COMMAND", "disk", "journal",
+		"ok       policy", "warning  lint", "askance policy lint", "ok       clock", "problem  workers    1 waiting call of pay: no worker connected", "askance worker --tool pay -- COMMAND", "disk", "ok       journal", "records, not signed yet",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("doctor does not print %q:\n%s", want, r.out)
@@ -200,11 +200,11 @@ func TestDoctorLogins(t *testing.T) {
 	cleanEnvironment(t)
 	data := filepath.Join(t.TempDir(), "data")
 	ok(t, "creds", "init", "--data", data)
-	ok(t, "creds", "add", "approver", "ann", "--expires", "2d", "--data", data)
-	ok(t, "token", "create", "bot", "--role", "runtime", "--expires", "3d", "--data", data)
+	login := strings.TrimSpace(ok(t, "creds", "add", "approver", "ann", "--expires", "2d", "--data", data))
+	bot := ok(t, "token", "create", "bot", "--role", "runtime", "--expires", "3d", "--json", "--data", data)
 	runtime := strings.TrimSpace(ok(t, "creds", "add", "runtime", "support", "--data", data))
 	worker := strings.TrimSpace(ok(t, "creds", "add", "worker", "wk-1", "--tool", "refund", "--data", data))
-	serveOn(t, data)
+	s := serveOn(t, data)
 	for login, want := range map[string]string{runtime: "support acts as runtime", worker: "accepts the login of worker wk-1"} {
 		if out := ok(t, "doctor", "--creds", login, "--data", data); !strings.Contains(out, want) {
 			t.Errorf("doctor with %s does not print %q:\n%s", login, want, out)
@@ -214,8 +214,17 @@ func TestDoctorLogins(t *testing.T) {
 	ok(t, "creds", "init", "--data", other)
 	foreign := strings.TrimSpace(ok(t, "creds", "add", "worker", "wk-1", "--tool", "refund", "--data", other))
 	fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--creds", foreign, "--data", data)
+	r := run(t, "doctor", "--creds", login, "--as", "ann", "--nats", s.url)
+	if r.code != cli.ExitOK || r.err != "" || !strings.Contains(r.out, "ann can act as approver, but not as operator, auditor") || !strings.Contains(r.out, "journal    not checked: your login does not permit it") {
+		t.Errorf("doctor of an approver at a NATS server: exit %d\n%s%s", r.code, r.out, r.err)
+	}
+	token := filepath.Join(data, "bot.token")
+	write(t, token, decode[struct{ Token string }](t, bot).Token)
+	if out := ok(t, "doctor", "--server", s.http, "--token-file", token); !strings.Contains(out, "policy     not checked: your login does not permit it") {
+		t.Errorf("doctor with the token of a runtime:\n%s", out)
+	}
 	out := ok(t, "doctor", "--as", "ann", "--data", data)
-	for _, want := range []string{"ann can act as approver, auditor, but not as operator", "askance creds add operator ann", "the login of approver ann expires in 1d 23h", "the token ", "of bot expires in 2d 23h", "there are no rules"} {
+	for _, want := range []string{"ann can act as approver, but not as operator, auditor", "askance creds add operator ann", "the login of approver ann expires in 1d 23h", "the token ", "of bot expires in 2d 23h", "there are no rules"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("doctor does not print %q:\n%s", want, out)
 		}
