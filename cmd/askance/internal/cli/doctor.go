@@ -466,10 +466,8 @@ func (d *diagnosis) text(out *term.Out) string {
 	var b strings.Builder
 	for _, f := range d.Findings {
 		level := map[string]func(string) string{levelOK: out.Good, levelWarning: out.Ask, levelProblem: out.Bad}[f.Level]
-		fmt.Fprintf(&b, "%s  %-10s", level(fmt.Sprintf("%-7s", f.Level)), f.Check)
-		for i, line := range strings.Split(strings.TrimRight(f.What, "\n"), "\n") {
-			fmt.Fprintf(&b, "%*s%s\n", 1+min(i, 1)*19, "", term.SafeLine(line))
-		}
+		what := strings.ReplaceAll(strings.TrimSpace(term.Safe(f.What)), "\n", "\n"+strings.Repeat(" ", 20))
+		fmt.Fprintf(&b, "%s  %-10s %s\n", level(fmt.Sprintf("%-7s", f.Level)), f.Check, what)
 		if f.Fix != "" {
 			fmt.Fprintf(&b, "%20s%s %s\n", "", out.Dim("→"), term.SafeLine(f.Fix))
 		}

@@ -75,9 +75,17 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 		return err
 	}
 	e := b.Explain(ctx, req)
-	text := explain.Policy(env.out, e)
+	text, refused := explain.Policy(env.out, e), ""
 	if !s.declares(req.Tool) {
-		text += env.out.Ask("note:") + " the tools file does not declare " + term.SafeLine(req.Tool) + ", so only rules for any tool apply\n"
+		refused = "the tools file does not declare " + req.Tool + "; if a runtime defines it, rules for any tool apply"
+	}
+	for _, f := range e.Errors {
+		if f.Rule == "" && f.Field == "input" {
+			refused = f.Msg
+		}
+	}
+	if refused != "" { // before the policy decides
+		text = env.out.Bad("refused:") + " " + term.SafeLine(refused) + "\n" + text
 	}
 	return env.print(explanation{e, e.Duration.Microseconds()}, text)
 }
