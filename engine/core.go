@@ -132,7 +132,7 @@ func (c *core) countUpTo(ctx context.Context, call *toolcall.Call) int {
 
 // noteRedaction records what rules hide of a call that is stored undecided.
 func (c *core) noteRedaction(ctx context.Context, call *toolcall.Call) {
-	call.Redact = c.judge.Decide(ctx, c.snapshotWith(ctx, call, nil)).Redact
+	call.Redact = c.judge.Decide(permission.WithTrial(ctx), c.snapshotWith(ctx, call, nil)).Redact
 }
 
 // lookLater schedules a look at a reply after the grace period: to close its calls if it was

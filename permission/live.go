@@ -80,10 +80,10 @@ func (l *Live) Bundle() *Bundle { return l.current.Load() }
 // Hash identifies the policy in force.
 func (l *Live) Hash() string { return l.Bundle().Hash() }
 
-// trial is the context key for decisions that no call depends on.
+// trial is the context key of [WithTrial].
 type trial struct{}
 
-// WithTrial marks decisions for a preview or an explanation, which no call depends on: a Live
+// WithTrial marks decisions that are not those of a call, for instance for a preview: a Live
 // neither counts them nor compares them with its shadow.
 func WithTrial(ctx context.Context) context.Context { return context.WithValue(ctx, trial{}, true) }
 

@@ -54,7 +54,7 @@ func (j *Judge) hiddenBehind(ctx context.Context, s Snapshot) message.CallID {
 			continue
 		}
 		rules := append(append([]message.PermissionRule(nil), s.Rules...), o.Suggested...)
-		if j.Decide(ctx, s.With(rules)).Behavior == message.BehaviorAllow {
+		if j.Decide(permission.WithTrial(ctx), s.With(rules)).Behavior == message.BehaviorAllow {
 			return o.Call
 		}
 	}

@@ -138,7 +138,7 @@ func (s *Approvals) reliesOn(ctx context.Context, c *toolcall.Call, d permission
 		byStanding[r.Standing] = append(byStanding[r.Standing], r.PermissionRule)
 	}
 	allows := func(rules []message.PermissionRule) bool {
-		return s.Judge.Decide(ctx, s.Snapshot(ctx, c, rules)).Behavior == message.BehaviorAllow
+		return s.Judge.Decide(permission.WithTrial(ctx), s.Snapshot(ctx, c, rules)).Behavior == message.BehaviorAllow
 	}
 	if len(ids) == 0 || d.Rule != permission.SessionRuleName && allows(nil) {
 		return nil

@@ -24,7 +24,7 @@ func TestPolicyStatus(t *testing.T) {
 	write(t, filepath.Join(rules, "rules.yaml"), testRules)
 	write(t, filepath.Join(rules, "rules.yaml~"), testRules)
 	write(t, shadow, "version: 1\nname: candidate\nrules:\n  - {name: never-pay, tool: pay, behavior: deny}\n")
-	write(t, tools, testTools)
+	write(t, tools, strings.Replace(testTools, "concurrency_safe: true", "concurrency_safe: false", 1)) // pay waits for its turn
 	s := serveOn(t, filepath.Join(dir, "data"), "--policy", rules, "--shadow", shadow, "--tools", tools)
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	status := func() api.PolicyStatusReply {
