@@ -265,12 +265,16 @@ func TestArchiveFilesAreFetchedOnce(t *testing.T) {
 	if _, err := nc.ChanSubscribe("$JS.API.CONSUMER.CREATE.OBJ_ASKANCE_ARCHIVE_test.>", asked); err != nil {
 		t.Fatal(err)
 	}
-	nc.Flush()
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	r, err := w.verify()
 	if err != nil || !r.OK || r.NotShown != 0 {
 		t.Fatalf("%+v %v", r, err)
 	}
-	nc.Flush()
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
 	t.Logf("archives %d, archived %d, files fetched %d times", r.Archives, r.Archived, len(asked))
 	if len(asked) > 4 {
 		t.Errorf("the files of %d archives were fetched %d times", r.Archives, len(asked))
