@@ -290,7 +290,7 @@ func (r *Receipt) Check(keys toolcall.KeySet, retired Retired) (*Checked, error)
 		return nil, err
 	}
 	if !isSame(storyOf(out.Records), r.Story) {
-		return nil, refuse("the story of the receipt is not that of its event records")
+		return nil, refuse("the summary of the receipt does not match its event records")
 	}
 	out.Ended = r.Story.State == message.ToolCallFinished
 	return out, nil

@@ -124,9 +124,9 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 		}
 	}
 	if len(ad.arg) < minPrefix {
-		return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "no call has the id " + ad.arg, Hint: "give at least the first 4 letters of an id"}
+		return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "no call has the id " + ad.arg, Hint: "give at least the first 4 letters of an id; for an archived call give SESSION/REPLY/CALL"}
 	}
-	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls"}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls; for an archived one give SESSION/REPLY/CALL"}
 }
 
 // findWhole returns the open call with exactly this id, or nil if there is none. It fails

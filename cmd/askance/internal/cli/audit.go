@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
@@ -15,6 +16,7 @@ import (
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/audit"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -60,7 +62,7 @@ func (k keyFiles) load(dir node.Dir) (toolcall.KeySet, proof.Retired, error) {
 	}
 	keys, retired, err := keyfile.LoadPublicEver(dir.PublicKeys())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, usagef("the data folder has no engine.pub, so no signature can be verified: pass the engine's public key with --key")
+		return nil, nil, usagef("the data folder has no engine.pub, so no signature can be verified: check --data, or pass the engine's public key with --key")
 	}
 	return keys, retired, err
 }
@@ -173,8 +175,9 @@ Memory use is constant. The output file appears when it is complete.`,
   askance audit export --format csv --tool pay --cause approve --since 2026-03-01T00:00:00Z > approved.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			var err error
-			if e.Filter.Since, err = parseTime("since", since); err == nil {
-				e.Filter.Until, err = parseTime("until", until)
+			now := time.Now()
+			if e.Filter.Since, err = ago("since", since, now); err == nil {
+				e.Filter.Until, err = ago("until", until, now)
 			}
 			if err != nil {
 				return err
@@ -182,6 +185,15 @@ Memory use is constant. The output file appears when it is complete.`,
 			for _, s := range e.Filter.States {
 				if !message.ToolCallState(s).Valid() {
 					return usagef("--state %q: use pending, asking, allowed, submitted or finished", s)
+				}
+			}
+			var causes []string
+			for _, row := range toolcall.Table() {
+				causes = append(causes, string(row.Cause))
+			}
+			for _, cause := range e.Filter.Causes {
+				if !slices.Contains(causes, cause) {
+					return usagef("--cause %q is not a step of a call%s", cause, didYouMean("", spelling.Nearest(cause, causes)))
 				}
 			}
 			switch format {
@@ -222,19 +234,8 @@ Memory use is constant. The output file appears when it is complete.`,
 	f.StringVar(&e.Filter.Approver, "approver", "", "only records of calls to which this person had responded")
 	f.StringArrayVar(&e.Filter.States, "state", nil, "only records after which the call was in this state; may be repeated")
 	f.StringArrayVar(&e.Filter.Causes, "cause", nil, "only records with this step, such as approve or result; may be repeated")
-	f.StringVar(&since, "since", "", "only records stored at this time (RFC 3339) or later")
-	f.StringVar(&until, "until", "", "only records stored before this time (RFC 3339)")
+	f.StringVar(&since, "since", "", "only records stored at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
+	f.StringVar(&until, "until", "", "only records stored before this time, in the same forms")
 	f.BoolVar(&e.Filter.NoEvents, "no-events", false, "leave out streamed events")
 	return c
-}
-
-func parseTime(flag, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return t, usagef("--%s is %q, use a time such as 2026-03-01T12:00:00Z", flag, text)
-	}
-	return t, nil
 }

@@ -281,6 +281,7 @@ func TestAuditExport(t *testing.T) {
 		{[]string{"--session", "other"}, 0, nil},
 		{[]string{"--reply", "r1", "--session", "s1"}, -1, func(r []string) bool { return r[col("reply_id")] == "r1" }},
 		{[]string{"--until", "2020-01-01T00:00:00Z"}, 0, nil},
+		{[]string{"--since", "24h"}, len(every), func([]string) bool { return true }},
 		{[]string{"--since", "2020-01-01T00:00:00Z", "--until", time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, len(every), func([]string) bool { return true }},
 	} {
 		got := rows(tc.args...)
@@ -308,8 +309,11 @@ func TestAuditExport(t *testing.T) {
 		t.Errorf("a changed selection: %v", r.Findings)
 	}
 	fails(t, cli.ExitUsage, "use jsonl or csv", "audit", "export", "--format", "xml")
-	fails(t, cli.ExitUsage, "use a time", "audit", "export", "--since", "yesterday")
+	fails(t, cli.ExitUsage, "or a time such as", "audit", "export", "--since", "yesterday")
 	fails(t, cli.ExitUsage, "use pending", "audit", "export", "--state", "asked")
+	fails(t, cli.ExitUsage, "did you mean approve?", "audit", "export", "--cause", "aprove")
+	fails(t, cli.ExitUsage, "expected one folder", "journal", "backup", "a", "b")
+	fails(t, cli.ExitUsage, "expected at most one rule", "policy", "show", "a", "b")
 	fails(t, cli.ExitUsage, `unknown command "verfy"`, "audit", "verfy")
 }
 
