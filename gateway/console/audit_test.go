@@ -42,7 +42,7 @@ func TestAuditPage(t *testing.T) {
 	check(strings.Replace(text, `"rejected"`, `"approved"`, 1)[:len(text)-3])
 	b.see("Not valid.", "the file is not a receipt")
 	check(strings.Replace(text, `"name":"ann"`, `"name":"bob"`, 1))
-	b.see("Not valid.", "is not that of its event records")
+	b.see("Not valid.", "does not match its event records")
 	b.accessible("invalid")
 }
 
