@@ -236,7 +236,7 @@ var odd = []string{
 	"f() { rm x; }; f", "function f { rm x; }; f", "f() (rm x); f", "rm() { :; }; command rm x", "while rm x; do break; done", "until ! rm x; do break; done", "echo \"`rm x`\"", "echo \"$(echo \"$(rm x)\")\"",
 	"echo `echo \\`rm x\\``", "echo $(case x in x) rm y;; esac)", "echo $(# )\nrm x)", "rm \"a\nb\"", "rm a\\\nb", "rm 'a\\\nb'", "rm \"a\\\nb\"", "let 'a[$(rm x)]=1'", "test -v 'a[$(rm x)]'", "declare 'a[$(rm x)]=1'",
 	"read -r a <<< rm; $a x", "printf -v 'a[$(rm x)]' y", "unset 'a[$(rm x)]'", "((a[$(rm x)]=1))", "a[$(rm x)]=1", "echo ${a[$(rm x)]}", "echo ${a:$(rm x)}", "x='a[$(rm x)]'; ((x))", "echo $[$(rm x)]",
-	"((a'$(rm x)'))", "((a$'$(rm x)'))", "((a'`rm x`'))", "echo $((a'$(rm x)'))", "echo $[a'$(rm x)']", "a['$(rm x)']=1", "echo ${a['$(rm x)']}", "a=(['$(rm x)']=1)", "exec {a['$(rm x)']}>f", "for ((i='$(rm x)'; i<1;)); do break; done",
+	"((a'$(rm x)'))", "((a$'$(rm x)'))", "((a'`rm x`'))", "(('$(rm x)\"'))", "echo $((a'$(rm x)'))", "echo $[a'$(rm x)']", "a['$(rm x)']=1", "echo ${a['$(rm x)']}", "a=(['$(rm x)']=1)", "exec {a['$(rm x)']}>f", "for ((i='$(rm x)'; i<1;)); do break; done",
 	"A \\", "{a0,}", "{,} rm x", "rm {,a}", "rm x &\nwait", "rm x & rm y", "rm a || rm b", "! rm a && rm b", "rm a |& rm b", "rm a;\n\nrm b", "{ rm a; rm b; }", "( rm a )", "((rm a); rm b)", "$(echo rm) x", "$(echo rm x)", "`echo rm` x",
 }
 

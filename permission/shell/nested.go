@@ -79,6 +79,9 @@ func (x *extractor) addQuoted(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if q, ok := n.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`") {
 			textFinder{x}.readPossible(q.Value)
+			if plain := strings.ReplaceAll(q.Value, `"`, ""); plain != q.Value { // one may have no end
+				textFinder{x}.readPossible(plain)
+			}
 		}
 		return true
 	})
