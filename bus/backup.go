@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -494,34 +493,4 @@ func restoreArchives(ctx context.Context, folder string, names []string, to Arch
 		out.Archives = append(out.Archives, a.Name)
 	}
 	return nil
-}
-
-var errNotThere = errors.New("it is not in the folder of archives")
-
-// copyFile copies a file of an archive, and fails if the file differs from want.
-func copyFile(ctx context.Context, name string, want proof.Sum, from, to ArchiveStore) error {
-	switch {
-	case from == nil || to == nil:
-		return errNoStore
-	case name != filepath.Base(name):
-		return errChanged
-	}
-	f, err := from.Open(ctx, name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return errNotThere
-	}
-	if err != nil {
-		return err
-	}
-	defer func() { _ = f.Close() }() // it was only read
-	return to.Put(ctx, name, func(w io.Writer) error {
-		sum := &summed{w: w, sum: sha256.New()}
-		if _, err := io.Copy(sum, io.NewSectionReader(f, 0, want.Bytes+1)); err != nil {
-			return err
-		}
-		if sum.result() != want {
-			return errChanged
-		}
-		return nil
-	})
 }
