@@ -40,6 +40,11 @@ func newLeaderless(t *testing.T, b *bustest.Bus) *leaderless {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := nc.FlushWithContext(ctx); err != nil { // what the server does not have yet, nobody answers
+		t.Fatal(err)
+	}
 	return l
 }
 
