@@ -222,10 +222,10 @@ exactly what you reviewed runs: if the call was edited or requested again in the
 meantime, the engine refuses the response with exit code 3.
 
 --remember creates a standing approval: later calls that match the offered rules run
-without a request, in the same session. Other flags limit it: --rule narrows the rules,
---uses and --budget limit later calls, and --until sets when it ends. A policy rule with
-remember permits a wider scope; without one, a standing approval is valid only in its
-session. A call with hidden arguments cannot get one. askance standing lists and
+without a request, in the same session, unless a rule asks about them. Other flags limit
+it: --rule narrows the rules, --uses and --budget limit later calls, and --until sets
+when it ends. A policy rule with remember permits a wider scope, and an answer to its
+later requests. A call with hidden arguments cannot get one. askance standing lists and
 revokes standing approvals.
 
 ` + severalHelp,

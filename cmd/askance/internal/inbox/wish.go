@@ -171,6 +171,9 @@ func (w *wish) lines() []string {
 		}
 		out = append(out, text)
 	}
+	if w.asked && w.limits == nil && len(out) > 0 {
+		out = append(out, "covers only calls about which no rule asks")
+	}
 	if w.hasAny() && !w.isPlain() {
 		out = append(out, w.text())
 	}
