@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -37,10 +38,7 @@ func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolca
 		return toolcall.ListReply{}, err
 	}
 	page := &view.Page{Limit: r.Limit}
-	before := r.After
-	if before == 0 {
-		before = math.MaxUint64
-	}
+	before := cmp.Or(r.After, math.MaxUint64)
 	add := func(seq uint64, c *toolcall.Call) (next uint64) {
 		if list.Has(c) && !page.Add(c) {
 			return seq + 1

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -462,9 +463,7 @@ func CheckLease(lease time.Duration) error {
 }
 
 func (t Tool) withDefaults() Tool {
-	if t.Placement == "" {
-		t.Placement = toolcall.PlaceLocal
-	}
+	t.Placement = cmp.Or(t.Placement, toolcall.PlaceLocal)
 	if t.Lease <= 0 {
 		t.Lease = DefaultLease
 	}

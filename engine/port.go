@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,7 @@ var (
 // As returns the engine for an authenticated principal. The caller vouches for the
 // principal: its name must come from a transport that authenticated it.
 func (e *Engine) As(by toolcall.Principal) *Port {
-	if by.Auth == "" {
-		by.Auth = "in-process"
-	}
+	by.Auth = cmp.Or(by.Auth, "in-process")
 	p := &Port{e: e, by: by}
 	p.Methods.Caller, p.WorkerMethods.Caller = p, p
 	return p

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -354,9 +355,7 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 		return "", &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the result has %d bytes, the limit is %d", len(body), toolcall.MaxOutputBytes), Hint: "store large output elsewhere and return a reference"}
 	}
 	now := toolcall.Timestamp(time.Now())
-	if b.CreatedAt == "" {
-		b.CreatedAt = now
-	}
+	b.CreatedAt = cmp.Or(b.CreatedAt, now)
 	if b.FinishedAt == nil {
 		b.FinishedAt = &now
 	}

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -188,10 +189,7 @@ func beatInterval(leave toolcall.StartReply) time.Duration {
 			every = d
 		}
 	}
-	if every == 0 {
-		return fallbackHeartbeat
-	}
-	return every
+	return cmp.Or(every, fallbackHeartbeat)
 }
 
 // beat sends heartbeats until ctx ends or the attempt is stale, and ends the handler's

@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -91,9 +92,7 @@ func (c Command) Handler() (Handler, error) {
 	if c.Grace < 0 {
 		return nil, fmt.Errorf("command %s: the grace %s is negative", c.Argv[0], c.Grace)
 	}
-	if c.Grace == 0 {
-		c.Grace = DefaultGrace
-	}
+	c.Grace = cmp.Or(c.Grace, DefaultGrace)
 	if path, err = filepath.Abs(path); err != nil { // Dir must not change which program it is
 		return nil, fmt.Errorf("command %s: %w", c.Argv[0], err)
 	}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -93,10 +94,7 @@ func (s *Server) handler(route Route) http.Handler {
 		}
 		v.route, v.cancel = &route, cancel
 		r = r.WithContext(ctx)
-		limit := route.MaxBody
-		if limit == 0 {
-			limit = DefaultMaxBody
-		}
+		limit := cmp.Or(route.MaxBody, DefaultMaxBody)
 		if r.Body != http.NoBody {
 			body := newTimedBody(v.w, r, limit)
 			defer body.leave()

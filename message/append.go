@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -110,10 +111,7 @@ func endTime(e Event) *string {
 // one.
 func endReply(m *Msg, e *ReplyEnd) {
 	m.FinishedAt = endTime(e)
-	reason := e.FinishedReason
-	if reason == "" {
-		reason = FinishedCompleted
-	}
+	reason := cmp.Or(e.FinishedReason, FinishedCompleted)
 	m.FinishedReason = &reason
 	m.Error = clonePtr(e.Error)
 }

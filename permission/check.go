@@ -215,10 +215,7 @@ func (c checker) checkTime(r *Rule) {
 	if r.Expiry < 0 || r.Expiry > rulefile.MaxTime {
 		c.addFault(r, "expiry", "must be between 0 and one year", "write a duration such as 15m or 24h")
 	}
-	expiry := r.Expiry
-	if expiry == 0 {
-		expiry = c.bundle.expiry
-	}
+	expiry := cmp.Or(r.Expiry, c.bundle.expiry)
 	for i, e := range r.Escalation {
 		key := fmt.Sprintf("escalation[%d]", i)
 		c.checkPeople(r, key+".to", e.To)

@@ -264,9 +264,7 @@ func (e *decider) requirement(rules []*compiledRule, failed bool) (req Requireme
 		of[i] = r.rule
 	}
 	req = joinRequirements(of, failed)
-	if req.Expiry == 0 {
-		req.Expiry = e.bundle.expiry
-	}
+	req.Expiry = cmp.Or(req.Expiry, e.bundle.expiry)
 	switch {
 	case e.joinHandling().conflict != "":
 		return req, e.joinHandling().conflict

@@ -42,9 +42,7 @@ func parseFiles(files []File) (Policy, problems) {
 	}
 	parsed := make([]filePolicy, 0, len(files))
 	for _, f := range files {
-		if f.Layer == "" {
-			f.Layer = LayerProject
-		}
+		f.Layer = cmp.Or(f.Layer, LayerProject)
 		if f.Layer.rank() < 0 {
 			found.add(Problem{File: f.Name, Msg: "belongs to the unknown layer " + display.Quoted(string(f.Layer)), Hint: "the layers are managed, project, user and run"})
 			continue

@@ -68,9 +68,7 @@ func ruleOf(r *rulefile.Rule, file *rulefile.File, layer Layer) Rule {
 
 func (r *Rule) fillDefaults(file *rulefile.File) {
 	def := &file.Defaults
-	if r.Source == "" {
-		r.Source = file.Name
-	}
+	r.Source = cmp.Or(r.Source, file.Name)
 	if r.OnError == "" && !r.Locked && r.Behavior != message.BehaviorAllow {
 		r.OnError = OnError(def.OnError)
 	}
@@ -86,9 +84,7 @@ func (r *Rule) fillDefaults(file *rulefile.File) {
 	if r.Behavior != message.BehaviorAsk {
 		return
 	}
-	if r.Expiry == 0 {
-		r.Expiry = def.Expiry
-	}
+	r.Expiry = cmp.Or(r.Expiry, def.Expiry)
 	// A rule without escalation cannot escalate.
 	if r.OnExpiry == "" && (OnExpiry(def.OnExpiry) != OnExpiryEscalate || len(r.Escalation) > 0) {
 		r.OnExpiry = OnExpiry(def.OnExpiry)

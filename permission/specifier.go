@@ -33,9 +33,7 @@ func FromSpecifiers(s Specifiers, opts Options) (Policy, error) {
 	var policy Policy
 	var found problems
 	im := importer{opts: opts, source: s.Source}
-	if im.source == "" {
-		im.source = "imported"
-	}
+	im.source = cmp.Or(im.source, "imported")
 	for _, list := range []struct {
 		behavior message.Behavior
 		texts    []string

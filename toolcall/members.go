@@ -97,28 +97,38 @@ next:
 var null = []byte("null")
 
 // isEqual may report equal values as different, which only costs space: what differs is
-// stored. It avoids copying values that it can compare in place.
+// stored. It avoids copying values that it can compare in place, which reflect.DeepEqual does not.
 func isEqual(a, b reflect.Value) bool {
 	switch a.Kind() {
 	case reflect.Slice:
-		if a.IsNil() || b.IsNil() {
-			return a.IsNil() && b.IsNil()
+		if a.IsNil() || b.IsNil() || a.Len() != b.Len() || a.UnsafePointer() == b.UnsafePointer() {
+			return a.IsNil() == b.IsNil() && a.Len() == b.Len()
 		}
-		if a.Len() != b.Len() || a.UnsafePointer() == b.UnsafePointer() {
-			return a.Len() == b.Len()
+		for i := range a.Len() {
+			if !isEqual(a.Index(i), b.Index(i)) {
+				return false
+			}
 		}
+		return true
 	case reflect.Pointer:
 		if a.IsNil() || b.IsNil() || a.UnsafePointer() == b.UnsafePointer() {
 			return a.UnsafePointer() == b.UnsafePointer()
 		}
+		return isEqual(a.Elem(), b.Elem())
 	case reflect.Struct:
 		if a.Type().Comparable() { // no member is an interface
 			return a.Equal(b)
 		}
-	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Uint64:
-		return a.Equal(b)
+		for i := range a.NumField() {
+			if !isEqual(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Map, reflect.Interface:
+		return reflect.DeepEqual(a.Interface(), b.Interface())
 	}
-	return reflect.DeepEqual(a.Interface(), b.Interface())
+	return a.Equal(b)
 }
 
 func isZero(v reflect.Value) bool {

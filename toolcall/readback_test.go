@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -106,4 +107,26 @@ func changeMember(v reflect.Value) bool {
 		return false
 	}
 	return true
+}
+
+// Results that are text are digested in a quicker way, with the same outcome.
+func TestDigestResultOfText(t *testing.T) {
+	for _, text := range []string{"", "done", "a\"\\\n\x00\x7f<>&\u2028é😀"} {
+		quick := &message.ToolResultBlock{Output: message.Content{Text: text}, State: "success"}
+		_, body, err := DigestResult(quick)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := strictjson.Marshal(struct {
+			Output   message.Content `json:"output"`
+			State    string          `json:"state"`
+			Metadata map[string]any  `json:"metadata"`
+		}{quick.Output, "success", nil})
+		if err != nil || string(body) != string(want) {
+			t.Errorf("%s, want %s (%v)", body, want, err)
+		}
+	}
+	if _, _, err := DigestResult(&message.ToolResultBlock{Output: message.Content{Text: "\xff"}}); err == nil {
+		t.Error("text that is not UTF-8 has a digest")
+	}
 }

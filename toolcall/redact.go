@@ -95,11 +95,19 @@ const resultDomain = "askance-result-v1\x00"
 // DigestResult returns "sha256:" and the SHA-256 of what a worker reports in a result, and the
 // text that was hashed.
 func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err error) {
-	body, err = strictjson.Marshal(struct {
-		Output   message.Content         `json:"output"`
-		State    message.ToolResultState `json:"state"`
-		Metadata map[string]any          `json:"metadata"`
-	}{b.Output, b.State, b.Metadata})
+	if b.Output.Blocks == nil && len(b.Metadata) == 0 { // as the general way writes it
+		body, err = strictjson.AppendString([]byte(`{"output":`), b.Output.Text)
+		if err == nil {
+			body, err = strictjson.AppendString(append(body, `,"state":`...), string(b.State))
+		}
+		body = append(body, `,"metadata":{}}`...)
+	} else {
+		body, err = strictjson.Marshal(struct {
+			Output   message.Content         `json:"output"`
+			State    message.ToolResultState `json:"state"`
+			Metadata map[string]any          `json:"metadata"`
+		}{b.Output, b.State, b.Metadata})
+	}
 	sum := sha256.Sum256(body)
 	return "sha256:" + hex.EncodeToString(sum[:]), body, err
 }

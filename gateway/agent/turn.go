@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -166,9 +167,7 @@ func (t *turn) Emit(ctx context.Context, events ...message.Event) error {
 // fill completes a header.
 func (t *turn) fill(h *message.EventHeader) {
 	full := message.NewHeader(t.note.Reply)
-	if h.ID == "" {
-		h.ID = full.ID
-	}
+	h.ID = cmp.Or(h.ID, full.ID)
 	if h.CreatedAt == "" {
 		h.CreatedAt = full.CreatedAt
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed" // the OpenAPI document
 	"encoding/json"
 	"fmt"
@@ -27,9 +28,7 @@ const anyVersion = `"version": "0.0.0"`
 
 // documentOf returns the OpenAPI document of a version.
 func documentOf(version string) ([]byte, error) {
-	if version == "" {
-		version = "dev"
-	}
+	version = cmp.Or(version, "dev")
 	v, err := json.Marshal(version)
 	if err != nil {
 		return nil, fmt.Errorf("encode the version as JSON: %w", err)

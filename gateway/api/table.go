@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"io"
 	"net/http"
 	"net/url"
@@ -186,10 +187,7 @@ func (a *ask) addressMembers(row *operation.Operation) ([]byte, error) {
 		if len(values) == 0 {
 			continue
 		}
-		name := p.Member
-		if name == "" {
-			name = p.Name
-		}
+		name := cmp.Or(p.Member, p.Name)
 		switch {
 		case p.Many:
 			members[name] = values

@@ -243,9 +243,7 @@ func newTimeScale(calls []ganttCall, compact bool) timeScale {
 			sum += d
 		}
 	}
-	if sum == 0 {
-		sum = 1
-	}
+	sum = cmp.Or(sum, 1)
 	cut := make([]bool, len(weights))
 	total := 0.0
 	for i := range weights {

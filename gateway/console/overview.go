@@ -182,9 +182,7 @@ func (v *overviewView) addActivity() {
 
 func decisionOf(d toolcall.RecentDecision) decisionRow {
 	row := decisionRow{RecentDecision: d, Href: address(d.Key, nil), Text: cmp.Or(d.Summary, d.Tool), Who: "Policy"}
-	if d.By != "" {
-		row.Who = d.By
-	}
+	row.Who = cmp.Or(d.By, row.Who)
 	switch d.Verdict {
 	case toolcall.VerdictAllow:
 		row.Did, row.Tone = "allowed", "work"

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -102,7 +103,7 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 	v.Verb = asked.Verb(toolcall.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
 	switch {
 	case !c.Open:
-		v.Stale = "Decided meanwhile: " + orWord(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
+		v.Stale = "Decided meanwhile: " + cmp.Or(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
 	case c.Forged != "":
 		v.Stale = c.Forged
 	case c.NotYours != "":
@@ -120,13 +121,6 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 	if f.Do == doApprove || f.Do == doEdit {
 		c.offerStanding(v)
 	}
-}
-
-func orWord(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // Rows is the number of lines of the edit field.

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -187,9 +188,7 @@ func sentFlash(c *toolcall.Call, who, do string) *flash {
 			continue
 		}
 		a := toolcall.Response{Kind: v.Kind, Digest: v.Digest}
-		if v.Made != "" {
-			a.Digest = v.Made
-		}
+		a.Digest = cmp.Or(v.Made, a.Digest)
 		return &flash{Tone: "good", Text: "You " + reveal.Line(asked.Outcome(a, c)) + "."}
 	}
 	return nil
@@ -199,7 +198,7 @@ func sentFlash(c *toolcall.Call, who, do string) *flash {
 func (in *Console) fail(w http.ResponseWriter, s shell, err error) error {
 	problem := gateway.ProblemOf(err)
 	if errors.Is(err, message.ErrForbidden) {
-		problem.Hint = orWord(problem.Hint, "ask an administrator for the required role")
+		problem.Hint = cmp.Or(problem.Hint, "ask an administrator for the required role")
 	}
 	s.Title = problem.Title
 	return in.write(w, problem.Status, "problem", struct {

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -46,9 +47,7 @@ func stepsOf(history []toolcall.HistoryEntry) []step {
 		for _, s := range h.Path {
 			w, t := asked.Step(s.Cause)
 			words = append(words, w)
-			if t != "" {
-				tone = t
-			}
+			tone = cmp.Or(t, tone)
 		}
 		s := step{What: strings.Join(words, ", "), By: asked.Actor(h.By), At: h.At, Tone: tone}
 		if h.Worker != "" && (h.By.Role != toolcall.RoleWorker || h.By.Name != h.Worker) {

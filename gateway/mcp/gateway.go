@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -147,10 +148,7 @@ func (g *Gateway) Close() {
 
 // about describes the gateway to clients and servers.
 func (g *Gateway) about() json.RawMessage {
-	version := g.cfg.Version
-	if version == "" {
-		version = "dev"
-	}
+	version := cmp.Or(g.cfg.Version, "dev")
 	return encode(map[string]string{"name": "askance", "version": version})
 }
 

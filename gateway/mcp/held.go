@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -419,8 +420,5 @@ func joinOf(principal, tool string, arguments json.RawMessage) string {
 }
 
 func (g *Gateway) agentOf(principal string) string {
-	if g.cfg.Agent != "" {
-		return g.cfg.Agent
-	}
-	return principal
+	return cmp.Or(g.cfg.Agent, principal)
 }

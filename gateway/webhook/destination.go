@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -85,15 +86,11 @@ func Check(all []Destination) error {
 }
 
 func (d *Destination) setDefaults() {
-	if d.Format == "" {
-		d.Format = FormatAskance
-	}
+	d.Format = cmp.Or(d.Format, FormatAskance)
 	if d.Timeout == 0 {
 		d.Timeout = defaultTimeout
 	}
-	if d.Attempts == 0 {
-		d.Attempts = defaultAttempts
-	}
+	d.Attempts = cmp.Or(d.Attempts, defaultAttempts)
 }
 
 func (d *Destination) check() error {

@@ -1,6 +1,8 @@
 package agui
 
 import (
+	"cmp"
+
 	"github.com/askance-dev/askance/message"
 )
 
@@ -49,9 +51,7 @@ func (m *Message) UserMsg(codec message.Codec, name string) (*message.Msg, error
 			content.Blocks[i] = codec.NewText(b.Text)
 		case *message.DataBlock:
 			d := codec.NewData(b.Source)
-			if b.ID != "" {
-				d.ID = b.ID
-			}
+			d.ID = cmp.Or(b.ID, d.ID)
 			content.Blocks[i] = d
 		default: // scopeContent makes no other blocks
 		}

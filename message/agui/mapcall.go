@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -50,9 +51,7 @@ func (m *callMapper) call(e message.Event) []Event {
 func (m *callMapper) callStart(e message.Event, id message.CallID, name string, t Tagged) []Event {
 	c, known := m.findShown(id)
 	if known {
-		if c.name == "" {
-			c.name = name
-		}
+		c.name = cmp.Or(c.name, name)
 		m.lose(e, LossOutOfPlace)
 		return nil
 	}

@@ -1,6 +1,7 @@
 package blockstream
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"time"
@@ -75,9 +76,7 @@ type Mapper struct {
 
 // NewMapper returns a mapper that has seen no events.
 func NewMapper(cfg Config) (*Mapper, error) {
-	if cfg.DisplayMode == "" {
-		cfg.DisplayMode = ModeAgent
-	}
+	cfg.DisplayMode = cmp.Or(cfg.DisplayMode, ModeAgent)
 	if !cfg.DisplayMode.Valid() || cfg.Session == "" {
 		return nil, message.Errorf(message.CodeInvalid, "make block stream", "session %.60q, display mode %.60q", string(cfg.Session), string(cfg.DisplayMode))
 	}
@@ -87,9 +86,7 @@ func NewMapper(cfg Config) (*Mapper, error) {
 	if cfg.Stopped == "" {
 		cfg.Stopped = "The conversation was stopped. Send a message to continue."
 	}
-	if cfg.Failed == "" {
-		cfg.Failed = "Something went wrong. Please try again."
-	}
+	cfg.Failed = cmp.Or(cfg.Failed, "Something went wrong. Please try again.")
 	return &Mapper{turnWriter: turnWriter{cfg: cfg}, requests: newRequestList()}, nil
 }
 

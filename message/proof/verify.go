@@ -163,9 +163,7 @@ func (v *verifier) addEntries(o *opened) {
 	c := o.Checkpoint
 	v.last = &c
 	v.rep.Checkpoints++
-	if v.rep.CoverFrom == 0 {
-		v.rep.CoverFrom = c.From
-	}
+	v.rep.CoverFrom = cmp.Or(v.rep.CoverFrom, c.From)
 	v.rep.CoverTo, v.rep.LastAt, v.rep.Anchor = c.To, c.At, Anchor{c.Number, o.hash}
 	v.anchored = v.anchored || v.o.Anchor == v.rep.Anchor
 	if err := o.entriesErr; err != nil {

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/askance-dev/askance/internal/jcs"
@@ -55,10 +56,7 @@ func (s *splitter) media(b *message.DataBlock) Block {
 		if b.Name != nil {
 			s.c.reportLoss(rowData, s.m.ID, "the name "+*b.Name)
 		}
-		mediaType := src.MediaType
-		if mediaType == "" {
-			mediaType = "application/octet-stream"
-		}
+		mediaType := cmp.Or(src.MediaType, "application/octet-stream")
 		return &MediaBlock{Kind: kindOf(mediaType), Data: src.Data, MediaType: mediaType}
 	}
 	return &TextBlock{}

@@ -328,9 +328,7 @@ func (s search) path(c permission.Call) (string, error) { return s.text(c, s.Arg
 
 func (s search) folder(c permission.Call) (string, error) {
 	path, err := s.path(c)
-	if path == "" {
-		path = c.Cwd
-	}
+	path = cmp.Or(path, c.Cwd)
 	return path, err
 }
 

@@ -15,6 +15,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"reflect"
@@ -173,9 +174,7 @@ func Policy(name, comment string, p permission.Policy) ([]byte, error) {
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		if r.Source == "" {
-			r.Source = name // what reading the file yields
-		}
+		r.Source = cmp.Or(r.Source, name) // what reading the file yields
 		r.Layer = permission.LayerProject
 		writeRule(&b, r, name)
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -214,9 +215,7 @@ func (e *entry) addChoice(program string, words []string) error {
 			return err
 		}
 		o.once = len(words) > 1
-		if first == "" {
-			first = o.slot
-		}
+		first = cmp.Or(first, o.slot)
 		if o.once {
 			o.slot = first
 		}

@@ -19,6 +19,7 @@
 package suite
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -136,10 +137,7 @@ func faults(want permission.Expect, got permission.Decision) []Fault {
 }
 
 func ruleName(name string) string {
-	if name == "" {
-		return "none"
-	}
-	return name
+	return cmp.Or(name, "none")
 }
 
 func errorsText(d permission.Decision) string {

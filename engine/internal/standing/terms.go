@@ -1,6 +1,7 @@
 package standing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -18,9 +19,7 @@ func (s *Approvals) CompleteTerms(ctx context.Context, c *toolcall.Call, t toolc
 	if c.Hides() { // the terms and counted values would show it
 		return nil, HiddenError()
 	}
-	if t.Scope == "" {
-		t.Scope = toolcall.ScopeSession
-	}
+	t.Scope = cmp.Or(t.Scope, toolcall.ScopeSession)
 	t.Until = t.Until.UTC()
 	if err := checkTerms(t, now); err != nil {
 		return nil, err
@@ -107,9 +106,7 @@ func (l limits) byRules(t *toolcall.StandingTerms, now time.Time) error {
 	if most > 0 && t.Uses > most {
 		return decide.ForbiddenError(fmt.Sprintf("the rules that ask allow at most %d further calls", most), "choose a smaller number, or leave it out")
 	}
-	if t.Uses == 0 {
-		t.Uses = most
-	}
+	t.Uses = cmp.Or(t.Uses, most)
 	if t.Uses == 0 && t.Budget != nil {
 		t.Uses = toolcall.MaxStandingUses
 	}

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"bytes"
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -168,10 +169,7 @@ func cleanReason(text string) string {
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + " …"
 	}
-	if text == "" {
-		return "askance gives no reason"
-	}
-	return text
+	return cmp.Or(text, "askance gives no reason")
 }
 
 // isChanged reports whether two JSON texts differ in content.

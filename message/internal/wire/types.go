@@ -95,10 +95,7 @@ func (f *Format) textType(t reflect.Type, opt tag) Type {
 			return err
 		},
 		Write: func(_ *Format, dst []byte, v reflect.Value) ([]byte, error) {
-			text := v.String()
-			if text == "" {
-				text = opt.word
-			}
+			text := cmp.Or(v.String(), opt.word)
 			text, err := check(text)
 			if err != nil {
 				return dst, err

@@ -12,6 +12,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -206,9 +207,7 @@ func (o *Outcome) compare(raw Raw) {
 // load runs one workload until its time is over or its calls are made.
 func (b *bench) load(ctx context.Context, w workload) (Outcome, error) {
 	o := Outcome{Name: w.name, What: w.what, Concurrency: w.concurrency}
-	if o.Concurrency == 0 {
-		o.Concurrency = b.cfg.Concurrency
-	}
+	o.Concurrency = cmp.Or(o.Concurrency, b.cfg.Concurrency)
 	if err := b.warm(ctx, w, o.Concurrency); err != nil {
 		return o, err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,9 +129,7 @@ func (d *responding) respond(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
-	if d.digest != "" {
-		response.Digest = d.digest
-	}
+	response.Digest = cmp.Or(d.digest, response.Digest)
 	if !d.isConfirmed() {
 		env.notef("%s", callText(env.err, call))
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,9 +104,7 @@ func (d *diagnosis) addError(check string, err error, fix string) {
 		if what = me.What; me.Err != nil {
 			what += ": " + me.Err.Error()
 		}
-		if me.Hint != "" {
-			fix = me.Hint
-		}
+		fix = cmp.Or(me.Hint, fix)
 	}
 	d.add(check, levelProblem, what, fix)
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -157,9 +158,7 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 		}
 		return l, l.Close, nil
 	}
-	if m.inbox == "" {
-		m.inbox = m.door.server
-	}
+	m.inbox = cmp.Or(m.inbox, m.door.server)
 	client := remote.New(m.door.server, m.door.tokenIfAny)
 	if _, err := client.Info(ctx); err != nil {
 		return nil, nil, err

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -55,9 +56,7 @@ happened, then resolve the call:
 			role: toolcall.RoleOperator, call: api.Resolve.Call, text: outcomeLine[toolcall.ResolveRequest],
 			request: onCall(&ad, func(call *toolcall.Call) (toolcall.ResolveRequest, error) {
 				r.V, r.Key = 1, call.Key
-				if r.Attempt == 0 {
-					r.Attempt = call.Attempt.Number
-				}
+				r.Attempt = cmp.Or(r.Attempt, call.Attempt.Number)
 				return r, nil
 			}),
 		}.run(env),

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -154,9 +155,7 @@ func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call,
 	}
 	for i := range calls {
 		r := &calls[i].Request
-		if r.Mode == "" {
-			r.Mode = mode
-		}
+		r.Mode = cmp.Or(r.Mode, mode)
 		if r.Cwd == "" {
 			r.Cwd = q.cfg.Cwd
 		}

@@ -3,6 +3,7 @@ package hook
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -128,10 +129,7 @@ func runDry(ctx context.Context, d dialect.Dialect, command string) []Finding {
 
 func firstLine(text, otherwise string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if line == "" {
-		return otherwise
-	}
-	return line
+	return cmp.Or(line, otherwise)
 }
 
 // runShell runs a command line as agents do.

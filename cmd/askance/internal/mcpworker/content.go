@@ -2,6 +2,7 @@ package mcpworker
 
 import (
 	"bytes"
+	"cmp"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -66,10 +67,7 @@ func blockOf(raw message.RawJSON) message.Block {
 	case c.Type == "resource" && c.Resource.Text != nil:
 		return text(*c.Resource.Text)
 	case c.Type == "resource" && c.Resource.Blob != "":
-		kind := c.Resource.MIME
-		if kind == "" {
-			kind = "application/octet-stream"
-		}
+		kind := cmp.Or(c.Resource.MIME, "application/octet-stream")
 		return data(kind, c.Resource.Blob)
 	}
 	return text(string(raw)) // a link, or a type of later servers

@@ -7,6 +7,7 @@ package remote
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -142,10 +143,7 @@ func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any)
 		}
 	}
 	for _, p := range op.HTTP.Params {
-		name := p.Member
-		if name == "" {
-			name = p.Name
-		}
+		name := cmp.Or(p.Member, p.Name)
 		i := slices.IndexFunc(rest, func(m strictjson.Member) bool { return m.Name == name })
 		if i < 0 {
 			continue

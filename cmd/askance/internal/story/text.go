@@ -1,6 +1,7 @@
 package story
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -29,9 +30,7 @@ func decisionText(c *toolcall.Call) string {
 		return ""
 	}
 	text := d.Reason
-	if d.Message != "" {
-		text = d.Message
-	}
+	text = cmp.Or(d.Message, text)
 	if d.Rule != "" && !strings.Contains(text, d.Rule) {
 		text = "rule " + d.Rule + ": " + text
 	}
@@ -70,10 +69,7 @@ func outputLine(o message.Content) string {
 	if blocks > 0 {
 		line = strings.TrimSpace(fmt.Sprintf("%s [%d data blocks]", line, blocks))
 	}
-	if line == "" {
-		return "(no output)"
-	}
-	return line
+	return cmp.Or(line, "(no output)")
 }
 
 // BlockedDetail says why a call is blocked: its own reason, if it has one.

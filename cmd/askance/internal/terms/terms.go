@@ -3,6 +3,7 @@
 package terms
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -18,10 +19,7 @@ var Scopes = []toolcall.StandingScope{toolcall.ScopeCallLike, toolcall.ScopeSess
 
 // Scope parses the scope of a standing approval; "" is the session.
 func Scope(text string) (toolcall.StandingScope, error) {
-	s := toolcall.StandingScope(text)
-	if s == "" {
-		s = toolcall.ScopeSession
-	}
+	s := cmp.Or(toolcall.StandingScope(text), toolcall.ScopeSession)
 	if !s.Valid() {
 		return "", fmt.Errorf("is %q, use call_like, session, agent, user or space", text)
 	}

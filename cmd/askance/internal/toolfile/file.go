@@ -31,6 +31,7 @@
 package toolfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -151,9 +152,7 @@ func (e entry) tool() (Tool, error) {
 		Description: e.Description, Summary: e.Summary, Placement: e.Placement, ConcurrencySafe: e.ConcurrencySafe,
 		MaxAttempts: e.MaxAttempts,
 	}}
-	if t.Placement == "" {
-		t.Placement = toolcall.PlaceLocal
-	}
+	t.Placement = cmp.Or(t.Placement, toolcall.PlaceLocal)
 	if err := e.check(t.Placement); err != nil {
 		return t, err
 	}

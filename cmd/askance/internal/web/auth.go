@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -108,10 +109,7 @@ func (w *Web) Logins() string {
 	}
 	var ways []string
 	if w.tokens != nil && !w.tokens.Missing() {
-		file := w.cfg.Tokens
-		if file == "" {
-			file = w.cfg.DefaultTokens
-		}
+		file := cmp.Or(w.cfg.Tokens, w.cfg.DefaultTokens)
 		ways = append(ways, "tokens of "+file)
 	}
 	if w.cfg.OIDC.Issuer != "" {

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -24,16 +25,11 @@ const maxConns = 8192
 const maxPEM = 1 << 20
 
 func (c Config) hostPort() (host, port string, err error) {
-	address := c.Address
-	if address == "" {
-		address = DefaultAddress
-	}
+	address := cmp.Or(c.Address, DefaultAddress)
 	if host, port, err = net.SplitHostPort(address); err != nil {
 		return "", "", &Error{"--http " + address + " is not host:port; write 127.0.0.1:8787, or 127.0.0.1:0 for a free port"}
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	host = cmp.Or(host, "127.0.0.1")
 	return host, port, nil
 }
 

@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"html/template"
 	"math"
 	"strings"
@@ -59,10 +60,7 @@ const (
 // SVG draws the columns.
 func (c Columns) SVG() template.HTML {
 	var d drawing
-	height := float64(c.Height)
-	if height == 0 {
-		height = 160
-	}
+	height := cmp.Or(float64(c.Height), 160)
 	most := 0
 	for _, col := range c.Columns {
 		most = max(most, col.Sum())
@@ -178,10 +176,7 @@ func (c Columns) column(d *drawing, col Column, x, width, height float64) {
 
 // lines returns the tooltip of a column: its label, then each value above zero.
 func (c Columns) lines(col Column) []string {
-	head := col.Long
-	if head == "" {
-		head = col.Label
-	}
+	head := cmp.Or(col.Long, col.Label)
 	out := []string{head}
 	for i, v := range col.Values {
 		if v > 0 {

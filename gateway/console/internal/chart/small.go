@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"html/template"
 	"math"
 	"strings"
@@ -18,10 +19,7 @@ func Share(series []Series, values []int, most int) template.HTML {
 			words = append(words, series[i].Label+" "+trimmed(float64(v), 0))
 		}
 	}
-	label := strings.Join(words, ", ")
-	if label == "" {
-		label = "none"
-	}
+	label := cmp.Or(strings.Join(words, ", "), "none")
 	d.addf(`<svg class="share" height="8" role="img" aria-label="%[1]v"><title>%[1]v</title><rect class="track" width="100%%" height="8" rx="2"/>`, label)
 	x, all := 0.0, float64(max(most, sum, 1))
 	for i, v := range values {
