@@ -12,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
@@ -84,6 +85,11 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 				return notNow(fmt.Errorf("status %s %s", onlyHeader(got.Header, "Status"), onlyHeader(got.Header, "Description")))
 			case state == TaskNoQueue && h.takeBack():
 				return nil
+			case state == TaskNoQueue: // an acknowledgement of no task reports a tool that the engine lacks
+				_, err := s.surface(who.principal, who.queue).Call(ctx, api.Ack.Operation, toolcall.AckTaskRequest{Tool: who.queue.Tool, Route: who.queue.Route})
+				if errors.Is(err, message.ErrNotFound) {
+					return err
+				}
 			}
 			// With a reply subject NATS reports "no responders" if the worker has
 			// gone, which ends the request.

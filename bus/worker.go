@@ -22,13 +22,14 @@ import (
 // JetStream. All methods are safe for concurrent use.
 type Worker struct {
 	api.WorkerMethods
-	nc    *nats.Conn
-	space toolcall.SpaceID
-	queue toolcall.Queue
-	name  string
-	log   *slog.Logger
-	quiet sync.Once // reports a missing queue only once
-	fetch fetcher
+	nc      *nats.Conn
+	space   toolcall.SpaceID
+	queue   toolcall.Queue
+	name    string
+	log     *slog.Logger
+	quiet   sync.Once // reports a missing queue only once
+	missing sync.Once // and a missing tool
+	fetch   fetcher
 }
 
 // NewWorker creates the transport of a worker. nc must come from [Connect], or from
@@ -150,6 +151,10 @@ func (w *Worker) Next(ctx context.Context) (toolcall.Task, error) {
 			return toolcall.Task{}, err
 		case w.nc.IsClosed():
 			return toolcall.Task{}, apiError("next task", w.queue.String(), err)
+		case errors.Is(err, message.ErrNotFound):
+			w.missing.Do(func() {
+				w.log.Warn(fmt.Sprintf("the engine has no tool %s; this worker waits for it", errtext.Quote(w.queue.Tool)))
+			})
 		case errors.Is(err, errNoQueue):
 			w.quiet.Do(func() { w.log.Info("waiting for the first call of this tool") })
 		}

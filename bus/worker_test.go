@@ -1,9 +1,12 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -139,6 +142,30 @@ func TestNextWaitsForTheQueue(t *testing.T) {
 		task := <-tasks
 		if d := time.Since(began); task.Record.Call.Call != "c1" || d > time.Second {
 			t.Errorf("%s came after %v", task.Record.Call.Call, d)
+		}
+	})
+}
+
+// A worker of a tool that the engine lacks says so once, and waits on.
+func TestNextOfAMissingTool(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		w.engine(bus.ServiceOptions{})
+		var log bytes.Buffer
+		for _, tool := range []string{"jbo", job} {
+			wk, err := bus.NewWorker(w.Conn("wk"), "test", tool, "wk", slog.New(slog.NewTextHandler(&log, nil)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			if _, err := wk.Next(ctx); !errors.Is(err, message.ErrUnavailable) {
+				t.Errorf("Next of %s = %v", tool, err)
+			}
+			cancel()
+		}
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), `the engine has no tool \"jbo\"`) {
+			t.Errorf("the log says\n%s", log.String())
 		}
 	})
 }

@@ -200,7 +200,7 @@ func badRequests(w *world) {
 // strangeIDs are ids that models and users might send.
 var strangeIDs = []string{
 	"c", "C", "c.d", "c*", "*", ">", "c>", "-", "_", "c d", "c\td", "c\nd", "c\x00d", "\u00e9", "e\u0301", "日本", "%63", "c%2Ed",
-	"..", ".", "a.b.c.f", "f", "$JS.API", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 10_000), strings.Repeat("é", 5000),
+	"...", "a/b", "//", "a.b.c.f", "f", "$JS.API", strings.Repeat("x", 64), strings.Repeat("x", 65), strings.Repeat("x", 10_000), strings.Repeat("é", 5000),
 }
 
 // strangeIDsWork checks that ids are opaque: each id that a model invents is a call of its own.
@@ -224,6 +224,16 @@ func strangeIDsWork(w *world) {
 			if c.State != message.ToolCallAsking || c.Input != r.Calls[0].Input {
 				w.Errorf("the call with the id %.40q is %s with %s", id, describe(c), c.Input)
 			}
+		}
+	}
+	for _, id := range []string{"/", ".", ".."} { // no URL can name them
+		for _, r := range []toolcall.ProposeRequest{
+			{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{call(message.CallID(id), pay, `{}`)}},
+			{Session: "s", Reply: message.ReplyID(id), Calls: []message.ToolCallBlock{call("one", pay, `{}`)}},
+			{Session: message.SessionID(id), Reply: "r", Calls: []message.ToolCallBlock{call("one", pay, `{}`)}},
+		} {
+			_, err := e.bot().Propose(w.Context(), r)
+			w.wantErr(err, message.ErrInvalid)
 		}
 	}
 	list, err := e.operator().List(w.Context(), toolcall.ListRequest{})

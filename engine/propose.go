@@ -156,7 +156,10 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 	bad := func(code message.Code, what, hint string) error {
 		return &message.Error{Code: code, What: what, Hint: hint}
 	}
+	inURL := func(id string) bool { return id != "/" && id != "." && id != ".." }
 	switch {
+	case !inURL(string(r.Session)) || !inURL(string(r.Reply)):
+		return nil, bad(message.CodeInvalid, fmt.Sprintf("session_id %.20q or reply_id %.20q is /, . or ..: no URL can name such a call", r.Session, r.Reply), "use another id, for example a UUID")
 	case len(r.Calls) == 0:
 		return nil, bad(message.CodeInvalid, "tool_calls is empty", "propose at least one call")
 	case len(r.Calls) > toolcall.MaxCallsPerTurn:
@@ -176,6 +179,8 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		switch {
+		case !inURL(string(b.ID)):
+			return nil, bad(message.CodeInvalid, at+": no URL can name a call with the id "+string(b.ID), "use another id, for example a UUID")
 		case seen[b.ID]:
 			return nil, bad(message.CodeInvalid, at+": the id "+string(b.ID)+" occurs twice", "give each call of a reply its own id")
 		case b.Name == "":

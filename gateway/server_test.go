@@ -151,6 +151,18 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
+// The hint of a 401 names the role that the route needs.
+func TestHintNamesTheRole(t *testing.T) {
+	s := newServer(t, gateway.Config{}, gateway.Route{Method: http.MethodPost, Path: "/hook", Access: gateway.Only(toolcall.RoleRuntime), Serve: answer("x")},
+		gateway.Route{Method: http.MethodGet, Path: "/read", Access: gateway.Readers, Serve: answer("x")})
+	if w := s.ask(http.MethodPost, "/hook"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "--role runtime,") {
+		t.Errorf("a hook gets %d %s", w.Code, w.Body)
+	}
+	if w := s.ask(http.MethodGet, "/read"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "--role approver") {
+		t.Errorf("a reader gets %d %s", w.Code, w.Body)
+	}
+}
+
 // TestAmbient: credentials that a browser sends automatically do not prove which page made the
 // request.
 func TestAmbient(t *testing.T) {

@@ -48,7 +48,7 @@ func TestBulkUnknownOutcome(t *testing.T) {
 	}{
 		{"lost", false, uncertain{err: lost}, false, true, "outcome unknown: it may count. Open the request to see, or send it again"},
 		{"lost, and nothing can be read", false, uncertain{err: context.DeadlineExceeded, gone: true}, false, true, "outcome unknown"},
-		{"lost, but it counts", false, uncertain{err: lost, votes: []toolcall.Vote{ann}}, true, false, "approved, the call is submitted"},
+		{"lost, but it counts", false, uncertain{err: lost, votes: []toolcall.Vote{ann}}, true, false, "approved, the call is queued"},
 		{"refused", false, uncertain{err: &message.Error{Code: message.CodeForbidden, What: "no"}, gone: true}, false, false, "not accepted: no"},
 		{"no time left", true, uncertain{}, false, false, "not sent: the confirmation ran out of time"},
 	} {

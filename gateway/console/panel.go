@@ -103,7 +103,7 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 	v.Verb = asked.Verb(toolcall.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
 	switch {
 	case !c.Open:
-		v.Stale = "Decided meanwhile: " + cmp.Or(c.Over, "the call is "+string(c.Call.State)) + ". Nothing was sent."
+		v.Stale = "Decided meanwhile: " + cmp.Or(c.Over, "the call is "+string(c.Call.Phase())) + ". Nothing was sent."
 	case c.Forged != "":
 		v.Stale = c.Forged
 	case c.NotYours != "":

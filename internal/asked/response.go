@@ -55,7 +55,7 @@ var Outcomes = []struct {
 }
 
 // Resolved describes a call after an operator resolved it.
-func Resolved(c *toolcall.Call) string { return "Resolved: the call is " + string(c.State) + "." }
+func Resolved(c *toolcall.Call) string { return "Resolved: the call is " + string(c.Phase()) + "." }
 
 // IsUnsure reports whether a response may count although its sender got an error.
 func IsUnsure(err error) bool {
@@ -81,7 +81,7 @@ func Outcome(a toolcall.Response, c *toolcall.Call) string {
 		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == toolcall.ResponseApprove {
 			return fmt.Sprintf("%s, but %s (%s)", text, c.Result.State, c.Cause)
 		}
-		return fmt.Sprintf("%s, the call is %s", text, c.State)
+		return fmt.Sprintf("%s, the call is %s", text, c.Phase())
 	case c.Digest != a.Digest:
 		return "edited: it needs another approval, because " + c.Request.Reason
 	}

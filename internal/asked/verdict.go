@@ -24,7 +24,7 @@ func Verdict(c *toolcall.Call, by string) string {
 		}
 	}
 	if !voted {
-		return "no longer open: the call is " + string(c.State)
+		return "no longer open: the call is " + string(c.Phase())
 	}
 	if toolcall.Cause(c.Cause) == toolcall.CauseDeny {
 		return "denied by the policy after a response" + from(Who(v.By))

@@ -37,8 +37,7 @@ var (
 	Propose = Define[toolcall.ProposeRequest, toolcall.ProposeReply](Operation{
 		Name: "propose", Class: ClassPropose, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "proposeCalls", Method: "POST", Path: replyPath + "/calls", Tag: "sessions",
-			Summary: "Propose tool calls",
-			Doc:     "The calls of one model turn. The policy decides each of them, and allowed calls begin. Repeating a proposal returns the current state of its calls."},
+			Summary: "Propose tool calls", Doc: "The calls of one model turn. The policy decides each of them, and allowed calls begin. Repeating a proposal returns the current state of its calls."},
 	})
 	Wait = Define[toolcall.WaitRequest, toolcall.WaitReply](Operation{
 		Name: "wait", Class: ClassWait, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}, NATS: onRead,
@@ -48,29 +47,25 @@ var (
 				{Name: "until", Type: "string", Doc: "finished (default); parked: finished or waiting for someone outside the engine; runnable: finished, or allowed and yours to run.", Words: []string{"finished", "parked", "runnable"}},
 				{Name: "timeout_ms", Type: "integer", Doc: "The longest time to hold the request; default and maximum 30000. Ask again while done is false."},
 			},
-			Summary: "Wait for calls",
-			Doc:     "A long poll: the reply comes when the wait for all calls is over, or after timeout_ms."},
+			Summary: "Wait for calls", Doc: "A long poll: the reply comes when the wait for all calls is over, or after timeout_ms."},
 	}).withHold(func(r *toolcall.WaitRequest) *int64 { return &r.TimeoutMS }, true)
 	Report = Define[toolcall.ReportRequest, *toolcall.Call](Operation{
 		Name: "report", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator},
 		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "propose", toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "reportResult", Method: "POST", Path: callPath + "/result", Tag: "calls",
-			Summary: "Report the result of an external call",
-			Doc:     "The runtime that runs the call reports it."},
+			Summary: "Report the result of an external call", Doc: "The runtime that runs the call reports it."},
 	})
 	Emit = Define[toolcall.EmitRequest, toolcall.EmitReply](Operation{
 		Name: "emit", Class: ClassPropose, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "emitEvents", Method: "POST", Path: replyPath + "/events", Tag: "sessions",
-			Summary: "Stream events",
-			Doc:     "AgentScope events of the reply: text, thinking, model calls. askance makes the events of tool calls itself."},
+			Summary: "Stream events", Doc: "AgentScope events of the reply: text, thinking, model calls. askance makes the events of tool calls itself."},
 	}).withCheck(toolcall.EmitRequest.Foreign)
 	Interrupt = Define[toolcall.InterruptRequest, toolcall.InterruptReply](Operation{
 		Name: "interrupt", Class: ClassStop, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator, toolcall.RoleApprover, toolcall.RoleRuntime},
 		// A runtime has a separate subject for it, which never queues behind its proposals.
 		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "interrupt", toolcall.RoleApprover: "decide", toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "interruptReply", Method: "POST", Path: replyPath + "/interrupt", Tag: "sessions",
-			Summary: "Interrupt a reply",
-			Doc:     "Ends every open call of the reply."},
+			Summary: "Interrupt a reply", Doc: "Ends every open call of the reply."},
 	})
 )
 
@@ -79,26 +74,22 @@ var (
 	SubmitResponse = Define[toolcall.Response, *toolcall.Call](Operation{
 		Name: "submit_response", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleApprover}, NATS: map[toolcall.Role]string{toolcall.RoleApprover: "decide"},
 		HTTP: &HTTP{ID: "submitResponse", Method: "POST", Path: callPath + "/response", Tag: "calls",
-			Summary: "Respond to an approval request",
-			Doc:     "Approve (with edited arguments if input is set), reject, respond for the tool, skip or delegate. If digest is not that of the open approval request, the response is refused with the current call: review it again."},
+			Summary: "Respond to an approval request", Doc: "Approve (with edited arguments if input is set), reject, respond for the tool, skip or delegate. If digest is not that of the open approval request, the response is refused with the current call: review it again."},
 	})
 	Revoke = Define[toolcall.RevokeRequest, *toolcall.Call](Operation{
 		Name: "revoke", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
 		HTTP: &HTTP{ID: "revokeCall", Method: "POST", Path: callPath + "/revoke", Tag: "calls",
-			Summary: "Revoke an approval",
-			Doc:     "Possible until a worker has started the call."},
+			Summary: "Revoke an approval", Doc: "Possible until a worker has started the call."},
 	})
 	Resolve = Define[toolcall.ResolveRequest, *toolcall.Call](Operation{
 		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator}, NATS: map[toolcall.Role]string{toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "resolveCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
-			Summary: "Resolve a blocked call",
-			Doc:     "States the outcome of a call whose outcome is unknown, or ends or repeats a call that no worker took or whose attempts were all lost."},
+			Summary: "Resolve a blocked call", Doc: "States the outcome of a call whose outcome is unknown, or ends or repeats a call that no worker took or whose attempts were all lost."},
 	})
 	RevokeStandingApproval = Define[toolcall.RevokeStandingApprovalRequest, *toolcall.StandingApproval](Operation{
 		Name: "revoke_standing_approval", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,
 		HTTP: &HTTP{ID: "revokeStandingApproval", Method: "POST", Path: rulePath + "/revoke", Tag: "standing_approvals",
-			Summary: "Revoke a standing approval",
-			Doc:     "It ends at once, and calls that it allowed and that have not begun are revoked."},
+			Summary: "Revoke a standing approval", Doc: "It ends at once, and calls that it allowed and that have not begun are revoked."},
 	})
 )
 
@@ -133,26 +124,22 @@ var (
 				{Name: "outcomes", Type: "string", Many: true, Doc: "Only finished calls that ended with one of these causes, such as result, reject or expire; may be repeated."},
 				{Name: "result_states", Type: "string", Many: true, Doc: "Only calls whose result has one of these states; may be repeated.", Words: []string{"success", "error", "interrupted", "denied"}},
 			},
-			Summary: "List calls",
-			Doc:     "In the order in which they were proposed, unless sort is set. Without all, only open calls. counts has the number of calls in each phase. A page may be short, or even empty, and still have a next or a cursor: continue until there is none."},
+			Summary: "List calls", Doc: "In the order in which they were proposed, unless sort is set. Without all, only open calls. counts has the number of calls in each phase. A page may be short, or even empty, and still have a next or a cursor: continue until there is none."},
 	}).withPages(func(r *toolcall.ListRequest) *int { return &r.Limit }, func(r toolcall.ListReply) int { return len(r.Calls) })
 	Show = Define[toolcall.ShowRequest, toolcall.ShowReply](Operation{
 		Name: "show", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "showCall", Method: "GET", Path: callPath, Tag: "calls",
-			Summary: "Show a call",
-			Doc:     "Its current state, its history, and what its open approval request waits for."},
+			Summary: "Show a call", Doc: "Its current state, its history, and what its open approval request waits for."},
 	})
 	Explain = Define[toolcall.ExplainRequest, toolcall.ExplainReply](Operation{
 		Name: "explain", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "explainCall", Method: "GET", Path: callPath + "/explain", Tag: "calls",
-			Summary: "Explain a decision",
-			Doc:     "How the call was decided when it was proposed, and how the current policy decides it."},
+			Summary: "Explain a decision", Doc: "How the call was decided when it was proposed, and how the current policy decides it."},
 	})
 	Preview = Define[PreviewRequest, PreviewReply](Operation{
 		Name: "preview", Class: ClassRead, Roles: readers, NATS: onRead,
 		HTTP: &HTTP{ID: "previewCalls", Method: "POST", Path: replyPath + "/preview", Tag: "sessions",
-			Summary: "Preview decisions",
-			Doc:     "How the current policy decides these calls, each independently, or an open call as the approver would edit it. Nothing is proposed and nothing is recorded."},
+			Summary: "Preview decisions", Doc: "How the current policy decides these calls, each independently, or an open call as the approver would edit it. Nothing is proposed and nothing is recorded."},
 	})
 	Events = Define[toolcall.EventsRequest, toolcall.EventsReply](Operation{
 		Name: "events", Class: ClassWait, Roles: readers, NATS: onRead,
@@ -163,21 +150,18 @@ var (
 				{Name: "limit", Type: "integer", Doc: "Records per page; default and maximum 1000."},
 				{Name: "wait_ms", Type: "integer", Doc: "How long to wait for new events; maximum 30000."},
 			},
-			Summary: "Read events",
-			Doc:     "The session's AgentScope events in journal order. With Accept: text/event-stream the reply is an endless stream, and Last-Event-ID continues after an event. Otherwise it is one page of JSON, which waits up to wait_ms for new events."},
+			Summary: "Read events", Doc: "The session's AgentScope events in journal order. With Accept: text/event-stream the reply is an endless stream, and Last-Event-ID continues after an event. Otherwise it is one page of JSON, which waits up to wait_ms for new events."},
 	}).withHold(func(r *toolcall.EventsRequest) *int64 { return &r.WaitMS }, false).
 		withPages(func(r *toolcall.EventsRequest) *int { return &r.Limit }, func(r toolcall.EventsReply) int { return len(r.Events) })
 	Info = Define[struct{}, toolcall.InfoReply](Operation{
 		Name: "info", Class: ClassRead, Roles: everyone, NATS: onRead,
 		HTTP: &HTTP{ID: "info", Method: "GET", Path: "/v1/info", Tag: "space",
-			Summary: "Describe the engine",
-			Doc:     "Which engine answers, how durable its writes are, and the current policy."},
+			Summary: "Describe the engine", Doc: "Which engine answers, how durable its writes are, and the current policy."},
 	})
 	PolicyStatus = Define[struct{}, PolicyStatusReply](Operation{
 		Name: "policy_status", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "policyStatus", Method: "GET", Path: "/v1/policy", Tag: "space",
-			Summary: "Show the policy in force",
-			Doc:     "Its files, when it came into force, the error of the last reload, and what each rule and the shadow policy decided in the engine that answers."},
+			Summary: "Show the policy in force", Doc: "Its files, when it came into force, the error of the last reload, and what each rule and the shadow policy decided in the engine that answers."},
 	})
 	PolicyText = Define[PolicyTextRequest, PolicyTextReply](Operation{
 		Name: "policy_text", Class: ClassRead, Roles: overseers, NATS: onOversee,
@@ -186,34 +170,29 @@ var (
 				{Name: "bundle", Type: "string", Doc: "A version from the policy status. Without it, the policy in force."},
 				{Name: "rule", Type: "string", Doc: "Only this rule, without the files."},
 			},
-			Summary: "Show the text of a policy",
-			Doc:     "The rule files as they were loaded, and the location of each rule. The engine that answers has the versions since its start."},
+			Summary: "Show the text of a policy", Doc: "The rule files as they were loaded, and the location of each rule. The engine that answers has the versions since its start."},
 	})
 	ProofStatus = Define[ProofStatusRequest, ProofStatusReply](Operation{
 		Name: "proof_status", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "proofStatus", Method: "GET", Path: "/v1/proof", Tag: "space",
 			Params:  []Param{{Name: "verify", Type: "boolean", Doc: "Start comparing the whole journal with its checkpoints; later replies contain the state."}},
-			Summary: "Show how far the journal is signed",
-			Doc:     "The last signed checkpoint, with its key, what is damaged, and the last verification of the engine that answers."},
+			Summary: "Show how far the journal is signed", Doc: "The last signed checkpoint, with its key, what is damaged, and the last verification of the engine that answers."},
 	})
 	Receipt = Define[ReceiptRequest, ReceiptReply](Operation{
 		// It may sign the journal earlier than the engine would, which affects no decision.
 		Name: "receipt", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "makeReceipt", Method: "POST", Path: callPath + "/receipt", Tag: "calls",
-			Summary: "Make a receipt",
-			Doc:     "The records of the call with their paths to signed checkpoints, without what rules redact. Records that are not signed are signed first. Anyone can check it with the engine's public key: askance audit check."},
+			Summary: "Make a receipt", Doc: "The records of the call with their paths to signed checkpoints, without what rules redact. Records that are not signed are signed first. Anyone can check it with the engine's public key: askance audit check."},
 	})
 	CheckReceipt = Define[CheckReceiptRequest, CheckReceiptReply](Operation{
 		Name: "check_receipt", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "checkReceipt", Method: "POST", Path: "/v1/receipts/check", Tag: "space",
-			Summary: "Check a receipt",
-			Doc:     "Checks it with the keys of the space's engines. The receipt itself is the evidence: nothing is read from the journal."},
+			Summary: "Check a receipt", Doc: "Checks it with the keys of the space's engines. The receipt itself is the evidence: nothing is read from the journal."},
 	})
 	Load = Define[toolcall.LoadRequest, toolcall.LoadReply](Operation{
 		Name: "load", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "reviewerLoad", Method: "GET", Path: "/v1/load", Tag: "space",
-			Summary: "Show the load of reviewers",
-			Doc:     "What each approver and group has to do and has done."},
+			Summary: "Show the load of reviewers", Doc: "What each approver and group has to do and has done."},
 	})
 	Activity = Define[toolcall.ActivityRequest, toolcall.ActivityReply](Operation{
 		Name: "activity", Class: ClassRead, Roles: overseers, NATS: onOversee,
@@ -226,8 +205,7 @@ var (
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
 				{Name: "recent", Type: "integer", Doc: "How many decisions to list; default 50, maximum 500."},
 			},
-			Summary: "Show activity",
-			Doc:     "What happened to calls, over time and by tool, rule and agent; how long decisions and runs took; current queues and workers; the latest decisions. Every engine of the space counts the same."},
+			Summary: "Show activity", Doc: "What happened to calls, over time and by tool, rule and agent; how long decisions and runs took; current queues and workers; the latest decisions. Every engine of the space counts the same."},
 	})
 	Standings = Define[toolcall.StandingApprovalsRequest, toolcall.StandingApprovalsReply](Operation{
 		Name: "standing_approvals", Class: ClassRead, Roles: overseers, NATS: onOversee,
@@ -238,14 +216,12 @@ var (
 				{Name: "after", Type: "string", Doc: "The cursor: next of the previous page."},
 				{Name: "limit", Type: "integer", Doc: "The page size; default and maximum 200."},
 			},
-			Summary: "List standing approvals",
-			Doc:     "What approvers remembered with their responses."},
+			Summary: "List standing approvals", Doc: "What approvers remembered with their responses."},
 	}).withPages(func(r *toolcall.StandingApprovalsRequest) *int { return &r.Limit }, func(r toolcall.StandingApprovalsReply) int { return len(r.StandingApprovals) })
 	ShowStandingApproval = Define[toolcall.ShowStandingApprovalRequest, toolcall.ShowStandingApprovalReply](Operation{
 		Name: "show_standing_approval", Class: ClassRead, Roles: overseers, NATS: onOversee,
 		HTTP: &HTTP{ID: "showStandingApproval", Method: "GET", Path: rulePath, Tag: "standing_approvals",
-			Summary: "Show a standing approval",
-			Doc:     "With the last hundred calls for which it answered."},
+			Summary: "Show a standing approval", Doc: "With the last hundred calls for which it answered."},
 	})
 )
 

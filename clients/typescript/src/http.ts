@@ -172,7 +172,7 @@ export class Transport {
 
 /** Percent-encodes an id. Ids that no URL can contain are refused before anything is sent. */
 export function encodeID(id: string, name: string): string {
-  if (id === "" || id === "." || id === ".." || /\p{Surrogate}/u.test(id)) {
+  if (id === "" || id === "." || id === ".." || id === "/" || /\p{Surrogate}/u.test(id)) {
     throw new AskanceError(`cannot use ${JSON.stringify(id)} as ${name}: no URL can name it`, { code: "invalid", hint: "Choose another id" });
   }
   return encodeURIComponent(id);

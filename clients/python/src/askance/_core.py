@@ -72,7 +72,7 @@ Op = Generator[Effect, Any, T]
 
 def segment(part: str, name: str) -> str:
     """Percent-encode an id. An id that no URL can contain is refused before anything is proposed."""
-    if part in ("", ".", ".."):
+    if part in ("", ".", "..", "/"):
         raise Invalid(f"cannot use {part!r} as {name}: no URL can name it", code="invalid", hint="Choose another id")
     try:
         return quote(part, safe="$&+:=@")

@@ -17,8 +17,7 @@ import (
 
 const maxLine = 3 * maxBody / 2
 
-// OpenFile opens an export in JSON Lines as a source, which reads the file line by
-// line.
+// OpenFile opens an export in JSON Lines as a source, which reads the file line by line.
 func OpenFile(path string) (*Source, error) {
 	f, _, err := plainfile.Open(path)
 	if err != nil {

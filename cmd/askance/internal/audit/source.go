@@ -51,9 +51,8 @@ type Source struct {
 	damage string                   // what is wrong with the end of a file, once it was read
 }
 
-// Open opens a journal through an engine, or in a folder. It does not see what is
-// stored after Open. It counts the checkpoints before the records, so that the records
-// that they cover exist.
+// Open opens a journal through an engine, or in a folder. It does not see what is stored after
+// Open. It counts the checkpoints before the records, so that the records that they cover exist.
 func Open(ctx context.Context, a bus.Auditing, space toolcall.SpaceID) (*Source, error) {
 	signed, err := a.Records(ctx, bus.RecordsRequest{V: 1, Of: bus.AuditCheckpoints, Limit: 1})
 	if err != nil {

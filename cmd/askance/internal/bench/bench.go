@@ -316,8 +316,7 @@ func each(ctx context.Context, n int, f func(ctx context.Context, i int) error) 
 	return context.Cause(ctx)
 }
 
-// latencies collects durations. Its methods may be called from several
-// goroutines.
+// latencies collects durations. Its methods may be called from several goroutines.
 type latencies struct {
 	mu  sync.Mutex // guards all
 	all []time.Duration

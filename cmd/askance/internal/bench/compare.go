@@ -45,8 +45,7 @@ var figures = []figure{
 	{"messages out", func(o Outcome) float64 { return o.PerCall.MessagesOut }},
 }
 
-// Compare compares r with an earlier report. Workloads that only r has are left out,
-// with a note.
+// Compare compares r with an earlier report. Workloads that only r has are left out, with a note.
 func (r *Report) Compare(old *Report) *Comparison {
 	c := &Comparison{Notes: []string{}, Figures: []Change{}}
 	c.note("durability", old.Durability, r.Durability)

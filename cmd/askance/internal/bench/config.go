@@ -18,8 +18,7 @@ type Config struct {
 	RecordBytes int           // body of a bare record
 	Workloads   []string      // names; empty: all
 	Open        int           // requests left open at the end, to measure their memory
-	// Profile divides the processor time into stages and writes a profile of each
-	// workload to Dir.
+	// Profile divides the processor time into stages and writes a profile of each workload to Dir.
 	Profile bool
 	// Progress, if set, is called with the progress of a phase, from 0 to 1.
 	Progress func(phase string, done float64)

@@ -23,8 +23,7 @@ type Open struct {
 	ResidentBytes float64 `json:"resident_bytes"`
 }
 
-// leaveOpen makes requests that no one answers, and compares the memory before
-// and after.
+// leaveOpen makes requests that no one answers, and compares the memory before and after.
 func (b *bench) leaveOpen(ctx context.Context) (*Open, error) {
 	n := b.cfg.Open
 	remote, _ := find("full")

@@ -33,8 +33,7 @@ func startProfile() (*profiler, error) {
 	return p, nil
 }
 
-// stop ends the profile, writes it to a file and divides it into stages, the
-// largest first.
+// stop ends the profile, writes it to a file and divides it into stages, the largest first.
 func (p *profiler) stop(file string) ([]StageCost, error) {
 	pprof.StopCPUProfile()
 	if err := os.WriteFile(file, p.data.Bytes(), 0o600); err != nil {

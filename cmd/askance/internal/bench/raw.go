@@ -17,8 +17,7 @@ const (
 	rawPrefix = "askance-bench.raw."
 	// pipeline is how many bare publishes are in flight.
 	pipeline = 1024
-	// stall is how long a publish waits for a place in the pipeline: a slow disk is not
-	// an error.
+	// stall is how long a publish waits for a place in the pipeline: a slow disk is not an error.
 	stall = 30 * time.Second
 )
 
@@ -60,8 +59,7 @@ func isInPipeline(err error) bool {
 
 func (r *rawJournal) subject() string { return rawPrefix + strconv.FormatUint(r.next.Add(1), 10) }
 
-// pipelined publishes for d with many in flight and returns publishes/s and their
-// number.
+// pipelined publishes for d with many in flight and returns publishes/s and their number.
 func (r *rawJournal) pipelined(ctx context.Context, d time.Duration, progress func(float64)) (rate float64, n int, err error) {
 	began := time.Now()
 	for time.Since(began) < d && ctx.Err() == nil {

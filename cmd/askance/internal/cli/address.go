@@ -80,7 +80,7 @@ func (e *AmbiguousError) Error() string {
 			fmt.Fprintf(&b, "\n  … and %d more", len(e.Candidates)-i)
 			break
 		}
-		fmt.Fprintf(&b, "\n  %s (%s, %s)", keyPath(c.Key), c.Tool, c.State)
+		fmt.Fprintf(&b, "\n  %s (%s, %s)", term.SafeLine(keyPath(c.Key)), c.Tool, c.Phase())
 	}
 	return b.String()
 }
@@ -299,8 +299,7 @@ func completeSessions(env *environment) cobra.CompletionFunc {
 	}
 }
 
-// completeCalls completes the ids of open calls in the given states, or of all if none
-// is given.
+// completeCalls completes the ids of open calls in the given states, or of all if none is given.
 func (env *environment) completeCalls(states ...message.ToolCallState) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && !strings.Contains(c.Use, "CALL...") {

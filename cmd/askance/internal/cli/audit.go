@@ -67,8 +67,7 @@ func (k keyFiles) load(dir node.Dir) (toolcall.KeySet, proof.Retired, error) {
 	return keys, retired, err
 }
 
-// openAuditSource opens an export, or the journal that the flags name. done closes
-// it.
+// openAuditSource opens an export, or the journal that the flags name. done closes it.
 func openAuditSource(ctx context.Context, env *environment, args []string) (s *audit.Source, done func(), err error) {
 	if len(args) == 1 {
 		s, err = audit.OpenFile(args[0])

@@ -199,8 +199,7 @@ func printVersion(env *environment) error {
 	return env.print(b, fmt.Sprintf("%s, %s, %s\n", text, b.Go, b.Platform))
 }
 
-// unknownCommand refuses a word that is not a command of c, and suggests those that
-// could be meant.
+// unknownCommand refuses a word that is not a command of c, and suggests those that could be meant.
 func unknownCommand(c *cobra.Command, word string) error {
 	var names, words []string
 	for _, sub := range c.Commands() {

@@ -156,8 +156,7 @@ func (s setting) reference() string {
 func (s setting) key() string { return strings.ReplaceAll(s.flag, "-", "_") }
 func (s setting) env() string { return "ASKANCE_" + strings.ToUpper(s.key()) }
 
-// bind gives a command the flags of some settings. Each field is the address of a
-// field of cfg.
+// bind gives a command the flags of some settings. Each field is the address of a field of cfg.
 func (cfg *config) bind(c *cobra.Command, fields ...any) {
 	for _, p := range fields {
 		cfg.bindFlag(c, c.Flags(), p, "")

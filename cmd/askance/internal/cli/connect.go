@@ -43,8 +43,7 @@ type link struct {
 	close    func() error
 }
 
-// Close ends the link. Its error can be ignored: what the engine acknowledged is
-// durable.
+// Close ends the link. Its error can be ignored: what the engine acknowledged is durable.
 func (l *link) Close() { _ = l.close() }
 
 // connect connects to the server of --server, of --nats or of the data folder. Without a
@@ -90,8 +89,7 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 	return l, ferr
 }
 
-// isRemote reports whether the command talks to a server other than that of the data
-// folder.
+// isRemote reports whether the command talks to a server other than that of the data folder.
 func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Server != "" }
 
 // dialHTTP reaches a server over HTTP. Its token says who acts, in which roles.
@@ -169,9 +167,8 @@ func (env *environment) dial(ctx context.Context, url string, by toolcall.Princi
 	return &link{Client: client, conn: nc, live: true, audit: client, close: func() error { nc.Close(); return nil }}, nil
 }
 
-// openFolder works on a data folder without a running server. Auditors read the
-// journal. For other roles it starts an engine for this one request, with the
-// policy and the tools of the last run.
+// openFolder works on a data folder without a running server. Auditors read the journal. For other
+// roles it starts an engine for this one request, with the policy and the tools of the last run.
 func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcall.Principal) (*link, error) {
 	if err := dir.Exists(); err != nil {
 		return nil, err

@@ -114,8 +114,7 @@ func (d *responding) mustConfirm(ctx context.Context, args []string) error {
 // isConfirmed reports whether a flag confirms the response.
 func (d *responding) isConfirmed() bool { return d.digest != "" || d.yes }
 
-// respond finds the call, asks for confirmation unless a flag confirms, and sends the
-// response.
+// respond finds the call, asks for confirmation unless a flag confirms, and sends the response.
 func (d *responding) respond(ctx context.Context, l *link) error {
 	env := d.env
 	call, err := d.ad.find(ctx, l)

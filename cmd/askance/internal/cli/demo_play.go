@@ -23,8 +23,7 @@ import (
 
 const scriptName = "demo-script"
 
-// thinking is the delay of the script's approval, which shows that other calls
-// continue meanwhile.
+// thinking is the delay of the script's approval, which shows that other calls continue meanwhile.
 const thinking = 300 * time.Millisecond
 
 // scripted approves everything. It is a demo.Approver.

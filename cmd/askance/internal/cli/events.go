@@ -26,8 +26,7 @@ func newEventsCommand(env *environment) *cobra.Command {
 	}, newEventsTailCommand(env), newEventsReplayCommand(env))
 }
 
-// oneSession takes the session argument. Without one there must be only one
-// session with calls.
+// oneSession takes the session argument. Without one there must be only one session with calls.
 func oneSession(into *message.SessionID) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
 		switch {

@@ -61,6 +61,8 @@ func TestUsageErrors(t *testing.T) {
 		{`unknown command "accept" for askance; did you mean approve?`, "accept call_42"},
 		{`unknown command "aprove" for askance; did you mean approve?`, "aprove call_42 --yes"},
 		{`unknown command "frobnicate" for askance`, "frobnicate"},
+		{"expected one shell of bash, fish, powershell and zsh", "completion ksh"},
+		{`unexpected argument "x"`, "completion bash x"},
 		{"unknown flag: --foo", "list --foo"},
 		{"unknown flag: --sesion; did you mean --session?", "list --sesion x"},
 		{"unknown shorthand flag: 'z' in -z", "list -z"},

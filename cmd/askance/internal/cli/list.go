@@ -197,8 +197,7 @@ func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply
 	return out, err
 }
 
-// emptyText says why a list is empty: there are no calls, a session is unknown, or no
-// call matches.
+// emptyText says why a list is empty: there are no calls, a session is unknown, or no call matches.
 func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error) {
 	for _, s := range l.sessions {
 		err := checkSession(ctx, c, message.SessionID(s))

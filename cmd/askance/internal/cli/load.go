@@ -64,8 +64,7 @@ func loadWindow(since, until string, now time.Time) (toolcall.LoadRequest, error
 	return r, nil
 }
 
-// ago reads an instant: a duration before now, the start of a local day, or a time.
-// "" is none.
+// ago reads an instant: a duration before now, the start of a local day, or a time. "" is none.
 func ago(flag, text string, now time.Time) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -134,8 +134,7 @@ func addCallPath(ctx context.Context, env *environment, ad *address, at *url.URL
 
 const consoleTimeout = 3 * time.Second
 
-// openBrowser makes sure that a server is there, and starts the browser of this
-// machine.
+// openBrowser makes sure that a server is there, and starts the browser of this machine.
 func openBrowser(ctx context.Context, at *url.URL) error {
 	failed := func(what, hint string, err error) error {
 		return &message.Error{Code: message.CodeUnavailable, Op: "open console", What: what, Hint: hint, Err: err}

@@ -104,8 +104,7 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 	return printPut(env, bucket.Name(), bundle, next, p.dry)
 }
 
-// dialServer connects to the server of the data folder, as its engine does, or to
-// that of --nats.
+// dialServer connects to the server of the data folder, as its engine does, or to that of --nats.
 func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
 	url, login := env.cfg.NATS, env.cfg.Creds
 	if url == "" {

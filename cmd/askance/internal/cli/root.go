@@ -50,6 +50,7 @@ func Main(ctx context.Context, std IO, args []string) int {
 	root.SetIn(std.In)
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
+	refuseUnknownShells(root)
 	ran, err := root.ExecuteContextC(ctx)
 	if err != nil && ctx.Err() != nil && errors.Is(context.Cause(ctx), errSignal) && !errors.Is(err, errSignal) {
 		err = fmt.Errorf("%w: %w", errSignal, err)
@@ -151,6 +152,17 @@ func refuseUnknownTopics(c *cobra.Command) {
 		show(h, args)
 		return nil
 	}
+}
+
+// refuseUnknownShells makes askance completion fail for a shell without a script. The output of
+// c must be set: the scripts go to what it is now.
+func refuseUnknownShells(c *cobra.Command) {
+	c.InitDefaultCompletionCmd()
+	completion, _, _ := c.Find([]string{"completion"}) // it was just added
+	for _, shell := range newGroup(completion).Commands() {
+		shell.Args = noArgs
+	}
+	completion.Args = wantArgs(0, "one shell of bash, fish, powershell and zsh")
 }
 
 // addShortNames gives the commands that people type most the short names that they

@@ -86,8 +86,7 @@ func (cfg *config) addSpace(to *node.Config) error {
 	return nil
 }
 
-// embeddedDurability returns the durability of an embedded server that a command starts
-// for itself.
+// embeddedDurability returns the durability of an embedded server that a command starts for itself.
 func (cfg *config) embeddedDurability(absent bus.Durability) (bus.Durability, error) {
 	d := cmp.Or(bus.Durability(cfg.Durability), absent)
 	if d != bus.DurabilityFsynced && d != bus.DurabilityCached {

@@ -73,8 +73,7 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	return env.applyLastSpace(c)
 }
 
-// ofSetting marks the flag of a setting: a command can have a flag of its own with the
-// name of one.
+// ofSetting marks the flag of a setting: a command can have a flag of its own with the name of one.
 const ofSetting = "askance-setting"
 
 func isSetting(f *pflag.Flag) bool {
@@ -85,8 +84,7 @@ func isSetting(f *pflag.Flag) bool {
 	return is
 }
 
-// applyLastSpace takes the space from the data folder, if an engine has run on it
-// before.
+// applyLastSpace takes the space from the data folder, if an engine has run on it before.
 func (env *environment) applyLastSpace(c *cobra.Command) error {
 	dir, f := env.cfg.dir(), c.Flags().Lookup("space")
 	if f == nil || f.Changed || dir == "" || isRemote(env) {
@@ -102,8 +100,7 @@ func (env *environment) applyLastSpace(c *cobra.Command) error {
 	return c.Flags().Set(f.Name, last.Space)
 }
 
-// readLastRun reads the settings of the engine that last ran on the data folder; nil if
-// none has.
+// readLastRun reads the settings of the engine that last ran on the data folder; nil if none has.
 func readLastRun(dir string) (*config, error) {
 	path := filepath.Join(dir, lastRun)
 	values, err := readSettings(path)

@@ -21,8 +21,7 @@ const (
 	watchPause = 150 * time.Millisecond
 )
 
-// watch follows a list until ctx ends: on a terminal the list itself, else a line for
-// each change.
+// watch follows a list until ctx ends: on a terminal the list itself, else a line for each change.
 func (l *listing) watch(ctx context.Context) error {
 	env := l.env
 	c, err := env.connectLive(ctx, l.role())

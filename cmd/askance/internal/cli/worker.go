@@ -136,7 +136,11 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 		return err
 	}
 	defer w.runs.start(ctx)()
-	env.notef("Worker %s runs %s for %s, connected to %s.\n", env.cfg.As, w.runs.what, queuesText(w), w.door.address)
+	reach := "connected to"
+	if w.door.server != "" {
+		reach = "which it asks for at"
+	}
+	env.notef("Worker %s runs %s for %s, %s %s.\n", env.cfg.As, w.runs.what, queuesText(w), reach, w.door.address)
 	return runAll(ctx, workers)
 }
 

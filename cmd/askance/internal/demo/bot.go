@@ -14,9 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Bot is an agent runtime whose model is a recording: it streams what the
-// model says to the journal, proposes the tool calls of each turn, and waits
-// for their results before the next.
+// Bot is an agent runtime whose model is a recording: it streams what the model says to the
+// journal, proposes the tool calls of each turn, and waits for their results before the next.
 type Bot struct {
 	Client  engine.Client
 	Name    string
@@ -30,8 +29,7 @@ type Bot struct {
 
 const retryPause = 250 * time.Millisecond
 
-// Play plays all turns of the recording as one reply and returns the sequence
-// of its last event.
+// Play plays all turns of the recording as one reply and returns the sequence of its last event.
 func (b *Bot) Play(ctx context.Context, stream io.Reader) (uint64, error) {
 	r := chatstream.NewReader(stream)
 	err := b.emit(ctx, &message.ReplyStart{EventHeader: b.codec.NewHeader(b.Reply), Session: b.Session, Name: b.Name, Role: message.RoleAssistant})

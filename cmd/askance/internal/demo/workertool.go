@@ -30,8 +30,7 @@ type Call struct {
 	Progress       io.Writer // standard error: a line each
 }
 
-// RunTool is the program behind the demo's worker: it runs one call of one of
-// WorkerTools.
+// RunTool is the program behind the demo's worker: it runs one call of one of WorkerTools.
 func RunTool(ctx context.Context, c Call) error {
 	switch c.Tool {
 	case "refund":

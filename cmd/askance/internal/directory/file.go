@@ -157,8 +157,7 @@ func (d *Directory) addKeys(name string, texts []string) error {
 	return nil
 }
 
-// owner returns who has the key so far: with one key for two names, one person
-// would count as two.
+// owner returns who has the key so far: with one key for two names, one person would count as two.
 func (d *Directory) owner(key ed25519.PublicKey) string {
 	for name, keys := range d.keys {
 		if keys[toolcall.KeyID(key)] != nil {

@@ -175,8 +175,7 @@ func Place(p permission.Place) string {
 	return fmt.Sprintf("%s:%d:%d", term.SafeLine(p.File), p.Line, p.Col)
 }
 
-// requirementText says who can respond, and until when; "" if the call needs no
-// approval.
+// requirementText says who can respond, and until when; "" if the call needs no approval.
 func requirementText(e *permission.Explanation) string {
 	if e.Decision != message.BehaviorAsk {
 		return ""

@@ -31,8 +31,7 @@ type Client struct {
 	Dialect dialect.Dialect
 	URL     string // of the gateway
 	Token   string // "": the gateway is open to this machine
-	// Timeout is how long the agent lets the hook run. An answer comes dialect.Margin
-	// before it.
+	// Timeout is how long the agent lets the hook run. An answer comes dialect.Margin before it.
 	Timeout time.Duration
 	Pass    bool // leave allowed calls to the agent's own rules
 	DryRun  bool // decide and record nothing

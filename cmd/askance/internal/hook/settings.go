@@ -117,8 +117,7 @@ func (s Settings) group(event string) group {
 	return g
 }
 
-// Install returns the text of a settings file with the hooks of s, which replace earlier
-// ones.
+// Install returns the text of a settings file with the hooks of s, which replace earlier ones.
 func (s Settings) Install(text string) (string, error) {
 	text, _, err := Uninstall(s.Dialect, text)
 	if err != nil {

@@ -24,7 +24,7 @@ func TestSeveralMustAgree(t *testing.T) {
 	x.See("1 of 2 from group finance (rule two): bob (in process)", "approved by bob")
 	x.Press("a", "These arguments run")
 	golden(t, "several-confirm", x.Press("  G", "y approve  Y"))
-	x.Press("y", "call_1: approved, the call is submitted")
+	x.Press("y", "call_1: approved, the call is queued")
 	if now := w.call(c); len(now.Votes) != 2 || now.Votes[1].By.Name != "ann" {
 		t.Errorf("votes: %+v", now.Votes)
 	}

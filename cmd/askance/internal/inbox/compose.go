@@ -170,8 +170,7 @@ func newArea(limit int) textarea.Model {
 	return a
 }
 
-// update passes a key to an input, and removes pasted characters that would not be
-// visible.
+// update passes a key to an input, and removes pasted characters that would not be visible.
 func update(in *textinput.Model, k tea.Msg) tea.Cmd {
 	var cmd tea.Cmd
 	*in, cmd = in.Update(k)
@@ -211,8 +210,7 @@ type editedMsg struct {
 
 const editFile = "input.json"
 
-// edit opens the arguments in the person's editor, which has the terminal until it
-// ends.
+// edit opens the arguments in the person's editor, which has the terminal until it ends.
 func (m *model) edit(d *draftResponse) tea.Cmd {
 	if strictjson.Check([]byte(d.call.Input), strictjson.MaxBytes(toolcall.MaxInputBytes)) != nil {
 		m.say(m.out.Bad, "The arguments are not valid JSON, so you cannot edit them.")

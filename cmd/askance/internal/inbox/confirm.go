@@ -12,8 +12,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// draftResponse is a response that was not sent yet, to the approval request as it was
-// shown.
+// draftResponse is a response that was not sent yet, to the approval request as it was shown.
 type draftResponse struct {
 	call     *toolcall.Call
 	response toolcall.Response

@@ -142,8 +142,7 @@ func (d *detailScreen) respond(m *model, q *request, key string) tea.Cmd {
 	return nil
 }
 
-// remember handles the keys about a standing approval, and reports whether key is one
-// of them.
+// remember handles the keys about a standing approval, and reports whether key is one of them.
 func (d *detailScreen) remember(m *model, q *request, key string) bool {
 	i := strings.Index("123456789", key)
 	switch {

@@ -71,8 +71,7 @@ func paintAll(paint func(string) string, lines []string) []string {
 	return out
 }
 
-// scroll shows a window on lines that may not all fit. The zero value is at the
-// beginning.
+// scroll shows a window on lines that may not all fit. The zero value is at the beginning.
 type scroll struct {
 	top  int
 	page int

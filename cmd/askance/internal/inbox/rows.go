@@ -210,8 +210,7 @@ func (l *listScreen) newTable(m *model, s selection) *table {
 	return newTable(rows, s)
 }
 
-// counts returns how many matching calls each tab has, without those that are leaving
-// it.
+// counts returns how many matching calls each tab has, without those that are leaving it.
 func (l *listScreen) counts(m *model) [tabCount]int {
 	s := selection{rev: m.qs.rev, filter: l.filter.Value(), mine: l.mine}
 	if l.counted == nil || l.countedFor != s {

@@ -91,8 +91,7 @@ func (s *standingApprovalScreen) view(m *model, w, h int) (title string, body []
 	return "Standing approval " + reveal.Line(string(s.standing.ID)), s.scroll.view(m, nil, lines, w, h), keys
 }
 
-// standingApprovalLines returns everything about a standing approval except its
-// uses.
+// standingApprovalLines returns everything about a standing approval except its uses.
 func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
 	f.add("state", string(l.State(m.now)))

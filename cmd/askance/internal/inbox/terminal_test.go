@@ -25,7 +25,7 @@ func TestApprove(t *testing.T) {
 	if now := w.call(c); len(now.Votes) != 0 {
 		t.Fatal("a response was sent before it was confirmed")
 	}
-	golden(t, "approved", x.Press("y", "approved by ann", "call_1: approved, the call is submitted", "2 open"))
+	golden(t, "approved", x.Press("y", "approved by ann", "call_1: approved, the call is queued", "2 open"))
 	if now := w.voted(c, "ann", toolcall.ResponseApprove); now.State != message.ToolCallSubmitted {
 		t.Errorf("the call is %s", now.State)
 	}

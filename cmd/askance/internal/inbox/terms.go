@@ -13,9 +13,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// termsScreen edits the terms of a standing approval: the rules, for which calls
-// they are, until when, how often and up to what sum. It works on a copy, which
-// esc discards.
+// termsScreen edits the terms of a standing approval: the rules, for which calls they are, until
+// when, how often and up to what sum. It works on a copy, which esc discards.
 type termsScreen struct {
 	detail *detailScreen
 	wish   wish

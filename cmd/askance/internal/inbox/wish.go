@@ -191,8 +191,7 @@ func (w *wish) text() string {
 	return strings.Join(out, ", ")
 }
 
-// bounds says which standing approvals the rules that ask permit; "" if none sets
-// limits.
+// bounds says which standing approvals the rules that ask permit; "" if none sets limits.
 func (w *wish) bounds() string {
 	if w.limits == nil {
 		return ""

@@ -160,8 +160,7 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, err
 }
 
-// splice puts the approved bytes into the request of a call. It refuses an unknown
-// call.
+// splice puts the approved bytes into the request of a call. It refuses an unknown call.
 func (s *Server) splice(body []byte) ([]byte, *call, error) {
 	members, err := strictjson.Members(body)
 	if err != nil || strictjson.TextMember(members, "method") != "tools/call" {

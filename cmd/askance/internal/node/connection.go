@@ -111,8 +111,7 @@ func (n *connection) watchTrust(ctx context.Context) {
 	})
 }
 
-// Auth says how the names of those who send requests are authenticated; see
-// toolcall.Principal.
+// Auth says how the names of those who send requests are authenticated; see toolcall.Principal.
 func (n *connection) Auth() string {
 	switch {
 	case n.trust != nil:

@@ -25,8 +25,7 @@ func (d Dir) PublicKeys() string { return filepath.Join(string(d), "engine.pub")
 // Store is the folder of the embedded server's journal.
 func (d Dir) Store() string { return filepath.Join(string(d), "nats") }
 
-// Anchor is the default file that records the last known sequence of a space's
-// journal.
+// Anchor is the default file that records the last known sequence of a space's journal.
 func (d Dir) Anchor(space toolcall.SpaceID) string {
 	return filepath.Join(d.anchors(), string(space))
 }

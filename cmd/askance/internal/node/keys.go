@@ -52,9 +52,8 @@ func (n *keyring) anchorPath() string {
 	return n.files.Anchor(n.cfg.Space)
 }
 
-// writePublic writes the public key for workers, now that the folder is locked and the
-// key matches the stream: an engine that cannot run must not replace the file of one
-// that does.
+// writePublic writes the public key for workers, now that the folder is locked and the key matches
+// the stream: an engine that cannot run must not replace the file of one that does.
 func (n *keyring) writePublic(context.Context) error {
 	if n.cfg.Offline {
 		return nil
@@ -85,10 +84,8 @@ func (n *keyring) watchKeys(ctx context.Context, renew func()) {
 // KeyID names the key that grants are signed with.
 func (n *keyring) KeyID() string { return n.signing.Now().SigningID() }
 
-// LinkKey is the key that authenticates links in webhooks: the same for all
-// engines of the space.
+// LinkKey is the key that authenticates links in webhooks: the same for all engines of the space.
 func (n *keyring) LinkKey() [32]byte { return n.keys.Derive("webhook links") }
 
-// LoginKey is the key that seals the cookies of browsers: the same for all engines of the
-// space.
+// LoginKey is the key that seals the cookies of browsers: the same for all engines of the space.
 func (n *keyring) LoginKey() [32]byte { return n.keys.Derive("browser logins") }

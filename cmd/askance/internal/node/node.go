@@ -65,9 +65,8 @@ type Config struct {
 	Reopen bool
 	// NATS is the URL of an existing server instead of the embedded one.
 	NATS, Creds string
-	// Cert and Key are the files that encrypt connections over Listen; CA has the
-	// certificates of the authorities trusted for NATS. PlainText permits logins beyond
-	// this machine without TLS.
+	// Cert and Key are the files that encrypt connections over Listen; CA has the certificates of
+	// the authorities trusted for NATS. PlainText permits logins beyond this machine without TLS.
 	Cert, Key, CA string
 	PlainText     bool
 	// Durability of the embedded server, or what the operator of an existing one
@@ -86,8 +85,7 @@ type Config struct {
 	Anchor string
 
 	Policy []string // rule files and folders; none: everything asks
-	// PolicyBucket also reads rule files from the space's bucket; see
-	// bus.PolicyBucket.
+	// PolicyBucket also reads rule files from the space's bucket; see bus.PolicyBucket.
 	PolicyBucket bool
 	// Shadow are rule files and folders of a policy that decides nothing and is
 	// compared with the one in force.
@@ -115,8 +113,7 @@ type Config struct {
 	// Pace is how often the journal is signed; zero: as bus.Pace says.
 	Pace bus.Pace
 
-	// Offline opens the journal for one request: it serves no other clients and
-	// runs no tool here.
+	// Offline opens the journal for one request: it serves no other clients and runs no tool here.
 	Offline bool
 	// Observers are called for each record that the engine writes.
 	Observers []func(engine.Written)

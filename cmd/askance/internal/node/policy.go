@@ -102,8 +102,7 @@ func (p policy) keepHistory(ctx context.Context, dir string, log *slog.Logger) {
 	}
 }
 
-// readPolicy loads the policy, unless a bucket has a part of it: then it only parses
-// the files.
+// readPolicy loads the policy, unless a bucket has a part of it: then it only parses the files.
 func readPolicy(ctx context.Context, cfg *Config) (p policy, err error) {
 	if !cfg.PolicyBucket {
 		return loadPolicy(ctx, cfg, nil)

@@ -55,8 +55,7 @@ func (b inBucket) Read(ctx context.Context) ([]permission.File, error) {
 	return files, nil
 }
 
-// follow loads the bucket as soon as its changes come to rest, without waiting for
-// the next poll.
+// follow loads the bucket as soon as its changes come to rest, without waiting for the next poll.
 func (p policy) follow(ctx context.Context, log *slog.Logger) {
 	changed := make(chan struct{}, 1)
 	ended := make(chan error, 1)

@@ -21,9 +21,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Reader reads a journal without running an engine on it: it decides nothing, resumes
-// nothing and lets nothing time out. It is the engine.Client of an auditor; its writing
-// methods are refused.
+// Reader reads a journal without running an engine on it: it decides nothing, resumes nothing and
+// lets nothing time out. It is the engine.Client of an auditor; its writing methods are refused.
 type Reader struct {
 	api.Methods
 	engine  *engine.Engine // never started: it only reads

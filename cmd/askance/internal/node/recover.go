@@ -38,8 +38,7 @@ type session struct {
 	close  func()
 }
 
-// open connects to the journal's server. With rebuild, the server truncates what it
-// cannot read.
+// open connects to the journal's server. With rebuild, the server truncates what it cannot read.
 func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 	keyFile, anchorFile := d.Keys, d.Anchor
 	if keyFile == "" {
@@ -299,8 +298,7 @@ func (c *closing) endReply(ctx context.Context, key toolcall.Key, replies map[to
 	return err
 }
 
-// revoke ends a standing approval: its revocation, or its last uses, may be
-// lost.
+// revoke ends a standing approval: its revocation, or its last uses, may be lost.
 func (c *closing) revoke(ctx context.Context, l *toolcall.StandingApproval, prev uint64) error {
 	if s := l.State(c.at); s == toolcall.StandingRevoked || s == toolcall.StandingExpired {
 		return nil

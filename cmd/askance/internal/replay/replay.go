@@ -114,9 +114,8 @@ const (
 	retryPause = 500 * time.Millisecond
 )
 
-// Events passes each event of a session after r.After to f, in the order of the
-// journal, until there are no more. It ends early with f's error, or with the cause
-// of ctx.
+// Events passes each event of a session after r.After to f, in the order of the journal, until
+// there are no more. It ends early with f's error, or with the cause of ctx.
 func Events(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func(toolcall.SequencedEvent) error) error {
 	for {
 		next, err := page(ctx, c, r, f)

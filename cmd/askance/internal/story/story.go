@@ -27,8 +27,7 @@ const (
 	indent      = timeWidth + nameWidth + wordWidth + 5
 )
 
-// Story prints records as they come. Its methods may be called from several
-// goroutines.
+// Story prints records as they come. Its methods may be called from several goroutines.
 type Story struct {
 	out   *term.Out
 	start time.Time
@@ -80,8 +79,7 @@ func (s *Story) Say(text string) {
 	s.put(text + "\n")
 }
 
-// Hold holds back all output until release is called, while a prompt uses the same
-// terminal.
+// Hold holds back all output until release is called, while a prompt uses the same terminal.
 func (s *Story) Hold() (release func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

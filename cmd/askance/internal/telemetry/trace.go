@@ -37,8 +37,7 @@ const (
 	spanExecute = "execute"
 )
 
-// Tracer makes spans. A nil Tracer makes none. Its methods may be called from many
-// goroutines.
+// Tracer makes spans. A nil Tracer makes none. Its methods may be called from many goroutines.
 type Tracer struct {
 	provider *sdk.TracerProvider
 	tracer   trace.Tracer

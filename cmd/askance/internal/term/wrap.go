@@ -16,8 +16,7 @@ type Wrapper struct {
 	col  int // characters on the present line, without the indent
 }
 
-// Write adds the next piece. A word is shown when the character after it has
-// arrived.
+// Write adds the next piece. A word is shown when the character after it has arrived.
 func (w *Wrapper) Write(text string) {
 	for _, r := range text {
 		switch r {

@@ -1,7 +1,6 @@
-// Package textfile reads the small files that operators write: tools, webhooks,
-// people, settings. They must be regular files of a limited size. YAML is parsed strictly,
-// and a file has exactly one document, so nothing in it is ignored. Errors are an [Error]
-// with file, line and column.
+// Package textfile reads the small files that operators write: tools, webhooks, people, settings.
+// They must be regular files of a limited size. YAML is parsed strictly, and a file has exactly one
+// document, so nothing in it is ignored. Errors are an [Error] with file, line and column.
 package textfile
 
 import (
@@ -47,9 +46,8 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Read reads a regular file of at most the given number of bytes. Errors are those of
-// the system, which name the file, or an [Error] if the file is longer or not a regular
-// file.
+// Read reads a regular file of at most the given number of bytes. Errors are those of the system,
+// which name the file, or an [Error] if the file is longer or not a regular file.
 func Read(kind, path string, most int) ([]byte, error) {
 	data, _, err := plainfile.Read(path, most)
 	return checked(kind, path, most, data, err)
@@ -75,9 +73,8 @@ func checked(kind, path string, most int, data []byte, err error) ([]byte, error
 	return data, nil
 }
 
-// DecodeYAML decodes the only document of a YAML text of at most [MaxBytes] into to. A
-// key that to does not have is an error, and so is a duplicate key. An empty text is a
-// document without keys.
+// DecodeYAML decodes the only document of a YAML text of at most [MaxBytes] into to. A key that to
+// does not have is an error, and so is a duplicate key. An empty text is a document without keys.
 func DecodeYAML(data []byte, to any) (err error) {
 	// The YAML library has panicked on odd input; no file may end the program.
 	defer func() {

@@ -80,8 +80,7 @@ type entry struct {
 	Command         []string           `yaml:"command" doc:"Program that runs a local tool, with its arguments."`
 }
 
-// duration is read as text, because the YAML library's own errors about times do not
-// name the key.
+// duration is read as text, because the YAML library's own errors about times do not name the key.
 type duration string
 
 func (d duration) value(key string) (time.Duration, error) {

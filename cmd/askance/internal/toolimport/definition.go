@@ -21,8 +21,7 @@ func (e *hostedError) Error() string {
 // noParameters is the schema of a function without parameters.
 const noParameters = `{"type":"object","properties":{},"additionalProperties":false}`
 
-// readDefinition reads one tool of a list: an MCP tool, or a function in the form of a
-// model API.
+// readDefinition reads one tool of a list: an MCP tool, or a function in the form of a model API.
 func readDefinition(data []byte) (*Definition, error) {
 	members, err := strictjson.Members(data)
 	if err != nil {

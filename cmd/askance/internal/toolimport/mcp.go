@@ -34,8 +34,7 @@ func FromCommand(ctx context.Context, argv []string) (*Found, error) {
 	return found, nil
 }
 
-// FromURL lists the tools of an MCP server over HTTP. token is a bearer token, ""
-// for none.
+// FromURL lists the tools of an MCP server over HTTP. token is a bearer token, "" for none.
 func FromURL(ctx context.Context, url, token string) (*Found, error) {
 	client := &http.Client{
 		Transport:     bearer{token},
@@ -57,8 +56,7 @@ func list(ctx context.Context, t mcp.Transport) (*Found, error) {
 	return rec.List(ctx, session)
 }
 
-// List reads all pages of a session that was connected through rec. One list is read at
-// a time.
+// List reads all pages of a session that was connected through rec. One list is read at a time.
 func (rec *Recorder) List(ctx context.Context, session *mcp.ClientSession) (*Found, error) {
 	found, cursor := &Found{}, ""
 	for range maxPages {

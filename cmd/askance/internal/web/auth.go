@@ -101,8 +101,7 @@ func (w *Web) TokenError() float64 {
 	return 0
 }
 
-// Logins says who can log in, for people; "" means only the local user, without
-// credentials.
+// Logins says who can log in, for people; "" means only the local user, without credentials.
 func (w *Web) Logins() string {
 	if w.auth.IsOpen() {
 		return ""

@@ -64,8 +64,7 @@ func Demo(tools []engine.Tool) agent.Agent {
 	return script.New(DemoAgent, known...)
 }
 
-// startAgents starts the agents, and resumes the turns that an earlier process left
-// open.
+// startAgents starts the agents, and resumes the turns that an earlier process left open.
 func (w *Web) startAgents(ctx context.Context) error {
 	if w.cfg.Agents == nil {
 		return nil

@@ -42,19 +42,16 @@ type Config struct {
 	User string
 	// Tokens is a token file; "": there is none.
 	Tokens string
-	// DefaultTokens is the token file that is used as soon as it exists, if Tokens is
-	// empty.
+	// DefaultTokens is the token file that is used as soon as it exists, if Tokens is empty.
 	DefaultTokens string
 	// HasLogins reports whether NATS logins exist for the space: if so, HTTP also
 	// refuses requests without credentials. Nil means that none exist.
 	HasLogins func() bool
-	// OIDC is an identity provider; no Issuer: there is none. Serve fills in Space
-	// and Redirect.
+	// OIDC is an identity provider; no Issuer: there is none. Serve fills in Space and Redirect.
 	OIDC auth.OIDCConfig
 	// Session is how long a browser stays logged in; 0: the default.
 	Session time.Duration
-	// Public is the URL at which browsers reach the gateway; "": that of the
-	// listener.
+	// Public is the URL at which browsers reach the gateway; "": that of the listener.
 	Public string
 	// Origins are the origins of other sites whose pages may use the gateway.
 	Origins []string
@@ -233,8 +230,7 @@ func (w *Web) Failed() <-chan error { return w.failed }
 
 const drain = 5 * time.Second
 
-// Close ends streams, waits a while for requests to end, and stops. It may be
-// called once.
+// Close ends streams, waits a while for requests to end, and stops. It may be called once.
 func (w *Web) Close() error {
 	w.gateway.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), drain)
