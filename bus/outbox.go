@@ -169,6 +169,7 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 			_ = m.NakWithDelay(maxPause) // if lost, the message returns after outboxWait
 			continue
 		}
+		_ = m.InProgress() // its time begins now: it may have waited for a slow receiver's other messages
 		d := newDelivery(r, meta.NumDelivered, m)
 		wg.Go(func() { defer func() { <-room }(); f(ctx, d) })
 	}

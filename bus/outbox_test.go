@@ -3,8 +3,11 @@ package bus_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -123,6 +126,39 @@ func begun(t *testing.T, b *bustest.Bus, name string) {
 			t.Fatalf("%s is not followed: %v", name, err)
 		}
 	}
+}
+
+// A record that waited for a slow receiver's other messages has its whole time for its own attempt.
+func TestOutboxOfASlowReceiver(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		j := b.Journal("test")
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var mu sync.Mutex
+		var attempts []int
+		go func() {
+			_ = openOutbox(t, j).Follow(ctx, "hook", func(ctx context.Context, d toolcall.Delivery) {
+				mu.Lock()
+				attempts = append(attempts, d.Attempt)
+				mu.Unlock()
+				time.Sleep(70 * time.Second) // the longest timeout of a destination, and a slow look at the request
+				_ = d.Done(ctx)
+			})
+		}()
+		begun(t, b, "hook")
+		const records = 130
+		for i := range records {
+			mustAppend(t, j, callRecord(fmt.Sprint("f", i), callKey(fmt.Sprint("c", i)), message.ToolCallPending, "propose"), 0)
+		}
+		time.Sleep(10 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if len(attempts) != records || slices.Max(attempts) != 1 {
+			t.Errorf("%d attempts, the highest number is %d; want %d, all with number 1", len(attempts), slices.Max(attempts), records)
+		}
+	})
 }
 
 func TestOutboxLetters(t *testing.T) {
