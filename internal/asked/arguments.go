@@ -147,7 +147,7 @@ func CheckInput(text string) error {
 		return fmt.Errorf("the new arguments have %d bytes, the limit is %d", len(text), toolcall.MaxInputBytes)
 	}
 	if _, err := strictjson.Object([]byte(text)); err != nil {
-		return fmt.Errorf("the new arguments are not a JSON object: %w", err)
+		return fmt.Errorf("the new arguments are not a JSON object: %s", strictjson.AtLine(err, text))
 	}
 	return nil
 }

@@ -66,6 +66,18 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// AtLine returns the text of err with a line and column of text, which people can find, instead of
+// a byte offset.
+func AtLine(err error, text string) string {
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Offset < 0 || e.Offset > int64(len(text)) {
+		return err.Error()
+	}
+	before := text[:e.Offset]
+	column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+	return strings.Replace(err.Error(), fmt.Sprintf("(byte %d)", e.Offset), fmt.Sprintf("(line %d, column %d)", 1+strings.Count(before, "\n"), column), 1)
+}
+
 // Unwrap returns the sentinel with its details.
 func (e *Error) Unwrap() error { return e.Err }
 

@@ -46,3 +46,15 @@ func TestTextMember(t *testing.T) {
 		}
 	}
 }
+
+// People find a fault by its line and column.
+func TestAtLine(t *testing.T) {
+	const text = "{\"é\": 1,\n \"b\": 2,}"
+	_, err := Object([]byte(text))
+	if got, want := AtLine(err, text), "decode JSON (line 2, column 8): invalid JSON: invalid character ',' at start of value; send one JSON value in UTF-8"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := AtLine(ErrType, text); got != ErrType.Error() {
+		t.Errorf("an error without a place became %s", got)
+	}
+}

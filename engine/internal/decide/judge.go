@@ -188,7 +188,7 @@ func (j *Judge) WhyUnfit(s Snapshot) string {
 		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", c.Tool)
 	}
 	if _, err := strictjson.Object([]byte(c.Input)); err != nil {
-		return fmt.Sprintf("Tool '%s' cannot run: the arguments are not a JSON object: %v", c.Tool, err)
+		return fmt.Sprintf("Tool '%s' cannot run: the arguments are not a JSON object: %s", c.Tool, strictjson.AtLine(err, c.Input))
 	}
 	if t.Schema != nil {
 		if err := t.Schema.Validate([]byte(c.Input)); err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -91,7 +93,13 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		if err != nil {
 			return err
 		}
-		return callError(call)
+		err = callError(call)
+		if me, ok := errors.AsType[*message.Error](err); ok && call.Cause == string(toolcall.CauseRefuse) {
+			if info, err := l.Info(c.Context()); err == nil && !slices.Contains(info.Tools, call.Tool) {
+				me.What += didYouMean("", spelling.Nearest(call.Tool, info.Tools))
+			}
+		}
+		return err
 	}
 	return c
 }

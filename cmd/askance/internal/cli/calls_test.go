@@ -99,7 +99,7 @@ func TestPreview(t *testing.T) {
 	if out := ok(t, "preview", "picker", "--define", definition, "--args", `{"x": 1}`, "--data", s.data); !strings.Contains(out, "the arguments do not fit the tool's schema") {
 		t.Errorf("preview of a declared tool:\n%s", out)
 	}
-	fails(t, cli.ExitUsage, "--define", "preview", "picker", "--define", "[", "--data", s.data)
+	fails(t, cli.ExitUsage, "--define: decode JSON (line 1, column 1)", "preview", "picker", "--define", "[", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUnavailable, "start askance serve", "preview", "pay", "--data", s.data)
 }
@@ -121,6 +121,11 @@ func TestCall(t *testing.T) {
 	}
 	call(cli.ExitForbidden, "not allowed: refused", "ship", `{"cents":"x"}`)
 	call(cli.ExitForbidden, "not allowed: refused", "nothing", "{}")
+	call(cli.ExitForbidden, "not allowed: refused; did you mean ship?", "shpi", "{}")
+	if r := call(cli.ExitForbidden, "not allowed: refused\n", "ship", "{\"cents\": 1,\n}"); !strings.Contains(r.out, "(line 1, column 12)") {
+		t.Errorf("the result of a call without JSON is %q", r.out)
+	}
+	fails(t, cli.ExitUnavailable, "check --space: perhaps the server has no space tem", "call", "ship", "--data", s.data, "--space", "tem")
 	call(cli.ExitUsage, "one tool", "ship", small, "pay")
 	named := []string{"--session", "s7", "--reply", "r7", "--id", "c7", "--no-wait"}
 	for range 2 {

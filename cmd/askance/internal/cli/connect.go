@@ -75,6 +75,9 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 		if role != toolcall.RoleRuntime {
 			hint += ", or pass --offline to act on the folder with the policy of its last run"
 		}
+		if space := env.cfg.spaceID(); url != "" && space != "default" {
+			hint = "check --space: perhaps the server has no space " + string(space)
+		}
 		return nil, noServer(dir, err, hint)
 	}
 	// A killed server leaves its endpoint file. If the server still runs, the store

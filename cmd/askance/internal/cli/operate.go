@@ -187,7 +187,7 @@ askance policy explain shows the rules of a rule file without an engine.`,
 			d := toolcall.ToolDefinition{Name: r.Calls[0].Name}
 			if text, err = env.readText("--define", definition, toolcall.MaxDefinitionBytes); err == nil {
 				if err = strictjson.Unmarshal([]byte(text), &d, strictjson.MaxBytes(toolcall.MaxDefinitionBytes)); err != nil {
-					err = usagef("--define: %w; write an object such as {\"input_schema\": {…}, \"annotations\": {…}}", err)
+					err = usagef("--define: %s; write an object such as {\"input_schema\": {…}, \"annotations\": {…}}", strictjson.AtLine(err, text))
 				}
 			}
 			r.Tools = []toolcall.ToolDefinition{d}

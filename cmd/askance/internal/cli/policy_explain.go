@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
 )
@@ -77,7 +78,11 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	e := b.Explain(ctx, req)
 	text, refused := explain.Policy(env.out, e), ""
 	if !s.declares(req.Tool) {
-		refused = "the tools file does not declare " + req.Tool + "; if a runtime defines it, rules for any tool apply"
+		var names []string
+		for _, t := range s.opts.Tools {
+			names = append(names, t.Name)
+		}
+		refused = "the tools file does not declare " + req.Tool + didYouMean("", spelling.Nearest(req.Tool, names)) + "; if a runtime defines it, rules for any tool apply"
 	}
 	for _, f := range e.Errors {
 		if f.Rule == "" && f.Field == "input" {

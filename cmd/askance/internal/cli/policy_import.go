@@ -123,7 +123,7 @@ var settingsModes = map[string]permission.Mode{
 func importPolicy(env *environment, data []byte, p importing, opts permission.Options) (permission.Policy, []string, error) {
 	top, err := strictjson.Object(data)
 	if err != nil {
-		return permission.Policy{}, nil, usageError{err}
+		return permission.Policy{}, nil, usagef("%s", strictjson.AtLine(err, string(data)))
 	}
 	if _, ok := top["permissions"]; !ok {
 		if _, ok := top["allow_rules"]; !ok && top["deny_rules"] == nil && top["ask_rules"] == nil {
@@ -131,7 +131,7 @@ func importPolicy(env *environment, data []byte, p importing, opts permission.Op
 		}
 		var c message.PermissionContext
 		if err := strictjson.Unmarshal(data, &c); err != nil {
-			return permission.Policy{}, nil, usageError{err}
+			return permission.Policy{}, nil, usagef("%s", strictjson.AtLine(err, string(data)))
 		}
 		policy, err := permission.ImportContext(c, opts)
 		return policy, nil, err

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -158,7 +159,7 @@ func readRecord(path string) (*lint.Record, error) {
 	}
 	var r lint.Record
 	if err := strictjson.Unmarshal(data, &r); err != nil {
-		return nil, &textfile.Error{Kind: "record", File: path, Err: err}
+		return nil, &textfile.Error{Kind: "record", File: path, Err: errors.New(strictjson.AtLine(err, string(data)))}
 	}
 	return &r, nil
 }

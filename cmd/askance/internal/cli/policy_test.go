@@ -216,7 +216,7 @@ func TestPolicyCompletion(t *testing.T) {
 // TestExplainUndeclaredTool: a misspelled tool is not mistaken for a tool without rules.
 func TestExplainUndeclaredTool(t *testing.T) {
 	policyFolder(t)
-	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refnud"); !strings.HasPrefix(out, "refused: the tools file does not declare refnud;") {
+	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refnud"); !strings.HasPrefix(out, "refused: the tools file does not declare refnud; did you mean refund?") {
 		t.Errorf("explain prints %q", out)
 	}
 	if out := ok(t, "policy", "explain", "rules.yaml", "--tools", "tools.yaml", "--tool", "refund"); strings.Contains(out, "does not declare") {

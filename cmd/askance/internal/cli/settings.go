@@ -16,6 +16,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -228,7 +229,12 @@ func parseSettings(path string, data []byte) (map[string][]string, error) {
 	for key, v := range top {
 		i := slices.IndexFunc(settings, func(s setting) bool { return s.key() == key })
 		if i < 0 {
-			return nil, fmt.Errorf("unknown setting %q; askance help settings lists them", key)
+			line, col := textfile.Place(data, "$."+key)
+			var keys []string
+			for _, s := range settings {
+				keys = append(keys, s.key())
+			}
+			return nil, &textfile.FaultError{Line: line, Col: col, Msg: fmt.Sprintf("unknown setting %q%s; askance help settings lists them", key, didYouMean("", spelling.Nearest(key, keys)))}
 		}
 		values, err := scalars(v)
 		if err != nil {

@@ -59,7 +59,7 @@ func TestSettingsFaults(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	for _, tc := range []struct{ name, text, want string }{
-		{"unknown", "dta: x", `unknown setting "dta"`},
+		{"unknown", "log_level: info\ndta: x", `settings file askance.yaml:2:6: unknown setting "dta"; did you mean data`},
 		{"twice", "data: x\ndata: y", "already defined"},
 		{"nested", "data: {x: y}", "expected a value or a list of values"},
 		{"no YAML", "data: [", "settings file askance.yaml"},
