@@ -85,7 +85,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 				return notNow(fmt.Errorf("status %s %s", onlyHeader(got.Header, "Status"), onlyHeader(got.Header, "Description")))
 			case state == TaskNoQueue && h.takeBack():
 				return nil
-			case state == TaskNoQueue: // an acknowledgement of no task reports a tool that the engine lacks
+			case state == TaskNoQueue && s.surface != nil: // an acknowledgement of no task reports a tool that the engine lacks
 				_, err := s.surface(who.principal, who.queue).Call(ctx, api.Ack.Operation, toolcall.AckTaskRequest{Tool: who.queue.Tool, Route: who.queue.Route})
 				if errors.Is(err, message.ErrNotFound) {
 					return err
