@@ -94,6 +94,7 @@ func newFaultRuns(t *testing.T) *faultRuns {
 		disks:   smallDisks(w), total: map[lineartest.Seen]int{}, did: map[string]int{},
 	}
 	c.launch()
+	c.obs.allowVoid(c.disks)
 	for _, p := range c.procs {
 		p.restarts = 1 << 20 // without a quorum a process asks again and again to be restarted
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -155,14 +156,37 @@ func (p *process) kill() bool {
 // call it.
 func (p *process) up() {
 	p.t.Helper()
+	ready := false
+	defer func() {
+		if !ready {
+			p.dump()
+		}
+	}()
 	eventually(p.t, p.name+" puts out "+strconv.Quote(p.sign), func() bool {
 		if err := p.died(); err != nil {
 			p.t.Fatal(err)
 		}
 		data, err := os.ReadFile(p.out)
 		last := bytes.LastIndex(data, []byte(lifeMark))
-		return err == nil && bytes.Contains(data[max(last, 0):], []byte(p.sign))
+		ready = err == nil && bytes.Contains(data[max(last, 0):], []byte(p.sign))
+		return ready
 	})
+}
+
+// dump ends the process and logs what its goroutines did.
+func (p *process) dump() {
+	p.mu.Lock()
+	l := p.life
+	p.mu.Unlock()
+	if l == nil {
+		return
+	}
+	_ = l.cmd.Process.Signal(syscall.SIGQUIT)
+	select {
+	case <-l.done:
+	case <-time.After(10 * time.Second):
+	}
+	p.t.Logf("%s", p.tail(256<<10))
 }
 
 // id returns the id that an engine printed in its current life; "" if it has not.
