@@ -12,7 +12,7 @@ import (
 )
 
 // strange are ids that would have another meaning if they were used in a subject.
-var strange = []string{"a.b", "*", ">", "-", "a b", "\r\n", ".", "_INBOX.x", "~YQ", "~~" + strings.Repeat("0", 64), "späť/🙂", "$JS.API.>", strings.Repeat("x.", 5000)}
+var strange = []string{"a.b", "*", ">", "-", "a b", "\r\n", "...", "_INBOX.x", "~YQ", "~~" + strings.Repeat("0", 64), "späť/🙂", "$JS.API.>", strings.Repeat("x.", 5000)}
 
 // A call with such an id in every place is proposed, asked about, answered, run, listed and watched.
 func TestStrangeIDsAllTheWay(t *testing.T) {

@@ -159,7 +159,7 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 	inURL := func(id string) bool { return id != "/" && id != "." && id != ".." }
 	switch {
 	case !inURL(string(r.Session)) || !inURL(string(r.Reply)):
-		return nil, bad(message.CodeInvalid, fmt.Sprintf("session_id %.20q or reply_id %.20q is /, . or ..: no URL can name such a call", r.Session, r.Reply), "use another id, for example a UUID")
+		return nil, bad(message.CodeInvalid, "session_id or reply_id is /, . or .., so no URL can name the call", "use another id, for example a UUID")
 	case len(r.Calls) == 0:
 		return nil, bad(message.CodeInvalid, "tool_calls is empty", "propose at least one call")
 	case len(r.Calls) > toolcall.MaxCallsPerTurn:
