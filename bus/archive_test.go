@@ -602,7 +602,7 @@ func TestArchiveAfterALoss(t *testing.T) {
 }
 
 // Without the checkpoints it is unknown which ids were archived, so their loss cannot be accepted
-// while there are archives.
+// while there are archives, also if they are in the folder behind an object store.
 func TestLostCheckpointsOfArchives(t *testing.T) {
 	w := newArchiving(t)
 	w.archive()
@@ -613,14 +613,23 @@ func TestLostCheckpointsOfArchives(t *testing.T) {
 	if err := js.DeleteStream(t.Context(), bus.LedgerName("test")); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.recovery(t).Prepare(t.Context()); !errors.Is(err, message.ErrDamaged) || !strings.Contains(err.Error(), "archived") {
-		t.Errorf("accepting the loss: %v", err)
+	for range 2 {
+		if err := w.recovery(t).Prepare(t.Context()); !errors.Is(err, message.ErrDamaged) || !strings.Contains(err.Error(), "archived") {
+			t.Errorf("accepting the loss with %T: %v", w.store, err)
+		}
+		w.store = bus.NewArchiveBucket(w.Conn("engine"), "test", w.store)
+	}
+	if err := errors.Join(os.RemoveAll(w.folder), os.Mkdir(w.folder, 0o700), os.WriteFile(filepath.Join(w.folder, "test-000001-00000000.index.new"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.recovery(t).Prepare(t.Context()); err != nil {
+		t.Errorf("accepting the loss after an archive that was not finished: %v", err)
 	}
 }
 
 func (w *archiving) recovery(t *testing.T) *bus.Recovery {
 	t.Helper()
-	r, err := bus.BeginRecovery(t.Context(), w.Conn("engine"), "test", w.Keys(), nil, bus.ArchiveFolder(w.folder))
+	r, err := bus.BeginRecovery(t.Context(), w.Conn("engine"), "test", w.Keys(), nil, w.store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,12 +9,14 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/askance-dev/askance/bus/internal/secretfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -34,11 +36,13 @@ func archiveStream(space toolcall.SpaceID) string { return "OBJ_" + ArchiveBucke
 
 // ArchiveBucket keeps archives in a NATS object store, where all engines of a space find
 // them. The first Put creates it, with three replicas on a cluster. Files that it does not
-// have are looked for in a folder. It is safe for concurrent use.
+// have are read from a folder. It is safe for concurrent use.
 type ArchiveBucket struct {
 	nc     *nats.Conn
 	space  toolcall.SpaceID
 	folder ArchiveStore // nil: none
+	// leftAfter is the age at which a file is no longer that of an archiver at work.
+	leftAfter time.Duration
 
 	mu   sync.Mutex     // guards kept
 	kept []*fetchedFile // the files that were read last, oldest first: records are read in many small parts
@@ -46,7 +50,7 @@ type ArchiveBucket struct {
 
 // NewArchiveBucket returns the object store of a space. folder may be nil.
 func NewArchiveBucket(nc *nats.Conn, space toolcall.SpaceID, folder ArchiveStore) *ArchiveBucket {
-	return &ArchiveBucket{nc: nc, space: space, folder: folder}
+	return &ArchiveBucket{nc: nc, space: space, folder: folder, leftAfter: 24 * time.Hour}
 }
 
 // fetchedFile is a file of an object store, copied into a temporary file without a name.
@@ -56,30 +60,28 @@ type fetchedFile struct {
 	uses int    // guarded by the mu of the bucket; the bucket itself is one
 }
 
-// open returns the object store, or fs.ErrNotExist.
-func (b *ArchiveBucket) open(ctx context.Context, op string) (jetstream.ObjectStore, error) {
+// open returns the object store and its stream, or fs.ErrNotExist.
+func (b *ArchiveBucket) open(ctx context.Context, op string) (store jetstream.ObjectStore, st jetstream.Stream, err error) {
 	js, err := jetstream.New(b.nc)
-	if err != nil {
-		return nil, apiError(op, "JetStream of this connection", err)
+	if err == nil {
+		store, err = js.ObjectStore(ctx, ArchiveBucketName(b.space))
 	}
-	store, err := js.ObjectStore(ctx, ArchiveBucketName(b.space))
 	if errors.Is(err, jetstream.ErrBucketNotFound) {
-		return nil, fs.ErrNotExist
+		return nil, nil, fs.ErrNotExist
+	}
+	if err == nil {
+		st, err = js.Stream(ctx, archiveStream(b.space))
 	}
 	if err != nil {
-		return nil, b.apiError(op, err)
+		return nil, nil, b.apiError(op, err)
 	}
-	st, err := js.Stream(ctx, archiveStream(b.space))
-	if err != nil {
-		return nil, b.apiError(op, err)
-	}
-	return store, checkKept(op, "bucket "+ArchiveBucketName(b.space), st.CachedInfo().Config)
+	return store, st, checkKept(op, "bucket "+ArchiveBucketName(b.space), st.CachedInfo().Config)
 }
 
 func (b *ArchiveBucket) create(ctx context.Context, op string) (store jetstream.ObjectStore, err error) {
 	js, err := jetstream.New(b.nc)
 	if err != nil {
-		return nil, apiError(op, "JetStream of this connection", err)
+		return nil, b.apiError(op, err)
 	}
 	err = createReplicated(0, func(n int) (err error) {
 		store, err = js.CreateObjectStore(ctx, jetstream.ObjectStoreConfig{
@@ -100,7 +102,7 @@ func (b *ArchiveBucket) apiError(op string, err error) error {
 // Put implements ArchiveStore.
 func (b *ArchiveBucket) Put(ctx context.Context, name string, write func(io.Writer) error) error {
 	const op = "write archive"
-	store, err := b.open(ctx, op)
+	store, _, err := b.open(ctx, op)
 	if errors.Is(err, fs.ErrNotExist) {
 		store, err = b.create(ctx, op)
 	}
@@ -130,34 +132,78 @@ func (b *ArchiveBucket) Put(ctx context.Context, name string, write func(io.Writ
 
 // Files implements ArchiveStore.
 func (b *ArchiveBucket) Files(ctx context.Context) ([]StoredFile, error) {
+	files, err := b.listObjects(ctx)
+	if err != nil || b.folder == nil {
+		return files, err
+	}
+	more, err := b.folder.Files(ctx)
+	for _, f := range more { // other journals may have files there
+		files = append(files, StoredFile{Name: f.Name, Keep: true})
+	}
+	return files, err
+}
+
+// listObjects lists files, and parts of files without an end: a killed archiver leaves them.
+func (b *ArchiveBucket) listObjects(ctx context.Context) ([]StoredFile, error) {
 	const op = "list archives"
-	store, err := b.open(ctx, op)
+	store, st, err := b.open(ctx, op)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	info, err := st.Info(ctx, jetstream.WithSubjectFilter(b.partsOf("*"))) // before the files: an end may follow
+	if err != nil {
+		return nil, b.apiError(op, err)
+	}
 	found, err := store.List(ctx)
 	if err != nil && !errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, b.apiError(op, err)
 	}
 	var files []StoredFile
+	list := func(name string, stored time.Time) { // both times are the server's
+		files = append(files, StoredFile{name, info.TimeStamp.Sub(stored) < b.leftAfter})
+	}
+	parts := info.State.Subjects
 	for _, x := range found {
-		files = append(files, StoredFile{x.Name, x.ModTime})
+		delete(parts, b.partsOf(x.NUID))
+		list(x.Name, x.ModTime)
+	}
+	for subject := range parts {
+		last, err := st.GetLastMsgForSubject(ctx, subject)
+		if errors.Is(err, jetstream.ErrMsgNotFound) { // its archiver has failed and removed it
+			continue
+		}
+		if err != nil {
+			return nil, b.apiError(op, err)
+		}
+		list(partsPrefix+strings.TrimPrefix(subject, b.partsOf(""))+secretfile.Unfinished, last.Time)
 	}
 	return files, nil
 }
 
+// partsPrefix begins the name of an unfinished file, whose own name is not stored yet.
+const partsPrefix = "parts-"
+
+// partsOf is the subject of the parts of a file.
+func (b *ArchiveBucket) partsOf(nuid string) string {
+	return "$O." + ArchiveBucketName(b.space) + ".C." + nuid
+}
+
 // Remove implements ArchiveStore.
 func (b *ArchiveBucket) Remove(ctx context.Context, name string) error {
-	const op = "remove archive"
-	store, err := b.open(ctx, op)
-	if err == nil {
+	store, st, err := b.open(ctx, "remove archive")
+	if err != nil {
+		return err
+	}
+	if nuid, ok := strings.CutSuffix(name, secretfile.Unfinished); ok {
+		err = st.Purge(ctx, jetstream.WithPurgeSubject(b.partsOf(strings.TrimPrefix(nuid, partsPrefix))))
+	} else {
 		err = store.Delete(ctx, name)
 	}
 	if err != nil {
-		return b.apiError(op, err)
+		return b.apiError("remove archive", err)
 	}
 	return nil
 }
@@ -195,7 +241,7 @@ func (b *ArchiveBucket) Open(ctx context.Context, name string) (ArchiveFile, err
 
 // findFile returns fs.ErrNotExist if the object store or the file does not exist.
 func (b *ArchiveBucket) findFile(ctx context.Context, name string) (jetstream.ObjectStore, *jetstream.ObjectInfo, error) {
-	store, err := b.open(ctx, opReadArchive)
+	store, _, err := b.open(ctx, opReadArchive)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -2,13 +2,16 @@ package bus_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -18,13 +21,6 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
-
-func namesOf(files []bus.StoredFile) (names []string) {
-	for _, f := range files {
-		names = append(names, f.Name)
-	}
-	return names
-}
 
 func putText(t *testing.T, to bus.ArchiveStore, name, text string) {
 	t.Helper()
@@ -57,6 +53,7 @@ func TestArchiveBucket(t *testing.T) {
 	nc := w.Conn("engine")
 	folder := bus.ArchiveFolder(t.TempDir())
 	b := bus.NewArchiveBucket(nc, "test", folder)
+	b.SetLeftAfter(0)
 	if found, err := b.Files(t.Context()); err != nil || len(found) > 0 {
 		t.Errorf("without a bucket: %v, %v", found, err)
 	}
@@ -117,7 +114,7 @@ func TestArchiveBucket(t *testing.T) {
 	if err := b.Put(stopped, "late", func(w io.Writer) error { _, err := io.WriteString(w, big); return err }); err == nil {
 		t.Error("a file was stored after the end of its request")
 	}
-	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(namesOf(found), []string{"a", "empty"}) {
+	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(found, []bus.StoredFile{{Name: "a"}, {Name: "empty"}, {Name: "elsewhere", Keep: true}}) {
 		t.Errorf("files: %v, %v", found, err)
 	}
 	if textIn(t, open("a")) != big {
@@ -131,8 +128,67 @@ func TestArchiveBucket(t *testing.T) {
 		t.Error(err)
 	}
 	isAbsent("late")
-	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(namesOf(found), []string{"a"}) {
+	if found, err := b.Files(t.Context()); err != nil || !slices.Equal(found, []bus.StoredFile{{Name: "a"}, {Name: "elsewhere", Keep: true}}) {
 		t.Errorf("files after a removal: %v, %v", found, err)
+	}
+}
+
+// What a killed archiver stored of a file is removed a day later, unless the end of a file is lost.
+func TestPartsOfAKilledArchiver(t *testing.T) {
+	w := newArchiving(t)
+	store := bus.NewArchiveBucket(w.Conn("engine"), "test", nil)
+	w.store = store
+	w.open()
+	done := w.archive()
+	parts := func() (sizes []uint64) { // of each file, in bytes
+		t.Helper()
+		info, err := w.stream("OBJ_"+bus.ArchiveBucketName("test")).Info(t.Context(), jetstream.WithSubjectFilter("$O.*.C.>"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Sorted(maps.Values(info.State.Subjects))
+	}
+	killed := w.Conn("engine")
+	ctx, kill := context.WithCancel(t.Context())
+	err := bus.NewArchiveBucket(killed, "test", nil).Put(ctx, "test-000002-00000000.jsonl.zst", func(to io.Writer) error {
+		_, err := to.Write(make([]byte, 20*128<<10))
+		for err == nil && slices.Max(parts()) < 20 {
+			err = killed.Flush()
+		}
+		killed.Close()
+		kill()
+		return err
+	})
+	if err == nil {
+		t.Fatal("the archiver was not killed")
+	}
+	if got := parts(); !slices.Equal(got, []uint64{1, 1, 20}) {
+		t.Fatalf("parts before: %v", got)
+	}
+	if young := w.archive(); len(young.Removed) > 0 || len(parts()) != 3 {
+		t.Errorf("at once: %+v", young)
+	}
+	store.SetLeftAfter(0)
+	w.finish(inReply("r9", "a"))
+	index, err := w.stream("OBJ_"+bus.ArchiveBucketName("test")).GetLastMsgForSubject(t.Context(), "$O."+bus.ArchiveBucketName("test")+".M."+base64.URLEncoding.EncodeToString([]byte(done.Archives[0]+".jsonl.zst")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.stream("OBJ_"+bus.ArchiveBucketName("test")).DeleteMsg(t.Context(), index.Sequence); err != nil {
+		t.Fatal(err)
+	}
+	if lost := w.archive(); len(lost.Removed) > 0 || len(parts()) < 3 {
+		t.Errorf("without the end of a file: %+v", lost)
+	}
+	if _, err := w.Conn("engine").Request(index.Subject, index.Data, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if old := w.archive(); len(old.Removed) != 1 || slices.Max(parts()) > 1 {
+		t.Errorf("later: %+v, parts %v", old, parts())
+	}
+	w.open()
+	if r, err := w.verify(); err != nil || !r.OK || r.NotShown != 0 {
+		t.Errorf("verify: %+v, %v", r, err)
 	}
 }
 
@@ -201,37 +257,6 @@ func TestArchiveWhileAnEngineIsPaused(t *testing.T) {
 	other.ForgetLook()
 	if _, err := other.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0); !errors.Is(err, message.ErrArchived) {
 		t.Errorf("an archived call after a pause: %v", err)
-	}
-}
-
-// As TestLostCheckpointsOfArchives, with the archives in the folder behind the object store,
-// where an earlier restore or the embedded server put them.
-func TestLostCheckpointsOfArchivesInTheFolder(t *testing.T) {
-	w := newArchiving(t)
-	w.archive()
-	js, err := jetstream.New(w.Conn("engine"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := js.DeleteStream(t.Context(), bus.LedgerName("test")); err != nil {
-		t.Fatal(err)
-	}
-	store := bus.NewArchiveBucket(w.Conn("engine"), "test", bus.ArchiveFolder(w.folder))
-	r, err := bus.BeginRecovery(t.Context(), w.Conn("engine"), "test", w.Keys(), nil, store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = r.Prepare(t.Context())
-	if !errors.Is(err, message.ErrDamaged) {
-		t.Errorf("accepting the loss: %v", err)
-	}
-	if err == nil {
-		loss, err := r.Finish(t.Context(), "ann", "x", "e1", 0)
-		t.Logf("accepted: %+v, %v", loss, err)
-		w.store = store
-		w.open()
-		seq, err := w.j.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
-		t.Logf("the archived call again: %d, %v", seq, err)
 	}
 }
 

@@ -70,9 +70,7 @@ const (
 	archiveRecords = 250_000
 	archiveRanges  = 8192
 	archiveTries   = 3
-	// leftAfter is the age at which an unannounced file is no longer that of an archiver at work.
-	leftAfter = 24 * time.Hour
-	deleters  = 8
+	deleters       = 8
 	// purgeSpan is how many sequences NATS passes in the time of one request.
 	purgeSpan = 4096
 )
@@ -245,11 +243,7 @@ func (l *Ledger) moveToArchive(ctx context.Context, head uint64, replies []*repl
 	if err != nil {
 		return nil, err
 	}
-	x, err := l.j.guard.examineJournal(ctx) // from here on their ids are refused
-	if err == nil {
-		err = x.Error()
-	}
-	if err == nil {
+	if _, err = l.j.guard.examineWhole(ctx); err == nil { // from here on their ids are refused
 		err = l.j.checkAlone(ctx) // an engine that has started meanwhile may not know of the archive
 	}
 	if err != nil {
@@ -349,11 +343,7 @@ func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
 
 func (l *Ledger) resumeArchives(ctx context.Context, r Retention) (uint64, error) {
 	g := l.j.guard
-	x, err := g.examineJournal(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if err := x.Error(); err != nil || !g.pending.Load() {
+	if _, err := g.examineWhole(ctx); err != nil || !g.pending.Load() {
 		return 0, err
 	}
 	holes, err := g.findHoles(ctx, &Exam{})
@@ -394,10 +384,7 @@ func unfinishedError(a *archived, left uint64, err error) error {
 // removeLeftFiles removes the files of archives that were interrupted before a checkpoint
 // announced them, if checkpoints sign all of their records and none is lost.
 func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
-	x, err := l.j.guard.examineJournal(ctx)
-	if err == nil {
-		err = x.Error()
-	}
+	x, err := l.j.guard.examineWhole(ctx)
 	if err != nil {
 		return err
 	}
@@ -406,19 +393,22 @@ func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
 	if err != nil {
 		return err
 	}
-	all = slices.DeleteFunc(all, func(f StoredFile) bool { return time.Since(f.Stored) < leftAfter })
-	announced := map[string]bool{}
+	announced, lacks := map[string]bool{}, false
 	for _, a := range l.j.guard.archives.allArchives() {
 		announced[a.Name] = true
+		for _, end := range []string{archive.FileSuffix, archive.IndexSuffix} {
+			lacks = lacks || !slices.ContainsFunc(all, func(f StoredFile) bool { return f.Name == a.Name+end })
+		}
 	}
-	isOurs := regexp.MustCompile("^" + regexp.QuoteMeta(string(l.j.space)) + `-\d{6,}-[0-9a-f]{8}$`)
+	isOurs := regexp.MustCompile("^" + regexp.QuoteMeta(string(l.j.space)) + `-\d{6,}-[0-9a-f]{8}$|^` + partsPrefix)
 	left := map[string][]string{}
 	for _, f := range all {
 		file := f.Name
-		name, end, _ := strings.Cut(file, ".")
+		name, _, _ := strings.Cut(file, ".")
 		switch {
-		case !isOurs.MatchString(name) || announced[name] && !strings.HasSuffix(end, secretfile.Unfinished):
-		case strings.HasSuffix(end, secretfile.Unfinished):
+		case lacks && strings.HasPrefix(name, partsPrefix): // they may be of the missing file
+		case f.Keep || !isOurs.MatchString(name) || announced[name] && !f.isUnfinished():
+		case f.isUnfinished():
 			left[file] = []string{file}
 		default:
 			left[name] = append(left[name], file)

@@ -82,16 +82,13 @@ func (a *archives) update(ctx context.Context, k checkpoints, last newest) error
 	return nil
 }
 
-// hasAny reports whether an archive was announced, or the store has files.
+// hasAny reports whether an archive was announced, or the store has finished files.
 func (a *archives) hasAny(ctx context.Context) (bool, error) {
 	if len(a.allArchives()) > 0 || a.store == nil {
 		return len(a.allArchives()) > 0, nil
 	}
 	files, err := a.store.Files(ctx)
-	if b, ok := a.store.(*ArchiveBucket); ok && err == nil && len(files) == 0 && b.folder != nil {
-		files, err = b.folder.Files(ctx)
-	}
-	return len(files) > 0, err
+	return slices.ContainsFunc(files, func(f StoredFile) bool { return !f.isUnfinished() }), err
 }
 
 func (a *archives) allArchives() []*archived {

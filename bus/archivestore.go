@@ -11,7 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
+	"strings"
 
 	"github.com/askance-dev/askance/bus/internal/archive"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
@@ -35,9 +35,11 @@ type ArchiveStore interface {
 
 // StoredFile is a file of an ArchiveStore.
 type StoredFile struct {
-	Name   string
-	Stored time.Time // zero if only one archiver at a time can use the store
+	Name string
+	Keep bool // another archiver or another journal may need it
 }
+
+func (f StoredFile) isUnfinished() bool { return strings.HasSuffix(f.Name, secretfile.Unfinished) }
 
 // ArchiveFile is an open file of an archive.
 type ArchiveFile interface {

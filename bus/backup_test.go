@@ -116,7 +116,7 @@ func acceptRestored(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.Journ
 	if _, err := onCluster(t, nc, keys, o); !errors.Is(err, message.ErrDamaged) {
 		t.Errorf("a restored journal: %v, want it refused", err)
 	}
-	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, nil, nil)
+	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, nil, o.Archives)
 	if err == nil {
 		err = r.Prepare(t.Context())
 	}

@@ -168,16 +168,7 @@ func TestArchiveDuringABackup(t *testing.T) {
 	if _, err := bus.Restore(t.Context(), b.Conn("engine"), "test", folder, to); err != nil {
 		t.Fatal(err)
 	}
-	r, err := bus.BeginRecovery(t.Context(), b.Conn("engine"), "test", w.Keys(), nil, to)
-	if err == nil {
-		err = r.Prepare(t.Context())
-	}
-	if err == nil {
-		_, err = r.Finish(t.Context(), "ann", "restored", "e1", 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	acceptRestored(t, b.Conn("engine"), w.Keys(), bus.JournalOptions{Archives: to})
 	j := b.JournalWith("test", bus.JournalOptions{Archives: to})
 	if _, err := j.History(t.Context(), inReply("r9", "a")); err != nil {
 		t.Errorf("a call that was in the journal when the backup began: %v", err)

@@ -302,7 +302,7 @@ func (c *Client) wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.Wai
 		rep, _, err := sendTyped(ctx, c, api.Wait, r, hold)
 		if isTooLargeReply(err) && len(r.Calls) > 0 {
 			rep.Calls, err = c.listOneByOne(ctx, r.Session, r.Reply, r.Calls)
-			rep.Done = err == nil && allFinished(rep.Calls)
+			rep.Done = err == nil && !slices.ContainsFunc(rep.Calls, (*toolcall.Call).Open)
 		}
 		if err != nil || rep.Done || !time.Now().Before(end) {
 			return rep, err
@@ -312,10 +312,6 @@ func (c *Client) wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.Wai
 
 func untilHold(end time.Time) time.Duration {
 	return min(holdFor, max(0, time.Until(end)))
-}
-
-func allFinished(calls []*toolcall.Call) bool {
-	return !slices.ContainsFunc(calls, (*toolcall.Call).Open)
 }
 
 // emit gives each event an id before it is sent.

@@ -85,14 +85,6 @@ func (s Subject) belongsTo(k toolcall.Key, queue toolcall.Queue) bool {
 func recordsFilter(space toolcall.SpaceID) string { return root + string(space) + ".record.>" }
 func eventsFilter(space toolcall.SpaceID) string  { return root + string(space) + ".event.>" }
 
-func sessionRecordsFilter(space toolcall.SpaceID, session Token) string {
-	return root + string(space) + ".record." + string(session) + ".>"
-}
-
-func sessionEventsFilter(space toolcall.SpaceID, session Token) string {
-	return Subject{Space: space, Kind: KindEvent, Session: session}.String()
-}
-
 // StreamName returns the name of a space's stream.
 func StreamName(space toolcall.SpaceID) string { return "ASKANCE_" + string(space) }
 

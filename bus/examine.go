@@ -29,6 +29,15 @@ func (g *guard) examineJournal(ctx context.Context) (*Exam, error) {
 	}
 }
 
+// examineWhole examines the journal, and returns its flaws as an error.
+func (g *guard) examineWhole(ctx context.Context) (*Exam, error) {
+	x, err := g.examineJournal(ctx)
+	if err == nil {
+		err = x.Error()
+	}
+	return x, err
+}
+
 func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	reconnects, now := g.store.nc.Stats().Reconnects, time.Since(g.began)
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/message/proof"
@@ -84,3 +85,6 @@ func (l *Ledger) WriteArchive(ctx context.Context, name string, gone ...proof.Ra
 func (l *Ledger) IsNeeded(ctx context.Context, name string, losses ...proof.Loss) bool {
 	return l.isNeeded(ctx, name, losses)
 }
+
+// SetLeftAfter sets the age at which a file is no longer that of an archiver at work.
+func (b *ArchiveBucket) SetLeftAfter(d time.Duration) { b.leftAfter = d }

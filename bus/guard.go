@@ -121,10 +121,15 @@ func (g *guard) check(ctx context.Context) (*Exam, error) {
 	if err != nil || x.OK || g.inspect {
 		return x, err
 	}
+	return x, g.refuseFlaws(x)
+}
+
+// refuseFlaws returns the flaws, and ends the guard if no election can explain them.
+func (g *guard) refuseFlaws(x *Exam) error {
 	if x.electionPatience() == 0 {
 		g.finish(x.Error())
 	}
-	return x, x.Error()
+	return x.Error()
 }
 
 // ignoreBroken removes the flaws of streams that the server could not write: it

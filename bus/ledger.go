@@ -276,15 +276,11 @@ const (
 	sealPause = 100 * time.Millisecond
 )
 
-func (p Pace) withDefaults() Pace {
-	return Pace{Every: cmp.Or(max(0, p.Every), time.Minute), Records: cmp.Or(max(0, p.Records), 1024)}
-}
-
 // Run signs the journal as it grows, until ctx ends, and returns the cause. No call
 // waits for it. It logs errors and retries. Several engines can call Run: the first
 // one writes.
 func (l *Ledger) Run(ctx context.Context, p Pace) error {
-	p = p.withDefaults()
+	p = Pace{Every: cmp.Or(max(0, p.Every), time.Minute), Records: cmp.Or(max(0, p.Records), 1024)}
 	look := min(lookEvery, p.Every)
 	for {
 		due, err := l.isDue(ctx, p)

@@ -207,7 +207,7 @@ func (j *Journal) Read(ctx context.Context, session toolcall.Key, after uint64, 
 // readPages reads and merges records and events. Both are complete up to the returned
 // sequence.
 func (j *Journal) readPages(ctx context.Context, session Token, after uint64, limit int) ([]stored, uint64, error) {
-	filters := [2]string{sessionRecordsFilter(j.space, session), sessionEventsFilter(j.space, session)}
+	filters := [2]string{root + string(j.space) + ".record." + string(session) + ".>", Subject{Space: j.space, Kind: KindEvent, Session: session}.String()}
 	var found [2][]stored
 	var through [2]uint64
 	var errs [2]error

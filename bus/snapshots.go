@@ -205,10 +205,7 @@ func (s *Snapshots) Check(ctx context.Context, through uint64) error {
 	if err != nil || !x.addUnreadable(bad) {
 		return err
 	}
-	if x.electionPatience() == 0 {
-		g.finish(x.Error())
-	}
-	return x.Error()
+	return g.refuseFlaws(x)
 }
 
 // getAny reads one message from any replica, or from the leader if that replica lacks it.

@@ -54,10 +54,6 @@ func (f *follower) Record(r toolcall.JournalEntry) {
 	}
 }
 
-func (f *follower) reached(ctx context.Context, seq uint64) error {
-	return f.until(ctx, func() bool { return f.told >= seq })
-}
-
 // whileOpen returns a context that ends with errClosed when the approval request of c
 // is closed. stop ends the watch.
 func (f *follower) whileOpen(ctx context.Context, c *toolcall.Call) (open context.Context, stop func()) {

@@ -68,7 +68,7 @@ func (d *Demo) Play(ctx context.Context) (*Result, error) {
 	bot := &Bot{Client: d.as(toolcall.RoleRuntime, BotName), Name: BotName, Session: Session, Reply: d.reply, Pace: d.cfg.Pace}
 	last, err := bot.Play(playing, stream)
 	if err == nil {
-		err = f.reached(playing, last)
+		err = f.until(playing, func() bool { return f.told >= last })
 	}
 	if playing.Err() != nil {
 		return nil, context.Cause(playing)

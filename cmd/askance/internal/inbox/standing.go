@@ -30,10 +30,6 @@ type standingApprovalMsg struct {
 	err   error
 }
 
-func newStandingApproval(l *toolcall.StandingApproval) *standingApprovalScreen {
-	return &standingApprovalScreen{standing: l}
-}
-
 func (s *standingApprovalScreen) holds(toolcall.Key) bool { return false }
 
 func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
@@ -295,7 +291,7 @@ func (s *standingApprovalsScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	}
 	switch l := s.all[s.row]; key {
 	case "enter", "right", "l":
-		d := newStandingApproval(l)
+		d := &standingApprovalScreen{standing: l}
 		m.push(d)
 		return d.ask(m)
 	case "d":
