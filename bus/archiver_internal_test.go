@@ -97,6 +97,18 @@ func TestDeletionPlan(t *testing.T) {
 	}
 }
 
+// One request deletes records of a session only if few others are between them: NATS reads all.
+func TestDeletionPlanOfDistantRecords(t *testing.T) {
+	for distance, want := range map[uint64]int{2 * purgeSpan: 1, 2*purgeSpan + 1: 2} {
+		p := newDeletionPlan(ranges{{From: 1, Through: 1}, {From: 1 + distance, Through: 1 + distance}})
+		p.add(stored{seq: 1, subject: root + "x.record.s.r1.c.f"})
+		p.add(stored{seq: 1 + distance, subject: root + "x.record.s.r2.c.f"})
+		if got := p.listRequests(); len(got) != want {
+			t.Errorf("at a distance of %d: %+v, want %d requests", distance, got, want)
+		}
+	}
+}
+
 // covers matches a filter as NATS does.
 func covers(filter, subject string) bool {
 	f, s := strings.Split(filter, "."), strings.Split(subject, ".")

@@ -74,6 +74,26 @@ func TestArchiveWhileAnEngineStarts(t *testing.T) {
 	}
 }
 
+// A reply that gets a record while its archive is written stays in the journal.
+func TestArchiveOfAReplyThatContinues(t *testing.T) {
+	w := newArchiving(t)
+	late, stored := inReply("r1", "late"), false
+	done, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", Progress: func(what string, n, all uint64) {
+		if strings.HasPrefix(what, "check archive") && n == all && !stored {
+			mustAppend(t, w.j, callRecord("late", late, message.ToolCallPending, "propose"), 0)
+			stored = true
+		}
+	}})
+	if err != nil || !stored || done.Replies == 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, key := range []toolcall.Key{late, inReply("r1", "a")} {
+		if r, err := w.j.Last(t.Context(), key); err != nil || r.Record == nil {
+			t.Errorf("the last record of %s: %+v, %v", key, r, err)
+		}
+	}
+}
+
 // Two operators archive at once on one NATS server: neither may remove the file that the
 // other is about to announce, and whose records it then deletes.
 func TestTwoArchivers(t *testing.T) {
