@@ -3,6 +3,7 @@ package bus_test
 import (
 	"bytes"
 	"context"
+	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -13,6 +14,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -51,13 +53,61 @@ func newLeaderless(t *testing.T, b *bustest.Bus) *leaderless {
 // InProcessConn implements nats.InProcessConnProvider.
 func (l *leaderless) InProcessConn() (net.Conn, error) {
 	c, err := l.b.InProcessConn()
-	return proxied{c}, err
+	return proxied{c, askAPI, askProxy}, err
 }
 
-type proxied struct{ net.Conn }
+// proxied sends requests to other subjects, which are as long.
+type proxied struct {
+	net.Conn
+	from, to string
+}
 
 func (c proxied) Write(b []byte) (int, error) {
-	return c.Conn.Write(bytes.ReplaceAll(b, []byte(askAPI), []byte(askProxy)))
+	return c.Conn.Write(bytes.ReplaceAll(b, []byte(c.from), []byte(c.to)))
+}
+
+// deaf is a server whose consumers deliver nothing.
+type deaf struct{ *bustest.Bus }
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (d deaf) InProcessConn() (net.Conn, error) {
+	c, err := d.Bus.InProcessConn()
+	return proxied{c, askAPI + "CONSUMER.MSG.NEXT.", askProxy + "CONSUMER.MSG.NEXT."}, err
+}
+
+// A watch does not depend on the consumer, and says when the server delivers nothing.
+func TestWatchOfAServerThatDeliversNothing(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := bustest.New(t, bustest.In(dir))
+		const records = 50
+		w := b.Journal("test")
+		for n := range records {
+			mustAppend(t, w, callRecord(id(n), callKey(id(n)), message.ToolCallPending, "propose"), 0)
+		}
+		if _, err := b.Conn("servers").Subscribe(askProxy+">", func(*nats.Msg) {}); err != nil {
+			t.Fatal(err)
+		}
+		nc, err := bus.ConnectInProcess(t.Context(), deaf{b}, bus.ConnectOptions{Principal: "engine"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		var log bytes.Buffer
+		j, err := bus.OpenJournal(t.Context(), nc, "test", b.Keys(), bus.JournalOptions{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := watch(t, j, 0)
+		s.wait(t, "all", func(r []toolcall.JournalEntry, caught int) bool { return len(r) == records && caught == records })
+		mustAppend(t, w, callRecord("new", callKey("new"), message.ToolCallPending, "propose"), 0)
+		s.wait(t, "the new one", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == records+1 })
+		time.Sleep(time.Minute)
+		s.end()
+		if !strings.Contains(log.String(), "NATS delivers no new records") {
+			t.Errorf("the log says %q", log.String())
+		}
+	})
 }
 
 // Reads return soon after an election, as the servers do, and a new call does not wait for the

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"time"
@@ -48,7 +49,7 @@ type JournalOptions struct {
 	Archives ArchiveStore
 	// Inspect also opens a damaged journal, which then refuses writes.
 	Inspect bool
-	// Logger logs what happens while the journal is opened. Nil means no log.
+	// Logger logs what happens while the journal is opened and watched. Nil means no log.
 	Logger *slog.Logger
 }
 
@@ -75,6 +76,7 @@ type Journal struct {
 	voids    *voids
 
 	unsealed unsealed
+	log      *slog.Logger
 }
 
 // OpenJournal opens the journal of a space and creates its stream if there is
@@ -134,7 +136,7 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	j := &Journal{
 		space: space, store: store, codec: codec{space: space, keys: keys, bases: newBases(store)}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},
-		queues: &queueSet{js: js, space: space}, chain: &chain{store: store},
+		queues: &queueSet{js: js, space: space}, chain: &chain{store: store}, log: cmp.Or(o.Logger, noLog),
 	}
 	if j.pub == nil {
 		j.pub = NewBatched(nc, j.syncsEach)

@@ -18,6 +18,7 @@ const (
 	watchExpiry    = 30 * time.Second
 	watchHeartbeat = 2 * time.Second  // a silent server is noticed after two of these
 	watchLook      = 5 * time.Second  // how often the journal is examined while it is watched
+	watchSilence   = 10 * time.Second // after which a watch that delivers nothing says why
 	watchInactive  = time.Minute      // after which the server forgets the consumer of a dead process
 	goneAfter      = 30 * time.Second // a stream that is missing for longer is gone
 )
@@ -42,18 +43,24 @@ func (j *Journal) Watch(ctx context.Context, after uint64, sink toolcall.Sink) e
 	defer stop(nil)
 	defer context.AfterFunc(j.guard.ended, func() { stop(j.guard.endCause()) })()
 	w := &watcher{j: j, at: after, sink: sink, order: j.voids.newOrder(after)}
+	failing := time.Now() // when it began to fail, or to say so
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
-		began := w.at
+		began, since := w.at, time.Now()
 		err := w.run(ctx)
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case w.isHopeless(err):
 			return err
+		case w.at > began:
+			pause, failing = firstPause, time.Now()
+		case time.Since(since) > watchSilence: // there was nothing to deliver
+			failing = time.Now()
+		case time.Since(failing) > watchSilence:
+			failing = time.Now()
+			j.log.Warn("NATS delivers no new records of the journal; will try again", "after", w.at, "error", err)
 		}
-		if w.at > began {
-			pause = firstPause
-		} else if w.readOne(ctx) {
+		if w.at == began && w.readOn(ctx) {
 			continue
 		}
 		if !sleepFor(ctx, randomPause(pause)) {
@@ -185,8 +192,16 @@ func (w *watcher) checkJournal(ctx context.Context, moved bool) error {
 	return w.probeNext(ctx)
 }
 
-// readOne reads one record without the consumer: the client library does not deliver a
-// stored message that looks like a status message of the server.
+// readOn reads records without the consumer, for a while: the server may deliver none, and
+// the client library does not deliver a stored message that looks like a status message of
+// the server. It reports whether there was one.
+func (w *watcher) readOn(ctx context.Context) bool {
+	began := w.at
+	for until := time.Now().Add(watchLook); w.readOne(ctx) && time.Now().Before(until); {
+	}
+	return w.at > began
+}
+
 func (w *watcher) readOne(ctx context.Context) bool {
 	if !w.started || !w.j.store.nc.IsConnected() {
 		return false
