@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -71,6 +72,61 @@ func TestArchiveWhileAnEngineStarts(t *testing.T) {
 	seq, err := other.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
 	if !errors.Is(err, message.ErrArchived) && !errors.Is(err, message.ErrConflict) {
 		t.Errorf("an archived call was stored as new: %d, %v", seq, err)
+	}
+}
+
+// cutting cuts the connection off at the first write that has what, which the server does not get.
+type cutting struct {
+	nats.InProcessConnProvider
+	what []byte
+	f    func()
+	once sync.Once
+}
+
+func (c *cutting) InProcessConn() (net.Conn, error) {
+	conn, err := c.InProcessConnProvider.InProcessConn()
+	return cuttingConn{conn, c}, err
+}
+
+type cuttingConn struct {
+	net.Conn
+	c *cutting
+}
+
+func (c cuttingConn) Write(b []byte) (int, error) {
+	cut := false
+	if bytes.Contains(b, c.c.what) {
+		c.c.once.Do(func() { cut = true; c.c.f() })
+	}
+	if cut {
+		return 0, errors.Join(net.ErrClosed, c.Close())
+	}
+	return c.Conn.Write(b)
+}
+
+// An engine loses its connection while it records a call. When it tries again, the call may have
+// been archived.
+func TestArchiveBetweenTwoAttempts(t *testing.T) {
+	w := newArchiving(t)
+	cut := false
+	subject := must(bus.RecordSubject(inReply("r1", "a"), toolcall.Queue{})).String()
+	p := &cutting{InProcessConnProvider: w.Server, what: []byte("PUB " + subject), f: func() { cut = true; w.archive() }}
+	nc, err := bus.ConnectInProcess(t.Context(), p, bus.ConnectOptions{Principal: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	j, err := bus.OpenJournal(t.Context(), nc, "test", w.Keys(), bus.JournalOptions{Room: w.Room, Archives: w.store})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq, err := j.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
+	t.Logf("%d, %v", seq, err)
+	if err == nil || !cut {
+		t.Errorf("an archived call was stored as new, after a lost connection (%t): %d", cut, seq)
+	}
+	if n := w.records(); n != 5 {
+		t.Errorf("%d records, want 5 as after the archive", n)
 	}
 }
 
