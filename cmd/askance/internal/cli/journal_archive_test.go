@@ -370,3 +370,36 @@ func TestFilesOfInterruptedArchives(t *testing.T) {
 	}
 	report(t, cli.ExitOK, "--data", s.data)
 }
+
+// One machine: a backup while its server runs, restored into a new data folder without another
+// server. What the backup lacks is noticed, also without the anchor.
+func TestBackupOnOneMachine(t *testing.T) {
+	s := audited(t)
+	s.finish(3)
+	backup := filepath.Join(t.TempDir(), "backup")
+	ok(t, "journal", "backup", backup, "--data", s.data)
+	s.stop()
+	again := filepath.Join(t.TempDir(), "again")
+	ok(t, "journal", "backup", again, "--data", s.data)
+	fails(t, cli.ExitConflict, "already have the stream", "journal", "restore", backup, "--data", s.data)
+	data := filepath.Join(filepath.Dir(s.data), "restored")
+	fails(t, cli.ExitNotFound, "put the engine.key of the backup into it", "journal", "restore", backup, "--data", data)
+	key, err := os.ReadFile(filepath.Join(s.data, "engine.key"))
+	if err == nil {
+		err = os.Mkdir(data, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(data, "engine.key"), string(key))
+	if err := os.Chmod(filepath.Join(data, "engine.key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "journal", "restore", backup, "--data", data)
+	fails(t, cli.ExitDamaged, "it was restored from a backup", "serve", "--data", data, "--http", "off", "--listen", "127.0.0.1:0")
+	ok(t, "journal", "accept-loss", "--by", "ann", "--reason", "restored", "--yes", "--data", data)
+	serveOn(t, data, "--policy", filepath.Join(filepath.Dir(s.data), "rules.yaml"), "--tools", filepath.Join(filepath.Dir(s.data), "tools.yaml"))
+	if rep := report(t, cli.ExitOK, "--data", data); rep.Records == 0 || len(rep.Findings) > 0 {
+		t.Errorf("the audit after the restore: %+v", rep)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,9 +15,11 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -42,14 +45,16 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 	c := newCopyCommand(env, backUp, "Backed up", &cobra.Command{
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
-		Long: `Copies all streams of the space from the server of --nats into a new folder. Engines can
-run meanwhile. Archive files come from the object store of the space, or from the folder
+		Long: `Copies all streams of the space into a new folder: from the server of --nats, or from the
+data folder, whose server can run. Engines can run meanwhile. Archive files come from the object store of the space, or from the folder
 archive of the data folder. The copy does not include the key file, the policy and tools
 files, or the credentials: store them with it, because the journal is worthless without
 engine.key.
 
-It needs the engines' login (--creds), and their key file to verify the checkpoints.`,
-		Example: `  askance journal backup /backup/monday --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
+It needs the engines' key file to verify the checkpoints, and with --nats their login
+(--creds).`,
+		Example: `  askance journal backup /backup/monday
+  askance journal backup /backup/monday --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 	})
 	env.cfg.bindAs(c, &env.cfg.Keys, keysOfSpace)
 	return c
@@ -60,12 +65,13 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
 		Long: `Creates the streams of the space on servers that have none of them, with three replicas
-on a cluster, else one. Archive files go into the object store of the space. Stop all
-engines first.
+on a cluster, else one; without --nats in a data folder that has no journal. Archive files
+go into the object store of the space, or into the data folder. Stop all engines first.
 
 An engine whose anchor file proves later records then exits with code 8: see askance
 journal check, and accept the loss with askance journal accept-loss.`,
-		Example: `  askance journal restore /backup/monday --nats nats://nats.internal:4222 --creds engine.creds`,
+		Example: `  askance journal restore /backup/monday --data restored
+  askance journal restore /backup/monday --nats nats://nats.internal:4222 --creds engine.creds`,
 	})
 }
 
@@ -73,16 +79,12 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 	c.Args = wantArgs(1, "one folder")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		nc, err := dialCluster(ctx, env)
+		nc, archives, closeAll, err := dialStore(ctx, env)
 		if err != nil {
 			return err
 		}
-		defer nc.Close()
-		var folder bus.ArchiveStore // a machine without a home folder has none
-		if data := env.cfg.dir(); data != "" {
-			folder = bus.ArchiveFolder(node.Dir(data).Files(env.cfg.spaceID()).Archives())
-		}
-		copied, err := do(ctx, nc, env.cfg.spaceID(), args[0], bus.NewArchiveBucket(nc, env.cfg.spaceID(), folder))
+		defer closeAll()
+		copied, err := do(ctx, nc, env.cfg.spaceID(), args[0], archives)
 		if err != nil {
 			return err
 		}
@@ -95,6 +97,46 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 	}
 	env.cfg.bindJournal(c)
 	return c
+}
+
+// dialStore connects as engines do to the server of --nats or of the data folder. It starts the
+// folder's own server if none runs.
+func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives bus.ArchiveStore, closeAll func(), err error) {
+	dir, space, url, login := node.Dir(env.cfg.dir()), env.cfg.spaceID(), env.cfg.NATS, env.cfg.Creds
+	if dir != "" { // else a machine without a home folder
+		archives = bus.ArchiveFolder(dir.Files(space).Archives())
+	}
+	if url == "" {
+		if _, err := os.Stat(string(dir)); err != nil {
+			return nil, nil, nil, &message.Error{Code: message.CodeNotFound, Op: "journal", What: "there is no data folder " + string(dir), Hint: "pass --data or --nats; to restore on this machine, make the folder and put the engine.key of the backup into it", Err: err}
+		}
+		if url, err = dir.URL(); err != nil {
+			return nil, nil, nil, err
+		}
+		if own := creds.EngineLogin(dir.Creds()); login == "" {
+			if _, err := os.Stat(own); err == nil {
+				login = own
+			}
+		}
+	}
+	if url != "" {
+		nc, err = bus.Connect(ctx, url, env.connectOptions(creds.EngineName, "askance journal", url, login))
+		if err == nil {
+			return nc, bus.NewArchiveBucket(nc, space, archives), nc.Close, nil
+		}
+		if env.cfg.NATS != "" {
+			return nil, nil, nil, err
+		}
+	}
+	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store()}) // a killed server leaves its address
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if nc, err = server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName}); err != nil {
+		server.Close()
+		return nil, nil, nil, err
+	}
+	return nc, archives, func() { nc.Close(); server.Close() }, nil
 }
 
 // dialCluster connects to the server of --nats as engines do.
