@@ -98,7 +98,7 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 		return err
 	}
 	if !env.json {
-		env.notef("%s\n", env.err.Dim("This token is shown once; only its hash is stored."))
+		env.notef("%s\n", env.err.Dim("This token is shown once; only its hash is stored. Its owner logs in with it, or sets ASKANCE_TOKEN."))
 	}
 	return env.print(map[string]any{"token": secret, "id": stored.ID, "name": stored.Name, "space": stored.Space, "file": path}, secret+"\n")
 }
