@@ -338,9 +338,7 @@ func (p *deletionPlan) add(m stored) {
 		return
 	}
 	for _, h := range []uint64{x.session, x.reply} {
-		if p.stays[h] == 0 {
-			p.stays[h] = m.seq
-		}
+		p.stays[h] = cmp.Or(p.stays[h], m.seq)
 	}
 }
 

@@ -27,6 +27,7 @@ type newest struct {
 	sealed     *proof.Sealed     // the checkpoint with its entries
 	place      uint64            // sequence of the checkpoint in the ledger's stream
 	seq        uint64            // sequence of the last message in that stream
+	rivals     []proof.Hash      // of checkpoints with its number; see message/proof
 }
 
 // lastArchive returns the place of the last announced archive in the ledger, or 0.
@@ -65,8 +66,8 @@ func (n newest) lastLeaf() proof.Hash {
 }
 
 // readNewest reads the last checkpoint from the leader and skips what no engine wrote.
-// Only earlier messages whose sequence is higher than the best number so far can
-// have a newer checkpoint.
+// Only earlier messages whose sequence is at least the best number so far can have a newer
+// checkpoint, or another one with that number.
 func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 	const op = "read ledger"
 	m, err := k.store.get(ctx, getRequest{LastFor: checkpointSubject(k.space)})
@@ -90,12 +91,15 @@ func (k checkpoints) readNewest(ctx context.Context) (newest, error) {
 		switch best := out.checkpoint; {
 		case c == nil || retired.Check(*c, nil) != nil:
 		case best == nil || c.Number > best.Number || doubt && c.Number < best.Number && retired.Check(*best, c) != nil:
-			out.checkpoint, out.sealed, out.place = c, s, m.seq
+			out.checkpoint, out.sealed, out.place, out.rivals = c, s, m.seq, nil
 			_, doubt = retired[c.KeyID] // an earlier checkpoint shows whether its key was retired by then
 		case c.Number < best.Number:
 			doubt = false
+		case c.Number == best.Number && c.Prev == best.Prev:
+			hash, _ := c.Hash() // it was signed, so it has a form
+			out.rivals = append(out.rivals, hash)
 		}
-		if m.seq <= 1 || out.checkpoint != nil && m.seq-1 <= out.checkpoint.Number && !doubt {
+		if m.seq <= 1 || out.checkpoint != nil && m.seq <= out.checkpoint.Number && !doubt {
 			return out, nil
 		}
 		if m, err = k.store.getSeq(ctx, m.seq-1); err != nil {

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -56,9 +57,7 @@ func (s Subject) entity() Entity {
 		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Name) + ".>")
 	}
 	reply, call := s.Reply, s.Call
-	if reply == "" {
-		reply = "-"
-	}
+	reply = cmp.Or(reply, "-")
 	if call == "" {
 		call = "-"
 	}

@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
@@ -135,9 +136,7 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 
 func eventError(op string, err error) *message.Error {
 	e := apiError(op, "some events may be stored", err)
-	if e.Hint == "" {
-		e.Hint = "append all of them again"
-	}
+	e.Hint = cmp.Or(e.Hint, "append all of them again")
 	return e
 }
 

@@ -150,7 +150,7 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 	case c != nil && c.Number < head.Number:
 		x.addFlaw(FlawProof, 0, 0, "the last checkpoint is %d, but the anchor knows of %d", c.Number, head.Number)
 	case c != nil && c.Number == head.Number:
-		if hash, err := c.Hash(); err != nil || hash != head.Hash {
+		if hash, err := c.Hash(); err != nil || hash != head.Hash && !slices.Contains(x.last.rivals, head.Hash) {
 			x.addFlaw(FlawProof, 0, 0, "checkpoint %d differs from the one that the anchor names", c.Number)
 		}
 	}

@@ -68,9 +68,7 @@ func ledgerConfig(space toolcall.SpaceID, keyID string, o StreamOptions) jetstre
 // OpenLedger opens the ledger of a journal's space and creates its stream if there
 // is none.
 func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, error) {
-	if o.Stream.Replicas == 0 {
-		o.Stream.Replicas = j.replicas
-	}
+	o.Stream.Replicas = cmp.Or(o.Stream.Replicas, j.replicas)
 	if !o.Existing {
 		j.unsealed.startKeeping()
 	}

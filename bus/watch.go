@@ -172,10 +172,7 @@ func (w *watcher) probeNext(ctx context.Context) error {
 		return nil
 	}
 	x.addFlaw(FlawUnreadable, next, next, "record %d is unreadable", next)
-	if x.electionPatience() == 0 {
-		w.j.guard.finish(x.Error())
-	}
-	return x.Error()
+	return w.j.guard.refuseFlaws(x)
 }
 
 // checkJournal checks the journal and the consumer, because the server may skip an

@@ -16,6 +16,9 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/proof"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -383,4 +386,46 @@ func TestWatchEndsWhenRecordsAreLost(t *testing.T) {
 		}
 		o.Close()
 	})
+}
+
+// An anchor may name a checkpoint beside which a server stored another one; see package proof.
+func TestAnchorOfACheckpointWithARival(t *testing.T) {
+	s := dataFolder{t.TempDir()}
+	o := s.mustOpen(t)
+	o.calls(t, 0, 2)
+	o.sign(t)
+	o.calls(t, 2, 2)
+	o.sign(t)
+	keys, nc := o.Keys(), o.Conn("another")
+	sealed, err := proof.DecodeSealed(genuine(t, nc, bus.LedgerName("test"), 2).Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := sealed.Entries()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed.Checkpoint.Engine = "e2"
+	if sealed, err = proof.Seal(sealed.Checkpoint, entries, keys.Signer()); err != nil {
+		t.Fatal(err)
+	}
+	body, err := sealed.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store(t, nc, &nats.Msg{Subject: "askance.v1.test.proof.checkpoint", Data: body})
+	o.stop(t)
+	o = s.mustOpen(t)
+	o.calls(t, 4, 1)
+	o.sign(t)
+	o.stop(t)
+	o = s.mustOpen(t)
+	l, err := bus.OpenLedger(t.Context(), o.journal, bus.LedgerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := verifyWith(t, l, toolcall.NewKeySet(keys.Public())); !r.OK || r.Checkpoints != 3 || len(r.Voids) != 1 {
+		t.Errorf("verified %+v", r)
+	}
+	o.stop(t)
 }

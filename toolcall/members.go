@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,15 +35,6 @@ func membersOf(t reflect.Type) []member {
 	}
 	memberTables.Store(t, out)
 	return out
-}
-
-func findMember(list []member, name string) (member, bool) {
-	for _, m := range list {
-		if m.name == name {
-			return m, true
-		}
-	}
-	return member{}, false
 }
 
 // changeWriter writes a JSON object with the members that differ.
@@ -159,11 +151,11 @@ next:
 				continue next
 			}
 		}
-		k, ok := findMember(known, m.Name)
-		if !ok {
+		i := slices.IndexFunc(known, func(k member) bool { return k.name == m.Name })
+		if i < 0 {
 			return nil, fmt.Errorf("the member %q is unknown", m.Name)
 		}
-		field := x.FieldByIndex(k.index)
+		field := x.FieldByIndex(known[i].index)
 		field.SetZero()
 		if bytes.Equal(m.Value, null) {
 			continue

@@ -109,9 +109,7 @@ type Server struct {
 // *message.Error and can wrap [ErrStoreLocked] or [ErrStoreUnwritable].
 func Start(ctx context.Context, o Options) (*Server, error) {
 	s := &Server{durability: o.Durability, log: o.Logger}
-	if s.durability == "" {
-		s.durability = bus.DurabilityFsynced
-	}
+	s.durability = cmp.Or(s.durability, bus.DurabilityFsynced)
 	opts, err := s.serverOptions(o)
 	if err != nil {
 		return nil, err
@@ -149,9 +147,7 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 // Check returns why [Start] would refuse the options, and starts nothing.
 func (o Options) Check() error {
 	s := &Server{durability: o.Durability}
-	if s.durability == "" {
-		s.durability = bus.DurabilityFsynced
-	}
+	s.durability = cmp.Or(s.durability, bus.DurabilityFsynced)
 	_, err := s.serverOptions(o)
 	return err
 }
@@ -202,9 +198,7 @@ func (s *Server) serverOptions(o Options) (*server.Options, error) {
 		DontListen: o.Listen == "", NoSigs: true,
 		PingInterval: clientPing, MaxPingsOut: maxPingsOut,
 	}
-	if opts.MaxPayload == 0 {
-		opts.MaxPayload = defaultMaxPayload
-	}
+	opts.MaxPayload = cmp.Or(opts.MaxPayload, defaultMaxPayload)
 	opts.MaxPending = max(server.MAX_PENDING_SIZE, 4*int64(opts.MaxPayload))
 	if o.Listen != "" {
 		host, port, err := net.SplitHostPort(o.Listen)
@@ -212,9 +206,7 @@ func (s *Server) serverOptions(o Options) (*server.Options, error) {
 		if err != nil || perr != nil {
 			return nil, invalid("the listen address "+errtext.Quote(o.Listen)+" is not host:port", "write 127.0.0.1:4222, or 127.0.0.1:0 for a free port")
 		}
-		if host == "" {
-			host = "127.0.0.1"
-		}
+		host = cmp.Or(host, "127.0.0.1")
 		opts.Host, opts.Port = host, int(n)
 		if n == 0 {
 			opts.Port = server.RANDOM_PORT

@@ -23,7 +23,7 @@ const (
 	Purged         Kind = "purged"          // the first records are missing; pass --purged-through if that was intended
 	Unlinked       Kind = "unlinked"        // an event record has no link, after ones that have
 	Unreadable     Kind = "unreadable"      // an event record has a malformed body
-	Void           Kind = "void"            // not a finding: the record has no effect, because an earlier one follows the same record, or it follows a void one
+	Void           Kind = "void"            // not a finding: the record has no effect, because an earlier one follows the same record, or it follows a void one; or a checkpoint is stored twice
 	Withheld       Kind = "withheld"        // a record that may be shown in part is not shown at all
 	BadCheckpoint  Kind = "bad_checkpoint"  // no engine signed it, it was changed, or its key was retired before
 	LostCheckpoint Kind = "lost_checkpoint" // the checkpoints do not follow each other
@@ -108,8 +108,8 @@ type Report struct {
 	Archived uint64 `json:"archived,omitzero"`
 	NotShown uint64 `json:"archived_not_shown,omitzero"`
 
-	// Void counts the records without effect, which are not findings, and Voids lists them: a
-	// server stored each after the same record as an earlier one of its call.
+	// Void counts the records without effect, which are not findings: a server stored each after
+	// the same record as an earlier one of its call. Voids lists them, and checkpoints like that.
 	Void  uint64    `json:"void,omitzero"`
 	Voids []Finding `json:"void_records,omitzero"`
 

@@ -86,6 +86,8 @@ type verifier struct {
 	was, is        []slot // signed and current slots, read ahead
 	wasEnd, isEnd  bool
 	last           *Checkpoint
+	signed         []slot    // of the last checkpoint
+	rivals         []*opened // of the last checkpoint
 	anchored       bool
 	skip           [][2]uint64     // ranges whose checkpoint could not be opened
 	moved          map[Hash]slot   // records far from their signed place
@@ -150,7 +152,11 @@ func (v *verifier) addCheckpoint(o *opened) {
 		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
 		return
 	}
-	if err := c.Follows(v.last); err != nil {
+	if err := c.Follows(v.last); err != nil && !v.chooseRival(c) {
+		if v.isRival(o) {
+			v.addRival(o)
+			return
+		}
 		v.rep.add(Finding{Kind: LostCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
 		if v.last != nil && c.From <= v.last.To { // an older checkpoint
 			return
@@ -161,7 +167,7 @@ func (v *verifier) addCheckpoint(o *opened) {
 
 func (v *verifier) addEntries(o *opened) {
 	c := o.Checkpoint
-	v.last = &c
+	v.last, v.signed, v.rivals = &c, o.slots, nil
 	v.rep.Checkpoints++
 	v.rep.CoverFrom = cmp.Or(v.rep.CoverFrom, c.From)
 	v.rep.CoverTo, v.rep.LastAt, v.rep.Anchor = c.To, c.At, Anchor{c.Number, o.hash}

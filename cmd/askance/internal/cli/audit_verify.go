@@ -158,6 +158,10 @@ func verificationText(out *term.Out, r *proof.Report) string {
 		s.rowf("void", "%s: a NATS server stored each after the same record as an earlier one, or after such a record", count(r.Void, "record has no effect", "records have no effect"))
 	}
 	for _, v := range r.Voids {
+		if v.Checkpoint > 0 {
+			s.rowf("void", "checkpoint %d: %s", v.Checkpoint, v.What)
+			continue
+		}
 		s.rowf("", "record %d of %s", v.Seq, out.Name(term.SafeLine(v.Call)))
 	}
 	for _, l := range r.Losses {
