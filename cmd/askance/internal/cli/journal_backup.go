@@ -46,10 +46,10 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
 		Long: `Copies all streams of the space into a new folder: from the server of --nats, or from the
-data folder, whose server can run. Engines can run meanwhile. Archive files come from the object store of the space, or from the folder
-archive of the data folder. The copy does not include the key file, the policy and tools
-files, or the credentials: store them with it, because the journal is worthless without
-engine.key.
+data folder. Engines can run meanwhile. Archive files come from the object store of the
+space, or from the folder archive of the data folder. The copy does not include the key
+file, the policy and tools files, or the credentials: store them with it, because the
+journal is worthless without engine.key.
 
 It needs the engines' key file to verify the checkpoints, and with --nats their login
 (--creds).`,
