@@ -4,6 +4,7 @@ package e2e_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -61,11 +62,33 @@ func TestFaults(t *testing.T) {
 		c.run(seed + i)
 	}
 	defer c.tellStories()
+	c.approveOne()
 	c.finish()
 	t.Logf("%d runs: outcomes %v, faults %v", runs, c.total, c.did)
 	approved, rejected := c.total[lineartest.Approved], c.total[lineartest.Rejected]
 	if approved+rejected == 0 || runs > shortFaults && min(approved, rejected) == 0 { // a short test may have no approval
 		t.Errorf("no call was decided, so the runs check nothing")
+	}
+}
+
+// approveOne lets a call run: in a short series people may have rejected every call, and the proof
+// needs one.
+func (c *faultRuns) approveOne() {
+	c.t.Helper()
+	p := proposal("calm", "r", c.block("c", "note", effect.Input{Ask: true}))
+	var asked *toolcall.Call
+	for _, did := range []lineartest.Request{lineartest.Propose, lineartest.Approve} {
+		eventually(c.t, string(did)+" a call after all faults", func() bool {
+			ctx, cancel := context.WithTimeout(c.t.Context(), 5*time.Second)
+			defer cancel()
+			call, err := c.clients[0].send(ctx, did, p, asked)
+			if err != nil {
+				return did == lineartest.Approve && errors.Is(err, message.ErrFinished) // by the first try
+			}
+			c.acknowledged(string(did), call)
+			asked = call
+			return did == lineartest.Approve || call.State == message.ToolCallAsking
+		})
 	}
 }
 
