@@ -33,6 +33,10 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 			if n.Name != nil && n.Stmt.Cmd == nil { // coproc sh <f runs sh
 				x.addNestedCall(&syntax.CallExpr{Args: []*syntax.Word{n.Name}}, n.Stmt, x.joinVia(via, path), in)
 			}
+		case *syntax.CmdSubst:
+			if text := x.source(n); n.Backquotes && strings.HasPrefix(text, "`") && strings.Contains(text, "\\`") { // the parser ends words there
+				textFinder{x}.readPossible(backquoted.Replace(strings.Trim(text, "`")))
+			}
 		case *syntax.WordIter:
 			for _, w := range n.Items { // for x in 'a[$(rm y)]'; do ((x)); done
 				if text := x.readWordOf(w).result().Text; strings.Contains(text, "$(") || strings.Contains(text, "`") {
@@ -52,6 +56,9 @@ func (x *extractor) addNested(node syntax.Node, via []string, piped bool) {
 		return true
 	})
 }
+
+// backquoted makes text between backquotes what bash reads.
+var backquoted = strings.NewReplacer(`\\`, `\`, "\\`", "`", `\$`, "$")
 
 // isEvaluatedTwice reports whether a node contains arithmetic, in which an index is
 // evaluated again, quoted or not.
