@@ -103,10 +103,7 @@ func isEqual(a, b reflect.Value) bool {
 		}
 		return true
 	case reflect.Pointer:
-		if a.IsNil() || b.IsNil() || a.UnsafePointer() == b.UnsafePointer() {
-			return a.UnsafePointer() == b.UnsafePointer()
-		}
-		return isEqual(a.Elem(), b.Elem())
+		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem())
 	case reflect.Struct:
 		if a.Type().Comparable() { // no member is an interface
 			return a.Equal(b)

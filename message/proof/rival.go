@@ -2,9 +2,8 @@ package proof
 
 import "slices"
 
-// A replicated ledger can store two checkpoints behind the same one, as it can store two records
-// (see package bus): a server whose disk is full loses the first and accepts the second. The next
-// checkpoint continues one of them. The other one proves nothing more, and is void.
+// A replicated ledger can store two checkpoints behind the same one, and a journal two records: a
+// server whose disk is full loses the first. The next checkpoint continues one; the other is void.
 
 // isRival reports whether a checkpoint is behind the same one as the last, and signs the same
 // records: the same range, or the same records and later ones.

@@ -86,9 +86,7 @@ func (x *extractor) addQuoted(n syntax.Node) {
 	syntax.Walk(n, func(n syntax.Node) bool {
 		if q, ok := n.(*syntax.SglQuoted); ok && strings.ContainsAny(q.Value, "$`") {
 			textFinder{x}.readPossible(q.Value)
-			if plain := strings.ReplaceAll(q.Value, `"`, ""); plain != q.Value { // one may have no end
-				textFinder{x}.readPossible(plain)
-			}
+			textFinder{x}.readPossible(strings.ReplaceAll(q.Value, `"`, "")) // one may have no end
 		}
 		return true
 	})
