@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,31 +16,37 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// pausing runs f before the archiver asks for something for the n-th time.
-type pausing struct {
+// hooked writes through a function of the test, which can see, change or stop what is sent.
+type hooked struct {
 	nats.InProcessConnProvider
-	ask   []byte
-	after int32
-	f     func()
-	seen  atomic.Int32
+	write func(c net.Conn, b []byte) (int, error)
 }
 
-func (p *pausing) InProcessConn() (net.Conn, error) {
-	c, err := p.InProcessConnProvider.InProcessConn()
-	return pausingConn{c, p}, err
+func (h hooked) InProcessConn() (net.Conn, error) {
+	c, err := h.InProcessConnProvider.InProcessConn()
+	return &hookedConn{c, h.write}, err
 }
 
-type pausingConn struct {
+type hookedConn struct {
 	net.Conn
-	p *pausing
+	write func(c net.Conn, b []byte) (int, error)
 }
 
-func (c pausingConn) Write(b []byte) (int, error) {
-	n, err := c.Conn.Write(b)
-	if bytes.Contains(b, c.p.ask) && c.p.seen.Add(1) == c.p.after {
-		c.p.f()
+func (c *hookedConn) Write(b []byte) (int, error) { return c.write(c.Conn, b) }
+
+// openThrough opens the journal over a hooked connection.
+func (w *archiving) openThrough(write func(c net.Conn, b []byte) (int, error)) *bus.Journal {
+	w.t.Helper()
+	nc, err := bus.ConnectInProcess(w.t.Context(), hooked{w.Server, write}, bus.ConnectOptions{Principal: "engine"})
+	if err != nil {
+		w.t.Fatal(err)
 	}
-	return n, err
+	w.t.Cleanup(nc.Close)
+	j, err := bus.OpenJournal(w.t.Context(), nc, "test", w.Keys(), bus.JournalOptions{Room: w.Room, Archives: w.store})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return j
 }
 
 // An engine starts after the archiver looked for engines and before it announces: the
@@ -49,21 +54,15 @@ func (c pausingConn) Write(b []byte) (int, error) {
 func TestArchiveWhileAnEngineStarts(t *testing.T) {
 	w := newArchiving(t)
 	var other *bus.Journal
-	p := &pausing{InProcessConnProvider: w.Server, ask: []byte("CONSUMER.LIST."), after: 2}
-	p.f = func() {
-		other = w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
-		watch(t, other, 0).wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
-	}
-	nc, err := bus.ConnectInProcess(t.Context(), p, bus.ConnectOptions{Principal: "engine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	j, err := bus.OpenJournal(t.Context(), nc, "test", w.Keys(), bus.JournalOptions{Room: w.Room, Archives: w.store})
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := ledgerOf(t, j)
+	var looks atomic.Int32
+	l := ledgerOf(t, w.openThrough(func(c net.Conn, b []byte) (int, error) {
+		n, err := c.Write(b)
+		if bytes.Contains(b, []byte("CONSUMER.LIST.")) && looks.Add(1) == 2 {
+			other = w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
+			watch(t, other, 0).wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+		}
+		return n, err
+	}))
 	done, err := l.Archive(t.Context(), bus.Retention{By: "ann"})
 	t.Logf("archive: %+v, %v", done, err)
 	if other == nil {
@@ -75,55 +74,23 @@ func TestArchiveWhileAnEngineStarts(t *testing.T) {
 	}
 }
 
-// cutting cuts the connection off at the first write that has what, which the server does not get.
-type cutting struct {
-	nats.InProcessConnProvider
-	what []byte
-	f    func()
-	once sync.Once
-}
-
-func (c *cutting) InProcessConn() (net.Conn, error) {
-	conn, err := c.InProcessConnProvider.InProcessConn()
-	return cuttingConn{conn, c}, err
-}
-
-type cuttingConn struct {
-	net.Conn
-	c *cutting
-}
-
-func (c cuttingConn) Write(b []byte) (int, error) {
-	cut := false
-	if bytes.Contains(b, c.c.what) {
-		c.c.once.Do(func() { cut = true; c.c.f() })
-	}
-	if cut {
-		return 0, errors.Join(net.ErrClosed, c.Close())
-	}
-	return c.Conn.Write(b)
-}
-
 // An engine loses its connection while it records a call. When it tries again, the call may have
 // been archived.
 func TestArchiveBetweenTwoAttempts(t *testing.T) {
 	w := newArchiving(t)
-	cut := false
+	var cut atomic.Bool
 	subject := must(bus.RecordSubject(inReply("r1", "a"), toolcall.Queue{})).String()
-	p := &cutting{InProcessConnProvider: w.Server, what: []byte("PUB " + subject), f: func() { cut = true; w.archive() }}
-	nc, err := bus.ConnectInProcess(t.Context(), p, bus.ConnectOptions{Principal: "engine"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	j, err := bus.OpenJournal(t.Context(), nc, "test", w.Keys(), bus.JournalOptions{Room: w.Room, Archives: w.store})
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := w.openThrough(func(c net.Conn, b []byte) (int, error) {
+		if !bytes.Contains(b, []byte("PUB "+subject)) || cut.Swap(true) {
+			return c.Write(b)
+		}
+		w.archive()
+		return 0, errors.Join(net.ErrClosed, c.Close())
+	})
 	seq, err := j.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
 	t.Logf("%d, %v", seq, err)
-	if err == nil || !cut {
-		t.Errorf("an archived call was stored as new, after a lost connection (%t): %d", cut, seq)
+	if err == nil || !cut.Load() {
+		t.Errorf("an archived call was stored as new, after a lost connection (%t): %d", cut.Load(), seq)
 	}
 	if n := w.records(); n != 5 {
 		t.Errorf("%d records, want 5 as after the archive", n)

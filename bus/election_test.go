@@ -25,14 +25,11 @@ const (
 
 // leaderless answers for JetStream. While it has no leader it does not answer, like servers whose
 // leader has just died. Only its own connections use it.
-type leaderless struct {
-	b    *bustest.Bus
-	dead atomic.Bool
-}
+type leaderless struct{ dead atomic.Bool }
 
 func newLeaderless(t *testing.T, b *bustest.Bus) *leaderless {
 	t.Helper()
-	l, nc := &leaderless{b: b}, b.Conn("servers")
+	l, nc := &leaderless{}, b.Conn("servers")
 	sub, err := nc.Subscribe(askProxy+">", func(m *nats.Msg) {
 		if !l.dead.Load() {
 			_ = nc.PublishRequest(strings.Replace(m.Subject, askProxy, askAPI, 1), m.Reply, m.Data)
@@ -50,29 +47,11 @@ func newLeaderless(t *testing.T, b *bustest.Bus) *leaderless {
 	return l
 }
 
-// InProcessConn implements nats.InProcessConnProvider.
-func (l *leaderless) InProcessConn() (net.Conn, error) {
-	c, err := l.b.InProcessConn()
-	return proxied{c, askAPI, askProxy}, err
-}
-
-// proxied sends requests to other subjects, which are as long.
-type proxied struct {
-	net.Conn
-	from, to string
-}
-
-func (c proxied) Write(b []byte) (int, error) {
-	return c.Conn.Write(bytes.ReplaceAll(b, []byte(c.from), []byte(c.to)))
-}
-
-// deaf is a server whose consumers deliver nothing.
-type deaf struct{ *bustest.Bus }
-
-// InProcessConn implements nats.InProcessConnProvider.
-func (d deaf) InProcessConn() (net.Conn, error) {
-	c, err := d.Bus.InProcessConn()
-	return proxied{c, askAPI + "CONSUMER.MSG.NEXT.", askProxy + "CONSUMER.MSG.NEXT."}, err
+// redirect returns a hook that sends requests to other subjects, which are as long.
+func redirect(from, to string) func(c net.Conn, b []byte) (int, error) {
+	return func(c net.Conn, b []byte) (int, error) {
+		return c.Write(bytes.ReplaceAll(b, []byte(from), []byte(to)))
+	}
 }
 
 // A watch does not depend on the consumer, and says when the server delivers nothing.
@@ -88,7 +67,7 @@ func TestWatchOfAServerThatDeliversNothing(t *testing.T) {
 		if _, err := b.Conn("servers").Subscribe(askProxy+">", func(*nats.Msg) {}); err != nil {
 			t.Fatal(err)
 		}
-		nc, err := bus.ConnectInProcess(t.Context(), deaf{b}, bus.ConnectOptions{Principal: "engine"})
+		nc, err := bus.ConnectInProcess(t.Context(), hooked{b, redirect(askAPI+"CONSUMER.MSG.NEXT.", askProxy+"CONSUMER.MSG.NEXT.")}, bus.ConnectOptions{Principal: "engine"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +96,7 @@ func TestElectionIsSoonOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := bustest.New(t, bustest.In(dir))
 		servers := newLeaderless(t, b)
-		nc, err := bus.ConnectInProcess(t.Context(), servers, bus.ConnectOptions{Principal: "engine"})
+		nc, err := bus.ConnectInProcess(t.Context(), hooked{b, redirect(askAPI, askProxy)}, bus.ConnectOptions{Principal: "engine"})
 		if err != nil {
 			t.Fatal(err)
 		}
