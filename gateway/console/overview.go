@@ -181,8 +181,7 @@ func (v *overviewView) addActivity() {
 }
 
 func decisionOf(d toolcall.RecentDecision) decisionRow {
-	row := decisionRow{RecentDecision: d, Href: address(d.Key, nil), Text: cmp.Or(d.Summary, d.Tool), Who: "Policy"}
-	row.Who = cmp.Or(d.By, row.Who)
+	row := decisionRow{RecentDecision: d, Href: address(d.Key, nil), Text: cmp.Or(d.Summary, d.Tool), Who: cmp.Or(d.By, "Policy")}
 	switch d.Verdict {
 	case toolcall.VerdictAllow:
 		row.Did, row.Tone = "allowed", "work"

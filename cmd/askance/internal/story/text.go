@@ -29,8 +29,7 @@ func decisionText(c *toolcall.Call) string {
 	if d == nil {
 		return ""
 	}
-	text := d.Reason
-	text = cmp.Or(d.Message, text)
+	text := cmp.Or(d.Message, d.Reason)
 	if d.Rule != "" && !strings.Contains(text, d.Rule) {
 		text = "rule " + d.Rule + ": " + text
 	}
