@@ -65,6 +65,9 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	}
 	seq, err := a.run(ctx)
 	if err == nil {
+		err = a.checkBegun(ctx, seq)
+	}
+	if err == nil {
 		j.room.noteWritten(len(a.msg.Data) + len(a.msg.Subject) + headerRoom/8)
 	}
 	return seq, err
@@ -76,6 +79,7 @@ func (a *appending) checkArchived(ctx context.Context) error {
 		return nil
 	}
 	g := a.j.guard
+	a.checked = time.Now()
 	if err := g.learnArchives(ctx); err != nil {
 		return a.newError(message.AsError("", err).Code, "nothing was written: it is not known whether the call was archived", "check that NATS runs with JetStream", err)
 	}
@@ -102,6 +106,8 @@ type appending struct {
 	base   *toolcall.RecordBase  // that the record builds on; nil: it has the whole call
 	read   *toolcall.EventRecord // what readers decode it to
 	msg    *recordMsg
+	// checked is when the last look for an archive of the call began.
+	checked time.Time
 	// unsure: a publish got no answer. staged: neither did the batch that had it.
 	unsure, staged bool
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 func putText(t *testing.T, to bus.ArchiveStore, name, text string) {
@@ -224,26 +223,6 @@ func TestArchiveInABucket(t *testing.T) {
 	w.open()
 	w.proved(true)
 	w.refused(w.j)
-}
-
-// While an engine follows the journal nothing is archived, because the engine might not learn of it.
-func TestArchiveBesideAnEngine(t *testing.T) {
-	w := newArchiving(t)
-	watching := watch(t, w.j, 0)
-	watching.wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
-	before := w.records()
-	if _, err := w.l.Archive(t.Context(), bus.Retention{By: "ann"}); !errors.Is(err, message.ErrUnavailable) || !strings.Contains(err.Error(), "follows the journal") {
-		t.Errorf("while an engine runs: %v", err)
-	}
-	if _, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", DryRun: true}); err != nil {
-		t.Errorf("a dry run: %v", err)
-	}
-	if n := w.records(); n != before {
-		t.Errorf("%d records, want %d as before", n, before)
-	}
-	watching.end()
-	w.archive()
-	w.proved(true)
 }
 
 // An engine that was paused examines the journal before it accepts a call as new.

@@ -70,7 +70,10 @@ const (
 	archiveRecords = 250_000
 	archiveRanges  = 8192
 	archiveTries   = 3
-	deleters       = 8
+	// deleters is how many requests delete at the same time if no engine runs. Else there is
+	// one, which pauses for deletePause times as long as the last one took.
+	deleters    = 8
+	deletePause = 3
 	// purgeSpan is how many sequences NATS passes in the time of one request.
 	purgeSpan = 4096
 )
@@ -80,23 +83,30 @@ var errMoved = errors.New("the journal changed meanwhile")
 
 // Archive moves finished replies into files: it writes and checks a file, announces it
 // in a signed checkpoint, and only then deletes the records. After an interruption the
-// next call continues. It refuses to begin while an engine follows the journal.
+// next call continues. Engines of the space may be running; see warnEngines.
 func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
+	return archiver{l, r}.archiveAll(ctx)
+}
+
+// archiver is one run of Archive or ResumeArchives.
+type archiver struct {
+	*Ledger
+	r Retention
+}
+
+func (l archiver) archiveAll(ctx context.Context) (Archiving, error) {
 	out := Archiving{Archives: []string{}}
 	if l.j.guard.archives.store == nil {
 		return out, &message.Error{Code: message.CodeInvalid, Op: "archive", What: "no folder for archives is configured", Err: errNoStore}
 	}
 	var err error
-	if !r.DryRun {
-		if err := l.j.checkAlone(ctx); err != nil {
-			return out, err
-		}
-		if out.Resumed, err = l.resumeArchives(ctx, r); err != nil {
+	if !l.r.DryRun {
+		if out.Resumed, err = l.resumeArchives(ctx); err != nil {
 			return out, err
 		}
 	}
 	for try := 1; ; try++ {
-		err = l.archiveOnce(ctx, r, &out)
+		err = l.archiveOnce(ctx, &out)
 		if !errors.Is(err, errMoved) || try == archiveTries {
 			break
 		}
@@ -104,7 +114,7 @@ func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 	if errors.Is(err, errMoved) {
 		err = &message.Error{Code: message.CodeConflict, Op: "archive", What: "the journal changed while the archive was written", Hint: "try again; nothing was deleted", Err: err}
 	}
-	if err == nil && !r.DryRun {
+	if err == nil && !l.r.DryRun {
 		err = l.removeLeftFiles(ctx, &out)
 	}
 	if err == nil {
@@ -116,35 +126,16 @@ func (l *Ledger) Archive(ctx context.Context, r Retention) (Archiving, error) {
 	return out, err
 }
 
-// checkAlone fails if an engine follows the journal, or did in the last minute without
-// ending properly: one that does not know of an archive could store an archived id as new.
-func (j *Journal) checkAlone(ctx context.Context) error {
-	st, err := j.store.lookUpStream(ctx)
-	if err != nil {
-		return apiError("archive", "stream "+j.store.stream, err)
-	}
-	all := st.ListConsumers(ctx)
-	for c := range all.Info() {
-		if c.Config.Description == watchDescription {
-			return &message.Error{Code: message.CodeUnavailable, Op: "archive", What: "an engine or another reader follows the journal of the space " + string(j.space), Hint: "stop all engines of the space first; the server forgets an engine that was killed after a minute"}
-		}
-	}
-	if all.Err() != nil {
-		return apiError("archive", "consumers of stream "+j.store.stream, all.Err())
-	}
-	return nil
-}
-
-func (l *Ledger) archiveOnce(ctx context.Context, r Retention, out *Archiving) error {
-	chosen, head, err := l.planArchives(ctx, r)
+func (l archiver) archiveOnce(ctx context.Context, out *Archiving) error {
+	chosen, head, err := l.planArchives(ctx)
 	if err != nil {
 		return err
 	}
 	for len(chosen) > 0 {
 		part := firstPart(chosen)
 		chosen = chosen[len(part):]
-		if !r.DryRun {
-			a, err := l.moveToArchive(ctx, head, part, r)
+		if !l.r.DryRun {
+			a, err := l.moveToArchive(ctx, head, part)
 			if err != nil {
 				return err
 			}
@@ -161,23 +152,23 @@ func (l *Ledger) archiveOnce(ctx context.Context, r Retention, out *Archiving) e
 }
 
 // planArchives chooses what is archived, oldest first, from what is signed up to head.
-func (l *Ledger) planArchives(ctx context.Context, r Retention) (chosen []*replyRecords, head uint64, err error) {
-	if !r.DryRun {
+func (l archiver) planArchives(ctx context.Context) (chosen []*replyRecords, head uint64, err error) {
+	if !l.r.DryRun {
 		if _, err := l.Checkpoint(ctx); err != nil {
 			return nil, 0, err
 		}
 	}
-	s, err := l.scanReplies(ctx, r.reportOn("read the journal"))
+	s, err := l.scanReplies(ctx, l.r.reportOn("read the journal"))
 	if err != nil {
 		return nil, 0, err
 	}
-	if r.DryRun { // the rest would be signed first
+	if l.r.DryRun { // the rest would be signed first
 		s.head = s.end
 	}
-	chosen = s.chooseReplies(r, time.Now())
+	chosen = s.chooseReplies(l.r, time.Now())
 	sessions := s.sessionsToMove(chosen)
-	if head = s.head; !r.DryRun {
-		if err = l.recordSessions(ctx, sessions, r); errors.Is(err, message.ErrFull) { // they can stay: archiving makes room
+	if head = s.head; !l.r.DryRun {
+		if err = l.recordSessions(ctx, sessions); errors.Is(err, message.ErrFull) { // they can stay: archiving makes room
 			sessions, err = nil, nil
 		}
 	}
@@ -188,7 +179,7 @@ func (l *Ledger) planArchives(ctx context.Context, r Retention) (chosen []*reply
 
 // recordSessions records sessions again, as they are, at the end of the journal: their own
 // records before go.
-func (l *Ledger) recordSessions(ctx context.Context, sessions []*replyRecords, r Retention) error {
+func (l archiver) recordSessions(ctx context.Context, sessions []*replyRecords) error {
 	if len(sessions) == 0 {
 		return nil
 	}
@@ -208,7 +199,7 @@ func (l *Ledger) recordSessions(ctx context.Context, sessions []*replyRecords, r
 		}
 		_, err = l.j.Append(ctx, &toolcall.EventRecord{
 			V: toolcall.RecordVersion, ID: fmt.Sprintf("archive-%s-%d", salt, seq), At: now, Engine: l.o.Engine,
-			By: toolcall.Principal{Role: toolcall.RoleOperator, Name: r.By, Auth: "in-process"}, Session: last.Record.Session,
+			By: toolcall.Principal{Role: toolcall.RoleOperator, Name: l.r.By, Auth: "in-process"}, Session: last.Record.Session,
 		}, seq)
 		if errors.Is(err, message.ErrConflict) {
 			return errMoved
@@ -238,35 +229,40 @@ func firstPart(chosen []*replyRecords) []*replyRecords {
 }
 
 // moveToArchive takes replies from the journal into one archive.
-func (l *Ledger) moveToArchive(ctx context.Context, head uint64, replies []*replyRecords, r Retention) (*proof.Archive, error) {
-	a, err := l.makeArchive(ctx, head, replies, r)
+func (l archiver) moveToArchive(ctx context.Context, head uint64, replies []*replyRecords) (*proof.Archive, error) {
+	a, err := l.makeArchive(ctx, head, replies)
 	if err != nil {
 		return nil, err
 	}
 	if _, err = l.j.guard.examineWhole(ctx); err == nil { // from here on their ids are refused
-		err = l.j.checkAlone(ctx) // an engine that has started meanwhile may not know of the archive
+		err = l.waitForEngines(ctx) // so that they read the archive in place of the records
 	}
 	if err != nil {
 		return nil, err
 	}
-	return a, l.deleteRecords(ctx, a.Gone, r)
+	return a, l.deleteRecords(ctx, a.Gone)
 }
 
-// makeArchive writes, checks and announces an archive.
-func (l *Ledger) makeArchive(ctx context.Context, head uint64, replies []*replyRecords, r Retention) (*proof.Archive, error) {
+// makeArchive writes, checks and announces an archive, whose ids every engine then refuses.
+func (l archiver) makeArchive(ctx context.Context, head uint64, replies []*replyRecords) (*proof.Archive, error) {
 	known := l.j.guard.archives.allArchives()
-	a := &proof.Archive{Number: uint64(len(known)) + 1, By: r.By, Reason: r.Reason, Gone: rangesOf(replies)}
+	a := &proof.Archive{Number: uint64(len(known)) + 1, By: l.r.By, Reason: l.r.Reason, Gone: rangesOf(replies)}
 	a.Name = fmt.Sprintf("%s-%06d-%s", l.j.space, a.Number, newSalt())
 	for _, x := range replies {
 		a.Records += uint64(len(x.seqs))
 	}
-	if err := l.writeArchive(ctx, a, r); err != nil {
+	if err := l.writeArchive(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := l.checkArchive(ctx, a, r); err != nil {
+	if err := l.checkArchive(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(l.j.checkAlone(ctx), l.checkUnmoved(ctx, head, replies)); err != nil {
+	end, err := l.warnEngines(ctx, a)
+	defer end()
+	if err == nil {
+		err = l.checkUnmoved(ctx, head, replies)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return a, l.announceArchive(ctx, a)
@@ -279,7 +275,7 @@ func newSalt() string {
 }
 
 // checkUnmoved fails if something was recorded of the replies behind a sequence.
-func (l *Ledger) checkUnmoved(ctx context.Context, after uint64, replies []*replyRecords) error {
+func (l archiver) checkUnmoved(ctx context.Context, after uint64, replies []*replyRecords) error {
 	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return err
@@ -297,51 +293,60 @@ func (l *Ledger) checkUnmoved(ctx context.Context, after uint64, replies []*repl
 }
 
 // announceArchive signs an archive into the ledger.
-func (l *Ledger) announceArchive(ctx context.Context, a *proof.Archive) error {
+func (l archiver) announceArchive(ctx context.Context, a *proof.Archive) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.refreshCheckpoint(ctx); err != nil {
-		return err
+	for { // engines sign meanwhile
+		if err := l.refreshCheckpoint(ctx); err != nil {
+			return err
+		}
+		last := l.last.checkpoint
+		switch {
+		case last == nil || last.Archives+1 < a.Number || last.Archives > a.Number:
+			return errMoved
+		case last.Archives == a.Number:
+			found, err := l.kept.readArchive(ctx, l.last.lastArchive(), a.Number)
+			if err == nil && found.Name != a.Name {
+				err = errMoved
+			}
+			return err
+		}
+		hash, err := last.Hash()
+		if err != nil {
+			return err
+		}
+		now := time.Now().UTC().Round(0)
+		a.Before, a.At = l.last.lastArchive(), now
+		c := proof.Checkpoint{
+			Space: l.j.space, Number: last.Number + 1, From: last.To + 1, To: last.To, Prev: hash, Losses: last.Losses,
+			Archives: a.Number, ArchiveAt: a.Before, Archive: a, At: now, Engine: l.o.Engine,
+		}
+		sealed, err := proof.Seal(c, nil, l.kept.signing().Signer())
+		if err != nil {
+			return err
+		}
+		if err := l.put(ctx, sealed); err != nil {
+			return err
+		}
 	}
-	last := l.last.checkpoint
-	if last == nil || last.Archives+1 != a.Number {
-		return errMoved
+}
+
+// LastArchive returns when the last known archive was announced, or the zero time.
+func (l *Ledger) LastArchive() time.Time {
+	all := l.j.guard.archives.allArchives()
+	if len(all) == 0 {
+		return time.Time{}
 	}
-	hash, err := last.Hash()
-	if err != nil {
-		return err
-	}
-	now := time.Now().UTC().Round(0)
-	if a.Before = l.last.lastArchive(); a.At.IsZero() {
-		a.At = now
-	}
-	c := proof.Checkpoint{
-		Space: l.j.space, Number: last.Number + 1, From: last.To + 1, To: last.To, Prev: hash, Losses: last.Losses,
-		Archives: a.Number, ArchiveAt: a.Before, Archive: a, At: now, Engine: l.o.Engine,
-	}
-	sealed, err := proof.Seal(c, nil, l.kept.signing().Signer())
-	if err != nil {
-		return err
-	}
-	if err := l.put(ctx, sealed); err != nil {
-		return err
-	}
-	if err := l.refreshCheckpoint(ctx); err != nil {
-		return err
-	}
-	if now := l.last.checkpoint; now.Archives < a.Number || now.Archives == a.Number && (now.Archive == nil || now.Archive.Name != a.Name) {
-		return errMoved
-	}
-	return nil
+	return all[len(all)-1].At
 }
 
 // ResumeArchives deletes what is left of announced archives, whose files it compares with
 // the checkpoints again.
 func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
-	return l.resumeArchives(ctx, Retention{})
+	return archiver{Ledger: l}.resumeArchives(ctx)
 }
 
-func (l *Ledger) resumeArchives(ctx context.Context, r Retention) (uint64, error) {
+func (l archiver) resumeArchives(ctx context.Context) (uint64, error) {
 	g := l.j.guard
 	if _, err := g.examineWhole(ctx); err != nil || !g.pending.Load() {
 		return 0, err
@@ -356,10 +361,10 @@ func (l *Ledger) resumeArchives(ctx context.Context, r Retention) (uint64, error
 		if len(left) == 0 {
 			continue
 		}
-		if err := l.checkArchive(ctx, &a.Archive, r); err != nil {
+		if err := l.checkArchive(ctx, &a.Archive); err != nil {
 			return n, unfinishedError(a, left.count(), err)
 		}
-		if err := l.deleteRecords(ctx, left, r); err != nil {
+		if err := l.deleteRecords(ctx, left); err != nil {
 			return n, err
 		}
 		n += left.count()
@@ -383,7 +388,7 @@ func unfinishedError(a *archived, left uint64, err error) error {
 
 // removeLeftFiles removes the files of archives that were interrupted before a checkpoint
 // announced them, if checkpoints sign all of their records and none is lost.
-func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
+func (l archiver) removeLeftFiles(ctx context.Context, out *Archiving) error {
 	x, err := l.j.guard.examineWhole(ctx)
 	if err != nil {
 		return err
@@ -430,13 +435,13 @@ func (l *Ledger) removeLeftFiles(ctx context.Context, out *Archiving) error {
 }
 
 // isNeeded reports whether an unannounced file may have the only copy of a record.
-func (l *Ledger) isNeeded(ctx context.Context, name string, losses []proof.Loss) bool {
+func (l archiver) isNeeded(ctx context.Context, name string, losses []proof.Loss) bool {
 	f, err := l.j.guard.archives.store.Open(ctx, name+archive.FileSuffix)
 	if err != nil {
 		return true
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	signed := signedEntries{l: l}
+	signed := signedEntries{l: l.Ledger}
 	err = archive.ReadAll(io.NewSectionReader(f, 0, math.MaxInt64), func(r *proof.Record) error {
 		for _, lost := range losses {
 			if lost.Covers(r.Seq) {

@@ -2,7 +2,9 @@ package bus_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/message"
@@ -49,28 +52,135 @@ func (w *archiving) openThrough(write func(c net.Conn, b []byte) (int, error)) *
 	return j
 }
 
-// An engine starts after the archiver looked for engines and before it announces: the
-// engine must not take an archived id for new.
-func TestArchiveWhileAnEngineStarts(t *testing.T) {
+// runningEngine is an engine that is not the archiver, and what it watches.
+func (w *archiving) runningEngine() (*bus.Journal, *sink) {
+	w.t.Helper()
+	j := w.JournalWith("test", bus.JournalOptions{Archives: w.store})
+	seen := watch(w.t, j, 0)
+	seen.wait(w.t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+	return j, seen
+}
+
+// begin tries to begin a call.
+func begin(t *testing.T, j *bus.Journal, id string, key toolcall.Key) error {
+	_, err := j.Append(t.Context(), callRecord(id, key, message.ToolCallPending, "propose"), 0)
+	return err
+}
+
+// An archive is written while an engine runs, and while another one starts: both refuse
+// its ids before it is announced, and take other calls.
+func TestArchiveWhileEnginesRun(t *testing.T) {
 	w := newArchiving(t)
-	var other *bus.Journal
-	var looks atomic.Int32
-	l := ledgerOf(t, w.openThrough(func(c net.Conn, b []byte) (int, error) {
-		n, err := c.Write(b)
-		if bytes.Contains(b, []byte("CONSUMER.LIST.")) && looks.Add(1) == 2 {
-			other = w.JournalWith("test", bus.JournalOptions{Archives: bus.ArchiveFolder(w.folder)})
-			watch(t, other, 0).wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+	other, seen := w.runningEngine()
+	var late *bus.Journal
+	w.l.SetLearnTime(50 * time.Millisecond)
+	done, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", Progress: func(what string, n, all uint64) {
+		if !strings.HasPrefix(what, "wait until") || n > 0 || late != nil {
+			return
 		}
-		return n, err
-	}))
-	done, err := l.Archive(t.Context(), bus.Retention{By: "ann"})
-	t.Logf("archive: %+v, %v", done, err)
-	if other == nil {
-		t.Fatal("the engine did not start")
+		if late, _ = w.runningEngine(); w.stream(bus.LedgerName("test")).CachedInfo().State.Msgs != 1 {
+			t.Error("the archive was announced before the warning")
+		}
+		other.ForgetLook() // as after learnTime
+		for i, j := range []*bus.Journal{other, late} {
+			if err := begin(t, j, "again", inReply("r1", "a")); !errors.Is(err, message.ErrArchived) {
+				t.Errorf("engine %d begins an archived call again: %v", i, err)
+			}
+			if err := begin(t, j, "more", inReply("r1", "more")); !errors.Is(err, message.ErrArchived) {
+				t.Errorf("engine %d begins a call in an archived reply: %v", i, err)
+			}
+			if err := begin(t, j, fmt.Sprint("free", i), inReply(fmt.Sprint("free", i), "a")); err != nil {
+				t.Errorf("engine %d begins another call: %v", i, err)
+			}
+		}
+	}})
+	if err != nil || done.Records != 20 {
+		t.Fatalf("%+v, %v", done, err)
 	}
-	seq, err := other.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
-	if !errors.Is(err, message.ErrArchived) && !errors.Is(err, message.ErrConflict) {
-		t.Errorf("an archived call was stored as new: %d, %v", seq, err)
+	if text := w.stream(bus.StreamName("test")).CachedInfo().Config.Metadata[bus.MetaArchiving]; text != "" {
+		t.Errorf("the warning is still there: %s", text)
+	}
+	for i, j := range []*bus.Journal{other, late} {
+		if err := begin(t, j, "again", inReply("r1", "a")); !errors.Is(err, message.ErrArchived) {
+			t.Errorf("engine %d begins an archived call again, after the archive: %v", i, err)
+		}
+		w.refused(j)
+	}
+	end := mustAppend(t, other, callRecord("end", inReply("end", "a"), message.ToolCallPending, "propose"), 0)
+	seen.wait(t, "a record after the archive", func(all []toolcall.JournalEntry, _ int) bool { return all[len(all)-1].Seq == end })
+	if r, err := w.verify(); err != nil || !r.OK || r.Archived != 20 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// An archive that is given up refuses its ids no longer.
+func TestArchiveThatIsGivenUp(t *testing.T) {
+	for name, giveUp := range map[string]func(w *archiving, stop func()){
+		"cancelled": func(_ *archiving, stop func()) { stop() },
+		"warned of by another archiver": func(w *archiving, _ func()) {
+			cfg := w.stream(bus.StreamName("test")).CachedInfo().Config
+			cfg.Metadata[bus.MetaArchiving] = `{"name":"test-000001-00000000","index":{"bytes":1,"hash":"` + strings.Repeat("0", 64) + `"},"at":"2020-01-01T00:00:00Z"}`
+			if _, err := must(jetstream.New(w.Conn("engine"))).UpdateStream(t.Context(), cfg); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newArchiving(t)
+			other, _ := w.runningEngine()
+			ctx, cancel := context.WithCancel(t.Context())
+			w.l.SetLearnTime(time.Millisecond)
+			before := w.records()
+			done, err := w.l.Archive(ctx, bus.Retention{By: "ann", Progress: func(what string, n, _ uint64) {
+				if strings.HasPrefix(what, "wait until") && n == 0 {
+					other.ForgetLook()
+					if err := begin(t, other, "more", inReply("r1", "more")); !errors.Is(err, message.ErrArchived) {
+						t.Errorf("a call in an archive that was warned of: %v", err)
+					}
+					giveUp(w, cancel)
+				}
+			}})
+			if err == nil || w.records() != before {
+				t.Fatalf("%+v, %v; %d records of %d", done, err, w.records(), before)
+			}
+			for range 2 { // learn that it is over, then that nothing was announced
+				other.ForgetLook()
+				_ = begin(t, other, "other", inReply("r1", "a"))
+			}
+			if err := begin(t, other, "more", inReply("r1", "more")); err != nil {
+				t.Errorf("a call in a reply that was not archived: %v", err)
+			}
+		})
+	}
+}
+
+// An engine does not run between its check and its write, while the call's reply is archived. It
+// does not begin the call again, and neither does another one.
+func TestArchiveWhileAWriteIsOnItsWay(t *testing.T) {
+	w := newArchiving(t)
+	other, seen := w.runningEngine()
+	var on atomic.Bool
+	subject := must(bus.RecordSubject(inReply("r1", "a"), toolcall.Queue{})).String()
+	paused := w.openThrough(func(c net.Conn, b []byte) (int, error) {
+		if bytes.Contains(b, []byte("PUB "+subject)) && !on.Swap(true) {
+			w.archive()
+		}
+		return c.Write(b)
+	})
+	paused.SetPauseAfter(0)
+	seq, err := paused.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
+	if !on.Load() || !errors.Is(err, message.ErrUnknownOutcome) {
+		t.Fatalf("an archived call was stored as new: %d, %v", seq, err)
+	}
+	seen.wait(t, "the record", func(all []toolcall.JournalEntry, _ int) bool { return all[len(all)-1].Seq > 25 })
+	for i, j := range []*bus.Journal{paused, other, w.j} {
+		if r, err := j.Last(t.Context(), inReply("r1", "a")); err != nil || r.Record == nil || r.Record.ID != "r1a2" {
+			t.Errorf("engine %d: the last record of the archived call is %+v, %v", i, r, err)
+		}
+	}
+	seen.wait(t, "that it is void", func(all []toolcall.JournalEntry, _ int) bool { return all[len(all)-1].Invalid != nil })
+	if r, err := w.verify(); err != nil || !r.OK || len(r.Voids) != 1 {
+		t.Errorf("%+v, %v", r, err)
 	}
 }
 

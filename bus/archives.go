@@ -31,10 +31,12 @@ type archives struct {
 	loading sync.Mutex   // one update at a time
 	mu      sync.RWMutex // guards all below
 	list    []*archived
-	missing ranges // sequences of archives and losses
-	losses  int    // how many losses missing includes
-	within  int    // how many archives missing includes
-	settled int    // how many archives have no record left in the journal
+	warned  []*archived // of warnings
+	warning string      // the current one
+	missing ranges      // sequences of archives and losses
+	losses  int         // how many losses missing includes
+	within  int         // how many archives missing includes
+	settled int         // how many archives have no record left in the journal
 }
 
 // archived is one announced archive.
@@ -163,7 +165,7 @@ func (a *archives) check(op string, key toolcall.Key) error {
 	}
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if len(a.list) == 0 {
+	if len(a.list)+len(a.warned) == 0 {
 		return nil
 	}
 	reply, err := EntityOf(key.ReplyKey())
@@ -172,7 +174,7 @@ func (a *archives) check(op string, key toolcall.Key) error {
 	}
 	hash := archive.HashOf(string(reply))
 	var unread *archived
-	for _, x := range a.list {
+	for _, x := range append(slices.Clip(a.list), a.warned...) {
 		switch {
 		case x.index == nil:
 			unread = x
@@ -357,7 +359,11 @@ func (a *archives) isLeftOver(seq uint64) bool {
 
 // hasMore reports whether an entity may have archived records in addition to those found.
 func (a *archives) hasMore(found []stored) bool {
-	return len(found) == 0 || onlyHeader(found[0].header, headerPrev) != "0" || a.isLeftOver(found[0].seq)
+	if len(found) == 0 || a.isLeftOver(found[0].seq) {
+		return true
+	}
+	entity, prev, _ := basisOf(found[0])
+	return prev > 0 || a.beginsAgain(entity, prev)
 }
 
 // firstSequence returns the first archived sequence, or 0.

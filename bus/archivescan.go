@@ -68,7 +68,7 @@ func newReplyScan() *replyScan {
 }
 
 // scanReplies reads the whole journal up to its last signed record.
-func (l *Ledger) scanReplies(ctx context.Context, progress func(done, all uint64)) (*replyScan, error) {
+func (l archiver) scanReplies(ctx context.Context, progress func(done, all uint64)) (*replyScan, error) {
 	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return nil, err
@@ -383,12 +383,12 @@ func (p *deletionPlan) listRequests() []deletion {
 
 // deleteRecords deletes exactly these sequences. They are announced, and their ids are
 // refused.
-func (l *Ledger) deleteRecords(ctx context.Context, gone ranges, r Retention) error {
+func (l archiver) deleteRecords(ctx context.Context, gone ranges) error {
 	st, err := l.j.store.lookUpStream(ctx)
 	if err != nil {
 		return apiError("archive", "stream "+l.j.store.stream, err)
 	}
-	progress, all := r.reportOn("delete archived records"), gone.count()
+	progress, all := l.r.reportOn("delete archived records"), gone.count()
 	var mu sync.Mutex
 	done := uint64(0) // guarded by mu, as progress is
 	p, after := newDeletionPlan(gone), uint64(0)
@@ -407,9 +407,17 @@ func (l *Ledger) deleteRecords(ctx context.Context, gone ranges, r Retention) er
 		}
 	}
 	requests = append(requests, p.listRequests()...)
-	return eachAtOnce(ctx, deleters, len(requests), func(ctx context.Context, i int) error {
+	atOnce := deleters
+	if l.learnTime > 0 {
+		atOnce = 1
+	}
+	return eachAtOnce(ctx, atOnce, len(requests), func(ctx context.Context, i int) error {
+		began := time.Now()
 		if err := l.delete(ctx, st, requests[i]); err != nil {
 			return err
+		}
+		if l.learnTime > 0 && !sleepFor(ctx, deletePause*time.Since(began)) { // a deletion holds up all writes
+			return context.Cause(ctx)
 		}
 		mu.Lock()
 		defer mu.Unlock()
@@ -419,7 +427,7 @@ func (l *Ledger) deleteRecords(ctx context.Context, gone ranges, r Retention) er
 	})
 }
 
-func (l *Ledger) delete(ctx context.Context, st jetstream.Stream, d deletion) error {
+func (l archiver) delete(ctx context.Context, st jetstream.Stream, d deletion) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}

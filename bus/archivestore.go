@@ -136,10 +136,10 @@ func (s *summed) result() proof.Sum {
 
 // writeArchive writes the files of an archive. Each record is compared with its
 // checkpoint.
-func (l *Ledger) writeArchive(ctx context.Context, a *proof.Archive, r Retention) error {
-	progress, n := r.reportOn(fmt.Sprintf("write archive %d", a.Number)), uint64(0)
+func (l archiver) writeArchive(ctx context.Context, a *proof.Archive) error {
+	progress, n := l.r.reportOn(fmt.Sprintf("write archive %d", a.Number)), uint64(0)
 	files := l.j.guard.archives.store
-	signed := signedEntries{l: l}
+	signed := signedEntries{l: l.Ledger}
 	var w *archive.Writer
 	err := files.Put(ctx, a.Name+archive.FileSuffix, func(out io.Writer) (err error) {
 		sum := &summed{w: out, sum: sha256.New()}
@@ -193,7 +193,7 @@ func hashesOf(space toolcall.SpaceID, subject string) []uint64 {
 }
 
 // eachOf visits exactly the records of some ranges, in order.
-func (l *Ledger) eachOf(ctx context.Context, gone []proof.Range, visit func(stored) error) error {
+func (l archiver) eachOf(ctx context.Context, gone []proof.Range, visit func(stored) error) error {
 	next := gone[0].From
 	for len(gone) > 0 {
 		found, _, err := l.j.store.readPage(ctx, ">", next-1, maxPage)
@@ -262,15 +262,15 @@ func (s *signedEntries) compare(ctx context.Context, r *proof.Record) error {
 
 // checkArchive reads the files of an archive again and compares every record with its
 // checkpoint.
-func (l *Ledger) checkArchive(ctx context.Context, a *proof.Archive, r Retention) error {
-	progress, n := r.reportOn(fmt.Sprintf("check archive %d", a.Number)), uint64(0)
+func (l archiver) checkArchive(ctx context.Context, a *proof.Archive) error {
+	progress, n := l.r.reportOn(fmt.Sprintf("check archive %d", a.Number)), uint64(0)
 	x := &archived{Archive: *a}
 	files := l.j.guard.archives
 	var err error
 	if x.index, err = files.readIndex(ctx, x); err != nil {
 		return err
 	}
-	signed := signedEntries{l: l}
+	signed := signedEntries{l: l.Ledger}
 	gone, next := a.Gone, a.Gone[0].From
 	for _, c := range x.index.Chunks {
 		records, err := files.readChunk(ctx, x, c)

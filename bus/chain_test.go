@@ -23,7 +23,7 @@ func storedRecords(t *testing.T, j *bus.Journal) []proof.Record {
 
 func ledgerOf(t testing.TB, j *bus.Journal) *bus.Ledger {
 	t.Helper()
-	l, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{Engine: "e1"})
+	l, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{Engine: "e1", Alone: true})
 	if err != nil {
 		t.Fatal(err)
 	}

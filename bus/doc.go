@@ -207,10 +207,11 @@
 //   - An archive is a signed removal: file, check, checkpoint, then deletion, so that
 //     after any crash each record is either still there or announced. Its index refuses
 //     whole replies. Keeping the last record of each call in the journal would need no
-//     index, but would keep half of the bytes. Archiving is offline: an engine that has not
-//     heard of an archive could store a deleted id as new. So it refuses to begin while a
-//     consumer of an engine exists, and an engine that was paused for longer than half the
-//     life of a consumer examines the journal before it takes a call for new.
+//     index, but would keep half of the bytes. An engine that has not heard of an archive
+//     could store a deleted id as new. So the metadata of the journal first warns of the
+//     archive, and 15 seconds later every engine knows: it looks every 5 seconds, and before
+//     a new call if it has not for 10. One that did not run for longer looks again after it
+//     has stored the call, which readers take for void.
 //   - A person accepts a loss, offline and signed. Lost sequences stay empty. Open
 //     calls are finished: a blocked call could be offered again by mistake.
 //   - An embedded server whose store failed restarts in its process once the disk has room.

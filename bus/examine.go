@@ -50,6 +50,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 		x.Anchor = g.anchor.path
 	}
 	var err error
+	over := g.archives.endedWarnings() // if they were announced, it was before the checkpoints are read
 	if x.proofs, err = g.checkpoints.store.streamInfo(ctx); err != nil {
 		return nil, err
 	}
@@ -59,6 +60,10 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	if x.stream, err = g.store.streamInfo(ctx); err != nil {
 		return nil, err
 	}
+	if len(x.Flaws) == 0 {
+		g.archives.forgetWarnings(over)
+	}
+	g.archives.learnWarning(ctx, x.stream)
 	if x.stream != nil {
 		st := x.stream.State
 		x.First, x.Last, x.Records = st.FirstSeq, st.LastSeq, st.Msgs

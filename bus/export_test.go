@@ -55,11 +55,11 @@ func (j *Journal) ForgetLook() { j.guard.looked.Store(-int64(maxUnlooked)) }
 // AnnounceArchive makes and announces one archive and deletes nothing, like a process that is killed
 // at that moment.
 func (l *Ledger) AnnounceArchive(ctx context.Context, r Retention) ([]proof.Range, error) {
-	chosen, head, err := l.planArchives(ctx, r)
+	chosen, head, err := archiver{l, r}.planArchives(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a, err := l.makeArchive(ctx, head, chosen, r)
+	a, err := archiver{l, r}.makeArchive(ctx, head, chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -78,13 +78,23 @@ func (j *Journal) IsVoidAfter(ctx context.Context, seq uint64, happen func()) (b
 
 // WriteArchive writes the files of an archive of these records and does not announce it.
 func (l *Ledger) WriteArchive(ctx context.Context, name string, gone ...proof.Range) error {
-	return l.writeArchive(ctx, &proof.Archive{Name: name, Gone: gone}, Retention{})
+	return archiver{Ledger: l}.writeArchive(ctx, &proof.Archive{Name: name, Gone: gone})
 }
 
 // IsNeeded reports whether an unannounced file may contain a record that exists nowhere else.
 func (l *Ledger) IsNeeded(ctx context.Context, name string, losses ...proof.Loss) bool {
-	return l.isNeeded(ctx, name, losses)
+	return archiver{Ledger: l}.isNeeded(ctx, name, losses)
 }
 
 // SetLeftAfter sets the age at which a file is no longer that of an archiver at work.
 func (b *ArchiveBucket) SetLeftAfter(d time.Duration) { b.leftAfter = d }
+
+// SetLearnTime sets how long an archive waits until other engines know of it.
+func (l *Ledger) SetLearnTime(d time.Duration) { l.learnTime = d }
+
+// SetPauseAfter sets after how long without an acknowledgement a record that begins a call is checked
+// again.
+func (j *Journal) SetPauseAfter(d time.Duration) { j.pauseAfter = d }
+
+// MetaArchiving is the metadata that warns of an archive.
+const MetaArchiving = metaArchiving

@@ -186,10 +186,7 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 
 // maxUnlooked is how long ago the last examination may be when a call is said to be new. A
 // running engine examines every watchLook.
-//
-// Invariant: it is shorter than watchInactive, so that Archive sees the consumer of every
-// engine that does not look again by itself.
-const maxUnlooked = 30 * time.Second
+const maxUnlooked = 10 * time.Second
 
 // learnArchives examines the journal again if the connection was lost since the last
 // examination, or if that was long ago: an archive may have been missed.
@@ -203,6 +200,7 @@ func (g *guard) learnArchives(ctx context.Context) error {
 
 // compareCount makes sure that the stream still has every record up to high.
 func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, high uint64) error {
+	g.archives.learnWarning(ctx, info)
 	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq && !g.pending.Load() {
 		return nil
 	}

@@ -28,6 +28,8 @@ type Ledger struct {
 	o    LedgerOptions
 	log  *slog.Logger
 
+	learnTime time.Duration // see learnTime; 0 if no engine runs
+
 	mu   sync.Mutex // one checkpoint at a time in this process; guards last and loss
 	last newest
 	loss *proof.Loss // goes into the next checkpoint
@@ -39,6 +41,8 @@ type LedgerOptions struct {
 	Stream StreamOptions
 	// Existing is for readers: no stream is created before the first checkpoint.
 	Existing bool
+	// Alone states that no engine of the space runs, so that Archive need not wait for any.
+	Alone bool
 	// Engine is the replica's name in the checkpoints that it writes.
 	Engine string
 	// Logger logs the errors of Run. Nil means no log.
@@ -74,6 +78,9 @@ func OpenLedger(ctx context.Context, j *Journal, o LedgerOptions) (*Ledger, erro
 	}
 	l := &Ledger{j: j, o: o, log: cmp.Or(o.Logger, noLog), kept: j.guard.checkpoints}
 	l.kept.optional = o.Existing
+	if !o.Alone {
+		l.learnTime = learnTime
+	}
 	if o.Existing {
 		return l, nil
 	}

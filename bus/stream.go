@@ -30,12 +30,13 @@ type StreamOptions struct {
 
 // The metadata that identifies a stream as one of askance.
 const (
-	metaKind     = "askance.stream"
-	metaRestored = "askance.restored" // when a journal was restored from a backup
-	metaProtocol = "askance.protocol"
-	metaRecords  = "askance.records" // the version of its event records
-	metaSpace    = "askance.space"
-	metaKey      = "askance.key"
+	metaKind      = "askance.stream"
+	metaRestored  = "askance.restored"  // when a journal was restored from a backup
+	metaArchiving = "askance.archiving" // see warning
+	metaProtocol  = "askance.protocol"
+	metaRecords   = "askance.records" // the version of its event records
+	metaSpace     = "askance.space"
+	metaKey       = "askance.key"
 
 	kindJournal = "journal"
 

@@ -21,7 +21,8 @@ import (
 //
 // Invariant: a record whose compare-and-swap names a sequence before the last valid record
 // of its entity is void, and so is one that follows a void record. A void record has no
-// effect, and the next record is written after it.
+// effect, and the next record is written after it. A call of an archive that begins again is
+// void, too.
 
 // errVoid: the compare-and-swap of this genuine record, or of one that it follows, should
 // have failed.
@@ -111,7 +112,7 @@ func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error
 	switch {
 	case !ok || v.firm.has(m.seq) || !v.codec.isGenuine(m):
 		return false, nil
-	case v.forked.has(entity):
+	case v.forked.has(entity), v.archives.beginsAgain(entity, prev):
 		return v.compare(ctx, entity, m, m.seq)
 	case prev+1 < m.seq && v.store.askAny(ctx, getRequest{Seq: prev + 1, NextFor: string(entity)}).seq != m.seq:
 		next, err := v.store.next(ctx, string(entity), prev)
@@ -280,7 +281,7 @@ func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
 	case !seen && o.from > 0 && prev <= o.from && m.seq <= o.from+voidSpan && o.asked < maxAsked:
 		o.asked++
 		void, err = o.voids.isVoid(ctx, m)
-	case o.forked.has(entity):
+	case o.forked.has(entity), o.archives.beginsAgain(entity, prev):
 		void, err = o.voids.isVoid(ctx, m)
 	case seen && o.firm.has(before), !seen && prev >= o.floor && (prev == 0 || o.firm.has(prev)):
 		o.firm.put(m.seq)
@@ -320,8 +321,9 @@ func (o *order) decode(ctx context.Context, m stored) (toolcall.JournalEntry, er
 // were compared.
 type firm [firmSize]atomic.Uint64
 
-func (f *firm) put(seq uint64)      { f[seq%firmSize].Store(seq) }
-func (f *firm) has(seq uint64) bool { return f[seq%firmSize].Load() == seq }
+func (f *firm) put(seq uint64)       { f[seq%firmSize].Store(seq) }
+func (f *firm) forgetSeq(seq uint64) { f[seq%firmSize].CompareAndSwap(seq, 0) }
+func (f *firm) has(seq uint64) bool  { return f[seq%firmSize].Load() == seq }
 
 // forked remembers entities with void records.
 type forked struct {

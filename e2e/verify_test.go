@@ -76,7 +76,7 @@ func (v *verifier) read() {
 	v.records, v.interrupted = map[toolcall.Key][]toolcall.JournalEntry{}, map[toolcall.Key]bool{}
 	for _, rec := range r.records {
 		switch {
-		case rec.Invalid != nil:
+		case v.w.obs.isForged(rec):
 			v.w.t.Errorf("record %d is not authentic: %v", rec.Seq, rec.Invalid)
 		case rec.Record != nil && rec.Record.Call != nil:
 			v.records[rec.Key] = append(v.records[rec.Key], rec)

@@ -72,6 +72,9 @@ type config struct {
 	ReviewerPerHour   int           `flag:"reviewer-per-hour" help:"most responses that one reviewer can give within an hour; 0: no limit"`
 	MaxOpen           int           `flag:"max-open" default:"250000" help:"most open calls in the space: above it new ones are refused as overloaded; 0: no limit; several engines together can exceed it by the calls that they are recording"`
 	MaxRunning        int           `flag:"max-running" default:"4096" help:"most local calls that run in this process: above it new ones are refused as overloaded; 0: no limit"`
+	ArchiveOlderThan  time.Duration `flag:"archive-older-than" help:"once a day, archive finished replies that had no record for this time, as askance journal archive does; 0: never"`
+	ArchiveKeep       int           `flag:"archive-keep" help:"with --archive-older-than, keep this many of these calls, the newest"`
+	ArchiveMaxBytes   int           `flag:"archive-max-bytes" help:"with --archive-older-than, archive no more once the journal has at most this many bytes; 0: no limit"`
 	ReviewerMaxOpen   int           `flag:"reviewer-max-open" help:"most open approval requests of one reviewer: above it they get none by delegation, and a call that only such people could approve is refused; 0: no limit"`
 
 	HTTP            string        `flag:"http" absent:"{http}, or a free port if that is taken" help:"address of the web inbox and the HTTP interfaces; off opens no port"`
@@ -192,6 +195,7 @@ func (cfg *config) ofSpace() []any {
 	return []any{
 		&cfg.Policy, &cfg.PolicyBucket, &cfg.Shadow, &cfg.Directory, &cfg.DirectoryBucket, &cfg.Tools, &cfg.Mode, &cfg.Cwd, &cfg.WorkingDirs,
 		&cfg.Remind, &cfg.MaxOpen, &cfg.MaxRunning, &cfg.ReviewerPerMinute, &cfg.ReviewerPerHour, &cfg.ReviewerMaxOpen, &cfg.Keys, &cfg.Anchor,
+		&cfg.ArchiveOlderThan, &cfg.ArchiveKeep, &cfg.ArchiveMaxBytes,
 	}
 }
 

@@ -28,7 +28,10 @@ askance audit verify checks journal and files together, askance show reads both,
 ids of archived calls and replies cannot be used again. Keep the files: if an .index file
 is missing, the engine refuses all new calls. A .jsonl.zst file can be kept elsewhere.
 
-Stop all engines of the space first. After an interruption, run the command again.`,
+With --nats, engines can run meanwhile: the command waits until all of them refuse the ids,
+half a minute for each archive. Stop the engine of a data folder first, or start it with
+--archive-older-than: then it archives once a day while it runs. After an interruption, run
+the command again.`,
 		Example: `  askance journal archive --older-than 30d --dry-run
   askance journal archive --older-than 30d --keep 100000
   askance journal archive --older-than 30d --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,

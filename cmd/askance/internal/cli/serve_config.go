@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
@@ -57,6 +58,11 @@ func (cfg *config) addSpace(to *node.Config) error {
 	to.Cwd, to.WorkingDirs, to.Remind, to.Reviewers = cfg.Cwd, cfg.WorkingDirs, cfg.Remind, cfg.reviewerLimits()
 	to.Mode, to.Tools = "", nil
 	to.Engine = []engine.Option{engine.WithMaxOpen(cfg.MaxOpen), engine.WithMaxRunning(cfg.MaxRunning)}
+	if cfg.ArchiveOlderThan < 0 || cfg.ArchiveKeep < 0 || cfg.ArchiveMaxBytes < 0 {
+		return usagef("--archive-older-than, --archive-keep or --archive-max-bytes is negative, use 0 or a positive value")
+	}
+	to.Archiving.Retention = bus.Retention{OlderThan: cfg.ArchiveOlderThan, Keep: cfg.ArchiveKeep, MaxBytes: uint64(cfg.ArchiveMaxBytes), By: creds.EngineName}
+	to.Archiving.Reason = retentionText(to.Archiving.Retention)
 	if to.Remind < 0 {
 		return usagef("--remind is %s, use 0 or a positive time", to.Remind)
 	}

@@ -112,6 +112,8 @@ type Config struct {
 
 	// Pace is how often the journal is signed; zero: as bus.Pace says.
 	Pace bus.Pace
+	// Archiving is what the engine archives.
+	Archiving Archiving
 
 	// Offline opens the journal for one request: it serves no other clients and runs no tool here.
 	Offline bool
@@ -299,9 +301,7 @@ func (n *Node) open(ctx context.Context) error {
 	if n.people != nil {
 		n.wg.Go(func() { n.people.Watch(watching, reloadEvery) })
 	}
-	if n.server != nil { // no other engine writes to its journal
-		n.wg.Go(func() { n.resumeArchives(watching) })
-	}
+	n.wg.Go(func() { archiver{n.cfg.Archiving, n.ledger, n.cfg.Log}.run(watching, n.server != nil) })
 	n.wg.Go(func() { _ = n.ledger.Run(watching, n.cfg.Pace) }) // ends with watching, and logs all other errors
 	n.onClose(func() error { stop(); n.wg.Wait(); return nil })
 	if err := n.serve(ctx); err != nil {

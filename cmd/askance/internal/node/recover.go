@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -350,52 +349,4 @@ func (c *closing) closeLost(ctx context.Context, subject string, replies map[too
 	}
 	c.closed = append(c.closed, bus.NameOf(subject))
 	return nil
-}
-
-// Archive moves finished calls of a journal that no engine uses into files: of the data
-// folder, or of an object store of an existing server.
-func (d Damaged) Archive(ctx context.Context, r bus.Retention) (bus.Archiving, error) {
-	if d.NATS == nil {
-		if err := d.Dir.Exists(); err != nil {
-			return bus.Archiving{}, err
-		}
-	}
-	s, err := d.open(ctx, false)
-	if err != nil {
-		return bus.Archiving{}, err
-	}
-	defer s.close()
-	if s.bad != nil {
-		return bus.Archiving{}, s.bad
-	}
-	if err := checkSpaceExists(ctx, s.nc, d.Space); err != nil {
-		return bus.Archiving{}, err
-	}
-	o := bus.JournalOptions{Anchor: s.anchor, Archives: s.archives(d)}
-	if _, err := os.Stat(d.Dir.Files(d.Space).Anchor(d.Space)); s.server == nil && d.Anchor == "" && err != nil {
-		o.Anchor = nil // no engine runs here, and an anchor without keys keeps one from starting
-	}
-	if s.server != nil {
-		o.Durability, o.Health, o.Room = s.server.Durability(), s.server.Health, s.server.Room
-	}
-	j, err := bus.OpenJournal(ctx, s.nc, d.Space, s.keys, o)
-	if err != nil {
-		return bus.Archiving{}, err
-	}
-	l, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: creds.EngineName})
-	if err != nil {
-		return bus.Archiving{}, err
-	}
-	return l.Archive(ctx, r)
-}
-
-// resumeArchives completes archives that were interrupted.
-func (n *Node) resumeArchives(ctx context.Context) {
-	done, err := n.ledger.ResumeArchives(ctx)
-	switch {
-	case err != nil && ctx.Err() == nil:
-		n.cfg.Log.Error("the records of an archive could not be deleted from the journal: run askance journal archive", "err", err)
-	case done > 0:
-		n.cfg.Log.Info("an interrupted archive was completed", "records", done)
-	}
 }
