@@ -70,7 +70,8 @@ func (s *Service) acceptMessage(c conversation, m *nats.Msg) {
 		s.sendBytes(m, encodeError("request", tooLargeRequest("request", n), s.maxReply()))
 		return
 	}
-	s.queueRequest(guessClass(m.Data), c, who, m)
+	// The library's own message keeps all later ones of its queue in memory.
+	s.queueRequest(guessClass(m.Data), c, who, &nats.Msg{Subject: m.Subject, Reply: m.Reply, Header: m.Header, Data: m.Data, Sub: m.Sub})
 }
 
 // run decodes and executes a request. class is the class whose capacity place belongs to.
