@@ -235,7 +235,7 @@ func (l archiver) moveToArchive(ctx context.Context, head uint64, replies []*rep
 		return nil, err
 	}
 	if _, err = l.j.guard.examineWhole(ctx); err == nil { // from here on their ids are refused
-		err = l.waitForEngines(ctx) // so that they read the archive in place of the records
+		err = l.waitForEngines(ctx, min(l.learnTime, watchLook+attemptTimeout)) // so that they read the archive in place of the records
 	}
 	if err != nil {
 		return nil, err

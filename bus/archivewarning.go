@@ -55,7 +55,7 @@ func (l archiver) warnEngines(ctx context.Context, a *proof.Archive) (end func()
 		defer cancel()
 		_ = l.j.setWarning(ctx, string(text), "") // else it ends after maxWarning
 	}
-	if err := l.waitForEngines(ctx); err != nil {
+	if err := l.waitForEngines(ctx, l.learnTime); err != nil {
 		return end, err
 	}
 	info, err := l.j.store.leaderInfo(ctx)
@@ -66,13 +66,13 @@ func (l archiver) warnEngines(ctx context.Context, a *proof.Archive) (end func()
 }
 
 // waitForEngines waits until all engines know of a warning, or of an announcement.
-func (l archiver) waitForEngines(ctx context.Context) error {
-	if l.learnTime == 0 {
+func (l archiver) waitForEngines(ctx context.Context, d time.Duration) error {
+	if d == 0 {
 		return nil
 	}
 	report := l.r.reportOn("wait until all engines know")
 	report(0, 1)
-	if !sleepFor(ctx, l.learnTime) {
+	if !sleepFor(ctx, d) {
 		return apiError("archive", "wait until all engines know of it", context.Cause(ctx))
 	}
 	report(1, 1)
