@@ -65,9 +65,6 @@ func (j *Journal) Append(ctx context.Context, f *toolcall.EventRecord, prev uint
 	}
 	seq, err := a.run(ctx)
 	if err == nil {
-		err = a.checkBegun(ctx, seq)
-	}
-	if err == nil {
 		j.room.noteWritten(len(a.msg.Data) + len(a.msg.Subject) + headerRoom/8)
 	}
 	return seq, err
@@ -106,7 +103,7 @@ type appending struct {
 	base   *toolcall.RecordBase  // that the record builds on; nil: it has the whole call
 	read   *toolcall.EventRecord // what readers decode it to
 	msg    *recordMsg
-	// checked is when the last look for an archive of the call began.
+	// checked is when the last look for an archive of the call began; zero: no engine runs.
 	checked time.Time
 	// unsure: a publish got no answer. staged: neither did the batch that had it.
 	unsure, staged bool
@@ -227,9 +224,12 @@ func (a *appending) attemptOnce(caller context.Context) (uint64, error) {
 	if err := a.j.guard.noteStored(ack.Seq, before, leaf); err != nil {
 		return 0, err
 	}
+	a.j.unsealed.put(ack.Seq, proof.Entry{Subject: a.msg.Subject, Content: content})
+	if err := a.checkBegun(caller); err != nil {
+		return 0, err
+	}
 	a.j.chain.put(ack.Seq, leaf, a.prev)
 	a.j.voids.firm.put(ack.Seq)
-	a.j.unsealed.put(ack.Seq, proof.Entry{Subject: a.msg.Subject, Content: content})
 	if a.read.Call != nil {
 		a.j.codec.bases.put(toolcall.NewRecordBase(ack.Seq, leaf.String(), a.read, a.base), len(a.msg.Data))
 	}
@@ -399,7 +399,7 @@ func (a *appending) judgeError(ctx context.Context, err error) verdict {
 		return verdict{final: true, err: a.newError(message.CodeForeignStream, "another stream receives this space's subjects", "remove those subjects from it", err)}
 	case errors.Is(err, errIDTaken):
 		return final(message.CodeInternal, "nothing was written", "give the event record a fresh id")
-	case errors.Is(err, message.ErrDamaged):
+	case errors.Is(err, message.ErrDamaged), errors.Is(err, errArchivedMeanwhile):
 		return verdict{final: true, err: err}
 	case errors.Is(err, errUnsynced):
 		return verdict{final: true, err: a.newError(message.CodeUnknownOutcome, "a power loss can still undo the write", "read the entity's last event record and compare its id", err)}

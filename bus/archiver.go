@@ -101,7 +101,10 @@ func (l archiver) archiveAll(ctx context.Context) (Archiving, error) {
 	}
 	var err error
 	if !l.r.DryRun {
-		if out.Resumed, err = l.resumeArchives(ctx); err != nil {
+		if out.Resumed, err = l.resumeArchives(ctx); err == nil && l.learnTime > 0 {
+			err = l.awaitArchivers(ctx)
+		}
+		if err != nil {
 			return out, err
 		}
 	}
@@ -235,12 +238,25 @@ func (l archiver) moveToArchive(ctx context.Context, head uint64, replies []*rep
 		return nil, err
 	}
 	if _, err = l.j.guard.examineWhole(ctx); err == nil { // from here on their ids are refused
-		err = l.waitForEngines(ctx, min(l.learnTime, watchLook+attemptTimeout)) // so that they read the archive in place of the records
+		err = l.waitForEngines(ctx)
+	}
+	if err == nil {
+		err = l.checkListed(ctx, a)
 	}
 	if err != nil {
 		return nil, err
 	}
 	return a, l.deleteRecords(ctx, a.Gone)
+}
+
+// checkListed fails if the files of an archive are gone: while this process did not run,
+// another one may have removed them as not announced.
+func (l archiver) checkListed(ctx context.Context, a *proof.Archive) error {
+	all, err := l.j.guard.archives.store.Files(ctx)
+	if err == nil && !slices.ContainsFunc(all, func(f StoredFile) bool { return f.Name == a.Name+archive.FileSuffix }) {
+		err = unfinishedError(&archived{Archive: *a}, a.Records, fs.ErrNotExist)
+	}
+	return err
 }
 
 // makeArchive writes, checks and announces an archive, whose ids every engine then refuses.
@@ -257,15 +273,16 @@ func (l archiver) makeArchive(ctx context.Context, head uint64, replies []*reply
 	if err := l.checkArchive(ctx, a); err != nil {
 		return nil, err
 	}
-	end, err := l.warnEngines(ctx, a)
-	defer end()
-	if err == nil {
-		err = l.checkUnmoved(ctx, head, replies)
-	}
+	w, err := l.warnEngines(ctx, a)
+	defer w.endWarning(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return a, l.announceArchive(ctx, a)
+	left := &unmoved{after: head, chosen: make(map[[2]Token]bool, len(replies))}
+	for _, x := range replies {
+		left.chosen[[2]Token{x.session.token, x.reply}] = x.reply != ""
+	}
+	return a, l.announceArchive(ctx, a, func() error { return errors.Join(w.check(ctx), l.checkUnmoved(ctx, left)) })
 }
 
 func newSalt() string {
@@ -274,26 +291,30 @@ func newSalt() string {
 	return hex.EncodeToString(salt[:])
 }
 
-// checkUnmoved fails if something was recorded of the replies behind a sequence.
-func (l archiver) checkUnmoved(ctx context.Context, after uint64, replies []*replyRecords) error {
+// unmoved are replies of which nothing was recorded up to a sequence.
+type unmoved struct {
+	after  uint64
+	chosen map[[2]Token]bool
+}
+
+// checkUnmoved fails if something was recorded of the replies since the last check.
+func (l archiver) checkUnmoved(ctx context.Context, u *unmoved) error {
 	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return err
 	}
-	chosen := make(map[[2]Token]bool, len(replies))
-	for _, x := range replies {
-		chosen[[2]Token{x.session.token, x.reply}] = x.reply != ""
-	}
-	return l.j.store.visitRecords(ctx, "archive", after, state.LastSeq, func(m stored) error {
-		if _, reply, ok := replyIn(m.subject); ok && chosen[reply] {
+	err = l.j.store.visitRecords(ctx, "archive", u.after, state.LastSeq, func(m stored) error {
+		if _, reply, ok := replyIn(m.subject); ok && u.chosen[reply] {
 			return errMoved
 		}
 		return nil
 	})
+	u.after = state.LastSeq
+	return err
 }
 
-// announceArchive signs an archive into the ledger.
-func (l archiver) announceArchive(ctx context.Context, a *proof.Archive) error {
+// announceArchive signs an archive into the ledger, unless check fails.
+func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check func() error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for { // engines sign meanwhile
@@ -312,6 +333,9 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive) error {
 			return err
 		}
 		hash, err := last.Hash()
+		if err == nil {
+			err = check()
+		}
 		if err != nil {
 			return err
 		}
@@ -353,6 +377,9 @@ func (l archiver) resumeArchives(ctx context.Context) (uint64, error) {
 	}
 	holes, err := g.findHoles(ctx, &Exam{})
 	if err != nil {
+		return 0, err
+	}
+	if err := l.waitForEngines(ctx); err != nil { // one may have been announced just now
 		return 0, err
 	}
 	n := uint64(0)

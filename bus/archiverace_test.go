@@ -113,17 +113,47 @@ func TestArchiveWhileEnginesRun(t *testing.T) {
 	}
 }
 
+// warn replaces the warning of an archive in the journal's metadata.
+func (w *archiving) warn(text string) {
+	w.t.Helper()
+	cfg := w.stream(bus.StreamName("test")).CachedInfo().Config
+	if delete(cfg.Metadata, bus.MetaArchiving); text != "" {
+		cfg.Metadata[bus.MetaArchiving] = text
+	}
+	if _, err := must(jetstream.New(w.Conn("engine"))).UpdateStream(w.t.Context(), cfg); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// While a warning or its index cannot be read, every new call could be one of the archive. The next
+// archiver ends a warning that a killed one left.
+func TestWarningThatCannotBeRead(t *testing.T) {
+	for _, text := range []string{"{", `{"name":"test-000001-00000000","index":{"bytes":1,"hash":"sha256:` + strings.Repeat("0", 64) + `"}}`} {
+		w := newArchiving(t)
+		w.warn(text)
+		other, _ := w.runningEngine()
+		if err := begin(t, other, "new", inReply("new", "a")); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("a new call while it is unknown what %s warns of: %v", text, err)
+		}
+		w.l.SetLearnTime(time.Millisecond)
+		if done, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", OlderThan: time.Hour}); err != nil || done.Calls > 0 {
+			t.Fatalf("%+v, %v", done, err)
+		}
+		for range 2 { // it learns that the warning is over, then that nothing was announced
+			other.ForgetLook()
+			_ = begin(t, other, "other", inReply("r1", "a"))
+		}
+		if err := begin(t, other, "new", inReply("new", "a")); err != nil {
+			t.Errorf("a new call after the warning: %v", err)
+		}
+	}
+}
+
 // An archive that is given up refuses its ids no longer.
 func TestArchiveThatIsGivenUp(t *testing.T) {
 	for name, giveUp := range map[string]func(w *archiving, stop func()){
-		"cancelled": func(_ *archiving, stop func()) { stop() },
-		"warned of by another archiver": func(w *archiving, _ func()) {
-			cfg := w.stream(bus.StreamName("test")).CachedInfo().Config
-			cfg.Metadata[bus.MetaArchiving] = `{"name":"test-000001-00000000","index":{"bytes":1,"hash":"` + strings.Repeat("0", 64) + `"},"at":"2020-01-01T00:00:00Z"}`
-			if _, err := must(jetstream.New(w.Conn("engine"))).UpdateStream(t.Context(), cfg); err != nil {
-				t.Fatal(err)
-			}
-		},
+		"cancelled":                    func(_ *archiving, stop func()) { stop() },
+		"while another archiver works": func(w *archiving, _ func()) { w.warn("") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newArchiving(t)
@@ -157,29 +187,41 @@ func TestArchiveThatIsGivenUp(t *testing.T) {
 // An engine does not run between its check and its write, while the call's reply is archived. It
 // does not begin the call again, and neither does another one.
 func TestArchiveWhileAWriteIsOnItsWay(t *testing.T) {
+	for _, call := range []string{"a", "new"} {
+		t.Run(call, func(t *testing.T) { archiveMeanwhile(t, inReply("r1", call)) })
+	}
+}
+
+func archiveMeanwhile(t *testing.T, key toolcall.Key) {
 	w := newArchiving(t)
 	other, seen := w.runningEngine()
 	var on atomic.Bool
-	subject := must(bus.RecordSubject(inReply("r1", "a"), toolcall.Queue{})).String()
-	paused := w.openThrough(func(c net.Conn, b []byte) (int, error) {
+	subject := must(bus.RecordSubject(key, toolcall.Queue{})).String()
+	var paused *bus.Journal
+	paused = w.openThrough(func(c net.Conn, b []byte) (int, error) {
 		if bytes.Contains(b, []byte("PUB "+subject)) && !on.Swap(true) {
 			w.archive()
+			other.ForgetLook() // as after learnTime
+			paused.ForgetLook()
 		}
 		return c.Write(b)
 	})
-	paused.SetPauseAfter(0)
-	seq, err := paused.Append(t.Context(), callRecord("again", inReply("r1", "a"), message.ToolCallPending, "propose"), 0)
+	paused.SetPauseAfter(1)
+	own := watch(t, paused, 0)
+	own.wait(t, "the watch", func(_ []toolcall.JournalEntry, caught int) bool { return caught >= 0 })
+	seq, err := paused.Append(t.Context(), callRecord("again", key, message.ToolCallPending, "propose"), 0)
 	if !on.Load() || !errors.Is(err, message.ErrUnknownOutcome) {
 		t.Fatalf("an archived call was stored as new: %d, %v", seq, err)
 	}
-	seen.wait(t, "the record", func(all []toolcall.JournalEntry, _ int) bool { return all[len(all)-1].Seq > 25 })
+	for _, s := range []*sink{seen, own} {
+		s.wait(t, "a void record", func(all []toolcall.JournalEntry, _ int) bool { return len(all) > 25 && all[25].Invalid != nil })
+	}
 	for i, j := range []*bus.Journal{paused, other, w.j} {
-		if r, err := j.Last(t.Context(), inReply("r1", "a")); err != nil || r.Record == nil || r.Record.ID != "r1a2" {
-			t.Errorf("engine %d: the last record of the archived call is %+v, %v", i, r, err)
+		if r, err := j.Last(t.Context(), key); err == nil && (r.Record == nil || r.Record.ID != "r1a2") {
+			t.Errorf("engine %d: the last record of the call is %+v, %v", i, r, err)
 		}
 	}
-	seen.wait(t, "that it is void", func(all []toolcall.JournalEntry, _ int) bool { return all[len(all)-1].Invalid != nil })
-	if r, err := w.verify(); err != nil || !r.OK || len(r.Voids) != 1 {
+	if r, err := w.verify(); err != nil || !r.OK {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

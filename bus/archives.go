@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -28,15 +29,16 @@ type archives struct {
 	space toolcall.SpaceID
 	store ArchiveStore // nil: none is configured
 
-	loading sync.Mutex   // one update at a time
-	mu      sync.RWMutex // guards all below
-	list    []*archived
-	warned  []*archived // of warnings
-	warning string      // the current one
-	missing ranges      // sequences of archives and losses
-	losses  int         // how many losses missing includes
-	within  int         // how many archives missing includes
-	settled int         // how many archives have no record left in the journal
+	loading  sync.Mutex   // one update at a time
+	mu       sync.RWMutex // guards all below
+	list     []*archived
+	warned   []*archived // of warnings
+	warning  string      // the current one
+	warnedAt time.Time   // when it was first read
+	missing  ranges      // sequences of archives and losses
+	losses   int         // how many losses missing includes
+	within   int         // how many archives missing includes
+	settled  int         // how many archives have no record left in the journal
 }
 
 // archived is one announced archive.
@@ -190,6 +192,9 @@ func (a *archives) check(op string, key toolcall.Key) error {
 }
 
 func (a *archives) unreadError(op string, x *archived) error {
+	if x.Number == 0 { // of a warning
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "calls are being archived, and it cannot be read which", Hint: "run askance journal archive, which continues after one that was killed", Err: x.unread}
+	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op, What: fmt.Sprintf("the index of archive %d is not readable, so it is not known whether the call was archived", x.Number),
 		Hint: "put the file " + x.Name + archive.IndexSuffix + " back into the folder of archives", Err: x.unread}
 }
@@ -362,8 +367,8 @@ func (a *archives) hasMore(found []stored) bool {
 	if len(found) == 0 || a.isLeftOver(found[0].seq) {
 		return true
 	}
-	entity, prev, _ := basisOf(found[0])
-	return prev > 0 || a.beginsAgain(entity, prev)
+	_, prev, _ := basisOf(found[0])
+	return prev > 0 || a.beginsAgain(found[0])
 }
 
 // firstSequence returns the first archived sequence, or 0.

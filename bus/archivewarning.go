@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -9,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"github.com/askance-dev/askance/bus/internal/archive"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
@@ -19,60 +19,104 @@ import (
 // announced. Every engine reads it with each examination and for each call that may be new,
 // and refuses the ids of the archive from then on.
 //
-// Invariant: an archive is announced learnTime after its warning, so that no engine begins a
-// call of it meanwhile. An engine that did not run for that long looks again before it takes
-// its record for stored; see Append.
+// Invariant: unless no engine runs, an archive is announced learnTime after its warning, and
+// its records are deleted learnTime after that. So no engine begins a call of it meanwhile,
+// and every engine reads the archive when the records are gone. An engine that did not run
+// for that long looks again before it takes its record for stored; see checkBegun.
 type warning struct {
 	Name  string    `json:"name"`
 	Index proof.Sum `json:"index"`
-	At    time.Time `json:"at"`
 }
 
 const (
-	// learnTime is how long after a warning an engine that has not read it may still write.
+	// learnTime is how long an engine may still write that has not read a warning or an
+	// announcement.
 	learnTime = maxUnlooked + attemptTimeout + 3*time.Second
-	// maxWarning is how long a warning counts if its archiver was killed.
+	// maxWarning is how long an engine heeds a warning. The archiver announces within half
+	// of it, or not at all.
 	maxWarning = time.Hour
 )
 
+// warned is a warning that an archiver gave.
+type warned struct {
+	l     archiver
+	text  string // "": no engine runs
+	began time.Time
+}
+
 // warnEngines warns of an archive and waits until every engine knows. The caller ends the
 // warning.
-func (l archiver) warnEngines(ctx context.Context, a *proof.Archive) (end func(), err error) {
-	none := func() {}
+func (l archiver) warnEngines(ctx context.Context, a *proof.Archive) (w warned, err error) {
+	w = warned{l: l, began: time.Now()}
 	if l.learnTime == 0 {
-		return none, nil
+		return w, nil
 	}
-	text, err := strictjson.Marshal(warning{Name: a.Name, Index: a.Index, At: time.Now().UTC().Round(0)})
-	if err != nil {
-		return none, err
+	text, err := strictjson.Marshal(warning{Name: a.Name, Index: a.Index})
+	if err == nil {
+		err = l.awaitArchivers(ctx)
 	}
-	began := time.Now()
-	if err := l.j.setWarning(ctx, "", string(text)); err != nil {
-		return none, err
+	if err == nil {
+		w.text, w.began = string(text), time.Now()
+		err = l.j.setWarning(ctx, "", w.text)
 	}
-	end = func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
-		defer cancel()
-		_ = l.j.setWarning(ctx, string(text), "") // else it ends after maxWarning
+	if err == nil {
+		err = l.waitForEngines(ctx)
 	}
-	if err := l.waitForEngines(ctx, l.learnTime); err != nil {
-		return end, err
+	return w, err
+}
+
+// check fails if another archiver has replaced the warning, or this one did not run for long.
+func (w warned) check(ctx context.Context) error {
+	if w.text == "" {
+		return nil
 	}
-	info, err := l.j.store.leaderInfo(ctx)
-	if err == nil && (info.Config.Metadata[metaArchiving] != string(text) || time.Since(began) > maxWarning/2) {
-		err = errMoved // another archiver took over, or this one did not run for long
+	info, err := w.l.j.store.leaderInfo(ctx)
+	if err == nil && (info.Config.Metadata[metaArchiving] != w.text || time.Since(w.began) > maxWarning/2) {
+		err = errMoved
 	}
-	return end, err
+	return err
+}
+
+func (w warned) endWarning(ctx context.Context) {
+	if w.text == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
+	defer cancel()
+	_ = w.l.j.setWarning(ctx, w.text, "") // else it ends after maxWarning
+}
+
+// awaitArchivers waits until no other archiver warns, and ends the warning of one that was
+// killed, whose files may be removed.
+func (l archiver) awaitArchivers(ctx context.Context) error {
+	seen := ""
+	for since := time.Now(); ; {
+		info, err := l.j.store.leaderInfo(ctx)
+		if err != nil {
+			return err
+		}
+		switch text := info.Config.Metadata[metaArchiving]; {
+		case text == "":
+			return nil
+		case text != seen:
+			seen, since = text, time.Now()
+		case time.Since(since) > 2*l.learnTime:
+			return l.j.setWarning(ctx, text, "")
+		}
+		if !sleepFor(ctx, min(l.learnTime, time.Second)) {
+			return apiError("archive", "wait for another archiver", context.Cause(ctx))
+		}
+	}
 }
 
 // waitForEngines waits until all engines know of a warning, or of an announcement.
-func (l archiver) waitForEngines(ctx context.Context, d time.Duration) error {
-	if d == 0 {
+func (l archiver) waitForEngines(ctx context.Context) error {
+	if l.learnTime == 0 {
 		return nil
 	}
 	report := l.r.reportOn("wait until all engines know")
 	report(0, 1)
-	if !sleepFor(ctx, d) {
+	if !sleepFor(ctx, l.learnTime) {
 		return apiError("archive", "wait until all engines know of it", context.Cause(ctx))
 	}
 	report(1, 1)
@@ -86,7 +130,7 @@ func (j *Journal) setWarning(ctx context.Context, was, text string) error {
 		return err
 	}
 	config := info.Config
-	if was != "" && config.Metadata[metaArchiving] != was {
+	if now := config.Metadata[metaArchiving]; now == text || was != "" && now != was {
 		return nil
 	}
 	config.Metadata = maps.Clone(config.Metadata)
@@ -99,34 +143,53 @@ func (j *Journal) setWarning(ctx context.Context, was, text string) error {
 	return nil
 }
 
-// learnWarning notes the archive that the stream's metadata warns of.
-func (a *archives) learnWarning(ctx context.Context, info *jetstream.StreamInfo) {
+// learnWarning notes the archive that the stream's metadata warns of. exam is false for a
+// look that may be older than an examination: it ends no warning and reads no index again.
+func (a *archives) learnWarning(ctx context.Context, info *jetstream.StreamInfo, exam bool) {
 	if info == nil {
 		return
 	}
 	text := info.Config.Metadata[metaArchiving]
-	a.mu.RLock()
-	known := a.warning == text && !slices.ContainsFunc(a.warned, func(x *archived) bool { return x.index == nil })
-	a.mu.RUnlock()
-	if known {
+	if a.knowsWarning(text, exam) {
 		return
 	}
 	a.loading.Lock()
 	defer a.loading.Unlock()
-	var w warning
+	if a.knowsWarning(text, exam) { // another goroutine was first
+		return
+	}
 	var x *archived
-	if text != "" && strictjson.Unmarshal([]byte(text), &w) == nil && time.Since(w.At) < maxWarning {
-		x = &archived{Archive: proof.Archive{Name: w.Name, Index: w.Index, At: w.At}, unread: errNoStore}
-		if a.store != nil {
+	if text != "" {
+		w, err := readWarning(text)
+		x = &archived{Archive: proof.Archive{Name: w.Name, Index: w.Index}, unread: cmp.Or(err, errNoStore)}
+		if err == nil && a.store != nil {
 			x.index, x.unread = a.readIndex(ctx, x)
 		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.warning = text
+	if a.warning != text {
+		a.warning, a.warnedAt = text, time.Now()
+	}
 	if x != nil {
+		x.At = a.warnedAt
 		a.warned = append(slices.DeleteFunc(slices.Clone(a.warned), func(o *archived) bool { return o.Name == x.Name }), x)
 	}
+}
+
+func readWarning(text string) (w warning, err error) {
+	err = strictjson.UnmarshalOpen([]byte(text), &w)
+	return w, err
+}
+
+// knowsWarning reports whether there is nothing to read for a warning.
+func (a *archives) knowsWarning(text string, exam bool) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if a.warning != text {
+		return text == "" && !exam
+	}
+	return !exam || time.Since(a.warnedAt) > maxWarning || !slices.ContainsFunc(a.warned, func(x *archived) bool { return x.index == nil })
 }
 
 // endedWarnings returns the archives of warnings that are over: their archives were announced
@@ -134,9 +197,8 @@ func (a *archives) learnWarning(ctx context.Context, info *jetstream.StreamInfo)
 func (a *archives) endedWarnings() []*archived {
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	var now warning
-	_ = strictjson.Unmarshal([]byte(a.warning), &now) // "" names none
-	return slices.DeleteFunc(slices.Clone(a.warned), func(x *archived) bool { return x.Name == now.Name && time.Since(x.At) < maxWarning })
+	now, _ := readWarning(a.warning) // "" names none
+	return slices.DeleteFunc(slices.Clone(a.warned), func(x *archived) bool { return a.warning != "" && x.Name == now.Name && time.Since(x.At) < maxWarning })
 }
 
 func (a *archives) forgetWarnings(over []*archived) {
@@ -145,28 +207,32 @@ func (a *archives) forgetWarnings(over []*archived) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.warned = slices.DeleteFunc(slices.Clone(a.warned), func(x *archived) bool { return slices.Contains(over, x) })
+	a.warned = slices.DeleteFunc(slices.Clone(a.warned), func(x *archived) bool {
+		return slices.ContainsFunc(over, func(o *archived) bool { return o.Name == x.Name })
+	})
 }
 
-// beginsAgain reports whether a record without a predecessor is of an archived entity.
-func (a *archives) beginsAgain(entity Entity, prev uint64) bool {
-	if prev > 0 {
-		return false
-	}
+// beginsAgain reports whether a record begins a call in an archived reply and is not in an
+// archive. Only an engine that did not run for a while can have written it.
+func (a *archives) beginsAgain(m stored) bool {
+	_, prev, ok := basisOf(m)
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	return slices.ContainsFunc(a.list, func(x *archived) bool {
-		return x.index != nil && x.index.Has(archive.HashOf(string(entity)))
-	})
+	if !ok || prev > 0 || len(a.list) == 0 {
+		return false
+	}
+	hashes := hashesOf(a.space, m.subject)
+	return slices.ContainsFunc(a.list, func(x *archived) bool { return x.index != nil && slices.ContainsFunc(hashes, x.index.Has) }) &&
+		!slices.ContainsFunc(a.list, func(x *archived) bool { return ranges(x.Gone).has(m.seq, m.seq) })
 }
 
 var errArchivedMeanwhile = errors.New("the process did not run for a while")
 
 // checkBegun refuses a stored record that began a call or reply if this process did not run
-// between its check and the acknowledgement: the ids may have been archived meanwhile. Readers
-// then take the record for void.
-func (a *appending) checkBegun(ctx context.Context, seq uint64) error {
-	if a.prev > 0 || time.Since(a.checked) <= a.j.pauseAfter {
+// between its check and the acknowledgement: the ids may have been archived meanwhile. The
+// record is then void.
+func (a *appending) checkBegun(ctx context.Context) error {
+	if a.prev > 0 || a.checked.IsZero() || time.Since(a.checked) <= cmp.Or(a.j.pauseAfter, attemptTimeout) {
 		return nil
 	}
 	_, err := a.j.guard.check(ctx)
@@ -176,6 +242,5 @@ func (a *appending) checkBegun(ctx context.Context, seq uint64) error {
 	if err == nil {
 		return nil
 	}
-	a.j.voids.firm.forgetSeq(seq)
 	return a.newError(message.CodeUnknownOutcome, "the event record was stored, but the call may have been archived before", "read the entity's last event record and compare its id", errors.Join(errArchivedMeanwhile, err))
 }

@@ -49,8 +49,13 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	if g.anchor != nil {
 		x.Anchor = g.anchor.path
 	}
-	var err error
-	over := g.archives.endedWarnings() // if they were announced, it was before the checkpoints are read
+	// The warning is read before the checkpoints: it ends when its archive is announced there.
+	info, err := g.store.streamInfo(ctx)
+	if err != nil {
+		return nil, err
+	}
+	g.archives.learnWarning(ctx, info, true)
+	over := g.archives.endedWarnings()
 	if x.proofs, err = g.checkpoints.store.streamInfo(ctx); err != nil {
 		return nil, err
 	}
@@ -63,7 +68,6 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	if len(x.Flaws) == 0 {
 		g.archives.forgetWarnings(over)
 	}
-	g.archives.learnWarning(ctx, x.stream)
 	if x.stream != nil {
 		st := x.stream.State
 		x.First, x.Last, x.Records = st.FirstSeq, st.LastSeq, st.Msgs

@@ -200,7 +200,7 @@ func (g *guard) learnArchives(ctx context.Context) error {
 
 // compareCount makes sure that the stream still has every record up to high.
 func (g *guard) compareCount(ctx context.Context, info *jetstream.StreamInfo, high uint64) error {
-	g.archives.learnWarning(ctx, info)
+	g.archives.learnWarning(ctx, info, false)
 	if info != nil && info.State.LastSeq >= high && info.State.Msgs+g.missing.Load() == info.State.LastSeq && !g.pending.Load() {
 		return nil
 	}

@@ -77,7 +77,8 @@ type Journal struct {
 
 	unsealed unsealed
 	log      *slog.Logger
-	// pauseAfter is how long an acknowledgement can take while this process runs.
+	// pauseAfter is how long an acknowledgement can take while this process runs; 0:
+	// attemptTimeout.
 	pauseAfter time.Duration
 }
 
@@ -138,7 +139,7 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	j := &Journal{
 		space: space, store: store, codec: codec{space: space, keys: keys, bases: newBases(store)}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},
-		queues: &queueSet{js: js, space: space}, chain: &chain{store: store}, log: cmp.Or(o.Logger, noLog), pauseAfter: attemptTimeout,
+		queues: &queueSet{js: js, space: space}, chain: &chain{store: store}, log: cmp.Or(o.Logger, noLog),
 	}
 	if j.pub == nil {
 		j.pub = NewBatched(nc, j.syncsEach)

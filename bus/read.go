@@ -239,7 +239,7 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 		switch r := j.codec.decode(ctx, m); {
 		case isBaseUnread(r):
 			return t, r.Invalid
-		case r.Invalid != nil && !isUnreadable(r), ok && so.isVoid(m.seq, before, m.linkedTo):
+		case r.Invalid != nil && !isUnreadable(r), ok && so.isVoid(m.seq, before, m.linkedTo), j.guard.archives.beginsAgain(m):
 			t.foreign = m.seq
 		case r.Record != nil && r.Record.ID == id:
 			t.own = m.seq

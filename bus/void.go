@@ -21,8 +21,8 @@ import (
 //
 // Invariant: a record whose compare-and-swap names a sequence before the last valid record
 // of its entity is void, and so is one that follows a void record. A void record has no
-// effect, and the next record is written after it. A call of an archive that begins again is
-// void, too.
+// effect, and the next record is written after it. A record that begins a call in an archived
+// reply is void, too.
 
 // errVoid: the compare-and-swap of this genuine record, or of one that it follows, should
 // have failed.
@@ -112,7 +112,9 @@ func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error
 	switch {
 	case !ok || v.firm.has(m.seq) || !v.codec.isGenuine(m):
 		return false, nil
-	case v.forked.has(entity), v.archives.beginsAgain(entity, prev):
+	case v.archives.beginsAgain(m):
+		return true, nil
+	case v.forked.has(entity):
 		return v.compare(ctx, entity, m, m.seq)
 	case prev+1 < m.seq && v.store.askAny(ctx, getRequest{Seq: prev + 1, NextFor: string(entity)}).seq != m.seq:
 		next, err := v.store.next(ctx, string(entity), prev)
@@ -218,7 +220,9 @@ func (v *voids) readHistory(ctx context.Context, entity Entity) ([]toolcall.Jour
 			if isBaseUnread(r) {
 				return nil, r.Invalid
 			}
-			so.check(m, &r)
+			if so.check(m, &r); v.archives.beginsAgain(m) {
+				r = voidEntry(m)
+			}
 			out = append(out, r)
 		}
 		after = through
@@ -274,6 +278,8 @@ func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
 	before, seen := o.last[entity]
 	switch {
 	case !ok:
+	case o.archives.beginsAgain(m):
+		void = o.codec.isGenuine(m)
 	case seen && prev < before:
 		if o.codec.isGenuine(m) {
 			void, err = o.compare(ctx, entity, m, before)
@@ -281,7 +287,7 @@ func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
 	case !seen && o.from > 0 && prev <= o.from && m.seq <= o.from+voidSpan && o.asked < maxAsked:
 		o.asked++
 		void, err = o.voids.isVoid(ctx, m)
-	case o.forked.has(entity), o.archives.beginsAgain(entity, prev):
+	case o.forked.has(entity):
 		void, err = o.voids.isVoid(ctx, m)
 	case seen && o.firm.has(before), !seen && prev >= o.floor && (prev == 0 || o.firm.has(prev)):
 		o.firm.put(m.seq)
@@ -321,9 +327,8 @@ func (o *order) decode(ctx context.Context, m stored) (toolcall.JournalEntry, er
 // were compared.
 type firm [firmSize]atomic.Uint64
 
-func (f *firm) put(seq uint64)       { f[seq%firmSize].Store(seq) }
-func (f *firm) forgetSeq(seq uint64) { f[seq%firmSize].CompareAndSwap(seq, 0) }
-func (f *firm) has(seq uint64) bool  { return f[seq%firmSize].Load() == seq }
+func (f *firm) put(seq uint64)      { f[seq%firmSize].Store(seq) }
+func (f *firm) has(seq uint64) bool { return f[seq%firmSize].Load() == seq }
 
 // forked remembers entities with void records.
 type forked struct {

@@ -220,6 +220,11 @@ func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
 		w.at = m.seq
 		return nil
 	}
+	if _, prev, ok := basisOf(m); ok && prev == 0 { // it may begin an archived call again
+		if err := w.j.guard.learnArchives(ctx); err != nil {
+			return err
+		}
+	}
 	void, err := w.order.isVoid(ctx, m)
 	if err != nil {
 		return err
@@ -270,7 +275,6 @@ func (w *watcher) open(ctx context.Context) (jetstream.MessagesContext, func(), 
 		InactiveThreshold: watchInactive,
 	})
 	if err == nil {
-		// Archive sees the consumer from here on; an earlier archive is found now.
 		if err = w.examineJournal(ctx); err != nil {
 			w.remove(cons.CachedInfo().Name)
 		}

@@ -42,7 +42,7 @@ func (a archiver) run(ctx context.Context, alone bool) {
 	if alone || a.cfg.OlderThan > 0 {
 		a.resume(ctx)
 	}
-	for pause := rand.N(min(firstArchive, every)); a.cfg.OlderThan > 0; pause = every { //nolint:gosec // G404: spreading load needs no secret
+	for pause := rand.N(min(firstArchive, every)); a.cfg.OlderThan > 0; pause = every + rand.N(every/8+1) { //nolint:gosec // G404: spreading load needs no secret
 		select {
 		case <-ctx.Done():
 			return

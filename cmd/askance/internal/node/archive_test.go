@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -60,5 +61,51 @@ func TestArchiveWhileRunning(t *testing.T) {
 	}
 	if _, err := call(1_000_000); err != nil {
 		t.Errorf("a new call after a restart: %v", err)
+	}
+}
+
+// An embedded engine reads archives that the command has put into the object store of its server.
+func TestArchiveInTheEmbeddedServer(t *testing.T) {
+	t.Parallel()
+	cfg := config(t)
+	n := start(t, cfg)
+	for _, id := range []message.CallID{"c1", "c2"} {
+		propose(t, n, id, "upper", `{"a":"b"}`)
+	}
+	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	if _, err := bot.Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s", Reply: "r"}); err != nil {
+		t.Fatal(err)
+	}
+	other := toolcall.ProposeRequest{V: 1, Session: "s", Reply: "other", Calls: []message.ToolCallBlock{{ID: "c3", Name: "upper", Input: `{}`}}}
+	if _, err := bot.Propose(t.Context(), other); err != nil { // the last record of a journal is not archived
+		t.Fatal(err)
+	}
+	keys, err := keyfile.Load(cfg.Dir.Keys())
+	if err != nil {
+		t.Fatal(err)
+	}
+	j, err := bus.OpenJournal(t.Context(), n.Conn(), "default", keys, bus.JournalOptions{Archives: bus.NewArchiveBucket(n.Conn(), "default", nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{Engine: "e", Alone: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := l.Archive(t.Context(), bus.Retention{By: "ann"}); err != nil || done.Calls != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if err := n.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n = start(t, cfg)
+	bot = n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	again := toolcall.ProposeRequest{V: 1, Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "c1", Name: "upper", Input: `{"a":"b"}`}}}
+	if _, err := bot.Propose(t.Context(), again); !errors.Is(err, message.ErrArchived) {
+		t.Errorf("an archived call again: %v", err)
+	}
+	again.Reply = "third"
+	if _, err := bot.Propose(t.Context(), again); err != nil {
+		t.Errorf("a new call: %v", err)
 	}
 }

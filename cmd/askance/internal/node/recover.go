@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -89,10 +90,27 @@ func (s *session) archives(d Damaged) bus.ArchiveStore {
 // embedded, else in an object store. server is nil if another process runs it.
 func archivesOf(nc *nats.Conn, server *embed.Server, files Dir, space toolcall.SpaceID) bus.ArchiveStore {
 	folder := bus.ArchiveFolder(files.Archives())
+	bucket := bus.NewArchiveBucket(nc, space, folder)
 	if server != nil {
-		return folder
+		return folderFirst{folder, bucket}
 	}
-	return bus.NewArchiveBucket(nc, space, folder)
+	return bucket
+}
+
+// folderFirst keeps archives in a folder, and also reads those that askance journal archive
+// --nats has put into the embedded server.
+type folderFirst struct {
+	bus.ArchiveFolder
+	bucket bus.ArchiveStore
+}
+
+// Open implements bus.ArchiveStore.
+func (s folderFirst) Open(ctx context.Context, name string) (bus.ArchiveFile, error) {
+	f, err := s.ArchiveFolder.Open(ctx, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s.bucket.Open(ctx, name)
+	}
+	return f, err
 }
 
 // Examine compares the journal with its checkpoints and its anchor.
