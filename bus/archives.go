@@ -193,7 +193,7 @@ func (a *archives) check(op string, key toolcall.Key) error {
 
 func (a *archives) unreadError(op string, x *archived) error {
 	if x.Number == 0 { // of a warning
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "calls are being archived, and it cannot be read which", Hint: "run askance journal archive, which continues after one that was killed", Err: x.unread}
+		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "an archive is being made whose index is not readable, so it is not known whether it includes the call", Hint: "wait until it is made; if its archiver was killed, run askance journal archive", Err: x.unread}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op, What: fmt.Sprintf("the index of archive %d is not readable, so it is not known whether the call was archived", x.Number),
 		Hint: "put the file " + x.Name + archive.IndexSuffix + " back into the folder of archives", Err: x.unread}
