@@ -123,7 +123,8 @@ func (l archiver) waitForEngines(ctx context.Context) error {
 	return nil
 }
 
-// setWarning replaces the warning. It changes nothing unless the current one is was; "" is any.
+// setWarning replaces the warning; text "" removes it. If was is not "", only that warning is
+// replaced.
 func (j *Journal) setWarning(ctx context.Context, was, text string) error {
 	info, err := j.store.leaderInfo(ctx)
 	if err != nil {

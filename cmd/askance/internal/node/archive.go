@@ -36,7 +36,7 @@ type archiver struct {
 }
 
 // run completes archives that were interrupted, and archives what the settings say. alone
-// means that no other engine can have done so.
+// means that this is the only engine of the space, which then completes them in any case.
 func (a archiver) run(ctx context.Context, alone bool) {
 	every := cmp.Or(a.cfg.Every, archiveEvery)
 	if alone || a.cfg.OlderThan > 0 {
