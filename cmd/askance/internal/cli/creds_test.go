@@ -3,6 +3,7 @@ package cli_test
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -93,7 +94,11 @@ func TestCreds(t *testing.T) {
 			t.Errorf("the list lacks %q\n%s", want, out)
 		}
 	}
-	if config := ok(t, "creds", "config", "--data", data); !strings.Contains(config, "resolver_preload") || strings.Contains(config, "SEED") {
+	seed := regexp.MustCompile(`\bS[A-Z][A-Z2-7]{56}\b`) // a private key as package nkeys writes it
+	if login, err := os.ReadFile(bob); err != nil || !seed.Match(login) {
+		t.Fatalf("no private key found in a login, %v", err)
+	}
+	if config := ok(t, "creds", "config", "--data", data); !strings.Contains(config, "resolver_preload") || seed.MatchString(config) {
 		t.Errorf("the configuration is\n%s", config)
 	}
 	// Serving without the existing logins needs a flag.
