@@ -219,24 +219,36 @@ func (b *ArchiveBucket) Open(ctx context.Context, name string) (ArchiveFile, err
 	if err != nil {
 		return nil, err
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if i := slices.IndexFunc(b.kept, func(f *fetchedFile) bool { return f.nuid == info.NUID }); i >= 0 {
-		f := b.kept[i]
-		b.kept = append(slices.Delete(b.kept, i, i+1), f)
-		f.uses++
-		return &archiveUse{b: b, f: f}, nil
+	if use := b.useKept(info.NUID, nil); use != nil {
+		return use, nil
 	}
-	f, err := b.fetchFile(ctx, store, info)
+	f, err := b.fetchFile(ctx, store, info) // without the lock: a large file takes long
 	if err != nil {
 		return nil, err
 	}
-	if len(b.kept) == keptFiles {
+	return b.useKept(info.NUID, f), nil
+}
+
+// useKept begins a use of the file, which is fetched unless it is kept already. It returns nil
+// if neither is there.
+func (b *ArchiveBucket) useKept(nuid string, fetched *fetchedFile) ArchiveFile {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := fetched
+	if i := slices.IndexFunc(b.kept, func(f *fetchedFile) bool { return f.nuid == nuid }); i >= 0 {
+		f = b.kept[i]
+		if b.kept = slices.Delete(b.kept, i, i+1); fetched != nil { // another goroutine was first
+			_ = fetched.Close() // nobody uses it
+		}
+	} else if f == nil {
+		return nil
+	} else if f.uses = 1; len(b.kept) == keptFiles {
 		b.releaseFile(b.kept[0])
 		b.kept = b.kept[1:]
 	}
-	b.kept, f.uses = append(b.kept, f), 2
-	return &archiveUse{b: b, f: f}, nil
+	f.uses++
+	b.kept = append(b.kept, f)
+	return &archiveUse{b: b, f: f}
 }
 
 // findFile returns fs.ErrNotExist if the object store or the file does not exist.

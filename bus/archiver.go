@@ -101,7 +101,7 @@ func (l archiver) archiveAll(ctx context.Context) (Archiving, error) {
 	}
 	var err error
 	if !l.r.DryRun {
-		if out.Resumed, err = l.resumeArchives(ctx); err == nil && l.learnTime > 0 {
+		if out.Resumed, err = l.resumeArchives(ctx); err == nil {
 			err = l.awaitArchivers(ctx)
 		}
 		if err != nil {
@@ -115,7 +115,7 @@ func (l archiver) archiveAll(ctx context.Context) (Archiving, error) {
 		}
 	}
 	if errors.Is(err, errMoved) {
-		err = &message.Error{Code: message.CodeConflict, Op: "archive", What: "the journal changed while the archive was written", Hint: "try again; nothing was deleted", Err: err}
+		err = &message.Error{Code: message.CodeConflict, Op: "archive", What: "the journal changed while the archive was written", Hint: "try again; what was not announced was not deleted", Err: err}
 	}
 	if err == nil && !l.r.DryRun {
 		err = l.removeLeftFiles(ctx, &out)
@@ -253,8 +253,10 @@ func (l archiver) moveToArchive(ctx context.Context, head uint64, replies []*rep
 // another one may have removed them as not announced.
 func (l archiver) checkListed(ctx context.Context, a *proof.Archive) error {
 	all, err := l.j.guard.archives.store.Files(ctx)
-	if err == nil && !slices.ContainsFunc(all, func(f StoredFile) bool { return f.Name == a.Name+archive.FileSuffix }) {
-		err = unfinishedError(&archived{Archive: *a}, a.Records, fs.ErrNotExist)
+	for _, end := range []string{archive.FileSuffix, archive.IndexSuffix} {
+		if err == nil && !slices.ContainsFunc(all, func(f StoredFile) bool { return f.Name == a.Name+end }) {
+			err = unfinishedError(&archived{Archive: *a}, a.Records, fs.ErrNotExist)
+		}
 	}
 	return err
 }
@@ -274,7 +276,12 @@ func (l archiver) makeArchive(ctx context.Context, head uint64, replies []*reply
 		return nil, err
 	}
 	w, err := l.warnEngines(ctx, a)
-	defer w.endWarning(ctx)
+	unsure := false
+	defer func() {
+		if !unsure {
+			w.endWarning(ctx)
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +289,8 @@ func (l archiver) makeArchive(ctx context.Context, head uint64, replies []*reply
 	for _, x := range replies {
 		left.chosen[[2]Token{x.session.token, x.reply}] = x.reply != ""
 	}
-	return a, l.announceArchive(ctx, a, func() error { return errors.Join(w.check(ctx), l.checkUnmoved(ctx, left)) })
+	unsure, err = l.announceArchive(ctx, a, func() error { return errors.Join(w.check(ctx), l.checkUnmoved(ctx, left)) })
+	return a, err
 }
 
 func newSalt() string {
@@ -313,31 +321,32 @@ func (l archiver) checkUnmoved(ctx context.Context, u *unmoved) error {
 	return err
 }
 
-// announceArchive signs an archive into the ledger, unless check fails.
-func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check func() error) error {
+// announceArchive signs an archive into the ledger, unless check fails. unsure means that an
+// announcement got no answer and may still be stored.
+func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check func() error) (unsure bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for { // engines sign meanwhile
 		if err := l.refreshCheckpoint(ctx); err != nil {
-			return err
+			return unsure, err
 		}
 		last := l.last.checkpoint
 		switch {
 		case last == nil || last.Archives+1 < a.Number || last.Archives > a.Number:
-			return errMoved
+			return false, errMoved
 		case last.Archives == a.Number:
 			found, err := l.kept.readArchive(ctx, l.last.lastArchive(), a.Number)
 			if err == nil && found.Name != a.Name {
 				err = errMoved
 			}
-			return err
+			return err != nil && !errors.Is(err, errMoved), err
 		}
 		hash, err := last.Hash()
 		if err == nil {
 			err = check()
 		}
 		if err != nil {
-			return err
+			return unsure, err
 		}
 		now := time.Now().UTC().Round(0)
 		a.Before, a.At = l.last.lastArchive(), now
@@ -347,10 +356,13 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 		}
 		sealed, err := proof.Seal(c, nil, l.kept.signing().Signer())
 		if err != nil {
-			return err
+			return unsure, err
 		}
-		if err := l.put(ctx, sealed); err != nil {
-			return err
+		if err = l.put(ctx, sealed); err != nil { // sent again: the ledger takes only one
+			unsure = true
+			if errors.Is(err, message.ErrForeignStream) || !sleepFor(ctx, randomPause(maxPause)) {
+				return unsure, err
+			}
 		}
 	}
 }
@@ -375,6 +387,7 @@ func (l archiver) resumeArchives(ctx context.Context) (uint64, error) {
 	if _, err := g.examineWhole(ctx); err != nil || !g.pending.Load() {
 		return 0, err
 	}
+	all := g.archives.allArchives()
 	holes, err := g.findHoles(ctx, &Exam{})
 	if err != nil {
 		return 0, err
@@ -383,7 +396,7 @@ func (l archiver) resumeArchives(ctx context.Context) (uint64, error) {
 		return 0, err
 	}
 	n := uint64(0)
-	for _, a := range g.archives.allArchives() {
+	for _, a := range all {
 		left := holes.missingFrom(a.Gone...)
 		if len(left) == 0 {
 			continue

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -29,8 +30,9 @@ type archives struct {
 	space toolcall.SpaceID
 	store ArchiveStore // nil: none is configured
 
-	loading  sync.Mutex   // one update at a time
-	mu       sync.RWMutex // guards all below
+	loading  sync.Mutex    // one update at a time
+	looks    atomic.Uint64 // how many examinations have begun
+	mu       sync.RWMutex  // guards all below
 	list     []*archived
 	warned   []*archived // of warnings
 	warning  string      // the current one
@@ -46,6 +48,7 @@ type archived struct {
 	proof.Archive
 	index  *archive.Index // nil: unread says why
 	unread error
+	look   uint64 // of a warning: how many examinations had begun when it was learned
 
 	mu     sync.Mutex // guards all below
 	proved bool       // the file was found to have the signed hash

@@ -78,7 +78,7 @@ func (l archiver) scanReplies(ctx context.Context, progress func(done, all uint6
 		return nil, err
 	}
 	s := newReplyScan()
-	s.head, s.end, s.bytes = last.lastSequence(), state.LastSeq, state.Bytes
+	s.head, s.end, s.bytes = min(last.lastSequence(), state.LastSeq), state.LastSeq, state.Bytes // what came later is signed, but not read
 	in := l.j.voids.newOrder(0)
 	err = l.j.store.visitRecords(ctx, "archive", 0, state.LastSeq, func(m stored) error {
 		r, err := in.decode(ctx, m)

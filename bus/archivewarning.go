@@ -16,13 +16,15 @@ import (
 )
 
 // A warning, in the metadata of the journal's stream, names an archive that is about to be
-// announced. Every engine reads it with each examination and for each call that may be new,
-// and refuses the ids of the archive from then on.
+// announced. Every engine reads it with each examination, and refuses the ids of the archive
+// from then on.
 //
 // Invariant: unless no engine runs, an archive is announced learnTime after its warning, and
 // its records are deleted learnTime after that. So no engine begins a call of it meanwhile,
 // and every engine reads the archive when the records are gone. An engine that did not run
-// for that long looks again before it takes its record for stored; see checkBegun.
+// for that long looks again before it takes its record for stored; see checkBegun. Whoever
+// reads a record that begins a call first makes sure that the last look is not too old; see
+// learnArchivesFor.
 type warning struct {
 	Name  string    `json:"name"`
 	Index proof.Sum `json:"index"`
@@ -32,10 +34,16 @@ const (
 	// learnTime is how long an engine may still write that has not read a warning or an
 	// announcement.
 	learnTime = maxUnlooked + attemptTimeout + 3*time.Second
-	// maxWarning is how long an engine heeds a warning. The archiver announces within half
-	// of it, or not at all.
+	// maxWarning is how long after reading it an engine heeds a warning. The archiver announces
+	// within half of it, or not at all.
 	maxWarning = time.Hour
 )
+
+// elapsedSince is the longer of the times by the monotonic clock, which stops while the machine
+// is suspended, and by the wall clock, which can be set.
+func elapsedSince(t time.Time) time.Duration {
+	return max(time.Since(t), time.Now().Round(0).Sub(t.Round(0)))
+}
 
 // warned is a warning that an archiver gave.
 type warned struct {
@@ -71,7 +79,7 @@ func (w warned) check(ctx context.Context) error {
 		return nil
 	}
 	info, err := w.l.j.store.leaderInfo(ctx)
-	if err == nil && (info.Config.Metadata[metaArchiving] != w.text || time.Since(w.began) > maxWarning/2) {
+	if err == nil && (info.Config.Metadata[metaArchiving] != w.text || elapsedSince(w.began) > maxWarning/2) {
 		err = errMoved
 	}
 	return err
@@ -101,6 +109,9 @@ func (l archiver) awaitArchivers(ctx context.Context) error {
 		case text != seen:
 			seen, since = text, time.Now()
 		case time.Since(since) > 2*l.learnTime:
+			if _, err := l.Checkpoint(ctx); err != nil { // an announcement that is still on its way then fails
+				return err
+			}
 			return l.j.setWarning(ctx, text, "")
 		}
 		if !sleepFor(ctx, min(l.learnTime, time.Second)) {
@@ -162,7 +173,7 @@ func (a *archives) learnWarning(ctx context.Context, info *jetstream.StreamInfo,
 	var x *archived
 	if text != "" {
 		w, err := readWarning(text)
-		x = &archived{Archive: proof.Archive{Name: w.Name, Index: w.Index}, unread: cmp.Or(err, errNoStore)}
+		x = &archived{Archive: proof.Archive{Name: w.Name, Index: w.Index}, unread: cmp.Or(err, errNoStore), look: a.looks.Load()}
 		if err == nil && a.store != nil {
 			x.index, x.unread = a.readIndex(ctx, x)
 		}
@@ -193,13 +204,19 @@ func (a *archives) knowsWarning(text string, exam bool) bool {
 	return !exam || time.Since(a.warnedAt) > maxWarning || !slices.ContainsFunc(a.warned, func(x *archived) bool { return x.index == nil })
 }
 
-// endedWarnings returns the archives of warnings that are over: their archives were announced
-// or given up.
-func (a *archives) endedWarnings() []*archived {
+// endedWarnings returns the archives of warnings that an examination finds to be over: their
+// archives were announced or given up. Others may have learned of later ones meanwhile.
+func (a *archives) endedWarnings(info *jetstream.StreamInfo, look uint64) []*archived {
+	text := ""
+	if info != nil {
+		text = info.Config.Metadata[metaArchiving]
+	}
+	now, _ := readWarning(text) // "" names none
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	now, _ := readWarning(a.warning) // "" names none
-	return slices.DeleteFunc(slices.Clone(a.warned), func(x *archived) bool { return a.warning != "" && x.Name == now.Name && time.Since(x.At) < maxWarning })
+	return slices.DeleteFunc(slices.Clone(a.warned), func(x *archived) bool {
+		return x.look >= look || text != "" && x.Name == now.Name && time.Since(x.At) < maxWarning
+	})
 }
 
 func (a *archives) forgetWarnings(over []*archived) {
@@ -223,17 +240,52 @@ func (a *archives) beginsAgain(m stored) bool {
 		return false
 	}
 	hashes := hashesOf(a.space, m.subject)
-	return slices.ContainsFunc(a.list, func(x *archived) bool { return x.index != nil && slices.ContainsFunc(hashes, x.index.Has) }) &&
+	return slices.ContainsFunc(a.list, func(x *archived) bool { return x.hasAny(hashes) }) &&
 		!slices.ContainsFunc(a.list, func(x *archived) bool { return ranges(x.Gone).has(m.seq, m.seq) })
+}
+
+// isWarnedOf reports whether a record begins a call in a reply of a warning, and came after
+// the records of that archive.
+func (a *archives) isWarnedOf(m stored) bool {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	if len(a.warned) == 0 {
+		return false
+	}
+	hashes := hashesOf(a.space, m.subject)
+	return slices.ContainsFunc(a.warned, func(x *archived) bool { return x.hasAny(hashes) && m.seq > x.index.LastSequence() })
+}
+
+// hasAny reports whether the index is readable and has one of these entities.
+func (x *archived) hasAny(hashes []uint64) bool {
+	return x.index != nil && slices.ContainsFunc(hashes, x.index.Has)
+}
+
+// announceTime is the time from the last look of an archiver at the journal until others can
+// read its announcement.
+const announceTime = attemptTimeout + 500*time.Millisecond
+
+// learnArchivesFor is learnArchives before it is decided whether a record begins a call again.
+// If an archive of its reply is being made, its archiver can have looked before the record was
+// stored: it waits until the announcement would be there.
+func (g *guard) learnArchivesFor(ctx context.Context, m stored) error {
+	if err := g.learnArchives(ctx); err != nil || !g.archives.isWarnedOf(m) || !g.codec.isGenuine(m) {
+		return err
+	}
+	if !sleepFor(ctx, announceTime) {
+		return context.Cause(ctx)
+	}
+	_, err := g.check(ctx)
+	return err
 }
 
 var errArchivedMeanwhile = errors.New("the process did not run for a while")
 
 // checkBegun refuses a stored record that began a call or reply if this process did not run
 // between its check and the acknowledgement: the ids may have been archived meanwhile. The
-// record is then void.
+// record is then void. A record whose acknowledgement was lost is read, with the same check.
 func (a *appending) checkBegun(ctx context.Context) error {
-	if a.prev > 0 || a.checked.IsZero() || time.Since(a.checked) <= cmp.Or(a.j.pauseAfter, attemptTimeout) {
+	if a.prev > 0 || a.checked.IsZero() || elapsedSince(a.checked) <= cmp.Or(a.j.pauseAfter, attemptTimeout) {
 		return nil
 	}
 	_, err := a.j.guard.check(ctx)

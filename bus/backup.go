@@ -358,6 +358,9 @@ func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about 
 	} else {
 		whole.Config["metadata"] = meta
 	}
+	if m, ok := whole.Config["metadata"].(map[string]any); ok {
+		delete(m, metaArchiving) // its archiver is not running here, and its index may not be in the backup
+	}
 	ask, err := strictjson.Marshal(whole)
 	if err != nil {
 		return err

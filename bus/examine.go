@@ -39,7 +39,7 @@ func (g *guard) examineWhole(ctx context.Context) (*Exam, error) {
 }
 
 func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
-	reconnects, now := g.store.nc.Stats().Reconnects, time.Since(g.began)
+	reconnects, now, look := g.store.nc.Stats().Reconnects, time.Now(), g.archives.looks.Add(1)
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
 	// The known end is read first, so that a record written meanwhile is no flaw.
 	head, high := g.anchor.currentMarks()
@@ -55,7 +55,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 		return nil, err
 	}
 	g.archives.learnWarning(ctx, info, true)
-	over := g.archives.endedWarnings()
+	over := g.archives.endedWarnings(info, look)
 	if x.proofs, err = g.checkpoints.store.streamInfo(ctx); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	g.missing.Store(x.missing.count())
 	if x.OK {
 		g.learned.Store(reconnects)
-		g.looked.Store(int64(now))
+		g.looked.Store(&now)
 	}
 	return x, nil
 }

@@ -50,7 +50,7 @@ func ReplicasError(code jetstream.ErrorCode) error {
 }
 
 // ForgetLook makes the last examination of the journal too old.
-func (j *Journal) ForgetLook() { j.guard.looked.Store(-int64(maxUnlooked)) }
+func (j *Journal) ForgetLook() { j.guard.looked.Store(nil) }
 
 // AnnounceArchive makes and announces one archive and deletes nothing, like a process that is killed
 // at that moment.

@@ -32,10 +32,10 @@ type guard struct {
 	finish  context.CancelCauseFunc // ends the journal
 
 	archives *archives
-	pending  atomic.Bool   // archived records may still be there: a count proves nothing
-	learned  atomic.Uint64 // number of reconnects before the last examination
-	looked   atomic.Int64  // when the last examination began, as the time since began
-	began    time.Time
+	pending  atomic.Bool               // archived records may still be there: a count proves nothing
+	learned  atomic.Uint64             // number of reconnects before the last examination
+	looked   atomic.Pointer[time.Time] // when the last examination began; nil: too long ago
+	alone    bool                      // nothing else uses the journal
 
 	lossMu sync.Mutex // guards losses
 	losses []proof.Loss
@@ -43,7 +43,7 @@ type guard struct {
 
 func newGuard(store reader, c codec, o JournalOptions) *guard {
 	kept := reader{nc: store.nc, js: store.js, stream: LedgerName(c.space)}
-	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health, asks: o.asksHealth, archives: &archives{space: c.space, store: o.Archives}, began: time.Now()}
+	g := &guard{store: store, codec: c, checkpoints: checkpoints{store: kept, space: c.space, signing: o.Keys, optional: true}, anchor: o.Anchor, inspect: o.Inspect, health: o.Health, asks: o.asksHealth, archives: &archives{space: c.space, store: o.Archives}}
 	g.ended, g.finish = context.WithCancelCause(context.Background())
 	return g
 }
@@ -191,7 +191,10 @@ const maxUnlooked = 10 * time.Second
 // learnArchives examines the journal again if the connection was lost since the last
 // examination, or if that was long ago: an archive may have been missed.
 func (g *guard) learnArchives(ctx context.Context) error {
-	if g.store.nc.Stats().Reconnects == g.learned.Load() && time.Since(g.began)-time.Duration(g.looked.Load()) < maxUnlooked {
+	if g.alone {
+		return nil
+	}
+	if at := g.looked.Load(); at != nil && g.store.nc.Stats().Reconnects == g.learned.Load() && elapsedSince(*at) < maxUnlooked {
 		return nil
 	}
 	_, err := g.check(ctx)

@@ -110,6 +110,9 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, key
 		return nil, err
 	}
 	j.replicas = max(1, info.Config.Replicas)
+	if !o.Inspect {
+		j.voids.learn = j.guard.learnArchivesFor
+	}
 	if err := j.claims.computeFirst(ctx, info, o.Syncs); err != nil {
 		return nil, err
 	}

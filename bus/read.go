@@ -236,10 +236,14 @@ func (j *Journal) readTail(ctx context.Context, entity Entity, prev uint64, id s
 		}
 		at = m.seq
 		_, before, ok := basisOf(m)
+		again, err := j.voids.beginsAgain(ctx, m)
+		if err != nil {
+			return t, err
+		}
 		switch r := j.codec.decode(ctx, m); {
 		case isBaseUnread(r):
 			return t, r.Invalid
-		case r.Invalid != nil && !isUnreadable(r), ok && so.isVoid(m.seq, before, m.linkedTo), j.guard.archives.beginsAgain(m):
+		case r.Invalid != nil && !isUnreadable(r), ok && so.isVoid(m.seq, before, m.linkedTo), again:
 			t.foreign = m.seq
 		case r.Record != nil && r.Record.ID == id:
 			t.own = m.seq

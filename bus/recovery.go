@@ -80,10 +80,37 @@ func (g *guard) findUnreadable(ctx context.Context, x *Exam, through uint64, pau
 		case !errors.Is(err, errNone):
 			return nil, apiError("check journal", "read the journal", err)
 		case !x.missing.has(at, at) && !x.isInHole(at):
+			more, err := g.examineNewer(ctx, x)
+			if err != nil {
+				return nil, err
+			}
+			if more { // it may have been archived meanwhile
+				single, at = 0, at-1
+				continue
+			}
 			bad = bad.withRanges(proof.Range{From: at, Through: at})
 		}
 	}
 	return bad, nil
+}
+
+// examineNewer adds to x what archives have removed that were announced since, and reports
+// whether there are any.
+func (g *guard) examineNewer(ctx context.Context, x *Exam) (bool, error) {
+	last, err := g.checkpoints.readNewest(ctx)
+	if errors.Is(err, errNone) || err == nil && last.archiveCount() <= uint64(x.archives) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	fresh, err := g.examineOnce(ctx)
+	if err != nil {
+		return false, err
+	}
+	more := fresh.archives > x.archives
+	x.archives, x.missing = fresh.archives, fresh.missing
+	return more, nil
 }
 
 // addUnreadable adds a flaw for each range, and reports whether there is one.
@@ -122,6 +149,7 @@ func BeginRecovery(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, k
 	if err != nil {
 		return nil, err
 	}
+	j.guard.alone = true
 	r := &Recovery{j: j}
 	if err := r.purgeFillers(ctx); err != nil {
 		return nil, err

@@ -184,6 +184,11 @@ const replicasLook = 200 * time.Millisecond
 func setReplicas(ctx context.Context, rd reader, c jetstream.StreamConfig, n int, report func(Replicated)) error {
 	const op = "set replicas"
 	if c.Replicas != n {
+		info, err := rd.leaderInfo(ctx) // another process may have changed something else meanwhile
+		if err != nil {
+			return err
+		}
+		c = info.Config
 		c.Replicas = n
 		if _, err := rd.js.UpdateStream(ctx, c); err != nil {
 			return streamError(ctx, rd.js, op, c, err)

@@ -24,9 +24,8 @@ import (
 // effect, and the next record is written after it. A record that begins a call in an archived
 // reply is void, too.
 
-// errVoid: the compare-and-swap of this genuine record, or of one that it follows, should
-// have failed.
-var errVoid = errors.New("an earlier record follows the same one")
+// errVoid: this genuine record, or one that it follows, has no effect.
+var errVoid = errors.New("an earlier record follows the same one, or the call was archived before")
 
 const (
 	// voidSpan is how many other records a reader that starts in the middle expects between
@@ -87,7 +86,7 @@ func voidEntry(m stored) toolcall.JournalEntry {
 	s, _ := ParseSubject(m.subject) // basisOf has parsed it
 	return toolcall.JournalEntry{Seq: m.seq, Time: m.time, Key: placeOf(s), Invalid: &message.Error{
 		Code: message.CodeInvalid, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "the record is void: it has no effect",
-		Hint: "no action is needed; a NATS server stored it while its disk was full", Err: errVoid,
+		Hint: "no action is needed; a NATS server stored it while its disk was full, or its engine did not run for a while", Err: errVoid,
 	}}
 }
 
@@ -96,6 +95,7 @@ type voids struct {
 	store    reader
 	codec    codec
 	archives *archives
+	learn    func(context.Context, stored) error // see guard.learnArchivesFor; nil: no archive can be missed
 	firm     firm
 	forked   forked
 }
@@ -109,11 +109,12 @@ func (v *voids) isVoid(ctx context.Context, m stored) (bool, error) {
 
 func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error) {
 	entity, prev, ok := basisOf(m)
+	again, err := v.beginsAgain(ctx, m)
 	switch {
+	case err != nil || again:
+		return again, err
 	case !ok || v.firm.has(m.seq) || !v.codec.isGenuine(m):
 		return false, nil
-	case v.archives.beginsAgain(m):
-		return true, nil
 	case v.forked.has(entity):
 		return v.compare(ctx, entity, m, m.seq)
 	case prev+1 < m.seq && v.store.askAny(ctx, getRequest{Seq: prev + 1, NextFor: string(entity)}).seq != m.seq:
@@ -132,6 +133,20 @@ func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error
 		v.firm.put(m.seq)
 	}
 	return void, err
+}
+
+// beginsAgain reports whether a genuine record begins a call in an archived reply and is not in
+// an archive. Unless the record is known, it first makes sure that no archive was missed.
+func (v *voids) beginsAgain(ctx context.Context, m stored) (bool, error) {
+	if _, prev, ok := basisOf(m); !ok || prev > 0 {
+		return false, nil
+	}
+	if v.learn != nil && !v.firm.has(m.seq) {
+		if err := v.learn(ctx, m); err != nil {
+			return false, err
+		}
+	}
+	return v.archives.beginsAgain(m) && v.codec.isGenuine(m), nil
 }
 
 // followsVoid reports whether the record at a sequence, on which another one builds, is void.
@@ -207,6 +222,11 @@ func (v *voids) readHistory(ctx context.Context, entity Entity) ([]toolcall.Jour
 		if err != nil {
 			return nil, apiError("read history", string(entity), err)
 		}
+		if after == 0 && len(found) > 0 {
+			if _, err = v.beginsAgain(ctx, found[0]); err != nil { // hasMore must miss no archive
+				return nil, err
+			}
+		}
 		if after == 0 && v.archives.hasMore(found) {
 			if out, err = v.archivedHistory(ctx, entity, &so); err != nil {
 				return nil, err
@@ -220,7 +240,7 @@ func (v *voids) readHistory(ctx context.Context, entity Entity) ([]toolcall.Jour
 			if isBaseUnread(r) {
 				return nil, r.Invalid
 			}
-			if so.check(m, &r); v.archives.beginsAgain(m) {
+			if so.check(m, &r); v.archives.beginsAgain(m) && v.codec.isGenuine(m) {
 				r = voidEntry(m)
 			}
 			out = append(out, r)
@@ -276,10 +296,14 @@ func (o *order) isVoid(ctx context.Context, m stored) (void bool, err error) {
 		return false, nil
 	}
 	before, seen := o.last[entity]
+	again, err := o.beginsAgain(ctx, m)
+	if err != nil {
+		return false, err
+	}
 	switch {
 	case !ok:
-	case o.archives.beginsAgain(m):
-		void = o.codec.isGenuine(m)
+	case again:
+		void = true
 	case seen && prev < before:
 		if o.codec.isGenuine(m) {
 			void, err = o.compare(ctx, entity, m, before)

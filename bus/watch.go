@@ -220,11 +220,6 @@ func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
 		w.at = m.seq
 		return nil
 	}
-	if _, prev, ok := basisOf(m); ok && prev == 0 { // it may begin an archived call again
-		if err := w.j.guard.learnArchives(ctx); err != nil {
-			return err
-		}
-	}
 	void, err := w.order.isVoid(ctx, m)
 	if err != nil {
 		return err

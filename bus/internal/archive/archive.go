@@ -203,6 +203,14 @@ func (x *Index) Of(hash uint64) []Chunk {
 	return out
 }
 
+// LastSequence returns the last sequence that the archive has, or 0.
+func (x *Index) LastSequence() uint64 {
+	if len(x.Chunks) == 0 {
+		return 0
+	}
+	return x.Chunks[len(x.Chunks)-1].Last
+}
+
 // From returns the position of the first chunk that ends at or after a sequence.
 func (x *Index) From(seq uint64) int {
 	i, _ := slices.BinarySearchFunc(x.Chunks, seq, func(c Chunk, seq uint64) int { return cmp.Compare(c.Last, seq) })

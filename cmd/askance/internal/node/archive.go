@@ -48,7 +48,7 @@ func (a archiver) run(ctx context.Context, alone bool) {
 			return
 		case <-time.After(pause):
 		}
-		if time.Since(a.ledger.LastArchive()) > every*3/4 { // else another engine archives
+		if age := time.Since(a.ledger.LastArchive()); age < 0 || age > every*3/4 { // else another engine archives
 			a.archive(ctx)
 		}
 	}
