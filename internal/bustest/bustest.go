@@ -37,7 +37,7 @@ func In(dir string) Option { return func(o *embed.Options) { o.StoreDir = dir } 
 func Fsynced() Option { return func(o *embed.Options) { o.Durability = bus.DurabilityFsynced } }
 
 // Listening opens a TCP socket on a free loopback port. It does not work inside a bubble.
-func Listening() Option { return func(o *embed.Options) { o.Listen = freeAddress() } }
+func Listening() Option { return func(o *embed.Options) { o.Listen = FreeAddress() } }
 
 // With changes the options directly.
 func With(f func(*embed.Options)) Option { return f }

@@ -32,10 +32,10 @@ func NewCluster(t testing.TB, n int, changes ...func(*server.Options)) *Cluster 
 	c := &Cluster{t: t, servers: make([]*server.Server, n)}
 	var routes []*url.URL
 	for range n {
-		routes = append(routes, &url.URL{Scheme: "nats", Host: freeAddress()})
+		routes = append(routes, &url.URL{Scheme: "nats", Host: FreeAddress()})
 	}
 	for i := range n {
-		host, port := splitAddress(t, freeAddress())
+		host, port := splitAddress(t, FreeAddress())
 		_, route := splitAddress(t, routes[i].Host)
 		c.options = append(c.options, &server.Options{
 			ServerName: fmt.Sprintf("n%d", i), Host: host, Port: port, NoSigs: true, NoLog: true,

@@ -18,9 +18,9 @@ const (
 
 var lastPort atomic.Uint32
 
-// freeAddress returns a loopback address without a listener that no other test of this process
+// FreeAddress returns a loopback address without a listener that no other test of this process
 // received.
-func freeAddress() string {
+func FreeAddress() string {
 	for range ports {
 		n := uint32(os.Getpid())*portsEach + lastPort.Add(1)
 		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+n%ports)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
@@ -55,6 +57,18 @@ def find_binary() -> str:
     return path
 
 
+def free_address() -> str:
+    """A port that systems do not assign: a restarted server must find it free."""
+    while True:
+        address = ("127.0.0.1", random.randrange(30_000, 32_000))
+        with socket.socket() as probe:
+            try:
+                probe.bind(address)
+            except OSError:
+                continue
+        return f"{address[0]}:{address[1]}"
+
+
 class Server:
     """One `askance serve` with its data; it can be killed and started again on the same port."""
 
@@ -67,7 +81,7 @@ class Server:
             args = [find_binary(), "token", "create", name, "--data", str(self.data), *options]
             done = subprocess.run(args, check=True, capture_output=True, text=True)
             self.tokens[name] = done.stdout.strip()
-        self.address = "127.0.0.1:0"
+        self.address = free_address()
         self.process: subprocess.Popen[str] | None = None
         self.clients: list[askance.Client] = []
         self.start()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/askance-dev/askance/internal/bustest"
 )
 
 // eras are the two protocols. Each has the revision whose requirements judge it, and the flags
@@ -117,23 +118,11 @@ func lost(bare, behind checks) (lines []string) {
 // everything starts the server that the suite expects and returns its URL.
 func everything(t *testing.T, flags ...string) string {
 	t.Helper()
-	address := freeAddress(t)
+	address := strings.Replace(bustest.FreeAddress(), "127.0.0.1", "localhost", 1) // the server does not report its own port
 	p := command(t, nil, slices.Concat([]string{bin.everything, "-http", address}, flags)...).start()
 	p.says(`listening at`)
 	answers(t, "http://"+address)
 	return "http://" + address
-}
-
-// freeAddress returns a port that was free, because the everything server does not report its own
-// port.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return strings.Replace(l.Addr().String(), "127.0.0.1", "localhost", 1)
 }
 
 // answers waits until a server accepts connections.

@@ -10,6 +10,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/internal/bustest"
 	"github.com/askance-dev/askance/internal/termtest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -60,7 +61,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := newDir(t)
-	w.start("127.0.0.1:0")
+	w.start(bustest.FreeAddress()) // restart needs it again
 	t.Cleanup(w.stop)
 	return w
 }
