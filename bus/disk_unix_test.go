@@ -86,7 +86,7 @@ func TestFullDisk(t *testing.T) {
 	if r, err := j.Last(t.Context(), key); err != nil || r.Seq != prev {
 		t.Errorf("Last = %d, %v; want %d", r.Seq, err, prev)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	if _, err := j.AppendEvent(ctx, "rt", key.ReplyKey(), events(1)); !errors.Is(err, message.ErrFull) {
 		t.Errorf("an event: %v, want full", err)

@@ -311,7 +311,8 @@ func TestReadersDoNotStarveDecisions(t *testing.T) {
 	for i := range 20 {
 		ask(fmt.Sprint("r", i), 50)
 	}
-	for i := range 40 {
+	const tries = 3
+	for i := range 20 * (1 + tries) {
 		ask(fmt.Sprint("single", i), 1)
 	}
 	decide := func(reply string, single int) (answers, interrupts []time.Duration) {
@@ -352,18 +353,23 @@ func TestReadersDoNotStarveDecisions(t *testing.T) {
 		})
 	}
 	<-warm
-	began := time.Now()
-	answers, interrupts := decide("r1", 20)
 	t.Logf("quiet: answers %v, interrupts %v", percentile95(quietAnswers), percentile95(quietInterrupts))
-	t.Logf("loaded: answers %v, interrupts %v, %d lists in %v", percentile95(answers), percentile95(interrupts), lists.Load(), time.Since(began))
+	const limit = 2 * time.Second
+	for try := 1; ; try++ { // other work on the machine may spoil a measurement; a queue behind the readers does not pass
+		began := time.Now()
+		answers, interrupts := decide(fmt.Sprint("r", try), 20*try)
+		a, i := percentile95(answers), percentile95(interrupts)
+		t.Logf("loaded: answers %v, interrupts %v, %d lists, %v", a, i, lists.Load(), time.Since(began))
+		if a <= limit && i <= limit {
+			break
+		}
+		if try == tries {
+			t.Errorf("with 200 readers, answers take %v and interrupts %v", a, i)
+			break
+		}
+	}
 	stop()
 	readers.Wait()
-	if d := percentile95(answers); d > 2*time.Second {
-		t.Errorf("answers take %v with 200 readers, without %v", d, percentile95(quietAnswers))
-	}
-	if d := percentile95(interrupts); d > 2*time.Second {
-		t.Errorf("interrupts take %v with 200 readers, without %v", d, percentile95(quietInterrupts))
-	}
 }
 
 // Requests with a foreign reply subject, which any client can send, do not fill

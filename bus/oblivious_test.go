@@ -245,11 +245,12 @@ func TestDuplicateOfAForgottenRecord(t *testing.T) {
 			p := &duplicating{Publisher: bus.NewDirect(b.Conn("engine")), at: tc.at, forget: func() { f.forget(tc.answers, tc.forgot...) }}
 			limit := patience
 			if tc.want != nil {
-				limit = 300 * time.Millisecond
+				limit = 3 * time.Second // the journal asks until the end, and before that it must publish
 			}
+			j := f.journal(t, bus.JournalOptions{Publisher: p})
 			ctx, cancel := context.WithTimeout(t.Context(), limit)
 			defer cancel()
-			seq, err := f.journal(t, bus.JournalOptions{Publisher: p}).Append(ctx, callRecord("mine", callKey("c1"), message.ToolCallPending, "propose"), 0)
+			seq, err := j.Append(ctx, callRecord("mine", callKey("c1"), message.ToolCallPending, "propose"), 0)
 			if tc.want == nil && (err != nil || seq != 2) || !errors.Is(err, tc.want) {
 				t.Errorf("Append = %d, %v; want %v", seq, err, tc.want)
 			}

@@ -26,7 +26,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		var left atomic.Int32
 		w.engineOf(sp, bus.ServiceOptions{}, func(s api.Caller) api.Caller { return forgetful{s, &left} })
 		bot, ann := w.client(toolcall.RoleRuntime, "bot"), w.client(toolcall.RoleApprover, "ann")
-		propose(t, bot, toolCall("c1", pay, `{"pin":"0815","n":1}`))
+		propose(t, bot, toolCall("c1", pay, `{"pin":"pin-0815","n":1}`))
 		show, err := ann.Show(t.Context(), toolcall.ShowRequest{Key: callKey("c1")})
 		if err != nil {
 			t.Fatal(err)
@@ -38,7 +38,7 @@ func TestLostAnswerToHiddenEdit(t *testing.T) {
 		if err != nil {
 			t.Fatalf("the edit that was sent three times: %v", err)
 		}
-		if len(c.Votes) != 1 || !c.Votes[0].Edited || c.Digest == q.Digest || c.State != message.ToolCallAsking || strings.Contains(c.Input, "0815") {
+		if len(c.Votes) != 1 || !c.Votes[0].Edited || c.Digest == q.Digest || c.State != message.ToolCallAsking || strings.Contains(c.Input, "pin-0815") {
 			t.Errorf("the edited call is %s with %+v", c.State, c.Votes)
 		}
 		// The same edit with another id is an answer to an approval request that is over.
