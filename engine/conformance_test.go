@@ -118,8 +118,8 @@ type engineCase struct {
 // it fail with an error that says so. A case that still runs after caseLimit ends the test
 // binary with the stacks of all goroutines.
 const (
-	caseTime  = 20 * time.Second
-	caseLimit = 30 * time.Second
+	caseTime  = 60 * time.Second
+	caseLimit = 90 * time.Second
 )
 
 // bounded returns the context of a case that begins now. Call it before the case registers

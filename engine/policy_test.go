@@ -17,30 +17,36 @@ import (
 // brief is the lease of tools whose owners the tests let die.
 const brief = engine.MinLease
 
+// steadyLease is the lease of tools whose owners must not lose it while the test acts for them,
+// even on a busy machine.
+const steadyLease = 2 * time.Second
+
 // The tools of the tests. Those whose names begin with "block" run until they are released.
 const (
-	echo      = "echo"       // local, allowed
-	again     = "again"      // as echo, idempotent, brief lease
-	serial    = "serial"     // local, allowed, not concurrency-safe
-	pay       = "pay"        // local; see rules
-	vip       = "vip"        // local, asks, only ann may answer
-	deploy    = "deploy"     // local, no rule: asks, and suggests a rule
-	note      = "note"       // as deploy, not concurrency-safe
-	rm        = "rm"         // local, denied
-	typed     = "typed"      // local, allowed, with a schema
-	block     = "block"      // local, allowed, long lease
-	blockOnce = "block_once" // local, allowed, brief lease
-	blockIdem = "block_idem" // as block_once, idempotent
-	blockTurn = "block_turn" // as block, not concurrency-safe
-	remote    = "remote"     // remote, allowed, long lease
-	once      = "once"       // remote, allowed, brief lease
-	dies      = "dies"       // as once
-	idem      = "idem"       // as once, idempotent, two attempts
-	askRemote = "ask_remote" // remote, asks
-	external  = "external"   // external, allowed
-	askOut    = "ask_out"    // external, asks
-	shell     = "shell"      // local, no rule: asks, and suggests a wide rule for each command
-	bash      = "bash"       // as shell, with the rules that its kind suggests
+	echo       = "echo"        // local, allowed
+	again      = "again"       // as echo, idempotent, brief lease
+	serial     = "serial"      // local, allowed, not concurrency-safe
+	pay        = "pay"         // local; see rules
+	vip        = "vip"         // local, asks, only ann may answer
+	deploy     = "deploy"      // local, no rule: asks, and suggests a rule
+	note       = "note"        // as deploy, not concurrency-safe
+	rm         = "rm"          // local, denied
+	typed      = "typed"       // local, allowed, with a schema
+	block      = "block"       // local, allowed, long lease
+	blockOnce  = "block_once"  // local, allowed, brief lease
+	blockIdem  = "block_idem"  // as block_once, idempotent
+	blockTurn  = "block_turn"  // as block, not concurrency-safe
+	remote     = "remote"      // remote, allowed, long lease
+	once       = "once"        // remote, allowed, brief lease
+	dies       = "dies"        // as once
+	idem       = "idem"        // as once, idempotent, two attempts
+	steady     = "steady"      // remote, allowed, steady lease
+	steadyIdem = "steady_idem" // as steady, idempotent, two attempts
+	askRemote  = "ask_remote"  // remote, asks
+	external   = "external"    // external, allowed
+	askOut     = "ask_out"     // external, asks
+	shell      = "shell"       // local, no rule: asks, and suggests a wide rule for each command
+	bash       = "bash"        // as shell, with the rules that its kind suggests
 )
 
 var typedSchema = `{"type":"object","required":["n"],"additionalProperties":false,"properties":{"n":{"type":"integer"}}}`
@@ -70,6 +76,7 @@ func tools(t testing.TB) []engine.Tool {
 		tool(typed, func(e *engine.Tool) { e.Schema = schema }),
 		tool(block, nil), tool(blockOnce, at(toolcall.PlaceLocal, brief, false)), tool(blockIdem, at(toolcall.PlaceLocal, brief, true)), tool(blockTurn, unsafe),
 		tool(remote, at(toolcall.PlaceRemote, 0, false)), tool(once, at(toolcall.PlaceRemote, brief, false)), tool(dies, at(toolcall.PlaceRemote, brief, false)), tool(idem, at(toolcall.PlaceRemote, brief, true)),
+		tool(steady, at(toolcall.PlaceRemote, steadyLease, false)), tool(steadyIdem, at(toolcall.PlaceRemote, steadyLease, true)),
 		tool(askRemote, at(toolcall.PlaceRemote, 0, false)), tool(external, at(toolcall.PlaceExternal, 0, false)), tool(askOut, at(toolcall.PlaceExternal, 0, false)),
 		tool(shell, func(e *engine.Tool) { e.Kind = wideOffers{kind.(jointShell)} }), tool(bash, func(e *engine.Tool) { e.Kind = kind }),
 	}
@@ -98,7 +105,7 @@ func (k wideOffers) Suggest(c permission.Call) []message.PermissionRule {
 // by another rule in foreign currency and is denied above 10,000.
 func rules() []permission.Rule {
 	return []permission.Rule{
-		{Name: "free", Tools: []string{echo, again, serial, pay, typed, block, blockOnce, blockIdem, blockTurn, remote, once, dies, idem, external}, Behavior: message.BehaviorAllow},
+		{Name: "free", Tools: []string{echo, again, serial, pay, typed, block, blockOnce, blockIdem, blockTurn, remote, once, dies, idem, steady, steadyIdem, external}, Behavior: message.BehaviorAllow},
 		{Name: "big", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: "args.amount > 100"},
 		{Name: "foreign", Tools: []string{pay}, Behavior: message.BehaviorAsk, When: `has(args.currency) && args.currency != "EUR" && args.amount <= 100`},
 		{Name: "huge", Tools: []string{pay}, Behavior: message.BehaviorDeny, When: "args.amount > 10000"},

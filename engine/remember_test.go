@@ -149,7 +149,7 @@ func budgeted(w *world) {
 
 func standingApprovalEnds(w *world) {
 	e := w.engine()
-	end := time.Now().Add(time.Second)
+	end := time.Now().Add(4 * time.Second)
 	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
 	if c := e.propose(call("d", deploy, `{}`))[0]; time.Now().Before(end) {
 		w.wantBy(c, l.ID)
@@ -375,7 +375,7 @@ func crashAfterUse(w *world) {
 func expiredDoesNotBegin(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
-	end := time.Now().Add(time.Second)
+	end := time.Now().Add(4 * time.Second)
 	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Until: end})
 	waiting := e.propose(call("d", askRemote, `{}`))[0]
 	if waiting.State == message.ToolCallAsking {

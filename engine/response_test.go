@@ -150,7 +150,7 @@ func ruleRemembered(w *world) {
 func ruleNotRemembered(w *world) {
 	w.policy.use(w,
 		permission.Rule{Name: "a-low", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 1"},
-		permission.Rule{Name: "b-high", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 2", Expiry: time.Second},
+		permission.Rule{Name: "b-high", Tools: []string{deploy}, Behavior: message.BehaviorAsk, When: "args.n == 2", Expiry: 4 * time.Second},
 		permission.Rule{Name: "c-over", Tools: []string{deploy}, Behavior: message.BehaviorDeny, When: "args.n == 3"})
 	e, other := w.engine(), w.engine()
 	n := 0

@@ -348,13 +348,13 @@ func heartbeatsElsewhere(w *world) {
 	keepAlive(w, e, w.engine())
 }
 
-// keepAlive sends heartbeats for two leases, then lets the worker fall silent.
+// keepAlive sends heartbeats for longer than a lease, then lets the worker fall silent.
 func keepAlive(w *world, e, watching *replica) {
-	c := e.submit("c", once)
+	c := e.submit("c", steady)
 	reply := e.start(c, "w1", "x")
 	tick := time.NewTicker(time.Duration(reply.HeartbeatMS) * time.Millisecond)
 	defer tick.Stop()
-	for range 8 {
+	for range 6 {
 		<-tick.C
 		if reply, err := e.worker("w1").Heartbeat(w.Context(), beatRequest(c, "x")); err != nil || reply.Cancel {
 			w.Fatalf("a heartbeat got %+v, %v", reply, err)
@@ -400,7 +400,7 @@ func startReplyVerifies(w *world) {
 	w.must(err)
 	e, other := w.engine(engine.WithSigningKey(key)), w.engine(engine.WithSigningKey(key))
 	keys := toolcall.NewKeySet(key.Public().(ed25519.PublicKey))
-	c := e.submit("c", once)
+	c := e.submit("c", steady)
 	r := startRequest(c, "x")
 	for i, from := range []*replica{e, e, other} {
 		r.Request = string(rune('a' + i))
@@ -409,7 +409,7 @@ func startReplyVerifies(w *world) {
 		if err := reply.Verify(keys, r, c.Attempt.Grant); err != nil {
 			w.Errorf("request %d: %v", i, err)
 		}
-		if first := i == 0; reply.Fresh != first || reply.At.IsZero() || reply.LeaseMS != brief.Milliseconds() {
+		if first := i == 0; reply.Fresh != first || reply.At.IsZero() || reply.LeaseMS != steadyLease.Milliseconds() {
 			w.Errorf("request %d got %+v, want fresh %t", i, reply, first)
 		}
 	}
@@ -485,7 +485,7 @@ func heldGivenBack(w *world) {
 // attempts that the tool permits.
 func givenBackIsNotLost(w *world) {
 	e := w.engine()
-	c := e.submit("c", idem)
+	c := e.submit("c", steadyIdem)
 	for n, claim := range []string{"x", "y"} {
 		e.start(c, "w1", claim)
 		if n == 0 {
@@ -503,7 +503,7 @@ func givenBackIsNotLost(w *world) {
 // revokedAfterGivenBack checks that the result says that nothing ran.
 func revokedAfterGivenBack(w *world) {
 	e := w.engine()
-	c := e.submit("c", once)
+	c := e.submit("c", steady)
 	e.start(c, "w1", "x")
 	_, err := e.worker("w1").Result(w.Context(), notBegun(c, "x"))
 	w.must(err)
@@ -543,10 +543,10 @@ func notTheirsToGiveBack(w *world) {
 // Nothing ran, so the outcome is known.
 func deniedAfterGivenBack(w *world) {
 	e := w.engine()
-	c := e.submit("c", once)
+	c := e.submit("c", steady)
 	_, err := e.worker("w1").Start(w.Context(), startRequest(c, "x"))
 	w.must(err)
-	w.policy.use(w, append(rules(), permission.Rule{Name: "no more", Tools: []string{once}, Behavior: message.BehaviorDeny})...)
+	w.policy.use(w, append(rules(), permission.Rule{Name: "no more", Tools: []string{steady}, Behavior: message.BehaviorDeny})...)
 	_, err = e.worker("w1").Result(w.Context(), notBegun(c, "x"))
 	w.must(err)
 	w.wantResult(e.finished(c.Key), message.ToolResultDenied, "")

@@ -34,12 +34,12 @@ func TestWrappedPolicy(t *testing.T) {
 	}
 	defer eng.Close()
 	bot, ann := eng.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}), eng.As(toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"})
-	_, err = bot.Emit(t.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"0815\"}"}`)}})
+	_, err = bot.Emit(t.Context(), toolcall.EmitRequest{Session: "s", Reply: "r", Events: []message.RawJSON{message.RawJSON(`{"type":"TOOL_CALL_DELTA","reply_id":"r","tool_call_id":"c","delta":"{\"pin\":\"pin-0815\"}"}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen, err := ann.Events(t.Context(), toolcall.EventsRequest{Session: "s"})
-	if err != nil || len(seen.Events) != 1 || strings.Contains(string(seen.Events[0].Event), "0815") {
+	if err != nil || len(seen.Events) != 1 || strings.Contains(string(seen.Events[0].Event), "pin-0815") {
 		t.Errorf("streamed arguments: %+v, %v", seen.Events, err)
 	}
 	propose := func(id message.CallID, input string) *toolcall.Call {
