@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a test waits for something that must happen soon.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // overHTTP runs workers that reach their engine through a gateway.
 func overHTTP(t *testing.T) executortest.New {
@@ -215,7 +215,7 @@ func TestTwoReplicas(t *testing.T) {
 		return first
 	})
 	g, outcome := works(t, s, b, r)
-	s.await(operation.Heartbeat.HTTP.Path, 10) // four in a lease; a worker counts as lost one second after its lease
+	s.await(operation.Heartbeat.HTTP.Path, 7) // four in a lease; a worker counts as lost one second after its lease
 	close(g.open)
 	ranOnce(t, g, outcome)
 	if n := r.lost.Load(); n != 0 {

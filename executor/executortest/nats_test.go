@@ -81,6 +81,9 @@ func newRunner(t *testing.T, b *bustest.Bus, space toolcall.SpaceID, tool string
 	return r
 }
 
+// lease is the lease of the tool. A worker on a busy machine must not lose it.
+const lease = 3 * time.Second
+
 func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) (e *engine.Engine, stop func()) {
 	t := r.t
 	nc := connect(t, b, "engine")
@@ -95,7 +98,7 @@ func (r *natsRunner) startEngine(b *bustest.Bus, space toolcall.SpaceID) (e *eng
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err = engine.New(space, j, policy, []engine.Tool{{Tool: known, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: time.Second}},
+	e, err = engine.New(space, j, policy, []engine.Tool{{Tool: known, Placement: toolcall.PlaceRemote, ConcurrencySafe: true, Lease: lease}},
 		engine.WithSignals(heard{bus.NewSignals(nc, space, nil), r}), engine.WithSigningKey(b.Keys().Signer()))
 	if err != nil {
 		t.Fatal(err)

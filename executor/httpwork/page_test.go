@@ -2,11 +2,9 @@ package httpwork_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/httpwork"
@@ -78,16 +76,17 @@ func TestPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	defer stop()
 	ran := make(chan error, 1)
 	go func() { ran <- work(ctx, w.URL, gatewaytest.Job, wendy(w), keys) }()
 	c := w.A.Propose("s", "r", "c1", gatewaytest.Job, `{"order":"7"}`)
-	rep, err := w.A.Client(gatewaytest.Bot).Wait(t.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", TimeoutMS: (20 * time.Second).Milliseconds()})
+	done := w.A.Finished(c.Key)
 	stop()
-	if err = errors.Join(err, <-ran); err != nil {
+	if err := <-ran; err != nil {
 		t.Fatal(err)
 	}
 	want := "refunded 7 under " + c.IdempotencyKey()
-	if got := rep.Calls[0].Result; got == nil || got.State != message.ToolResultSuccess || got.Output.String() != want {
+	if got := done.Result; got == nil || got.State != message.ToolResultSuccess || got.Output.String() != want {
 		t.Errorf("the call ended with %+v, want %q", got, want)
 	}
 }

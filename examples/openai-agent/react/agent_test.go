@@ -73,7 +73,7 @@ func (s *stage) say() message.ReplyID {
 // until reads the reply until cond holds.
 func (s *stage) until(reply message.ReplyID, what string, cond func(*message.Msg) bool) *message.Msg {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), 2*time.Minute)
 	defer cancel()
 	for c := s.A.Client(gatewaytest.Bot); ; {
 		thread, err := agent.ReadThread(ctx, c, "s")

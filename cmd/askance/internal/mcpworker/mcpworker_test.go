@@ -99,7 +99,7 @@ func program(t *testing.T, kind string) *mcpworker.Server {
 // call runs one attempt of a tool.
 func call(t *testing.T, s *mcpworker.Server, tool, input string) (executor.Output, error) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer stop()
 	return s.Handler(tool)(ctx, executor.Task{Tool: tool, Input: []byte(input), IdempotencyKey: "key", Attempt: 1})
 }
@@ -193,7 +193,7 @@ func TestCancelAndProgress(t *testing.T) {
 // until polls until cond returns true.
 func until(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	over := time.After(20 * time.Second)
+	over := time.After(2 * time.Minute)
 	for look := time.NewTicker(5 * time.Millisecond); ; {
 		select {
 		case <-look.C:
