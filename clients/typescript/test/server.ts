@@ -1,6 +1,7 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -30,7 +31,7 @@ tools:
   - {name: drop, placement: external, concurrency_safe: true}
   - {name: job, placement: remote, concurrency_safe: true, lease: 2s}
   - {name: ship, placement: remote, concurrency_safe: true}
-  - {name: frail, placement: remote, concurrency_safe: true, lease: 500ms}
+  - {name: frail, placement: remote, concurrency_safe: true, lease: 1500ms}
 `;
 
 export type Name = "bot" | "robot" | "ann" | "bob" | "wendy";
@@ -39,6 +40,20 @@ const roles: Record<Name, string[]> = {
   bot: ["--role", "runtime"], robot: ["--role", "runtime"], ann: ["--role", "approver"], bob: ["--role", "approver"],
   wendy: ["--role", "worker", "--tool", "job", "--tool", "ship", "--tool", "frail"],
 };
+
+/** A port that systems do not assign: a restarted server must find it free. */
+async function freePort(): Promise<number> {
+  for (;;) {
+    const port = 30_000 + Math.floor(Math.random() * 2_000);
+    const probe = createServer();
+    const free = await new Promise<boolean>((resolve) => {
+      probe.once("error", () => resolve(false)).listen(port, "127.0.0.1", () => resolve(true));
+    });
+    if (!free) continue;
+    await new Promise((resolve) => probe.close(resolve));
+    return port;
+  }
+}
 
 /** A real server in a temporary folder. */
 export class Server {
@@ -78,7 +93,7 @@ export class Server {
 
   /** Runs the process, at its previous address. */
   async run(): Promise<void> {
-    const http = this.url ? new URL(this.url).host : "127.0.0.1:0";
+    const http = this.url ? new URL(this.url).host : `127.0.0.1:${await freePort()}`;
     const p = spawn(binary, [
       "serve", "--data", this.#data, "--policy", join(this.#folder, "policy.yaml"), "--tools", join(this.#folder, "tools.yaml"),
       "--http", http, "--listen", "127.0.0.1:0", "--durability", "cached", ...this.#more,
