@@ -195,9 +195,16 @@ func (b *tab) until(js string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
 	defer cancel()
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool]("(() => { try { return Boolean("+js+"); } catch { return false; } })()", chromedp.WithPollingInterval(30*time.Millisecond), chromedp.WithPollingTimeout(patience))); err != nil {
-		b.shot("failed")
-		b.t.Fatalf("waiting for %s: %v\n%s", js, err, b.text())
+	poll := chromedp.Poll[bool]("(() => { try { return Boolean("+js+"); } catch { return false; } })()", chromedp.WithPollingInterval(30*time.Millisecond), chromedp.WithPollingTimeout(patience))
+	for {
+		_, err := chromedp.Run(ctx, poll)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "context") { // the page that was evaluated is gone
+			b.shot("failed")
+			b.t.Fatalf("waiting for %s: %v\n%s", js, err, b.text())
+		}
 	}
 }
 

@@ -280,12 +280,15 @@ func TestWaitTool(t *testing.T) {
 	}
 	id := string(w.asking().Call)
 	wants(t, held, id)
-	wants(t, c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+id+`"}}`), "waits for the approval")
+	var got string
+	for got = "deciding"; strings.Contains(got, "deciding"); { // so short a hold can end before the engine replies
+		got = c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+id+`"}}`)
+	}
+	wants(t, got, "waits for the approval")
 	wants(t, c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"mcp_00_00"}}`), `"isError":true`, `no held call \"mcp_00_00\"`)
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
 	w.A.Finished(toolcall.Key{Space: w.A.ID, Session: "s1", Reply: message.ReplyID(id), Call: message.CallID(id)})
-	var got string
-	for got = "is held"; strings.Contains(got, "is held"); { // so short a hold can end before the engine replies
+	for got = "is held"; strings.Contains(got, "is held"); { // as above
 		got = c.ask("tools/call", `{"name":"askance_wait","arguments":{"call":"`+id+`"}}`)
 	}
 	wants(t, got, `"text":"did browse"`)

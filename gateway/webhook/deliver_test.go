@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,22 +104,33 @@ func TestRetry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := gatewaytest.New(t)
 			_, rc := shorten(t, w, func(d *webhook.Destination) {
-				d.Timeout = 200 * time.Millisecond
+				d.Timeout = time.Second
 				d.Secrets = append(d.Secrets, secret(t, old))
 			})
-			var first got
-			var at time.Time
+			var (
+				mu      sync.Mutex // guards refused and since: the next request may come before the first handler returns
+				refused got
+				since   time.Time
+			)
 			rc.answer(func(w http.ResponseWriter, r *http.Request, g got) {
 				if r.URL.Path == "/elsewhere" {
 					t.Error("a redirection was followed")
 				}
-				if first.id == "" && g.notice.Call.Session == "s1" {
-					first, at = g, time.Now()
+				mu.Lock()
+				refuses := refused.id == "" && g.notice.Call.Session == "s1"
+				if refuses {
+					refused, since = g, time.Now()
+				}
+				mu.Unlock()
+				if refuses {
 					refuse(w, r)
 				}
 			})
 			k := w.A.Ask("s1", "r1", "c1")
 			g := rc.next()
+			mu.Lock()
+			first, at := refused, since
+			mu.Unlock()
 			if first.id != "" && g.stamp == first.stamp && name != "cut" && name != "silence" && g.id == first.id && string(g.body) == string(first.body) {
 				g = rc.next() // the receiver records the first after its response
 			}
@@ -265,11 +277,6 @@ func TestErrorsKeepSecrets(t *testing.T) {
 			c.Close()
 		}
 	}()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
 	stranger := httptest.NewUnstartedServer(http.NotFoundHandler())
 	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
 	stranger.StartTLS()
@@ -283,7 +290,7 @@ func TestErrorsKeepSecrets(t *testing.T) {
 		want string
 	}{
 		{"http://" + odd.Addr().String() + "/private", nil, "does not speak HTTP"},
-		{"http://" + gone.Addr().String() + "/private", nil, "refused"},
+		{"http://127.0.0.1:1/private", nil, "refused"},
 		{stranger.URL + "/private", nil, "certificate"},
 		{"https://private.example/private", unknown, "resolved"},
 	} {
