@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -149,6 +150,19 @@ func (x *Terminal) See(texts ...string) string {
 	return x.Until(strings.Join(texts, " and "), func(screen string) bool {
 		for _, text := range texts {
 			if !strings.Contains(screen, text) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// Match waits until the screen matches all regular expressions.
+func (x *Terminal) Match(patterns ...string) string {
+	x.t.Helper()
+	return x.Until(strings.Join(patterns, " and "), func(screen string) bool {
+		for _, pattern := range patterns {
+			if !regexp.MustCompile(pattern).MatchString(screen) {
 				return false
 			}
 		}

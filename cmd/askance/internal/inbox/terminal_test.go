@@ -19,7 +19,7 @@ func TestApprove(t *testing.T) {
 	c := w.pay("call_1", 19900%9000) // needs approval, under the cap
 	other := w.ask("call_2", "boss", `{}`)
 	w.ask("call_3", "soon", `{"when":"now"}`)
-	golden(t, "list", x.See("> 1h 59m", "Pay 1900 cents?", "boss", "(not yours)", "1h 59m", "3 open"))
+	golden(t, "list", x.Match(`> 1h 5\dm`, `Pay 1900 cents\?`, `boss`, `\(not yours\)`, `3 open`))
 	golden(t, "detail", x.Press("j"+enter, "why", "rule large", "A-1042", "1900", c.Digest[:40]))
 	golden(t, "confirm", x.Press("a", "These arguments run", "y approve  Y"))
 	if now := w.call(c); len(now.Votes) != 0 {
@@ -162,10 +162,10 @@ func TestAnotherSurfaceWins(t *testing.T) {
 				t.Errorf("the screen offers a response that is too late:\n%s", screen)
 			}
 			x.Press("y" + enter + "a") // none of these keys does anything
-			for range strings.Count(tc.keys+"d", "") - 1 - strings.Count(tc.keys, " ") {
+			for range strings.Count(tc.keys, "") - 1 - strings.Count(tc.keys, " ") {
 				x.Press(esc, "rejected by bob")
 			}
-			x.See("SUMMARY")
+			x.Press(esc, "[1 Open") // a finished call is in the list for only a few seconds
 			w.voted(c, "bob", toolcall.ResponseReject)
 		})
 	}
