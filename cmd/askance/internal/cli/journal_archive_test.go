@@ -28,12 +28,22 @@ func (s *served) proposeAgain(reply, id string) message.Code {
 	return message.AsError("", err).Code
 }
 
-// finish finishes n calls, each in its own reply.
+// finish finishes n calls one after the other, each in its own reply. So the last record of the
+// journal, which no archive takes, belongs to the last of them.
 func (s *served) finish(n int) {
 	s.t.Helper()
+	bot := s.bot()
 	for i := range n {
-		if code := s.proposeAgain(fmt.Sprint("done", i), fmt.Sprint("d", i)); code != "" {
+		reply := message.ReplyID(fmt.Sprint("done", i))
+		if code := s.proposeAgain(string(reply), fmt.Sprint("d", i)); code != "" {
 			s.t.Fatal(code)
+		}
+		for done := false; !done; {
+			r, err := bot.Wait(s.t.Context(), toolcall.WaitRequest{V: 1, Session: "s1", Reply: reply})
+			if err != nil {
+				s.t.Fatal(err)
+			}
+			done = r.Done
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-const listedRules = testRules + `  - {name: hurry, tool_name: ship, behavior: ask, when: args.cents == 77, expiry: 2m45s}
+const listedRules = testRules + `  - {name: hurry, tool_name: ship, behavior: ask, when: args.cents == 77, expiry: 9h45m}
 `
 
 // A list shows what would run, when it expires, and who requested it. The server applies its
@@ -27,9 +27,9 @@ func TestListFiltersAndColumns(t *testing.T) {
 	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWX", "outside", `{}`)
 	s.propose("r2", "toolu_01ABCDEFGHJKLMNOPQRSTUVWY", "outside", `{}`)
 	at := []string{"--data", s.data}
-	left := regexp.MustCompile(`\b2m \d\ds\b`) // the time that is left
-	golden(t, "list-columns", left.ReplaceAllString(ok(t, append([]string{"ls"}, at...)...), "2m 45s"))
-	golden(t, "list-wide", left.ReplaceAllString(ok(t, append([]string{"list", "--phase", "asking", "-o", "wide"}, at...)...), "2m 45s"))
+	left := regexp.MustCompile(`\b9h 4\dm\b`) // the time that is left
+	golden(t, "list-columns", left.ReplaceAllString(ok(t, append([]string{"ls"}, at...)...), "9h 45m"))
+	golden(t, "list-wide", left.ReplaceAllString(ok(t, append([]string{"list", "--phase", "asking", "-o", "wide"}, at...)...), "9h 45m"))
 	for flags, want := range map[string]string{
 		"":                             "call_hurry call_pay call_boss toolu_01ABCDEFGHJKLMNOPQRSTUVWX toolu_01ABCDEFGHJKLMNOPQRSTUVWY",
 		"--tool pay,boss":              "call_pay call_boss",

@@ -13,17 +13,18 @@ import (
 )
 
 // limitedServe serves the test's rules with limits of reviewers and metrics.
-func limitedServe(t *testing.T, more ...string) *served {
+func limitedServe(t *testing.T, more ...string) (s *served, flags []string) {
 	t.Helper()
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), testRules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
-	return serveOn(t, filepath.Join(dir, "data"), append([]string{"--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml")}, more...)...)
+	flags = append([]string{"--policy", filepath.Join(dir, "rules.yaml"), "--tools", filepath.Join(dir, "tools.yaml")}, more...)
+	return serveOn(t, filepath.Join(dir, "data"), flags...), flags
 }
 
 func TestLoad(t *testing.T) {
 	cleanEnvironment(t)
-	s := limitedServe(t, "--reviewer-per-minute", "2", "--reviewer-max-open", "5")
+	s, flags := limitedServe(t, "--reviewer-per-minute", "2", "--reviewer-max-open", "5")
 	if out := ok(t, "load", "--data", s.data, "--as", "eve"); !strings.Contains(out, "0 open approval requests") || !strings.Contains(out, "There are no responses yet") {
 		t.Errorf("without requests: %s", out)
 	}
@@ -48,26 +49,6 @@ func TestLoad(t *testing.T) {
 		}
 	}
 
-	// Answers are counted within the window; open requests are always the current ones.
-	for _, tc := range []struct {
-		window   string
-		answered int
-	}{{"--since 1h", 2}, {"--until 1h", 0}, {"--since 2001-02-03 --until 2001-02-04", 0}, {"--since 2001-02-03T04:05:06Z", 2}, {"--since 1h --until 0s", 2}} {
-		r := decode[toolcall.LoadReply](t, ok(t, append([]string{"load", "--json", "--data", s.data}, strings.Fields(tc.window)...)...))
-		n := 0
-		for _, p := range r.People {
-			n += p.Answered
-		}
-		if n != tc.answered || r.Open != 2 || r.Since.IsZero() && r.Until.IsZero() {
-			t.Errorf("%s: %d answers, %d open, want %d and 2", tc.window, n, r.Open, tc.answered)
-		}
-	}
-	if text := ok(t, "load", "--data", s.data, "--until", "2001-02-03T04:05:06Z"); !strings.Contains(text, "responses before 2001-02-0") {
-		t.Errorf("the output does not name the window:\n%s", text)
-	}
-	fails(t, cli.ExitUsage, "use a duration such as 24h", "load", "--data", s.data, "--since", "yesterday")
-	fails(t, cli.ExitUsage, "must be earlier", "load", "--data", s.data, "--since", "1h", "--until", "2h")
-
 	// The third answer within the minute is refused, and the approval request stays open.
 	f := fails(t, cli.ExitUnavailable, "ann has answered 2 approval requests within a minute, the limit is 2", "approve", "c3", "--offline", "--data", s.data, "--as", "ann", "--yes")
 	if f.out != "" {
@@ -86,6 +67,29 @@ func TestLoad(t *testing.T) {
 			t.Errorf("without a server: %+v", r)
 		}
 	}
+
+	// Answers are counted within the window; open requests are always the current ones.
+	// They come last, because the refusals above must come within a minute of the first answer.
+	s = serveOn(t, s.data, flags...)
+	for _, tc := range []struct {
+		window   string
+		answered int
+	}{{"--since 1h", 2}, {"--until 1h", 0}, {"--since 2001-02-03 --until 2001-02-04", 0}, {"--since 2001-02-03T04:05:06Z", 2}, {"--since 1h --until 0s", 2}} {
+		r := decode[toolcall.LoadReply](t, ok(t, append([]string{"load", "--json", "--data", s.data}, strings.Fields(tc.window)...)...))
+		n := 0
+		for _, p := range r.People {
+			n += p.Answered
+		}
+		if n != tc.answered || r.Open != 2 || r.Since.IsZero() && r.Until.IsZero() {
+			t.Errorf("%s: %d answers, %d open, want %d and 2", tc.window, n, r.Open, tc.answered)
+		}
+	}
+	if text := ok(t, "load", "--data", s.data, "--until", "2001-02-03T04:05:06Z"); !strings.Contains(text, "responses before 2001-02-0") {
+		t.Errorf("the output does not name the window:\n%s", text)
+	}
+	fails(t, cli.ExitUsage, "use a duration such as 24h", "load", "--data", s.data, "--since", "yesterday")
+	fails(t, cli.ExitUsage, "must be earlier", "load", "--data", s.data, "--since", "1h", "--until", "2h")
+	s.stop()
 	ok(t, "approve", "c3", "--offline", "--data", s.data, "--as", "bob", "--yes")
 
 	last := filepath.Join(s.data, "last-run.yaml")
@@ -99,7 +103,7 @@ func TestLoad(t *testing.T) {
 
 func TestServeMetrics(t *testing.T) {
 	cleanEnvironment(t)
-	s := limitedServe(t, "--metrics", ":0", "--metrics-window", "30m", "--metrics-people")
+	s, _ := limitedServe(t, "--metrics", ":0", "--metrics-window", "30m", "--metrics-people")
 	s.propose("r1", "c1", "boss", `{}`)
 	if !strings.HasPrefix(s.metrics, "http://127.0.0.1:") {
 		t.Fatalf("metrics at %q", s.metrics)

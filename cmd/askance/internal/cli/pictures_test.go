@@ -228,8 +228,13 @@ func openBrowser(t *testing.T) browser {
 	if path == "" {
 		t.Fatal("this test needs Chromium: apt-get install -y chromium")
 	}
+	profile, err := os.MkdirTemp("", "askance-chromium-") //nolint:usetesting // a process of the browser may still write into it when the test ends
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(profile) })
 	alloc, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(tutorialPatience))...)
+		chromedp.ExecPath(path), chromedp.UserDataDir(profile), chromedp.NoSandbox, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WSURLReadTimeout(tutorialPatience))...)
 	t.Cleanup(stop)
 	ctx, end := chromedp.NewContext(alloc)
 	t.Cleanup(end)
@@ -241,11 +246,11 @@ func openBrowser(t *testing.T) browser {
 
 func (b browser) login(server, token string) {
 	_ = chromedp.Do(b.ctx, chromedp.Navigate(server+"/login")) // if this fails, so does take
-	_, _ = chromedp.Run(b.ctx, chromedp.Poll[bool](`Boolean(document.querySelector("#token"))`))
+	_, _ = chromedp.Run(b.ctx, chromedp.Poll[bool](`Boolean(document.querySelector("#token"))`, chromedp.WithPollingTimeout(tutorialPatience)))
 	_ = chromedp.Do(b.ctx, chromedp.Focus(chromedp.CSS("#token")))
 	_, _ = chromedp.Call(b.ctx, input.InsertText, input.InsertTextParams{Text: token})
 	_, _ = chromedp.Run(b.ctx, chromedp.Evaluate[bool](`(document.querySelector("#token").form.requestSubmit(), true)`))
-	_, _ = chromedp.Run(b.ctx, chromedp.Poll[bool](`location.pathname !== "/login"`))
+	_, _ = chromedp.Run(b.ctx, chromedp.Poll[bool](`location.pathname !== "/login"`, chromedp.WithPollingTimeout(tutorialPatience)))
 }
 
 // take returns a screenshot of a page.
@@ -260,7 +265,7 @@ func (b browser) take(t *testing.T, server string, p picture) []byte {
 	if err := chromedp.Do(ctx, chromedp.EmulateViewport(p.width, p.height), chromedp.Navigate(server+p.path)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](fmt.Sprintf(`document.body.innerText.includes(%q) && document.querySelector("#live")?.dataset.live !== "off"`, p.see))); err != nil {
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](fmt.Sprintf(`document.body.innerText.includes(%q) && document.querySelector("#live")?.dataset.live !== "off"`, p.see), chromedp.WithPollingTimeout(tutorialPatience))); err != nil {
 		text, _ := chromedp.Run(b.ctx, chromedp.Evaluate[string]("location.href + document.body.innerText")) // for the error message
 		t.Fatalf("%s does not show %q: %v\n%s", p.path, p.see, err, text)
 	}

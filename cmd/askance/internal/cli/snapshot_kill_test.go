@@ -73,7 +73,7 @@ func TestKilledWhileASnapshotIsWritten(t *testing.T) {
 	}
 	file := filepath.Join(data, "snapshots", "default")
 	halves, wholes := 0, 0
-	for round := 0; round < 3 || halves == 0 && round < 20; round++ {
+	for round := 0; round < 3 || halves == 0 && round < 60; round++ {
 		if round != 1 { // round 1 starts from the snapshot that round 0 may have left
 			if err := os.RemoveAll(file); err != nil {
 				t.Fatal(err)

@@ -92,7 +92,7 @@ func TestRoutedCallEndToEnd(t *testing.T) {
 	for _, c := range calls[:2] {
 		ok(t, "approve", string(c.ID), "--yes", "--data", data, "--as", "ann")
 	}
-	got, err := runtime.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", Calls: []message.CallID{"c1", "c2", "c3", "c4", "c5"}, TimeoutMS: (20 * time.Second).Milliseconds()})
+	got, err := runtime.Wait(t.Context(), toolcall.WaitRequest{Session: "s1", Reply: "r1", Calls: []message.CallID{"c1", "c2", "c3", "c4", "c5"}, TimeoutMS: patience.Milliseconds()})
 	if err != nil || !got.Done {
 		t.Fatalf("wait: %+v, %v", got, err)
 	}

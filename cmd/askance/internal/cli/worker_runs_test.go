@@ -54,7 +54,7 @@ func serveImported(t *testing.T) (s *served, tools, server, token string) {
 	if err != nil || !strings.Contains(string(text), "    definition: sha256:") {
 		t.Fatalf("the tools file is %v\n%s", err, text)
 	}
-	write(t, tools, strings.ReplaceAll(string(text), "    placement: remote\n", "    placement: remote\n    lease: 1s\n"))
+	write(t, tools, strings.ReplaceAll(string(text), "    placement: remote\n", "    placement: remote\n    lease: 3s\n"))
 	rules := filepath.Join(dir, "rules.yaml")
 	write(t, rules, "version: 1\nname: all\nrules:\n  - {name: all, tool_name: [echo, die], behavior: allow}\n")
 	return serveOn(t, filepath.Join(dir, "data"), "--policy", rules, "--tools", tools), tools, server, token
@@ -74,7 +74,7 @@ func TestMCPWorker(t *testing.T) {
 		t.Errorf("the call ended with %+v", c.Result)
 	}
 	c := s.propose("r2", "c2", "die", "{}")
-	for over := time.Now().Add(20 * time.Second); c.Phase() != toolcall.PhaseBlocked && time.Now().Before(over); {
+	for over := time.Now().Add(patience); c.Phase() != toolcall.PhaseBlocked && time.Now().Before(over); {
 		r, err := s.bot().Wait(t.Context(), toolcall.WaitRequest{V: 1, Session: "s1", Reply: "r2", TimeoutMS: 100})
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +138,7 @@ func TestMCPWorkerOfAChangedServer(t *testing.T) {
 // returned waits until a worker has returned the task of a call.
 func (s *served) returned(c *toolcall.Call) *toolcall.Call {
 	s.t.Helper()
-	for over := time.Now().Add(20 * time.Second); c.Returned == nil && time.Now().Before(over); {
+	for over := time.Now().Add(patience); c.Returned == nil && time.Now().Before(over); {
 		r, err := s.bot().Wait(s.t.Context(), toolcall.WaitRequest{V: 1, Session: c.Session, Reply: c.Reply, TimeoutMS: 100})
 		if err != nil {
 			s.t.Fatal(err)
