@@ -177,6 +177,10 @@ func TestStageOfStack(t *testing.T) {
 // maxOther is the largest share of the samples that may belong to no stage.
 const maxOther = 0.05
 
+// enough is the number of runs after which the share of the samples in no stage is judged. One
+// run on a busy machine has too few samples for that.
+const enough = 4
+
 // TestEveryStageHasSamples finds stages whose functions were renamed. It measures until every
 // stage has a sample, because a profile only samples.
 func TestEveryStageHasSamples(t *testing.T) {
@@ -185,7 +189,8 @@ func TestEveryStageHasSamples(t *testing.T) {
 		missing[s.name] = true
 	}
 	dir, calls, other := t.TempDir(), 0, 0.0
-	for run := 0; len(missing) > 0; run++ {
+	share := func() float64 { return other / float64(calls) }
+	for run := 0; len(missing) > 0 || run < enough && share() > maxOther; run++ {
 		if run == 20 {
 			t.Fatalf("no sample belongs to the stages %v", slices.Sorted(maps.Keys(missing)))
 		}
@@ -200,8 +205,8 @@ func TestEveryStageHasSamples(t *testing.T) {
 			}
 		}
 	}
-	if share := other / float64(calls); share > maxOther {
-		t.Errorf("%.1f%% of the samples belong to no stage, at most %v%%", 100*share, 100*maxOther)
+	if share() > maxOther {
+		t.Errorf("%.1f%% of the samples belong to no stage, at most %v%%", 100*share(), 100*maxOther)
 	}
 }
 
