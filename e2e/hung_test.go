@@ -31,23 +31,40 @@ func TestHungEngine(t *testing.T) {
 	hung := s.replica("engine-b")
 	hung.start()
 	hung.up()
-	during := s.load("hung", resolve, span, func() { hung.signal(syscall.SIGSTOP) })
-	after := s.load("resumed", 0, 4*time.Second, func() { hung.signal(syscall.SIGCONT) })
+	const tries = 3 // other work on the machine may spoil a measurement
+	for try := 1; ; try++ {
+		busy := s.busy()
+		during := s.load(fmt.Sprint("hung", try), resolve, span, func() { hung.signal(syscall.SIGSTOP) })
+		lost := busy()
+		busy = s.busy()
+		after := s.load(fmt.Sprint("resumed", try), 0, 4*time.Second, func() { hung.signal(syscall.SIGCONT) })
+		lostAfter := busy()
 
-	for name, m := range map[string]measured{"alone": alone, "hung": during, "resumed": after} {
-		t.Logf("%s: %.1f remote calls a second; of %d requests p50 %s, p99 %s", name, m.rate, len(m.latencies), m.quantile(0.5), m.quantile(0.99))
-	}
-	if p99 := during.quantile(0.99); p99 > 2*time.Second {
-		t.Errorf("with one of two engines hung, p99 of requests is %s, want at most 2s", p99)
-	}
-	if p99 := after.quantile(0.99); p99 > 2*time.Second {
-		t.Errorf("after the hung engine resumed, p99 of requests is %s, want at most 2s", p99)
+		for name, m := range map[string]measured{"alone": alone, "hung": during, "resumed": after} {
+			t.Logf("%s: %.1f remote calls a second; of %d requests p50 %s, p99 %s", name, m.rate, len(m.latencies), m.quantile(0.5), m.quantile(0.99))
+		}
+		var wrong []string
+		if p99 := during.quantile(0.99); p99 > 2*time.Second+lost {
+			wrong = append(wrong, fmt.Sprintf("with one of two engines hung, p99 of requests is %s (the machine was too busy for %s), want at most 2s", p99, lost))
+		}
+		if p99 := after.quantile(0.99); p99 > 2*time.Second+lostAfter {
+			wrong = append(wrong, fmt.Sprintf("after the hung engine resumed, p99 of requests is %s (the machine was too busy for %s), want at most 2s", p99, lostAfter))
+		}
+		if want := min(alone.rate, after.rate); during.rate < 0.8*want { // the machine may have other work before or after
+			wrong = append(wrong, fmt.Sprintf("with one of two engines hung, %.1f remote calls a second finish, want 80%% of the %.1f before or after", during.rate, want))
+		}
+		t.Logf("the machine was too busy for %s and then %s", lost, lostAfter)
+		if len(wrong) == 0 {
+			break
+		}
+		if try == tries {
+			t.Error(strings.Join(wrong, "\n"))
+			break
+		}
+		t.Logf("try %d: %s", try, strings.Join(wrong, "\n"))
 	}
 	if !strings.Contains(string(hung.tail(64<<10)), "was paused for some seconds") {
 		t.Error("the stopped engine did not notice that it was paused")
-	}
-	if want := min(alone.rate, after.rate); during.rate < 0.8*want { // the machine may have other work before or after
-		t.Errorf("with one of two engines hung, %.1f remote calls a second finish, want 80%% of the %.1f before or after", during.rate, want)
 	}
 	s.finish()
 }

@@ -251,7 +251,7 @@ func (c *servers) killLeader(p *probe) {
 		if _, err := nc.Subscribe("$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED."+bus.StreamName(space), func(m *nats.Msg) { elected <- string(m.Data) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := nc.FlushTimeout(time.Second); err != nil {
+		if err := nc.FlushTimeout(10 * time.Second); err != nil {
 			t.Fatal(err)
 		}
 	}
