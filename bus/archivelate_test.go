@@ -282,7 +282,7 @@ func TestCallThatBeginsDuringTheAnnouncement(t *testing.T) {
 	if _, err := w.l.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	late, _ := w.runningEngine()
+	late := w.JournalWith("test", bus.JournalOptions{Archives: w.store}) // without a watch, which looks for archives
 	var reads atomic.Bool
 	var asked atomic.Int32
 	examined := make(chan struct{})

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/askance-dev/askance/bus/internal/archive"
@@ -299,37 +300,17 @@ func newSalt() string {
 	return hex.EncodeToString(salt[:])
 }
 
-// unmoved are replies of which nothing was recorded up to a sequence.
-type unmoved struct {
-	after  uint64
-	chosen map[[2]Token]bool
-}
-
-// checkUnmoved fails if something was recorded of the replies since the last check.
-func (l archiver) checkUnmoved(ctx context.Context, u *unmoved) error {
-	state, err := l.j.streamState(ctx)
-	if err != nil {
-		return err
-	}
-	err = l.j.store.visitRecords(ctx, "archive", u.after, state.LastSeq, func(m stored) error {
-		if _, reply, ok := replyIn(m.subject); ok && u.chosen[reply] {
-			return errMoved
-		}
-		return nil
-	})
-	u.after = state.LastSeq
-	return err
-}
-
 // announceArchive signs an archive into the ledger, unless check fails. unsure means that an
 // announcement got no answer and may still be stored.
 func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check func() error) (unsure bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for { // engines sign meanwhile
+	began, sent := time.Now(), uint64(0) // sent is what the announcement without an answer followed
+	for {                                // engines sign meanwhile
 		if err := l.refreshCheckpoint(ctx); err != nil {
 			return unsure, err
 		}
+		unsure = unsure && l.last.seq == sent // else the ledger refuses it
 		last := l.last.checkpoint
 		switch {
 		case last == nil || last.Archives+1 < a.Number || last.Archives > a.Number:
@@ -358,11 +339,15 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 		if err != nil {
 			return unsure, err
 		}
-		if err = l.put(ctx, sealed); err != nil { // sent again: the ledger takes only one
-			unsure = true
-			if errors.Is(err, message.ErrForeignStream) || !sleepFor(ctx, randomPause(maxPause)) {
-				return unsure, err
-			}
+		if err = l.put(ctx, sealed); err == nil {
+			continue
+		}
+		if _, answered := errors.AsType[*jetstream.APIError](err); answered || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, message.ErrForeignStream) {
+			return unsure, err // it is not stored
+		}
+		unsure, sent = true, l.last.seq
+		if time.Since(began) > giveUpAfter || !sleepFor(ctx, randomPause(firstPause)) { // else it is sent again: the ledger takes only one
+			return unsure, err
 		}
 	}
 }

@@ -155,6 +155,47 @@ func (j *Journal) setWarning(ctx context.Context, was, text string) error {
 	return nil
 }
 
+// unmoved are replies of which nothing was recorded up to a sequence.
+type unmoved struct {
+	after  uint64
+	chosen map[[2]Token]bool
+}
+
+// lookTime is how long the last look at the journal may take; see announceTime.
+const lookTime = 250 * time.Millisecond
+
+const maxLooks = 100
+
+// checkUnmoved fails if something was recorded of the replies since the last check. It looks
+// until a look is short, because others wait for the announcement only for announceTime.
+func (l archiver) checkUnmoved(ctx context.Context, u *unmoved) error {
+	for range maxLooks {
+		began := time.Now()
+		if err := l.lookUnmoved(ctx, u); err != nil {
+			return err
+		}
+		if elapsedSince(began) <= lookTime {
+			return nil
+		}
+	}
+	return errMoved
+}
+
+func (l archiver) lookUnmoved(ctx context.Context, u *unmoved) error {
+	state, err := l.j.streamState(ctx)
+	if err != nil {
+		return err
+	}
+	err = l.j.store.visitRecords(ctx, "archive", u.after, state.LastSeq, func(m stored) error {
+		if _, reply, ok := replyIn(m.subject); ok && u.chosen[reply] {
+			return errMoved
+		}
+		return nil
+	})
+	u.after = state.LastSeq
+	return err
+}
+
 // learnWarning notes the archive that the stream's metadata warns of. exam is false for a
 // look that may be older than an examination: it ends no warning and reads no index again.
 func (a *archives) learnWarning(ctx context.Context, info *jetstream.StreamInfo, exam bool) {
@@ -263,7 +304,7 @@ func (x *archived) hasAny(hashes []uint64) bool {
 
 // announceTime is the time from the last look of an archiver at the journal until others can
 // read its announcement.
-const announceTime = attemptTimeout + 500*time.Millisecond
+const announceTime = lookTime + attemptTimeout + 250*time.Millisecond
 
 // learnArchivesFor is learnArchives before it is decided whether a record begins a call again.
 // If an archive of its reply is being made, its archiver can have looked before the record was

@@ -108,9 +108,11 @@ func (g *guard) examineNewer(ctx context.Context, x *Exam) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	more := fresh.archives > x.archives
+	if fresh.archives <= x.archives { // the checkpoints could not be read now
+		return false, apiError("check journal", "read the checkpoints", errGarbled)
+	}
 	x.archives, x.missing = fresh.archives, fresh.missing
-	return more, nil
+	return true, nil
 }
 
 // addUnreadable adds a flaw for each range, and reports whether there is one.
