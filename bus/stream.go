@@ -73,7 +73,7 @@ func createOrCheck(ctx context.Context, js jetstream.JetStream, op string, want 
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = createReplicated(want.Replicas, func(n int) (err error) {
 			want.Replicas = n
-			st, err = js.CreateStream(ctx, want)
+			st, err = createStream(ctx, js, want)
 			return err
 		})
 		if errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) { // another engine was first
@@ -97,6 +97,20 @@ func createOrCheck(ctx context.Context, js jetstream.JetStream, op string, want 
 		info = st.CachedInfo()
 	}
 	return info, nil
+}
+
+// createStream sends the request again if it gets no answer: servers that elect a leader lose it.
+func createStream(ctx context.Context, js jetstream.JetStream, want jetstream.StreamConfig) (jetstream.Stream, error) {
+	ctx, cancel := withDefault(ctx, giveUpAfter)
+	defer cancel()
+	for {
+		one, end := context.WithTimeout(ctx, giveUpAfter/2)
+		st, err := js.CreateStream(one, want)
+		end()
+		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
+			return st, err
+		}
+	}
 }
 
 // checkStream refuses a stream that an engine with these keys did not create for
