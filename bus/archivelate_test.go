@@ -217,6 +217,63 @@ func TestAnnouncementThatMayStillArrive(t *testing.T) {
 	}
 }
 
+// An announcement is on its way when another archiver ends the warning, and the journal has nothing
+// to sign. The ledger refuses the announcement.
+func TestAnnouncementAfterItsWarningEnded(t *testing.T) {
+	w := newArchiving(t)
+	other, _ := w.runningEngine()
+	second := w.l
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var mu sync.Mutex // guards held, conn and armed
+	var held []byte
+	var conn net.Conn
+	armed := false
+	j := w.openThrough(func(c net.Conn, b []byte) (int, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if armed && held == nil && bytes.Contains(b, []byte("PUB askance.v1.test.proof.checkpoint")) {
+			held, conn = bytes.Clone(b), c
+			stop()
+			return len(b), nil
+		}
+		return c.Write(b)
+	})
+	first, err := bus.OpenLedger(ctx, j, bus.LedgerOptions{Engine: "e2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.SetLearnTime(time.Millisecond)
+	if _, err := w.l.Checkpoint(ctx); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	armed = true
+	mu.Unlock()
+	if done, err := first.Archive(ctx, bus.Retention{By: "ann"}); err == nil || held == nil {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	second.SetLearnTime(time.Millisecond)
+	if done, err := second.Archive(t.Context(), bus.Retention{By: "ben", OlderThan: time.Hour}); err != nil || done.Records != 0 || len(done.Removed) == 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if err := begin(t, other, "new", inReply("r1", "new")); err != nil {
+		t.Errorf("a call in a reply that nobody archives any more: %v", err)
+	}
+	if _, err := conn.Write(held); err != nil {
+		t.Fatal(err)
+	}
+	if err := begin(t, j, "after", inReply("after", "a")); err != nil { // over the same connection: the server has both
+		t.Error(err)
+	}
+	if r, err := w.verify(); err != nil || !r.OK || r.Archived != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := other.Last(t.Context(), inReply("r1", "new")); err != nil || r.Record.ID != "new" {
+		t.Errorf("the call that began after the warning: %+v, %v", r, err)
+	}
+}
+
 // An archiver that runs alone ends the warning of one that was killed, whose files it removes.
 func TestArchiveAloneAfterAKilledArchiver(t *testing.T) {
 	w := newArchiving(t)

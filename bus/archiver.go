@@ -322,20 +322,11 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 			}
 			return err != nil && !errors.Is(err, errMoved), err
 		}
-		hash, err := last.Hash()
-		if err == nil {
-			err = check()
-		}
-		if err != nil {
+		if err := check(); err != nil {
 			return unsure, err
 		}
-		now := time.Now().UTC().Round(0)
-		a.Before, a.At = l.last.lastArchive(), now
-		c := proof.Checkpoint{
-			Space: l.j.space, Number: last.Number + 1, From: last.To + 1, To: last.To, Prev: hash, Losses: last.Losses,
-			Archives: a.Number, ArchiveAt: a.Before, Archive: a, At: now, Engine: l.o.Engine,
-		}
-		sealed, err := proof.Seal(c, nil, l.kept.signing().Signer())
+		a.Before, a.At = l.last.lastArchive(), time.Now().UTC().Round(0)
+		sealed, err := l.sealNothing(a)
 		if err != nil {
 			return unsure, err
 		}
@@ -350,6 +341,40 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 			return unsure, err
 		}
 	}
+}
+
+// sealNothing signs the next checkpoint, which covers no record. a may be nil. l.mu is held.
+func (l *Ledger) sealNothing(a *proof.Archive) (proof.Sealed, error) {
+	last := l.last.checkpoint
+	hash, err := last.Hash()
+	if err != nil {
+		return proof.Sealed{}, err
+	}
+	c := proof.Checkpoint{
+		Space: l.j.space, Number: last.Number + 1, From: last.To + 1, To: last.To, Prev: hash, Losses: last.Losses,
+		Archives: last.Archives, ArchiveAt: l.last.lastArchive(), Archive: a, At: time.Now().UTC().Round(0), Engine: l.o.Engine,
+	}
+	if a != nil {
+		c.Archives, c.At = a.Number, a.At
+	}
+	return proof.Seal(c, nil, l.kept.signing().Signer())
+}
+
+// refuseLate makes sure that the ledger refuses an announcement that is still on its way.
+func (l *Ledger) refuseLate(ctx context.Context) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.refreshCheckpoint(ctx)
+	for at := l.last.seq; err == nil && l.last.checkpoint != nil && l.last.seq == at; {
+		var sealed proof.Sealed
+		if sealed, err = l.sealNothing(nil); err == nil {
+			err = l.put(ctx, sealed)
+		}
+		if err == nil {
+			err = l.refreshCheckpoint(ctx)
+		}
+	}
+	return err
 }
 
 // LastArchive returns when the last known archive was announced, or the zero time.

@@ -109,7 +109,7 @@ func (l archiver) awaitArchivers(ctx context.Context) error {
 		case text != seen:
 			seen, since = text, time.Now()
 		case time.Since(since) > 2*l.learnTime:
-			if _, err := l.Checkpoint(ctx); err != nil { // an announcement that is still on its way then fails
+			if err := l.refuseLate(ctx); err != nil {
 				return err
 			}
 			return l.j.setWarning(ctx, text, "")
@@ -162,9 +162,7 @@ type unmoved struct {
 }
 
 // lookTime is how long the last look at the journal may take; see announceTime.
-const lookTime = 250 * time.Millisecond
-
-const maxLooks = 100
+const lookTime, maxLooks = 250 * time.Millisecond, 100
 
 // checkUnmoved fails if something was recorded of the replies since the last check. It looks
 // until a look is short, because others wait for the announcement only for announceTime.

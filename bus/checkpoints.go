@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,26 +33,13 @@ type newest struct {
 
 // lastArchive returns the place of the last announced archive in the ledger, or 0.
 func (n newest) lastArchive() uint64 {
-	if n.checkpoint == nil {
-		return 0
-	}
-	return n.checkpoint.LastArchive(n.place)
+	return cmp.Or(n.checkpoint, &proof.Checkpoint{}).LastArchive(n.place)
 }
 
 // archiveCount returns how many archives were announced.
-func (n newest) archiveCount() uint64 {
-	if n.checkpoint == nil {
-		return 0
-	}
-	return n.checkpoint.Archives
-}
+func (n newest) archiveCount() uint64 { return cmp.Or(n.checkpoint, &proof.Checkpoint{}).Archives }
 
-func (n newest) lastSequence() uint64 {
-	if n.checkpoint == nil {
-		return 0
-	}
-	return n.checkpoint.To
-}
+func (n newest) lastSequence() uint64 { return cmp.Or(n.checkpoint, &proof.Checkpoint{}).To }
 
 // lastLeaf returns the leaf of the last signed record.
 func (n newest) lastLeaf() proof.Hash {

@@ -53,6 +53,17 @@ type config struct {
 // Option changes an engine's configuration. New reports invalid options.
 type Option func(*config) error
 
+// setIf returns an option that sets a valid value, or fails with why.
+func setIf(valid bool, why error, set func(*config)) Option {
+	return func(c *config) error {
+		if !valid {
+			return why
+		}
+		set(c)
+		return nil
+	}
+}
+
 func newConfig(opts []Option) (config, error) {
 	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, maxOpen: defaultMaxOpen, maxRunning: defaultMaxRunning, version: "devel", signals: noSignals{}, executor: noExecutor{}, proofs: noProofs{}}
 	for _, o := range opts {
@@ -82,38 +93,20 @@ func WithSignals(s Signals) Option { return func(c *config) error { c.signals = 
 // WithSigningKey sets the key that signs the grants of remote calls. Without one, the engine
 // generates its own key, which only workers that are given Engine.PublicKey trust.
 func WithSigningKey(key ed25519.PrivateKey) Option {
-	return func(c *config) error {
-		if len(key) != ed25519.PrivateKeySize {
-			return fmt.Errorf("signing key has %d bytes, want %d", len(key), ed25519.PrivateKeySize)
-		}
-		c.signer = oneKey(key)
-		return nil
-	}
+	return setIf(len(key) == ed25519.PrivateKeySize, fmt.Errorf("signing key has %d bytes, want %d", len(key), ed25519.PrivateKeySize), func(c *config) { c.signer = oneKey(key) })
 }
 
 // WithSigner is WithSigningKey for keys that may change while the engine runs. Call
 // Engine.Renew when one of them is no longer valid.
 func WithSigner(s Signer) Option {
-	return func(c *config) error {
-		if s == nil {
-			return errors.New("signer is nil")
-		}
-		c.signer = s
-		return nil
-	}
+	return setIf(s != nil, errors.New("signer is nil"), func(c *config) { c.signer = s })
 }
 
 // WithApproverKeys sets the keys with which approvers sign. f is called for every signed
 // response, from many goroutines, and must not block. Without it no signature can be
 // checked, and none is accepted.
 func WithApproverKeys(f func() toolcall.ApproverKeys) Option {
-	return func(c *config) error {
-		if f == nil {
-			return errors.New("approver keys are nil")
-		}
-		c.approverKeys = f
-		return nil
-	}
+	return setIf(f != nil, errors.New("approver keys are nil"), func(c *config) { c.approverKeys = f })
 }
 
 // WithReviewerLimits limits how many responses one reviewer may give and how many open
@@ -149,25 +142,13 @@ func WithWorkingDirs(cwd string, dirs ...string) Option {
 // WithGrace sets how long this engine waits for another replica to take a step before
 // it takes the step itself; the default is 1 s.
 func WithGrace(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("grace %s must be positive", d)
-		}
-		c.grace = d
-		return nil
-	}
+	return setIf(d > 0, fmt.Errorf("grace %s must be positive", d), func(c *config) { c.grace = d })
 }
 
 // WithKeep sets how many finished calls are kept in memory; the default is 4096. Others
 // are read from the journal when needed.
 func WithKeep(calls int) Option {
-	return func(c *config) error {
-		if calls < 0 {
-			return fmt.Errorf("keep %d must not be negative", calls)
-		}
-		c.keep = calls
-		return nil
-	}
+	return setIf(calls >= 0, fmt.Errorf("keep %d must not be negative", calls), func(c *config) { c.keep = calls })
 }
 
 // Default limits, see WithMaxOpen and WithMaxRunning.
@@ -180,38 +161,20 @@ const (
 // with CodeOverloaded, because each open call takes memory. A proposal is accepted or refused
 // as a whole. Several engines may together exceed the limit. The default is 250,000; 0 means no limit.
 func WithMaxOpen(calls int) Option {
-	return func(c *config) error {
-		if calls < 0 {
-			return fmt.Errorf("limit of %d open calls must not be negative", calls)
-		}
-		c.maxOpen = calls
-		return nil
-	}
+	return setIf(calls >= 0, fmt.Errorf("limit of %d open calls must not be negative", calls), func(c *config) { c.maxOpen = calls })
 }
 
 // WithMaxRunning sets how many local calls may run here. Beyond it new calls are refused with
 // CodeOverloaded, except those that running calls make. The default is 4096; 0 means no limit.
 func WithMaxRunning(calls int) Option {
-	return func(c *config) error {
-		if calls < 0 {
-			return fmt.Errorf("limit of %d running calls must not be negative", calls)
-		}
-		c.maxRunning = calls
-		return nil
-	}
+	return setIf(calls >= 0, fmt.Errorf("limit of %d running calls must not be negative", calls), func(c *config) { c.maxRunning = calls })
 }
 
 // WithReminders repeats the hint of an open approval request whenever the request has not
 // changed for this long; 0, the default, never does. A reminder has the same sequence as the
 // hint before it.
 func WithReminders(every time.Duration) Option {
-	return func(c *config) error {
-		if every < 0 {
-			return fmt.Errorf("reminders every %s: must not be negative", every)
-		}
-		c.remind = every
-		return nil
-	}
+	return setIf(every >= 0, fmt.Errorf("reminders every %s: must not be negative", every), func(c *config) { c.remind = every })
 }
 
 // WithDrain sets how long Close waits for running local calls before it
@@ -255,14 +218,10 @@ type Proofs interface {
 }
 
 // WithSnapshots lets the engine start from a snapshot, and keep one.
-func WithSnapshots(s Snapshots) Option {
-	return func(c *config) error { c.snapshots = s; return nil }
-}
+func WithSnapshots(s Snapshots) Option { return func(c *config) error { c.snapshots = s; return nil } }
 
 // WithProofs sets what proves the journal; without it, nothing can be proved.
-func WithProofs(p Proofs) Option {
-	return func(c *config) error { c.proofs = p; return nil }
-}
+func WithProofs(p Proofs) Option { return func(c *config) error { c.proofs = p; return nil } }
 
 // noProofs is the Proofs of an engine without checkpoints.
 type noProofs struct{}
@@ -274,7 +233,6 @@ func (noProofs) ProofStatus(context.Context, bool) (api.ProofStatusReply, error)
 }
 
 func (noProofs) MakeReceipt(context.Context, toolcall.Key) ([]byte, error) { return nil, errNoProofs }
-
 func (noProofs) CheckReceipt([]byte) (api.CheckReceiptReply, error) {
 	return api.CheckReceiptReply{}, errNoProofs
 }
@@ -282,13 +240,10 @@ func (noProofs) CheckReceipt([]byte) (api.CheckReceiptReply, error) {
 // noSignals is the Signals of an engine without listeners.
 type noSignals struct{}
 
-func (noSignals) Hint(*toolcall.Call) {}
-
+func (noSignals) Hint(*toolcall.Call)                                              {}
 func (noSignals) Cancel(toolcall.Queue, string, toolcall.HeartbeatRequest, string) {}
-
-func (noSignals) Beat(string, string, toolcall.HeartbeatRequest) {}
-
-func (noSignals) Progress(*toolcall.Call, toolcall.ProgressRequest) {}
+func (noSignals) Beat(string, string, toolcall.HeartbeatRequest)                   {}
+func (noSignals) Progress(*toolcall.Call, toolcall.ProgressRequest)                {}
 
 // noExecutor is the Executor of an engine without local tools.
 type noExecutor struct{}
@@ -314,11 +269,8 @@ type Signer interface {
 // workers to judge.
 type oneKey ed25519.PrivateKey
 
-// SigningKey implements Signer.
 func (k oneKey) SigningKey() ed25519.PrivateKey { return ed25519.PrivateKey(k) }
-
-// InForce implements Signer.
-func (oneKey) InForce(string) bool { return true }
+func (oneKey) InForce(string) bool              { return true }
 
 // Directory provides the groups of people. Groups is called from many goroutines, with a
 // principal that a transport has authenticated, when groups may respond to an approval
@@ -349,13 +301,7 @@ func (d StaticDirectory) Groups(_ context.Context, by toolcall.Principal) (Membe
 // WithDirectory sets the source of people's groups. Without one no person is in any
 // group.
 func WithDirectory(d Directory) Option {
-	return func(c *config) error {
-		if d == nil {
-			return errors.New("directory is nil")
-		}
-		c.directory = d
-		return nil
-	}
+	return setIf(d != nil, errors.New("directory is nil"), func(c *config) { c.directory = d })
 }
 
 // maxRequesterGroups bounds the groups that a call's records carry, in bytes.

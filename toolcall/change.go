@@ -121,12 +121,14 @@ func (d derivation) readResult(c *Call, change []byte) error {
 }
 
 func (w *changeWriter) putRequest(c *Call, d derivation) error {
-	want := d.request(c)
-	switch {
-	case c.Request == nil && d.hasRequest():
-		w.put(requestMember, null)
+	if c.Request == nil {
+		if d.hasRequest() {
+			w.put(requestMember, null)
+		}
 		return nil
-	case c.Request == nil || c.Request == want:
+	}
+	want := d.request(c)
+	if c.Request == want {
 		return nil
 	}
 	return w.putChange(requestMember, c.Request, want, !d.hasRequest())
@@ -134,35 +136,24 @@ func (w *changeWriter) putRequest(c *Call, d derivation) error {
 
 // putChange writes a member whose own members may differ; with always, even if none does.
 func (w *changeWriter) putChange(name string, have, want any, always bool) error {
-	inner := newChange()
-	if err := inner.putMembers(have, want); err != nil {
-		return err
-	}
-	if always || !inner.isEmpty() {
-		w.put(name, inner.object())
-	}
-	return nil
+	return w.nest(name, always, func() error { return w.putMembers(have, want) })
 }
 
 // putVotes writes votes that were added to those of the base as {"add":[…]}, and any other
 // votes as a list.
 func (w *changeWriter) putVotes(c *Call, d derivation) error {
 	before, have := d.votes(), c.Votes
-	if have == nil && before != nil {
+	extends := len(have) >= len(before) && (len(before) == 0 || &have[0] == &before[0] || reflect.DeepEqual(have[:len(before)], before))
+	switch {
+	case have == nil && before != nil:
 		w.put(votesMember, null)
 		return nil
-	}
-	if have != nil && len(have) == 0 && before == nil {
-		w.put(votesMember, []byte("[]"))
-		return nil
-	}
-	if len(have) == len(before) && (len(have) == 0 || &have[0] == &before[0] || reflect.DeepEqual(have, before)) {
-		return nil
-	}
-	if len(have) < len(before) || len(before) > 0 && &have[0] != &before[0] && !reflect.DeepEqual(have[:len(before)], before) {
+	case !extends, have != nil && len(have) == 0 && before == nil:
 		b, err := strictjson.Marshal(have)
 		w.put(votesMember, b)
 		return err
+	case len(have) == len(before):
+		return nil
 	}
 	want := d.vote(c)
 	out := []byte(`{"add":[`)
@@ -182,27 +173,22 @@ func (w *changeWriter) putVotes(c *Call, d derivation) error {
 
 func (w *changeWriter) putAttempt(c *Call, d derivation) error {
 	want, have := d.attempt(), c.Attempt
-	inner := newChange()
-	if err := inner.putMembers(&have, &want, grantMember); err != nil {
-		return err
-	}
-	grant := d.grant(c, &have)
-	switch {
-	case have.Grant == grant:
-	case have.Grant == nil:
-		inner.put(grantMember, null)
-	case grant == nil:
-		grant = &Grant{}
-		fallthrough
-	default:
-		if err := inner.putChange(grantMember, have.Grant, grant, grant.V == 0); err != nil {
+	return w.nest(attemptMember, false, func() error {
+		if err := w.putMembers(&have, &want, grantMember); err != nil {
 			return err
 		}
-	}
-	if !inner.isEmpty() {
-		w.put(attemptMember, inner.object())
-	}
-	return nil
+		grant := d.grant(c, &have)
+		switch {
+		case have.Grant == grant:
+		case have.Grant == nil:
+			w.put(grantMember, null)
+		case grant == nil:
+			return w.putChange(grantMember, have.Grant, &Grant{}, true)
+		default:
+			return w.putChange(grantMember, have.Grant, grant, grant.V == 0)
+		}
+		return nil
+	})
 }
 
 // readCall is the reverse of writeCall.

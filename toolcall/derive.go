@@ -36,8 +36,10 @@ type derivation struct {
 }
 
 func derive(f *EventRecord, base *RecordBase) derivation {
-	d := derivation{f: f, call: &Call{Records: 1, UpdatedAt: f.At, ProposedAt: f.At}}
-	if base != nil {
+	d := derivation{f: f}
+	if base == nil {
+		d.call = &Call{Records: 1, UpdatedAt: f.At, ProposedAt: f.At}
+	} else {
 		d.base, d.call = base.Record.Call, base.Record.Call.Clone()
 		if d.call.Records == 1 {
 			d.call.First = base.Seq

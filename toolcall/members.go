@@ -38,12 +38,14 @@ func membersOf(t reflect.Type) []member {
 }
 
 // changeWriter writes a JSON object with the members that differ.
-type changeWriter struct{ b []byte }
+type changeWriter struct {
+	b     []byte
+	first int // where the first member of the object begins
+}
 
-func newChange() *changeWriter { return &changeWriter{append(make([]byte, 0, 512), '{')} }
+func newChange() *changeWriter { return &changeWriter{append(make([]byte, 0, 1024), '{'), 1} }
 
-func (w *changeWriter) isEmpty() bool { return len(w.b) == 1 }
-
+func (w *changeWriter) isEmpty() bool  { return len(w.b) == w.first }
 func (w *changeWriter) object() []byte { return append(w.b, '}') }
 
 func (w *changeWriter) put(name string, value []byte) {
@@ -56,6 +58,23 @@ func (w *changeWriter) name(name string) {
 		w.b = append(w.b, ',')
 	}
 	w.b = append(append(append(w.b, '"'), name...), '"', ':')
+}
+
+// nest writes a member that is an object, which fill writes. An empty one is left out unless
+// always is set.
+func (w *changeWriter) nest(name string, always bool, fill func() error) error {
+	before, first := len(w.b), w.first
+	w.name(name)
+	w.b = append(w.b, '{')
+	w.first = len(w.b)
+	err := fill()
+	if always || !w.isEmpty() {
+		w.b = append(w.b, '}')
+	} else {
+		w.b = w.b[:before]
+	}
+	w.first = first
+	return err
 }
 
 // putMembers writes the members of have that differ from want, and null for those that have
@@ -105,8 +124,9 @@ func isEqual(a, b reflect.Value) bool {
 	case reflect.Pointer:
 		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem())
 	case reflect.Struct:
-		if a.Type().Comparable() { // no member is an interface
-			return a.Equal(b)
+		if t, ok := reflect.TypeAssert[time.Time](a); ok {
+			u, _ := reflect.TypeAssert[time.Time](b)
+			return t == u
 		}
 		for i := range a.NumField() {
 			if !isEqual(a.Field(i), b.Field(i)) {
@@ -114,6 +134,8 @@ func isEqual(a, b reflect.Value) bool {
 			}
 		}
 		return true
+	case reflect.String:
+		return a.String() == b.String()
 	case reflect.Map, reflect.Interface:
 		return reflect.DeepEqual(a.Interface(), b.Interface())
 	}
@@ -128,11 +150,15 @@ func isZero(v reflect.Value) bool {
 }
 
 // readMembers sets the members of an object in v, a pointer to a struct. It returns the
-// members named in later for the caller to read.
+// members named in later, which the caller must decode.
 func readMembers(object []byte, v any, later ...string) (map[string][]byte, error) {
-	list, err := strictjson.Members(object)
-	if err != nil {
-		return nil, err
+	var room [16]strictjson.Member
+	list, ok := strictjson.Split(room[:0], object)
+	if !ok {
+		var err error
+		if list, err = strictjson.Members(object); err != nil {
+			return nil, err
+		}
 	}
 	var out map[string][]byte
 	x := reflect.ValueOf(v).Elem()

@@ -92,19 +92,19 @@ func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 // storedRecord is the compact form. Call contains the members of the whole call, Change only
 // those that differ from what a reader derives from the base.
 type storedRecord struct {
-	V           int               `json:"v"`
-	ID          string            `json:"id"`
-	Base        *Link             `json:"base,omitzero"` // absent if it is the record before, Prev
-	Path        []message.RawJSON `json:"path,omitzero"`
-	By          []string          `json:"by"` // role, name, and how the name was established
-	At          time.Time         `json:"at"`
-	Engine      *string           `json:"engine,omitzero"` // absent if it is the base's
-	Call        message.RawJSON   `json:"call,omitzero"`
-	Change      message.RawJSON   `json:"change,omitzero"`
-	Hides       []string          `json:"hides,omitzero"` // paths that rules hide of the call
-	Note        *Note             `json:"note,omitzero"`
-	Explanation message.RawJSON   `json:"explanation,omitzero"`
-	Prev        *Link             `json:"prev,omitzero"`
+	V           int                  `json:"v"`
+	ID          string               `json:"id"`
+	Base        *Link                `json:"base,omitzero"` // absent if it is the record before, Prev
+	Path        []strictjson.Encoded `json:"path,omitzero"`
+	By          []string             `json:"by"` // role, name, and how the name was established
+	At          time.Time            `json:"at"`
+	Engine      *string              `json:"engine,omitzero"` // absent if it is the base's
+	Call        strictjson.Encoded   `json:"call,omitzero"`
+	Change      strictjson.Encoded   `json:"change,omitzero"`
+	Hides       []string             `json:"hides,omitzero"` // paths that rules hide of the call
+	Note        *Note                `json:"note,omitzero"`
+	Explanation message.RawJSON      `json:"explanation,omitzero"`
+	Prev        *Link                `json:"prev,omitzero"`
 }
 
 // Stored is a stored event record that is decoded but not yet expanded.
@@ -260,7 +260,7 @@ func (r *storedRecord) checkBase(base *RecordBase) error {
 }
 
 // readPath decodes the steps. Each begins in the state in which the previous one ended.
-func (f *EventRecord) readPath(path []message.RawJSON, base *RecordBase) error {
+func (f *EventRecord) readPath(path []strictjson.Encoded, base *RecordBase) error {
 	state := stateOf(base)
 	for _, raw := range path {
 		step := Step{From: state, To: state}
@@ -285,9 +285,9 @@ func (f *EventRecord) readPath(path []message.RawJSON, base *RecordBase) error {
 	return nil
 }
 
-func (f *EventRecord) writePath(base *RecordBase) ([]message.RawJSON, error) {
+func (f *EventRecord) writePath(base *RecordBase) ([]strictjson.Encoded, error) {
 	state := stateOf(base)
-	var out []message.RawJSON
+	var out []strictjson.Encoded
 	for _, step := range f.Path {
 		var short any = []string{step.Cause, string(step.To)}
 		switch {

@@ -165,7 +165,7 @@ func quickUnmarshal(data []byte, v any, options ...json.Options) bool {
 	}
 	x = x.Elem()
 	p := planFor(x.Type())
-	if p.form == general || p.form == raw || !x.IsZero() {
+	if p.form == general || p.form == raw || p.form == encoded || !x.IsZero() {
 		return false
 	}
 	r := quickReader{data, options}
@@ -187,7 +187,7 @@ func (r *quickReader) take(s string) bool {
 
 func (r *quickReader) value(p *plan, v reflect.Value) bool {
 	switch p.form {
-	case general, raw:
+	case general, raw, encoded:
 		return r.library(p, v)
 	case pointer:
 		if r.take("null") {
@@ -322,7 +322,7 @@ func (r *quickReader) library(p *plan, v reflect.Value) bool {
 	end := valueEnd(r.data)
 	value := r.data[:end:end]
 	r.data = r.data[end:]
-	if p.form == raw {
+	if p.form != general {
 		v.SetBytes(bytes.Clone(value))
 		return len(bytes.TrimSpace(value)) == end && jsontext.Value(value).IsValid()
 	}

@@ -30,6 +30,16 @@ func Marshal(v any) ([]byte, error) {
 	return b, nil
 }
 
+// Encoded is JSON that [Marshal] or [Append] returned, which they write again without a check.
+// It reads like encoding/json's RawMessage.
+type Encoded []byte
+
+// MarshalJSON implements json.Marshaler.
+func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (e *Encoded) UnmarshalJSON(b []byte) error { *e = bytes.Clone(b); return nil }
+
 // Raw strings are preserved, so a value that is only passed through keeps its spelling,
 // except for the white space between tokens.
 var encodeOptions = json.JoinOptions(
@@ -142,6 +152,9 @@ func (w *quickWriter) value(p *plan, v reflect.Value) bool {
 		w.b = append(w.b, "null"...)
 	case object:
 		return w.object(p, v)
+	case encoded:
+		w.b = append(w.b, v.Bytes()...)
+		return v.Len() > 0 && !w.canonical
 	default:
 		return w.library(v)
 	}

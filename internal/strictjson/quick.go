@@ -37,7 +37,8 @@ const (
 	signed
 	unsigned
 	instant
-	raw // encoding/json's RawMessage
+	raw     // encoding/json's RawMessage
+	encoded // Encoded
 	list
 	pointer
 	object
@@ -79,6 +80,8 @@ func makePlan(t reflect.Type, within []reflect.Type) *plan {
 		return &plan{form: instant}
 	case reflect.TypeFor[stdjson.RawMessage]():
 		return &plan{form: raw}
+	case reflect.TypeFor[Encoded]():
+		return &plan{form: encoded}
 	case reflect.TypeFor[stdjson.Number](), reflect.TypeFor[time.Duration]():
 		return new(plan)
 	}

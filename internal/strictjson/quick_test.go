@@ -4,6 +4,7 @@ import (
 	stdjson "encoding/json"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,6 +142,7 @@ func TestQuickUnmarshal(t *testing.T) {
 // sameReading reports whether a document was read in the quick way.
 func sameReading(t *testing.T, d string) bool {
 	t.Helper()
+	sameSplit(t, d)
 	wasQuick := false
 	for _, o := range []json.Options{json.RejectUnknownMembers(true), json.RejectUnknownMembers(false)} {
 		var got, want quickValue
@@ -158,6 +160,59 @@ func sameReading(t *testing.T, d string) bool {
 		}
 	}
 	return wasQuick
+}
+
+// sameSplit checks that Split and Members agree, unless the decoder of a value finds an error.
+func sameSplit(t *testing.T, d string) {
+	t.Helper()
+	got, ok := Split([]Member{}, []byte(d))
+	if !ok || slices.ContainsFunc(got, func(m Member) bool { return Check(m.Value) != nil }) {
+		return
+	}
+	if want, err := Members([]byte(d)); err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%q was split into %v, by the library into %v, %v", d, got, want, err)
+	}
+}
+
+func TestSplit(t *testing.T) {
+	for d, want := range map[string]int{`{}`: 0, `{"a":1}`: 1, `{"a":{"b":[1,"}"]},"c":null}`: 2, `{"a":1,"a":2}`: -1, `{"a":1,}`: -1, `{,}`: -1, `{"a":1`: -1, `{"a":1}}`: -1, `{"a" :1}`: -1, `[]`: -1, ``: -1, `}`: -1, `{`: -1, `{"a":}`: -1, `{"a": 1}`: -1, `{"a":1 }`: -1, `{"a":x}`: 1} {
+		got, ok := Split(nil, []byte(d))
+		if n := len(got); ok != (want >= 0) || ok && n != want {
+			t.Errorf("%s: %v, %v, want %d members", d, got, ok, want)
+		}
+		sameSplit(t, d)
+	}
+}
+
+// What was encoded once is written as it is, by both writers, and read as a copy.
+func TestEncoded(t *testing.T) {
+	type outer struct {
+		E Encoded        `json:"e"`
+		L []Encoded      `json:"l,omitzero"`
+		M map[string]any `json:"m,omitzero"`
+	}
+	const text = `{"e":{"a":1},"l":[["x"],2]}`
+	v := outer{E: Encoded(`{"a":1}`), L: []Encoded{Encoded(`["x"]`), Encoded(`2`)}}
+	library, err := libraryMarshal(&v)
+	if got, ok := quickMarshal(&v, false); !ok || err != nil || string(got) != text || string(library) != text {
+		t.Errorf("%s, %v, %s, %v", got, ok, library, err)
+	}
+	in := []byte(text)
+	var got outer
+	if err := Unmarshal(in, &got); err != nil || !reflect.DeepEqual(got, v) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if clear(in); string(got.E) != `{"a":1}` {
+		t.Errorf("it kept the input: %s", got.E)
+	}
+	for _, d := range []string{`{"e":{"a":1,}}`, `{"e":{"a":1}`, `{"e":}`, `{"e":x}`} {
+		if err := Unmarshal([]byte(d), &got); err == nil {
+			t.Errorf("%s was read", d)
+		}
+	}
+	if got, err := Marshal(&outer{}); err == nil {
+		t.Errorf("nothing was written as %s", got)
+	}
 }
 
 func FuzzQuick(f *testing.F) {

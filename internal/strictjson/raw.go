@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -42,6 +43,29 @@ func Members(data []byte) ([]Member, error) {
 		members = append(members, Member{Name: key, Value: value, Offset: offset})
 	}
 	return members, closing(dec)
+}
+
+// Split is [Members] for an object as [Marshal] writes it, whose values the caller decodes: it
+// only guesses where one ends, so only the decoder of a value finds an error in it. It fills
+// dst, which is empty, and returns false for any other object.
+func Split(dst []Member, data []byte) ([]Member, bool) {
+	r := quickReader{data: data}
+	if r.take("{}") {
+		return dst, len(r.data) == 0
+	}
+	for before := "{"; r.take(before); before = "," {
+		name, ok := r.text()
+		if !ok || !r.take(":") || slices.ContainsFunc(dst, func(m Member) bool { return m.Name == name }) {
+			return nil, false
+		}
+		end := valueEnd(r.data)
+		if end == 0 || len(bytes.TrimSpace(r.data[:end])) < end {
+			return nil, false
+		}
+		dst = append(dst, Member{Name: name, Value: r.data[:end:end], Offset: len(data) - len(r.data)})
+		r.data = r.data[end:]
+	}
+	return dst, len(dst) > 0 && r.take("}") && len(r.data) == 0
 }
 
 // Items splits one array as [Members] splits an object. Name is empty.
