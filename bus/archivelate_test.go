@@ -333,43 +333,24 @@ func TestArchiveOfAReplyThatIsSignedMeanwhile(t *testing.T) {
 }
 
 // A call begins in an old reply when the archiver has looked at the journal for the last time, and an
-// engine reads it before the announcement is stored. It waits for the announcement.
+// engine reads it before the announcement is stored. The ledger then refuses the announcement.
 func TestCallThatBeginsDuringTheAnnouncement(t *testing.T) {
 	w := newArchiving(t)
 	if _, err := w.l.Checkpoint(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	late := w.JournalWith("test", bus.JournalOptions{Archives: w.store}) // without a watch, which looks for archives
-	var reads atomic.Bool
-	var asked atomic.Int32
-	examined := make(chan struct{})
-	reader := w.openThrough(func(c net.Conn, b []byte) (int, error) {
-		// An examination reads the state of the journal before the checkpoints and after them.
-		if reads.Load() && bytes.Contains(b, []byte("$JS.API.STREAM.INFO.ASKANCE_test")) && asked.Add(1) == 2 {
-			close(examined)
-		}
-		return c.Write(b)
-	})
-	type answer struct {
-		r   toolcall.JournalEntry
-		err error
-	}
-	read := make(chan answer, 1)
+	reader := w.JournalWith("test", bus.JournalOptions{Archives: w.store})
 	key := inReply("r1", "new")
 	var announced atomic.Bool
 	j := w.openThrough(func(c net.Conn, b []byte) (int, error) {
 		if bytes.Contains(b, []byte("PUB askance.v1.test.proof.checkpoint")) && !announced.Swap(true) {
-			mustAppend(t, late, callRecord("new1", key, message.ToolCallPending, "propose"), 0)
+			if err := begin(t, late, "new1", key); err != nil {
+				t.Error(err)
+			}
 			reader.ForgetLook()
-			reads.Store(true)
-			go func() {
-				r, err := reader.Last(t.Context(), key)
-				read <- answer{r, err}
-			}()
-			select {
-			case <-examined:
-			case <-time.After(soon):
-				t.Error("the reader does not look for archives")
+			if r, err := reader.Last(t.Context(), key); err != nil || r.Record.ID != "new1" {
+				t.Errorf("the call that began before the announcement: %+v, %v", r, err)
 			}
 		}
 		return c.Write(b)
@@ -379,10 +360,16 @@ func TestCallThatBeginsDuringTheAnnouncement(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.SetLearnTime(time.Millisecond)
-	if done, err := l.Archive(t.Context(), bus.Retention{By: "ann"}); err != nil || done.Records != 20 {
+	done, err := l.Archive(t.Context(), bus.Retention{By: "ann"})
+	if err != nil || !announced.Load() || done.Records == 20 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	if a := <-read; a.err == nil {
-		t.Errorf("a call that began while its reply was archived counts as valid: %+v", a.r)
+	for name, j := range map[string]*bus.Journal{"that had read it": reader, "that reads it now": w.JournalWith("test", bus.JournalOptions{Archives: w.store})} {
+		if r, err := j.Last(t.Context(), key); err != nil || r.Record.ID != "new1" {
+			t.Errorf("the call, by an engine %s: %+v, %v", name, r, err)
+		}
+	}
+	if r, err := w.verify(); err != nil || !r.OK {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

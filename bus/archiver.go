@@ -326,11 +326,11 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 			return unsure, err
 		}
 		a.Before, a.At = l.last.lastArchive(), time.Now().UTC().Round(0)
-		sealed, err := l.sealNothing(a)
+		sealed, err := l.kept.sealNothing(l.last, l.o.Engine, a)
 		if err != nil {
 			return unsure, err
 		}
-		if err = l.put(ctx, sealed); err == nil {
+		if err = l.kept.put(ctx, sealed, l.last.seq); err == nil {
 			continue
 		}
 		if _, answered := errors.AsType[*jetstream.APIError](err); answered || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, message.ErrForeignStream) {
@@ -341,40 +341,6 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 			return unsure, err
 		}
 	}
-}
-
-// sealNothing signs the next checkpoint, which covers no record. a may be nil. l.mu is held.
-func (l *Ledger) sealNothing(a *proof.Archive) (proof.Sealed, error) {
-	last := l.last.checkpoint
-	hash, err := last.Hash()
-	if err != nil {
-		return proof.Sealed{}, err
-	}
-	c := proof.Checkpoint{
-		Space: l.j.space, Number: last.Number + 1, From: last.To + 1, To: last.To, Prev: hash, Losses: last.Losses,
-		Archives: last.Archives, ArchiveAt: l.last.lastArchive(), Archive: a, At: time.Now().UTC().Round(0), Engine: l.o.Engine,
-	}
-	if a != nil {
-		c.Archives, c.At = a.Number, a.At
-	}
-	return proof.Seal(c, nil, l.kept.signing().Signer())
-}
-
-// refuseLate makes sure that the ledger refuses an announcement that is still on its way.
-func (l *Ledger) refuseLate(ctx context.Context) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	err := l.refreshCheckpoint(ctx)
-	for at := l.last.seq; err == nil && l.last.checkpoint != nil && l.last.seq == at; {
-		var sealed proof.Sealed
-		if sealed, err = l.sealNothing(nil); err == nil {
-			err = l.put(ctx, sealed)
-		}
-		if err == nil {
-			err = l.refreshCheckpoint(ctx)
-		}
-	}
-	return err
 }
 
 // LastArchive returns when the last known archive was announced, or the zero time.

@@ -237,6 +237,7 @@ type life struct {
 	ctx     context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
+	next    chan func()   // taken by goroutines that have nothing to do
 	jobs    chan struct{} // bounds the background steps that run at once
 	closing atomic.Bool   // no new attempt starts
 	mu      sync.Mutex    // guards steps, and ensures that no goroutine begins after stop
@@ -248,7 +249,7 @@ type life struct {
 const maxJobs = 64
 
 func newLife() *life {
-	l := &life{jobs: make(chan struct{}, maxJobs)}
+	l := &life{next: make(chan func()), jobs: make(chan struct{}, maxJobs)}
 	l.ctx, l.stop = context.WithCancelCause(context.Background())
 	return l
 }
@@ -308,8 +309,32 @@ func (l *life) startGoroutine(f func()) bool {
 	if l.ctx.Err() != nil {
 		return false
 	}
-	l.wg.Go(f)
+	l.wg.Add(1)
+	select {
+	case l.next <- f:
+	default:
+		go l.runEach(f)
+	}
 	return true
+}
+
+// runEach runs f and then what comes next, so that the goroutine grows its stack only once.
+func (l *life) runEach(f func()) {
+	idle := time.NewTimer(time.Second)
+	for {
+		func() {
+			defer l.wg.Done()
+			f()
+		}()
+		idle.Reset(time.Second)
+		select {
+		case f = <-l.next:
+		case <-idle.C:
+			return
+		case <-l.ctx.Done():
+			return
+		}
+	}
 }
 
 // runInBackground runs f as one of the bounded background steps. It gives up

@@ -309,10 +309,11 @@ func (e *Engine) Show(c *toolcall.Call) *toolcall.Call { return e.showCall(c, fa
 func (c *core) showCall(call *toolcall.Call, all bool) *toolcall.Call {
 	call = c.clocks.Mark(call)
 	redacted := call.Redacted()
-	seen := redacted.Clone()
+	seen := redacted
 	if all {
-		seen = call.Clone()
+		seen = call
 	}
+	seen = seen.Clone()
 	seen.InPhase = call.Phase()
 	seen.Summary, seen.Risk = c.summarizeCall(call, redacted)
 	return seen
