@@ -65,7 +65,7 @@ func setIf(valid bool, why error, set func(*config)) Option {
 }
 
 func newConfig(opts []Option) (config, error) {
-	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, maxOpen: defaultMaxOpen, maxRunning: defaultMaxRunning, version: "devel", signals: noSignals{}, executor: noExecutor{}, proofs: noProofs{}}
+	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, maxOpen: 250_000, maxRunning: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}, proofs: noProofs{}}
 	for _, o := range opts {
 		if err := o(&cfg); err != nil {
 			return cfg, err
@@ -150,12 +150,6 @@ func WithGrace(d time.Duration) Option {
 func WithKeep(calls int) Option {
 	return setIf(calls >= 0, fmt.Errorf("keep %d must not be negative", calls), func(c *config) { c.keep = calls })
 }
-
-// Default limits, see WithMaxOpen and WithMaxRunning.
-const (
-	defaultMaxOpen    = 250_000
-	defaultMaxRunning = 4096
-)
 
 // WithMaxOpen sets how many calls of the space may be open. Beyond it new calls are refused
 // with CodeOverloaded, because each open call takes memory. A proposal is accepted or refused
