@@ -322,15 +322,24 @@ func (l archiver) announceArchive(ctx context.Context, a *proof.Archive, check f
 			}
 			return err != nil && !errors.Is(err, errMoved), err
 		}
-		if err := check(); err != nil {
-			return unsure, err
+		hash, err := last.Hash()
+		if err == nil {
+			err = check()
 		}
-		a.Before, a.At = l.last.lastArchive(), time.Now().UTC().Round(0)
-		sealed, err := l.kept.sealNothing(l.last, l.o.Engine, a)
 		if err != nil {
 			return unsure, err
 		}
-		if err = l.kept.put(ctx, sealed, l.last.seq); err == nil {
+		now := time.Now().UTC().Round(0)
+		a.Before, a.At = l.last.lastArchive(), now
+		c := proof.Checkpoint{
+			Space: l.j.space, Number: last.Number + 1, From: last.To + 1, To: last.To, Prev: hash, Losses: last.Losses,
+			Archives: a.Number, ArchiveAt: a.Before, Archive: a, At: now, Engine: l.o.Engine,
+		}
+		sealed, err := proof.Seal(c, nil, l.kept.signing().Signer())
+		if err != nil {
+			return unsure, err
+		}
+		if err = l.put(ctx, sealed); err == nil {
 			continue
 		}
 		if _, answered := errors.AsType[*jetstream.APIError](err); answered || errors.Is(err, nats.ErrMaxPayload) || errors.Is(err, nats.ErrNoResponders) || errors.Is(err, message.ErrForeignStream) {

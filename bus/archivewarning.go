@@ -109,7 +109,7 @@ func (l archiver) awaitArchivers(ctx context.Context) error {
 		case text != seen:
 			seen, since = text, time.Now()
 		case time.Since(since) > 2*l.learnTime:
-			if err := l.kept.refuseLate(ctx); err != nil {
+			if _, err := l.Checkpoint(ctx); err != nil { // an announcement that is still on its way then fails
 				return err
 			}
 			return l.j.setWarning(ctx, text, "")
@@ -161,8 +161,25 @@ type unmoved struct {
 	chosen map[[2]Token]bool
 }
 
-// checkUnmoved fails if something was recorded of the replies since the last check.
+// lookTime is how long the last look at the journal may take; see announceTime.
+const lookTime, maxLooks = 250 * time.Millisecond, 100
+
+// checkUnmoved fails if something was recorded of the replies since the last check. It looks
+// until a look is short, because others wait for the announcement only for announceTime.
 func (l archiver) checkUnmoved(ctx context.Context, u *unmoved) error {
+	for range maxLooks {
+		began := time.Now()
+		if err := l.lookUnmoved(ctx, u); err != nil {
+			return err
+		}
+		if elapsedSince(began) <= lookTime {
+			return nil
+		}
+	}
+	return errMoved
+}
+
+func (l archiver) lookUnmoved(ctx context.Context, u *unmoved) error {
 	state, err := l.j.streamState(ctx)
 	if err != nil {
 		return err
@@ -283,15 +300,19 @@ func (x *archived) hasAny(hashes []uint64) bool {
 	return x.index != nil && slices.ContainsFunc(hashes, x.index.Has)
 }
 
+// announceTime is the time from the last look of an archiver at the journal until others can
+// read its announcement.
+const announceTime = lookTime + attemptTimeout + 250*time.Millisecond
+
 // learnArchivesFor is learnArchives before it is decided whether a record begins a call again.
 // If an archive of its reply is being made, its archiver can have looked before the record was
-// stored: from now on it must look again.
+// stored: it waits until the announcement would be there.
 func (g *guard) learnArchivesFor(ctx context.Context, m stored) error {
 	if err := g.learnArchives(ctx); err != nil || !g.archives.isWarnedOf(m) || !g.codec.isGenuine(m) {
 		return err
 	}
-	if err := g.checkpoints.refuseLate(ctx); err != nil {
-		return err
+	if !sleepFor(ctx, announceTime) {
+		return context.Cause(ctx)
 	}
 	_, err := g.check(ctx)
 	return err

@@ -5,19 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// checkpoints reads and stores the signed checkpoints of a journal.
+// checkpoints reads the signed checkpoints of a journal.
 type checkpoints struct {
 	store    reader // of the ledger's stream
 	space    toolcall.SpaceID
@@ -155,66 +152,4 @@ func (k checkpoints) readArchive(ctx context.Context, place, number uint64) (*pr
 		}
 	}
 	return nil, &message.Error{Code: message.CodeDamaged, Op: "read ledger", What: fmt.Sprintf("the checkpoint that announces archive %d is not readable", number), Hint: "restore a backup of the journal with its checkpoints"}
-}
-
-// put stores a checkpoint right after a sequence of the ledger unless another engine was first.
-// In either case the caller reads the last one again.
-func (k checkpoints) put(ctx context.Context, s proof.Sealed, after uint64) error {
-	const op = "checkpoint"
-	body, err := s.Encode()
-	if err != nil {
-		return err
-	}
-	m := nats.NewMsg(checkpointSubject(k.space))
-	m.Data = body
-	m.Header.Set(headerPrev, strconv.FormatUint(after, 10))
-	m.Header.Set(HeaderKind, fmt.Sprintf("checkpoint %d", s.Checkpoint.Number))
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
-	defer cancel()
-	ack, err := NewDirect(k.store.nc).Publish(ctx, Write{Msg: m})
-	api, refused := errors.AsType[*jetstream.APIError](err)
-	switch {
-	case refused && isConflict(int(api.ErrorCode)):
-		return nil
-	case refused && isTransient(int(api.ErrorCode)):
-		sleepFor(ctx, randomPause(firstPause))
-		return nil
-	case err != nil:
-		return apiError(op, "stream "+k.store.stream, err)
-	case ack.Stream != k.store.stream:
-		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "another stream stores this space's checkpoints", Hint: "remove their subject from it", Err: errOtherStream}
-	}
-	return nil
-}
-
-// sealNothing signs the checkpoint after last, which covers no record. a may be nil.
-func (k checkpoints) sealNothing(last newest, engine string, a *proof.Archive) (proof.Sealed, error) {
-	before := last.checkpoint
-	hash, err := before.Hash()
-	if err != nil {
-		return proof.Sealed{}, err
-	}
-	c := proof.Checkpoint{
-		Space: k.space, Number: before.Number + 1, From: before.To + 1, To: before.To, Prev: hash, Losses: before.Losses,
-		Archives: before.Archives, ArchiveAt: last.lastArchive(), Archive: a, At: time.Now().UTC().Round(0), Engine: engine,
-	}
-	if a != nil {
-		c.Archives, c.At = a.Number, a.At
-	}
-	return proof.Seal(c, nil, k.signing().Signer())
-}
-
-// refuseLate makes sure that the ledger refuses an announcement that is still on its way.
-func (k checkpoints) refuseLate(ctx context.Context) error {
-	last, err := k.readNewest(ctx)
-	for at := last.seq; err == nil && last.checkpoint != nil && last.seq == at; {
-		var sealed proof.Sealed
-		if sealed, err = k.sealNothing(last, last.checkpoint.Engine, nil); err == nil {
-			err = k.put(ctx, sealed, at)
-		}
-		if err == nil {
-			last, err = k.readNewest(ctx)
-		}
-	}
-	return err
 }

@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
 
@@ -121,7 +125,7 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 		if err != nil {
 			return nil, err
 		}
-		if err := l.kept.put(ctx, sealed, l.last.seq); err != nil {
+		if err := l.put(ctx, sealed); err != nil {
 			return nil, err
 		}
 		l.loss = nil
@@ -219,6 +223,36 @@ func (l *Ledger) confirmRemembered(ctx context.Context, from, through uint64) er
 			l.j.unsealed.dropAll()
 		}
 		return nil
+	}
+	return nil
+}
+
+// put stores a checkpoint unless another engine was first. In either case the caller
+// reads the last one again. l.mu is held.
+func (l *Ledger) put(ctx context.Context, s proof.Sealed) error {
+	const op = "checkpoint"
+	body, err := s.Encode()
+	if err != nil {
+		return err
+	}
+	m := nats.NewMsg(checkpointSubject(l.j.space))
+	m.Data = body
+	m.Header.Set(headerPrev, strconv.FormatUint(l.last.seq, 10))
+	m.Header.Set(HeaderKind, fmt.Sprintf("checkpoint %d", s.Checkpoint.Number))
+	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	defer cancel()
+	ack, err := NewDirect(l.j.store.nc).Publish(ctx, Write{Msg: m})
+	api, refused := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case refused && isConflict(int(api.ErrorCode)):
+		return nil
+	case refused && isTransient(int(api.ErrorCode)):
+		sleepFor(ctx, randomPause(firstPause))
+		return nil
+	case err != nil:
+		return apiError(op, "stream "+l.kept.store.stream, err)
+	case ack.Stream != l.kept.store.stream:
+		return &message.Error{Code: message.CodeForeignStream, Op: op, What: "another stream stores this space's checkpoints", Hint: "remove their subject from it", Err: errOtherStream}
 	}
 	return nil
 }

@@ -128,6 +128,9 @@ func isEqual(a, b reflect.Value) bool {
 			u, _ := reflect.TypeAssert[time.Time](b)
 			return t == u
 		}
+		if a.Type().Comparable() { // pointers in it are compared as such: journals depend on what is stored
+			return a.Equal(b)
+		}
 		for i := range a.NumField() {
 			if !isEqual(a.Field(i), b.Field(i)) {
 				return false

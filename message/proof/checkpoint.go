@@ -39,7 +39,7 @@ type Checkpoint struct {
 	Loss   *Loss  `json:"loss,omitzero"`
 	// Archives is how many archives had been announced by then, and ArchiveAt the place in the
 	// ledger of the last one that an earlier checkpoint announced. Archive is announced by this
-	// checkpoint. A checkpoint may cover nothing; To is then one less than From.
+	// checkpoint, which may cover nothing; To is then one less than From.
 	Archives  uint64   `json:"archives,omitzero"`
 	ArchiveAt uint64   `json:"archive_at_seq,omitzero"`
 	Archive   *Archive `json:"archive,omitzero"`
@@ -122,7 +122,7 @@ func (c Checkpoint) checkForm() error {
 	switch {
 	case c.V != 1:
 		bad = "its version is unknown"
-	case c.Number == 0 || c.From == 0 || c.To+1 < c.From:
+	case c.Number == 0 || c.From == 0 || c.To+1 < c.From || c.To < c.From && c.Archive == nil:
 		bad = "it has no number or no range"
 	case c.Size() > MaxRecords:
 		bad = "its range is too large"

@@ -399,43 +399,6 @@ func TestCheckpoints(t *testing.T) {
 }
 
 // A retired key proves what it signed before, and nothing after.
-// A checkpoint may cover nothing. A receipt needs none of them, and the next one continues it.
-func TestCheckpointThatCoversNothing(t *testing.T) {
-	nothing := func(less uint64) *journal {
-		j := story(16)
-		before, err := proof.DecodeSealed(j.sealed[len(j.sealed)-1])
-		if err != nil {
-			t.Fatal(err)
-		}
-		c := proof.Checkpoint{Space: "test", Number: before.Checkpoint.Number + 1, From: before.Checkpoint.To + 1, To: before.Checkpoint.To - less, At: at, Engine: "e"}
-		if c.Prev, err = before.Checkpoint.Hash(); err != nil {
-			t.Fatal(err)
-		}
-		s, err := proof.Seal(c, nil, signer)
-		if less > 0 {
-			if err == nil {
-				t.Error("a checkpoint was made that ends before the one before it")
-			}
-			return nil
-		}
-		b, encodeErr := s.Encode()
-		if err := errors.Join(err, encodeErr); err != nil {
-			t.Fatal(err)
-		}
-		j.sealed = append(j.sealed, b)
-		return j
-	}
-	j := nothing(0)
-	if r := j.verify(proof.Options{}); !r.OK || r.Checkpoints != 3 || r.CoverTo != 16 {
-		t.Errorf("at the end: %+v", r)
-	}
-	j.seal(8)
-	if r := j.verify(proof.Options{}); !r.OK || r.Checkpoints != 5 || r.CoverTo != 30 {
-		t.Errorf("in between: %+v", r)
-	}
-	nothing(1)
-}
-
 func TestRetiredKey(t *testing.T) {
 	next := ed25519.NewKeyFromSeed([]byte(strings.Repeat("n", 32)))
 	both := toolcall.NewKeySet(signer.Public().(ed25519.PublicKey), next.Public().(ed25519.PublicKey))
