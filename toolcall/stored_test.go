@@ -378,3 +378,30 @@ func TestRecordsOfBatchesAreRead(t *testing.T) {
 	}
 	read(`{"v":2,"id":"i","reply":{"phase":"open","batches":[{"number":1,"calls":["a"],"groups":[0]}]}}`)
 }
+
+// What a record stores of a grant decides what may be shown of the record. A signed approval that
+// was decoded again counts as another one and is stored, as in journals that exist.
+func TestSignedApprovalIsStoredAgain(t *testing.T) {
+	s := newShelf(t)
+	c := newCall()
+	c.Records = 1
+	approvals := func() []toolcall.Approval {
+		return []toolcall.Approval{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}, At: c.ProposedAt, Signature: &toolcall.ApproverSignature{KeyID: "k", Until: c.ProposedAt, Sig: "s"}}}
+	}
+	c.Attempt.Number, c.Attempt.Grant = 1, &toolcall.Grant{V: 1, Key: c.Key, Tool: c.Tool, Approvals: approvals()}
+	s.add(recordOf(1, c, []toolcall.Step{{Cause: "propose", To: "pending"}}))
+	next := func(records int, own []toolcall.Approval) string {
+		d := c.Clone()
+		grant := *c.Attempt.Grant
+		grant.Approvals = own
+		d.Records, d.First, d.Cause, d.Attempt.Grant = records, 10, "start", &grant
+		s.add(recordOf(records, d, []toolcall.Step{{Cause: "start", From: "pending", To: "pending"}}))
+		return string(s.bodies[len(s.bodies)-1])
+	}
+	if body := next(2, c.Attempt.Grant.Approvals); strings.Contains(body, `"approvals"`) {
+		t.Errorf("the same approvals are stored again: %s", body)
+	}
+	if body := next(3, approvals()); !strings.Contains(body, `"approvals"`) {
+		t.Errorf("approvals that were decoded again are not stored: %s", body)
+	}
+}
