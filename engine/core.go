@@ -237,7 +237,6 @@ type life struct {
 	ctx     context.Context //nolint:containedctx // the life of the engine, not of a request; ends with ErrStopping
 	stop    context.CancelCauseFunc
 	wg      sync.WaitGroup
-	next    chan func()   // taken by goroutines that have nothing to do
 	jobs    chan struct{} // bounds the background steps that run at once
 	closing atomic.Bool   // no new attempt starts
 	mu      sync.Mutex    // guards steps, and ensures that no goroutine begins after stop
@@ -249,7 +248,7 @@ type life struct {
 const maxJobs = 64
 
 func newLife() *life {
-	l := &life{next: make(chan func()), jobs: make(chan struct{}, maxJobs)}
+	l := &life{jobs: make(chan struct{}, maxJobs)}
 	l.ctx, l.stop = context.WithCancelCause(context.Background())
 	return l
 }
@@ -309,32 +308,8 @@ func (l *life) startGoroutine(f func()) bool {
 	if l.ctx.Err() != nil {
 		return false
 	}
-	l.wg.Add(1)
-	select {
-	case l.next <- f:
-	default:
-		go l.runEach(f)
-	}
+	l.wg.Go(f)
 	return true
-}
-
-// runEach runs f and then what comes next, so that the goroutine grows its stack only once.
-func (l *life) runEach(f func()) {
-	idle := time.NewTimer(time.Second)
-	for {
-		func() {
-			defer l.wg.Done()
-			f()
-		}()
-		idle.Reset(time.Second)
-		select {
-		case f = <-l.next:
-		case <-idle.C:
-			return
-		case <-l.ctx.Done():
-			return
-		}
-	}
 }
 
 // runInBackground runs f as one of the bounded background steps. It gives up
