@@ -23,17 +23,16 @@ import (
 //
 // A nil or zero Bundle denies everything.
 type Bundle struct {
-	hash   string
-	mode   Mode
-	expiry time.Duration
-	limits Limits
-	// unhurried: expressions may take as long as their cost limits allow.
-	unhurried bool
-	shell     string
-	terms     map[string]*celrule.Program
-	ready     bool // false for the zero Bundle
-	noRules   bool // made by noPolicy: stands in until a policy loads
-	rules     int
+	hash    string
+	mode    Mode
+	expiry  time.Duration
+	limits  Limits
+	bounds  celrule.Bounds // of expressions while deciding
+	shell   string
+	terms   map[string]*celrule.Program
+	ready   bool // false for the zero Bundle
+	noRules bool // made by noPolicy: stands in until a policy loads
+	rules   int
 	// readsGroups: an expression may read the caller's groups.
 	readsGroups bool
 	// readsCount: an expression may read how many calls the run has made.
@@ -123,9 +122,9 @@ type compiledRule struct {
 	message  *celrule.Program // nil: a standard text
 	pattern  Pattern          // nil: matches every call of the tool
 	server   string           // for undeclared tools: the server that their names must contain; "": any
-	protects bool             // the rule is about another tool and protects files from this one
 	broken   error            // the rule cannot be evaluated at all; only for session rules
 	reason   string           // why it applies, if it does
+	protects bool             // the rule is about another tool and protects files from this one
 }
 
 func toolVars(name string, t *Tool, d *Definition) map[string]any {

@@ -76,10 +76,10 @@ type compiler struct {
 }
 
 func newCompiler(opts Options, found problems) *compiler {
+	limits := opts.Limits.withDefaults()
 	c := &compiler{
-		opts: opts,
-		bundle: &Bundle{limits: opts.Limits.withDefaults(), unhurried: opts.Unhurried, tools: opts.Tools,
-			byTool: map[string]*toolRules{}, others: &toolRules{}},
+		opts:     opts,
+		bundle:   &Bundle{limits: limits, bounds: limits.expressions(opts.Unhurried), tools: opts.Tools, byTool: map[string]*toolRules{}, others: &toolRules{}},
 		names:    map[string]*Rule{},
 		frontend: map[string]bool{},
 		envs:     map[envKey]*cel.Env{},

@@ -265,7 +265,7 @@ func (e *decider) decideUncovered(reason string) (Decision, bool) {
 // allowStep looks for an allow rule. One that fails does not match, and prevents the mode from
 // allowing the call. A rule with a budget must cover the call by itself.
 func (e *decider) allowStep() (Decision, bool) {
-	return e.allowBy(slices.Concat(e.tr.allow, e.sessionRules(message.BehaviorAllow)))
+	return e.allowBy(append(slices.Clip(e.tr.allow), e.sessionRules(message.BehaviorAllow)...))
 }
 
 func (e *decider) allowBy(rules []*compiledRule) (Decision, bool) {

@@ -7,26 +7,25 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/permission/internal/celrule"
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
 // evaluation is the state of one decision. It belongs to one goroutine.
 type evaluation struct {
 	variables
-	row    modeRow
 	errors []RuleError
 	// inputField says which part inputErr is about.
 	inputField string
+	row        modeRow
 	// tainted: something outside the rules failed, so nothing is allowed.
 	tainted bool
 	// unsure: an allow rule failed, so the mode's fallback must not allow.
 	unsure bool
+	// how is the result of handling, if looked is set.
+	looked bool
+	how    handling
 	// unread says why the kind cannot find the command or path of the call.
 	unread error
-	// how is the result of handling, if looked is set.
-	how    handling
-	looked bool
 
 	trace *tracer // set by Explain; nil while deciding
 }
@@ -36,8 +35,9 @@ var errInput = errors.New("the input cannot be evaluated")
 // evaluate starts a decision. before is an evaluation of the same request by another bundle, whose
 // reading of the input is reused; nil if there is none.
 func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation) *evaluation {
-	e := &evaluation{variables: variables{bundle: b, req: *req}}
-	e.run = celrule.Run{Vars: &e.variables, Bounds: b.limits.expressions(b.unhurried), Parent: ctx}
+	e := new(evaluation)
+	e.bundle, e.req = b, *req
+	e.run.Vars, e.run.Bounds, e.run.Parent = &e.variables, &b.bounds, ctx
 	mode := req.Mode
 	if mode == "" {
 		mode = b.Mode()

@@ -149,7 +149,7 @@ func (t *tracer) pieces(e *evaluation, pieces []Piece) []Piece {
 
 func (t *tracer) condition(e *evaluation, r *compiledRule) (bool, error) {
 	tr := t.current
-	ast, p, err := r.when.Traceable(e.run.Bounds)
+	ast, p, err := r.when.Traceable(*e.run.Bounds)
 	if err != nil {
 		return false, err
 	}

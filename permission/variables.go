@@ -252,6 +252,10 @@ func notNil(list []string) []string {
 
 // Field returns the value at the path; false if there is none.
 func (v *variables) Field(path []string) (any, bool) {
+	if len(path) == 2 && path[0] == "args" { // most guards
+		arg, ok := v.call.Input[path[1]]
+		return arg, ok
+	}
 	var at any = v.call.Input
 	if path[0] != "args" {
 		at, _ = v.ResolveName(path[0])

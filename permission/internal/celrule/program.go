@@ -37,7 +37,7 @@ type Bounds struct {
 // Run is shared by the expressions of one decision.
 type Run struct {
 	Vars   interpreter.Activation
-	Bounds Bounds
+	Bounds *Bounds
 	Cost   uint64
 	Parent context.Context //nolint:containedctx // a run lives within one decision
 	ctx    context.Context //nolint:containedctx // parent with the deadline; nil until needed
@@ -253,7 +253,7 @@ func (p *Program) Details(r *Run) (v ref.Val, det *cel.EvalDetails, err error) {
 	} else {
 		r.Cost += r.Bounds.RuleCost
 	}
-	return v, det, stopCause(ctx, err, r.Bounds)
+	return v, det, stopCause(ctx, err, *r.Bounds)
 }
 
 // stopCause replaces cel-go errors that stop an evaluation by our sentinels.
