@@ -42,7 +42,7 @@ func newRun(ctx context.Context, t *testing.T, bounds Bounds, input map[string]a
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Run{Vars: vars, Bounds: bounds, Parent: ctx}
+	return &Run{Vars: vars, Bounds: &bounds, Parent: ctx}
 }
 
 func list(n int) []any {
