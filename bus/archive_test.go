@@ -248,7 +248,13 @@ func TestArchiveFiles(t *testing.T) {
 	if r, err := w.j.Last(t.Context(), inReply("half", "open")); err != nil || r.Record == nil {
 		t.Errorf("without the index, the open call: %v", err)
 	}
+	if err := w.j.Ready(t.Context()); !errors.Is(err, message.ErrUnavailable) || !strings.Contains(err.Error(), filepath.Base(index)) {
+		t.Errorf("ready without the index: %v", err)
+	}
 	move(index+".away", index)
+	if err := w.j.Ready(t.Context()); err != nil {
+		t.Errorf("ready with the index: %v", err)
+	}
 	w.refused(w.j)
 	w.proved(true)
 }

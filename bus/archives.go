@@ -198,8 +198,18 @@ func (a *archives) unreadError(op string, x *archived) error {
 	if x.Number == 0 { // of a warning
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "an archive is being made whose index is not readable, so it is not known whether it includes the call", Hint: "wait until it is made; if its archiver was killed, run askance journal archive", Err: x.unread}
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: fmt.Sprintf("the index of archive %d is not readable, so it is not known whether the call was archived", x.Number),
-		Hint: "put the file " + x.Name + archive.IndexSuffix + " back into the folder of archives", Err: x.unread}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: fmt.Sprintf("the index %s of archive %d is not readable, so it is not known which calls were archived, and new ones are refused", x.Name+archive.IndexSuffix, x.Number),
+		Hint: "put that file back into the folder of archives", Err: x.unread}
+}
+
+// checkReadable returns an error if an archive makes [archives.check] refuse every new call.
+func (a *archives) checkReadable(op string) error {
+	for _, x := range a.allArchives() {
+		if x.index == nil {
+			return a.unreadError(op, x)
+		}
+	}
+	return nil
 }
 
 // recordsOf reads the archived records of an entity, oldest first.

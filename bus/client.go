@@ -121,7 +121,7 @@ func askEngine(ctx context.Context, nc *nats.Conn, subject string, op *api.Opera
 			return reply, unsure, err
 		}
 		if nc.IsClosed() || !sleepFor(ctx, randomPause(pause)) {
-			return nil, unsure, noReplyError(ctx, nc, op, unsure, err)
+			return nil, unsure, noReplyError(ctx, nc, subject, op, unsure, err)
 		}
 	}
 }
@@ -203,8 +203,9 @@ func askError(op string, sent int, err error) error {
 	return errtext.Because(errUnanswered, err)
 }
 
-func noReplyError(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure bool, err error) error {
-	err = errtext.Because(err, newViolation(nc, nil, nc.Opts.InboxPrefix+".")) // if refused, no answer can ever arrive
+func noReplyError(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, unsure bool, err error) error {
+	refused := newViolation(nc, nil, nc.Opts.InboxPrefix+".") // if refused, no answer can ever arrive
+	err = errtext.Because(err, refused)
 	if cause := context.Cause(ctx); !errors.Is(err, cause) {
 		err = errtext.Because(err, cause)
 	}
@@ -216,6 +217,9 @@ func noReplyError(ctx context.Context, nc *nats.Conn, op *api.Operation, unsure 
 		return e
 	case errors.Is(err, nats.ErrReconnectBufExceeded): // it was not connected
 		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "nothing was sent: the connection to the server was lost", Hint: "check that the server runs, then try again"}
+	case refused == nil && errors.Is(err, nats.ErrNoResponders):
+		s, _ := ParseSubject(subject)
+		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine of the space " + errtext.Quote(string(s.Space)) + " runs at " + nc.ConnectedUrlRedacted(), Hint: "start askance serve, or check --space and --nats"}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied", Hint: "check that an engine of this space runs and that this user can publish the request", Err: err}
 }

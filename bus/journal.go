@@ -172,7 +172,8 @@ func (j *Journal) syncsEach() bool {
 func (j *Journal) Claim() DurabilityClaim { return *j.claims.now.Load() }
 
 // Ready returns why the journal accepts no new calls now: it lost records, NATS or a quorum
-// of its servers does not answer or cannot write, or the store is full.
+// of its servers does not answer or cannot write, the index of an archive cannot be read, or
+// the store is full.
 func (j *Journal) Ready(ctx context.Context) error {
 	if err := j.guard.checkWritable(); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (j *Journal) Ready(ctx context.Context) error {
 	if err := j.guard.checkReachable(ctx, j.claims.observeInfo); err != nil {
 		return err
 	}
-	if err := j.storing.check(); err != nil {
+	if err := cmp.Or(j.storing.check(), j.guard.archives.checkReadable("ready")); err != nil {
 		return err
 	}
 	if err := j.room.check(ctx); err != nil {

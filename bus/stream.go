@@ -128,7 +128,7 @@ func checkStream(op string, have, want jetstream.StreamConfig) error {
 		return foreign("has event records of version "+errtext.Quote(cmp.Or(meta[metaRecords], "1"))+", this engine reads version "+want.Metadata[metaRecords],
 			"start the release that wrote them, or choose another space: this release does not convert them")
 	case meta[metaKey] != want.Metadata[metaKey]:
-		return foreign("belongs to the engine keys "+errtext.Quote(meta[metaKey])+", these are "+want.Metadata[metaKey], "give every engine of the space the same key file")
+		return foreign("belongs to the engine keys "+errtext.Quote(meta[metaKey])+", these are "+want.Metadata[metaKey], "use the key file with which the stream was created: put it back, or name it with --keys")
 	}
 	if diffs := listWeaknesses(have, want); len(diffs) > 0 {
 		return foreign(strings.Join(diffs, "; "), "set it back with: nats stream edit "+have.Name)

@@ -96,7 +96,7 @@ func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
 	case off && !was:
 		log.Warn("this machine's clock differs from the engine's: correct it, or valid grants will be refused here", "ahead", ahead.Round(time.Millisecond).String(), "within", within.String())
 	case was && !off:
-		log.Info("this machine's clock agrees with the engine's again")
+		log.Warn("this machine's clock agrees with the engine's again")
 	}
 }
 

@@ -150,7 +150,7 @@ func (t *Tokens) logFault(err error) {
 	since, _ := t.file.Fault()
 	switch {
 	case err == nil:
-		t.log.Info("the token file can be read again", "file", t.path)
+		t.log.Warn("the token file can be read again", "file", t.path)
 	case !over:
 		t.log.Error("the token file cannot be read; the previous tokens stay valid for a minute", "file", t.path, "until", since.Add(keepUnread).Format(time.TimeOnly), "err", err)
 	}

@@ -173,7 +173,9 @@ func (l *linter) checkTests(r *permission.Rule) {
 
 func (l *linter) checkTools(r *permission.Rule) {
 	if len(l.opts.Tools) == 0 {
-		if !slices.Contains(r.Tools, permission.AnyTool) {
+		if slices.ContainsFunc(r.Tools, func(name string) bool {
+			return name != permission.AnyTool && !strings.HasPrefix(name, permission.Frontend)
+		}) {
 			l.add(UnknownTool, Warning, r, "tool_name", "no tools are declared, so the name cannot be checked", "name the tools file with --tools")
 		}
 		return

@@ -51,7 +51,7 @@ func (k *Clocks) noteReading(r toolcall.ClockReading) {
 	case r.AheadMS == 0 && !was || !was && len(k.off) >= maxClocks:
 	case r.AheadMS == 0:
 		delete(k.off, r.Who)
-		k.log.Info("a clock agrees with this engine's again", "who", r.Who)
+		k.log.Warn("a clock agrees with this engine's again", "who", r.Who)
 	default:
 		k.off[r.Who] = r
 		if !was || (old.AheadMS > 0) != (r.AheadMS > 0) {

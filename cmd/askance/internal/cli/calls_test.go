@@ -285,7 +285,7 @@ func TestUnavailable(t *testing.T) {
 	s := serve(t)
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "list", "--nats", "nats://127.0.0.1:1")
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "serve", "--nats", "nats://user:secret@127.0.0.1:1", "--data", t.TempDir())
-	fails(t, cli.ExitUnavailable, "no engine replied", "list", "--space", "other", "--data", s.data)
+	fails(t, cli.ExitUnavailable, "no engine of the space \"other\" runs at "+s.url, "list", "--space", "other", "--data", s.data)
 	fails(t, cli.ExitUnavailable, "another process uses", "serve", "--data", s.data, "--listen", "127.0.0.1:0")
 	taken := strings.TrimPrefix(s.url, "nats://")
 	if r := fails(t, cli.ExitUnavailable, "error: another process listens on "+taken+"\nhint: stop it, or choose another address with --listen", "serve", "--data", t.TempDir(), "--listen", taken); strings.Contains(r.err, "ERROR") {

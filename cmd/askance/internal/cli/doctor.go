@@ -287,7 +287,7 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 	case r.Warnings > 0:
 		d.add("lint", levelWarning, "the policy has "+asked.Count(r.Warnings, "warning"), command)
 	default:
-		d.add("lint", levelOK, "lint finds nothing in the policy", "")
+		d.add("lint", levelOK, "lint finds nothing in the rules; askance policy lint also reads their tests", "")
 	}
 }
 

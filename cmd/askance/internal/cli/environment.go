@@ -63,7 +63,10 @@ func (env *environment) report(err error) {
 // shownAttr makes the text of a log record safe for a terminal.
 func shownAttr(_ []string, at slog.Attr) slog.Attr {
 	if s := at.Value.String(); at.Value.Kind() == slog.KindString || at.Value.Kind() == slog.KindAny {
-		if safe := term.SafeLine(s); safe != s {
+		if at.Value.Kind() == slog.KindAny { // an error, perhaps of several lines
+			s = strings.ReplaceAll(s, "\n", "; ")
+		}
+		if safe := term.SafeLine(s); safe != at.Value.String() {
 			at.Value = slog.StringValue(safe)
 		}
 	}

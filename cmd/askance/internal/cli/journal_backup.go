@@ -61,7 +61,15 @@ It needs the engines' key file to verify the checkpoints, and with --nats their 
 }
 
 func newJournalRestoreCommand(env *environment) *cobra.Command {
-	return newCopyCommand(env, bus.Restore, "Restored", &cobra.Command{
+	restore := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error) {
+		copied, err := bus.Restore(ctx, nc, space, folder, archives)
+		file := cmp.Or(env.cfg.Keys, node.Dir(env.cfg.dir()).Keys())
+		if _, missing := os.Stat(file); err == nil && missing != nil {
+			env.notef("Now put the engine.key that was saved with this backup at %s: the journal is worthless without it.\n", term.SafeLine(file))
+		}
+		return copied, err
+	}
+	return newCopyCommand(env, restore, "Restored", &cobra.Command{
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
 		Long: `Creates the streams of the space on servers that have none of them, with three replicas

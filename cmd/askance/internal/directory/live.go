@@ -97,7 +97,7 @@ func (l *Live) Watch(ctx context.Context, every time.Duration) {
 			l.log.Error("the directory is refused; the last good one stays in force", "error", err)
 			return
 		}
-		l.log.Info("the directory is valid again")
+		l.log.Warn("the directory is valid again")
 	}}
 	files.Watch(ctx, every, func(ctx context.Context) error {
 		changed, err := l.Reload(ctx)

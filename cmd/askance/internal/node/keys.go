@@ -69,7 +69,7 @@ func (n *keyring) watchKeys(ctx context.Context, renew func()) {
 			n.cfg.Log.Error("the key file cannot be used; the keys in force stay", "error", err)
 			return
 		}
-		n.cfg.Log.Info("the key file is valid again")
+		n.cfg.Log.Warn("the key file is valid again")
 	}}
 	file.Watch(ctx, reloadEvery, func(context.Context) error {
 		changed, err := n.signing.Reload(func(k *keyfile.Keys) error { return k.WritePublic(n.files.PublicKeys()) })

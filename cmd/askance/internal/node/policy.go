@@ -124,7 +124,7 @@ func alarm(log *slog.Logger, err error, good, fatal bool) {
 	_, shadow := errors.AsType[*permission.ShadowError](err)
 	switch {
 	case err == nil && good:
-		log.Info("the policy is valid again")
+		log.Warn("the policy is valid again")
 	case shadow:
 		log.Error("the shadow policy is refused; the policy in force is not affected", "error", err)
 	case err != nil && good:

@@ -67,7 +67,7 @@ func (r *readiness) look(ctx context.Context) error {
 	}
 	switch before := r.reason.Swap(next); {
 	case err == nil && before != nil:
-		r.log.Info("the journal accepts new calls again")
+		r.log.Warn("the journal accepts new calls again")
 	case err != nil && before == nil && !errors.Is(err, message.ErrFull): // a full store is logged by its owner
 		r.log.Error("the journal accepts no new calls", "err", err)
 	}
