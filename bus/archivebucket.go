@@ -99,8 +99,18 @@ func (b *ArchiveBucket) apiError(op string, err error) error {
 	return apiError(op, "bucket "+ArchiveBucketName(b.space), err)
 }
 
-// Put implements ArchiveStore.
+// Put implements ArchiveStore. It writes the file again if the bucket, which another archiver may
+// have created just now, has no leader.
 func (b *ArchiveBucket) Put(ctx context.Context, name string, write func(io.Writer) error) error {
+	for began := time.Now(); ; {
+		err := b.putOnce(ctx, name, write)
+		if !errors.Is(err, nats.ErrNoResponders) && !errors.Is(err, jetstream.ErrNoStreamResponse) || time.Since(began) > giveUpAfter || !sleepFor(ctx, randomPause(firstPause)) {
+			return err
+		}
+	}
+}
+
+func (b *ArchiveBucket) putOnce(ctx context.Context, name string, write func(io.Writer) error) error {
 	const op = "write archive"
 	store, _, err := b.open(ctx, op)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -132,6 +132,30 @@ func TestArchiveBucket(t *testing.T) {
 	}
 }
 
+// A file is written again if the stream of the bucket gave no answer.
+func TestArchiveBucketWithoutAnswer(t *testing.T) {
+	w := bustest.New(t)
+	nc := w.Conn("engine")
+	b := bus.NewArchiveBucket(nc, "test", nil)
+	putText(t, b, "first", "x")
+	writes := 0
+	err := b.Put(t.Context(), "a", func(to io.Writer) error {
+		if writes++; writes == 1 {
+			if err := must(jetstream.New(nc)).DeleteStream(t.Context(), "OBJ_"+bus.ArchiveBucketName("test")); err != nil {
+				return err
+			}
+		}
+		_, err := io.WriteString(to, strings.Repeat("y", 10))
+		return err
+	})
+	if err != nil || writes != 2 {
+		t.Fatalf("%d writes, %v", writes, err)
+	}
+	if got := textIn(t, must(b.Open(t.Context(), "a"))); got != strings.Repeat("y", 10) {
+		t.Errorf("read %q", got)
+	}
+}
+
 // What a killed archiver stored of a file is removed a day later, unless the end of a file is lost.
 func TestPartsOfAKilledArchiver(t *testing.T) {
 	w := newArchiving(t)

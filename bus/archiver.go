@@ -273,7 +273,9 @@ func (l archiver) makeArchive(ctx context.Context, head uint64, replies []*reply
 	if err := l.writeArchive(ctx, a); err != nil {
 		return nil, err
 	}
-	if err := l.checkArchive(ctx, a); err != nil {
+	if err := l.checkArchive(ctx, a); errors.Is(err, fs.ErrNotExist) { // another archiver took it for one that was interrupted
+		return nil, errMoved
+	} else if err != nil {
 		return nil, err
 	}
 	w, err := l.warnEngines(ctx, a)

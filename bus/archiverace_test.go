@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -297,4 +298,31 @@ func TestTwoArchivers(t *testing.T) {
 	if h, err := w.j.History(t.Context(), inReply("r1", "b")); err != nil || len(h) != 2 {
 		t.Errorf("the history of an archived call: %d records, %v", len(h), err)
 	}
+}
+
+// removing is a folder from which another archiver removes the first index.
+type removing struct {
+	bus.ArchiveFolder
+	removed string
+}
+
+func (r *removing) Put(ctx context.Context, name string, write func(io.Writer) error) error {
+	err := r.ArchiveFolder.Put(ctx, name, write)
+	if err == nil && r.removed == "" && strings.HasSuffix(name, ".index") {
+		r.removed = name
+		return r.Remove(ctx, name)
+	}
+	return err
+}
+
+// If another archiver takes a file for one of an interrupted archive, it is written again.
+func TestFileRemovedByAnotherArchiver(t *testing.T) {
+	w := newArchiving(t)
+	files := &removing{ArchiveFolder: bus.ArchiveFolder(w.folder)}
+	w.store = files
+	w.open()
+	if done := w.archive(); len(done.Archives) != 1 || files.removed == "" || files.removed == done.Archives[0]+".index" {
+		t.Errorf("archives %v after %s was removed", done.Archives, files.removed)
+	}
+	w.proved(true)
 }

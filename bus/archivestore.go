@@ -23,7 +23,8 @@ import (
 
 // ArchiveStore keeps the files of archives.
 type ArchiveStore interface {
-	// Put stores the output of write under a new name. It is durable when Put returns.
+	// Put stores the output of write under a new name. It is durable when Put returns. If it fails
+	// on the way, it may call write again.
 	Put(ctx context.Context, name string, write func(io.Writer) error) error
 	// Files lists all stored files, including unfinished ones.
 	Files(ctx context.Context) ([]StoredFile, error)
@@ -142,6 +143,7 @@ func (l archiver) writeArchive(ctx context.Context, a *proof.Archive) error {
 	signed := signedEntries{l: l.Ledger}
 	var w *archive.Writer
 	err := files.Put(ctx, a.Name+archive.FileSuffix, func(out io.Writer) (err error) {
+		n = 0
 		sum := &summed{w: out, sum: sha256.New()}
 		if w, err = archive.NewWriter(sum, l.j.space); err != nil {
 			return err
