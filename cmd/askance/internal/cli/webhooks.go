@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
@@ -24,7 +26,11 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-type gate struct{ url, tokenFile string }
+// gate is the gateway of a server.
+type gate struct {
+	env            *environment
+	url, tokenFile string // of flags
+}
 
 // Bounds of requests to a gateway.
 const (
@@ -53,13 +59,14 @@ open is dropped instead.`, http.MethodPost, "/retry"),
 
 func gateFlags(c *cobra.Command, g *gate) *cobra.Command {
 	f := c.Flags()
-	f.StringVar(&g.url, "url", "http://"+web.DefaultAddress, "URL of the gateway")
-	f.StringVar(&g.tokenFile, "token-file", "", "file with your token, if the gateway requires one")
+	g.env.cfg.bind(c, &g.env.cfg.Data)
+	f.StringVar(&g.url, "url", "", "URL of the gateway (default that of the server of the data folder, or http://"+web.DefaultAddress+")")
+	f.StringVar(&g.tokenFile, "token-file", "", "file with your token, if the gateway requires one (default the token in $ASKANCE_TOKEN)")
 	return c
 }
 
 func newWebhooksListCommand(env *environment) *cobra.Command {
-	var g gate
+	g := gate{env: env}
 	return gateFlags(&cobra.Command{
 		Use: "list", Short: "List dead letters", Long: "Lists the dead letters, with the error of the last attempt.",
 		Example: "  askance webhooks list", Args: noArgs,
@@ -81,7 +88,7 @@ func newWebhooksListCommand(env *environment) *cobra.Command {
 }
 
 func newWebhooksActionCommand(env *environment, use, short, long, method, path string) *cobra.Command {
-	var g gate
+	g := gate{env: env}
 	return gateFlags(&cobra.Command{
 		Use: use + " DESTINATION SEQ", Short: short, Long: long, Example: "  askance webhooks " + use + " ops-bot 17",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -110,6 +117,11 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 func (g gate) do(ctx context.Context, method, path string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
 	defer cancel()
+	if g.url == "" {
+		if g.url, _ = node.Dir(g.env.cfg.dir()).ConsoleURL(); !strings.HasPrefix(g.url, "http") { // none, or a Unix socket
+			g.url = "http://" + web.DefaultAddress
+		}
+	}
 	if at, err := url.Parse(g.url); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
 		return usagef("--url is %q, use a URL such as %s", g.url, "http://127.0.0.1:8787")
 	}
@@ -117,12 +129,16 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 	if err != nil {
 		return usagef("--url: %w", err)
 	}
+	token := os.Getenv("ASKANCE_TOKEN")
 	if g.tokenFile != "" {
 		b, err := textfile.ReadHanded("token file", g.tokenFile, maxSecret)
 		if err != nil {
 			return err
 		}
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(b)))
+		token = string(b)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)

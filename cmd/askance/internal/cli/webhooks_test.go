@@ -139,7 +139,7 @@ func TestWebhooksCommands(t *testing.T) {
 		t.Errorf("list:\n%s", text)
 	}
 	seq := strconv.FormatUint(l.Seq, 10)
-	if out := ok(t, "webhooks", "drop", "bot", seq, "--url", s.http); out != "Dropped.\n" {
+	if out := ok(t, "webhooks", "drop", "bot", seq, "--data", data); out != "Dropped.\n" {
 		t.Errorf("drop: %s", out)
 	}
 	fails(t, cli.ExitNotFound, "there is no dead letter", "webhooks", "retry", "bot", seq, "--url", s.http)
