@@ -31,7 +31,7 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcal
 	msgs := make([]*nats.Msg, len(events))
 	for i, ev := range events {
 		if msgs[i], err = eventMsg(subject, reply, ev, j.store.nc.MaxPayload()); err != nil {
-			return 0, &message.Error{Code: codeOf(err), Op: op, What: fmt.Sprintf("event %d of %d", i+1, len(events)), Err: err}
+			return 0, &message.Error{Code: message.AsError("", err).Code, Op: op, What: fmt.Sprintf("event %d of %d", i+1, len(events)), Err: err}
 		}
 	}
 	if err := j.guard.checkWritable(); err != nil {
@@ -139,5 +139,3 @@ func eventError(op string, err error) *message.Error {
 	e.Hint = cmp.Or(e.Hint, "append all of them again")
 	return e
 }
-
-func codeOf(err error) message.Code { return message.AsError("", err).Code }

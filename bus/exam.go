@@ -117,12 +117,9 @@ func (x *Exam) addFlaw(kind FlawKind, from, through uint64, format string, args 
 
 // isExplained reports whether a later accepted loss covers the anchor's mark.
 func (x *Exam) isExplained(high highMark) bool {
-	for _, l := range x.Losses {
-		if high.at != 0 && l.At.After(high.storedAt()) && (l.Covers(high.seq) || l.Known >= high.seq) {
-			return true
-		}
-	}
-	return false
+	return high.at != 0 && slices.ContainsFunc(x.Losses, func(l proof.Loss) bool {
+		return l.At.After(high.storedAt()) && (l.Covers(high.seq) || l.Known >= high.seq)
+	})
 }
 
 // findRestored adds the flaw of a journal that was restored from a backup: calls that began

@@ -112,15 +112,7 @@ func badToken(s string) error {
 
 func isHashed(s string) bool {
 	hexPart, ok := strings.CutPrefix(s, hashPrefix)
-	if !ok || len(hexPart) != 2*sha256.Size {
-		return false
-	}
-	for i := range len(hexPart) {
-		if c := hexPart[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
-			return false
-		}
-	}
-	return true
+	return ok && len(hexPart) == 2*sha256.Size && strings.Trim(hexPart, "0123456789abcdef") == ""
 }
 
 // CheckName returns why a principal or tool cannot be named in a subject. what is
