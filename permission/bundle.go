@@ -226,12 +226,8 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 // isNamedAfter reports whether an undeclared tool's name says that it belongs to the server. Deny
 // and ask rules rely on it, so it accepts every form in use.
 func isNamedAfter(tool, server string) bool {
-	for _, form := range []string{"mcp__" + server + "__", server + ".", server + "/", server + "__"} {
-		if strings.HasPrefix(tool, form) {
-			return true
-		}
-	}
-	return false
+	forms := []string{"mcp__" + server + "__", server + ".", server + "/", server + "__"}
+	return slices.ContainsFunc(forms, func(form string) bool { return strings.HasPrefix(tool, form) })
 }
 
 func (t *toolRules) addServers(rules []*compiledRule) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -51,14 +52,7 @@ var makers = map[string]func(Config) permission.Kind{
 }
 
 // Names lists the kinds, sorted.
-func Names() []string {
-	out := make([]string, 0, len(makers))
-	for name := range makers {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}
+func Names() []string { return slices.Sorted(maps.Keys(makers)) }
 
 // ErrUnknownKind is the cause of New's error.
 var ErrUnknownKind = errors.New("unknown kind of tool")

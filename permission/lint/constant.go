@@ -63,12 +63,9 @@ func (c *expr) contradictsItself() bool {
 			equal[left] = right
 		}
 	}
-	for _, part := range allOf(c.root()) {
-		if isCall(part, "!_") && slices.Contains(seen, c.text(part.AsCall().Args()[0])) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(allOf(c.root()), func(part celast.Expr) bool {
+		return isCall(part, "!_") && slices.Contains(seen, c.text(part.AsCall().Args()[0]))
+	})
 }
 
 func (c *expr) equationOf(e celast.Expr) (left, right string, ok bool) {

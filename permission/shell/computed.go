@@ -34,15 +34,9 @@ var (
 
 // startsComputed reports whether code starts a program with more than literal texts.
 func startsComputed(code string) bool {
-	if !strings.Contains(code, "(") {
-		return false
-	}
-	for _, at := range starts.FindAllStringIndex(code, maxTargets) {
-		if named.MatchString(settings.ReplaceAllString(firstArguments(code[at[1]:]), "")) {
-			return true
-		}
-	}
-	return false
+	return strings.Contains(code, "(") && slices.ContainsFunc(starts.FindAllStringIndex(code, maxTargets), func(at []int) bool {
+		return named.MatchString(settings.ReplaceAllString(firstArguments(code[at[1]:]), ""))
+	})
 }
 
 // firstArguments returns the text up to the bracket that closes a call, without its literals.

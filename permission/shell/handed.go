@@ -395,12 +395,7 @@ func leadsToShell(word string) bool {
 }
 
 func shortOption(args []Word, letters string) bool {
-	for _, a := range args {
-		if isCluster(a.Text) && strings.ContainsAny(a.Text, letters) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(args, func(a Word) bool { return isCluster(a.Text) && strings.ContainsAny(a.Text, letters) })
 }
 
 // readsData are interpreters whose program is in an argument or a file.

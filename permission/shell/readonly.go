@@ -66,12 +66,7 @@ func (l *Line) isQuiet() bool {
 }
 
 func (l *Line) printsOnly() bool {
-	for i := range l.Commands {
-		if !l.Commands[i].readOnly() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(l.Commands, func(c Command) bool { return !c.readOnly() })
 }
 
 // isClosed reports whether the text lacks only a quote to be read-only with any
@@ -88,12 +83,9 @@ func (c *Command) readOnly() bool {
 }
 
 func isQuiet(stmts []*syntax.Stmt) bool {
-	for _, s := range stmts {
-		if s.Coprocess || s.Disown || !areQuietRedirects(s.Redirs) || !isQuietCommand(s.Cmd) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(stmts, func(s *syntax.Stmt) bool {
+		return s.Coprocess || s.Disown || !areQuietRedirects(s.Redirs) || !isQuietCommand(s.Cmd)
+	})
 }
 
 func isQuietCommand(c syntax.Command) bool {

@@ -121,12 +121,7 @@ func (p parts) hasOptions(program string, want parts) bool {
 			return false
 		}
 	}
-	for _, l := range want.long {
-		if !p.hasLong(program, l) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(want.long, func(l string) bool { return !p.hasLong(program, l) })
 }
 
 func (p parts) hasLetter(program string, letter byte) bool {
@@ -154,12 +149,7 @@ func (p parts) hasLong(program, long string) bool {
 
 // hasLongOption reports whether a long option is present, in full or abbreviated.
 func (p parts) hasLongOption(long string) bool {
-	for _, l := range p.long {
-		if l == long || len(l) > 1 && strings.HasPrefix(long, l) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.long, func(l string) bool { return l == long || len(l) > 1 && strings.HasPrefix(long, l) })
 }
 
 // hasOperands reports whether the operands begin with the wanted ones, possibly with

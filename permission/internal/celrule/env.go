@@ -4,6 +4,7 @@
 package celrule
 
 import (
+	"maps"
 	"slices"
 	"sync"
 
@@ -206,12 +207,7 @@ func (p *typeProvider) FindStructFieldNames(name string) ([]string, bool) {
 	if !ok {
 		return p.Provider.FindStructFieldNames(name)
 	}
-	names := make([]string, 0, len(fields))
-	for f := range fields {
-		names = append(names, f)
-	}
-	slices.Sort(names)
-	return names, true
+	return slices.Sorted(maps.Keys(fields)), true
 }
 
 // FindStructFieldType implements types.Provider.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -303,14 +304,10 @@ func fieldNames(args *schema.Type) []string {
 		args.Structs(structs)
 	}
 	for _, t := range structs {
-		for f := range t.Fields {
-			names = append(names, f)
-		}
+		names = slices.AppendSeq(names, maps.Keys(t.Fields))
 	}
 	for _, fields := range fixedTypes {
-		for f := range fields {
-			names = append(names, f)
-		}
+		names = slices.AppendSeq(names, maps.Keys(fields))
 	}
 	slices.Sort(names) // the same hint for the same mistake, in any map order
 	return names
@@ -346,7 +343,7 @@ type exprScope struct {
 
 // Functions implements hint.Scope. It leaves out operators, whose names contain special characters.
 func (s exprScope) Functions() []string {
-	names := sortedKeys(s.env.Functions())
+	names := slices.Collect(maps.Keys(s.env.Functions()))
 	for _, m := range s.env.Macros() {
 		names = append(names, m.Function())
 	}
@@ -373,11 +370,11 @@ func (s exprScope) Variables() []string {
 func (s exprScope) Fields(path string) ([]string, bool) {
 	structs := map[string]string{"caller": callerType, "ctx": contextType, "tool": toolType, "cmd": CommandType, "tool.annotations": annotationsType, "tool.claims": claimsType, "call": callType, "call.parent": parentType}
 	if typ, ok := structs[path]; ok {
-		return sortedKeys(fixedTypes[typ]), true
+		return slices.Sorted(maps.Keys(fixedTypes[typ])), true
 	}
 	if steps := strings.Split(path, "."); steps[0] == "args" && s.args != nil {
 		if t := s.args.At(steps[1:]); t != nil && t.Kind == schema.KindStruct {
-			return sortedKeys(t.Fields), true
+			return slices.Sorted(maps.Keys(t.Fields)), true
 		}
 	}
 	return fieldNames(s.args), false
@@ -409,13 +406,4 @@ func readableMessage(msg string) string {
 	msg = strings.ReplaceAll(msg, "mismatched input '<EOF>'", "the expression ends too early")
 	msg = strings.ReplaceAll(msg, "'<EOF>'", "the end")
 	return expectedTokens.ReplaceAllString(strings.ReplaceAll(msg, " expecting <EOF>", ""), "")
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	out := make([]string, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -2,6 +2,7 @@ package urls
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/idna"
@@ -215,12 +216,7 @@ func parseRange(text string) (hostEntry, error) {
 
 // Has reports whether the list contains the URL's host, on its port if the entry has one.
 func (hs Hosts) Has(u URL) bool {
-	for _, e := range hs {
-		if e.has(u) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(hs, func(e hostEntry) bool { return e.has(u) })
 }
 
 func (e hostEntry) has(u URL) bool {
@@ -255,15 +251,7 @@ func (u URL) Private() bool {
 }
 
 func isPublic(a netip.Addr) bool {
-	if !a.IsGlobalUnicast() || a.IsPrivate() {
-		return false
-	}
-	for _, p := range special {
-		if p.Contains(a) {
-			return false
-		}
-	}
-	return true
+	return a.IsGlobalUnicast() && !a.IsPrivate() && !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
 // special are ranges that netip does not count as private: this network, shared address space,
