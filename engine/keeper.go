@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/approve"
@@ -55,12 +56,7 @@ func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sen
 
 // hasEnded reports whether calls that waited for this one may now continue.
 func hasEnded(effects []toolcall.Effect) bool {
-	for _, eff := range effects {
-		if eff == toolcall.EffectClosed || eff == toolcall.EffectFinished {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(effects, toolcall.EffectClosed) || slices.Contains(effects, toolcall.EffectFinished)
 }
 
 // followRecord sets the timers for a record of another engine, or of this one before a

@@ -64,12 +64,9 @@ func (j *Judge) hiddenBehind(ctx context.Context, s Snapshot) message.CallID {
 // mayOvertake reports whether an earlier call of the group is still undecided: it may
 // open an approval request that covers this call.
 func (j *Judge) mayOvertake(s Snapshot) bool {
-	for _, o := range s.Earlier {
-		if o.State == message.ToolCallPending && j.isTogether(o, s.Call) && !IsHidden(o, s.Earlier) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Earlier, func(o *toolcall.Call) bool {
+		return o.State == message.ToolCallPending && j.isTogether(o, s.Call) && !IsHidden(o, s.Earlier)
+	})
 }
 
 // isTogether reports whether two calls of one reply may be decided at the same time.
