@@ -98,20 +98,7 @@ func (p *park) find(id string) (asked, bool) {
 
 // equals reports whether two records wait for the same things.
 func (p *park) equals(o *park) bool {
-	if o == nil || p.Reply != o.Reply || len(p.Asked) != len(o.Asked) || len(p.Tools) != len(o.Tools) {
-		return false
-	}
-	for i := range p.Asked {
-		if p.Asked[i] != o.Asked[i] {
-			return false
-		}
-	}
-	for i := range p.Tools {
-		if p.Tools[i] != o.Tools[i] {
-			return false
-		}
-	}
-	return true
+	return o != nil && p.Reply == o.Reply && slices.Equal(p.Asked, o.Asked) && slices.Equal(p.Tools, o.Tools)
 }
 
 // park ends the run to let people or the client respond, if everything that happened was shown.

@@ -257,12 +257,8 @@ func (r *run) noteLost(st *standing, a asked, err error) {
 
 // isOvertaken reports whether a response had no effect because another came first.
 func isOvertaken(err error) bool {
-	for _, target := range []error{message.ErrFinished, message.ErrState, message.ErrDigest, message.ErrConflict} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
+	overtaken := []error{message.ErrFinished, message.ErrState, message.ErrDigest, message.ErrConflict}
+	return slices.ContainsFunc(overtaken, func(target error) bool { return errors.Is(err, target) })
 }
 
 // answerTo returns the response to the approval request that the interrupt put. The call and not

@@ -329,10 +329,5 @@ func giveCall(out any) ([]*toolcall.Call, bool) {
 }
 
 func areFinished(calls []*toolcall.Call) bool {
-	for _, c := range calls {
-		if c.Open() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(calls, (*toolcall.Call).Open)
 }

@@ -86,13 +86,13 @@ func (p *peer) connect(ctx context.Context, up *Upstream) (*link, error) {
 	result, err := l.call(probe, "server/discover", nil, nil)
 	cancel()
 	if re, ok := errors.AsType[*rpcError](err); ok && re.code == codeVersion {
-		if !supportsModern(re.data) {
+		if !listsModern(re.data, "supported") {
 			err = errors.Join(err, errors.New("no common revision"))
 		} else {
 			result, err = l.call(ctx, "server/discover", nil, nil)
 		}
 	}
-	if err == nil && isDiscovery(result) {
+	if err == nil && listsModern(result, "supportedVersions") {
 		l.about = objectOf(result)
 		return l, nil
 	}
@@ -110,17 +110,9 @@ func (p *peer) connect(ctx context.Context, up *Upstream) (*link, error) {
 	return l, nil
 }
 
-func supportsModern(data json.RawMessage) bool {
-	return slices.ContainsFunc(itemsOf(objectOf(data).get("supported")), func(v json.RawMessage) bool { return string(v) == `"`+modernVersion+`"` })
-}
-
-func isDiscovery(result json.RawMessage) bool {
-	for _, v := range itemsOf(objectOf(result).get("supportedVersions")) {
-		if string(v) == `"`+modernVersion+`"` {
-			return true
-		}
-	}
-	return false
+// listsModern reports whether a member of an object lists the modern version.
+func listsModern(data json.RawMessage, member string) bool {
+	return slices.ContainsFunc(itemsOf(objectOf(data).get(member)), func(v json.RawMessage) bool { return string(v) == `"`+modernVersion+`"` })
 }
 
 func (l *link) open(ctx context.Context) (err error) {
