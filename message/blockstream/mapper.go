@@ -25,15 +25,11 @@ type Config struct {
 	DisplayMode DisplayMode // "" means agent
 	// Location is the zone of times without a zone; nil means UTC.
 	Location *time.Location
-	// Label returns the text that people read for a call; nil means the tool's name.
-	Label func(tool, input string) string
 	// OpenRequest returns what the event of an approval request lacks; nil means nothing. The
 	// result must be about the request with exactly this input, or be zero.
 	OpenRequest func(key toolcall.Key, tool, input string) OpenRequest
 	// DecidedBy names who decided about a call; if nil, no name is shown.
 	DecidedBy func(key toolcall.Key) string
-	// Artifact returns the artifact of a result; nil means [Output.Reference].
-	Artifact func(o Output) message.RawJSON
 	// Stopped and Failed are the texts of terminal blocks; "" means English defaults.
 	Stopped, Failed string
 	// OnSkip, if set, is called with everything that the stream cannot represent.
@@ -45,16 +41,6 @@ type OpenRequest struct {
 	Digest   string    // of the approval request; without it responses are refused
 	Text     string    // for the person; not shown if ""
 	Deadline time.Time // zero if none
-}
-
-// Output is the output of a call; the frame shows the first [MaxContent] characters of its
-// text.
-type Output struct {
-	MessageID  message.ReplyID
-	ToolUseID  message.CallID
-	State      message.ToolResultState
-	Characters int        // of the whole text
-	Data       []DataPart // in order, at most maxParts
 }
 
 // DataPart is binary content in an output. URL is "" if the bytes were included.

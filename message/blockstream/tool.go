@@ -140,9 +140,6 @@ func (m *turnWriter) showRemainingCalls() {
 func (m *turnWriter) use(id message.CallID, c *call) {
 	input := c.input.String()
 	b := &ToolUse{ID: id, Name: c.name, Label: c.name}
-	if m.cfg.Label != nil {
-		b.Label = m.cfg.Label(c.name, input)
-	}
 	if isObject(input) {
 		b.Input = message.RawJSON(input)
 	} else {
@@ -251,12 +248,7 @@ func (m *Mapper) result(t *turn, id message.CallID, o *output, state message.Too
 	if state == message.ToolResultSuccess {
 		b.Status = ResultSuccess
 	}
-	out := Output{MessageID: t.reply, ToolUseID: id, State: state, Characters: o.chars, Data: o.data}
-	if m.cfg.Artifact != nil {
-		b.Artifact = m.cfg.Artifact(out)
-	} else {
-		b.Artifact = out.Reference()
-	}
+	b.Artifact = o.reference(t.reply, id, state)
 	m.block(b)
 }
 
@@ -270,16 +262,16 @@ type outputReference struct {
 	Data       []DataPart      `json:"data"`
 }
 
-// Reference returns the artifact of a result that the frame does not hold completely: where
+// reference returns the artifact of a result that the frame does not hold completely: where
 // the rest belongs, how long it is, and what data came with it. It is nil if the frame holds
 // everything.
-func (o Output) Reference() message.RawJSON {
-	if o.Characters <= MaxContent && len(o.Data) == 0 {
+func (o *output) reference(reply message.ReplyID, id message.CallID, state message.ToolResultState) message.RawJSON {
+	if o.chars <= MaxContent && len(o.data) == 0 {
 		return nil
 	}
 	raw, err := format.Append(nil, &outputReference{
-		Type: "tool_output", MessageID: o.MessageID, ToolUseID: o.ToolUseID, State: string(o.State),
-		Characters: o.Characters, Truncated: o.Characters > MaxContent, Data: o.Data,
+		Type: "tool_output", MessageID: reply, ToolUseID: id, State: string(state),
+		Characters: o.chars, Truncated: o.chars > MaxContent, Data: o.data,
 	})
 	if err != nil {
 		return nil // text that is not UTF-8 cannot be encoded in JSON
