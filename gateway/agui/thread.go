@@ -26,7 +26,6 @@ type thread struct {
 	turns   *agent.Thread
 	through uint64 // cursor after the last entry
 
-	ended map[message.ReplyID]bool
 	users map[string]bool // ids of the users' messages
 	tools map[string]bool // tools that frontends brought
 }
@@ -35,7 +34,7 @@ type thread struct {
 func readThread(ctx context.Context, c engine.Client, session message.SessionID) (*thread, error) {
 	t := &thread{
 		session: session, turns: agent.NewThread(),
-		ended: map[message.ReplyID]bool{}, users: map[string]bool{}, tools: map[string]bool{},
+		users: map[string]bool{}, tools: map[string]bool{},
 	}
 	through, err := agent.EachEvent(ctx, c, toolcall.EventsRequest{Session: session}, func(seq uint64, e message.Event) error {
 		t.add(seq, e)
@@ -50,8 +49,7 @@ func (t *thread) add(seq uint64, ev message.Event) {
 	en := entry{seq: seq, event: ev}
 	before, queued := len(t.turns.Turns), len(t.turns.Queue)
 	t.turns.Add(ev)
-	switch ev := ev.(type) {
-	case *message.Custom:
+	if ev, ok := ev.(*message.Custom); ok {
 		if len(t.turns.Turns) > before {
 			en.turn = t.turns.Turns[before]
 			t.noteTurn(en.turn)
@@ -62,9 +60,6 @@ func (t *thread) add(seq uint64, ev message.Event) {
 		if en.park = parkOf(ev); en.park != nil {
 			t.parks = append(t.parks, en.park)
 		}
-	case *message.ReplyEnd:
-		t.ended[ev.Reply] = true
-	default:
 	}
 	t.entries = append(t.entries, en)
 }

@@ -59,10 +59,10 @@ type (
 		Required    []string             `json:"required"`
 	}
 	pageOp struct {
-		ID, Method, Path, Tag, Summary, Doc, Roles string
-		Params                                     []operation.Param
-		Body, Answer                               string
-		Stream                                     bool
+		ID, Method, Path, Summary, Doc, Roles string
+		Params                                []operation.Param
+		Body, Answer                          string
+		Stream                                bool
 	}
 	pageType struct {
 		Name, Doc string
@@ -100,7 +100,7 @@ func makePage(ops []*op, spec []byte) ([]byte, error) {
 	}
 	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(gateway.PageCSS + docsCSS), Brand: gateway.Brand} //nolint:gosec // our own file
 	for _, o := range ops {
-		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Tag: o.Tag, Summary: o.Summary, Doc: o.description(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
+		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Doc: o.description(), Roles: roleWords(o.roles), Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
 		if o.in != nil {
 			p.Body = o.in.name()
 		}

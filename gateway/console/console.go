@@ -52,7 +52,7 @@ func WithLinks(l *webhook.Links) Option { return func(in *Console) { in.links = 
 // New returns a console.
 func New(opts ...Option) *Console {
 	a := loadAssets()
-	in := &Console{pages: loadPages(), assets: a, progress: newProgress(), now: time.Now}
+	in := &Console{pages: loadPages(), assets: a, progress: &progress{lines: map[toolcall.Key][]line{}}, now: time.Now}
 	for _, o := range opts {
 		o(in)
 	}

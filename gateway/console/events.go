@@ -128,8 +128,6 @@ type progress struct {
 	order []toolcall.Key // oldest first
 }
 
-func newProgress() *progress { return &progress{lines: map[toolcall.Key][]line{}} }
-
 // add stores a line once, even though every stream adds it.
 func (p *progress) add(r toolcall.ProgressRequest) line {
 	l := line{Attempt: r.Attempt, N: r.N, Text: reveal.Text(r.Text)}

@@ -249,11 +249,6 @@ func (v *historyView) addChoices(ctx context.Context, c engine.Client) {
 	}
 }
 
-// listFinished returns recently finished calls, newest first.
-func listFinished(ctx context.Context, c engine.Client) ([]*toolcall.Call, error) {
-	return engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Newest: true}, maxListed)
-}
-
 func historyRowOf(c *toolcall.Call, now time.Time) historyRow {
 	r := historyRow{ID: domID(c.Key), Href: address(c.Key, nil), Tool: c.Tool, Text: textOfCall(c), Session: string(c.Session), Runs: timelineAddress(c.Session, "", c.Call),
 		State: stateOf(c), Agent: cmp.Or(c.Agent, c.Runtime), At: c.UpdatedAt, Verdict: verdictOf(c)}

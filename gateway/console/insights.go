@@ -34,7 +34,6 @@ type insightsView struct {
 	Load      toolcall.LoadReply
 	People    []reviewer
 	Heads     []columnHead // of People
-	Most      int          // responses of the busiest reviewer
 	query     url.Values
 }
 

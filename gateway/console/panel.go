@@ -62,7 +62,6 @@ type form struct {
 // panel is the open form of one action.
 type panel struct {
 	form
-	Verb    string
 	Stale   string // why the form cannot be sent, if it cannot
 	Faults  []fault
 	Diff    []change
@@ -100,7 +99,6 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 		v.Post, v.Attempt = "/inbox/"+f.Do, c.Call.Attempt.Number
 		return
 	}
-	v.Verb = asked.Verb(toolcall.Response{Kind: kindOf(f.Do), Input: inputOf(f)})
 	switch {
 	case !c.Open:
 		v.Stale = "Decided meanwhile: " + cmp.Or(c.Over, "the call is "+string(c.Call.Phase())) + ". Nothing was sent."
@@ -183,18 +181,11 @@ func readForm(r *http.Request) (*form, error) {
 	return f, nil
 }
 
+// kindOf returns the kind of response: the actions have the names of the kinds, and an edit is an
+// approval.
 func kindOf(do string) toolcall.ResponseKind {
-	switch do {
-	case doApprove, doEdit:
+	if do == doEdit {
 		return toolcall.ResponseApprove
-	case doReject:
-		return toolcall.ResponseReject
-	case doRespond:
-		return toolcall.ResponseRespond
-	case doDelegate:
-		return toolcall.ResponseDelegate
-	case doSkip:
-		return toolcall.ResponseSkip
 	}
 	return toolcall.ResponseKind(do)
 }

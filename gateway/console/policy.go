@@ -222,10 +222,7 @@ func (v *policyView) addText(ctx context.Context, c engine.Client, rule string) 
 
 func numberLines(text string, first int) []numbered {
 	var out []numbered
-	if text == "" {
-		return nil
-	}
-	for i, l := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
+	for i, l := range splitLines(text) {
 		out = append(out, numbered{N: first + i, Text: strings.TrimSuffix(l, "\r")})
 	}
 	return out
@@ -363,17 +360,16 @@ func nearChanges(lines []string) []string {
 
 // playground is a call to try and the policy's decision about it.
 type playground struct {
-	Tools         []string
-	Tool, Input   string
-	Agent         string
-	Session       string
-	Problem       string
-	Result        *api.PreviewedCall
-	Explained     *explanation
-	Behavior      string
-	Took          time.Duration
-	ExplainAt     string // the template wants it; a playground always explains
-	WithoutEngine bool
+	Tools       []string
+	Tool, Input string
+	Agent       string
+	Session     string
+	Problem     string
+	Result      *api.PreviewedCall
+	Explained   *explanation
+	Behavior    string
+	Took        time.Duration
+	ExplainAt   string // the template wants it; a playground always explains
 }
 
 const maxTryInput = 256 << 10

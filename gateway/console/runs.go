@@ -84,7 +84,7 @@ func listSessions(ctx context.Context, c engine.Client) (out []sessionRow, cover
 	if err != nil {
 		return nil, "", err
 	}
-	past, err := listFinished(ctx, c)
+	past, err := engine.ListAll(ctx, c, toolcall.ListRequest{V: 1, Newest: true}, maxListed)
 	if err != nil {
 		return nil, "", err
 	}

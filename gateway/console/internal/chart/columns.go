@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"html/template"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -40,12 +41,7 @@ func (c Column) Sum() int {
 
 // Empty reports whether all values are zero.
 func (c Columns) Empty() bool {
-	for _, col := range c.Columns {
-		if col.Sum() > 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c.Columns, func(col Column) bool { return col.Sum() > 0 })
 }
 
 // Sizes in pixels. The style sheet leaves room for the labels on the left.
