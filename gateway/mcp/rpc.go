@@ -133,14 +133,7 @@ func objectOf(data []byte) object {
 	return o
 }
 
-func (o object) get(name string) json.RawMessage {
-	for _, m := range o {
-		if m.Name == name {
-			return m.Value
-		}
-	}
-	return nil
-}
+func (o object) get(name string) json.RawMessage { return strictjson.Find(o, name) }
 
 func (o object) text(name string) string { return strictjson.TextMember(o, name) }
 

@@ -94,8 +94,8 @@ func Step(name string) string { return string(jsontext.Pointer("").AppendToken(n
 // path, offset bytes from the start. An error of another type becomes the cause of a
 // type error there.
 func Within(err error, op, path string, offset int64) *Error {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		return &Error{Op: op, Path: path, Offset: offset, Err: fmt.Errorf("%w: %w", ErrType, err)}
 	}
 	out := *e

@@ -98,16 +98,21 @@ func KindOf(value []byte) string {
 	}
 }
 
+// Find returns the value of the member with that name, or nil if there is none.
+func Find(members []Member, name string) []byte {
+	for _, m := range members {
+		if m.Name == name {
+			return m.Value
+		}
+	}
+	return nil
+}
+
 // TextMember returns the text of the member with that name, or "" if there is none or
 // it is not text.
 func TextMember(members []Member, name string) string {
-	for _, m := range members {
-		if m.Name == name {
-			s, _ := Text(m.Value)
-			return s
-		}
-	}
-	return ""
+	s, _ := Text(Find(members, name))
+	return s
 }
 
 // Text decodes a JSON string.

@@ -37,7 +37,7 @@ type link struct {
 // linkOf reads a dict's link.
 func linkOf(m *Msg) (link, bool) {
 	members := ownMembers(m)
-	if strictjson.KindOf(memberOf(members, "reply_id")) == "null" || !has(members, "reply_id") {
+	if strictjson.KindOf(strictjson.Find(members, "reply_id")) == "null" || !has(members, "reply_id") {
 		return link{}, false
 	}
 	var in struct {
@@ -54,21 +54,12 @@ func ownMembers(m *Msg) []strictjson.Member {
 		return nil
 	}
 	members, _ := strictjson.Members(m.Metadata)
-	raw := memberOf(members, own)
+	raw := strictjson.Find(members, own)
 	if strictjson.KindOf(raw) != "object" {
 		return nil
 	}
 	members, _ = strictjson.Members(raw)
 	return members
-}
-
-func memberOf(members []strictjson.Member, name string) []byte {
-	for _, m := range members {
-		if m.Name == name {
-			return m.Value
-		}
-	}
-	return nil
 }
 
 // request returns what metadata.askance says about the open calls among the blocks, or

@@ -79,14 +79,7 @@ func argumentsOf(input string) (args arguments, ok bool) {
 	return members, true
 }
 
-func (a arguments) find(name string) []byte {
-	for _, m := range a {
-		if m.Name == name {
-			return m.Value
-		}
-	}
-	return nil
-}
+func (a arguments) find(name string) []byte { return strictjson.Find(a, name) }
 
 // firstText returns the first of the named arguments that is a non-empty string.
 func (a arguments) firstText(names ...string) (name, text string) {
