@@ -102,10 +102,7 @@ func (c Codec) blockID(e Event) string {
 }
 
 // endTime returns the finished_at that an event sets.
-func endTime(e Event) *string {
-	at := e.Header().CreatedAt
-	return &at
-}
+func endTime(e Event) *string { return new(e.Header().CreatedAt) }
 
 // endReply may run several times; the last end counts, and replaces the error of an earlier
 // one.

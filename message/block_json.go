@@ -3,6 +3,7 @@ package message
 import (
 	"bytes"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -111,12 +112,7 @@ func guessSource(members []strictjson.Member) (string, error) {
 }
 
 func hasMember(members []strictjson.Member, name string) bool {
-	for _, m := range members {
-		if m.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(members, func(m strictjson.Member) bool { return m.Name == name })
 }
 
 // readType splits an object that must name its type.

@@ -122,15 +122,11 @@ func (m *Msg) HasBlocks(types ...BlockType) bool { return len(m.Blocks(types...)
 func (m *Msg) Blocks(types ...BlockType) []Block {
 	var out []Block
 	for _, b := range m.Content {
-		if len(types) == 0 || oneOf(b.Type(), types) {
+		if len(types) == 0 || slices.Contains(types, b.Type()) {
 			out = append(out, b)
 		}
 	}
 	return out
-}
-
-func oneOf(t BlockType, types []BlockType) bool {
-	return slices.Contains(types, t)
 }
 
 // BlocksOf returns the message's blocks of one Go type, in order:

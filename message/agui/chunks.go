@@ -1,5 +1,7 @@
 package agui
 
+import "slices"
+
 // Chunks replaces the chunk events of a stream, which combine start, content and end, with separate events, as the client does before its sequence checks. Other events
 // pass, and close what chunks of their owner left open. The zero value is ready to use; each
 // stream needs its own.
@@ -132,12 +134,7 @@ func (c *Chunks) end(at owner) []Event {
 		return nil
 	}
 	delete(c.runs, at)
-	for i, o := range c.order {
-		if o == at {
-			c.order = append(c.order[:i:i], c.order[i+1:]...)
-			break
-		}
-	}
+	c.order = slices.DeleteFunc(c.order, func(o owner) bool { return o == at })
 	t := Tagged{SubagentRunID: l.opener.SubagentRunID}
 	switch l.kind {
 	case TypeToolCallChunk:
@@ -151,10 +148,7 @@ func (c *Chunks) end(at owner) []Event {
 
 // agrees checks that a later chunk does not contradict the first.
 func (l *chunkRun) agrees(e Event, ch chunk) error {
-	role := RoleAssistant
-	if l.opener.role != nil {
-		role = *l.opener.role
-	}
+	role := valueOr(l.opener.role, RoleAssistant)
 	if ch.role != nil && *ch.role != role {
 		return orderError(RuleChunk, e, "role %q does not match role %q of the first chunk", *ch.role, role)
 	}
@@ -169,6 +163,14 @@ func (l *chunkRun) agrees(e Event, ch chunk) error {
 	return nil
 }
 
+// valueOr returns the value of an optional member, or what its absence means.
+func valueOr[T any](p *T, absent T) T {
+	if p == nil {
+		return absent
+	}
+	return *p
+}
+
 func (l *chunkRun) start() Event {
 	t := Tagged{Base: Base{Timestamp: l.opener.Timestamp, Metadata: l.opener.Metadata}, SubagentRunID: l.opener.SubagentRunID}
 	switch o := l.opener; l.kind {
@@ -177,10 +179,7 @@ func (l *chunkRun) start() Event {
 	case TypeReasoningMessageChunk:
 		return &ReasoningMessageStart{Tagged: t, MessageID: l.id}
 	default:
-		role := RoleAssistant
-		if o.role != nil {
-			role = *o.role
-		}
+		role := valueOr(o.role, RoleAssistant)
 		return &TextMessageStart{Tagged: t, MessageID: l.id, Role: &role, Name: o.name}
 	}
 }
@@ -190,10 +189,7 @@ func (l *chunkRun) content(ch chunk) Event {
 	if t.SubagentRunID == nil {
 		t.SubagentRunID = l.opener.SubagentRunID
 	}
-	delta := ""
-	if ch.delta != nil {
-		delta = *ch.delta
-	}
+	delta := valueOr(ch.delta, "")
 	switch l.kind {
 	case TypeToolCallChunk:
 		return &ToolCallArgs{Tagged: t, ToolCallID: l.id, Delta: delta}

@@ -58,11 +58,7 @@ func (h *History) apply(e Event) {
 	case *MessagesSnapshot:
 		h.restate(e.Messages)
 	case *TextMessageStart:
-		role := RoleAssistant
-		if e.Role != nil {
-			role = *e.Role
-		}
-		h.start(e, Message{ID: e.MessageID, Role: role, Name: e.Name, SubagentRunID: e.SubagentRunID})
+		h.start(e, Message{ID: e.MessageID, Role: valueOr(e.Role, RoleAssistant), Name: e.Name, SubagentRunID: e.SubagentRunID})
 	case *TextMessageContent:
 		h.extend(e, e.MessageID, e.Delta)
 	case *TextMessageEnd:
@@ -227,7 +223,7 @@ func (h *History) result(e *ToolCallResult) {
 }
 
 func (h *History) activity(e *ActivitySnapshot) {
-	replace := e.Replace == nil || *e.Replace
+	replace := valueOr(e.Replace, true)
 	m := Message{ID: e.MessageID, Role: RoleActivity, ActivityType: e.ActivityType, Activity: e.Content, SubagentRunID: e.SubagentRunID}
 	i := h.find(m.ID)
 	switch {

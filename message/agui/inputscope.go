@@ -74,18 +74,15 @@ func scopeContent(c Content) message.Content {
 
 func scopeBlock(p Part) message.Block {
 	if p.Type == PartText || p.Source == nil {
-		return &message.TextBlock{Text: p.Text, ID: idOf(p)}
+		return &message.TextBlock{Text: p.Text, ID: valueOr(p.ID, "")}
 	}
-	mime := "application/octet-stream"
-	if p.Source.MimeType != nil {
-		mime = *p.Source.MimeType
-	}
+	mime := valueOr(p.Source.MimeType, "application/octet-stream")
 	switch p.Source.Type {
 	case SourceData:
-		return &message.DataBlock{ID: idOf(p), Source: &message.Base64Source{Data: p.Source.Value, MediaType: mime}}
+		return &message.DataBlock{ID: valueOr(p.ID, ""), Source: &message.Base64Source{Data: p.Source.Value, MediaType: mime}}
 	case SourceURL:
 		if src, err := message.NewURLSource(p.Source.Value, mime); err == nil {
-			return &message.DataBlock{ID: idOf(p), Source: src}
+			return &message.DataBlock{ID: valueOr(p.ID, ""), Source: src}
 		}
 	case SourceFile:
 	}
@@ -93,12 +90,5 @@ func scopeBlock(p Part) message.Block {
 	if err != nil {
 		raw = nil
 	}
-	return &message.TextBlock{Text: string(raw), ID: idOf(p)}
-}
-
-func idOf(p Part) string {
-	if p.ID == nil {
-		return ""
-	}
-	return *p.ID
+	return &message.TextBlock{Text: string(raw), ID: valueOr(p.ID, "")}
 }

@@ -3,7 +3,6 @@ package agui
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -56,8 +55,6 @@ func RunOf(in *RunInput) (Run, error) {
 
 // Mapping sets how a [Mapper] maps. The zero value is ready to use.
 type Mapping struct {
-	// Zone is the time zone of times without a zone, which AgentScope writes; nil means UTC.
-	Zone *time.Location
 	// Request, if set, changes the interrupt of an approval request. It is called once for
 	// each call of a REQUIRE_USER_CONFIRM; the id must stay unique in the thread.
 	Request func(call *message.ToolCallBlock, i *Interrupt)

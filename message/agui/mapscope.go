@@ -66,13 +66,9 @@ var layouts = []string{"2006-01-02T15:04:05", time.RFC3339}
 
 // readTime sets the time of the AG-UI events that an event becomes.
 func (m *scope) readTime(e message.Event) {
-	zone := m.opt.Zone
-	if zone == nil {
-		zone = time.UTC
-	}
 	at := e.Header().CreatedAt
 	for _, layout := range layouts {
-		t, err := time.ParseInLocation(layout, at, zone)
+		t, err := time.Parse(layout, at) // without a zone, as AgentScope writes it, it is UTC
 		ms := t.UnixMilli()
 		if err != nil || ms < -maxSafe || ms > maxSafe {
 			continue

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"math"
+	"slices"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -142,12 +143,8 @@ func isVoiceOf(m *message.Msg, p part, blocks []message.Block) bool {
 	if p.Role == m.Role {
 		return p.Name == m.Name
 	}
-	for _, b := range blocks {
-		if b.Type() != message.BlockToolResult {
-			return false
-		}
-	}
-	return m.Role == message.RoleAssistant && p.Role.Valid() && len(blocks) > 0
+	onlyResults := !slices.ContainsFunc(blocks, func(b message.Block) bool { return b.Type() != message.BlockToolResult })
+	return onlyResults && m.Role == message.RoleAssistant && p.Role.Valid() && len(blocks) > 0
 }
 
 func isText(blocks []message.Block) bool {

@@ -261,15 +261,7 @@ func isDriveLetter(s string) bool {
 func isLetter(c byte) bool { return 'a' <= c|0x20 && c|0x20 <= 'z' }
 
 func isScheme(s string) bool {
-	if s == "" || !isLetter(s[0]) {
-		return false
-	}
-	for i := range len(s) {
-		if c := s[i]; !isLetter(c) && !('0' <= c && c <= '9') && c != '+' && c != '-' && c != '.' {
-			return false
-		}
-	}
-	return true
+	return s != "" && isLetter(s[0]) && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.") == ""
 }
 
 // percentEncode encodes controls, non-ASCII and the bytes of set.
