@@ -35,20 +35,12 @@ func Deliver(ctx context.Context, c Client, session message.SessionID, ev messag
 
 // callsInState lists the calls of a reply that are in a state, by id.
 func callsInState(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*toolcall.Call, error) {
-	out := map[message.CallID]*toolcall.Call{}
-	for after := uint64(0); ; {
-		page, err := c.List(ctx, toolcall.ListRequest{Session: session, Reply: reply, States: []message.ToolCallState{state}, After: after})
-		if err != nil {
-			return nil, err
-		}
-		for _, call := range page.Calls {
-			out[call.Call] = call
-		}
-		if page.Next == 0 {
-			return out, nil
-		}
-		after = page.Next
+	all, err := ListAll(ctx, c, toolcall.ListRequest{Session: session, Reply: reply, States: []message.ToolCallState{state}}, 0)
+	out := make(map[message.CallID]*toolcall.Call, len(all))
+	for _, call := range all {
+		out[call.Call] = call
 	}
+	return out, err
 }
 
 func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev *message.UserConfirmResult, shown func(message.CallID) string) error {

@@ -49,9 +49,6 @@ func (c *counts) countVote(kind toolcall.ResponseKind, took time.Duration) {
 // are not counted.
 const maxRecent = 10_000
 
-// noteAnswer records the time of a response.
-func (c *counts) noteAnswer(at time.Time) { c.recent = addRecent(c.recent, at) }
-
 // addRecent adds a time to those that are kept, in order, and drops those no longer needed.
 // Because the clocks of engines differ, the new time may be earlier than known ones.
 func addRecent(recent []time.Time, at time.Time) []time.Time {

@@ -138,7 +138,7 @@ func (l *Ledger) countVote(q *request, v toolcall.Vote) {
 	}
 	l.log.add(e)
 	if c := l.sums.countsOf(&l.sums.people, e.who); c != nil {
-		c.noteAnswer(e.at)
+		c.recent = addRecent(c.recent, e.at)
 	}
 }
 

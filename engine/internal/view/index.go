@@ -94,10 +94,6 @@ type orders struct {
 	open     int
 }
 
-func newOrders() orders {
-	return orders{groups: map[class]*group{}, sessions: map[toolcall.Key]*order{}}
-}
-
 // put adds a call, or moves it to its current place; old is its previous state, or nil.
 func (x *orders) put(c, old *toolcall.Call) {
 	x.putSession(c)

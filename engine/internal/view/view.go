@@ -91,7 +91,7 @@ type sessionView struct {
 func New(keep int) *View {
 	return &View{
 		calls: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*replyView{},
-		sessions: map[toolcall.Key]*sessionView{}, tools: map[string]*toolcall.DeclaredTool{}, changed: map[toolcall.Key]*watched{}, keep: keep, orders: newOrders(),
+		sessions: map[toolcall.Key]*sessionView{}, tools: map[string]*toolcall.DeclaredTool{}, changed: map[toolcall.Key]*watched{}, keep: keep, orders: orders{groups: map[class]*group{}, sessions: map[toolcall.Key]*order{}},
 		trimAt: 2 * keepIdle, Book: newBook(),
 	}
 }
@@ -235,11 +235,8 @@ func (v *View) forgetOldest() {
 		if r == nil {
 			continue
 		}
-		for i, k := range r.calls {
-			if k == key {
-				r.calls, r.gaps = append(r.calls[:i:i], r.calls[i+1:]...), true
-				break
-			}
+		if i := slices.Index(r.calls, key); i >= 0 {
+			r.calls, r.gaps = append(r.calls[:i:i], r.calls[i+1:]...), true
 		}
 		if key.Call == "" {
 			last = r.seq
