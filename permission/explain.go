@@ -64,7 +64,7 @@ func (b *Bundle) Explain(ctx context.Context, req Request) *Explanation {
 	began := time.Now() //nolint:forbidigo // how long it took is part of the answer, and decides nothing
 	e := b.evaluate(ctx, &req, nil)
 	defer e.run.Close()
-	e.trace = newTracer(e.tr.hiddenPaths())
+	e.trace = &tracer{byRule: map[*compiledRule]*Traced{}, hidden: e.tr.hiddenPaths(), reached: true}
 	x := explanationOf(e.decider().decide())
 	x.Duration = time.Since(began) //nolint:forbidigo // as above
 	x.Errors = slices.Clone(x.Errors)

@@ -139,11 +139,11 @@ func (f *filePolicy) takeOut(all []filePolicy, gone map[*Rule]bool, found *probl
 		at := fmt.Sprintf("disable[%d]", i)
 		rules := rulesAbove(f.layer, name, all)
 		if len(rules) == 0 {
-			f.faultAs(found, "disable", at, "there is no rule "+display.Quoted(name)+" in a layer above "+string(f.layer), disableHint(name, all))
+			f.addFault(found, "disable", at, "there is no rule "+display.Quoted(name)+" in a layer above "+string(f.layer), disableHint(name, all))
 		}
 		for _, r := range rules {
 			if r.Locked {
-				f.faultAs(found, "disable", at, "rule "+display.Quoted(name)+r.at.Describe()+" is locked", "only its own file can change it")
+				f.addFault(found, "disable", at, "rule "+display.Quoted(name)+r.at.Describe()+" is locked", "only its own file can change it")
 				continue
 			}
 			gone[r] = true
@@ -190,19 +190,15 @@ func rulesAbove(layer Layer, name string, files []filePolicy) []*Rule {
 // adoptSetting takes the file's value unless another file has a different one.
 func adoptSetting[T ~string](f *filePolicy, field string, into *T, says T, found *problems) {
 	if says != "" && *into != "" && says != *into {
-		f.addFault(found, field, "is "+string(says)+", another file says "+string(*into), "set it in one file")
+		f.addFault(found, field, field, "is "+string(says)+", another file says "+string(*into), "set it in one file")
 	}
 	if says != "" {
 		*into = says
 	}
 }
 
-func (f *filePolicy) addFault(found *problems, field, msg, hint string) {
-	f.faultAs(found, field, field, msg, hint)
-}
-
-// faultAs is addFault located at another key, at.
-func (f *filePolicy) faultAs(found *problems, field, at, msg, hint string) {
+// addFault adds the problem of a field, located at the key at.
+func (f *filePolicy) addFault(found *problems, field, at, msg, hint string) {
 	line, col := f.at.Start(at)
 	found.add(Problem{File: f.at.FileName(), Line: line, Col: col, Field: field, Msg: msg, Hint: hint})
 }

@@ -84,10 +84,6 @@ type tracer struct {
 	current *Traced
 }
 
-func newTracer(hidden []redact.Path) *tracer {
-	return &tracer{byRule: map[*compiledRule]*Traced{}, hidden: hidden, reached: true}
-}
-
 func (t *tracer) rule(e *evaluation, r *compiledRule) (matched, failed bool) {
 	tr := &Traced{Rule: r.rule.Name, Source: r.rule.Source, Behavior: r.rule.Behavior, Reached: t.reached}
 	if !r.rule.isEnforced() {

@@ -65,7 +65,7 @@ func Source(name string, data []byte) (out []byte, err error) {
 	if !ok || top.IsFlowStyle {
 		return data, nil // in braces: keep the author's layout
 	}
-	out = []byte(newLayout(text).file(top))
+	out = []byte((&layout{lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"), inText: map[int]bool{}}).file(top))
 	after, err := permission.Parse(permission.File{Name: name, Data: out})
 	switch {
 	case err != nil:

@@ -15,10 +15,6 @@ type layout struct {
 	inText map[int]bool
 }
 
-func newLayout(text string) *layout {
-	return &layout{lines: strings.Split(strings.TrimSuffix(text, "\n"), "\n"), inText: map[int]bool{}}
-}
-
 // block is a key or a list item, with the comments before it.
 type block struct {
 	key        string // of a mapping

@@ -89,8 +89,8 @@ type linter struct {
 }
 
 func (l *linter) addProblems(err error) {
-	var refused *permission.LoadError
-	if !errors.As(err, &refused) {
+	refused, ok := errors.AsType[*permission.LoadError](err)
+	if !ok {
 		return
 	}
 	for _, p := range refused.Problems {

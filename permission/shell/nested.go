@@ -217,8 +217,6 @@ type work struct {
 	steps int
 }
 
-func newWork() *work { return &work{inners: map[textKey]*Line{}} }
-
 // textKey is everything that the reading of a nested text depends on, except its place.
 type textKey struct {
 	text  string

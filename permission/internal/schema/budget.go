@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"slices"
 	"sync/atomic"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -123,12 +124,7 @@ func hasRoamingReference(s *jsonschema.Schema, seen map[*jsonschema.Schema]bool)
 	if s.DynamicRef != nil || s.RecursiveRef != nil {
 		return true
 	}
-	for _, sub := range subschemas(s) {
-		if hasRoamingReference(sub, seen) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(subschemas(s), func(sub *jsonschema.Schema) bool { return hasRoamingReference(sub, seen) })
 }
 
 func hasInnerID(v any, depth int) bool {

@@ -218,8 +218,8 @@ func inputError(err error) *Error {
 }
 
 func violationsOf(err error) *Error {
-	var ve *jsonschema.ValidationError
-	if !errors.As(err, &ve) {
+	ve, ok := errors.AsType[*jsonschema.ValidationError](err)
+	if !ok {
 		return &Error{Violations: []Violation{{Msg: err.Error()}}}
 	}
 	out := &Error{}

@@ -80,15 +80,7 @@ func isNumeric(label string) bool {
 }
 
 func validLabel(l string) bool {
-	if l == "" || len(l) > maxLabel || l[0] == '-' || l[len(l)-1] == '-' {
-		return false
-	}
-	for _, c := range []byte(l) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return false
-		}
-	}
-	return true
+	return l != "" && len(l) <= maxLabel && l[0] != '-' && l[len(l)-1] != '-' && strings.Trim(l, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
 // The two ways in which clients convert a name to ASCII; they differ for ß and three other
