@@ -60,8 +60,6 @@ func asRequest(digest, input string) request {
 	return request{digest, sha256.Sum256([]byte(input))}
 }
 
-func newShown() *shown { return &shown{peers: map[peerSession]*requests{}} }
-
 func keyOf(p *gateway.Peer, session message.SessionID) peerSession {
 	return peerSession{p.Space.ID, p.Name, p.Auth, session}
 }

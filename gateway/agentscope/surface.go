@@ -31,7 +31,7 @@ func New(cfg Config) *Surface {
 	if cfg.KeepAlive <= 0 {
 		cfg.KeepAlive = 15 * time.Second
 	}
-	return &Surface{cfg: cfg, shown: newShown()}
+	return &Surface{cfg: cfg, shown: &shown{peers: map[peerSession]*requests{}}}
 }
 
 const sessionPath = "/agentscope/sessions/{session_id}"

@@ -42,10 +42,6 @@ type parkWatcher struct {
 	pause  time.Duration // before the next wait, after waits that changed nothing
 }
 
-func newParkWatcher(f *follower) *parkWatcher {
-	return &parkWatcher{f: f, parked: make(chan []*toolcall.Call), cancel: func() {}}
-}
-
 // stop ends the current wait.
 func (l *parkWatcher) stop() {
 	l.cancel()

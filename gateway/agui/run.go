@@ -90,7 +90,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}()
 	alive := time.NewTicker(f.s.cfg.KeepAlive)
 	defer alive.Stop()
-	watch := newParkWatcher(f)
+	watch := &parkWatcher{f: f, parked: make(chan []*toolcall.Call), cancel: func() {}}
 	defer watch.stop()
 	watch.restart(ctx)
 	for !f.out.ended {

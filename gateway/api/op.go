@@ -269,17 +269,12 @@ func badQuery(what, hint string) error {
 	return &message.Error{Code: message.CodeInvalid, Op: "query", What: what, Hint: hint}
 }
 
-func (q query) text(name string) string    { return q.values.Get(name) }
-func (q query) texts(name string) []string { return q.values[name] }
-func (q query) is(name string) bool        { return q.values.Get(name) == "true" }
+func (q query) text(name string) string { return q.values.Get(name) }
 
 func (q query) number(name string) uint64 {
 	n, _ := strconv.ParseUint(q.values.Get(name), 10, 63) // it was checked, or is absent
 	return n
 }
-
-// count is number as an int.
-func (q query) count(name string) int { return int(min(q.number(name), 1<<30)) }
 
 // sizeText describes a body that is over its limit.
 func sizeText(err error) (string, bool) {

@@ -183,7 +183,7 @@ func (a *ask) addressMembers(row *operation.Operation) ([]byte, error) {
 		members["space"] = a.p.Space.ID
 	}
 	for _, p := range a.op.Params {
-		values := a.q.texts(p.Name)
+		values := a.q.values[p.Name]
 		if len(values) == 0 {
 			continue
 		}
@@ -192,11 +192,11 @@ func (a *ask) addressMembers(row *operation.Operation) ([]byte, error) {
 		case p.Many:
 			members[name] = values
 		case p.Type == "integer" && isInt(in, name):
-			members[name] = a.q.count(p.Name)
+			members[name] = int(min(a.q.number(p.Name), 1<<30))
 		case p.Type == "integer":
 			members[name] = a.q.number(p.Name)
 		case p.Type == "boolean":
-			members[name] = a.q.is(p.Name)
+			members[name] = values[0] == "true"
 		default:
 			members[name] = values[0]
 		}

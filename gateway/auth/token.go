@@ -55,11 +55,6 @@ func (t Token) InForce(at time.Time) bool {
 	return t.Revoked.IsZero() && (t.Expires.IsZero() || at.Before(t.Expires))
 }
 
-// isSame reports whether the token grants the same as another.
-func (t Token) isSame(o Token) bool {
-	return t.grant() == o.grant()
-}
-
 // grant returns a digest of what the token grants.
 func (t Token) grant() string {
 	t.ID, t.Created = "", time.Time{}

@@ -97,7 +97,7 @@ func (t *Tokens) load() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, token := range all {
-		if h := t.byID[token.ID]; h != nil && h.isSame(token) {
+		if h := t.byID[token.ID]; h != nil && h.grant() == token.grant() {
 			next[token.ID] = h
 			continue
 		}

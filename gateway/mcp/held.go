@@ -88,7 +88,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, t *tool, params object
 	g.calls[id] = h
 	g.removeOldCalls()
 	h.follow(func(ctx context.Context) (*toolcall.Call, error) {
-		return h.record.propose(ctx, g.agentOf(h.principal), t, arguments)
+		return h.record.propose(ctx, cmp.Or(g.cfg.Agent, h.principal), t, arguments)
 	})
 	return h
 }
@@ -417,8 +417,4 @@ func (h *held) bind() {
 // joinOf returns a key that is equal for calls that are the same.
 func joinOf(principal, tool string, arguments json.RawMessage) string {
 	return principal + "\x00" + digestOf(tool, arguments)
-}
-
-func (g *Gateway) agentOf(principal string) string {
-	return cmp.Or(g.cfg.Agent, principal)
 }

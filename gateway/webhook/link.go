@@ -103,10 +103,6 @@ func (l *Links) mac(text string) []byte {
 	return m.Sum(nil)
 }
 
-func (l *Links) address(token string) string {
-	return l.cfg.Public + LinkPath + "?" + url.Values{"token": {token}}.Encode()
-}
-
 // makeSet makes the links of a notice.
 func (l *Links) makeSet(destination string, n *Notice) *LinkSet {
 	k := n.Call.Key
@@ -121,7 +117,7 @@ func (l *Links) makeSet(destination string, n *Notice) *LinkSet {
 	for kind, to := range map[toolcall.ResponseKind]*string{toolcall.ResponseApprove: &set.Approve, toolcall.ResponseReject: &set.Reject} {
 		link.Kind = kind
 		if token, err := l.Token(link); err == nil { // otherwise only the request's page is linked
-			*to = l.address(token)
+			*to = l.cfg.Public + LinkPath + "?" + url.Values{"token": {token}}.Encode()
 		}
 	}
 	return set

@@ -51,9 +51,7 @@ type Config struct {
 
 // defaultPauses are the pauses between attempts: the eighth attempt is about sixteen
 // hours after the first.
-func defaultPauses() []time.Duration {
-	return []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour}
-}
+var defaultPauses = []time.Duration{5 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 8 * time.Hour}
 
 // Webhooks delivers in the background of a gateway and has the dead letters, which the
 // API serves to operators. It is safe for concurrent use.
@@ -74,7 +72,7 @@ func New(cfg Config) (*Webhooks, error) {
 		return nil, err
 	}
 	if len(cfg.Pauses) == 0 {
-		cfg.Pauses = defaultPauses()
+		cfg.Pauses = defaultPauses
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
