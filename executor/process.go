@@ -28,7 +28,7 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 	defer runtime.UnlockOSThread()
 
 	out, errs := &capture{}, &lineWriter{emit: t.Progress}
-	pipes := newPipes()
+	pipes := &pipes{eof: make(chan struct{})}
 	defer pipes.close()
 	var err error
 	if cmd.Stdout, err = pipes.into(out); err == nil {
@@ -138,8 +138,6 @@ type pipes struct {
 	copies       sync.WaitGroup
 	eof          chan struct{} // closed when no process holds the other ends
 }
-
-func newPipes() *pipes { return &pipes{eof: make(chan struct{})} }
 
 // into creates a pipe that is copied to w.
 func (p *pipes) into(w io.Writer) (*os.File, error) {

@@ -75,7 +75,7 @@ const (
 
 // NewPool makes the capacity of one class.
 func NewPool(l Limit) *Pool {
-	return &Pool{limit: l, runners: newRunners(), users: map[string]*user{}}
+	return &Pool{limit: l, runners: runners{next: make(chan func()), idle: make(chan struct{}, maxIdle), closed: make(chan struct{})}, users: map[string]*user{}}
 }
 
 // part is how much of a limit one principal may use.
@@ -363,10 +363,6 @@ type runners struct {
 	next   chan func()
 	idle   chan struct{} // has an element for each waiting goroutine
 	closed chan struct{} // closed to end waiting goroutines
-}
-
-func newRunners() runners {
-	return runners{next: make(chan func()), idle: make(chan struct{}, maxIdle), closed: make(chan struct{})}
 }
 
 // run never blocks.
