@@ -54,19 +54,7 @@ func Encode(id string) Token {
 
 // isPlain reports whether the id is its own token.
 func isPlain(id string) bool {
-	if len(id) == 0 || len(id) > maxPlainBytes || id[0] == '-' {
-		return false
-	}
-	for i := range len(id) {
-		if !plainByte(id[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func plainByte(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-'
+	return id != "" && len(id) <= maxPlainBytes && id[0] != '-' && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
 }
 
 // ID decodes the id. It returns false for a hashed token: in that case, check the id in
