@@ -122,6 +122,7 @@ func core() []Row {
 		},
 		{
 			Folder:    "permission/shell",
+			Own:       []string{"permission/internal/paths"},
 			Libraries: []string{"mvdan.cc/sh/v3"},
 			Never:     noIO,
 			Why:       "it analyses a command line by its text alone: it starts no shell and reads no file",
@@ -129,7 +130,7 @@ func core() []Row {
 		{
 			Folder:    "permission/agentscope",
 			Own:       []string{"message", "toolcall", "permission", "permission/shell"},
-			Libraries: []string{"mvdan.cc/sh/v3"},
+			Libraries: []string{"mvdan.cc/sh/v3", "golang.org/x/text/unicode/norm"},
 			Never:     noIO,
 			Why:       "it reads AgentScope's tools call by call; its configuration follows links",
 		},

@@ -2,11 +2,11 @@ package agentscope
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/internal/paths"
 )
 
 type places struct {
@@ -49,10 +49,7 @@ func (p places) expandHome(name string) string {
 }
 
 func (p places) absolute(name string) string {
-	if !strings.HasPrefix(name, "/") {
-		name = p.cwd + "/" + name
-	}
-	clean := path.Clean(name)
+	clean := paths.Follow(name, p.cwd)
 	if strings.HasPrefix(name, "//") && !strings.HasPrefix(name, "///") {
 		return "/" + clean // two slashes are a separate root
 	}
@@ -134,12 +131,6 @@ func (p places) leadsToDanger(name string) bool {
 // expanded or not, and with links followed: absolute, and relative to each working
 // directory.
 func (p places) spellings(name string) (abs, rel []string) {
-	if m := ownProcess.FindStringSubmatch(strings.ReplaceAll(name, "/./", "/")); m != nil {
-		name = m[2]
-		if m[1] == "cwd" {
-			name = p.cwd + m[2]
-		}
-	}
 	abs = []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expandHome(name)))}
 	if target, ok := p.followLinks(name); ok {
 		abs = append(abs, target)
@@ -153,10 +144,6 @@ func (p places) spellings(name string) (abs, rel []string) {
 	}
 	return abs, rel
 }
-
-// ownProcess matches the folder and the root of a process, which are read as those of
-// the tool: only the tool itself can follow its links.
-var ownProcess = regexp.MustCompile(`^/+proc/+(?:[^/]+|[^/]+/+task/+[^/]+)/+(cwd|root)((?:/.*)?)$`)
 
 func relativeTo(abs, dir string) (string, bool) {
 	dir = path.Clean("/" + dir)

@@ -117,7 +117,7 @@ func (p places) mayMeet(content, glob string) bool {
 	}
 	content = p.expandHome(strings.ReplaceAll(content, `\`, "/"))
 	glob = paths.FoldPattern(p.expandHome(strings.ReplaceAll(glob, `\`, "/")))
-	return slices.ContainsFunc(contentSpellings(content), func(c string) bool { return all.meets(c, glob) })
+	return slices.ContainsFunc(contentSpellings(content), func(c string) bool { return all.meets(macPath(c), macPath(glob)) })
 }
 
 func (p places) meets(content, glob string) bool {
@@ -258,7 +258,9 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 
 var (
 	// printers open no file that their arguments name.
-	printers = setOf("echo printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait date whoami id uname hostname")
+	printers = setOf("echo printf true false pwd : export unset exit return break continue shift local declare readonly read set test [ [[ sleep kill wait whoami id uname")
+	// movers run another program in a folder or below a root of their own.
+	movers = setOf("chroot unshare nsenter bwrap proot systemd-nspawn systemd-run")
 	// walkers read or copy folders with everything in them; deepWalkers do so only with an option.
 	walkers     = setOf("rg ag ack ugrep tar zip 7z 7za rsync mv ln docker podman cpio pax bsdtar unison rclone restic borg")
 	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
@@ -289,11 +291,11 @@ func (p *bashCall) paths() linePaths {
 		}
 	}
 	for _, r := range p.tree.redirects {
-		p.addWord(&out, add, r.of(p.text), false)
+		p.addTarget(&out, add, r.of(p.text))
 	}
 	for _, c := range p.allCommands() {
 		for _, r := range c.Redirects {
-			p.addWord(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"), false)
+			p.addTarget(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"))
 		}
 		p.addCommand(&out, add, c)
 	}
@@ -308,28 +310,65 @@ func (p *bashCall) paths() linePaths {
 
 // folders returns the folders that the line changes to.
 func (p *bashCall) folders(out *linePaths) []string {
-	all := p.line.Folders(p.places.cwd)
-	for _, c := range p.allCommands() {
-		args := c.Argv
-		for i, w := range args {
-			if i+1 < len(args) && (w.Text == "-C" || w.Text == "--directory") && args[i+1].Fixed {
-				all = append(all, p.places.absolute(args[i+1].Text))
+	all := append(p.line.Folders(p.places.cwd), p.places.cwd)
+	change := func(text string) {
+		name := expandVariables(text)
+		from := all // a relative path can follow each of them
+		switch {
+		case len(all) > maxFolders, isOtherHome(name), strings.ContainsAny(name, "$*?["):
+			out.unknown = text
+			return
+		case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "~"):
+			name, from = p.places.expandHome(name), []string{""}
+		}
+		for _, f := range from {
+			if to := p.places.absolute(f + "/" + name); !slices.Contains(all, to) {
+				all = append(all, to)
 			}
 		}
-		if name := programOf(c); name != "cd" && name != "pushd" {
+	}
+	for _, c := range p.allCommands() {
+		args, name := c.Argv, programOf(c)
+		if movers[name] {
+			out.unknown = "a path in another folder or root"
+		}
+		for i, w := range args {
+			switch m := changing.FindStringSubmatch(w.Bare()); {
+			case m == nil:
+			case m[1] != "":
+				change(m[1])
+			case i+1 < len(args):
+				change(args[i+1].Bare())
+			}
+		}
+		if name != "cd" && name != "pushd" {
 			continue
 		}
+		args = slices.DeleteFunc(slices.Clone(args[1:]), func(w shell.Word) bool { return len(w.Text) > 1 && strings.HasPrefix(w.Text, "-") })
 		switch {
-		case len(args) == 1:
-			all = append(all, p.places.expandHome("~"))
-		case args[1].Fixed && args[1].Text != "-":
-		case strings.HasPrefix(args[1].Text, "~") && !strings.ContainsAny(args[1].Text, "$`*?["):
-			all = append(all, p.places.expandHome(args[1].Text))
+		case strings.Contains(p.text, "CDPATH"):
+			out.unknown = "a folder below CDPATH"
+		case len(args) == 0:
+			change("~")
+		case args[0].Text == "-":
+			out.unknown = "cd -"
 		default:
-			out.unknown = args[1].Text
+			change(args[0].Bare())
 		}
 	}
 	return all
+}
+
+// maxFolders bounds the folders in which one line is followed.
+const maxFolders = 32
+
+// changing matches the options by which a program runs in another folder, with the folder if it is
+// in the same word.
+var changing = regexp.MustCompile(`^(?:-C|--(?:directory|cd|chdir|cwd|work-tree|git-dir)(?:=|$))(.*)$`)
+
+// expandVariables replaces the variables of a word that are known.
+func expandVariables(bare string) string {
+	return strings.NewReplacer("$HOME", "~", "$PWD", ".").Replace(bare)
 }
 
 func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c shell.Command) {
@@ -346,17 +385,21 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	walks := walkers[name] || deepWalkers[name] && isDeep || name == "git" && len(c.Argv) > 1 && (c.Argv[1].Text == "grep" || c.Argv[1].Text == "archive")
 	operands := 0
 	for _, w := range c.Argv[1:] {
-		p.addWord(out, add, w.Text, w.Fixed)
+		text := expandVariables(w.Bare())
+		if w.Fixed {
+			text = w.Text
+		}
+		p.addWord(out, add, text, w.Fixed)
 		if w.Fixed && coders.MatchString(name) && inCode.MatchString(w.Text) {
 			for _, part := range inCode.Split(w.Text, -1) {
 				add(&out.named, part)
 			}
 		}
-		if strings.HasPrefix(w.Text, "-") {
+		if strings.HasPrefix(text, "-") {
 			continue
 		}
 		operands++
-		for part := range strings.SplitSeq(w.Text, ":") {
+		for part := range strings.SplitSeq(text, ":") {
 			if walks {
 				add(&out.globs, part+"/*")
 			} else if removers[name] {
@@ -369,16 +412,25 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	}
 }
 
-// addWord adds what a word may name: the whole word, and the text after a sign that
-// programs put before a path: --file=x, @x, host:x, -fx.
+// addTarget adds the file of a redirect, as written.
+func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {
+	text := trimQuotes(expandVariables(strings.NewReplacer("${HOME}", "$HOME", "${PWD}", "$PWD").Replace(raw)))
+	if strings.ContainsAny(text, "`\"'\\") {
+		out.unknown = raw
+		return
+	}
+	p.addWord(out, add, text, false)
+}
+
+var fileURL = regexp.MustCompile(`^file://[^/]*`)
+
+// addWord adds what a word may name: the whole word, and the text before and after a sign that
+// programs put next to a path: --file=x, @x, host:x, -fx.
 func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) {
 	text := word
-	if !fixed {
-		text = trimQuotes(strings.NewReplacer("${HOME}", "~", "$HOME", "~", "${PWD}", ".", "$PWD", ".").Replace(word))
-		if strings.ContainsAny(text, "$`") || strings.HasPrefix(text, "<(") || text == "..." || text == "{}" {
-			out.unknown = word
-			return
-		}
+	if !fixed && (strings.ContainsRune(text, '$') || text == "..." || text == "{}") {
+		out.unknown = word
+		return
 	}
 	if user, rest, _ := strings.Cut(text, "/"); len(user) > 1 && user[0] == '~' {
 		if user != "~+" { // ~-, ~1, or the home folder of a user, which may be ours
@@ -391,13 +443,15 @@ func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word str
 	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
 		names = append(names, text[2:])
 	}
+	from := 0
 	for i, r := range text {
-		if strings.ContainsRune("=:,@", r) && !strings.HasPrefix(text[i:], "://") {
-			names = append(names, text[i+1:])
+		if strings.ContainsRune("=:,@<", r) && !strings.HasPrefix(text[i:], "://") {
+			names = append(names, text[from:i], text[i+1:])
+			from = i + 1
 		}
 	}
 	for _, n := range names {
-		n = strings.TrimPrefix(n, "file://")
+		n = fileURL.ReplaceAllString(n, "")
 		add(&out.named, n)
 		if !fixed && strings.ContainsAny(n, "*?[{") {
 			add(&out.globs, widenGlob(n))

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 
+	"golang.org/x/text/unicode/norm"
+
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/internal/paths"
 )
@@ -92,12 +94,24 @@ func (p places) isDeniedFolded(content, name string) (bool, error) {
 			return false, err
 		}
 		for _, c := range contentSpellings(p.expandHome(strings.ReplaceAll(content, `\`, "/"))) {
-			if all.isNamed(c, folded) {
+			if all.isNamed(macPath(c), macPath(folded)) {
 				return true, nil
 			}
 		}
 	}
 	return false, nil
+}
+
+// macPath returns the usual spelling of a folded path or content on macOS, whose file systems also
+// take composed and decomposed letters for the same.
+func macPath(p string) string {
+	p = norm.NFC.String(p)
+	for _, prefix := range []string{"/system/volumes/data/", "/private/"} {
+		if rest, ok := strings.CutPrefix(p, prefix); ok {
+			p = "/" + rest
+		}
+	}
+	return p
 }
 
 // contentSpellings returns a content without its drive, and with the folders that

@@ -2,9 +2,10 @@ package shell
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/askance-dev/askance/permission/internal/paths"
 )
 
 // canonicalArguments returns the arguments in the form used for comparison: kill -s
@@ -225,14 +226,11 @@ func cleanPath(p string) string {
 	if strings.Contains(p, "://") || p == "" {
 		return p
 	}
-	p = path.Clean(p)
-	if m := ownRoot.FindString(p); m != "" { // a process has the root of the machine or of a container
-		return path.Clean("/" + p[len(m):])
+	if p[0] == '/' {
+		return paths.Follow(p, "") // a process has the root of the machine or of a container
 	}
-	return p
+	return path.Clean(p)
 }
-
-var ownRoot = regexp.MustCompile(`^/proc/(?:self|thread-self|[0-9]+)(?:/task/[0-9]+)?/root(?:/|$)`)
 
 // singularKind returns the full singular name of a Kubernetes kind: po, pods and pods.v1 are pod.
 func singularKind(kind string) string {

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,6 +81,16 @@ type Word struct {
 
 	rooted bool   // a glob whose every match begins with "/" or "./"
 	head   string // the beginning of the first argument, if not Fixed
+	bare   string // see Bare
+}
+
+// Bare returns the word without quotes. In one that is not Fixed, ~, $HOME and $PWD are as written,
+// a list in braces is *, and $ stands for everything else that is not known before the line runs.
+func (w Word) Bare() string {
+	if w.Fixed {
+		return w.Text
+	}
+	return cmp.Or(w.bare, "$")
 }
 
 // Args returns the texts of the words.

@@ -37,7 +37,14 @@ type wordReader struct {
 	glob   bool
 	braces int
 	before string // the text before the first brace
+	holes  []hole
 	why    []Reason
+}
+
+// hole is a part of a word whose text is not known; see [Word.Bare].
+type hole struct {
+	at int // in the text
+	as string
 }
 
 func (x *extractor) readWordOf(w *syntax.Word) *wordReader { return readWord(w, x.source(w)) }
@@ -86,16 +93,30 @@ func (r *wordReader) readPart(part syntax.WordPart) {
 			r.readPart(inner)
 		}
 	case *syntax.CmdSubst:
-		r.addUnknown(CodeSubst, "$(...) runs another command")
+		r.addHole(CodeSubst, "$(...) runs another command", "$")
 	case *syntax.ProcSubst:
-		r.addUnknown(CodeSubst, "<(...) runs another command")
+		r.addHole(CodeSubst, "<(...) runs another command", "$")
 	case *syntax.ExtGlob:
-		r.addUnknown(CodeGlob, "a pattern becomes the names of files")
+		r.addHole(CodeGlob, "a pattern becomes the names of files", "$")
 	case *syntax.BraceExp:
-		r.addUnknown(CodeBraces, "the shell makes several words of it")
+		r.addHole(CodeBraces, "the shell makes several words of it", "$")
 	default:
-		r.addUnknown(CodeExpansion, "the value of "+clipText(r.raw)+" is not known before it runs")
+		as := "$"
+		if from, to := int(p.Pos().Offset())-r.offset, int(p.End().Offset())-r.offset; from >= 0 && from < to && to <= len(r.raw) {
+			switch r.raw[from:to] {
+			case "$HOME", "${HOME}":
+				as = "$HOME"
+			case "$PWD", "${PWD}":
+				as = "$PWD"
+			}
+		}
+		r.addHole(CodeExpansion, "the value of "+clipText(r.raw)+" is not known before it runs", as)
 	}
+}
+
+func (r *wordReader) addHole(code Code, detail, as string) {
+	r.addUnknown(code, detail)
+	r.holes = append(r.holes, hole{r.text.Len(), as})
 }
 
 func (r *wordReader) addUnknown(code Code, detail string) {
@@ -115,6 +136,7 @@ func (r *wordReader) readSingleQuoted(p *syntax.SglQuoted) {
 	if err != nil || readOtherwise.MatchString(p.Value) {
 		r.endKnown()
 		r.open = true
+		r.holes = append(r.holes, hole{r.text.Len(), "$"})
 		return
 	}
 	value, _, _ = strings.Cut(value, "\x00") // bash drops the rest
@@ -203,10 +225,39 @@ func (r *wordReader) readQuoted(s string) {
 func (r *wordReader) result() Word {
 	if r.open || r.glob || r.braces > 0 {
 		text := r.text.String()
-		return Word{Text: r.raw, head: r.head, rooted: !r.open && r.braces == 0 && isRooted(text)}
+		return Word{Text: r.raw, head: r.head, bare: r.bareText(text), rooted: !r.open && r.braces == 0 && isRooted(text)}
 	}
 	return Word{Text: r.text.String(), Fixed: true}
 }
+
+// bareText returns the text with its holes filled, for Word.Bare.
+func (r *wordReader) bareText(text string) string {
+	end := len(text)
+	if r.braces > 0 {
+		end = len(r.before)
+	}
+	var bare strings.Builder
+	at := 0
+	for _, h := range r.holes {
+		if h.at > end {
+			break
+		}
+		bare.WriteString(text[at:h.at] + h.as)
+		at = h.at
+	}
+	bare.WriteString(text[at:end])
+	switch {
+	case r.braces == 0:
+		return bare.String()
+	case leadsElsewhere.MatchString(text) || len(r.holes) > 0 && r.holes[len(r.holes)-1].at >= end:
+		return "$"
+	default:
+		return bare.String() + "*"
+	}
+}
+
+// leadsElsewhere matches lists in braces that can begin a path, or go to the folder above.
+var leadsElsewhere = regexp.MustCompile(`[{,][./~]|\.[{,}]|\.\.`)
 
 // spelledText returns the words of a short brace list, for deny and ask rules; nil if
 // there is none or it is too long to expand.
