@@ -122,7 +122,6 @@ func core() []Row {
 		},
 		{
 			Folder:    "permission/shell",
-			Own:       []string{"permission/internal/paths"},
 			Libraries: []string{"mvdan.cc/sh/v3"},
 			Never:     noIO,
 			Why:       "it analyses a command line by its text alone: it starts no shell and reads no file",

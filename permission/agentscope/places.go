@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/askance-dev/askance/permission"
-	"github.com/askance-dev/askance/permission/internal/paths"
+	"github.com/askance-dev/askance/permission/shell"
 )
 
 type places struct {
@@ -49,7 +49,7 @@ func (p places) expandHome(name string) string {
 }
 
 func (p places) absolute(name string) string {
-	clean := paths.Follow(name, p.cwd)
+	clean := shell.Follow(name, p.cwd)
 	if strings.HasPrefix(name, "//") && !strings.HasPrefix(name, "///") {
 		return "/" + clean // two slashes are a separate root
 	}

@@ -2,10 +2,9 @@ package shell
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/askance-dev/askance/permission/internal/paths"
 )
 
 // canonicalArguments returns the arguments in the form used for comparison: kill -s
@@ -227,10 +226,38 @@ func cleanPath(p string) string {
 		return p
 	}
 	if p[0] == '/' {
-		return paths.Follow(p, "") // a process has the root of the machine or of a container
+		return Follow(p, "") // a process has the root of the machine or of a container
 	}
 	return path.Clean(p)
 }
+
+// Follow returns an absolute path, or one below the folder cwd, cleaned as Linux follows it:
+// /proc/self/root and /proc/PID/cwd lead to the root and the folder of a process, which are read as
+// those of the tool, and /dev/fd to /proc/self/fd. It follows no other links, and none to a cwd
+// of "".
+func Follow(p, cwd string) string {
+	if !strings.HasPrefix(p, "/") {
+		p = cwd + "/" + p
+	}
+	if !strings.Contains(p, "/proc") && !strings.Contains(p, "/fd") {
+		return path.Clean(p)
+	}
+	at := "/"
+	for part := range strings.SplitSeq(p, "/") {
+		at = path.Join(at, part)
+		switch m := ofProcess.FindStringSubmatch(at); {
+		case at == "/dev/fd":
+			at = "/proc/self/fd"
+		case m != nil && m[1] == "root":
+			at = "/"
+		case m != nil && cwd != "":
+			at = path.Clean("/" + cwd)
+		}
+	}
+	return at
+}
+
+var ofProcess = regexp.MustCompile(`^/proc/[^/]+(?:/task/[^/]+)?/(cwd|root)$`)
 
 // singularKind returns the full singular name of a Kubernetes kind: po, pods and pods.v1 are pod.
 func singularKind(kind string) string {

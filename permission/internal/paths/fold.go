@@ -10,34 +10,6 @@ import (
 // \\?\C:\data\k, /data/k., /data/k::$DATA. A call does not say which system its tool runs on, so a
 // comparison must hold under both readings.
 
-// Follow returns an absolute path, or one below the folder cwd, cleaned as Linux follows it:
-// /proc/self/root and /proc/PID/cwd lead to the root and the folder of a process, which are read as
-// those of the tool, and /dev/fd to /proc/self/fd. It follows no other links, and none to a cwd
-// of "".
-func Follow(p, cwd string) string {
-	if !strings.HasPrefix(p, "/") {
-		p = cwd + "/" + p
-	}
-	if !strings.Contains(p, "/proc") && !strings.Contains(p, "/fd") {
-		return path.Clean(p)
-	}
-	at := "/"
-	for part := range strings.SplitSeq(p, "/") {
-		at = path.Join(at, part)
-		switch m := ofProcess.FindStringSubmatch(at); {
-		case at == "/dev/fd":
-			at = "/proc/self/fd"
-		case m != nil && m[1] == "root":
-			at = "/"
-		case m != nil && cwd != "":
-			at = path.Clean("/" + cwd)
-		}
-	}
-	return at
-}
-
-var ofProcess = regexp.MustCompile(`^/proc/[^/]+(?:/task/[^/]+)?/(cwd|root)$`)
-
 // IsForeign reports whether only Windows reads the text as a path: with backslashes, a drive, or
 // the name of another machine.
 func IsForeign(p string) bool {
