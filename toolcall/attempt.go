@@ -133,13 +133,7 @@ func (m *Machine) applyResult(ev Resulted) error {
 	if c.Placement != PlaceExternal && (!c.Started() || ev.Claim != c.Attempt.Claim) {
 		return supersededError(c.Clone(), CauseResult, "the sender does not own the attempt")
 	}
-	if err := m.move(CauseResult); err != nil {
-		return err
-	}
-	r := ev.Result
-	c.ResultDigest = ev.Digest
-	m.setResult(&r)
-	return nil
+	return m.end(CauseResult, ev.Result, ev.Digest)
 }
 
 // applyBypass ends a call that ran although nothing here allowed it.
@@ -148,11 +142,15 @@ func (m *Machine) applyBypass(ev Bypassed) error {
 	if c.Placement != PlaceExternal {
 		return &message.Error{Code: message.CodeState, Op: string(CauseBypass), Call: ErrorCall(c), What: "the call is not external", Hint: "only the runtime's own calls can run without a decision"}
 	}
-	if err := m.move(CauseBypass); err != nil {
+	return m.end(CauseBypass, ev.Result, ev.Digest)
+}
+
+// end moves to finished with a result from outside.
+func (m *Machine) end(cause Cause, r message.ToolResultBlock, digest string) error {
+	if err := m.move(cause); err != nil {
 		return err
 	}
-	r := ev.Result
-	c.ResultDigest = ev.Digest
+	m.call.ResultDigest = digest
 	m.setResult(&r)
 	return nil
 }
