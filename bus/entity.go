@@ -56,11 +56,7 @@ func (s Subject) entity() Entity {
 	if s.Kind == KindNamedRecord {
 		return Entity(root + string(s.Space) + ".record.-.-." + string(s.Name) + ".>")
 	}
-	reply, call := s.Reply, s.Call
-	reply = cmp.Or(reply, "-")
-	if call == "" {
-		call = "-"
-	}
+	reply, call := cmp.Or(s.Reply, "-"), cmp.Or(s.Call, "-")
 	return Entity(root + string(s.Space) + ".record." + string(s.Session) + "." + string(reply) + "." + string(call) + ".>")
 }
 

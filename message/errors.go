@@ -1,6 +1,7 @@
 package message
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -73,10 +74,7 @@ type Error struct {
 
 // Error returns operation, fault, cause and remedy in one line.
 func (e *Error) Error() string {
-	s := e.What
-	if s == "" {
-		s = string(e.Code)
-	}
+	s := cmp.Or(e.What, string(e.Code))
 	if e.Op != "" {
 		s = e.Op + ": " + s
 	}

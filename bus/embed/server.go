@@ -367,9 +367,7 @@ func (l *serverLog) Fatalf(format string, v ...any) {
 	l.log.Debug(err.Error()) // start reports it
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.first == nil {
-		l.first = err
-	}
+	l.first = cmp.Or(l.first, err)
 }
 
 const opUseTLS = "use TLS"

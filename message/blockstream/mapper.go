@@ -66,12 +66,8 @@ func NewMapper(cfg Config) (*Mapper, error) {
 	if !cfg.DisplayMode.Valid() || cfg.Session == "" {
 		return nil, message.Errorf(message.CodeInvalid, "make block stream", "session %.60q, display mode %.60q", string(cfg.Session), string(cfg.DisplayMode))
 	}
-	if cfg.Location == nil {
-		cfg.Location = time.UTC
-	}
-	if cfg.Stopped == "" {
-		cfg.Stopped = "The conversation was stopped. Send a message to continue."
-	}
+	cfg.Location = cmp.Or(cfg.Location, time.UTC)
+	cfg.Stopped = cmp.Or(cfg.Stopped, "The conversation was stopped. Send a message to continue.")
 	cfg.Failed = cmp.Or(cfg.Failed, "Something went wrong. Please try again.")
 	return &Mapper{turnWriter: turnWriter{cfg: cfg}, requests: newRequestList()}, nil
 }

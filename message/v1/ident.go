@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -77,11 +78,7 @@ const (
 // iso converts a timestamp to AgentScope 2.0's form. Text that is not a timestamp is
 // unchanged: times are opaque text on both sides.
 func (c Codec) iso(at string) string {
-	zone := c.Location
-	if zone == nil {
-		zone = time.UTC
-	}
-	t, err := time.ParseInLocation(layout01, at, zone) // also accepts a fraction
+	t, err := time.ParseInLocation(layout01, at, cmp.Or(c.Location, time.UTC)) // also accepts a fraction
 	switch {
 	case err != nil:
 		return at

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -156,11 +157,8 @@ func (j *joiner) result(g *joined, m *Msg, b *ToolResultBlock) {
 	}
 	at := j.c.iso(m.Timestamp)
 	r := &message.ToolResultBlock{
-		ID: b.ID, Name: b.Name, Output: j.output(g, m, b), State: message.ToolResultSuccess,
+		ID: b.ID, Name: cmp.Or(b.Name, g.names[b.ID]), Output: j.output(g, m, b), State: message.ToolResultSuccess,
 		Metadata: map[string]any{}, CreatedAt: at, FinishedAt: &at,
-	}
-	if r.Name == "" {
-		r.Name = g.names[b.ID]
 	}
 	g.answered[b.ID] = true
 	if isInterrupted(r.Output) {
