@@ -356,8 +356,6 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 	}
 	now := toolcall.Timestamp(time.Now())
 	b.CreatedAt = cmp.Or(b.CreatedAt, now)
-	if b.FinishedAt == nil {
-		b.FinishedAt = &now
-	}
+	b.FinishedAt = cmp.Or(b.FinishedAt, &now)
 	return digest, nil
 }

@@ -1,6 +1,7 @@
 package permission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -38,10 +39,7 @@ func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation)
 	e := new(evaluation)
 	e.bundle, e.req = b, *req
 	e.run.Vars, e.run.Bounds, e.run.Parent = &e.variables, &b.bounds, ctx
-	mode := req.Mode
-	if mode == "" {
-		mode = b.Mode()
-	}
+	mode := cmp.Or(req.Mode, b.Mode())
 	e.row = modeRows[mode]
 	if e.tr = b.byTool[req.Tool]; e.tr == nil {
 		e.tr = b.others

@@ -75,9 +75,7 @@ func (r *Rule) fillDefaults(file *rulefile.File) {
 	if r.Enforcement == "" && !r.Locked {
 		r.Enforcement = Enforcement(def.Enforcement)
 	}
-	if r.Audit == "" {
-		r.Audit = AuditLevel(def.Audit.Level)
-	}
+	r.Audit = cmp.Or(r.Audit, AuditLevel(def.Audit.Level))
 	if r.Behavior != message.BehaviorAllow {
 		r.Denial = Denial{Allowed: cmp.Or(r.Denial.Allowed, def.Denial.Allowed), Contact: cmp.Or(r.Denial.Contact, def.Denial.Contact)}
 	}

@@ -2,6 +2,7 @@ package asked
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -114,10 +115,7 @@ func label(name string) string {
 			return `"` + reveal.Line(name) + `"`
 		}
 	}
-	if name == "" {
-		return `""`
-	}
-	return name
+	return cmp.Or(name, `""`)
 }
 
 // Editable returns what a person edits: the same JSON, indented, with misleading characters

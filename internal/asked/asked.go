@@ -8,6 +8,7 @@
 package asked
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -177,10 +178,7 @@ var sourceWords = map[string]string{
 // Source describes where a decision comes from: the source of its rule, or the step of the
 // procedure. It is not revealed.
 func Source(source string) string {
-	if words := sourceWords[source]; words != "" {
-		return words
-	}
-	return source
+	return cmp.Or(sourceWords[source], source)
 }
 
 // Definition describes the runtime's definition of the tool; "" if the tool is askance's own.

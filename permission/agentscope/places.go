@@ -1,6 +1,7 @@
 package agentscope
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -42,10 +43,7 @@ func (p places) expandHome(name string) string {
 	case rest != "" && rest[0] != '/':
 		return name // another user; the text is an ordinary name
 	}
-	if out := strings.TrimRight(home, "/") + rest; out != "" {
-		return out
-	}
-	return "/"
+	return cmp.Or(strings.TrimRight(home, "/")+rest, "/")
 }
 
 func (p places) absolute(name string) string {

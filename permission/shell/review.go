@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -39,9 +40,7 @@ func (r *review) refuse() (why string, known bool) {
 	if e == nil && r.added == nil {
 		return "what the options of " + clipText(name) + " do is not known", false
 	}
-	if e == nil {
-		e = &entry{listed: true}
-	}
+	e = cmp.Or(e, &entry{listed: true})
 	if why = r.walk(e, 1); why != "" {
 		return clipText(strings.TrimSpace(r.path())) + " " + why, true
 	}

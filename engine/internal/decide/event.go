@@ -1,6 +1,7 @@
 package decide
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -205,10 +206,7 @@ func editorsOf(c *toolcall.Call) []string {
 // SourceOf names the source of a decision: the rule's source or, if no rule decided, the
 // step of the procedure.
 func SourceOf(d permission.Decision) string {
-	if d.Source != "" {
-		return d.Source
-	}
-	return string(d.Step)
+	return cmp.Or(d.Source, string(d.Step))
 }
 
 // StoredDecision returns the decision as event records store it.

@@ -1,6 +1,7 @@
 package standing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,10 +42,7 @@ func (s *Approvals) List(r toolcall.StandingApprovalsRequest) toolcall.StandingA
 
 // Last returns a standing approval as it is in the journal.
 func (s *Approvals) Last(ctx context.Context, id toolcall.StandingID) (*toolcall.StandingApproval, error) {
-	known := s.View.Book.Get(id)
-	if known == nil {
-		known = &toolcall.StandingApproval{ID: id, Space: s.Space}
-	}
+	known := cmp.Or(s.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: s.Space})
 	if id == "" || len(id) > toolcall.MaxIDBytes {
 		return nil, unknownError(id)
 	}

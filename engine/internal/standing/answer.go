@@ -1,6 +1,7 @@
 package standing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -173,11 +174,7 @@ func (s *Approvals) EndedReason(ctx context.Context, c *toolcall.Call) (string, 
 // endedReason returns why a standing approval has ended, according to the journal; "" if
 // it has not, or is only used up.
 func (s *Approvals) endedReason(ctx context.Context, id toolcall.StandingID) (string, error) {
-	l := s.View.Book.Get(id)
-	if l == nil {
-		l = &toolcall.StandingApproval{ID: id, Space: s.Space}
-	}
-	l, err := s.Store.LastStandingApproval(ctx, l)
+	l, err := s.Store.LastStandingApproval(ctx, cmp.Or(s.View.Book.Get(id), &toolcall.StandingApproval{ID: id, Space: s.Space}))
 	if err != nil {
 		return "", err
 	}

@@ -261,10 +261,7 @@ func (l *List) headOf(g *group) place {
 
 // compare orders places.
 func (l *List) compare(a, b place) int {
-	if by := l.compareHeads(a, b); by != 0 {
-		return by
-	}
-	return l.inDirection(cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.First, b.First)))
+	return cmp.Or(l.compareHeads(a, b), l.inDirection(cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.First, b.First))))
 }
 
 // compareHeads compares what headOf returns. No value comes last in either direction.

@@ -225,10 +225,7 @@ func violationsOf(err error) *Error {
 	out := &Error{}
 	collectViolations(ve.DetailedOutput(), &out.Violations)
 	slices.SortFunc(out.Violations, func(a, b Violation) int {
-		if c := strings.Compare(a.Pointer, b.Pointer); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Msg, b.Msg)
+		return cmp.Or(strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Msg, b.Msg))
 	})
 	out.Violations = slices.Compact(out.Violations)
 	return out
