@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -39,9 +40,7 @@ func (w *response) WriteHeader(status int) {
 }
 
 func (w *response) Write(b []byte) (int, error) {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 	if w.sending != nil {
 		w.sending(len(b))
 	}
@@ -51,9 +50,7 @@ func (w *response) Write(b []byte) (int, error) {
 }
 
 func (w *response) Flush() {
-	if w.status == 0 {
-		w.status = http.StatusOK
-	}
+	w.status = cmp.Or(w.status, http.StatusOK)
 	_ = http.NewResponseController(w.ResponseWriter).Flush() // best effort, like any Flusher
 }
 

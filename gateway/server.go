@@ -47,6 +47,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -105,9 +106,7 @@ func New(cfg Config) (*Server, error) {
 	if cfg.Auth == nil || len(cfg.Spaces) == 0 {
 		return nil, errors.New("gateway: spaces or an authenticator is missing: set Config.Spaces and Config.Auth")
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	o, err := newOrigins(cfg.Origins)
 	if err != nil {
 		return nil, err

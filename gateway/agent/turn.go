@@ -168,9 +168,7 @@ func (t *turn) Emit(ctx context.Context, events ...message.Event) error {
 func (t *turn) fill(h *message.EventHeader) {
 	full := message.NewHeader(t.note.Reply)
 	h.ID = cmp.Or(h.ID, full.ID)
-	if h.CreatedAt == "" {
-		h.CreatedAt = full.CreatedAt
-	}
+	h.CreatedAt = cmp.Or(h.CreatedAt, full.CreatedAt)
 	h.Reply = t.note.Reply
 }
 
@@ -190,8 +188,5 @@ func (t *turn) sync(ctx context.Context) error {
 
 // reply returns the reply as of the last sync.
 func (t *turn) reply() *reply {
-	if r := t.thread.replies[t.note.Reply]; r != nil {
-		return r
-	}
-	return &reply{} // it still waits for its place
+	return cmp.Or(t.thread.replies[t.note.Reply], &reply{}) // it may still wait for its place
 }

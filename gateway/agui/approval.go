@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -38,10 +39,7 @@ func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, boo
 	i := q.interrupt
 	i.ID = id
 	w, _ := c.Waiting()
-	text := c.RequestText()
-	if text == "" {
-		text = "Allow " + c.Tool + "?"
-	}
+	text := cmp.Or(c.RequestText(), "Allow "+c.Tool+"?")
 	if !mayRespond {
 		text += " " + describeWaiting(w)
 	}

@@ -28,6 +28,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -92,9 +93,7 @@ func New(cfg Config) (*Auth, error) {
 	if cfg.Local != nil && (cfg.Tokens != nil && !cfg.Tokens.Missing() || cfg.OIDC != nil || cfg.Unix != nil) {
 		return nil, errors.New("auth: Local admits requests without credentials, but credentials exist: remove Local, or the credentials")
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	a := &Auth{cfg: cfg, sealer: newSealer(cfg.Key), closed: make(chan struct{})}
 	a.sessions = newSessions(cfg.Session, cfg.Secure, a.sealer, a.restore)
 	return a, nil

@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,9 +54,7 @@ func OpenTokens(path string, log *slog.Logger) (*Tokens, error) { return openTok
 func AwaitTokens(path string, log *slog.Logger) (*Tokens, error) { return openTokens(path, log, true) }
 
 func openTokens(path string, log *slog.Logger, mayMiss bool) (*Tokens, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	t := &Tokens{path: path, log: log, missing: mayMiss}
 	t.file.Report = t.logFault
 	if err := t.load(); err != nil {

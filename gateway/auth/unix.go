@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,9 +182,7 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 	if !peersKnown {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: "this system does not support Unix sockets with peer credentials", Hint: "leave out --http-socket and use tokens (askance token create)"}
 	}
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	if err := clearSocket(ctx, path); err != nil {
 		return nil, err
 	}

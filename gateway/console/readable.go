@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -64,9 +65,7 @@ func readable(input string) ([]block, arguments) {
 	used := map[string]bool{}
 	title := ""
 	for _, n := range fileNames {
-		if title == "" {
-			title = reveal.Line(texts[n])
-		}
+		title = cmp.Or(title, reveal.Line(texts[n]))
 	}
 	if b, names, ok := editOf(texts, title); ok {
 		out = append(out, b)

@@ -109,9 +109,7 @@ func New(cfg Config) (*Gateway, error) {
 	if !shared {
 		cfg.Session = message.SessionID("mcp-" + randomText())
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	g := &Gateway{cfg: cfg, shared: shared, calls: map[message.CallID]*held{}, joins: map[string]*held{}, peers: map[string]*peer{}}
 	g.life, g.end = context.WithCancel(context.Background())
 	return g, nil

@@ -173,9 +173,7 @@ func (h *held) drive(ctx context.Context, begin func(context.Context) (*toolcall
 
 func (h *held) finish(o *outcome) {
 	h.change(func() {
-		if h.outcome == nil {
-			h.outcome = o
-		}
+		h.outcome = cmp.Or(h.outcome, o)
 		h.unknown, h.ended = false, time.Now()
 	})
 	h.tellTask()

@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,9 +126,7 @@ func (x *exchange) relay(ctx context.Context) (json.RawMessage, error) {
 		if err == nil {
 			return result, nil
 		}
-		if firstErr == nil {
-			firstErr = err
-		}
+		firstErr = cmp.Or(firstErr, err)
 		if _, ok := errors.AsType[*rpcError](err); !ok || ctx.Err() != nil {
 			return nil, err
 		}

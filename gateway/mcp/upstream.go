@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -155,9 +156,7 @@ func (l *link) has(path ...string) bool {
 
 // call sends a request and waits for its response.
 func (l *link) call(ctx context.Context, method string, params object, w *waiting) (json.RawMessage, error) {
-	if w == nil {
-		w = &waiting{}
-	}
+	w = cmp.Or(w, &waiting{})
 	w.reply = make(chan *frame, 1)
 	l.mu.Lock()
 	if l.dead != nil {

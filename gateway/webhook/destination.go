@@ -87,9 +87,7 @@ func Check(all []Destination) error {
 
 func (d *Destination) setDefaults() {
 	d.Format = cmp.Or(d.Format, FormatAskance)
-	if d.Timeout == 0 {
-		d.Timeout = defaultTimeout
-	}
+	d.Timeout = cmp.Or(d.Timeout, defaultTimeout)
 	d.Attempts = cmp.Or(d.Attempts, defaultAttempts)
 }
 

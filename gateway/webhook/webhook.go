@@ -26,6 +26,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -74,9 +75,7 @@ func New(cfg Config) (*Webhooks, error) {
 	if len(cfg.Pauses) == 0 {
 		cfg.Pauses = defaultPauses
 	}
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = cmp.Or(cfg.Log, slog.New(slog.DiscardHandler))
 	w := &Webhooks{cfg: cfg, byName: map[string]*Destination{}, client: newClient(cfg.Transport)}
 	for _, d := range cfg.Destinations {
 		d.setDefaults()
