@@ -26,6 +26,36 @@ func TestAllows(t *testing.T) {
 	}
 }
 
+// Each row but the empty ones says why the rule does not cover the line; real programs did more
+// than the rule means.
+func TestAllowsOnlyWhatRuleMeans(t *testing.T) {
+	const folder, value = "may be a folder whose hooks run here: write this remote in the rule", "with the value"
+	for _, tt := range []struct{ rule, line, why string }{
+		{"git push:*", "git push evil HEAD:refs/heads/zz", "git push reaches evil, which " + folder},
+		{"git push:*", "git push evil.git main", folder},
+		{"git push * main", "git push evil main", folder},
+		{"git pull:*", "git pull evil", folder},
+		{"git fetch:*", "git fetch evil main", folder},
+		{"git fetch:*", "git fetch --multiple origin evil", "--multiple"},
+		{"git ls-remote:*", "git ls-remote evil", folder},
+		{"git push:*", "git push --repo=evil main", value},
+		{"git push:*", "git push C:evil main", "no <remote>"},
+		{"git push:*", "git push a/b:c main", "no <remote>"},
+		{"git push:*", "git push upstream main", ""},
+		{"git push:*", "git push git@github.com:a/b.git main", ""},
+		{"git pull:*", "git pull https://github.com/a/b.git main", ""},
+		{"git fetch:*", "git fetch ssh://git@github.com/a/b main", ""},
+		{"git push fork:*", "git push fork main", ""},
+		{"git push fork *", "git push fork main", ""},
+		{"git push fork:*", "git push evil main", "no allow rule names"},
+	} {
+		c := shell.Parse(tt.line).Cover(patterns(t, tt.rule))
+		if why := c.Commands[0].Why.Detail; c.Covered != (tt.why == "") || !strings.Contains(why, tt.why) {
+			t.Errorf("%q on %q: covered %v, %q, want: %q", tt.rule, tt.line, c.Covered, why, tt.why)
+		}
+	}
+}
+
 // Everyday lines need no more rules than one would expect.
 func TestEveryday(t *testing.T) {
 	text, err := os.ReadFile("testdata/everyday.txt")

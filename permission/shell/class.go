@@ -47,11 +47,11 @@ func isLocal(s string) bool {
 		!slices.Contains(strings.Split(s, "/"), "..")
 }
 
-// isRemote refuses repositories that are folders, because their hooks and programs
-// would run here, and those that name a program.
+// isRemote admits addresses and the two usual names. Git takes any other word also for a
+// folder, whose hooks and programs would run here. A single letter can be a drive.
 func isRemote(s string) bool {
 	host, _, address := strings.Cut(s, ":")
-	return isRef(s) && !strings.Contains(host, "/") && (address || !strings.HasSuffix(s, ".git"))
+	return s == "origin" || s == "upstream" || isRef(s) && address && len(host) > 1 && !strings.Contains(host, "/")
 }
 
 // isRef refuses the notation for forced pushes and deletions.

@@ -183,6 +183,8 @@ func (r *review) takeOperand(e *entry, i int) string {
 	switch class := e.operands[n]; {
 	case !w.Fixed && (!e.many || n < len(e.operands)-1 || class.name != "any" && class.name != "local"):
 		return clipText(w.Text) + " can stand for several arguments"
+	case class.name == "remote" && plainWords.MatchString(w.Text) && !class.admits(w.Text):
+		return "reaches " + clipText(w.Text) + ", which may be a folder whose hooks run here: write this remote in the rule"
 	case !class.admits(w.Text):
 		return clipText(w.Text) + " is no <" + class.name + ">, and the rule does not name it"
 	case r.starred > 0 && i > r.starred && !r.like(w) && n == min(r.operands-1-(i-r.starred), len(e.operands)-1):

@@ -34,7 +34,7 @@ func toolKinds(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | %s |\n", w.word, w.admits)
 	}
 	b.WriteString("\n" +
-		"Classes: `any`; `local`, a path in the working folder or a name; `package`; `word`; `name`; `script`; `formula` of brew; `image`; `target`; `host`; `url`, http or https; `remote` and `ref` of git; `unit`; `header`; `file`; `format`; `printf`; `dig`. An option that the rule writes cannot be given again with another value or as `--no-…`. `trust_options: true` admits every option of the program: use it only if no option can run a program, write a file or read a configuration.\n" +
+		"Classes: `any`; `local`, a path in the working folder or a name; `package`; `word`; `name`; `script`; `formula` of brew; `image`; `target`; `host`; `url`, http or https; `remote` of git, which is `origin`, `upstream` or an address; `ref` of git; `unit`; `header`; `file`; `format`; `printf`; `dig`. An option that the rule writes cannot be given again with another value or as `--no-…`. `trust_options: true` admits every option of the program: use it only if no option can run a program, write a file or read a configuration.\n" +
 		"\n" +
 		"## Windows\n" +
 		"\n" +
@@ -114,6 +114,7 @@ func contents(b *strings.Builder) {
 		"- A rule can be a whole line: `npm test && make lint`, `CI=1 npm test`.\n" +
 		"- Allow rules of a policy file cover `if`, `for`, `while`, `case`, `( )` and `{ }` if they cover every command inside. `rule_content: \"*\"` also covers substitutions such as `X=$(date)` if every program is known before the line runs. A rule without content, an imported rule or a standing approval covers none of these, as in AgentScope.\n" +
 		"- `git commit:*` covers the options that askance lists for `git commit`; others need approval. A program that askance does not list is covered only by the exact command, or by a rule with `options`.\n" +
+		"- `git push:*` covers the remotes `origin` and `upstream`, and addresses. Write another remote in the rule (`git push fork:*`): git also takes a word for a folder and would run its hooks.\n" +
 		"- Conditions see the commands as `cmd.calls`: `cmd.static && size(cmd.calls) > 0 && cmd.calls.all(c, c.argv[0] == \"git\" && c.options_admitted)`. Lint reports allow rules that do not restrict options, redirections or further commands (L21, L22), and those that read the line as text (L15).\n" +
 		"\n")
 }
