@@ -30,6 +30,7 @@ func TestAllows(t *testing.T) {
 // than the rule means.
 func TestAllowsOnlyWhatRuleMeans(t *testing.T) {
 	const folder, value = "may be a folder whose hooks run here: write this remote in the rule", "with the value"
+	const operand = " is an argument that the rule does not name"
 	for _, tt := range []struct{ rule, line, why string }{
 		{"git push:*", "git push evil HEAD:refs/heads/zz", "git push reaches evil, which " + folder},
 		{"git push:*", "git push evil.git main", folder},
@@ -48,6 +49,30 @@ func TestAllowsOnlyWhatRuleMeans(t *testing.T) {
 		{"git push fork:*", "git push fork main", ""},
 		{"git push fork *", "git push fork main", ""},
 		{"git push fork:*", "git push evil main", "no allow rule names"},
+		{"unzip:*", "unzip -l x.zip Makefile", ""},
+		{"unzip:*", "unzip -qt x.zip", ""},
+		{"unzip -l:*", "unzip -l x.zip", ""},
+		{"unzip:*", "unzip x.zip -l Makefile", operand},
+		{"unzip:*", "unzip -q x.zip -l", "has the option -q,"},
+		{"unzip:*", "unzip -- -l x.zip", "has the option -l,"},
+		{"unzip:*", "unzip -l -- -l x.zip", "-l"}, // -- turns -l off
+		{"unzip:*", "unzip -l--l x.zip", "-l"},
+		{"terraform fmt:*", "terraform fmt -check .", ""},
+		{"terraform fmt:*", "terraform fmt -write=false -diff .", ""},
+		{"terraform fmt:*", "terraform fmt . -check", operand},
+		{"terraform fmt:*", "terraform fmt . -write=false", operand},
+		{"terraform:*", "terraform fmt -diff . -check", "has the option -diff,"},
+		{"tofu fmt:*", "tofu fmt -check .", ""},
+		{"tofu fmt:*", "tofu fmt . -check", operand},
+		{"tofu fmt:*", "tofu fmt . -write=false", operand},
+		{"gofmt:*", "gofmt -l .", ""},
+		{"gofmt:*", "gofmt . -l", operand},
+		{"dpkg:*", "dpkg -L bash", ""},
+		{"dpkg:*", "dpkg bash -L", operand},
+		{"xxd:*", "xxd -p x", ""},
+		{"xxd:*", "xxd x -p", "-p" + operand}, // the file that it writes
+		{"uniq:*", "uniq -c x", ""},
+		{"uniq:*", "uniq x -c", "-c" + operand}, // also a file, except with GNU
 	} {
 		c := shell.Parse(tt.line).Cover(patterns(t, tt.rule))
 		if why := c.Commands[0].Why.Detail; c.Covered != (tt.why == "") || !strings.Contains(why, tt.why) {

@@ -26,7 +26,7 @@ type entry struct {
 }
 
 // attributes are the flags of a line, such as reads and folder.
-type attributes struct{ reads, lists, steady, folder, onedash, plans, remote, any, plus bool }
+type attributes struct{ reads, lists, steady, folder, onedash, ordered, plans, remote, any, plus bool }
 
 type variant struct {
 	options []string
@@ -176,6 +176,8 @@ func (e *entry) flag(word string) *bool {
 		return &e.folder
 	case "onedash":
 		return &e.onedash
+	case "ordered":
+		return &e.ordered
 	case "plans":
 		return &e.plans
 	case "remote":

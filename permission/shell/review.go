@@ -88,7 +88,7 @@ func (r *review) walk(e *entry, i int) string {
 			default:
 				e = &entry{attributes: attributes{any: e.any}, operands: e.operands, many: e.many, listed: true}
 			}
-		case w.Fixed && len(w.Text) > 1 && (w.Text[0] == '-' || w.Text[0] == '+' && e.plus):
+		case w.Fixed && len(w.Text) > 1 && (w.Text[0] == '-' || w.Text[0] == '+' && e.plus) && !(e.ordered && r.operands > 0):
 			next, why := r.takeOption(e, i)
 			if why != "" {
 				return why
@@ -121,14 +121,14 @@ func (r *review) walk(e *entry, i int) string {
 	return ""
 }
 
-// variant returns the entry for calls with one of certain options. An option that makes
-// the call change nothing must be before all operands.
+// variant returns the entry for calls with one of certain options. If the call then changes
+// nothing, or the program reads no options after operands, the option must precede these.
 func (e *entry) variant(args []Word) *entry {
 	for _, v := range e.variants {
 		for _, a := range args {
 			name, _, _ := strings.Cut(a.Text, "=")
 			option := a.Fixed && len(name) > 1 && name[0] == '-'
-			if name == "--" || v.entry.reads && !option {
+			if name == "--" || (v.entry.reads || v.entry.ordered) && !option {
 				break
 			}
 			if option && slices.ContainsFunc(v.options, func(o string) bool { return o == name || v.hasLetter(name, o) }) {
