@@ -30,7 +30,7 @@ func TestAllows(t *testing.T) {
 // than the rule means.
 func TestAllowsOnlyWhatRuleMeans(t *testing.T) {
 	const folder, value = "may be a folder whose hooks run here: write this remote in the rule", "with the value"
-	const operand = " is an argument that the rule does not name"
+	const none, operand = "no allow rule names", " is an argument that the rule does not name"
 	for _, tt := range []struct{ rule, line, why string }{
 		{"git push:*", "git push evil HEAD:refs/heads/zz", "git push reaches evil, which " + folder},
 		{"git push:*", "git push evil.git main", folder},
@@ -48,7 +48,12 @@ func TestAllowsOnlyWhatRuleMeans(t *testing.T) {
 		{"git fetch:*", "git fetch ssh://git@github.com/a/b main", ""},
 		{"git push fork:*", "git push fork main", ""},
 		{"git push fork *", "git push fork main", ""},
-		{"git push fork:*", "git push evil main", "no allow rule names"},
+		{"git push fork:*", "git push evil main", none},
+		{"rm:*", "=rm x", none},
+		{"=rm:*", "=rm x", "what the options of =rm do is not known"},
+		{"* x", "=rm x", "what the options of =rm do is not known"},
+		{"rm:*", "zf_rm x", none},
+		{"cat:*", "=ls", none},
 		{"unzip:*", "unzip -l x.zip Makefile", ""},
 		{"unzip:*", "unzip -qt x.zip", ""},
 		{"unzip -l:*", "unzip -l x.zip", ""},

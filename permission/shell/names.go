@@ -11,9 +11,10 @@ var versioned = setOf("python pip pypy perl ruby gem node nodejs php lua luajit 
 	"go kubectl npm terraform tofu gcc clang java")
 
 // programName returns the name of a program as the tables have it: without its folder,
-// .exe and version, and in lower case, because the file system may ignore the case.
+// .exe and version, and in lower case, because the file system may ignore the case. Zsh
+// replaces =rm with the path of rm.
 func programName(text string) string {
-	name := base(text)
+	name := strings.TrimPrefix(base(text), "=")
 	if inTables(name) {
 		return name
 	}
@@ -65,6 +66,7 @@ var tabled = func() map[string]bool {
 var otherNames = map[string]string{
 	"sudo-rs": "sudo", "su-rs": "su", "kubecolor": "kubectl", "microk8s.kubectl": "kubectl", "hub": "git",
 	"nc.openbsd": "nc", "nc.traditional": "nc", "vim.basic": "vim", "vim.tiny": "vim", "vim.nox": "vim", "vim.gtk3": "vim",
+	"zf_chgrp": "chgrp", "zf_chmod": "chmod", "zf_chown": "chown", "zf_ln": "ln", "zf_mkdir": "mkdir", "zf_mv": "mv", "zf_rm": "rm", "zf_rmdir": "rmdir", "zf_sync": "sync",
 	"mke2fs": "mkfs.ext4", "yarnpkg": "yarn", "docker.io": "docker", "batcat": "bat",
 }
 
@@ -75,7 +77,7 @@ var gnu = setOf("cat chmod chown cp cut date dd df du env find head install kill
 // firstByte returns the first letter of a program's name, in lower case. It is the same
 // for all names of one program.
 func firstByte(program string) byte {
-	name := base(program)
+	name := strings.TrimPrefix(base(program), "=")
 	if i := strings.LastIndexByte(name, '\\'); i >= 0 {
 		name = name[i+1:]
 	}

@@ -301,6 +301,13 @@ func (x runFinder) guessCommands(words []Word) {
 	x.line.crude = append(x.line.crude, words)
 	fileFinder(x).addLocated(words)
 	for n, w := range words {
+		if n > 0 && strings.HasSuffix(words[n-1].Text, "-wrapper") { // gcc -wrapper rm,x
+			argv := []Word{w}
+			if w.Fixed {
+				argv = fixedWords(strings.Split(w.Text, ","))
+			}
+			x.addCommand(Command{Argv: argv, Via: []string{"-wrapper"}})
+		}
 		if i := strings.IndexAny(w.Text, "=:"); i >= 0 { // ProxyCommand=rm, EXEC:rm
 			textFinder(x).readAside(w, w.Text[i+1:])
 			if w.Fixed && n+1 < len(words) && w.Text[0] == '-' { // --coreutils-prog=rm -rf
