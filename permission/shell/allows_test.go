@@ -30,7 +30,7 @@ func TestAllows(t *testing.T) {
 // than the rule means.
 func TestAllowsOnlyWhatRuleMeans(t *testing.T) {
 	const folder, value = "may be a folder whose hooks run here: write this remote in the rule", "with the value"
-	const none, operand = "no allow rule names", " is an argument that the rule does not name"
+	const none, option, operand = "no allow rule names", "which is not among those that a rule admits", " is an argument that the rule does not name"
 	for _, tt := range []struct{ rule, line, why string }{
 		{"git push:*", "git push evil HEAD:refs/heads/zz", "git push reaches evil, which " + folder},
 		{"git push:*", "git push evil.git main", folder},
@@ -49,6 +49,20 @@ func TestAllowsOnlyWhatRuleMeans(t *testing.T) {
 		{"git push fork:*", "git push fork main", ""},
 		{"git push fork *", "git push fork main", ""},
 		{"git push fork:*", "git push evil main", none},
+		{"git fetch:*", "git fetch -f origin a:b", option},
+		{"git fetch:*", "git fetch -pf origin a:b", option},
+		{"git fetch:*", "git fetch --force origin a:b", option},
+		{"git fetch:*", "git fetch origin +a:b", "no <ref>"},
+		{"git fetch:*", "git fetch origin a:b", ""},
+		{"git fetch -f:*", "git fetch -f origin a:b", ""},
+		{"git pull:*", "git pull --force origin a:b", option},
+		{"git pull:*", "git pull -f origin a:b", option},
+		{"git push:*", "git push --force-with-lease origin main", option},
+		{"git push:*", "git push --force-with-lease=main origin main", option},
+		{"git push:*", "git push origin main --force-with-lease", option},
+		{"git push --force-with-lease:*", "git push --force-with-lease origin main", ""},
+		{"git push --force-with-lease=main:*", "git push --force-with-lease=main origin main", ""},
+		{"git push --force-with-lease:*", "git push --force-with-lease -f origin main", option},
 		{"rm:*", "=rm x", none},
 		{"=rm:*", "=rm x", "what the options of =rm do is not known"},
 		{"* x", "=rm x", "what the options of =rm do is not known"},

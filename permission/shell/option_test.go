@@ -232,6 +232,7 @@ git fetch --upload-pa=touch origin
 git fetch --upl touch origin
 git push --receive-pack=touch origin
 git push --exec=touch origin
+git push --force-with-lease origin main
 git push ../evil main
 git push /evil main
 git fetch ext::sh
@@ -348,7 +349,6 @@ git commit -am x
 git add -A
 git push origin main
 git push -u origin main
-git push --force-with-lease origin main
 git fetch --all --prune
 git pull --ff-only
 git pull --rebase

@@ -114,7 +114,7 @@ func contents(b *strings.Builder) {
 		"- A rule can be a whole line: `npm test && make lint`, `CI=1 npm test`.\n" +
 		"- Allow rules of a policy file cover `if`, `for`, `while`, `case`, `( )` and `{ }` if they cover every command inside. `rule_content: \"*\"` also covers substitutions such as `X=$(date)` if every program is known before the line runs. A rule without content, an imported rule or a standing approval covers none of these, as in AgentScope.\n" +
 		"- `git commit:*` covers the options that askance lists for `git commit`; others need approval. A program that askance does not list is covered only by the exact command, or by a rule with `options`.\n" +
-		"- `git push:*` covers the remotes `origin` and `upstream`, and addresses. Write another remote in the rule (`git push fork:*`): git also takes a word for a folder and would run its hooks.\n" +
+		"- `git push:*` covers the remotes `origin` and `upstream`, and addresses. Write another remote in the rule (`git push fork:*`): git also takes a word for a folder and would run its hooks. The same applies to `-f`, `--force-with-lease` and `+main`.\n" +
 		"- Conditions see the commands as `cmd.calls`: `cmd.static && size(cmd.calls) > 0 && cmd.calls.all(c, c.argv[0] == \"git\" && c.options_admitted)`. Lint reports allow rules that do not restrict options, redirections or further commands (L21, L22), and those that read the line as text (L15).\n" +
 		"\n")
 }
