@@ -270,6 +270,7 @@ func TestDisconnectedWorkers(t *testing.T) {
 			cancel()
 		}
 		gone.Wait()
+		synctest.Wait() // until the server has seen it
 		w.A.Propose("work", "r", "c1", gatewaytest.Job, `{}`)
 		began := time.Now()
 		task := w.take(1)[0]
