@@ -192,7 +192,7 @@ func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 		slices.Sort(known)
 		line, col := r.at.Start("tool_name")
 		c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.KeyInFile("tool_name"), Kind: ProblemTool,
-			Msg: "there is no tool " + display.Quoted(name), Hint: cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(name, known), "declare it in the tools file, or write "+Frontend+display.Quoted(name)+" for a tool that the agent runs itself")})
+			Msg: "there is no tool " + display.Quoted(name), Hint: cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(name, known), "declare it in the tools file, or write "+Frontend+display.Quoted(name)+" for a tool that the agent or the MCP gateway supplies")})
 		return nil
 	}
 	tr = c.newTool(name, nil)

@@ -63,7 +63,9 @@ func TestMCPPage(t *testing.T) {
 	if len(commands) != 2 || commands[0][1] != "serve" || commands[1][1] != "mcp" {
 		t.Fatalf("the page has the commands %q", commands)
 	}
-	s := serveOn(t, filepath.Join(dir, "data"), strings.Fields(commands[0][2])...)
+	ok(t, "policy", "lint", "rules.yaml") // as the page serves them; in the test there are other tools, too
+	write(t, "tools.yaml", "version: 1\ntools:\n  - {name: ship, placement: remote}\n")
+	s := serveOn(t, filepath.Join(dir, "data"), append(strings.Fields(commands[0][2]), "--tools", "tools.yaml")...)
 
 	gateway := exec.Command(self, append([]string{"mcp", "--data", s.data}, strings.Fields(commands[1][2])...)...)
 	in, _ := gateway.StdinPipe()
