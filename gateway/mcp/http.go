@@ -48,7 +48,7 @@ func (g *Gateway) Handler(cfg HTTPConfig) http.Handler {
 // ServeHTTP implements http.Handler.
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) && !s.isOwnPage(origin) {
-		http.Error(w, "the origin "+origin+" may not use this endpoint: name it with --origin", http.StatusForbidden)
+		http.Error(w, "the origin "+origin+" may not use this endpoint: name it with --http-origin", http.StatusForbidden)
 		return
 	}
 	if !s.cfg.Public && !auth.LoopbackHost(r.Host) {

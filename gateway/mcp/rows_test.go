@@ -280,7 +280,7 @@ func TestHTTPRefusals(t *testing.T) {
 		says   string
 	}{
 		"a regular call":   {call, func(*http.Request) {}, 200, "did lookup"},
-		"other page":       {call, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403, ""},
+		"other page":       {call, func(r *http.Request) { r.Header.Set("Origin", "http://evil.example") }, 403, "name it with --http-origin"},
 		"other host":       {call, func(r *http.Request) { r.Host = "evil.example" }, 403, ""},
 		"other name":       {call, func(r *http.Request) { r.Header.Set("Mcp-Name", "browse") }, 400, "-32020"},
 		"no name":          {call, func(r *http.Request) { r.Header.Del("Mcp-Name") }, 400, "-32020"},
