@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -38,6 +42,40 @@ def propose(server: Server, session: str, tool: str, **arguments: Any) -> Any:
 
 def await_end(server: Server, session: str) -> dict[str, Any]:
     return server.await_call(session, lambda c: c["state"] == "finished" or bool(c.get("blocked")))
+
+
+PROGRAM = """
+import askance
+
+client = askance.Client()
+
+@client.tool
+def job() -> str:
+    print("began", flush=True)
+    return input()
+
+client.worker([job]).run()
+"""
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_ctrl_c_stops_a_worker(server: Server, session: str, busy: bool) -> None:
+    source = str(Path(askance.__file__).resolve().parents[1])
+    env = os.environ | {"PYTHONPATH": source, "ASKANCE_URL": server.url, "ASKANCE_TOKEN": server.tokens["wendy"]}
+    pipe = subprocess.PIPE
+    worker = subprocess.Popen([sys.executable, "-c", PROGRAM], env=env, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    propose(server, session, "job")
+    assert worker.stdin
+    assert worker.stdout
+    assert worker.stdout.readline() == "began\n"
+    if busy:
+        worker.send_signal(signal.SIGINT)
+    print("done", file=worker.stdin, flush=True)
+    assert await_end(server, session)["result"]["output"] == "done"
+    if not busy:
+        worker.send_signal(signal.SIGINT)
+    assert worker.communicate() == ("", "")
+    assert worker.returncode == 0
 
 
 def test_worker_runs_what_was_allowed(server: Server, session: str) -> None:

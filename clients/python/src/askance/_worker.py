@@ -571,7 +571,10 @@ class Worker:
 
     def run(self) -> None:
         """Serve the tools; Ctrl-C has the same effect as stop."""
-        asyncio.run(self._run())
+        try:
+            asyncio.run(self._run())
+        except KeyboardInterrupt:  # asyncio cancelled _run, which ended as after stop
+            self.stop()
 
     async def _run(self) -> None:
         async with AsyncClient(self._url, self._token, patience=self._patience) as client:
