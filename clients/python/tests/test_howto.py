@@ -11,13 +11,17 @@ from pathlib import Path
 
 import askance
 from askance import Proposal
-from conftest import ROOT, Server
+from conftest import ROLES, ROOT, Server
 
 FOLDER = Path(__file__).resolve().parent / "howto"
 PAGE = ROOT / "docs" / "howto" / "python.md"
 
 
 def start(server: Server, program: str, name: str) -> subprocess.Popen[str]:
+    """Start a program with a token of the role that the page names last before it."""
+    text = PAGE.read_text(encoding="utf-8")
+    before = text[: text.index((FOLDER / program).read_text(encoding="utf-8"))]
+    assert re.findall(r"askance token create \w+ --role (\w+)", before)[-1] == ROLES[name][1]
     source = str(Path(askance.__file__).resolve().parents[1])
     env = os.environ | {"PYTHONPATH": source, "ASKANCE_URL": server.url, "ASKANCE_TOKEN": server.tokens[name]}
     env |= {"ENGINE_KEY": server.engine_key}

@@ -5,21 +5,25 @@ import { readdirSync, readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
 import { fileURLToPath } from "node:url";
 
-import { type Name, Server } from "./server.js";
+import { type Name, roles, Server } from "./server.js";
 
 const read = (path: string) => readFileSync(new URL(path, import.meta.url), "utf8");
 let server: Server;
 before(async () => { server = await Server.start(); });
 after(() => server.close());
 
+const page = read("../../../docs/howto/typescript.md");
+
 test("the page has the programs of test/howto", () => {
-  const page = read("../../../docs/howto/typescript.md");
   const blocks = [...page.matchAll(/```ts\n([^]*?)```/g)].map((m) => m[1]).sort();
   const programs = readdirSync(new URL("../test/howto", import.meta.url)).map((name) => read(`../test/howto/${name}`)).sort();
   assert.deepEqual(blocks, programs);
 });
 
+/** Starts a program with a token of the role that the page names last before it. */
 function start(name: string, as: Name): ChildProcessWithoutNullStreams & { said: Promise<string> } {
+  const earlier = page.slice(0, page.indexOf(read(`../test/howto/${name}.ts`)));
+  assert.equal([...earlier.matchAll(/askance token create \w+ --role (\w+)/g)].at(-1)?.[1], roles[as][1], name);
   const env = { ...process.env, ASKANCE_URL: server.url, ASKANCE_TOKEN: server.tokens[as], ENGINE_KEY: server.engineKeyPath };
   const p = spawn(process.execPath, [fileURLToPath(new URL(`howto/${name}.js`, import.meta.url))], { env });
   let out = "";

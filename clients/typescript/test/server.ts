@@ -36,7 +36,7 @@ tools:
 
 export type Name = "bot" | "robot" | "ann" | "bob" | "wendy";
 
-const roles: Record<Name, string[]> = {
+export const roles: Record<Name, string[]> = {
   bot: ["--role", "runtime"], robot: ["--role", "runtime"], ann: ["--role", "approver"], bob: ["--role", "approver"],
   wendy: ["--role", "worker", "--tool", "job", "--tool", "ship", "--tool", "frail"],
 };
