@@ -29,7 +29,7 @@ var (
 )
 
 // errEnded refuses an operation of a request whose credentials ended in the meantime.
-var errEnded error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the credentials ended before the request was carried out", Hint: "send it again with a valid token (askance token create NAME --role approver)"}
+var errEnded error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the credentials ended before the request was carried out", Hint: "send it again with a valid token (askance token create)"}
 
 // asHeader named the sender of a request in earlier releases.
 const asHeader = "Askance-As"
@@ -87,7 +87,7 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	}
 	v.peer = p
 	if !v.route.Access.admits(p) {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not use " + v.route.Method + " " + v.route.Path, Hint: "use credentials with a role that can"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not " + v.route.action() + " with " + listRoles(p.Roles), Hint: "use credentials with " + listRoles(v.route.Access.Roles)}
 	}
 	if !v.s.limits.takeRequest(p, alters(v.route, r)) {
 		v.w.Header().Set("Retry-After", "1")

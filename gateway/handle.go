@@ -145,8 +145,8 @@ func (v *visit) refuse(r *http.Request, err error) {
 	v.w.Header().Set("WWW-Authenticate", `Bearer realm="askance"`)
 	p := ProblemOf(err)
 	p.Status, p.Title = http.StatusUnauthorized, http.StatusText(http.StatusUnauthorized)
-	if roles := v.route.Access.Roles; len(roles) == 1 && errors.Is(err, ErrNoCredentials) {
-		p.Hint = "make a token with askance token create NAME --role " + string(roles[0]) + ", and send Authorization: Bearer TOKEN"
+	if roles := v.route.Access.Roles; len(roles) > 0 && errors.Is(err, ErrNoCredentials) {
+		p.Hint = "make a token with askance token create NAME --role " + string(roles[0]) + " and send Authorization: Bearer TOKEN, or log in"
 	}
 	p.write(v.w)
 }

@@ -56,7 +56,7 @@ type Authenticator interface {
 }
 
 // ErrNoCredentials reports a request without credentials.
-var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN (askance token create NAME --role approver makes one), or log in"}
+var ErrNoCredentials error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the request has no credentials", Hint: "send Authorization: Bearer TOKEN, or log in"}
 
 // ended reports whether the identity is no longer valid.
 func (id *Identity) ended() bool {
@@ -86,7 +86,7 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 		return nil, ErrNoCredentials
 	}
 	if !p.Has(role) {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials that have it"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials with that role"}
 	}
 	by := toolcall.Principal{Role: role, Name: p.Name, Auth: p.Auth}
 	var c api.Caller = noWork{p.Name}

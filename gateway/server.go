@@ -54,6 +54,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -206,9 +207,25 @@ type Route struct {
 	// frame of a WebSocket): without a peer, they must call Login first.
 	OwnAuth bool
 	// Safe marks requests with methods other than GET that change nothing.
-	Safe  bool
-	Doc   string // one line for people
+	Safe bool
+	// Doc is a sentence that says what to do with it: "Respond to an approval request.".
+	Doc   string
 	Serve Handler
+}
+
+// action is Doc within a sentence, for errors.
+func (r *Route) action() string {
+	doc := cmp.Or(r.Doc, "Use this address.")
+	return strings.ToLower(doc[:1]) + strings.TrimSuffix(doc[1:], ".")
+}
+
+// listRoles names alternatives: "the role approver or operator".
+func listRoles(roles []toolcall.Role) string {
+	words := make([]string, len(roles))
+	for i, r := range roles {
+		words[i] = string(r)
+	}
+	return "the role " + strings.Join(words, " or ")
 }
 
 // Access says who may use a route. The zero value admits no one.

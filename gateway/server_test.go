@@ -3,6 +3,7 @@ package gateway_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -151,15 +152,27 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
-// The hint of a 401 names the role that the route needs.
-func TestHintNamesTheRole(t *testing.T) {
-	s := newServer(t, gateway.Config{}, gateway.Route{Method: http.MethodPost, Path: "/hook", Access: gateway.Only(toolcall.RoleRuntime), Serve: answer("x")},
-		gateway.Route{Method: http.MethodGet, Path: "/read", Access: gateway.Readers, Serve: answer("x")})
-	if w := s.ask(http.MethodPost, "/hook"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "--role runtime,") {
-		t.Errorf("a hook gets %d %s", w.Code, w.Body)
-	}
-	if w := s.ask(http.MethodGet, "/read"); w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), "--role approver") {
-		t.Errorf("a reader gets %d %s", w.Code, w.Body)
+// A 401 names a role that the route needs, and a 403 also what the peer cannot do.
+func TestRefusalNamesTheRole(t *testing.T) {
+	s := newServer(t, gateway.Config{},
+		gateway.Route{Method: http.MethodPost, Path: "/hook", Doc: "Send the events of a hook.", Access: gateway.Only(toolcall.RoleRuntime), Serve: answer("x")},
+		gateway.Route{Method: http.MethodPost, Path: "/revoke", Doc: "Revoke an approval", Access: gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator), Serve: answer("x")})
+	s.auth["eve"] = &gateway.Identity{Name: "eve", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleAuditor}}
+	for _, tt := range []struct{ path, token, detail, hint string }{
+		{"/hook", "", "the request has no credentials", "make a token with askance token create NAME --role runtime and send Authorization: Bearer TOKEN, or log in"},
+		{"/revoke", "", "the request has no credentials", "make a token with askance token create NAME --role approver and send Authorization: Bearer TOKEN, or log in"},
+		{"/hook", "ann", "ann may not send the events of a hook with the role approver", "use credentials with the role runtime"},
+		{"/revoke", "eve", "eve may not revoke an approval with the role runtime or auditor", "use credentials with the role approver or operator"},
+	} {
+		var h []string
+		if tt.token != "" {
+			h = []string{"Authorization", "Bearer " + tt.token}
+		}
+		w := s.ask(http.MethodPost, tt.path, h...)
+		var p gateway.Problem
+		if err := json.Unmarshal(w.Body.Bytes(), &p); err != nil || p.Code != message.CodeForbidden || p.Detail != tt.detail || p.Hint != tt.hint {
+			t.Errorf("%s with %q: %+v, %v", tt.path, tt.token, p, err)
+		}
 	}
 }
 

@@ -100,7 +100,7 @@ func New(public func(toolcall.SpaceID) string) gateway.Surface {
 	for _, d := range dialect.Dialects() {
 		routes = append(routes, gateway.Route{
 			Method: http.MethodPost, Path: Path(d), Access: gateway.Only(toolcall.RoleRuntime), Stream: true, MaxBody: dialect.MaxEventBytes,
-			Doc: "Decide about an event of a hook of " + string(d) + ".",
+			Doc: "Send the hook events of " + string(d) + ".",
 			Serve: func(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 				return serve(w, r, p, d, public(p.Space.ID))
 			},

@@ -46,12 +46,12 @@ func (s *Surface) Routes() []gateway.Route {
 		return gateway.Route{Method: http.MethodGet, Path: path, Access: gateway.Readers, Doc: doc, Stream: stream, Serve: f}
 	}
 	return []gateway.Route{
-		get("/agentscope/agents", "The agents that can be talked to.", false, s.agents),
+		get("/agentscope/agents", "List the agents that can be talked to.", false, s.agents),
 		post("/agentscope/chat", "Say something to an agent, or answer what it waits for.", people, s.chat),
-		post("/agentscope/chat/{$}", "The same, as AgentScope's client calls it.", people, s.chat),
-		get(sessionPath+"/stream", "The session's events, as they come.", true, s.stream),
-		get(sessionPath+"/messages", "The session so far, as messages.", false, s.messages),
-		post(sessionPath+"/events", "Answer: USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT.", people, s.events),
+		post("/agentscope/chat/{$}", "Say something to an agent, at the address of AgentScope's client.", people, s.chat),
+		get(sessionPath+"/stream", "Follow the session's events.", true, s.stream),
+		get(sessionPath+"/messages", "Read the session so far, as messages.", false, s.messages),
+		post(sessionPath+"/events", "Send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT.", people, s.events),
 		post(sessionPath+"/interrupt", "End the open turn and all its calls.", people, s.interrupt),
 	}
 }

@@ -73,9 +73,9 @@ func (s *Surface) Routes() []gateway.Route {
 		}
 	}
 	return []gateway.Route{
-		run("/agui", "Runs the agent of the space (AG-UI: RunAgentInput in, server-sent events out).", false),
-		run("/agui/agents/{agent}", "Runs the agent of that name.", false),
-		run("/agui/connect", "Shows a thread as it stands and follows what is under way, without beginning anything.", true),
-		{Method: http.MethodGet, Path: "/agui", Access: talk, Doc: "Which agents there are, and what they can do.", Serve: s.discover},
+		run("/agui", "Run the agent of the space over AG-UI.", false),
+		run("/agui/agents/{agent}", "Run the agent of that name over AG-UI.", false),
+		run("/agui/connect", "Follow a thread over AG-UI, without beginning anything.", true),
+		{Method: http.MethodGet, Path: "/agui", Access: talk, Doc: "List the agents, and what they can do.", Serve: s.discover},
 	}
 }

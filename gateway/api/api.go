@@ -77,8 +77,8 @@ func (a *API) Routes() []gateway.Route {
 		out = append(out, o.route())
 	}
 	return append(out,
-		static("/openapi.json", "application/json", "The OpenAPI 3.1 document of this API.", a.spec),
-		static("/docs", "text/html; charset=utf-8", "This API for people to read.", a.page),
+		static("/openapi.json", "application/json", "Read the OpenAPI 3.1 document of this API.", a.spec),
+		static("/docs", "text/html; charset=utf-8", "Read about this API.", a.page),
 	)
 }
 
@@ -183,11 +183,11 @@ func hookOps(keep *replies, hooks Webhooks) []*op {
 			return DeadLettersReply{DeadLetters: append([]toolcall.DeadLetter{}, all...)}, err
 		}),
 		newChange(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: deadLetterPath + "/retry", Tag: "webhooks",
-			Summary: "Retry one of them now", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the dead letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+			Summary: "Retry a webhook message that was given up", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the dead letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Retry(a.ctx(), to, seq)
 		})),
 		newChange(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: deadLetterPath, Tag: "webhooks",
-			Summary: "Drop one of them", Doc: "It is not sent any more."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+			Summary: "Drop a webhook message that was given up", Doc: "It is not sent any more."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Drop(a.ctx(), to, seq)
 		})),
 	}

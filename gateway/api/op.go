@@ -113,25 +113,14 @@ func (o *op) handle(w http.ResponseWriter, r *http.Request, p *gateway.Peer) err
 	return o.serve(a)
 }
 
-// chooseRole returns the role in which the peer acts.
+// chooseRole returns the role in which the peer acts. The route admits only peers with such a role.
 func (o *op) chooseRole(p *gateway.Peer, wish toolcall.Role) (toolcall.Role, error) {
 	for _, r := range o.roles {
 		if p.Has(r) && (wish == "" || wish == r) {
 			return r, nil
 		}
 	}
-	if wish != "" {
-		return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "these credentials cannot act here as=" + string(wish), Hint: "leave it out, or use credentials with that role"}
-	}
-	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "no role of these credentials can do this", Hint: "use credentials with one of: " + roleWords(o.roles)}
-}
-
-func roleWords(roles []toolcall.Role) string {
-	words := make([]string, len(roles))
-	for i, r := range roles {
-		words[i] = string(r)
-	}
-	return strings.Join(words, ", ")
+	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "these credentials cannot act here as=" + string(wish), Hint: "leave it out, or use credentials with that role"}
 }
 
 // newRead makes an operation that reads.

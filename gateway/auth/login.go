@@ -27,16 +27,16 @@ const LoginPath = "/login"
 // Routes implements gateway.Surface.
 func (a *Auth) Routes() []gateway.Route {
 	out := []gateway.Route{
-		{Method: http.MethodGet, Path: LoginPath, Access: gateway.Everybody, Doc: "The login page.", Serve: a.showLogin},
-		{Method: http.MethodPost, Path: LoginPath, Access: gateway.Readers, OwnAuth: true, MaxBody: 64 << 10, Doc: "Logs in with a token and sets a cookie.", Serve: a.login},
-		{Method: http.MethodPost, Path: "/logout", Access: gateway.Everybody, Doc: "Logs this browser out.", Serve: a.logout},
-		{Method: http.MethodGet, Path: "/auth/login.css", Access: gateway.Everybody, Doc: "The login page's style.", Serve: style},
-		{Method: http.MethodGet, Path: "/auth/session", Access: gateway.Readers, Doc: "The name and roles of the session, and the proof that forms must carry.", Serve: whoami},
+		{Method: http.MethodGet, Path: LoginPath, Access: gateway.Everybody, Doc: "Open the login page.", Serve: a.showLogin},
+		{Method: http.MethodPost, Path: LoginPath, Access: gateway.Readers, OwnAuth: true, MaxBody: 64 << 10, Doc: "Log in with a token.", Serve: a.login},
+		{Method: http.MethodPost, Path: "/logout", Access: gateway.Everybody, Doc: "Log this browser out.", Serve: a.logout},
+		{Method: http.MethodGet, Path: "/auth/login.css", Access: gateway.Everybody, Doc: "Load the login page's style.", Serve: style},
+		{Method: http.MethodGet, Path: "/auth/session", Access: gateway.Readers, Doc: "Show the name and roles of the session, and the proof that forms must carry.", Serve: whoami},
 	}
 	if a.cfg.OIDC != nil {
 		out = append(out,
-			gateway.Route{Method: http.MethodGet, Path: attemptPath + "start", Access: gateway.Everybody, Doc: "Begins a login at the identity provider.", Serve: a.start},
-			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "The redirect from the identity provider.", Serve: a.callback})
+			gateway.Route{Method: http.MethodGet, Path: attemptPath + "start", Access: gateway.Everybody, Doc: "Begin a login at the identity provider.", Serve: a.start},
+			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "Return from the identity provider.", Serve: a.callback})
 	}
 	return out
 }

@@ -71,7 +71,7 @@ const Path = "/blocks"
 func (s *Surface) Routes() []gateway.Route {
 	return []gateway.Route{{
 		Method: http.MethodGet, Path: Path, Access: gateway.Readers, OwnAuth: true, Stream: true,
-		Doc: "The content-block stream, as a WebSocket.", Serve: s.serve,
+		Doc: "Open the content-block stream, a WebSocket.", Serve: s.serve,
 	}}
 }
 

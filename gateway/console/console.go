@@ -93,31 +93,31 @@ func (in *Console) Routes() []gateway.Route {
 	check.Safe = true
 	try := post(pathPolicy, people, "Try a call without proposing it.", in.tryCall)
 	try.Safe = true
-	stream := get("/inbox/events", "Send changes as server-sent events.", in.events)
+	stream := get("/inbox/events", "Follow changes.", in.events)
 	stream.Stream = true
 	export := get(pathExport, "Download finished calls as CSV or JSON.", records{in}.exportHistory)
 	export.Stream = true
 	prove := post(pathAudit, people, "Verify the journal or check a receipt.", records{in}.audit)
 	prove.Safe, prove.MaxBody = true, maxAuditForm
 	return []gateway.Route{
-		get("/{$}", "The overview of current activity.", figures{in}.overview),
-		get(pathInbox, "The page of open approval requests.", in.list),
-		get(pathInbox+"/rows", "The inbox rows of the named calls.", in.rows),
-		get(pathBulk, "The confirmation page for one response to several requests.", bulkPages{in}.review),
-		get(pathCall, "The page of one call.", in.call),
-		get(webhook.LinkPath, "The page of an approval request, with the response of a link prepared.", in.showLink),
-		get(pathStanding, "The page of standing approvals.", in.standing),
-		get(pathHistory, "The page of finished calls.", records{in}.history),
+		get("/{$}", "Open the overview of current activity.", figures{in}.overview),
+		get(pathInbox, "Open the page of open approval requests.", in.list),
+		get(pathInbox+"/rows", "Read the inbox rows of the named calls.", in.rows),
+		get(pathBulk, "Open the confirmation page for one response to several requests.", bulkPages{in}.review),
+		get(pathCall, "Open the page of one call.", in.call),
+		get(webhook.LinkPath, "Open the page of an approval request, with the response of a link prepared.", in.showLink),
+		get(pathStanding, "Open the page of standing approvals.", in.standing),
+		get(pathHistory, "Open the page of finished calls.", records{in}.history),
 		export,
-		get(pathAudit, "The page that shows what the journal proves.", records{in}.audit),
+		get(pathAudit, "Open the page that shows what the journal proves.", records{in}.audit),
 		prove,
 		post("/audit/receipt", people, "Download the receipt of a call.", records{in}.receipt),
-		get(pathTimeline, "The timeline of a session's calls.", records{in}.showTimeline),
-		get(pathInsights, "Requests, outcomes and times in a period.", figures{in}.insights),
-		get(pathFind, "Search results for calls.", figures{in}.find),
-		get(pathPolicy, "The page of the policy in force.", in.policy),
+		get(pathTimeline, "Open the timeline of a session's calls.", records{in}.showTimeline),
+		get(pathInsights, "Show requests, outcomes and times in a period.", figures{in}.insights),
+		get(pathFind, "Search calls.", figures{in}.find),
+		get(pathPolicy, "Open the page of the policy in force.", in.policy),
 		try,
-		get(pathWorkers, "The page of workers and queues.", in.workers),
+		get(pathWorkers, "Open the page of workers and queues.", in.workers),
 		stream,
 		check,
 		post("/inbox/response", approvers, "Respond to an approval request.", in.answer),
@@ -126,6 +126,6 @@ func (in *Console) Routes() []gateway.Route {
 		post("/inbox/revoke", both, "Revoke an allowed call that has not started.", in.revoke),
 		post("/inbox/interrupt", both, "Interrupt every open call of a reply.", in.interrupt),
 		post("/standing/revoke", both, "Revoke a standing approval.", in.revokeRule),
-		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Style, script and icon of the console."},
+		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Load the style, script and icon of the console."},
 	}
 }

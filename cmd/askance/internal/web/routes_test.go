@@ -192,6 +192,9 @@ func (w *wired) ask(r gateway.Route, who, query string) (int, string) {
 	return res.StatusCode, b.String()
 }
 
+// order is a sentence like "Open the page of finished calls."; errors quote it after "may not".
+var order = regexp.MustCompile(`^[A-Z][a-z]*[a-rt-z] \S`)
+
 // TestEveryRouteWithEveryRole: a route that is added anywhere is tested here.
 func TestEveryRouteWithEveryRole(t *testing.T) {
 	w := wire(t)
@@ -201,8 +204,8 @@ func TestEveryRouteWithEveryRole(t *testing.T) {
 	}
 	before := w.A.Show(w.call.Key)
 	for _, r := range routes {
-		if r.Serve == nil || r.Doc == "" {
-			t.Errorf("%s %s has no handler or no documentation", r.Method, r.Path)
+		if r.Serve == nil || !order.MatchString(r.Doc) || strings.HasPrefix(r.Doc, "The ") {
+			t.Errorf("%s %s has no handler, or %q does not say what to do with it", r.Method, r.Path, r.Doc)
 		}
 		for _, query := range queries {
 			w.strangers(r, query)

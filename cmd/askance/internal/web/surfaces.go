@@ -99,10 +99,10 @@ func (w *Web) stopAgents() {
 // work. They reveal nothing else to strangers.
 func (w *Web) health() gateway.Surface {
 	return gateway.Routes{
-		{Method: http.MethodGet, Path: "/healthz", Access: gateway.Everybody, Doc: "Whether the process answers.", Serve: func(rw http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
+		{Method: http.MethodGet, Path: "/healthz", Access: gateway.Everybody, Doc: "Check whether the process answers.", Serve: func(rw http.ResponseWriter, _ *http.Request, _ *gateway.Peer) error {
 			return ok(rw)
 		}},
-		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Whether the engine works and its journal accepts new calls.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+		{Method: http.MethodGet, Path: "/readyz", Access: gateway.Everybody, Doc: "Check whether the engine works and its journal accepts new calls.", Serve: func(rw http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 			ctx, cancel := context.WithTimeout(r.Context(), readyWithin)
 			defer cancel()
 			for _, space := range w.cfg.spaces() {
