@@ -51,7 +51,7 @@ func (l *link) Close() { _ = l.close() }
 func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link, error) {
 	by := toolcall.Principal{Role: role, Name: env.cfg.As}
 	if env.cfg.Server != "" {
-		return dialHTTP(ctx, env)
+		return dialHTTP(ctx, env, role)
 	}
 	if env.cfg.NATS != "" {
 		return env.dial(ctx, env.cfg.NATS, by)
@@ -96,15 +96,15 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Server != "" }
 
 // dialHTTP reaches a server over HTTP. Its token says who acts, in which roles.
-func dialHTTP(ctx context.Context, env *environment) (*link, error) {
-	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, person: true}
+func dialHTTP(ctx context.Context, env *environment, role toolcall.Role) (*link, error) {
+	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, role: role}
 	if err := d.check(env); err != nil {
 		return nil, err
 	}
 	client := remote.New(d.server, d.tokenIfAny)
 	who, err := client.Whoami(ctx)
 	if err != nil {
-		return nil, err
+		return nil, d.adviseToken(err)
 	}
 	env.cfg.As = who.Name
 	if _, err := client.Info(ctx); err != nil {

@@ -294,7 +294,7 @@ func TestHookToken(t *testing.T) {
 			break
 		}
 	}
-	if r := runWith(t, event, "hook", "claude-code", "--url", s.http); r.code != 2 || !strings.Contains(r.err, "no credentials") {
+	if r := runWith(t, event, "hook", "claude-code", "--url", s.http); r.code != 2 || !strings.Contains(r.err, "no credentials\nhint: pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role runtime makes a token") {
 		t.Errorf("without a token: exit %d, %s", r.code, r.err)
 	}
 	if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["runtime"]); r.code != 0 || !json.Valid([]byte(r.out)) {

@@ -94,7 +94,7 @@ func inboxSigner(sign *signing) (*inbox.Signer, error) {
 // because it must not lock the data folder.
 func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*link, error) {
 	if env.cfg.Server != "" {
-		return dialHTTP(ctx, env)
+		return dialHTTP(ctx, env, role)
 	}
 	url, err := env.findServer()
 	if err != nil {

@@ -48,7 +48,7 @@ type proxying struct {
 }
 
 func newMCPCommand(env *environment) *cobra.Command {
-	m := proxying{door: door{runtime: true}}
+	m := proxying{door: door{role: toolcall.RoleRuntime}}
 	c := &cobra.Command{
 		Use:   "mcp [--http ADDR] (--upstreams FILE | -- CMD [ARG…])",
 		Short: "Put askance between an MCP client and MCP servers",
@@ -161,7 +161,7 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 	m.inbox = cmp.Or(m.inbox, m.door.server)
 	client := remote.New(m.door.server, m.door.tokenIfAny)
 	if _, err := client.Info(ctx); err != nil {
-		return nil, nil, err
+		return nil, nil, m.door.adviseToken(err)
 	}
 	return client, func() {}, nil
 }

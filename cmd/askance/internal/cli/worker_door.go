@@ -27,9 +27,8 @@ type door struct {
 	server    string
 	tokenFile string
 	insecure  bool
-	runtime   bool // the token is that of a runtime, else of a worker
-	person    bool // or of a person
-	trust     bool // take the engines' keys from the server
+	role      toolcall.Role // of the token; "": worker
+	trust     bool          // take the engines' keys from the server
 
 	nc      *nats.Conn
 	address string          // for people
@@ -123,13 +122,7 @@ func (d *door) readKeys(env *environment) (err error) {
 
 // roleFlags returns the role flags with which askance token create makes the token.
 func (d *door) roleFlags() string {
-	switch {
-	case d.runtime:
-		return "runtime"
-	case d.person:
-		return "approver"
-	}
-	return "worker --tool TOOL"
+	return cmp.Or(string(d.role), "worker --tool TOOL")
 }
 
 // token returns the present token: the file may have been replaced.
@@ -146,6 +139,15 @@ func (d *door) token() (string, error) {
 		return "", usagef("%s has no token: create one with askance token create NAME --role "+d.roleFlags(), cmp.Or(d.tokenFile, "ASKANCE_TOKEN"))
 	}
 	return text, nil
+}
+
+// adviseToken says how to pass a token, if a server refused a request without one.
+func (d *door) adviseToken(err error) error {
+	me, ok := errors.AsType[*message.Error](err)
+	if ok && me.Code == message.CodeForbidden && d.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
+		me.Hint = "pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role " + d.roleFlags() + " makes a token"
+	}
+	return err
 }
 
 // tokenIfAny returns the token, or "" if none is set: a server on this machine may need none.

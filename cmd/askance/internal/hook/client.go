@@ -134,6 +134,9 @@ func (c Client) read(res *http.Response, body []byte, invocation string) (answer
 	}
 	var p gateway.Problem
 	if kind == "application/problem+json" && strictjson.UnmarshalOpen(body, &p) == nil && p.Code != "" {
+		if p.Code == message.CodeForbidden && c.Token == "" {
+			p.Hint = "pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role runtime makes a token"
+		}
 		return nil, res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable, blocked(p.Code, p.Detail, p.Hint)
 	}
 	again = res.StatusCode == http.StatusBadGateway || res.StatusCode == http.StatusServiceUnavailable || res.StatusCode == http.StatusGatewayTimeout
