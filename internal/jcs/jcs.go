@@ -68,6 +68,59 @@ func Canonicalize(data []byte) ([]byte, error) {
 	return out, nil
 }
 
+// Equal reports whether two JSON values are the same, apart from white space, the order of members,
+// escapes, and how a number is written (100, 1e2 and 100.0). Numbers must have the same exact value:
+// 9007199254740993.0 and 9007199254740992 differ, although both have the same canonical form.
+// Without this rule, an edit of digits that a double lacks would be dropped. A client that parses
+// numbers as doubles therefore edits such a number by returning it: what it showed is what runs.
+func Equal(a, b []byte) bool {
+	if bytes.Equal(a, b) {
+		return true
+	}
+	x, okX := reordered(a)
+	y, okY := reordered(b)
+	for okX && okY {
+		p, errP := x.ReadToken()
+		q, errQ := y.ReadToken()
+		switch {
+		case errP != nil || errQ != nil:
+			return errors.Is(errP, io.EOF) && errors.Is(errQ, io.EOF)
+		case p.Kind() != q.Kind() || p.String() != q.String() && (p.Kind() != '0' || decimal(p.String()) != decimal(q.String())):
+			return false
+		}
+	}
+	return false
+}
+
+// reordered reads data with its members in canonical order and its numbers as written. It returns
+// false if data has no canonical order.
+func reordered(data []byte) (*jsontext.Decoder, bool) {
+	if strictjson.Bounds(data, strictjson.MaxBytes(math.MaxInt), strictjson.MaxDepth(MaxDepth)) != nil {
+		return nil, false
+	}
+	v := jsontext.Value(bytes.Clone(data))
+	err := v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false))
+	return jsontext.NewDecoder(bytes.NewBuffer(v)), err == nil
+}
+
+// decimal writes a number as an integer without trailing zeros and its exponent, which is the same
+// text for the same value. It keeps an exponent that is too large to calculate with.
+func decimal(text string) string {
+	digits, exponent, _ := strings.Cut(strings.ToLower(text), "e")
+	e, err := strconv.ParseInt(cmp.Or(exponent, "0"), 10, 32)
+	if err != nil {
+		return text
+	}
+	abs := strings.TrimPrefix(digits, "-")
+	whole, fraction, _ := strings.Cut(abs, ".")
+	all := strings.TrimLeft(whole+fraction, "0")
+	short := strings.TrimRight(all, "0")
+	if short == "" {
+		return "0"
+	}
+	return digits[:len(digits)-len(abs)] + short + "e" + strconv.FormatInt(e+int64(len(all)-len(short)-len(fraction)), 10)
+}
+
 // refusal returns the error for data that the library refused with err: the strict reader's
 // error, which gives position and fault.
 func refusal(data []byte, err error) error {

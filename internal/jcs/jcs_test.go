@@ -46,6 +46,45 @@ func TestCanonicalize(t *testing.T) {
 	}
 }
 
+func TestEqual(t *testing.T) {
+	deep := strings.Repeat("[", jcs.MaxDepth+1) + strings.Repeat("]", jcs.MaxDepth+1)
+	for _, tt := range []struct {
+		a, b string
+		want bool
+	}{
+		{`{"a":1,"b":[2,"é"]}`, ` { "b" : [ 2.0 , "\u00e9" ] , "a" : 10e-1 } `, true},
+		{`1.0`, `1`, true},
+		{`1e2`, `100`, true},
+		{`-1E+2`, `-100.00`, true},
+		{`0.0025`, `2.5e-3`, true},
+		{`-0.0`, `0e5`, true},
+		{`1e400`, `10e399`, true},
+		{`9007199254740993`, `9007199254740993.0`, true},
+		{`1e99999999999`, `1e99999999999`, true},
+		{deep, deep, true},
+		{`9007199254740993.0`, `9007199254740992.0`, false},
+		{`9007199254740993.0`, `9007199254740992`, false}, // what a client returns that reads doubles
+		{`333333333.33333329`, `333333333.3333333`, false},
+		{`0.1`, `0.10000000000000001`, false},
+		{`1e400`, `1e401`, false},
+		{`1e-400`, `0`, false},
+		{`1e99999999999`, `10e99999999998`, false}, // equal, but nothing proves it
+		{`1`, `-1`, false},
+		{`1`, `"1"`, false},
+		{`[1]`, `[1,1]`, false},
+		{`[]`, `{}`, false},
+		{`{"a":1}`, `{"a":1,"b":1}`, false},
+		{`{"a":1,"a":1}`, `{"a":1, "a":1}`, false},
+		{deep, deep + " ", false},
+		{`1 1`, `1  1`, false},
+		{``, ` `, false},
+	} {
+		if got := jcs.Equal([]byte(tt.a), []byte(tt.b)); got != tt.want || got != jcs.Equal([]byte(tt.b), []byte(tt.a)) {
+			t.Errorf("Equal(%.40s, %.40s) = %v", tt.a, tt.b, got)
+		}
+	}
+}
+
 // RFC 8785 appendix B: IEEE 754 bits and their text.
 func TestNumbersOfAppendixB(t *testing.T) {
 	tests := []struct {
