@@ -1,7 +1,6 @@
 package agui
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -105,19 +104,7 @@ func isExpired(i Interrupt, now time.Time) bool {
 
 // sameResponse compares status and payload as values.
 func sameResponse(a, b ResumeEntry) bool {
-	return a.Status == b.Status && sameValue(a.Payload, b.Payload)
-}
-
-func sameValue(a, b message.RawJSON) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	if a == nil || b == nil {
-		return false
-	}
-	x, errX := jcs.Canonicalize(a)
-	y, errY := jcs.Canonicalize(b)
-	return errX == nil && errY == nil && bytes.Equal(x, y)
+	return a.Status == b.Status && jcs.Equal(a.Payload, b.Payload)
 }
 
 // The codes that this package sets on RUN_ERROR. AG-UI does not define the code.

@@ -60,6 +60,7 @@ func TestResume(t *testing.T) {
 		{"stray and known", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("x", "1"), resolved("i", yes)}, "i yes, stray x"},
 		{"cancelled", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{cancelled("i")}, "i abandoned"},
 		{"twice the same", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", yes), resolved("i", ` { "approved" : true } `)}, "i yes"},
+		{"twice, with inexact edits", agui.Thread{Open: []agui.Interrupt{editable}}, []agui.ResumeEntry{resolved("i", `{"approved":true,"editedArgs":{"a":9007199254740993.0}}`), resolved("i", `{"approved":true,"editedArgs":{"a":9007199254740992.0}}`)}, agui.CodeResumeConflict},
 		{"twice otherwise", agui.Thread{Open: two[:1]}, []agui.ResumeEntry{resolved("i", yes), cancelled("i")}, agui.CodeResumeConflict},
 		{"twice a stray, otherwise", agui.Thread{}, []agui.ResumeEntry{resolved("i", yes), cancelled("i")}, agui.CodeResumeConflict},
 

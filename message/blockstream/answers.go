@@ -1,7 +1,6 @@
 package blockstream
 
 import (
-	"bytes"
 	"errors"
 
 	"github.com/askance-dev/askance/internal/jcs"
@@ -126,7 +125,7 @@ func (c AskedCall) answer(d Decision) (toolcall.Response, error) {
 			return a, message.Errorf(message.CodeForbidden, "", "the edit changes the tool from %.100q to %.100q; only arguments can be changed", c.Tool, d.Edited.Name)
 		}
 		a.Kind = toolcall.ResponseApprove
-		if !sameJSON(message.RawJSON(c.Input), d.Edited.Args) {
+		if !jcs.Equal([]byte(c.Input), d.Edited.Args) {
 			input := string(d.Edited.Args)
 			a.Input = &input
 		}
@@ -136,20 +135,6 @@ func (c AskedCall) answer(d Decision) (toolcall.Response, error) {
 		a.Kind, a.Output = toolcall.ResponseRespond, d.Message
 	}
 	return a, nil
-}
-
-// sameJSON compares values, ignoring white space, the order of members and the escaping of
-// strings. Numbers without an exact canonical form are compared as bytes.
-func sameJSON(a, b message.RawJSON) bool {
-	if bytes.Equal(a, b) {
-		return true
-	}
-	x, err := jcs.Canonicalize(a)
-	if err != nil {
-		return false
-	}
-	y, err := jcs.Canonicalize(b)
-	return err == nil && bytes.Equal(x, y)
 }
 
 // ErrorFrame converts an error to a frame; key is the approval that it is about, or "".

@@ -49,6 +49,21 @@ func TestResponses(t *testing.T) {
 	}
 }
 
+// TestEditsOfInexactNumbers: an edit counts if a number has another exact value, however it is
+// written.
+func TestEditsOfInexactNumbers(t *testing.T) {
+	for edited, counts := range map[string]bool{
+		`{"a":9007199254740992.0,"b":1.0}`: true, `{"a":9007199254740992,"b":1}`: true,
+		`{"b":1,"a":9007199254740993.00}`: false, `{"a":9007199254740993,"b":10e-1}`: false,
+	} {
+		asked := blockstream.Asked{Calls: []blockstream.AskedCall{{Tool: "echo", Input: `{"a":9007199254740993.0,"b":1.0}`}}}
+		got, err := asked.Responses(&blockstream.Approval{Decisions: []blockstream.Decision{{Type: "edit", Edited: &blockstream.EditedAction{Args: message.RawJSON(edited)}}}})
+		if err != nil || (got[0].Input != nil) != counts || counts && *got[0].Input != edited {
+			t.Errorf("%s: %+v %v", edited, got, err)
+		}
+	}
+}
+
 func TestResponsesRefused(t *testing.T) {
 	m, _, _ := asking(t)
 	key := m.Open()[0].Key
