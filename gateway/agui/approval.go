@@ -2,13 +2,10 @@ package agui
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
@@ -129,14 +126,4 @@ func responseSchema(rules bool) message.RawJSON {
 		s += `,"rules":{"type":"array","items":{"type":"object"},"description":"with approved: true; of the suggested rules, those to remember"}`
 	}
 	return message.RawJSON(s + `},"required":["approved"],"additionalProperties":false}`)
-}
-
-// inputHash hashes arguments by their value: the order of members and white space do not matter.
-func inputHash(input string) string {
-	canonical, err := jcs.Canonicalize([]byte(input))
-	if err != nil {
-		canonical = []byte(input)
-	}
-	sum := sha256.Sum256(canonical)
-	return hex.EncodeToString(sum[:])
 }

@@ -3,6 +3,7 @@ package agui_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -67,6 +68,30 @@ func TestAnotherEditWon(t *testing.T) {
 		}
 	}
 	t.Errorf("the client was not told that another edit runs:\n%s", show(a))
+}
+
+// TestEditsOfInexactNumbers: what the approver sent runs, and the vote is an edit only if a number has
+// another exact value.
+func TestEditsOfInexactNumbers(t *testing.T) {
+	s := newStage(t)
+	s.A.Work(gatewaytest.Ship)
+	const proposed = `{"a":9007199254740993.0,"b":1.0}`
+	for edited, want := range map[string]string{
+		`{"a":9007199254740992.0,"b":1.0}`:  `{"a":9007199254740992.0,"b":1.0}`,
+		`{"a":9007199254740992,"b":1}`:      `{"a":9007199254740992,"b":1}`, // a JavaScript client that edits nothing
+		`{"b":1,"a":9007199254740993.00}`:   proposed,
+		`{"a":9007199254740993,"b":100e-2}`: proposed,
+	} {
+		c := s.client(gatewaytest.Everything, "t"+strconv.Itoa(len(edited))).said("call ship " + proposed)
+		c.talk().is(t, "interrupt")
+		key := s.asking(c.thread)[0]
+		answer := c.all(`{"approved":true,"editedArgs":` + edited + `}`)
+		c.talk(answer...).is(t, "success")
+		if call := s.seen(key); call.Input != want || len(call.Votes) != 1 || call.Votes[0].Edited != (want == edited) {
+			t.Errorf("%s: %s ran, votes %+v", edited, call.Input, call.Votes)
+		}
+		c.talk(answer...).is(t, "success") // the same response again
+	}
 }
 
 // seen returns a call as an approver sees it.

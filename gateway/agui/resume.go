@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
@@ -210,7 +211,7 @@ func agrees(e wire.ResumeEntry, v *toolcall.Vote, c *toolcall.Call) bool {
 	if said.Edited == nil {
 		return !v.Edited
 	}
-	return inputHash(string(said.Edited)) == inputHash(c.Input)
+	return jcs.Equal(said.Edited, []byte(c.Input))
 }
 
 // answer submits the responses of a run in the order of the approval requests and
@@ -271,7 +272,7 @@ func answerTo(c *toolcall.Call, q asked, a wire.Response) toolcall.Response {
 		out.Feedback = "The request was cancelled."
 	case a.Approved:
 		out.Kind, out.Feedback, out.Rules = toolcall.ResponseApprove, "", a.Rules
-		if a.Edited != nil && inputHash(string(a.Edited)) != inputHash(c.Input) {
+		if a.Edited != nil && !jcs.Equal(a.Edited, []byte(c.Input)) {
 			edited := string(a.Edited)
 			out.Input = &edited
 		}
