@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"bytes"
 	"cmp"
 	"maps"
 	"slices"
@@ -67,14 +66,8 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 	allow := v.Behavior == message.BehaviorAllow
 	reason := cleanReason(v.Reason)
 	var input message.RawJSON // the edited one
-	if allow && v.Input != "" {
-		changed, err := isChanged(ev.Input, v.Input)
-		if err != nil {
-			return nil, err
-		}
-		if changed {
-			input = message.RawJSON(v.Input)
-		}
+	if allow && v.Input != "" && !SameInput(string(ev.Input), v.Input) {
+		input = message.RawJSON(v.Input)
 	}
 	var answer any
 	switch {
@@ -150,8 +143,7 @@ func geminiOf(ev *Event, allow bool, reason string, input message.RawJSON) (*gem
 	out.Output = &geminiOutput{Input: map[string]message.RawJSON{}}
 	for _, name := range slices.Sorted(maps.Keys(after)) {
 		old, known := before[name]
-		changed, err := isChanged(old, string(after[name]))
-		if !known || err != nil || changed {
+		if !known || !jcs.Equal(old, after[name]) {
 			out.Output.Input[name] = after[name]
 		}
 	}
@@ -172,27 +164,8 @@ func cleanReason(text string) string {
 	return cmp.Or(text, "askance gives no reason")
 }
 
-// isChanged reports whether two JSON texts differ in content.
-func isChanged(before message.RawJSON, after string) (bool, error) {
-	if string(before) == after {
-		return false, nil
-	}
-	a, err := jcs.Canonicalize(before)
-	if err != nil {
-		return true, nil //nolint:nilerr // what has no canonical form is sent whole
-	}
-	b, err := jcs.Canonicalize([]byte(after))
-	if err != nil {
-		return true, strictjson.Check([]byte(after))
-	}
-	return !bytes.Equal(a, b), nil
-}
-
 // SameInput reports whether two arguments have the same content.
-func SameInput(a, b string) bool {
-	changed, err := isChanged(message.RawJSON(a), b)
-	return err == nil && !changed
-}
+func SameInput(a, b string) bool { return jcs.Equal([]byte(a), []byte(b)) }
 
 // askUser is the tool with which Claude Code asks its user.
 const askUser = "AskUserQuestion"

@@ -115,6 +115,31 @@ func TestDecode(t *testing.T) {
 	}
 }
 
+// TestEditsOfInexactNumbers: the agent gets arguments in which a number has another exact value, but
+// not arguments that are only written in another way.
+func TestEditsOfInexactNumbers(t *testing.T) {
+	event := `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"echo","tool_input":{"a":9007199254740993.0,"b":1.0},"tool_use_id":"c"}`
+	for _, d := range []dialect.Dialect{dialect.ClaudeCode, dialect.Codex, dialect.Gemini} {
+		text := event
+		if d == dialect.Gemini {
+			text = strings.Replace(event, "PreToolUse", "BeforeTool", 1)
+		}
+		ev, err := dialect.Decode(d, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for input, counts := range map[string]bool{
+			`{"a":9007199254740992.0,"b":1.0}`: true, `{"a":9007199254740992,"b":1}`: true,
+			`{"b":1,"a":9007199254740993.00}`: false, `{"a":9007199254740993,"b":10e-1}`: false,
+		} {
+			got, err := dialect.Encode(ev, dialect.Verdict{Behavior: message.BehaviorAllow, Input: input})
+			if err != nil || strings.Contains(string(got), "9007199254740992") != counts || strings.Contains(string(got), `"b"`) != (counts && d != dialect.Gemini) || dialect.SameInput(string(ev.Input), input) == counts {
+				t.Errorf("%s: %s: %v %s", d, input, err, got)
+			}
+		}
+	}
+}
+
 // TestReasons: a reason is valid, never empty, and short enough to be shown.
 func TestReasons(t *testing.T) {
 	ev, err := dialect.Decode(dialect.Codex, []byte(`{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"tool_use_id":"c"}`))
