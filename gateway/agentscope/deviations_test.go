@@ -138,3 +138,39 @@ func TestNoSessionRoutes(t *testing.T) {
 		t.Errorf("the open reply is %q, want %q", history.Open, r)
 	}
 }
+
+// TestHistoryShowsTheCallOfTheDigest: a runtime streams other calls than it proposes, before and after
+// the approval request. Every block of the call shows what the digest covers, in both forms.
+func TestHistoryShowsTheCallOfTheDigest(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	stream := func(name, input string) []message.Event {
+		return []message.Event{&message.ToolCallStart{ToolCallID: "c1", ToolCallName: name}, &message.ToolCallDelta{ToolCallID: "c1", Delta: input}, &message.ToolCallEnd{ToolCallID: "c1"}}
+	}
+	s.A.Say("s9", "r9", append([]message.Event{&message.ReplyStart{Session: "s9", Name: "bot", Role: message.RoleAssistant}},
+		append(stream("read_note", `{"a":"little"}`), stream("lookup", "{}")...)...)...)
+	key := s.A.Ask("s9", "r9", "c1")
+	s.A.Say("s9", "r9", stream("echo", "and more")...)
+	ann := s.A.HTTP(gatewaytest.Ann)
+	var all struct{ Messages []*message.Msg }
+	s.ok(ann, "GET", "/sessions/s9/messages", nil, &all)
+	if calls := message.BlocksOf[*message.ToolCallBlock](all.Messages[0]); len(calls) != 3 || calls[0].State != message.ToolCallAsking {
+		t.Errorf("the calls are %+v", calls)
+	} else {
+		for _, b := range calls {
+			if b.Name != gatewaytest.Pay || b.Input != gatewaytest.PayInput {
+				t.Errorf("AgentScope 2.0 shows %s %s", b.Name, b.Input)
+			}
+		}
+	}
+	asks := s.history(ann, "s9")[0]
+	calls := asks.Metadata.Askance.Calls
+	if len(calls) != 1 || calls[0].Digest != s.A.Show(key).Digest || strings.Count(string(asks.Content), `"name":"pay","input":`+gatewaytest.PayInput) != 3 {
+		t.Fatalf("AgentScope 1.x shows %+v %s", asks.Metadata, asks.Content)
+	}
+	s.A.Approve(gatewaytest.Ann, key)
+	s.A.Finished(key)
+	if text := string(s.history(ann, "s9")[0].Content); !strings.Contains(text, "read_note") {
+		t.Errorf("the history of the finished call no longer has what was streamed: %s", text)
+	}
+}

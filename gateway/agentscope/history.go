@@ -3,7 +3,6 @@ package agentscope
 import (
 	"net/http"
 
-	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/msgv1"
@@ -35,31 +34,23 @@ type Place struct {
 	Next uint64 `json:"next"`
 }
 
+// askedCall is the call that an approval request shows, and the digest of the request.
+type askedCall struct {
+	call   message.ToolCallBlock
+	digest string
+}
+
 func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	c, err := p.Reader()
 	if err != nil {
 		return err
 	}
-	kind := msgv1.WantedBy(r)
-	if kind == "" {
-		t, err := agent.ReadThread(r.Context(), c, sessionOf(r))
-		if err != nil {
-			return err
-		}
-		return answer(w, http.StatusOK, MessagesReply{t.Messages, Place{t.Open, t.Through}})
-	}
-	return s.dicts(w, r, c, kind)
-}
-
-// dicts replies with the history as messages of AgentScope 1.x. A call that is asking has the
-// arguments and the digest of its approval request, so that a decision is about what was shown.
-func (s *Surface) dicts(w http.ResponseWriter, r *http.Request, c engine.Client, kind string) error {
-	t, asked := agent.NewThread(), map[callOf]*message.RequireUserConfirm{}
+	t, asked := agent.NewThread(), map[callOf]askedCall{}
 	through, err := agent.EachEvent(r.Context(), c, toolcall.EventsRequest{Session: sessionOf(r)}, func(_ uint64, ev message.Event) error {
 		t.Add(ev)
-		if ask, ok := ev.(*message.RequireUserConfirm); ok {
-			for _, b := range ask.ToolCalls {
-				asked[callOf{ask.Reply, b.ID}] = ask
+		if e, ok := ev.(*message.RequireUserConfirm); ok {
+			for _, b := range e.ToolCalls {
+				asked[callOf{e.Reply, b.ID}] = askedCall{b, e.RequestDigest()}
 			}
 		}
 		return nil
@@ -68,24 +59,31 @@ func (s *Surface) dicts(w http.ResponseWriter, r *http.Request, c engine.Client,
 		return err
 	}
 	for _, m := range t.Messages {
-		for _, call := range message.BlocksOf[*message.ToolCallBlock](m) {
-			ask := asked[callOf{message.ReplyID(m.ID), call.ID}]
-			if call.State != message.ToolCallAsking || ask == nil {
-				continue
-			}
-			for _, b := range ask.ToolCalls {
-				if b.ID == call.ID {
-					call.Input = b.Input
-				}
-			}
+		showAsked(m, asked)
+	}
+	at := Place{t.Open, through}
+	if kind := msgv1.WantedBy(r); kind != "" {
+		return writeDicts(w, kind, t.Messages, asked, at)
+	}
+	return answer(w, http.StatusOK, MessagesReply{t.Messages, at})
+}
+
+// showAsked gives the blocks of calls that are asking the name and arguments of their approval
+// request, so that a decision is about what was shown. A runtime need not propose what it streamed.
+// It can also stream several calls with one id; a reader may pair the request with any of them.
+func showAsked(m *message.Msg, asked map[callOf]askedCall) {
+	for _, b := range message.BlocksOf[*message.ToolCallBlock](m) {
+		if a, ok := asked[callOf{message.ReplyID(m.ID), b.ID}]; ok && m.ToolCall(b.ID).State == message.ToolCallAsking {
+			b.Name, b.Input = a.call.Name, a.call.Input
 		}
 	}
-	out := DictsReply{Place: Place{t.Open, through}}
-	out.Messages, out.Lost, err = msgv1.Encode(kind, t.Messages, func(reply message.ReplyID, call message.CallID) string {
-		if ask := asked[callOf{reply, call}]; ask != nil {
-			return ask.RequestDigest()
-		}
-		return ""
+}
+
+// writeDicts replies with the history as messages of AgentScope 1.x.
+func writeDicts(w http.ResponseWriter, kind string, messages []*message.Msg, asked map[callOf]askedCall, at Place) (err error) {
+	out := DictsReply{Place: at}
+	out.Messages, out.Lost, err = msgv1.Encode(kind, messages, func(reply message.ReplyID, call message.CallID) string {
+		return asked[callOf{reply, call}].digest
 	})
 	if err != nil {
 		return err
