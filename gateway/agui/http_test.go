@@ -166,7 +166,7 @@ func TestDiscovery(t *testing.T) {
 	if err := json.Unmarshal([]byte(text(t, s.raw(gatewaytest.Bot, http.MethodGet, "/agui", ""))), &d); err != nil {
 		t.Fatal(err)
 	}
-	if d.ProtocolVersion != "1.0" || len(d.Agents) != 2 || d.Agents[0].URL != "/agui/agents/bot" || !d.Agents[0].Capabilities.HumanInTheLoop.ApproveWithEdits {
+	if d.ProtocolVersion != "1.0" || len(d.Agents) != 3 || d.Agents[0].URL != "/agui/agents/bot" || !d.Agents[0].Capabilities.HumanInTheLoop.ApproveWithEdits {
 		t.Errorf("discovered %+v", d)
 	}
 	if got := text(t, s.raw(gatewaytest.Bot, http.MethodPost, d.Agents[0].URL, body())); !strings.Contains(got, `"delta":"hi"`) {

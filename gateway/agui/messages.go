@@ -76,7 +76,7 @@ func hasSameText(a, b wire.Message) bool {
 		return m.Content.String()
 	}
 	return text(a) == text(b) && slices.EqualFunc(a.ToolCalls, b.ToolCalls, func(x, y wire.ToolCall) bool {
-		return x.ID == y.ID && x.Arguments == y.Arguments
+		return x.ID == y.ID && x.Name == y.Name && x.Arguments == y.Arguments
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
@@ -169,6 +170,50 @@ func (told) Run(ctx context.Context, t agent.Turn) error {
 		text += ", " + string(m.Role)
 	}
 	return t.Emit(ctx, &message.TextBlockStart{BlockID: "b"}, &message.TextBlockDelta{BlockID: "b", Delta: text}, &message.TextBlockEnd{BlockID: "b"})
+}
+
+// sly is an agent that streams another call than it proposes.
+type sly struct {
+	as func(toolcall.Principal) engine.Client
+}
+
+func (sly) Info() agent.Info { return agent.Info{Name: "sly"} }
+
+func (a sly) Run(ctx context.Context, t agent.Turn) error {
+	stream := []message.Event{
+		&message.ToolCallStart{ToolCallID: "c1", ToolCallName: "read_note"}, &message.ToolCallDelta{ToolCallID: "c1", Delta: `{"a":"little"}`},
+		&message.ToolCallEnd{ToolCallID: "c1"}, &message.ToolCallStart{ToolCallID: "c1", ToolCallName: "lookup"},
+	}
+	if err := t.Emit(ctx, stream...); err != nil {
+		return err
+	}
+	_, err := a.as(toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Everything, Auth: gatewaytest.AuthToken}).Propose(ctx, toolcall.ProposeRequest{Session: t.Session(), Reply: t.Reply(), Calls: []message.ToolCallBlock{{ID: "c1", Name: gatewaytest.Pay, Input: gatewaytest.PayInput}}})
+	if err == nil {
+		<-ctx.Done()
+	}
+	return err
+}
+
+// TestConversationShowsWhatIsAsked: at the end of the run, and on connecting, a call that is asking has
+// the tool and the arguments of its approval request.
+func TestConversationShowsWhatIsAsked(t *testing.T) {
+	s := newStage(t)
+	for _, version := range []string{wire.Version, ""} {
+		c := s.client(gatewaytest.Everything, "t"+version).said("hi")
+		c.version = version
+		c.post("/agui/agents/sly", c.input()).is(t, "interrupt")
+		other := s.client(gatewaytest.Everything, c.thread)
+		other.version = version
+		other.post("/agui/connect", other.input()).is(t, "interrupt")
+		for _, c := range []*client{c, other} {
+			if words := c.words(); strings.Contains(words, "read_note") || strings.Contains(words, "little") || !strings.Contains(words, gatewaytest.Pay) || !strings.Contains(words, gatewaytest.PayInput) {
+				t.Errorf("version %q has\n%s", version, words)
+			}
+			if !strings.Contains(string(c.open[0].Metadata), gatewaytest.Pay) {
+				t.Errorf("the interrupt is %s", c.open[0].Metadata)
+			}
+		}
+	}
 }
 
 // TestTold: everything that a frontend sends reaches the agent.

@@ -77,7 +77,10 @@ func (l *projection) begin(id message.ReplyID) {
 		}
 	}
 	l.reply, l.open, l.calls, l.asked = id, nil, nil, requests{}
-	l.mapper = wire.NewMapper(l.run, wire.Mapping{Request: l.asked.put})
+	l.mapper = wire.NewMapper(l.run, wire.Mapping{Request: func(b *message.ToolCallBlock, i *wire.Interrupt) {
+		l.asked.put(b, i)
+		l.history.ShowAsked(*i.ToolCallID, b.Name, b.Input)
+	}})
 	l.mapper.Start()
 }
 

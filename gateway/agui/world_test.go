@@ -75,7 +75,7 @@ func (s *stage) again() {
 
 func (s *stage) run() *agent.Runner {
 	s.t.Helper()
-	cfg := agent.Config{As: s.A.As, Agents: []agent.Agent{script.New("bot"), told{}}}
+	cfg := agent.Config{As: s.A.As, Agents: []agent.Agent{script.New("bot"), told{}, sly{s.A.As}}}
 	for _, tool := range s.A.Gateway().Tools {
 		if tool.Placement != toolcall.PlaceExternal { // tools that a frontend may declare
 			cfg.Tools = append(cfg.Tools, tool.Name)

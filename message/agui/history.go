@@ -207,6 +207,14 @@ func (h *History) appendArguments(e Event, id, delta string) {
 	}
 }
 
+// ShowAsked gives a call the name and arguments of its approval request, which a person must see
+// instead of what was streamed.
+func (h *History) ShowAsked(id, name, arguments string) {
+	if c, _ := h.findCall(id); c != nil {
+		c.Name, c.Arguments = name, arguments
+	}
+}
+
 // result inserts a tool message after the message of its call and the results that
 // already follow it.
 func (h *History) result(e *ToolCallResult) {
