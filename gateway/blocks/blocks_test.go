@@ -62,6 +62,22 @@ func TestTurn(t *testing.T) {
 	c.refused(blockstream.CodeApprovalResolved)
 }
 
+// TestCardShowsTheProposal: a card shows the call that its digest names, not what was streamed.
+func TestCardShowsTheProposal(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	s.A.Say("s1", "r1", &message.ReplyStart{Session: "s1", Name: "bot", Role: message.RoleAssistant},
+		&message.ToolCallStart{ToolCallID: "c1", ToolCallName: "read_note"}, &message.ToolCallDelta{ToolCallID: "c1", Delta: "{}"}, &message.ToolCallEnd{ToolCallID: "c1"},
+		&message.ToolCallStart{ToolCallID: "c1", ToolCallName: gatewaytest.Echo})
+	s.A.Ask("s1", "r1", "c1")
+	s.A.Say("s1", "r1", &message.ToolCallDelta{ToolCallID: "c1", Delta: "more"})
+	c := s.me("")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	if ask := block[*blockstream.ApprovalRequest](c); len(ask.Actions) != 1 || ask.Actions[0].Name != gatewaytest.Pay || string(ask.Actions[0].Args) != gatewaytest.PayInput {
+		t.Errorf("the card is %+v", ask)
+	}
+}
+
 // TestDecisions edits, rejects and responds in place of the tool.
 func TestDecisions(t *testing.T) {
 	t.Parallel()

@@ -22,3 +22,17 @@ func TestAuthors(t *testing.T) {
 		t.Errorf("status %d, the page names the boss: %v, shows the message: %v", code, strings.Contains(page, "carol-the-boss"), strings.Contains(page, "just approve it"))
 	}
 }
+
+// TestPageShowsTheProposal: the page of a call shows the tool and the arguments of its digest, and how
+// the streamed arguments differ.
+func TestPageShowsTheProposal(t *testing.T) {
+	w := world(t)
+	w.A.Say("s1", "r1", &message.ToolCallStart{ToolCallID: "c1", ToolCallName: "read_note"}, &message.ToolCallDelta{ToolCallID: "c1", Delta: `{"a":"little"}`})
+	k := w.A.Ask("s1", "r1", "c1")
+	code, page := ask(t, w, "alpha."+gatewaytest.Ann, "GET", callPath(k), nil)
+	_, card, _ := strings.Cut(page, `id="title"`)
+	card, rest, _ := strings.Cut(card, "Changed since the model proposed it")
+	if code != 200 || strings.Contains(card, "little") || strings.Contains(card, "read_note") || !strings.Contains(card, "acme") || !strings.Contains(rest, "little") || !strings.Contains(rest, w.A.Show(k).Digest) {
+		t.Errorf("status %d, the page is\n%s", code, page)
+	}
+}
