@@ -2,6 +2,7 @@ package permission
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -234,7 +235,7 @@ func (r *Request) Resolve(s *Schema) {
 	}
 	r.Resolved = make(map[string]string, len(given))
 	for _, p := range given {
-		if target, err := resolvePath(r.Cwd, p); err == nil {
+		if target, err := resolvePath(cmp.Or(r.Folder, r.Cwd), p); err == nil {
 			r.Resolved[p] = target
 		}
 	}

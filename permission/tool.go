@@ -75,8 +75,9 @@ type Call struct {
 	Input       map[string]any
 	Mode        Mode
 	Now         time.Time
-	Cwd         string
+	Cwd         string // where the contents of rules begin
 	WorkingDirs []string
+	Folder      string // where the tool runs: relative paths in the input begin there
 	// Prepared is what Prepare of the tool's Kind returned.
 	Prepared any
 }

@@ -12,6 +12,7 @@ import (
 	"cel.dev/cel-go/interpreter"
 
 	"github.com/askance-dev/askance/permission/internal/celrule"
+	"github.com/askance-dev/askance/permission/internal/paths"
 	"github.com/askance-dev/askance/permission/shell"
 )
 
@@ -121,8 +122,13 @@ func (v *variables) caller() map[string]any {
 func (v *variables) context() map[string]any {
 	if v.ctxVar == nil {
 		v.ctxVar = map[string]any{
-			"mode": string(v.call.Mode), "now": v.req.Now, "cwd": v.req.Cwd, "working_dirs": v.req.WorkingDirs,
+			"mode": string(v.call.Mode), "now": v.req.Now, "cwd": v.call.Folder, "working_dirs": v.req.WorkingDirs,
 			"resolved": v.req.Resolved,
+		}
+		if v.call.Folder != v.req.Cwd { // within ctx.cwd must not hold for all files because the tool runs in /
+			if inside, err := paths.WithinAny(v.call.Folder, append([]string{v.req.Cwd}, v.req.WorkingDirs...)); err != nil || !inside {
+				delete(v.ctxVar, "cwd")
+			}
 		}
 		setKnown(v.ctxVar, "attempt", v.req.Attempt)
 		setKnown(v.ctxVar, "calls_this_run", max(v.req.CallsThisRun, 0))

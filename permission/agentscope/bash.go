@@ -2,6 +2,7 @@ package agentscope
 
 import (
 	"cmp"
+	"errors"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +21,15 @@ type bashCall struct {
 	tree   *tree
 	line   *shell.Line
 	places places
+	given  string // the folder that an argument names; agents differ in whether they obey it
+	// outside is set if the line may run outside the working directories, where the contents of
+	// allow rules mean other files.
+	outside bool
 }
+
+// folderArguments are the names of the argument that says where Gemini CLI, Codex and other agents
+// run a line.
+var folderArguments = strings.Fields("dir directory dir_path workdir cwd")
 
 func (b bash) Name() string { return b.name(Bash) }
 
@@ -31,8 +40,27 @@ func (b bash) Argument() permission.Argument {
 
 func (b bash) Prepare(c permission.Call) any {
 	text, err := b.text(c, b.Argument().Name)
-	return &bashCall{err: err, text: text, tree: parseTree(text), line: shell.Parse(text), places: b.places(c)}
+	p := &bashCall{err: err, text: text, tree: parseTree(text), places: b.places(c)}
+	var elsewhere []string
+	if p.places.cwd != p.places.dirs[0] {
+		elsewhere = append(elsewhere, p.places.cwd)
+	}
+	for _, name := range folderArguments {
+		given, err := b.text(c, name)
+		switch folder := p.places.absolute(p.places.expandHome(given)); {
+		case name == b.Argument().Name || given == "" && err == nil:
+		case err != nil || p.given != "" && p.given != folder:
+			p.err = cmp.Or(p.err, err, errFolders)
+		case folder != p.places.cwd:
+			p.given, elsewhere = folder, append(elsewhere, folder)
+		}
+	}
+	p.line = shell.ParseIn(text, elsewhere...)
+	p.outside = slices.ContainsFunc(elsewhere, func(folder string) bool { return !p.places.isInside(folder) })
+	return p
 }
+
+var errFolders = errors.New("two arguments name different folders")
 
 // Line implements permission.ShellKind.
 func (b bash) Line(c permission.Call) *shell.Line {
@@ -72,7 +100,7 @@ func (b bash) Check(c permission.Call) permission.ToolVerdict {
 	if v, found := p.findDanger(); found {
 		return v
 	}
-	if editsFreely(c.Mode) && p.editsInside() && p.areProvenEdits() {
+	if editsFreely(c.Mode) && p.given == "" && p.editsInside() && p.areProvenEdits() {
 		return permission.ToolVerdict{Answer: permission.CheckAllow, Step: StepWorkingDirectory, Message: "all it changes is in a working directory"}
 	}
 	return permission.ToolVerdict{}
@@ -189,7 +217,7 @@ func (p *bashCall) fromFolders(paths []string) []string {
 		return paths
 	}
 	out := slices.Clone(paths)
-	for _, folder := range p.line.Folders(p.places.cwd) {
+	for _, folder := range p.changesTo() {
 		for _, f := range paths {
 			if f != "" && f[0] != '/' && f[0] != '~' {
 				out = append(out, folder+"/"+f)
@@ -197,6 +225,14 @@ func (p *bashCall) fromFolders(paths []string) []string {
 		}
 	}
 	return out
+}
+
+// changesTo returns the folders, except the tool's own, in which commands of the line may run.
+func (p *bashCall) changesTo() []string {
+	if p.given == "" {
+		return p.line.Folders(p.places.cwd)
+	}
+	return slices.Concat([]string{p.given}, p.line.Folders(p.given), p.line.Folders(p.places.cwd))
 }
 
 func (p *bashCall) allCommands() []shell.Command {
@@ -219,7 +255,7 @@ func (b bash) Suggest(c permission.Call) []message.PermissionRule {
 		return nil
 	}
 	content := p.line.Offer()
-	if _, danger := p.findDanger(); danger || content == "" {
+	if _, danger := p.findDanger(); danger || content == "" || p.outside {
 		return nil
 	}
 	return []message.PermissionRule{suggestRule(c, &content)}
@@ -318,7 +354,7 @@ func (b bashPattern) Match(c permission.Call) (bool, error) {
 	case b.allow && b.isEverything() && b.ofPolicy:
 		return p.tree.dynamic == "" || p.line.NamesPrograms(), nil
 	case b.allow:
-		return (whole || b.ofPolicy) && (b.isEverything() || p.line.Covers([]*shell.Pattern{b.shell})), nil
+		return (whole || b.ofPolicy) && (b.isEverything() || !p.outside && p.line.Covers([]*shell.Pattern{b.shell})), nil
 	case whole || p.text == "":
 		return whole, nil
 	}
@@ -344,6 +380,9 @@ func (b bashPattern) Explain(c permission.Call) []permission.Piece {
 	p := b.prepared(c)
 	if p.err != nil || !b.allow {
 		return nil
+	}
+	if p.outside && !b.isEverything() {
+		return []permission.Piece{{Text: p.text, Why: "it runs outside the working folders: " + cmp.Or(p.given, p.places.cwd)}}
 	}
 	cover := p.line.Cover([]*shell.Pattern{b.shell})
 	var out []permission.Piece
@@ -396,7 +435,7 @@ func (b bash) Covered(c permission.Call, patterns []permission.Pattern) ([]int, 
 	if whole < 0 { // no rule of AgentScope is about such a line
 		all, at = own, ownAt
 	}
-	if !p.line.Covers(all) {
+	if p.outside || !p.line.Covers(all) {
 		return nil, nil
 	}
 	var by []int

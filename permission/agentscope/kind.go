@@ -322,7 +322,7 @@ func (s search) path(c permission.Call) (string, error) { return s.text(c, s.Arg
 
 func (s search) folder(c permission.Call) (string, error) {
 	path, err := s.path(c)
-	return cmp.Or(path, c.Cwd), err
+	return cmp.Or(path, c.Folder, c.Cwd), err
 }
 
 // Suggest suggests a rule for the folder.

@@ -11,14 +11,14 @@ import (
 )
 
 type places struct {
-	cwd, home string
-	dirs      []string // the working directories, cwd first
+	cwd, home string   // where the tool runs
+	dirs      []string // the working directories; contents of rules begin at the first
 	links     Links
 	posix     bool
 }
 
 func (c Config) places(call permission.Call) places {
-	return places{cwd: call.Cwd, home: c.Home, dirs: append([]string{call.Cwd}, call.WorkingDirs...), links: c.Links, posix: c.isPOSIX()}
+	return places{cwd: cmp.Or(call.Folder, call.Cwd), home: c.Home, dirs: append([]string{call.Cwd}, call.WorkingDirs...), links: c.Links, posix: c.isPOSIX()}
 }
 
 // dangerousFiles and dangerousFolders contain credentials, or what other programs run.
@@ -164,7 +164,7 @@ func (p places) isNamed(content, name string) bool {
 		return matchAny(abs, content, clean)
 	case leadsOut(clean): // and does not lead back in
 		abs = slices.DeleteFunc(abs, func(a string) bool {
-			_, below := relativeTo(a, p.cwd)
+			_, below := relativeTo(a, p.dirs[0])
 			return below
 		})
 		return matchAny(abs, p.fromRoot(content))
@@ -180,7 +180,7 @@ func matchAny(names []string, contents ...string) bool {
 	})
 }
 
-func (p places) fromRoot(content string) string { return path.Clean("/" + p.cwd + "/" + content) }
+func (p places) fromRoot(content string) string { return path.Clean("/" + p.dirs[0] + "/" + content) }
 
 func leadsOut(clean string) bool { return clean == ".." || strings.HasPrefix(clean, "../") }
 
@@ -203,7 +203,7 @@ func (p places) isAllowed(content, name string) bool {
 	switch {
 	case strings.HasPrefix(content, "~/") && full != content:
 		// For a program that does not expand ~ the rule names a folder of that name.
-		rel, below := relativeTo(literal, p.cwd)
+		rel, below := relativeTo(literal, p.dirs[0])
 		return below && matchName(content, rel) && p.isMeant(full, expanded, target)
 	case strings.HasPrefix(content, "/"):
 		return matchName(content, literal) && p.isMeant(content, expanded, target)

@@ -310,7 +310,7 @@ func (p *bashCall) paths() linePaths {
 
 // folders returns the folders that the line changes to.
 func (p *bashCall) folders(out *linePaths) []string {
-	all := append(p.line.Folders(p.places.cwd), p.places.cwd)
+	all := append(p.changesTo(), p.places.cwd)
 	change := func(text string) {
 		name := expandVariables(text)
 		from := all // a relative path can follow each of them

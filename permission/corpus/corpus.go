@@ -160,7 +160,7 @@ func FromJournal(calls []*toolcall.Call) []Call {
 		out = append(out, Call{
 			Name: string(c.Session) + "/" + string(c.Reply) + "/" + string(c.Call),
 			Request: permission.Request{
-				Tool: c.Tool, Input: []byte(c.Input), Now: c.ProposedAt.UTC(), SessionRules: rememberedRules(sorted, c),
+				Tool: c.Tool, Input: []byte(c.Input), Folder: c.Cwd, Now: c.ProposedAt.UTC(), SessionRules: rememberedRules(sorted, c),
 				Caller: permission.Caller{Agent: c.Agent, User: c.Runtime, Space: c.Space, Session: c.Session, Reply: c.Reply, Groups: c.Groups()},
 			},
 			Recorded: recordedVerdict(c.Decision),

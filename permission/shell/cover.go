@@ -118,7 +118,7 @@ func (p *Pattern) permitsCommand(c *Command) (Reason, bool) {
 		return because(CodeOption, "%s runs what the command before it writes", name)
 	}
 	if word := p.findRelative(c); c.moved && word != "" {
-		return because(CodeFolder, "the rule speaks of %s in the working folder, and the line changes to another", clipText(word))
+		return because(CodeFolder, "the rule speaks of %s in the working folder, and the command runs in another", clipText(word))
 	}
 	if p.kind == literal {
 		if extra := c.Argv[len(p.words()):]; len(extra) > 0 && !p.plansOnly(c) {

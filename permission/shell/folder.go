@@ -15,16 +15,19 @@ func (l *Line) checkFolder() {
 		name, ok := c.program()
 		return ok && changesFolder[name]
 	})
-	if first < 0 {
+	switch {
+	case len(l.elsewhere) > 0:
+		first = -1
+	case first < 0:
 		return
 	}
-	for i := range l.Commands[first:] {
-		l.Commands[first+i].moved = i > 0
+	for i := range l.Commands[first+1:] {
+		l.Commands[first+1+i].moved = true
 	}
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for i := range list {
 			if name, _ := list[i].program(); isConfigured(name) {
-				l.addReason(CodeFolder, list[i].Offset, name+" is configured by the folder that the line changes to")
+				l.addReason(CodeFolder, list[i].Offset, name+" is configured by the folder that it runs in")
 			}
 		}
 	}

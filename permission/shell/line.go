@@ -42,7 +42,9 @@ type Line struct {
 	// crude are words that may each begin a command: the arguments of unknown programs,
 	// and texts that no shell can parse.
 	crude [][]Word
-	// moved are the commands as seen from the folders that the line changes to.
+	// elsewhere are the folders that ParseIn was given.
+	elsewhere []string
+	// moved are the commands as seen from elsewhere and the folders that the line changes to.
 	moved []Command
 	// For [Line.ReadOnly]: the statements that bash and sh read, whether sh finds the
 	// same commands, and whether bash cannot parse the line.
@@ -138,14 +140,18 @@ func (l *Line) Unread() *Reason {
 
 // Parse analyses a command line. It accepts every text, and the result says what is
 // wrong with it.
-func Parse(text string) *Line {
-	l, _ := parseCounted(text)
+func Parse(text string) *Line { return ParseIn(text) }
+
+// ParseIn is Parse for a line that runs in one of these folders, and not in the one that rules speak
+// of: its commands count as commands after cd.
+func ParseIn(text string, folders ...string) *Line {
+	l, _ := parseCounted(text, folders...)
 	return l
 }
 
 // parseCounted is Parse, and also returns the number of steps it took.
-func parseCounted(text string) (*Line, int) {
-	l := &Line{Text: text, Hidden: findHidden(text)}
+func parseCounted(text string, folders ...string) (*Line, int) {
+	l := &Line{Text: text, Hidden: findHidden(text), elsewhere: folders}
 	if l.Hidden != nil {
 		l.addReason(CodeHidden, l.Hidden.Offset, l.Hidden.String())
 	}

@@ -249,7 +249,10 @@ const (
 // from the folders that the line changes to: after cd /etc, cat shadow is cat
 // /etc/shadow.
 func (l *Line) addSeenElsewhere() {
-	folders := l.Folders("")
+	folders := slices.Concat(l.elsewhere, l.Folders(""))
+	for _, f := range l.elsewhere {
+		folders = append(folders, l.Folders(f)...)
+	}
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for _, c := range list[:min(len(list), maxMoved)] {
 			if name, ok := c.program(); ok && !changesFolder[name] {

@@ -196,7 +196,7 @@ func (p *Pattern) words() []Word {
 // isWholeLine reports whether the line is the one that a literal states. If it is more than
 // plain calls, it must be written the same way, and no part may depend on the machine.
 func (p *Pattern) isWholeLine(l *Line) bool {
-	if p.kind != literal || len(l.Commands) != len(p.exact.Commands) {
+	if p.kind != literal || len(l.elsewhere) > 0 || len(l.Commands) != len(p.exact.Commands) {
 		return false
 	}
 	if l.Static() && !l.flows {

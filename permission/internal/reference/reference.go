@@ -170,7 +170,7 @@ var variableDocs = map[string]string{
 	"call.parent.id":                "Id of the parent call; may be missing.",
 	"ctx.mode":                      "Permission mode that the call is decided in.",
 	"ctx.now":                       "Time of the call, in UTC: ctx.now.getHours() >= 8.",
-	"ctx.cwd":                       "Working folder of the tool.",
+	"ctx.cwd":                       "Working folder of the tool; missing if the tool runs outside the folder and the working folders of the engine.",
 	"ctx.working_dirs":              "Folders in which tools can work.",
 	"ctx.resolved":                  "Where each path in the input leads after following symbolic links: ctx.resolved[args.path].",
 	"ctx.attempt":                   "Number of the attempt, from 1; may be missing.",
