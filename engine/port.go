@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/summary"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -335,7 +336,11 @@ func (c *core) summarizeCall(call, redacted *toolcall.Call) (line string, risk [
 		redacted = redacted.Clone()
 		redacted.Decision = &shown
 	}
-	return summary.Line(t, redacted), summary.Risk(t, redacted)
+	line = summary.Line(t, redacted)
+	if folder := decide.FolderOf(call, c.cfg.cwd); folder != "" {
+		line += " (in " + folder + ")"
+	}
+	return line, summary.Risk(t, redacted)
 }
 
 // lineOf is the summary's line alone.

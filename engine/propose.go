@@ -170,6 +170,9 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 			return nil, err
 		}
 	}
+	if err := toolcall.CheckCwd(r.Cwd); err != nil {
+		return nil, err
+	}
 	seen := map[message.CallID]bool{}
 	out := make([]*toolcall.Call, 0, len(r.Calls))
 	for i, b := range r.Calls {
@@ -195,8 +198,14 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 			return nil, bad(message.CodeTooLarge, fmt.Sprintf("agent has %d bytes, the limit is %d", len(r.Agent), toolcall.MaxIDBytes), "shorten it")
 		}
 		seen[b.ID] = true
-		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input}
+		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Cwd: r.Cwd}
 		var more []string
+		if r.Cwd != "" {
+			if err := p.checkExternal("cwd", b.Name); err != nil { // another program runs it in its own folder
+				return nil, err
+			}
+			more = append(more, toolcall.ProposedIn(r.Cwd))
+		}
 		if slices.Contains(r.External, b.Name) {
 			c.Placement = toolcall.PlaceExternal
 		}

@@ -17,6 +17,8 @@ type ApprovalRequest struct {
 	Key
 	Tool  string `json:"tool_name"`
 	Input string `json:"input"` // the raw JSON text that will run, after all edits
+	// Cwd is the call's.
+	Cwd string `json:"cwd,omitzero"`
 	// Definition is what the runtime declared about the tool.
 	Definition *DefinitionRef `json:"definition,omitzero"`
 	// Text is what the person sees above the arguments.
@@ -48,17 +50,20 @@ func (q ApprovalRequest) Digest() (string, error) {
 }
 
 // RequestText returns what people read above the arguments of a request: the summary, if the
-// engine has set it, and then the policy's text.
+// engine has set it, the policy's text, and the folder in which the call runs.
 func (c *Call) RequestText() string {
+	text := c.Summary
 	switch {
-	case c.Request == nil:
-		return c.Summary
-	case c.Summary == "", c.Request.Text == c.Summary, c.Decision != nil && c.Decision.Headline:
-		return c.Request.Text
-	case c.Request.Text == "":
-		return c.Summary
+	case c.Request == nil || c.Request.Text == "":
+	case text == "", c.Request.Text == text, c.Decision != nil && c.Decision.Headline:
+		text = c.Request.Text
+	default:
+		text += "\n" + c.Request.Text
 	}
-	return c.Summary + "\n" + c.Request.Text
+	if c.Cwd != "" {
+		text += "\nIt runs in the folder " + c.Cwd + "."
+	}
+	return text
 }
 
 // Waiting describes what an open approval request waits for: who has approved, who must

@@ -4,8 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
@@ -43,6 +47,8 @@ type Call struct {
 	Key
 	Runtime string `json:"runtime"`        // the runtime that proposed it
 	Agent   string `json:"agent,omitzero"` // the agent's name, as the runtime gave it
+	// Cwd is the folder in which the runtime runs the call, as it said; "" means the engine's.
+	Cwd string `json:"cwd,omitzero"`
 	// Trace is the trace of the proposal, for monitoring; no decision or digest depends on it.
 	Trace Trace `json:"traceparent,omitzero"`
 	// Requester is what is known about the runtime's user, or nil if nothing is or no rule reads it.
@@ -178,6 +184,32 @@ func (c *Call) Groups() []string {
 	}
 	return c.Requester.Groups
 }
+
+// CheckCwd refuses a working folder that policies cannot read. "" is none.
+func CheckCwd(cwd string) error {
+	refuse := func(what string) error {
+		return &message.Error{Code: message.CodeInvalid, What: "the working folder (cwd) " + what, Hint: "send the absolute path of the folder in which the tool runs"}
+	}
+	switch isWindows := windowsPath.MatchString(cwd); {
+	case cwd == "":
+		return nil
+	case len(cwd) > MaxCwdBytes:
+		return refuse(fmt.Sprintf("has %d bytes, the limit is %d", len(cwd), MaxCwdBytes))
+	case !utf8.ValidString(cwd) || strings.ContainsFunc(cwd, unicode.IsControl):
+		return refuse("has a control character or is not UTF-8")
+	case !isWindows && !strings.HasPrefix(cwd, "/"):
+		return refuse("is not an absolute path: " + cwd)
+	case slices.Contains(strings.FieldsFunc(cwd, func(r rune) bool { return r == '/' || isWindows && r == '\\' }), ".."):
+		return refuse("has a part ..: " + cwd)
+	}
+	return nil
+}
+
+// windowsPath matches the beginning of an absolute path of Windows.
+var windowsPath = regexp.MustCompile(`^([A-Za-z]:[\\/]|\\\\)`)
+
+// ProposedIn is the part of a proposal's digest that stands for the working folder.
+func ProposedIn(cwd string) string { return "cwd " + cwd }
 
 // ProposalDigest tells a repeated proposal of a call from another call under the same ids.
 // more is anything else that distinguishes them.

@@ -20,7 +20,7 @@ import (
 //  4. A step of `path` is a Step, or cause and `to`. `from` is the `to` of the step before, at first the state of the base's call (without a base: ""). A missing `to` is `from`.
 //  5. The call is expected to be empty, with `records` 1 and `proposed_at` and `updated_at` the record's `at`; with a base, it is the base's call with `first_seq` the base's sequence if its `records` is 1, `begun` one more if a cause is start, and, without a `note`, `records` one more and `updated_at` the record's `at`. `cause` and `state` are those of the last step. If causes are edit and allow, `decision` is the base's with `behavior` allow and `reason` "approved as edited by ", the name in `by`, "; " and the base's reason.
 //  6. Members of `call` or `change` replace expected ones; null removes one. The members below follow in their order. Unknown members are errors.
-//  7. `request` is the base's, with the call's input if a cause is edit. An object replaces members of that; if the base has none, of one with `v` 1, the call's key, tool, input and definition, a requirement with no users, and the decision's message (as `text`), rule, source, reason and bundle.
+//  7. `request` is the base's, with the call's input if a cause is edit. An object replaces members of that; if the base has none, of one with `v` 1, the call's key, tool, input, `cwd` and definition, a requirement with no users, and the decision's message (as `text`), rule, source, reason and bundle.
 //  8. `votes` are the base's. A list replaces them. `{"add":[…]}` adds votes, each an object that replaces members of a vote with the record's `by` and `at`, the call's digest and, if a cause is approve, the kind approve; with a base and the cause edit, of one with `kind` approve, the base's digest, `edited`, and the call's digest as `made`.
 //  9. `attempt` is the base's. If a cause is submit or offer, it is a new one: `number` one more, `offered_at` the record's `at`, `offer_until` 10 minutes later, `offers` 1. Else, if a cause is start, `started_at` is the record's `at`, `lease_ms` 10000, `worker` the name in `by` of a worker, else the engine; and `number` 0 becomes 1 with `offered_at` the record's `at`. The object replaces members.
 //  10. `grant` within it is the base's. If a cause is submit or offer, a remote call with a request has one with `v` 1, the call's key, idempotency key, tool and digest, the attempt's number, the request's bundle, the decision's route, `not_before` 5 seconds before the record's `at`, `expires` the attempt's `offer_until`, and as `approvals` by, at and signature of each vote approve whose `made`, or unedited `digest`, is the call's digest; if there is none, the engine, with auth in-process, at the record's `at`. The object replaces members, null removes it.
@@ -74,7 +74,7 @@ func (d derivation) request(c *Call) *ApprovalRequest {
 		edited.Input = c.Input
 		return &edited
 	}
-	q := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Definition: c.Definition, Requirement: Requirement{Users: []string{}}}
+	q := &ApprovalRequest{V: 1, Key: c.Key, Tool: c.Tool, Input: c.Input, Cwd: c.Cwd, Definition: c.Definition, Requirement: Requirement{Users: []string{}}}
 	if p := c.Decision; p != nil {
 		q.Text, q.Rule, q.Source, q.Reason, q.Bundle = p.Message, p.Rule, p.Source, p.Reason, p.Bundle
 	}

@@ -15,6 +15,7 @@ const (
 	MaxInputBytes     = 256 << 10 // a call's arguments
 	MaxOutputBytes    = 512 << 10 // a result; larger outputs belong in an object store
 	MaxTextBytes      = 16 << 10  // feedback, notes, reasons, progress lines
+	MaxCwdBytes       = 4 << 10   // a working folder
 	MaxNoteBytes      = 1 << 10   // a note of skip or delegate
 	MaxVotesBytes     = 64 << 10  // all votes of a call, as JSON
 	MaxCallsPerTurn   = 256       // calls in one proposal
@@ -32,6 +33,9 @@ type ProposeRequest struct {
 	Reply   message.ReplyID         `json:"reply_id"`
 	Agent   string                  `json:"agent,omitzero"`
 	Calls   []message.ToolCallBlock `json:"tool_calls"`
+	// Cwd is the folder in which the runtime runs these calls itself: an absolute path. Policies
+	// read relative paths from it, and people see it. Without it the engine's folder counts.
+	Cwd string `json:"cwd,omitzero"`
 	// External names tools of these calls that the engine need not know, because the runtime
 	// or its frontend runs them: the policy decides about such a call like any other, and
 	// once it is allowed it waits for a Report. A tool that the engine runs elsewhere is

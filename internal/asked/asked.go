@@ -193,11 +193,14 @@ func Definition(c *toolcall.Call) string {
 	}
 }
 
-// Origin says who proposed the call, and within which other call.
+// Origin says who proposed the call, in which folder it runs, and within which other call.
 func Origin(c *toolcall.Call) string {
 	text := "runtime " + reveal.Line(c.Runtime)
 	if c.Agent != "" && c.Agent != c.Runtime {
 		text += ", agent " + reveal.Line(c.Agent)
+	}
+	if c.Cwd != "" {
+		text += ", in the folder " + reveal.Line(c.Cwd)
 	}
 	if p := c.Parent; p != nil {
 		text += fmt.Sprintf(", within call %s of %s (session %s, depth %d)", reveal.Line(string(p.Call)), reveal.Line(p.Tool), reveal.Line(string(p.Session)), p.Depth)

@@ -320,6 +320,8 @@ export interface Approval {
 export interface ApprovalRequest {
   /** content hash of the policy bundle */
   bundle: string;
+  /** Cwd is the call's. */
+  cwd?: string;
   /** Definition is what the runtime declared about the tool. */
   definition?: DefinitionRef;
   /** Hidden are the paths into the arguments that rules redact. Salt is the salt of the commitments that stand for hidden values in the digest; it is stored in the journal and never shown. Without it Input is already redacted. */
@@ -416,6 +418,8 @@ export interface Call {
   blocked_reason?: string;
   /** the last transition */
   cause: string;
+  /** Cwd is the folder in which the runtime runs the call, as it said; "" means the engine's. */
+  cwd?: string;
   /** the policy's latest decision */
   decision?: Decision;
   /** Definition is what the runtime declared about the tool; nil if it declared nothing or the engine has its own configuration of the tool. */
@@ -1079,6 +1083,8 @@ export interface PolicyVersion {
 /** PreviewBody contains calls as they would be proposed or, instead, an edit. */
 export interface PreviewBody {
   agent?: string;
+  /** Cwd is the folder in which the runtime runs these calls itself: an absolute path. Policies read relative paths from it, and people see it. Without it the engine's folder counts. */
+  cwd?: string;
   /** Edit is how the caller would edit the arguments of an open call of the reply. */
   edit?: PreviewEdit;
   /** External names tools of these calls that the engine need not know, because the runtime or its frontend runs them: the policy decides about such a call like any other, and once it is allowed it waits for a Report. A tool that the engine runs elsewhere is refused. */
@@ -1201,6 +1207,8 @@ export interface ProofStatusReply {
 /** ProposeBody submits the tool calls of one model turn, in the model's order. */
 export interface ProposeBody {
   agent?: string;
+  /** Cwd is the folder in which the runtime runs these calls itself: an absolute path. Policies read relative paths from it, and people see it. Without it the engine's folder counts. */
+  cwd?: string;
   /** External names tools of these calls that the engine need not know, because the runtime or its frontend runs them: the policy decides about such a call like any other, and once it is allowed it waits for a Report. A tool that the engine runs elsewhere is refused. */
   external_tools?: string[];
   /** Parent is the call within which these calls are made, such as the one that started a sub-agent. It must belong to another reply. */

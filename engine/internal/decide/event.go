@@ -157,7 +157,7 @@ func (j *Judge) MakeEvent(c *toolcall.Call, d permission.Decision, now time.Time
 // makeEventFor is MakeEvent with a given requirement.
 func (j *Judge) makeEventFor(c *toolcall.Call, d permission.Decision, now time.Time, r toolcall.Requirement) (toolcall.Decided, error) {
 	q := toolcall.ApprovalRequest{
-		V: 1, Key: c.Key, Tool: c.Tool, Definition: c.Definition, Input: c.Input, Text: d.Message,
+		V: 1, Key: c.Key, Tool: c.Tool, Cwd: c.Cwd, Definition: c.Definition, Input: c.Input, Text: d.Message,
 		Rule: d.Rule, Source: SourceOf(d), Reason: d.Reason, Bundle: d.Bundle,
 		Requirement: r, Hidden: d.Redact,
 	}

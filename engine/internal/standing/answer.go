@@ -64,7 +64,7 @@ func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
 	}
 	switch l.Terms.Scope {
 	case toolcall.ScopeCallLike:
-		return c.Session == l.Session && argumentsOf(c.Input) == l.Arguments
+		return c.Session == l.Session && argumentsOf(c) == l.Arguments
 	case toolcall.ScopeSession:
 		return c.Session == l.Session
 	case toolcall.ScopeAgent:

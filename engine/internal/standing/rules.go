@@ -183,7 +183,7 @@ func (s *Approvals) Grant(ctx context.Context, c *toolcall.Call, now time.Time) 
 	l := toolcall.StandingApproval{
 		ID: toolcall.NewStandingID(c.Key, c.Digest), Space: s.Space, Tool: c.Tool, Definition: c.DefinitionHash(), Terms: *by[0].Remember,
 		Rule: c.Request.Rule, Source: c.Request.Source, Reason: c.Request.Reason,
-		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c.Input),
+		Session: c.Session, User: c.Runtime, Agent: c.Agent, Arguments: argumentsOf(c),
 		From: c.Key, Digest: c.Digest, GrantedAt: now,
 	}
 	for _, v := range by {
@@ -230,11 +230,14 @@ func shortenValue(value string) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// argumentsOf is the digest of a call's arguments, ignoring white space.
-func argumentsOf(input string) string {
-	text, err := permission.ArgumentAt([]byte(input), nil)
+// argumentsOf is the digest of a call's arguments, ignoring white space, and of its folder.
+func argumentsOf(c *toolcall.Call) string {
+	text, err := permission.ArgumentAt([]byte(c.Input), nil)
 	if err != nil {
-		text = input
+		text = c.Input
+	}
+	if c.Cwd != "" {
+		text += "\x00" + c.Cwd
 	}
 	sum := sha256.Sum256([]byte(text))
 	return "sha256:" + hex.EncodeToString(sum[:])

@@ -251,6 +251,7 @@ class _ApprovalRequest(TypedDict):
 class ApprovalRequest(_ApprovalRequest, total=False):
     """ApprovalRequest is what a person is asked or, for a call that a rule allowed, what would have been asked."""
 
+    cwd: str
     definition: DefinitionRef
     hidden: list[str]
     reply_id: str
@@ -336,6 +337,7 @@ class Call(_Call, total=False):
     behind: str
     blocked: Literal['', 'unknown', 'dead_letter', 'no_worker', 'returned', 'clock']
     blocked_reason: str
+    cwd: str
     decision: Decision
     definition: DefinitionRef
     denial: Denial
@@ -946,6 +948,7 @@ class PreviewBody(_PreviewBody, total=False):
     """PreviewBody contains calls as they would be proposed or, instead, an edit."""
 
     agent: str
+    cwd: str
     edit: PreviewEdit
     external_tools: list[str]
     parent: ParentKey
@@ -1053,6 +1056,7 @@ class ProposeBody(_ProposeBody, total=False):
     """ProposeBody submits the tool calls of one model turn, in the model's order."""
 
     agent: str
+    cwd: str
     external_tools: list[str]
     parent: ParentKey
     tools: list[ToolDefinition]
