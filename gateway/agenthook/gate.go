@@ -40,10 +40,12 @@ func (g *gate) key() toolcall.Key {
 
 func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 	switch {
+	case g.ev.Kind == dialect.After && !g.o.DryRun:
+		return dialect.Verdict{}, g.report(ctx)
+	case g.ev.CwdErr != nil:
+		return dialect.Verdict{}, g.ev.CwdErr
 	case g.o.DryRun:
 		return g.preview(ctx)
-	case g.ev.Kind == dialect.After:
-		return dialect.Verdict{}, g.report(ctx)
 	}
 	call, err := g.find(ctx)
 	if err == nil && call == nil {
@@ -71,7 +73,7 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 }
 
 // find returns the call of the event: one with the same id, or an earlier call with the same
-// arguments for which no agent waits any more. It returns nil if there is none.
+// arguments and folder for which no agent waits any more. It returns nil if there is none.
 func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	shown, err := g.c.Show(ctx, toolcall.ShowRequest{Key: g.key()})
 	switch {
@@ -90,7 +92,7 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 		}
 	}
 	for _, c := range open {
-		if g.ev.Kind == dialect.Prompt && isDecided(c) && dialect.SameInput(c.Input, string(g.ev.Input)) {
+		if g.ev.Kind == dialect.Prompt && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input)) {
 			return c, nil // the event before the tool decided it
 		}
 		if c.Proposal != g.proposal() {
@@ -118,7 +120,13 @@ func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
 	return out, nil
 }
 
-func (g *gate) proposal() string { return toolcall.ProposalDigest(g.ev.Tool, string(g.ev.Input)) }
+func (g *gate) proposal() string {
+	var more []string
+	if g.ev.Cwd != "" {
+		more = append(more, toolcall.ProposedIn(g.ev.Cwd))
+	}
+	return toolcall.ProposalDigest(g.ev.Tool, string(g.ev.Input), more...)
+}
 
 // take returns the call with the event's own id, unless the id belongs to another call or a later
 // call holds it.
@@ -127,7 +135,7 @@ func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, erro
 		return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
 	}
 	if c.Proposal != g.proposal() {
-		return c, refuse("proposed with other arguments")
+		return c, refuse("proposed with other arguments or in another folder")
 	}
 	if !c.Open() {
 		return c, nil
@@ -142,7 +150,7 @@ func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, erro
 func (g *gate) proposeRequest() toolcall.ProposeRequest {
 	k := g.key()
 	return toolcall.ProposeRequest{
-		Session: k.Session, Reply: k.Reply, Agent: g.ev.Agent, External: []string{g.ev.Tool},
+		Session: k.Session, Reply: k.Reply, Agent: g.ev.Agent, Cwd: g.ev.Cwd, External: []string{g.ev.Tool},
 		Calls: []message.ToolCallBlock{{ID: k.Call, Name: g.ev.Tool, Input: string(g.ev.Input), State: message.ToolCallPending}},
 	}
 }
@@ -241,5 +249,5 @@ func allowedText(c *toolcall.Call) string {
 // waitingText tells the model what to do about a call that is still open.
 func (g *gate) waitingText(c *toolcall.Call) string {
 	link := g.public + "/inbox/call?" + url.Values{"session": {string(c.Session)}, "reply": {string(c.Reply)}, "call": {string(c.Call)}}.Encode()
-	return "This call is still waiting for approval: " + link + " . The request stays open. Try again later with exactly the same arguments."
+	return "This call is still waiting for approval: " + link + " . The request stays open. Try again later with exactly the same arguments, in the same folder."
 }

@@ -13,10 +13,13 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Dialect names a coding agent.
@@ -67,8 +70,12 @@ type Event struct {
 	Call    string
 	Agent   string // a subagent
 	Tool    string
-	Input   message.RawJSON // the bytes that the agent sent: an object
-	Result  *Result         // of Kind After
+	// Cwd is the folder in which the agent runs the tool, "" if the event does not say. CwdErr says
+	// why it cannot be read; such a call must not run.
+	Cwd    string
+	CwdErr error
+	Input  message.RawJSON // the bytes that the agent sent: an object
+	Result *Result         // of Kind After
 }
 
 // Result is what the agent says about a tool that ran.
@@ -93,6 +100,7 @@ type wire struct {
 	AgentID   string          `json:"agent_id"`
 	AgentType string          `json:"agent_type"`
 	Tool      string          `json:"tool_name"`
+	Cwd       message.RawJSON `json:"cwd"`
 	Input     message.RawJSON `json:"tool_input"`
 	Response  message.RawJSON `json:"tool_response"`
 	Error     string          `json:"error"`
@@ -129,10 +137,27 @@ func Decode(d Dialect, data []byte) (*Event, error) {
 		Dialect: d, Name: w.Event, Kind: kind, Session: w.Session, Turn: cmp.Or(w.Prompt, w.Turn), Call: w.Call,
 		Agent: agentName(d, w), Tool: w.Tool, Input: input,
 	}
+	ev.Cwd, ev.CwdErr = folderOf(w.Cwd)
 	if kind == After {
 		ev.Result = resultOf(w)
 	}
 	return ev, nil
+}
+
+// folderOf reads the folder in which the tool runs.
+func folderOf(raw message.RawJSON) (string, error) {
+	var cwd *string
+	if len(raw) == 0 {
+		return "", nil
+	}
+	err := strictjson.UnmarshalOpen(raw, &cwd, strictjson.MaxBytes(MaxEventBytes))
+	if err != nil || cwd == nil || *cwd == "" {
+		return "", &message.Error{Code: message.CodeInvalid, What: "the event's cwd is not a path", Hint: "the agent must send the absolute path of the folder in which the tool runs"}
+	}
+	if strings.HasPrefix(*cwd, "/") {
+		*cwd = path.Clean(*cwd)
+	}
+	return *cwd, toolcall.CheckCwd(*cwd)
 }
 
 // agentName is the name under which policies and people see the agent.
