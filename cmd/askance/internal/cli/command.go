@@ -22,15 +22,18 @@ import (
 
 // newGroup completes a command that has only sub-commands.
 func newGroup(c *cobra.Command, subs ...*cobra.Command) *cobra.Command {
-	c.Args = func(c *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return unknownCommand(c, args[0])
-		}
-		return nil
-	}
+	c.Args = onlyCommands
 	c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 	c.AddCommand(subs...)
 	return c
+}
+
+// onlyCommands refuses an argument, which is then the name of an unknown command.
+func onlyCommands(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return unknownCommand(c, args[0])
+	}
+	return nil
 }
 
 // wantArgs requires n arguments that are not empty.
@@ -43,13 +46,13 @@ func wantArgs(n int, want string) cobra.PositionalArgs {
 	}
 }
 
-// atMostOne accepts no argument, or one.
-func atMostOne(want string) cobra.PositionalArgs {
+// optional accepts no argument, or what check accepts.
+func optional(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return nil
 		}
-		return wantArgs(1, want)(c, args)
+		return check(c, args)
 	}
 }
 

@@ -227,12 +227,7 @@ func newContextShowCommand(env *environment) *cobra.Command {
 		Short:             "Show a context, by default the current one",
 		Example:           "  askance context show\n  askance context show prod -o yaml",
 		ValidArgsFunction: completeContexts,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return oneContext(c, args)
-		},
+		Args:              optional(oneContext),
 		RunE: func(_ *cobra.Command, args []string) error {
 			all, err := readContexts()
 			if err != nil {

@@ -99,7 +99,13 @@ func ExitCode(err error) int {
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		return exitCodeOf(me.Code)
 	}
-	return otherCode(err)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return ExitNotFound
+	case errors.Is(err, fs.ErrPermission):
+		return ExitForbidden
+	}
+	return ExitError
 }
 
 func exitCodeOf(code message.Code) int {
@@ -161,14 +167,4 @@ func exitCodeHelp() string {
 	}
 	b.WriteString("\nWith --json an error is one JSON document on standard error. Its members exit and\ncode have the same meaning.\n")
 	return b.String()
-}
-
-func otherCode(err error) int {
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return ExitNotFound
-	case errors.Is(err, fs.ErrPermission):
-		return ExitForbidden
-	}
-	return ExitError
 }

@@ -34,12 +34,7 @@ It does not replace a file without --force.`,
 		Example: `  askance init
   askance init shop && cd shop && askance serve
   askance init --force`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("expected one folder, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args: optional(wantArgs(1, "one folder")),
 		RunE: func(_ *cobra.Command, args []string) error {
 			folder := "."
 			if len(args) > 0 {

@@ -170,7 +170,7 @@ the result. Engines can run meanwhile: they claim quorum from 3 replicas on.
 It needs the login of the engines (--creds). Run it again if it was interrupted.`,
 		Example: `  askance journal replicas --nats nats://nats.internal:4222 --creds engine.creds
   askance journal replicas 3 --nats nats://nats.internal:4222 --creds engine.creds`,
-		Args: atMostOne("at most one number of replicas"),
+		Args: optional(wantArgs(1, "at most one number of replicas")),
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeout(c.Context(), wait)
 			defer cancel()

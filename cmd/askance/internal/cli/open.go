@@ -40,12 +40,7 @@ address; with --print it only prints the address.`,
   askance open call_42
   askance open --print`,
 		ValidArgsFunction: env.completeCalls(),
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return nil
-			}
-			return oneCall(&ad)(c, args)
-		},
+		Args:              optional(oneCall(&ad)),
 		RunE: func(c *cobra.Command, _ []string) error {
 			at, err := consoleURL(c.Context(), env)
 			if err != nil {

@@ -107,7 +107,7 @@ start of the engine.`,
 		Example: `  askance policy show
   askance policy show refund-limit
   askance policy show --version sha256:d99fa30f… --json`,
-		Args: atMostOne("at most one rule"),
+		Args: optional(wantArgs(1, "at most one rule")),
 		PreRunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 1 {
 				r.Rule = args[0]

@@ -42,12 +42,7 @@ schema, then the variables and functions for every tool. An argument that is not
 required may be missing: guard it with has(args.x), or write args.?x.orValue(…).`,
 		Example: `  askance policy vars refund --tools tools.yaml
   askance policy vars --json`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) > 1 {
-				return usagef("expected one tool, got %d arguments", len(args))
-			}
-			return nil
-		},
+		Args:              optional(wantArgs(1, "one tool")),
 		ValidArgsFunction: p.completeTools,
 		RunE: func(_ *cobra.Command, args []string) error {
 			opts, err := p.options()

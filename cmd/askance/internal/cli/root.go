@@ -83,12 +83,7 @@ Start with askance demo, or write the files of a project with askance init.`,
   askance approve call_42`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args: func(c *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				return unknownCommand(c, args[0])
-			}
-			return nil
-		},
+		Args:          onlyCommands,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if version {
 				return printVersion(env)
