@@ -91,6 +91,9 @@ func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
 
+// addressWord returns the address of a call as a shell reads it.
+func addressWord(k toolcall.Key) string { return shellWord(term.SafeLine(keyPath(k))) }
+
 // minPrefix is the length of the shortest prefix of an id that can name a call.
 const minPrefix = 4
 

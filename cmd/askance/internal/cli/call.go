@@ -87,13 +87,22 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		if !noWait {
 			call, err = env.waitForCall(c.Context(), l, call)
 		}
+		if err != nil && errors.Is(context.Cause(c.Context()), errSignal) {
+			if err = errSignal; !env.json {
+				again := fmt.Sprintf("call %s --args %s --session %s --reply %s --id %s", shellWord(call.Tool), shellWord(input), shellWord(string(r.Session)), shellWord(string(r.Reply)), shellWord(id))
+				if r.Agent != "" {
+					again += " --agent " + shellWord(r.Agent)
+				}
+				env.notef("Stopped waiting. The call stays open.\n  wait again: %s\n  end it:     %s\n", term.Safe(commandLineFor(env, again, "as", "creds", "token-file")), commandLineFor(env, "interrupt "+addressWord(call.Key)))
+			}
+		}
 		if err == nil || env.json { // a script needs the ids of a call that it cannot wait for
 			err = cmp.Or(err, env.print(call, resultOrPhase(env.out, call)))
 		}
 		if err != nil {
 			return err
 		}
-		err = callError(call)
+		err = callError(env, call)
 		if me, ok := errors.AsType[*message.Error](err); ok && call.Cause == string(toolcall.CauseRefuse) {
 			if info, err := l.Info(c.Context()); err == nil && !slices.Contains(info.Tools, call.Tool) {
 				me.What += didYouMean("", spelling.Nearest(call.Tool, info.Tools))
@@ -116,7 +125,7 @@ func (env *environment) waitForCall(ctx context.Context, l *link, call *toolcall
 			noted = phase
 			env.notef("%s\n", env.err.Dim(string(phase)+": "+waitsFor(call)))
 			if phase == toolcall.PhaseAsking {
-				env.notef("%s\n", env.err.Dim("decide with askance approve "+term.SafeLine(keyPath(call.Key))))
+				env.notef("%s\n", env.err.Dim("decide with "+commandLineFor(env, "approve "+addressWord(call.Key))))
 			}
 		}
 		out, err := l.Wait(ctx, toolcall.WaitRequest{V: 1, Session: call.Session, Reply: call.Reply, Calls: []message.CallID{call.Call}, TimeoutMS: phaseLook.Milliseconds()})
@@ -141,13 +150,13 @@ func resultOrPhase(out *term.Out, call *toolcall.Call) string {
 }
 
 // callError is how the command ends: nil for an open call and for a success.
-func callError(call *toolcall.Call) error {
+func callError(env *environment, call *toolcall.Call) error {
 	word, good := asked.Ended(call)
 	switch {
 	case call.Open() || good:
 		return nil
 	case call.Result != nil && call.Result.State == message.ToolResultDenied, call.Cause == string(toolcall.CauseRefuse):
-		return &message.Error{Code: message.CodeForbidden, Op: "call", What: "the call was not allowed: " + strings.ToLower(word), Hint: "askance show " + keyPath(call.Key) + " --explain tells why"}
+		return &message.Error{Code: message.CodeForbidden, Op: "call", What: "the call was not allowed: " + strings.ToLower(word), Hint: commandLineFor(env, "show "+addressWord(call.Key)+" --explain") + " tells why"}
 	}
-	return fmt.Errorf("the call did not succeed: %s; askance show %s shows its history", strings.ToLower(word), keyPath(call.Key))
+	return fmt.Errorf("the call did not succeed: %s; %s shows its history", strings.ToLower(word), commandLineFor(env, "show "+addressWord(call.Key)))
 }

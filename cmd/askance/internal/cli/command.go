@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/message/api"
@@ -239,6 +241,36 @@ func flagError(c *cobra.Command, err error) error {
 		}
 	})
 	return usagef("%w%s", err, didYouMean("--", spelling.Nearest(missing.GetSpecifiedName(), words)))
+}
+
+// commandLineFor returns a command that the reader can run: args, with the flags of this command
+// that say where the server is, and its flags for more settings.
+func commandLineFor(env *environment, args string, more ...string) string {
+	flags := slices.Concat([]string{"data", "context", "nats", "nats-ca", "nats-insecure", "server", "space"}, more)
+	for _, s := range settings {
+		if env.found.source(s.key()) != byFlag || !slices.Contains(flags, s.flag) {
+			continue
+		}
+		text, between := env.found[s.key()].values[0], " "
+		switch s.flag {
+		case "nats", "server":
+			text = bus.RedactURL(text)
+		case "nats-insecure":
+			between = "="
+		}
+		args += " --" + s.flag + between + shellWord(text)
+	}
+	return programName() + " " + args
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// shellWord returns a word as a shell reads it.
+func shellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func didYouMean(prefix string, names []string) string {

@@ -160,6 +160,72 @@ func TestApproveAfterSkip(t *testing.T) {
 	}
 }
 
+// pasted runs a command that another command printed, as a person who copies it into a shell.
+func pasted(t *testing.T, command string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(bin, "askance")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", strings.ReplaceAll(command, "go run ./cmd/askance", "askance")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return string(out)
+}
+
+// printed returns the rest of the only line that contains the words.
+func printed(t *testing.T, text, words string) string {
+	t.Helper()
+	_, after, found := strings.Cut(text, words)
+	command, _, _ := strings.Cut(after, "\n")
+	if !found || strings.Contains(after, words) {
+		t.Fatalf("the text does not contain %q once:\n%s", words, text)
+	}
+	return command
+}
+
+// Ctrl-C ends the wait of askance call, not the call. The commands that it prints work as they are,
+// also for a data folder that a shell must quote.
+func TestCallStopsWaiting(t *testing.T) {
+	cleanEnvironment(t)
+	write(t, "rules.yaml", testRules)
+	write(t, "tools.yaml", testTools)
+	s := serveOn(t, "ann's data", "--policy", "rules.yaml", "--tools", "tools.yaml")
+	c := exec.CommandContext(t.Context(), os.Args[0], "call", "ship", "--args", `{"cents": 500}`, "--agent", "bot 1", "--as", "ann", "--data", s.data)
+	errs, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said := ""
+	for lines := bufio.NewScanner(errs); lines.Scan(); {
+		said += lines.Text() + "\n"
+		if strings.HasPrefix(lines.Text(), "decide with ") {
+			if err := c.Process.Signal(os.Interrupt); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if _ = c.Wait(); c.ProcessState.ExitCode() != cli.ExitInterrupted || !strings.Contains(said, "\nStopped waiting. The call stays open.\n") || strings.Contains(said, "error:") {
+		t.Fatalf("exit %d\n%s", c.ProcessState.ExitCode(), said)
+	}
+	pasted(t, printed(t, said, "decide with ")+" --yes")
+	if out := pasted(t, printed(t, said, "wait again: ")); out != `{"cents": 500}`+"\n" {
+		t.Errorf("the command that waits again printed %q", out)
+	}
+	if out := pasted(t, printed(t, said, "end it:     ")); !strings.Contains(out, "interrupted, 0 open calls ended") {
+		t.Errorf("the command that ends the call printed %q", out)
+	}
+}
+
 // Ctrl-C ends a following command with exit code 130 and without an error.
 func TestInterruptEndsWith130(t *testing.T) {
 	cleanEnvironment(t)
