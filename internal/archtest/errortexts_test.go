@@ -13,7 +13,7 @@ import (
 // one place.
 func TestErrorTexts(t *testing.T) {
 	got := archtest.ErrorTexts(sources(t))
-	for _, want := range []string{"\tonly one of --nats-cert and --nats-key is set: pass both\n", "\tcanceled: nothing was sent\n", "\tthere is no call … (askance list --all shows all calls; for an archived one give SESSION/REPLY/CALL)\n"} {
+	for _, want := range []string{"\tonly one of --nats-cert and --nats-key is set: pass both\n", "\tcanceled: nothing was sent\n", "\tno call has the id … (give at least the first 4 letters of an id; for an archived call give SESSION/REPLY/CALL)\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the list lacks %q", want)
 		}

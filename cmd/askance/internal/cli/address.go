@@ -40,12 +40,14 @@ reply has it. With --session and --reply, a complete id always names one call.
 `
 
 type address struct {
+	env            *environment
 	arg            string
 	session, reply string
 	whole          bool // only a complete, unambiguous id is accepted, because no one confirms the call
 }
 
-func (ad *address) flags(c *cobra.Command) {
+func (ad *address) flags(env *environment, c *cobra.Command) {
+	ad.env = env
 	c.Flags().StringVar(&ad.session, "session", "", "session of the call")
 	c.Flags().StringVar(&ad.reply, "reply", "", "reply of the call")
 }
@@ -129,7 +131,7 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 	if len(ad.arg) < minPrefix {
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "no call has the id " + ad.arg, Hint: "give at least the first 4 letters of an id; for an archived call give SESSION/REPLY/CALL"}
 	}
-	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: "askance list --all shows all calls; for an archived one give SESSION/REPLY/CALL"}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: commandLineFor(ad.env, "list --all") + " shows all calls; for an archived one give SESSION/REPLY/CALL"}
 }
 
 // findWhole returns the open call with exactly this id, or nil if there is none. It fails

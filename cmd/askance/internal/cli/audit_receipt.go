@@ -56,7 +56,7 @@ record shows, so the receipt proves that as well.`,
 		},
 	}
 	env.cfg.bindClient(c)
-	ad.flags(c)
+	ad.flags(env, c)
 	c.Flags().StringVar(&output, "output", "", "file to write (default standard output)")
 	return c
 }

@@ -119,7 +119,10 @@ func TestCall(t *testing.T) {
 	if r := call(cli.ExitForbidden, "not allowed: denied", "ship", `{"cents":9999}`); !strings.Contains(r.out, "rule cap") {
 		t.Errorf("the result of a denied call is %q", r.out)
 	}
-	call(cli.ExitForbidden, "not allowed: refused", "ship", `{"cents":"x"}`)
+	refused := call(cli.ExitForbidden, "not allowed: refused", "ship", `{"cents":"x"}`)
+	if out := pasted(t, strings.TrimSuffix(printed(t, refused.err, "hint: "), " tells why")); !strings.Contains(out, "the arguments do not fit the tool's schema") {
+		t.Errorf("the command of the hint printed %q", out)
+	}
 	call(cli.ExitForbidden, "not allowed: refused", "nothing", "{}")
 	call(cli.ExitForbidden, "not allowed: refused; did you mean ship?", "shpi", "{}")
 	if r := call(cli.ExitForbidden, "not allowed: refused\n", "ship", "{\"cents\": 1,\n}"); !strings.Contains(r.out, "(line 1, column 12)") {

@@ -243,12 +243,20 @@ func flagError(c *cobra.Command, err error) error {
 	return usagef("%w%s", err, didYouMean("--", spelling.Nearest(missing.GetSpecifiedName(), words)))
 }
 
-// commandLineFor returns a command that the reader can run: args, with the flags of this command
-// that say where the server is, and its flags for more settings.
+// placeFlags say where the server is.
+var placeFlags = []string{"data", "nats", "nats-ca", "nats-insecure", "server", "space"}
+
+// commandLineFor returns a command that the reader can run at the same server, also with the flags
+// of this command for more settings.
 func commandLineFor(env *environment, args string, more ...string) string {
-	flags := slices.Concat([]string{"data", "context", "nats", "nats-ca", "nats-insecure", "server", "space"}, more)
+	return programName() + " " + args + flagsGiven(env, byFlag, slices.Concat([]string{"context"}, placeFlags, more)...)
+}
+
+// flagsGiven returns the flags that repeat the settings of a source, or of one before it.
+func flagsGiven(env *environment, from source, names ...string) string {
+	var b strings.Builder
 	for _, s := range settings {
-		if env.found.source(s.key()) != byFlag || !slices.Contains(flags, s.flag) {
+		if env.found.source(s.key()) > from || !slices.Contains(names, s.flag) {
 			continue
 		}
 		text, between := env.found[s.key()].values[0], " "
@@ -258,9 +266,9 @@ func commandLineFor(env *environment, args string, more ...string) string {
 		case "nats-insecure":
 			between = "="
 		}
-		args += " --" + s.flag + between + shellWord(text)
+		b.WriteString(" --" + s.flag + between + shellWord(text))
 	}
-	return programName() + " " + args
+	return b.String()
 }
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)

@@ -50,7 +50,7 @@ func newRespondCommand(env *environment, c *cobra.Command, kind responseKind) *c
 	c.Args, c.ValidArgsFunction = oneCall(&d.ad), env.completeCalls(message.ToolCallAsking)
 	bindDeciding(env, c)
 	d.memory.cmd, d.sign.cmd = c, c
-	d.ad.flags(c)
+	d.ad.flags(env, c)
 	c.Flags().StringVar(&d.digest, "digest", "", "respond only to the approval request with this digest, as askance show or list --json printed it")
 	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation: respond to the present approval request")
 	if kind.many {
@@ -106,7 +106,7 @@ func (d *responding) mustConfirm(ctx context.Context, args []string) error {
 	defer l.Close()
 	d.ad.arg = args[0]
 	if call, err := d.ad.find(ctx, l); err == nil && !call.Open() {
-		return mustAsk(call)
+		return mustAsk(d.env, call)
 	}
 	return missing
 }
@@ -168,7 +168,7 @@ func (d *responding) confirm(ctx context.Context, what string) error {
 
 // mustAsk refuses a call that the person cannot respond to.
 func (d *responding) mustAsk(c *toolcall.Call) error {
-	if err := mustAsk(c); err != nil {
+	if err := mustAsk(d.env, c); err != nil {
 		return err
 	}
 	if bad := asked.Forged(c, c.Digest); bad != "" {
@@ -181,14 +181,14 @@ func (d *responding) mustAsk(c *toolcall.Call) error {
 	if bad == "" {
 		return nil
 	}
-	return &message.Error{Code: message.CodeForbidden, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("call %s: %s", c.Call, strings.ToLower(bad[:1])+strings.TrimSuffix(bad[1:], ".")), Hint: "askance show lists who has responded and who can"}
+	return &message.Error{Code: message.CodeForbidden, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("call %s: %s", c.Call, strings.ToLower(bad[:1])+strings.TrimSuffix(bad[1:], ".")), Hint: commandLineFor(d.env, "show "+addressWord(c.Key)) + " lists who has responded and who can"}
 }
 
-func mustAsk(c *toolcall.Call) error {
+func mustAsk(env *environment, c *toolcall.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
 	}
-	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and does not wait for approval", c.Call, statusOf(c)), Hint: "askance show prints its history"}
+	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and does not wait for approval", c.Call, statusOf(c)), Hint: commandLineFor(env, "show "+addressWord(c.Key)) + " prints its history"}
 	if !c.Open() {
 		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, waitsFor(c))
 		if n := len(c.Votes); n > 0 {

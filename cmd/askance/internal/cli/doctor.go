@@ -185,8 +185,8 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	}
 	d.checkPermissions(ctx, env, l)
 	d.checkPolicy(ctx, env, l)
-	d.checkJournal(ctx, l)
-	d.checkQueues(ctx, l, info)
+	d.checkJournal(ctx, env, l)
+	d.checkQueues(ctx, env, l, info)
 }
 
 func (d *diagnosis) checkDurability(durability string) {
@@ -254,7 +254,7 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 		d.add("policy", levelWarning, strings.Join(p.Ignored, "; "), "rename or remove these files")
 	}
 	if p.Failures > 0 {
-		d.add("policy", levelWarning, fmt.Sprintf("the policy could not be evaluated for %d calls, and none of them was allowed", p.Failures), "see the log of askance serve; askance show CALL names the rule errors")
+		d.add("policy", levelWarning, fmt.Sprintf("the policy could not be evaluated for %d calls, and none of them was allowed", p.Failures), "see the log of askance serve; "+commandLineFor(env, "show CALL")+" names the rule errors")
 	}
 	if p.Shadow != nil && p.Shadow.Alarm != "" {
 		d.add("policy", levelWarning, "the newest shadow policy is refused:\n"+p.Shadow.Alarm, "correct the file, and check it with askance policy lint")
@@ -292,7 +292,7 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 }
 
 // checkJournal compares the end of the journal with its last signed checkpoint.
-func (d *diagnosis) checkJournal(ctx context.Context, l *link) {
+func (d *diagnosis) checkJournal(ctx context.Context, env *environment, l *link) {
 	last, signed, unsigned, err := readEnds(ctx, l.audit)
 	switch {
 	case errors.Is(err, errNoAudit):
@@ -304,7 +304,7 @@ func (d *diagnosis) checkJournal(ctx context.Context, l *link) {
 	case signed.To == 0 && time.Since(unsigned) <= sealLimit:
 		d.add("journal", levelOK, asked.Count(int(last), "record")+", not signed yet: the engine signs each minute", "")
 	case last > signed.To && time.Since(unsigned) > sealLimit:
-		d.add("journal", levelWarning, fmt.Sprintf("the engine does not sign the journal: not all of the %d records are signed", last), "see the log of askance serve, and sign it with askance audit checkpoint")
+		d.add("journal", levelWarning, fmt.Sprintf("the engine does not sign the journal: not all of the %d records are signed", last), "see the log of askance serve, and sign it with "+commandLineFor(env, "audit checkpoint"))
 	default:
 		d.add("journal", levelOK, fmt.Sprintf("%d records, signed up to %d at %s", last, signed.To, moment(signed.At)), "")
 	}
@@ -334,7 +334,7 @@ func readEnds(ctx context.Context, a bus.Auditing) (last uint64, signed proof.Ch
 	return journal.Last, signed, unsigned, err
 }
 
-func (d *diagnosis) checkQueues(ctx context.Context, l *link, info toolcall.InfoReply) {
+func (d *diagnosis) checkQueues(ctx context.Context, env *environment, l *link, info toolcall.InfoReply) {
 	asking := time.Now()
 	r, err := l.Activity(ctx, toolcall.ActivityRequest{V: 1, Since: asking.Add(-time.Minute), Recent: 1})
 	if err != nil {
@@ -351,14 +351,14 @@ func (d *diagnosis) checkQueues(ctx context.Context, l *link, info toolcall.Info
 	for _, c := range info.Clocks {
 		d.add("clock", levelWarning, fmt.Sprintf("the clock of %s differs from that of the engine by %s", c.Who, (time.Duration(c.AheadMS)*time.Millisecond).Abs()), "synchronize the clocks: a worker refuses grants that are not yet or no longer valid")
 	}
-	d.checkWorkers(r)
+	d.checkWorkers(env, r)
 	if info.Blocked > 0 {
-		d.add("blocked", levelProblem, asked.Count(info.Blocked, "call")+" need an operator", "see them with askance list --phase blocked, then askance resolve CALL")
+		d.add("blocked", levelProblem, asked.Count(info.Blocked, "call")+" need an operator", "see them with "+commandLineFor(env, "list --phase blocked")+", then "+commandLineFor(env, "resolve CALL"))
 	}
 }
 
 // checkWorkers looks for calls that wait and have no worker.
-func (d *diagnosis) checkWorkers(r toolcall.ActivityReply) {
+func (d *diagnosis) checkWorkers(env *environment, r toolcall.ActivityReply) {
 	connected, seen, alone := map[string]bool{}, map[string]bool{}, 0
 	for _, q := range r.Queues {
 		if q.Placement != toolcall.PlaceRemote {
@@ -372,10 +372,11 @@ func (d *diagnosis) checkWorkers(r toolcall.ActivityReply) {
 		}
 		if q.Depth > 0 && !q.HasWorker(r.At) {
 			alone++
-			command := "askance worker --tool " + q.Tool
+			command := programName() + " worker --tool " + shellWord(q.Tool)
 			if q.Route != "" {
-				command += " --subject " + q.Route
+				command += " --subject " + shellWord(q.Route)
 			}
+			command += flagsGiven(env, byCurrentContext, placeFlags...) // a worker uses no context
 			d.add("workers", levelProblem, fmt.Sprintf("%s of %s: %s", asked.Count(q.Depth, "waiting call"), q.Tool, workersText(q, r.At)), "start one: "+command+" -- COMMAND")
 		}
 	}
@@ -424,7 +425,7 @@ func (d *diagnosis) checkLogins(env *environment) {
 	}
 	for _, t := range tokens {
 		if t.InForce(now) {
-			expires("the token "+t.ID+" of "+t.Name, t.Expires, "askance token create "+t.Name+" with its roles")
+			expires("the token "+t.ID+" of "+t.Name, t.Expires, programName()+" token create "+t.Name+flagsGiven(env, byCurrentContext, "data")+" with its roles")
 		}
 	}
 	folder, err := creds.Open(dir.Creds())
@@ -437,7 +438,7 @@ func (d *diagnosis) checkLogins(env *environment) {
 	}
 	for _, u := range users {
 		if u.InForce(now) {
-			expires("the login of "+string(u.Role)+" "+u.Name, u.Expires, fmt.Sprintf("askance creds add %s %s --replace", u.Role, u.Name))
+			expires("the login of "+string(u.Role)+" "+u.Name, u.Expires, fmt.Sprintf("%s creds add %s %s --replace%s", programName(), u.Role, u.Name, flagsGiven(env, byCurrentContext, "data")))
 		}
 	}
 }

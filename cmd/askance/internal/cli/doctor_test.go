@@ -41,7 +41,7 @@ func TestWorkersThatWentAway(t *testing.T) {
 			t.Errorf("%s: status prints %q, want %q", tc.name, got, tc.status)
 		}
 		d := &diagnosis{}
-		d.checkWorkers(toolcall.ActivityReply{At: now, Queues: []toolcall.ActivityQueue{tc.q}})
+		d.checkWorkers(&environment{}, toolcall.ActivityReply{At: now, Queues: []toolcall.ActivityQueue{tc.q}})
 		if f := d.Findings[0]; !strings.Contains(f.What, tc.doctor) || f.Level != tc.level {
 			t.Errorf("%s: doctor prints %s %q, want %s %q", tc.name, f.Level, f.What, tc.level, tc.doctor)
 		}
@@ -76,7 +76,7 @@ func (j unsignedJournal) Records(_ context.Context, r bus.RecordsRequest) (bus.R
 func TestDoctorJournalWithoutCheckpoint(t *testing.T) {
 	for age, want := range map[time.Duration]string{time.Second: levelOK, 2 * sealLimit: levelWarning} {
 		d := &diagnosis{}
-		d.checkJournal(t.Context(), &link{audit: unsignedJournal{stored: time.Now().Add(-age)}})
+		d.checkJournal(t.Context(), &environment{}, &link{audit: unsignedJournal{stored: time.Now().Add(-age)}})
 		if f := d.Findings[0]; f.Level != want {
 			t.Errorf("%s after the first record: %s %q, want %s", age, f.Level, f.What, want)
 		}

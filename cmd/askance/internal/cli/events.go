@@ -40,9 +40,9 @@ func oneSession(into *message.SessionID) cobra.PositionalArgs {
 }
 
 // theSession returns the named session, which must exist, or the only one there is.
-func theSession(ctx context.Context, c engine.Client, named message.SessionID) (message.SessionID, error) {
+func theSession(ctx context.Context, env *environment, c engine.Client, named message.SessionID) (message.SessionID, error) {
 	if named != "" {
-		return named, checkSession(ctx, c, named)
+		return named, checkSession(ctx, env, c, named)
 	}
 	calls, err := engine.ListAll(ctx, c, toolcall.ListRequest{All: true}, 0)
 	if err != nil {
@@ -64,7 +64,7 @@ func theSession(ctx context.Context, c engine.Client, named message.SessionID) (
 }
 
 // checkSession refuses a session that the journal does not have.
-func checkSession(ctx context.Context, c engine.Client, session message.SessionID) error {
+func checkSession(ctx context.Context, env *environment, c engine.Client, session message.SessionID) error {
 	calls, err := c.List(ctx, toolcall.ListRequest{V: 1, Session: session, All: true, Limit: 1})
 	if err != nil || len(calls.Calls) > 0 {
 		return err
@@ -77,7 +77,7 @@ func checkSession(ctx context.Context, c engine.Client, session message.SessionI
 	if err != nil {
 		return err
 	}
-	return &message.Error{Code: message.CodeNotFound, Op: "find session", What: fmt.Sprintf("there is no session %s", session), Hint: "askance list --all shows the sessions; events tail --wait waits for a new one"}
+	return &message.Error{Code: message.CodeNotFound, Op: "find session", What: fmt.Sprintf("there is no session %s", session), Hint: commandLineFor(env, "list --all -o wide") + " shows the sessions; events tail --wait waits for a new one"}
 }
 
 func newEventsTailCommand(env *environment) *cobra.Command {
@@ -103,7 +103,7 @@ to continue.`,
 			}
 			defer l.Close()
 			if !wait || r.Session == "" {
-				if r.Session, err = theSession(c.Context(), l, r.Session); err != nil {
+				if r.Session, err = theSession(c.Context(), env, l, r.Session); err != nil {
 					return err
 				}
 			}
@@ -211,7 +211,7 @@ arguments that ran.`,
 				return err
 			}
 			defer l.Close()
-			if r.Session, err = theSession(c.Context(), l, r.Session); err != nil {
+			if r.Session, err = theSession(c.Context(), env, l, r.Session); err != nil {
 				return err
 			}
 			b, err := replay.Message(c.Context(), l, r.Session, r.Reply)

@@ -192,7 +192,7 @@ func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) e
 		return nil
 	}
 	if !env.isInteractive() {
-		return usagef("not a terminal: pass --yes to accept the loss that askance journal check shows")
+		return usagef("not a terminal: pass --yes to accept the loss that %s shows", commandLineFor(env, "journal check"))
 	}
 	env.notef("%s", examText(env.out, x))
 	ok, err := env.confirm(ctx, "Accept that these records are lost?")

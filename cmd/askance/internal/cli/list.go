@@ -200,9 +200,9 @@ func (l *listing) read(ctx context.Context, c engine.Client) (toolcall.ListReply
 // emptyText says why a list is empty: there are no calls, a session is unknown, or no call matches.
 func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error) {
 	for _, s := range l.sessions {
-		err := checkSession(ctx, c, message.SessionID(s))
+		err := checkSession(ctx, l.env, c, message.SessionID(s))
 		if errors.Is(err, message.ErrNotFound) {
-			return fmt.Sprintf("There is no session %s. askance list --all shows the sessions.\n", term.SafeLine(s)), nil
+			return fmt.Sprintf("There is no session %s. %s shows the sessions.\n", term.SafeLine(s), commandLineFor(l.env, "list --all -o wide")), nil
 		}
 		if err != nil {
 			return "", err

@@ -59,7 +59,7 @@ address; with --print it only prints the address.`,
 	}
 	env.cfg.bindClient(c)
 	env.cfg.bindAs(c, &env.cfg.HTTPURL, "URL of the web console (default that of the server of the data folder)")
-	ad.flags(c)
+	ad.flags(env, c)
 	c.Flags().BoolVar(&onlyPrint, "print", false, "print the address, and do not start a browser")
 	return c
 }

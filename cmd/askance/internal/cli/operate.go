@@ -62,7 +62,7 @@ happened, then resolve the call:
 		}.run(env),
 	}
 	bindDeciding(env, c)
-	ad.flags(c)
+	ad.flags(env, c)
 	f := c.Flags()
 	f.StringVar((*string)(&r.Outcome), "outcome", "", "happened, did_not_happen or run_again")
 	f.StringVar(&output, "output", "", "result, with happened: a text, @FILE, or - for standard input")
@@ -89,7 +89,7 @@ func newRevokeCommand(env *environment) *cobra.Command {
 		}.run(env),
 	}
 	bindDeciding(env, c)
-	ad.flags(c)
+	ad.flags(env, c)
 	c.Flags().StringVar(&reason, "reason", "", "reason, for the journal and the model")
 	return c
 }
@@ -128,7 +128,7 @@ starts afterwards, and workers are told to stop those that run.`,
 		}.run(env),
 	}
 	bindDeciding(env, c)
-	ad.flags(c)
+	ad.flags(env, c)
 	c.Flags().StringVar(&reason, "reason", "", "reason, for the journal")
 	return c
 }
@@ -145,7 +145,7 @@ func findReply(ctx context.Context, c engine.Client, ad *address) (message.Sessi
 	session, reply := message.SessionID(ad.session), message.ReplyID(ad.reply)
 	calls, err := c.List(ctx, toolcall.ListRequest{V: 1, Session: session, Reply: reply, All: true, Limit: 1})
 	if err == nil && len(calls.Calls) == 0 {
-		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", session, reply), Hint: "askance list --all shows all calls"}
+		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", session, reply), Hint: commandLineFor(ad.env, "list --all") + " shows all calls"}
 	}
 	return session, reply, err
 }

@@ -55,6 +55,42 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
+// A printed command has the flags that say where the server is, as a shell reads them, and no
+// password. Settings of the environment are in force for it too.
+func TestCommandLineFor(t *testing.T) {
+	clearSettings(t)
+	t.Setenv("ASKANCE_SPACE", "from-env")
+	for _, tc := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "show c"},
+		{[]string{"--data", "./data", "--as", "ann"}, "show c --data ./data"},
+		{[]string{"--data", "ann's data"}, `show c --data 'ann'\''s data'`},
+		{[]string{"--nats", "nats://ann:secret@host:4222", "--nats-ca", "ca.pem", "--nats-insecure", "--space", "team"}, "show c --nats nats://host:4222 --nats-ca ca.pem --nats-insecure=true --space team"},
+		{[]string{"--server", "https://host", "--token-file", "ann.token"}, "show c --server https://host"},
+	} {
+		env, err := loadSettings(t, tc.args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.TrimPrefix(commandLineFor(env, "show c"), programName()+" "); got != tc.want {
+			t.Errorf("%q: %s, want %s", tc.args, got, tc.want)
+		}
+	}
+	all := contexts{Named: map[string]settingsOf{"prod": {"nats": "nats://prod:4222", "space": "team"}}}
+	if err := all.write(); err != nil {
+		t.Fatal(err)
+	}
+	env, err := loadSettings(t, "--context", "prod")
+	if got := commandLineFor(env, ""); err != nil || !strings.HasSuffix(got, " --context prod") {
+		t.Errorf("with a context: %s, %v", got, err)
+	}
+	if got, want := flagsGiven(env, byCurrentContext, placeFlags...), " --nats nats://prod:4222 --space team"; got != want {
+		t.Errorf("for a command without contexts: %s, want %s", got, want)
+	}
+}
+
 func TestSettingsFaults(t *testing.T) {
 	t.Chdir(t.TempDir())
 	t.Setenv("XDG_DATA_HOME", t.TempDir())

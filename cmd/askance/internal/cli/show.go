@@ -65,7 +65,7 @@ call was decided at the time.`,
 		},
 	}
 	env.cfg.bindClient(c)
-	ad.flags(c)
+	ad.flags(env, c)
 	c.Flags().BoolVar(&why, "explain", false, "explain with the current policy, rule by rule")
 	return c
 }

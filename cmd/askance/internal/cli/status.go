@@ -65,7 +65,7 @@ askance doctor finds problems and says how to fix them.`,
 			if err != nil {
 				return err
 			}
-			return env.print(s, statusText(env.out, s, time.Now()))
+			return env.print(s, statusText(env, s, time.Now()))
 		},
 	}
 	env.cfg.bindClient(c)
@@ -116,7 +116,8 @@ func readStatus(ctx context.Context, env *environment, l *link) (*status, error)
 	return s, nil
 }
 
-func statusText(out *term.Out, s *status, now time.Time) string {
+func statusText(env *environment, s *status, now time.Time) string {
+	out := env.out
 	head := out.Good("running")
 	if s.Info.NotReady != "" {
 		head = out.Bad("running, not ready")
@@ -141,7 +142,7 @@ func statusText(out *term.Out, s *status, now time.Time) string {
 		paint = func(s string) string { return s }
 	}
 	t.row("durability", paint(term.SafeLine(durabilityMeaning(s.Info.Durability))))
-	t.row("policy", policyLine(out, s.Policy, now))
+	t.row("policy", policyLine(env, s.Policy, now))
 	var phases []string
 	for _, p := range toolcall.Phases() {
 		n := s.Phases[p]
@@ -169,22 +170,22 @@ func statusText(out *term.Out, s *status, now time.Time) string {
 		more := s.Phases[toolcall.PhaseAsking] - len(s.Next)
 		text += "\n" + callsTable(out, s.Next, false, more > 0, now)
 		if more > 0 {
-			text += out.Dim(fmt.Sprintf("and %s: askance list --phase asking", asked.Count(more, "more request"))) + "\n"
+			text += out.Dim(fmt.Sprintf("and %s: %s", asked.Count(more, "more request"), commandLineFor(env, "list --phase asking"))) + "\n"
 		}
 	}
 	return text
 }
 
-func policyLine(out *term.Out, p *policyInForce, now time.Time) string {
+func policyLine(env *environment, p *policyInForce, now time.Time) string {
 	text := asked.Count(p.Rules, "rule")
 	if !p.Since.IsZero() {
 		text += ", in force for " + asked.Span(now.Sub(p.Since))
 	}
 	switch {
 	case p.Refused != "":
-		text += ", " + out.Bad("the newest version is refused") + ": askance policy status"
+		text += ", " + env.out.Bad("the newest version is refused") + ": " + commandLineFor(env, "policy status")
 	case p.Rules == 0:
-		text = out.Ask("none: every call needs an approval") + ", write one with askance init"
+		text = env.out.Ask("none: every call needs an approval") + ", write one with askance init"
 	}
 	return text
 }
