@@ -38,17 +38,11 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		Example: `  askance call refund --args '{"order": "A-1", "cents": 900}'
   askance call refund --args @call.json --no-wait --json
   askance call refund --args @call.json --reply job-17 --id refund`,
-		Args: func(c *cobra.Command, args []string) error {
-			if err := wantArgs(1, "one tool")(c, args); err != nil {
-				return err
-			}
-			r.Calls = []message.ToolCallBlock{{Name: args[0]}}
-			return nil
-		},
+		Args:              wantArgs(1, "one tool"),
 		ValidArgsFunction: completeTools(env),
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			text, err := env.readText("--args", input, toolcall.MaxInputBytes)
-			r.V, r.Calls[0].Input = 1, strings.TrimSpace(text)
+			r.V, r.Calls = 1, []message.ToolCallBlock{{Name: args[0], Input: strings.TrimSpace(text)}}
 			return err
 		},
 	}

@@ -167,24 +167,18 @@ askance policy explain shows the rules of a rule file without an engine.`,
 		Example: `  askance preview refund --args '{"order": "A-1", "cents": 900}'
   askance preview refund --args @call.json --session ticket-7 --json
   askance preview search --define '{"input_schema": {"type": "object"}, "annotations": {"read_only": true}}'`,
-		Args: func(c *cobra.Command, args []string) error {
-			if err := wantArgs(1, "one tool")(c, args); err != nil {
-				return err
-			}
-			r.Calls = []message.ToolCallBlock{{ID: "preview", Name: args[0]}}
-			return nil
-		},
+		Args:              wantArgs(1, "one tool"),
 		ValidArgsFunction: completeTools(env),
-		PreRunE: func(*cobra.Command, []string) error {
+		PreRunE: func(_ *cobra.Command, args []string) error {
 			text, err := env.readText("--args", input, toolcall.MaxInputBytes)
-			r.V, r.Calls[0].Input = 1, strings.TrimSpace(text)
+			r.V, r.Calls = 1, []message.ToolCallBlock{{ID: "preview", Name: args[0], Input: strings.TrimSpace(text)}}
 			if external {
-				r.External = []string{r.Calls[0].Name}
+				r.External = args
 			}
 			if err != nil || definition == "" {
 				return err
 			}
-			d := toolcall.ToolDefinition{Name: r.Calls[0].Name}
+			d := toolcall.ToolDefinition{Name: args[0]}
 			if text, err = env.readText("--define", definition, toolcall.MaxDefinitionBytes); err == nil {
 				if err = strictjson.Unmarshal([]byte(text), &d, strictjson.MaxBytes(toolcall.MaxDefinitionBytes)); err != nil {
 					err = usagef("--define: %s; write an object such as {\"input_schema\": {…}, \"annotations\": {…}}", strictjson.AtLine(err, text))
