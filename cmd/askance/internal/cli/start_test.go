@@ -171,7 +171,6 @@ func TestOverHTTP(t *testing.T) {
 	s.propose("r1", "call_1", "pay", `{"cents":500}`)
 	token := filepath.Join(t.TempDir(), "ann.token")
 	write(t, token, ok(t, "token", "create", "ann", "--role", "approver", "--role", "auditor", "--data", s.data))
-	fails(t, cli.ExitUsage, "has no TLS", "show", "call_1", "--server", "http://askance.example", "--token-file", token)
 	create := func(role string) string {
 		return "pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role " + role + " makes a token"
 	}
@@ -180,6 +179,8 @@ func TestOverHTTP(t *testing.T) {
 	bot := filepath.Join(t.TempDir(), "bot.token")
 	write(t, bot, ok(t, "token", "create", "bot", "--role", "runtime", "--data", s.data))
 	fails(t, cli.ExitForbidden, "bot may not respond to an approval request with the role runtime", "approve", "call_1", "--yes", "--server", s.http, "--token-file", bot)
+	fails(t, cli.ExitUsage, "has no TLS, so the token and the calls would cross the network in plain text: use https, or pass --nats-insecure", "show", "call_1", "--server", "http://askance.example", "--token-file", token)
+	fails(t, cli.ExitUsage, "or pass --server-insecure", "worker", "--tool", "pay", "--server", "http://askance.example", "--token-file", token, "--", "cat")
 	fails(t, cli.ExitUsage, "both set", "show", "call_1", "--server", s.http, "--nats", s.url)
 	ok(t, "context", "add", "web", "--server", s.http, "--token-file", token, "--use")
 	if out := ok(t, "show", "call_1"); !strings.Contains(out, `"cents": 500`) {
