@@ -254,6 +254,10 @@ func TestEdit(t *testing.T) {
 		t.Errorf("the edited call is %+v", c)
 	}
 
+	if out := ok(t, "show", "c1", "--data", s.data); !strings.Contains(out, "  edited\n      {\n    -   \"cents\": 500\n    +   \"cents\": 50\n      }\n  history\n") {
+		t.Errorf("show does not print what the agent proposed:\n%s", out)
+	}
+
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
 	fails(t, cli.ExitForbidden, "the policy denies the edited call: rule cap", "edit", "c2", "--input", `{"cents":9001}`, "--yes", "--data", s.data)
 	if text := ok(t, "list", "--data", s.data); !strings.Contains(text, "c2") {
@@ -262,6 +266,22 @@ func TestEdit(t *testing.T) {
 	ok(t, "approve", "c2", "--yes", "--data", s.data)
 	if c := s.finished("c2"); c.Input != `{"cents":500}` {
 		t.Errorf("approved without an edit, the call ran with %s", c.Input)
+	}
+}
+
+// What an edit changed is shown without the values that a rule hides.
+func TestShowEditWithHiddenValues(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveRules(t, "version: 1\nname: x\nrules:\n  - {name: secret, tool_name: outside, behavior: ask, redact: [args.pin]}\n")
+	s.propose("r1", "c1", "outside", `{"pin":"correct-horse","n":1}`)
+	ok(t, "edit", "c1", "--input", `{"pin":"battery-staple","n":2}`, "--yes", "--data", s.data)
+	show := func() string { return ok(t, "show", "c1", "--data", s.data) }
+	running := show()
+	s.stop()
+	for _, out := range []string{running, show()} {
+		if !strings.Contains(out, `-   "n": 1`) || !strings.Contains(out, `+   "n": 2`) || strings.Contains(out, "correct-horse") || strings.Contains(out, "battery-staple") {
+			t.Errorf("show prints\n%s", out)
+		}
 	}
 }
 

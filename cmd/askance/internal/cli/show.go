@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
+	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/engine"
@@ -47,7 +48,7 @@ call was decided at the time.`,
 				if err != nil {
 					return err
 				}
-				text := callText(env.out, r.Call)
+				text := callText(env.out, r.Call) + editsText(c.Context(), env.out, l, r.Call)
 				switch {
 				case why:
 					more, err := explain.Reply(env.out, *x)
@@ -116,6 +117,20 @@ func callText(out *term.Out, c *toolcall.Call) string {
 		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))
 	}
 	return s.String()
+}
+
+// editsText shows what people changed in the arguments that the agent proposed, as far as its
+// events can be read.
+func editsText(ctx context.Context, out *term.Out, c engine.Client, call *toolcall.Call) string {
+	if !slices.ContainsFunc(call.Votes, func(v toolcall.Vote) bool { return v.Edited }) {
+		return ""
+	}
+	proposed, err := replay.Proposed(ctx, c, call)
+	lines := asked.Changes(proposed, call.Input)
+	if err != nil || proposed == "" || len(lines) == 0 {
+		return ""
+	}
+	return out.Dim("  edited") + "\n" + term.Indent(diffText(out, lines), "    ") + "\n"
 }
 
 func runsText(d *toolcall.Decision) string {

@@ -94,6 +94,28 @@ func namedCalls(ev message.Event) []message.ToolCallBlock {
 	return out
 }
 
+// errSeen ends the reading of events.
+var errSeen = errors.New("seen")
+
+// Proposed returns the arguments with which people were first asked about a call, before any edit.
+func Proposed(ctx context.Context, c engine.Client, call *toolcall.Call) (input string, err error) {
+	r := toolcall.EventsRequest{V: 1, Session: call.Session, Reply: call.Reply, After: call.First - 1}
+	err = Events(ctx, c, r, func(se toolcall.SequencedEvent) error {
+		ev, err := message.DecodeEvent(se.Event)
+		for _, named := range namedCalls(ev) {
+			if named.ID == call.Call {
+				input, err = named.Input, errSeen
+				break
+			}
+		}
+		return err
+	})
+	if errors.Is(err, errSeen) {
+		err = nil
+	}
+	return input, err
+}
+
 // newMessage returns the empty message that a reply's events build.
 func newMessage(first message.Event) (*message.Msg, error) {
 	name, role := "assistant", message.RoleAssistant
