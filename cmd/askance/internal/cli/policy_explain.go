@@ -77,17 +77,14 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	}
 	e := b.Explain(ctx, req)
 	text, refused := explain.Policy(env.out, e), ""
-	if !s.declares(req.Tool) {
+	if i := slices.IndexFunc(e.Errors, func(f permission.RuleError) bool { return f.Rule == "" && f.Field == "input" }); i >= 0 {
+		text, refused = "An engine refuses such a call before a rule decides about it.\n", e.Errors[i].Msg
+	} else if !s.declares(req.Tool) {
 		var names []string
 		for _, t := range s.opts.Tools {
 			names = append(names, t.Name)
 		}
 		refused = "the tools file does not declare " + req.Tool + didYouMean("", spelling.Nearest(req.Tool, names)) + "; if a runtime defines it, rules for any tool apply"
-	}
-	for _, f := range e.Errors {
-		if f.Rule == "" && f.Field == "input" {
-			refused = f.Msg
-		}
 	}
 	if refused != "" { // before the policy decides
 		text = env.out.Bad("refused:") + " " + term.SafeLine(refused) + "\n" + text
