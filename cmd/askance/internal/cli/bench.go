@@ -59,7 +59,7 @@ callers, engine, worker and server together. Judge a change by these figures.`,
 	f := c.Flags()
 	f.IntVar(&cfg.Concurrency, "concurrency", 32, "callers at the same time")
 	f.IntVar(&cfg.Calls, "calls", 0, "calls of each workload (default as many as fit into --duration)")
-	f.DurationVar(&cfg.Duration, "duration", 3*time.Second, "time for each workload")
+	durationVar(f, &cfg.Duration, "duration", 3*time.Second, "time for each workload")
 	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk), cached, or quorum: with most of three servers in this process (default cached)")
 	f.IntVar(&cfg.RecordBytes, "record-bytes", 512, "size of a bare record")
 	f.StringSliceVar(&cfg.Workloads, "workload", nil, "only these workloads: "+strings.Join(bench.Workloads(), ", "))

@@ -134,11 +134,8 @@ func (d *durationFlag) String() string {
 
 func (d *durationFlag) Set(text string) error {
 	v, err := permission.ParseDuration(text)
-	if err != nil {
-		return fmt.Errorf("%.40q is not a duration; write for example 90s, 12h or 7d", text)
-	}
 	*d = durationFlag(v)
-	return nil
+	return err // valueError says what a duration is
 }
 
 // Type returns the name of the value in the help.

@@ -60,7 +60,7 @@ The journal stays in the data folder, so you can try the other commands on it.`,
 	env.cfg.bind(c, &env.cfg.As)
 	f.StringVar(&p.script, "script", "", "folder with another script (default the built-in one of examples/incident)")
 	env.cfg.bindAs(c, &env.cfg.Durability, "what an acknowledgement means: fsynced (on the disk) or cached (default fsynced)")
-	f.DurationVar(&p.pace, "pace", 15*time.Millisecond, "pause between two parts of the model's stream")
+	durationVar(f, &p.pace, "pace", 15*time.Millisecond, "pause between two parts of the model's stream")
 	c.AddCommand(demoTool())
 	return c
 }

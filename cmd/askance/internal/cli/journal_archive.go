@@ -37,10 +37,12 @@ the command again.`,
   askance journal archive --older-than 30d --nats nats://nats.internal:4222 --creds engine.creds --keys space.key`,
 		Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !c.Flags().Changed("older-than") || r.OlderThan < 0 {
+			switch {
+			case !c.Flags().Changed("older-than"):
 				return usagef("--older-than is missing: pass the time for which a reply had no record, such as 30d")
-			}
-			if len(r.By) > toolcall.MaxIDBytes {
+			case r.OlderThan < 0:
+				return usagef("--older-than is negative, use a time such as 30d")
+			case len(r.By) > toolcall.MaxIDBytes:
 				return usagef("--by is too long")
 			}
 			r.Reason = retentionText(r)

@@ -56,6 +56,8 @@ func TestJournalArchive(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "Stop askance serve first", "journal", "archive", "--older-than", "0s", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUsage, "--older-than is missing", "journal", "archive", "--data", s.data)
+	fails(t, cli.ExitUsage, "--older-than is negative, use a time such as 30d", "journal", "archive", "--older-than", "-1h", "--data", s.data)
+	fails(t, cli.ExitUsage, `--older-than is "30", use a time such as 90s, 12h or 30d`, "journal", "archive", "--older-than", "30", "--data", s.data)
 	before := report(t, cli.ExitOK, "--data", s.data)
 	if out := ok(t, "journal", "archive", "--older-than", "0s", "--dry-run", "--data", s.data); !strings.Contains(out, "Would archive 2 replies, 2 calls") {
 		t.Errorf("a dry run printed\n%s", out)

@@ -172,7 +172,7 @@ func valueError(where string, err error) error {
 		return usageError{err}
 	}
 	want := map[string]string{
-		"bool": "true or false", "int": "a whole number", "uint64": "a whole number of at least 0", "duration": "a time such as 90s, 5m or 12h",
+		"bool": "true or false", "int": "a whole number", "uint64": "a whole number of at least 0", "duration": "a time such as 90s, 12h or 30d",
 	}[bad.GetFlag().Value.Type()]
 	if want == "" {
 		return usagef("%s is %q: %w", where, bad.GetValue(), bad.Unwrap())

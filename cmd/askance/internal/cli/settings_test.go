@@ -118,6 +118,24 @@ func TestSettingsFaults(t *testing.T) {
 	}
 }
 
+// Each flag for a time accepts days, as the error about a wrong one says.
+func TestDurationsInDays(t *testing.T) {
+	found := 0
+	for words, c := range Tree() {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "duration" {
+				return
+			}
+			if found++; f.Value.Set("30d") != nil {
+				t.Errorf("%s --%s does not accept 30d", words, f.Name)
+			}
+		})
+	}
+	if found < 10 {
+		t.Errorf("found only %d flags", found)
+	}
+}
+
 // Each field of config is a setting that some command accepts from a flag, the environment and
 // the settings file, and that the reference describes.
 func TestEverySetting(t *testing.T) {

@@ -75,7 +75,7 @@ their names, and the JSON body as body.`,
 	f.StringArrayVar(&t.only, "only", nil, "import only this tool; may be repeated")
 	f.BoolVar(&t.write.LeaveOut, "leave-out", false, "leave out tools that cannot be converted")
 	f.BoolVar(&t.write.Trust, "trust-hints", false, "turn all hints of the source into settings: only for a source that you control")
-	f.DurationVar(&t.timeout, "timeout", 30*time.Second, "how long an MCP server can take")
+	durationVar(f, &t.timeout, "timeout", 30*time.Second, "how long an MCP server can take")
 	f.StringVarP(&t.output, "output", "o", "", "write to this file instead of standard output")
 	return c
 }
