@@ -162,6 +162,27 @@ func (f found) source(key string) source {
 // found holds the settings of a command that have a source, by key.
 type found map[string]given
 
+var flagName = regexp.MustCompile(`--[a-z-]+`)
+
+// explain adds to an error where a setting comes from whose flag or file it names.
+func (f found) explain(err error) error {
+	_, usage := errors.AsType[usageError](err)
+	file, _ := errors.AsType[*fs.PathError](err)
+	var origins []string
+	for _, s := range settings {
+		g := f[s.key()]
+		named := usage && slices.Contains(flagName.FindAllString(err.Error(), -1), "--"+s.flag)
+		missing := file != nil && slices.ContainsFunc(g.values, func(v string) bool { return v == file.Path || strings.HasSuffix(v, "="+file.Path) })
+		if g.from != byFlag && (named || missing) {
+			origins = append(origins, "--"+s.flag+" comes from "+g.where)
+		}
+	}
+	if origins == nil {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, strings.Join(origins, ", "))
+}
+
 // addContext adds the settings of the named context, or of the current one. A context
 // is used only if no source before it says where the server is.
 func (f found) addContext(env *environment, c *cobra.Command) error {

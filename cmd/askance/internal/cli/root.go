@@ -59,6 +59,7 @@ func Main(ctx context.Context, std IO, args []string) int {
 		return ExitOK
 	}
 	env.command = ran.CommandPath()
+	err = env.found.explain(err)
 	env.report(err)
 	if ran.Annotations[blockOnFailure] != "" {
 		return ExitUsage

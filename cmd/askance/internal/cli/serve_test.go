@@ -164,6 +164,10 @@ func TestSlips(t *testing.T) {
 	cleanEnvironment(t)
 	write(t, "file", "x")
 	write(t, "space.yaml", "space: Big Space\n")
+	write(t, "fast.yaml", "durability: fast\n")
+	write(t, "nope.yaml", "policy: [managed=none.yaml]\n")
+	write(t, "tools.yaml", "tools: none.yaml\n")
+	t.Setenv("ASKANCE_REMIND", "-1h")
 	for _, tc := range []struct {
 		code int
 		says string
@@ -173,6 +177,11 @@ func TestSlips(t *testing.T) {
 		{cli.ExitUsage, "the data folder file is a file, not a folder", []string{"serve", "--data", "file"}},
 		{cli.ExitUsage, `space "Big Space" is not a valid name`, []string{"list", "--config", "space.yaml"}},
 		{cli.ExitUsage, `space "a.b" is not a valid name`, []string{"serve", "--data", "none", "--space", "a.b"}},
+		{cli.ExitUsage, `--durability is "fast", use fsynced or cached (--durability comes from fast.yaml: durability)`, []string{"serve", "--data", "none", "--config", "fast.yaml"}},
+		{cli.ExitUsage, "use fsynced or cached\nSee", []string{"serve", "--data", "none", "--durability", "fast"}},
+		{cli.ExitUsage, "--remind is -1h0m0s, use 0 or a positive time (--remind comes from the variable ASKANCE_REMIND)", []string{"serve", "--data", "none"}},
+		{cli.ExitNotFound, "none.yaml: no such file or directory (--policy comes from nope.yaml: policy)", []string{"serve", "--data", "none", "--config", "nope.yaml", "--remind", "0s", "--listen", "127.0.0.1:0"}},
+		{cli.ExitNotFound, "none.yaml: no such file or directory (--tools comes from tools.yaml: tools)", []string{"serve", "--data", "none", "--config", "tools.yaml", "--remind", "0s"}},
 		{cli.ExitUsage, `"http://", which NATS does not support`, []string{"list", "--nats", "http://127.0.0.1:1"}},
 		{cli.ExitUsage, `--url is "ftp://x", use a URL such as`, []string{"webhooks", "list", "--url", "ftp://x"}},
 		{cli.ExitNotFound, "pass the engine's public key with --engine-key", []string{"worker", "--tool", "pay", "--data", "none", "--", "cat"}},
