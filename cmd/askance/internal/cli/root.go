@@ -204,6 +204,7 @@ func (env *environment) prepare(c *cobra.Command) error {
 		opts.ReplaceAttr = shownAttr
 		env.log = slog.New(slog.NewTextHandler(env.err, opts))
 	}
+	warnOfVariables(env.log)
 	return nil
 }
 

@@ -192,6 +192,25 @@ func TestSlips(t *testing.T) {
 	}
 }
 
+// A variable that looks like a misspelled setting is not ignored silently.
+func TestMisspelledVariable(t *testing.T) {
+	cleanEnvironment(t)
+	for _, name := range []string{"ASKANCE_PORT", "ASKANCE_PORT_4222_TCP", "ASKANCE_SERVICE_HOST", "ASKANCE_TOOL", "ASKANCE_CALL_ID", "ASKANCE_URL", "ASKANCE_E2E_SEED", "ASKANCE_DATA"} {
+		t.Setenv(name, "x")
+	}
+	if r := run(t, "version"); r.err != "" {
+		t.Errorf("a warning of variables that are not misspelled:\n%s", r.err)
+	}
+	t.Setenv("ASKANCE_POLCY", "x")
+	const want = "the variable ASKANCE_POLCY is not a setting; did you mean ASKANCE_POLICY?"
+	if r := run(t, "version"); !strings.Contains(r.err, "level=WARN") || !strings.Contains(r.err, want) {
+		t.Errorf("version printed %q, want a warning that %s", r.err, want)
+	}
+	if r := run(t, "version", "--json"); decode[struct{ Msg string }](t, r.err).Msg != want {
+		t.Errorf("version --json printed %q, want a warning that %s", r.err, want)
+	}
+}
+
 // TestDirectory: a group's approval request can be answered by anyone who is a member when they
 // answer, and the vote records where the group comes from.
 func TestDirectory(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -72,6 +73,25 @@ func (env *environment) applySettings(c *cobra.Command) error {
 		}
 	}
 	return env.applyLastSpace(c)
+}
+
+// warnOfVariables warns of variables that look like misspelled settings. Others may belong to
+// other programs: Kubernetes sets ASKANCE_PORT if there is a service askance.
+func warnOfVariables(log *slog.Logger) {
+	known := []string{"CONFIG", "TOKEN", "URL", "TOOL"} // the last one is set for the tools that askance runs
+	for _, s := range settings {
+		known = append(known, strings.ToUpper(s.key()))
+	}
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		word, ours := strings.CutPrefix(name, "ASKANCE_")
+		if !ours || value == "" || slices.Contains(known, word) {
+			continue
+		}
+		if near := spelling.Nearest(word, known); near != nil {
+			log.Warn("the variable " + name + " is not a setting" + didYouMean("ASKANCE_", near))
+		}
+	}
 }
 
 // ofSetting marks the flag of a setting: a command can have a flag of its own with the name of one.
