@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -66,6 +67,9 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		file := cmp.Or(env.cfg.Keys, node.Dir(env.cfg.dir()).Keys())
 		if _, missing := os.Stat(file); err == nil && missing != nil {
 			env.notef("Now put the engine.key that was saved with this backup at %s: the journal is worthless without it.\n", term.SafeLine(file))
+		}
+		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeConflict && env.cfg.NATS == "" {
+			me.What, me.Hint = "the data folder "+env.cfg.dir()+" already has a journal", "restore into a new folder"
 		}
 		return copied, err
 	}
