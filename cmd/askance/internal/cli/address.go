@@ -71,7 +71,7 @@ func (e *AmbiguousError) Error() string {
 	}
 	switch n := len(e.Candidates); {
 	case e.Unseen && n == 1:
-		fmt.Fprintf(&b, "%s is only the beginning of an id; without a confirmation, give the complete id", e.Address)
+		fmt.Fprintf(&b, "%s is only the beginning of an id; without a confirmation, give the complete id, which askance list -o name prints", e.Address)
 	case e.Unseen:
 		fmt.Fprintf(&b, "%s could mean %d calls; without a confirmation, pass --session and --reply, or name one of", e.Address, n)
 	default:

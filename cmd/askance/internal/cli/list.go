@@ -40,7 +40,8 @@ func newListCommand(env *environment) *cobra.Command {
 		Long: `Lists the open calls of a space, the request with the nearest deadline first. The
 status says where a call is: waiting (for earlier calls of its reply), asking (for
 approval), ready, queued (for a worker), running, retrying, blocked (needs an operator),
-or how it ended. Ids are shortened to their first letters, which other commands accept.
+or how it ended. Ids are shortened to their first letters, which other commands accept;
+with --yes they need the complete id, which -o name prints.
 
 A call is listed if it matches every filter; of several values of a filter, one is enough.
 --watch follows the changes until you press Ctrl-C. -o wide adds the session, what the
