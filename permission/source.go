@@ -160,7 +160,7 @@ func (s *PathSource) listFolder(path string) ([]string, error) {
 		case e.Name()[0] == '.':
 			s.ignored = append(s.ignored, Notice{Place: Place{File: name}, Text: "is ignored because it is hidden"})
 		case leadsToFolder(name, e):
-			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: name + " is a folder, not a file, and subfolders are not read", Hint: "pass it as a separate path, or move it elsewhere"}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: name + " is a folder, not a file, and subfolders of the policy folder " + path + " are not read", Hint: "pass it as a separate path, or move it elsewhere"}
 		case ext == ".yaml" || ext == ".yml":
 			names = append(names, name)
 		default:

@@ -67,7 +67,7 @@ func TestSubfoldersAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := permission.Paths(dir).Read(t.Context())
-		if e, ok := errors.AsType[*message.Error](err); !ok || !strings.Contains(e.What, filepath.Join(dir, name)+" is a folder, not a file") || e.Hint == "" {
+		if e, ok := errors.AsType[*message.Error](err); !ok || !strings.Contains(e.What, filepath.Join(dir, name)+" is a folder, not a file, and subfolders of the policy folder "+dir+" are not read") || e.Hint == "" {
 			t.Errorf("%s: Read = %v", name, err)
 		}
 	}
