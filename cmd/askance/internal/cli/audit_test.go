@@ -68,6 +68,10 @@ func TestAuditVerify(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "journal.jsonl")
 	ok(t, "audit", "export", "--output", file, "--data", s.data)
+	fails(t, cli.ExitNotFound, "error: open none/x: no such file", "audit", "export", "--output", "none/x", "--data", s.data)
+	if r := fails(t, cli.ExitError, "error: replace "+s.data+": ", "audit", "export", "--output", s.data, "--data", s.data); strings.Contains(r.err, ".askance-") {
+		t.Errorf("the error names a temporary file:\n%s", r.err)
+	}
 	key := filepath.Join(s.data, "engine.pub")
 	exported := report(t, cli.ExitOK, file, "--key", key, "--anchor", last.Anchor)
 	if exported.Records != live.Records || exported.Chained != live.Chained || exported.Anchor != live.Anchor {

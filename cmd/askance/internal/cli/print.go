@@ -3,8 +3,10 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,8 +159,8 @@ func replaceFile(path string, data []byte, mode os.FileMode) error {
 
 func writeFile(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
-	if err != nil {
-		return err
+	if err != nil { // about another name than that of the caller
+		return &fs.PathError{Op: "open", Path: path, Err: errors.Unwrap(err)}
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // renamed by then, if all went well
 	if err = write(f); err == nil {
@@ -170,7 +172,10 @@ func writeFile(path string, mode os.FileMode, write func(io.Writer) error) (err 
 	if err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), path)
+	if err = os.Rename(f.Name(), path); err != nil {
+		return &fs.PathError{Op: "replace", Path: path, Err: errors.Unwrap(err)}
+	}
+	return nil
 }
 
 // tableText lays out rows below a heading, without borders.

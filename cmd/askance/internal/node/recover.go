@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,6 +49,9 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 		anchorFile = d.Dir.Files(d.Space).Anchor(d.Space)
 	}
 	keys, err := keyfile.Load(keyFile)
+	if errors.Is(err, fs.ErrNotExist) && d.Keys == "" && d.NATS == nil {
+		err = cmp.Or(d.Dir.Exists(), err)
+	}
 	if err != nil {
 		return nil, err
 	}
