@@ -187,7 +187,7 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcal
 		}
 		r, err := node.OpenReader(ctx, dir, known.Keys, env.cfg.spaceID(), by.Name)
 		if err != nil {
-			return nil, inUse(err)
+			return nil, inUse(err, silentServer)
 		}
 		exam := func(ctx context.Context) (*bus.Exam, error) { return r.Compare(ctx, known.Anchor) }
 		return &link{Client: r, audit: r.Ledger(), exam: exam, verified: r.Verified(), close: r.Close}, nil
@@ -198,7 +198,7 @@ func (env *environment) openFolder(ctx context.Context, dir node.Dir, by toolcal
 	}
 	n, err := node.Start(ctx, cfg)
 	if err != nil {
-		return nil, inUse(err)
+		return nil, inUse(err, silentServer)
 	}
 	return &link{Client: n.Engine().As(by), close: n.Close}, nil
 }
@@ -240,12 +240,15 @@ func adviseLogin(env *environment, err error, login string, by toolcall.Principa
 	return &advised
 }
 
-func inUse(err error) error {
-	if !errors.Is(err, embed.ErrStoreLocked) {
-		return err
+// inUse replaces the advice of an error about a folder that another process uses.
+func inUse(err error, hint string) error {
+	if me, ok := errors.AsType[*message.Error](err); ok && errors.Is(err, embed.ErrStoreLocked) {
+		me.Hint = hint
 	}
-	return fmt.Errorf("%w. If an askance server holds it, that server did not respond; if another askance command holds it, try again", err)
+	return err
 }
+
+const silentServer = "if an askance server holds it, that server did not respond; if another askance command holds it, try again"
 
 // applyLogin takes name and space from a credentials file, which is valid only for
 // these. A file written by another tool names neither.

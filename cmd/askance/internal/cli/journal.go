@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
-	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/toolcall"
@@ -31,6 +29,9 @@ backup, which work while engines run.`,
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
 	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalArchiveCommand(env), newJournalReplicasCommand(env), newJournalBackupCommand(env), newJournalRestoreCommand(env))
 }
+
+// stopServe is the advice of a command that needs the journal for itself.
+const stopServe = "stop askance serve first"
 
 const keysOfSpace = "key file of the space's engines (default the one of the last run, or engine.key in the data folder)"
 
@@ -84,7 +85,7 @@ records are missing.`,
 			}
 			x, err := d.Examine(c.Context())
 			if err != nil {
-				return needsAlone(err)
+				return inUse(err, stopServe)
 			}
 			if err := env.print(x, examText(env.out, x)); err != nil {
 				return err
@@ -173,7 +174,7 @@ of the same file. The command changes nothing before you confirm.`,
 			by.Confirm = func(x *bus.Exam) error { return confirmLoss(c.Context(), env, x, yes) }
 			done, err := d.AcceptLoss(c.Context(), by)
 			if err != nil {
-				return needsAlone(err)
+				return inUse(err, stopServe)
 			}
 			return env.print(done, fmt.Sprintf("%s Checkpoint %d records it.\n  %s interrupted, %d lost entries closed, %s revoked.\n", env.out.Good("The loss is accepted."), done.Checkpoint.Number,
 				count(uint64(len(done.Interrupted)), "open call", "open calls"), len(done.Closed), count(uint64(done.Revoked), "standing approval", "standing approvals")))
@@ -200,12 +201,4 @@ func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) e
 		err = errAborted
 	}
 	return err
-}
-
-// needsAlone explains why a folder that is in use cannot be examined.
-func needsAlone(err error) error {
-	if !errors.Is(err, embed.ErrStoreLocked) {
-		return err
-	}
-	return fmt.Errorf("%w. Stop askance serve first: this command needs exclusive access to the journal", err)
 }

@@ -55,7 +55,7 @@ the command again.`,
 			done, err := d.Archive(c.Context(), r)
 			end()
 			if err != nil {
-				return needsAlone(err)
+				return inUse(err, stopServe+", or start it with --archive-older-than: then it archives once a day")
 			}
 			return env.print(done, archivingText(env.out, done, r.DryRun))
 		},
