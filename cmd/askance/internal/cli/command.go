@@ -211,6 +211,11 @@ func unknownCommand(c *cobra.Command, word string) error {
 		if slices.Contains(sub.SuggestFor, strings.ToLower(word)) {
 			names = append(names, sub.Name())
 		}
+		for _, nested := range sub.Commands() {
+			if nested.Name() == word && nested.IsAvailableCommand() {
+				names = append(names, sub.Name()+" "+word)
+			}
+		}
 		words = append(words, sub.Name())
 	}
 	if len(names) == 0 {

@@ -248,7 +248,7 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 	case p.Rules == 0:
 		d.add("policy", levelWarning, "there are no rules: every call needs an approval", "write rules (askance init), and start askance serve with --policy")
 	default:
-		d.add("policy", levelOK, fmt.Sprintf("%s in force, %d calls decided", asked.Count(p.Rules, "rule"), p.Calls), "")
+		d.add("policy", levelOK, asked.Count(p.Rules, "rule")+" in force, "+asked.Count(int(p.Calls), "call")+" decided", "")
 	}
 	if len(p.Ignored) > 0 {
 		d.add("policy", levelWarning, strings.Join(p.Ignored, "; "), "rename or remove these files")

@@ -75,14 +75,14 @@ func runInit(env *environment, folder string, force bool) error {
 		}
 		written = append(written, filepath.Join(folder, name))
 	}
-	next := "askance serve"
+	enter := ""
 	if folder != "." {
-		next = "cd " + folder + " && " + next
+		enter = "cd " + shellWord(folder) + " && "
 	}
-	return env.print(map[string]any{"files": written, "next": next}, fmt.Sprintf(`Wrote %s.
-Next, start the server:  %s
+	return env.print(map[string]any{"files": written, "next": enter + "askance serve"}, fmt.Sprintf(`Wrote %s.
+Next, start the server:  %[2]saskance serve
 Then, in another terminal:
-  askance open                                                # the web console
-  askance preview bash --args '{"command": "git push"}'       # what the policy decides
-`, term.SafeLine(strings.Join(written, ", ")), term.SafeLine(next)))
+  %[2]saskance open                                                # the web console
+  %[2]saskance preview bash --args '{"command": "git push"}'       # what the policy decides
+`, term.SafeLine(strings.Join(written, ", ")), term.SafeLine(enter)))
 }

@@ -92,9 +92,9 @@ func archivingText(out *term.Out, a bus.Archiving, dry bool) string {
 	case a.Records == 0:
 		s.WriteString("No finished reply is old enough.\n")
 	case dry:
-		fmt.Fprintf(&s, "Would archive %s: %s of the journal's %s.\n", what, megabytes(a.Bytes), megabytes(a.LeftOver))
+		fmt.Fprintf(&s, "Would archive %s: %s of the journal's %s.\n", what, sizeText(a.Bytes), sizeText(a.LeftOver))
 	default:
-		fmt.Fprintf(&s, "%s %s, %s in the journal, %s in the files.\nThe journal now has %s.\n", out.Good("Archived"), what, megabytes(a.Bytes), megabytes(uint64(a.Stored)), megabytes(a.LeftOver))
+		fmt.Fprintf(&s, "%s %s, %s in the journal, %s in the files.\nThe journal now has %s.\n", out.Good("Archived"), what, sizeText(a.Bytes), sizeText(uint64(a.Stored)), sizeText(a.LeftOver))
 	}
 	for _, name := range a.Archives {
 		fmt.Fprintf(&s, "  %s\n", term.SafeLine(name))
@@ -108,4 +108,9 @@ func archivingText(out *term.Out, a bus.Archiving, dry bool) string {
 	return s.String()
 }
 
-func megabytes(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
+func sizeText(n uint64) string {
+	if n < 1e6 {
+		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+}

@@ -13,7 +13,7 @@ import (
 // them.
 func TestInit(t *testing.T) {
 	cleanEnvironment(t)
-	if out := ok(t, "init", "shop"); !strings.Contains(out, "cd shop && askance serve") {
+	if out := ok(t, "init", "shop"); !strings.Contains(out, "cd shop && askance serve\n") || !strings.Contains(out, "\n  cd shop && askance open ") || !strings.Contains(out, "\n  cd shop && askance preview ") {
 		t.Errorf("init printed\n%s", out)
 	}
 	t.Chdir("shop")
@@ -22,7 +22,9 @@ func TestInit(t *testing.T) {
 		t.Errorf("the error contains no advice: %s", r.err)
 	}
 	write(t, "rules.yaml", "mine")
-	ok(t, "init", "--force")
+	if out := ok(t, "init", "--force"); !strings.Contains(out, "\n  askance open ") {
+		t.Errorf("init --force printed\n%s", out)
+	}
 	if out := ok(t, "policy", "check", "rules.yaml", "--tools", "tools.yaml", "--strict"); !strings.HasPrefix(out, "0 errors, 0 warnings") {
 		t.Errorf("lint printed\n%s", out)
 	}
