@@ -174,11 +174,7 @@ Memory use is constant. The output file appears when it is complete.`,
   askance audit export --format csv --tool pay --cause approve --since 2026-03-01T00:00:00Z > approved.csv`,
 		Args: func(_ *cobra.Command, args []string) error {
 			var err error
-			now := time.Now()
-			if e.Filter.Since, err = ago("since", since, now); err == nil {
-				e.Filter.Until, err = ago("until", until, now)
-			}
-			if err != nil {
+			if e.Filter.Since, e.Filter.Until, err = window(since, until, time.Now()); err != nil {
 				return err
 			}
 			for _, s := range e.Filter.States {

@@ -58,6 +58,9 @@ func optional(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
+// onlyArg returns the argument of a command that accepts one; "" if there is none.
+func onlyArg(args []string) string { return strings.Join(args, "") }
+
 func noArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q", args[0])

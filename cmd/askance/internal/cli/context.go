@@ -233,10 +233,7 @@ func newContextShowCommand(env *environment) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			name := all.Current
-			if len(args) > 0 {
-				name = args[0]
-			}
+			name := cmp.Or(onlyArg(args), all.Current)
 			if name == "" {
 				return &message.Error{Code: message.CodeNotFound, Op: "show context", What: "there is no current context", Hint: "choose one with askance context use NAME"}
 			}

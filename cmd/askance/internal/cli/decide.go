@@ -289,7 +289,7 @@ opens.
 		},
 		check: func(d *responding) (err error) {
 			if d.input != "" {
-				d.input, err = readInput(env, d.input)
+				d.input, err = checkInput(env.readText("--input", d.input, toolcall.MaxInputBytes))
 			}
 			return err
 		},
@@ -297,7 +297,7 @@ opens.
 			text := d.input
 			if text == "" {
 				var err error
-				if text, err = editInput(ctx, call); err != nil {
+				if text, err = checkInput(openEditor(ctx, asked.Editable(call.Input))); err != nil {
 					return toolcall.Response{}, err
 				}
 			}

@@ -15,25 +15,11 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// readInput reads the new arguments from the value of a flag.
-func readInput(env *environment, flag string) (string, error) {
-	text, err := env.readText("--input", flag, toolcall.MaxInputBytes)
+// checkInput checks new arguments that were read.
+func checkInput(text string, err error) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return checkInput(text)
-}
-
-// editInput lets a person change the arguments in an editor.
-func editInput(ctx context.Context, call *toolcall.Call) (string, error) {
-	text, err := openEditor(ctx, asked.Editable(call.Input))
-	if err != nil {
-		return "", err
-	}
-	return checkInput(text)
-}
-
-func checkInput(text string) (string, error) {
 	text = strings.TrimSpace(text)
 	if err := asked.CheckInput(text); err != nil {
 		return "", usagef("%w", err)

@@ -26,18 +26,8 @@ func newEventsCommand(env *environment) *cobra.Command {
 	}, newEventsTailCommand(env), newEventsReplayCommand(env))
 }
 
-// oneSession takes the session argument. Without one there must be only one session with calls.
-func oneSession(into *message.SessionID) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		switch {
-		case len(args) > 1:
-			return usagef("expected one session, got %d arguments", len(args))
-		case len(args) == 1:
-			*into = message.SessionID(args[0])
-		}
-		return nil
-	}
-}
+// oneSession accepts a session. Without one there must be only one session with calls.
+var oneSession = optional(wantArgs(1, "one session"))
 
 // theSession returns the named session, which must exist, or the only one there is.
 func theSession(ctx context.Context, env *environment, c engine.Client, named message.SessionID) (message.SessionID, error) {
@@ -94,9 +84,10 @@ to continue.`,
   askance events tail ticket-7 --reply reply-1 --json
   askance events tail ticket-7 --after 120 --once
   askance events tail ticket-8 --wait           # even if it does not exist yet`,
-		Args:              oneSession(&r.Session),
+		Args:              oneSession,
 		ValidArgsFunction: completeSessions(env),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			r.Session = message.SessionID(onlyArg(args))
 			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
 			if err != nil {
 				return err
@@ -203,9 +194,10 @@ model's arguments, as the format requires; the line "edited" below shows the
 arguments that ran.`,
 		Example: `  askance events replay ticket-7
   askance events replay ticket-7 --reply reply-1 --json`,
-		Args:              oneSession(&r.Session),
+		Args:              oneSession,
 		ValidArgsFunction: completeSessions(env),
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			r.Session = message.SessionID(onlyArg(args))
 			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
 			if err != nil {
 				return err

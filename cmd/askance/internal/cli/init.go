@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
 	"os"
@@ -36,11 +37,7 @@ It does not replace a file without --force.`,
   askance init --force`,
 		Args: optional(wantArgs(1, "one folder")),
 		RunE: func(_ *cobra.Command, args []string) error {
-			folder := "."
-			if len(args) > 0 {
-				folder = args[0]
-			}
-			return runInit(env, folder, force)
+			return runInit(env, cmp.Or(onlyArg(args), "."), force)
 		},
 	}
 	c.Flags().BoolVar(&force, "force", false, "replace existing files")

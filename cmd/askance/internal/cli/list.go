@@ -123,10 +123,7 @@ func (l *listing) check(now time.Time) (err error) {
 			l.r.Sessions = append(l.r.Sessions, message.SessionID(s))
 		}
 	}
-	if l.r.Since, err = ago("since", l.since, now); err != nil {
-		return err
-	}
-	if l.r.Until, err = ago("until", l.until, now); err != nil {
+	if l.r.Since, l.r.Until, err = window(l.since, l.until, now); err != nil {
 		return err
 	}
 	switch {

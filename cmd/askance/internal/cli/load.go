@@ -50,18 +50,20 @@ askance serve limits reviewers with --reviewer-per-minute, --reviewer-per-hour a
 }
 
 func loadWindow(since, until string, now time.Time) (toolcall.LoadRequest, error) {
-	r := toolcall.LoadRequest{V: 1}
-	var err error
-	if r.Since, err = ago("since", since, now); err != nil {
-		return r, err
+	from, to, err := window(since, until, now)
+	r := toolcall.LoadRequest{V: 1, Since: from, Until: to}
+	if err == nil && r.Validate() != nil {
+		err = usagef("--since must be earlier than --until")
 	}
-	if r.Until, err = ago("until", until, now); err != nil {
-		return r, err
+	return r, err
+}
+
+// window reads --since and --until.
+func window(since, until string, now time.Time) (from, to time.Time, err error) {
+	if from, err = ago("since", since, now); err == nil {
+		to, err = ago("until", until, now)
 	}
-	if r.Validate() != nil {
-		return r, usagef("--since must be earlier than --until")
-	}
-	return r, nil
+	return from, to, err
 }
 
 // ago reads an instant: a duration before now, the start of a local day, or a time. "" is none.

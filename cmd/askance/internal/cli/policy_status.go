@@ -109,9 +109,7 @@ start of the engine.`,
   askance policy show --version sha256:d99fa30f… --json`,
 		Args: optional(wantArgs(1, "at most one rule")),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 1 {
-				r.Rule = args[0]
-			}
+			r.Rule = onlyArg(args)
 			return nil
 		},
 		RunE: operation[api.PolicyTextRequest, api.PolicyTextReply]{role: toolcall.RoleAuditor, call: api.PolicyText.Call, request: always(&r), text: policyText}.run(env),

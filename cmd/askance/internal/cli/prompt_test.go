@@ -15,6 +15,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -92,7 +93,7 @@ func TestEditorGetsJSON(t *testing.T) {
 	t.Setenv("VISUAL", "")
 	t.Setenv("EDITOR", "sed -i s/500/400/")
 	call := &toolcall.Call{Input: "{\"to\":\"\u202eann\u007f\",\"cents\":500}"}
-	text, err := editInput(t.Context(), call)
+	text, err := checkInput(openEditor(t.Context(), asked.Editable(call.Input)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -65,10 +65,7 @@ func (d *door) check(env *environment) error {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return usagef("--server %q is not an http or https URL: pass the one that askance serve prints", d.server)
 	case u.Scheme == "http" && !d.insecure && !bus.OnLoopback(u.Hostname()):
-		flag := "--server-insecure"
-		if d.person {
-			flag = "--nats-insecure"
-		}
+		flag := map[bool]string{true: "--nats-insecure", false: "--server-insecure"}[d.person]
 		return usagef("--server %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass %s", u.Redacted(), flag)
 	case d.trust && len(env.cfg.EngineKeys) > 0:
 		return usagef("--trust-server-keys and --engine-key are both set: pass one of them")

@@ -94,26 +94,19 @@ func namedCalls(ev message.Event) []message.ToolCallBlock {
 	return out
 }
 
-// errSeen ends the reading of events.
-var errSeen = errors.New("seen")
-
-// Proposed returns the arguments with which people were first asked about a call, before any edit.
-func Proposed(ctx context.Context, c engine.Client, call *toolcall.Call) (input string, err error) {
-	r := toolcall.EventsRequest{V: 1, Session: call.Session, Reply: call.Reply, After: call.First - 1}
-	err = Events(ctx, c, r, func(se toolcall.SequencedEvent) error {
-		ev, err := message.DecodeEvent(se.Event)
+// Proposed returns the arguments with which people were first asked about a call, before any edit;
+// "" if that was long after the proposal.
+func Proposed(ctx context.Context, c engine.Client, call *toolcall.Call) (string, error) {
+	page, err := c.Events(ctx, toolcall.EventsRequest{V: 1, Session: call.Session, Reply: call.Reply, After: call.First - 1})
+	for _, se := range page.Events {
+		ev, _ := message.DecodeEvent(se.Event) // of an unknown event nil, which names no call
 		for _, named := range namedCalls(ev) {
 			if named.ID == call.Call {
-				input, err = named.Input, errSeen
-				break
+				return named.Input, nil
 			}
 		}
-		return err
-	})
-	if errors.Is(err, errSeen) {
-		err = nil
 	}
-	return input, err
+	return "", err
 }
 
 // newMessage returns the empty message that a reply's events build.
