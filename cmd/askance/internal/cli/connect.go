@@ -97,7 +97,7 @@ func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Serv
 
 // dialHTTP reaches a server over HTTP. Its token says who acts, in which roles.
 func dialHTTP(ctx context.Context, env *environment, role toolcall.Role) (*link, error) {
-	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, role: role}
+	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, plain: "--nats-insecure", role: role}
 	if err := d.check(env); err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ type door struct {
 	server    string
 	tokenFile string
 	insecure  bool
+	plain     string        // the flag that permits plain HTTP, if not --server-insecure
 	role      toolcall.Role // of the token; "": worker
 	trust     bool          // take the engines' keys from the server
 
@@ -65,8 +66,7 @@ func (d *door) check(env *environment) error {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		return usagef("--server %q is not an http or https URL: pass the one that askance serve prints", d.server)
 	case u.Scheme == "http" && !d.insecure && !bus.OnLoopback(u.Hostname()):
-		flag := map[bool]string{true: "--nats-insecure", false: "--server-insecure"}[d.person]
-		return usagef("--server %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass %s", u.Redacted(), flag)
+		return usagef("--server %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass %s", u.Redacted(), cmp.Or(d.plain, "--server-insecure"))
 	case d.trust && len(env.cfg.EngineKeys) > 0:
 		return usagef("--trust-server-keys and --engine-key are both set: pass one of them")
 	}
