@@ -95,7 +95,7 @@ func static(path, kind, doc string, body []byte) gateway.Route {
 func spaceOps() []*op {
 	return []*op{
 		newRead(operation.HTTP{ID: "whoami", Path: "/v1/whoami", Tag: "space",
-			Summary: "Who am I", Doc: "Who the credentials stand for."}, slices.Concat(asReader, []toolcall.Role{toolcall.RoleWorker}), whoami),
+			Summary: "Show the identity", Doc: "Who the credentials stand for."}, slices.Concat(asReader, []toolcall.Role{toolcall.RoleWorker}), whoami),
 		newRead(operation.HTTP{ID: "listTools", Path: "/v1/tools", Tag: "space",
 			Summary: "List tools", Doc: "The tools that the space knows, with the schemas of their arguments."}, asReader, tools),
 		watchOp(),

@@ -47,10 +47,10 @@ for (const [name, schema] of Object.entries(document.components.schemas)) {
   const t = type(schema);
   text += `\n${lines(schema.description, "")}` + (t.startsWith("{") ? `export interface ${name} ${t}\n` : `export type ${name} = ${t};\n`);
 }
-text += "\n/** The method and path of each operation. */\nexport const operations = {\n";
+text += "\n/** The method and path of each operation, and what it does, for errors. */\nexport const operations = {\n";
 for (const [path, item] of Object.entries(document.paths)) {
   for (const [method, o] of Object.entries(item)) {
-    text += `  ${o.operationId}: { method: ${JSON.stringify(method.toUpperCase())}, path: ${JSON.stringify(path)} },\n`;
+    text += `  ${o.operationId}: { method: ${JSON.stringify(method.toUpperCase())}, path: ${JSON.stringify(path)}, does: ${JSON.stringify(o.summary[0].toLowerCase() + o.summary.slice(1))} },\n`;
   }
 }
 text += "} as const;\n";

@@ -15,7 +15,7 @@ export class AskanceError extends Error {
   readonly call: Call | undefined;
 
   constructor(what: string, about: { code: string; status?: number; retryable?: boolean; hint?: string; call?: Call | undefined; cause?: unknown }) {
-    super(about.hint ? `${what}. ${about.hint}` : what, about.cause === undefined ? {} : { cause: about.cause });
+    super(about.hint ? `${what}. ${about.hint.charAt(0).toUpperCase()}${about.hint.slice(1)}` : what, about.cause === undefined ? {} : { cause: about.cause });
     this.code = about.code;
     this.status = about.status ?? 0;
     this.retryable = about.retryable ?? false;
@@ -55,8 +55,8 @@ export class Unfinished extends AskanceError {
   }
 }
 
-/** The error of an unsuccessful reply. `detail` is the server's text if there is one. */
-export function errorOf(op: string, status: number, problem: Partial<Problem> | undefined): AskanceError {
+/** The error of an unsuccessful reply to a request that does this. `detail` is the server's text if there is one. */
+export function errorOf(does: string, status: number, problem: Partial<Problem> | undefined): AskanceError {
   const fromServer = typeof problem?.code === "string" ? problem : undefined;
   const proxied = status === 429 ? "over_limit" : [502, 503, 504].includes(status) ? "unavailable" : "invalid_reply";
   const code = fromServer?.code ?? proxied;
@@ -65,7 +65,7 @@ export function errorOf(op: string, status: number, problem: Partial<Problem> | 
     code, status, retryable, call: fromServer?.call,
     hint: fromServer ? fromServer.hint ?? "" : retryable ? "Try again later" : "Check the URL of the server",
   };
-  const what = `cannot ${op}: ${fromServer?.detail ?? `the reply with status ${status} is not one of askance`}`;
+  const what = `cannot ${does}: ${fromServer?.detail ?? `the reply with status ${status} is not one of askance`}`;
   if (retryable || code === "unknown_outcome") return new Unavailable(what, about);
   if (code === "invalid_reply") return new AskanceError(what, about);
   switch (status) {
@@ -81,8 +81,8 @@ export function errorOf(op: string, status: number, problem: Partial<Problem> | 
 }
 
 /** The error of a reply that cannot be read. It never counts as an allow. */
-export function invalidReply(op: string, why: string, status = 200): AskanceError {
-  return new AskanceError(`cannot ${op}: ${why}`, { code: "invalid_reply", status, hint: "Check the URL and the version of the server" });
+export function invalidReply(does: string, why: string, status = 200): AskanceError {
+  return new AskanceError(`cannot ${does}: ${why}`, { code: "invalid_reply", status, hint: "Check the URL and the version of the server" });
 }
 
 /** The error of settings that cannot work. */

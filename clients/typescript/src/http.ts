@@ -106,11 +106,12 @@ export class Transport {
   /** Sends a request until there is a reply, for the configured time. */
   async text(operation: Operation, request: Request): Promise<string> {
     const key = request.once ? randomID() : "";
+    const { does } = operations[operation];
     return this.repeat(request, async (signal) => {
       const response = await this.#send(operation, request, key, signal);
-      const body = await response.text().catch((cause: unknown) => { throw this.#silent(operation, cause); });
-      if (!response.ok) throw problemOf(operation, response, body);
-      check(operation, response, body);
+      const body = await response.text().catch((cause: unknown) => { throw this.#silent(does, cause); });
+      if (!response.ok) throw problemOf(does, response, body);
+      check(does, response, body);
       return body;
     });
   }
@@ -118,8 +119,9 @@ export class Transport {
   /** Opens a stream of server-sent events. */
   async stream(operation: Operation, request: Request): Promise<ReadableStream<Uint8Array>> {
     const response = await this.#send(operation, { ...request, headers: { ...request.headers, Accept: "text/event-stream" } }, "", request.signal);
-    if (!response.ok) throw problemOf(operation, response, await response.text().catch(() => ""));
-    if (!mediaType(response).startsWith("text/event-stream") || !response.body) throw invalidReply(operation, "the reply is no stream", response.status);
+    const { does } = operations[operation];
+    if (!response.ok) throw problemOf(does, response, await response.text().catch(() => ""));
+    if (!mediaType(response).startsWith("text/event-stream") || !response.body) throw invalidReply(does, "the reply is no stream", response.status);
     return response.body;
   }
 
@@ -149,7 +151,7 @@ export class Transport {
   }
 
   async #send(operation: Operation, request: Request, key: string, signal: AbortSignal | undefined): Promise<Response> {
-    const { method, path } = operations[operation];
+    const { method, path, does } = operations[operation];
     const place = path.replace(/\{(\w+)\}/g, (_, name: string) => encodeID(request.path?.[name] ?? "", name));
     const query = (request.query ?? []).map(([name, value]) => `${name}=${encodeURIComponent(value)}`).join("&");
     const headers: Record<string, string> = { Accept: "application/json", ...request.headers };
@@ -161,12 +163,12 @@ export class Transport {
         method, headers, redirect: "manual", ...(signal ? { signal } : {}), ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
       });
     } catch (cause) {
-      throw this.#silent(operation, cause);
+      throw this.#silent(does, cause);
     }
   }
 
-  #silent(operation: string, cause: unknown): Unavailable {
-    return new Unavailable(`cannot ${operation}: the server at ${this.url} does not answer`, { code: "unavailable", retryable: true, hint: "Check that askance serve runs there", cause });
+  #silent(does: string, cause: unknown): Unavailable {
+    return new Unavailable(`cannot ${does}: the server at ${this.url} does not answer`, { code: "unavailable", retryable: true, hint: "Check that askance serve runs there", cause });
   }
 }
 
@@ -182,17 +184,17 @@ function mediaType(response: Response): string {
   return (response.headers.get("Content-Type") ?? "").toLowerCase();
 }
 
-function check(operation: string, response: Response, body: string): void {
+function check(does: string, response: Response, body: string): void {
   let value: unknown;
   try {
     value = mediaType(response).startsWith("application/json") ? JSON.parse(body) : undefined;
   } catch {
     // The text counts as invalid JSON below.
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalidReply(operation, "the reply is no JSON object", response.status);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalidReply(does, "the reply is no JSON object", response.status);
 }
 
-function problemOf(operation: string, response: Response, body: string): AskanceError {
+function problemOf(does: string, response: Response, body: string): AskanceError {
   let problem: object | undefined;
   try {
     const value: unknown = mediaType(response).startsWith("application/problem+json") ? JSON.parse(body) : undefined;
@@ -200,7 +202,7 @@ function problemOf(operation: string, response: Response, body: string): Askance
   } catch {
     // A reply without a code comes from a proxy.
   }
-  const err = errorOf(operation, response.status, problem);
+  const err = errorOf(does, response.status, problem);
   const seconds = Number(response.headers.get("Retry-After") ?? "");
   return seconds > 0 ? Object.assign(err, { retryAfter: seconds * 1000 }) : err;
 }

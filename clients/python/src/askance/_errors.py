@@ -26,7 +26,7 @@ class AskanceError(Exception):
         call: Mapping[str, Any] | None = None,
         retry_after: float | None = None,
     ) -> None:
-        super().__init__(f"{message}. {hint}" if hint else message)
+        super().__init__(f"{message}. {hint[0].upper()}{hint[1:]}" if hint else message)
         self.code = code
         self.status = status
         self.retryable = retryable
