@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/store"
@@ -51,7 +52,7 @@ func (b *Budgets) PreviewClaim(ctx context.Context, c *toolcall.Call, claim tool
 	have, _, err := b.read(ctx, claim)
 	if err == nil {
 		clock := store.JournalTime()
-		_, err = have.Spend(claim, c.Key, c.Input, laterOf(have.at, clock), clock)
+		_, err = have.Spend(claim, c.Key, c.Input, slices.MaxFunc([]time.Time{have.at, clock}, time.Time.Compare), clock)
 	}
 	return b.refusalReason(c, claim, err)
 }
@@ -122,11 +123,4 @@ func (b *Budgets) refusalReason(c *toolcall.Call, claim toolcall.BudgetClaim, er
 		return "the clock of the engine is ahead of the journal's"
 	}
 	return "what was spent cannot be read or written (" + string(message.AsError("spend", err).Code) + ")"
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -138,7 +138,7 @@ func (k *Clocks) Hear(worker string, r toolcall.HeartbeatRequest, c *toolcall.Ca
 		return
 	}
 	why := fmt.Sprintf("worker %s's clock is %s this engine; the grant is %s. Correct the clock.", worker, clockAgainst(r.ClockMS), valid)
-	k.blockCall(c.Key, blocked{attempt: r.Attempt, why: why, until: latestOf(now, c.Attempt.OfferUntil).Add(reportEvery)})
+	k.blockCall(c.Key, blocked{attempt: r.Attempt, why: why, until: slices.MaxFunc([]time.Time{now, c.Attempt.OfferUntil}, time.Time.Compare).Add(reportEvery)})
 }
 
 func clockAgainst(aheadMS int64) string {
@@ -146,13 +146,6 @@ func clockAgainst(aheadMS int64) string {
 		return clockText(aheadMS) + " of"
 	}
 	return clockText(aheadMS)
-}
-
-func latestOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // storeTolerance is how much the journal's clock may differ before that is reported.
