@@ -49,6 +49,27 @@ func TestFirstOpened(t *testing.T) {
 	b.until(`location.pathname === "/inbox" && !document.querySelector("#main").offsetParent && document.querySelectorAll(".row").length === 7`)
 }
 
+// The list shows the order and the groups just chosen, and the address keeps them if the same request stays
+// open.
+func TestSortedInbox(t *testing.T) {
+	w := seeded(t)
+	b := open(t, w, gatewaytest.Ann)
+	b.goTo("/inbox")
+	shown := func(tools string) {
+		t.Helper()
+		b.until(`[...document.querySelectorAll(".row .tool")].map((e) => e.innerText).join() === ` + quote(tools))
+	}
+	shown("refund,refund,deploy_service,Bash,Write,send_email")
+	b.choose("#sort", "proposed")
+	shown("refund,Bash,deploy_service,Write,send_email,refund")
+	b.until(`document.querySelector("#title").innerText.includes("o-77231") && location.search.includes("sort=proposed")`)
+	b.choose("#sort", "age")
+	shown("refund,send_email,Write,deploy_service,Bash,refund")
+	b.choose("#group", "tool")
+	shown("Bash,Write,deploy_service,refund,refund,send_email")
+	b.until(`location.search.includes("sort=age") && location.search.includes("group=tool")`)
+}
+
 // One confirmation lists every selected request and sends exactly those. A request that changes
 // in the meantime is reported and not approved.
 func TestBulk(t *testing.T) {

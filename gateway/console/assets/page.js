@@ -56,8 +56,10 @@ export function show(doc, asked = false) {
     side(then);
     selection(now.querySelector('.side'), then);
     const main = $('main'), next = doc.getElementById('main');
-    if (main.dataset.page === next.dataset.page) regions(main, next);
-    else { main.replaceWith(next); window.scrollTo(0, 0); for (const el of next.querySelectorAll('[data-region]')) keep(el); }
+    if (main.dataset.page === next.dataset.page) {
+      regions(main, next);
+      if (next.dataset.href) main.dataset.href = next.dataset.href;
+    } else { main.replaceWith(next); window.scrollTo(0, 0); for (const el of next.querySelectorAll('[data-region]')) keep(el); }
   } else if (document.getElementById('main')?.dataset.page === doc.getElementById('main')?.dataset.page) {
     regions($('main'), doc.getElementById('main'));
     exchangeAll($('main'), doc.getElementById('main'));
@@ -169,7 +171,8 @@ function list(old, next) {
     keep(li);
     if (have) {
       if (have === at) at = at.nextElementSibling;
-      have.replaceWith(li);
+      have.remove();
+      rows.insertBefore(li, at);
     } else {
       if (!fresh) li.classList.add('fresh');
       rows.insertBefore(li, at);
