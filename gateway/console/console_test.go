@@ -67,6 +67,7 @@ func TestReject(t *testing.T) {
 	b.press("r")
 	b.see("Feedback for the model")
 	b.write("#feedback", "too much <b>for</b> today")
+	b.until(`new Set([true, false].map((off) => { const b = document.querySelector("#panel .main-action"); b.disabled = off; return getComputedStyle(b).backgroundColor; })).size === 2`)
 	b.click("#panel .main-action")
 	b.see("You rejected", "Decided: rejected by ann (test-cookie): too much <b>for</b> today")
 	if c := w.A.Finished(k); c.Result.State != message.ToolResultDenied || !strings.Contains(c.Result.Output.String(), "too much <b>for</b> today") {
