@@ -212,7 +212,7 @@ func TestEditPreview(t *testing.T) {
 	k := openOf(w, "Bash")[0]
 	b.goTo(callPath(k) + "&do=edit")
 	b.write("#input", `{"command":"rm -rf /var/lib/checkout"}`)
-	b.see("The policy denies this edit.", "no agent deletes folders")
+	b.see("The policy denies the edited call: ", "no agent deletes folders")
 	b.until(`document.querySelector("#panel .main-action").disabled`)
 	b.shot("denied")
 	b.write("#input", `{"command":"go test ./..."}`)

@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -63,6 +62,7 @@ type form struct {
 type panel struct {
 	form
 	Stale   string // why the form cannot be sent, if it cannot
+	Broken  string // why the edited text is not a JSON object
 	Faults  []fault
 	Diff    []change
 	Preview *previewed
@@ -130,7 +130,7 @@ func (c *card) fillEdit(p *gateway.Peer, v *panel) {
 		v.Input = asked.Editable(c.Call.Input)
 		return
 	}
-	v.Faults, v.Diff = checkInput(p.Space, c.Call, v.Input)
+	v.checkInput(p.Space, c.Call)
 }
 
 // offerStanding offers the standing approvals that the policy permits.
@@ -321,7 +321,7 @@ func (in *Console) check(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 		return err
 	}
 	v := panel{form: *f}
-	v.Faults, v.Diff = checkInput(p.Space, shown.Call, f.Input)
+	v.checkInput(p.Space, shown.Call)
 	if len(v.Faults) == 0 && len(v.Diff) > 0 {
 		v.Preview = previewEdit(ctx, c, k, f)
 	}
@@ -357,35 +357,24 @@ func previewEdit(ctx context.Context, c engine.Client, k toolcall.Key, f *form) 
 	return p
 }
 
-// checkInput returns the faults of edited arguments, and what they change.
-func checkInput(space *gateway.Space, c *toolcall.Call, input string) ([]fault, []change) {
-	if err := asked.CheckInput(input); err != nil {
-		return []fault{faultOf(err)}, nil
+// checkInput sets the faults of the edited arguments, and what they change.
+func (v *panel) checkInput(space *gateway.Space, c *toolcall.Call) {
+	if err := asked.CheckInput(v.Input); err != nil {
+		v.Broken = sentence(err.Error())
+		return
 	}
-	changes := diff(asked.Editable(c.Input), input)
+	v.Diff = diff(asked.Editable(c.Input), v.Input)
 	i := slices.IndexFunc(space.Tools, func(t engine.Tool) bool { return t.Name == c.Tool })
 	if i < 0 || space.Tools[i].Schema == nil || c.Hides() { // the engine restores hidden values and then checks
-		return nil, changes
+		return
 	}
-	err := space.Tools[i].Schema.Validate([]byte(input))
-	if err == nil {
-		return nil, changes
-	}
-	var out []fault
+	err := space.Tools[i].Schema.Validate([]byte(v.Input))
 	if several := faulty(nil); errors.As(err, &several) {
 		for at, text := range several.Faults() {
-			out = append(out, fault{at, text})
+			v.Faults = append(v.Faults, fault{at, text})
 		}
 	}
-	if len(out) == 0 {
-		out = []fault{{Text: err.Error()}}
+	if err != nil && len(v.Faults) == 0 {
+		v.Faults = []fault{{Text: err.Error()}}
 	}
-	return out, changes
-}
-
-func faultOf(err error) fault {
-	if e, ok := errors.AsType[*strictjson.Error](err); ok {
-		return fault{e.Path, e.Err.Error()}
-	}
-	return fault{"", err.Error()}
 }
