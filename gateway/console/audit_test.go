@@ -17,7 +17,7 @@ func TestAuditPage(t *testing.T) {
 	w := world(t)
 	b := open(t, w, gatewaytest.Audie)
 	b.goTo("/audit")
-	b.see("Unsigned", "Nothing is signed yet")
+	b.see("Empty", "No records yet.")
 	k := w.A.Propose("s1", "r1", "c<1>", gatewaytest.Login, `{"user":"u","password":"hush-hush"}`).Key
 	w.A.Reject(gatewaytest.Ann, k, "no")
 	b.write("#call", "c<1>")
