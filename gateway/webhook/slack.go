@@ -81,7 +81,7 @@ func slackWhy(n *Notice) []slackElement {
 	if n.isRequest() {
 		lines = append(lines, asked.Why(n.Call)...)
 		for _, need := range asked.Needs(n.Call) {
-			lines = append(lines, "Needs "+need)
+			lines = append(lines, "Approvals: "+need)
 		}
 		if n.Waiting != nil && !n.Waiting.Ends.IsZero() {
 			lines = append(lines, "Denied without approval by "+n.Waiting.Ends.UTC().Format("2006-01-02 15:04 MST"))
