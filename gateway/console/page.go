@@ -226,6 +226,7 @@ func functions() template.FuncMap {
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"day":      func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
 		"ago":      func(t, now time.Time) string { return asked.Span(now.Sub(t)) + " ago" },
+		"since":    func(t, now time.Time) string { return asked.Span(now.Sub(t)) },
 		"until":    asked.Until,
 		"span":     asked.Span,
 		"inc":      func(i int) int { return i + 1 },

@@ -14,7 +14,7 @@ function span(s) {
 /** Updates all times; calls over once for each deadline that passes. */
 export function tick(over) {
   const now = Date.now();
-  for (const el of document.querySelectorAll('[data-since]')) put(el, span((now - Date.parse(el.dataset.since)) / 1000) + ' ago');
+  for (const el of document.querySelectorAll('[data-since]')) put(el, span((now - Date.parse(el.dataset.since)) / 1000) + (el.hasAttribute('data-bare') ? '' : ' ago'));
   for (const el of document.querySelectorAll('[data-until]')) {
     const left = (Date.parse(el.dataset.until) - now) / 1000;
     put(el, left <= 0 ? 'over' : span(left) + (el.hasAttribute('data-bare') ? '' : ' left'));
