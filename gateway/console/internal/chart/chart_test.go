@@ -86,6 +86,17 @@ func TestLastLabel(t *testing.T) {
 	}
 }
 
+// The labels of a distribution do not touch each other.
+func TestWideLabels(t *testing.T) {
+	c := chart.Columns{Series: verdicts, Wide: true}
+	for _, label := range []string{"≤ 10ms", "≤ 20ms", "≤ 50ms", "≤ 100ms", "≤ 200ms", "≤ 500ms", "≤ 1s", "more"} {
+		c.Columns = append(c.Columns, chart.Column{Label: label, Values: []int{1, 0}})
+	}
+	if svg := string(c.SVG()); strings.Count(svg, `class="x`) != 4 {
+		t.Errorf("the labels are\n%s", svg)
+	}
+}
+
 func TestSmall(t *testing.T) {
 	golden(t, "share.svg", chart.Share(verdicts, []int{3, 1}, 8))
 	golden(t, "heat.html", chart.Heat{Title: "Tool by verdict", Head: "Tool", Names: verdicts, Rows: []chart.HeatRow{

@@ -50,7 +50,8 @@ const (
 	bottomMargin = 24
 	tipLine      = 17
 	shownLabels  = 12
-	narrowLabels = 6 // on a phone
+	wideRunes    = 60 // in the labels of a wide chart, with a space after each
+	narrowLabels = 6  // on a phone
 )
 
 // SVG draws the columns.
@@ -116,7 +117,13 @@ func (c Columns) labels(d *drawing, width, height float64) {
 			ticks = append(ticks, Tick{(float64(i) + .5) * width, col.Label})
 		}
 	}
-	every := (len(ticks) + shownLabels - 1) / shownLabels
+	fit := shownLabels
+	if c.Wide {
+		for _, t := range ticks {
+			fit = min(fit, max(1, wideRunes/(len([]rune(t.Label))+1)))
+		}
+	}
+	every := (len(ticks) + fit - 1) / fit
 	narrow := every * ((len(ticks)/max(1, every) + narrowLabels - 1) / narrowLabels)
 	for i := 0; i < len(ticks); i += max(1, every) {
 		class := "x"
