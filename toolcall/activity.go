@@ -54,7 +54,7 @@ type ActivityReply struct {
 	Total         ActivityCounts   `json:"total"`
 	Buckets       []ActivityBucket `json:"buckets"` // without gaps, in order of time
 	ByTool        []ActivityTool   `json:"by_tool"`
-	ByRule        []ActivityShare  `json:"by_rule"`  // "" where no rule matched
+	ByRule        []ActivityShare  `json:"by_rule"`  // "" where no rule matched, and for proposals, which precede the decision
 	ByAgent       []ActivityShare  `json:"by_agent"` // "" where the runtime named none
 	ByToolAndRule []ActivityCell   `json:"by_tool_and_rule"`
 	// ToDecision is the time from a request for approval to its response or expiry,

@@ -106,6 +106,15 @@ func TestOpenByDeadline(t *testing.T) {
 	}
 }
 
+// A rule has the calls that it decided. Proposals, which have no rule yet, are no row.
+func TestCallsOfRule(t *testing.T) {
+	v := insightsView{query: url.Values{}}
+	rows := v.shares("rule", "By rule", "Rule", []toolcall.ActivityShare{{ActivityCounts: toolcall.ActivityCounts{Proposed: 9}}, {Name: "a", ActivityCounts: toolcall.ActivityCounts{Asked: 2}}, {Name: "b", ActivityCounts: toolcall.ActivityCounts{Allowed: 3, Denied: 4}}}, nil).Rows
+	if len(rows) != 2 || rows[0].Name != "b" || rows[0].Counts.Proposed != 7 || rows[1].Counts.Proposed != 2 {
+		t.Errorf("the rows are %+v", rows)
+	}
+}
+
 // A table is sorted by the column in the address. Each heading links to the opposite order, or to
 // sorting by its own column.
 func TestSortRows(t *testing.T) {
