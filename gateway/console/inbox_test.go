@@ -70,6 +70,26 @@ func TestSortedInbox(t *testing.T) {
 	b.until(`location.search.includes("sort=age") && location.search.includes("group=tool")`)
 }
 
+// A long name of a tool or a large count leaves room for the rest of the page.
+func TestLongNames(t *testing.T) {
+	b := open(t, seeded(t), gatewaytest.Ann)
+	fits := func(path, set, scrolls string, width int64) {
+		t.Helper()
+		b.do(chromedp.EmulateViewport(width, 900))
+		b.goTo(path)
+		b.until(fmt.Sprintf(`document.querySelector(%q)`, set))
+		if over := eval[int](b, fmt.Sprintf(`(() => { document.querySelector(%q).innerText = "mcp__github_enterprise__create_pull_request_review_comment"; const e = document.querySelector(%q); return e.scrollWidth - e.clientWidth; })()`, set, scrolls)); over > 0 {
+			t.Errorf("%s at %d pixels is %d pixels too wide", path, width, over)
+		}
+		b.shot(fmt.Sprint(width, set))
+	}
+	fits(callPath(openOf(b.w, "Bash")[0]), ".kicker .tool", "html", 390)
+	fits("/inbox", "#tabs a", "html", 320)
+	fits("/", "#where .tool", "#where .box:last-child .scroll", 1280)
+	fits("/insights", "#by-tool tbody a", "#by-tool .scroll", 1280)
+	fits("/workers", ".queues th .cut", ".queues", 1280)
+}
+
 // One confirmation lists every selected request and sends exactly those. A request that changes
 // in the meantime is reported and not approved.
 func TestBulk(t *testing.T) {
