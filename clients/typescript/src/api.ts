@@ -174,7 +174,7 @@ export interface ActivityReply {
   buckets: ActivityBucket[];
   /** "" where the runtime named none */
   by_agent: ActivityShare[];
-  /** "" where no rule matched */
+  /** "" where no rule matched, and for proposals, which precede the decision */
   by_rule: ActivityShare[];
   by_tool: ActivityTool[];
   by_tool_and_rule: ActivityCell[];
