@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/internal/paths"
 	"github.com/askance-dev/askance/permission/shell"
 )
 
@@ -16,12 +17,13 @@ import (
 type bash struct{ Config }
 
 type bashCall struct {
-	err    error // the command is not text
-	text   string
-	tree   *tree
-	line   *shell.Line
-	places places
-	given  string // the folder that an argument names; agents differ in whether they obey it
+	err     error // the command is not text
+	text    string
+	tree    *tree
+	line    *shell.Line
+	places  places
+	given   string // the folder that an argument names; agents differ in whether they obey it
+	foreign bool   // given is a path of Windows
 	// outside is set if the line may run outside the working directories, where the contents of
 	// allow rules mean other files.
 	outside bool
@@ -53,10 +55,11 @@ func (b bash) Prepare(c permission.Call) any {
 			p.err = cmp.Or(p.err, err, errFolders)
 		case folder != p.places.cwd:
 			p.given, elsewhere = folder, append(elsewhere, folder)
+			p.foreign = p.foreign || paths.IsForeign(given)
 		}
 	}
 	p.line = shell.ParseIn(text, elsewhere...)
-	p.outside = slices.ContainsFunc(elsewhere, func(folder string) bool { return !p.places.isInside(folder) })
+	p.outside = slices.ContainsFunc(elsewhere, func(folder string) bool { return !p.places.isInside(folder) }) || p.foreign
 	return p
 }
 

@@ -47,7 +47,10 @@ func (p places) expandHome(name string) string {
 }
 
 func (p places) absolute(name string) string {
-	clean := shell.Follow(name, p.cwd)
+	if !strings.HasPrefix(name, "/") {
+		name = p.cwd + "/" + name
+	}
+	clean := path.Clean(name)
 	if strings.HasPrefix(name, "//") && !strings.HasPrefix(name, "///") {
 		return "/" + clean // two slashes are a separate root
 	}
@@ -77,11 +80,13 @@ func (p places) isInside(name string) bool {
 	})
 }
 
-// followLinks returns where a path leads. Without Links it looks at no file.
+// followLinks returns where a path leads. Without Links it looks at no file, and does not know
+// where a link of a process leads.
 func (p places) followLinks(name string) (string, bool) {
 	name = p.expandHome(name)
 	if p.links == nil {
-		return path.Clean("/" + p.absolute(name)), true
+		clean := path.Clean("/" + p.absolute(name))
+		return clean, clean == path.Clean("/"+shell.Follow(name, p.cwd))
 	}
 	out, err := p.links(p.cwd, name)
 	return out, err == nil
@@ -129,7 +134,7 @@ func (p places) leadsToDanger(name string) bool {
 // expanded or not, and with links followed: absolute, and relative to each working
 // directory.
 func (p places) spellings(name string) (abs, rel []string) {
-	abs = []string{path.Clean("/" + p.absolute(name)), path.Clean("/" + p.absolute(p.expandHome(name)))}
+	abs = []string{path.Clean("/" + shell.Follow(name, p.cwd)), path.Clean("/" + shell.Follow(p.expandHome(name), p.cwd))}
 	if target, ok := p.followLinks(name); ok {
 		abs = append(abs, target)
 	}

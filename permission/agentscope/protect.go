@@ -117,7 +117,9 @@ func (p places) mayMeet(content, glob string) bool {
 	}
 	content = p.expandHome(strings.ReplaceAll(content, `\`, "/"))
 	glob = paths.FoldPattern(p.expandHome(strings.ReplaceAll(glob, `\`, "/")))
-	return slices.ContainsFunc(contentSpellings(content), func(c string) bool { return all.meets(macPath(c), macPath(glob)) })
+	return slices.ContainsFunc(contentSpellings(content), func(c string) bool {
+		return all.meets(c, glob) || all.onMac().meets(macPath(c), macPath(glob))
+	})
 }
 
 func (p places) meets(content, glob string) bool {
@@ -310,22 +312,27 @@ func (p *bashCall) paths() linePaths {
 
 // folders returns the folders that the line changes to.
 func (p *bashCall) folders(out *linePaths) []string {
-	all := append(p.changesTo(), p.places.cwd)
+	all := []string{p.places.cwd}
+	if p.given != "" {
+		all = append(all, p.given)
+	}
 	change := func(text string) {
-		name := expandVariables(text)
-		from := all // a relative path can follow each of them
+		name, from := text, all // a relative path can follow each of them
 		switch {
-		case len(all) > maxFolders, isOtherHome(name), strings.ContainsAny(name, "$*?["):
+		case len(all) > maxFolders, isOtherHome(name), strings.ContainsAny(name, "$*?["), !p.places.posix && paths.IsForeign(name):
 			out.unknown = text
 			return
 		case strings.HasPrefix(name, "/"), strings.HasPrefix(name, "~"):
 			name, from = p.places.expandHome(name), []string{""}
 		}
 		for _, f := range from {
-			if to := p.places.absolute(f + "/" + name); !slices.Contains(all, to) {
+			if to := shell.Follow(f+"/"+name, p.places.cwd); !slices.Contains(all, to) {
 				all = append(all, to)
 			}
 		}
+	}
+	if p.foreign {
+		out.unknown = p.given
 	}
 	for _, c := range p.allCommands() {
 		args, name := c.Argv, programOf(c)
@@ -333,12 +340,12 @@ func (p *bashCall) folders(out *linePaths) []string {
 			out.unknown = "a path in another folder or root"
 		}
 		for i, w := range args {
-			switch m := changing.FindStringSubmatch(w.Bare()); {
+			switch m := changing.FindStringSubmatch(p.expand(w)); {
 			case m == nil:
 			case m[1] != "":
 				change(m[1])
 			case i+1 < len(args):
-				change(args[i+1].Bare())
+				change(p.expand(args[i+1]))
 			}
 		}
 		if name != "cd" && name != "pushd" {
@@ -353,23 +360,41 @@ func (p *bashCall) folders(out *linePaths) []string {
 		case args[0].Text == "-":
 			out.unknown = "cd -"
 		default:
-			change(args[0].Bare())
+			change(p.expand(args[0]))
 		}
 	}
-	return all
+	return append(all, p.changesTo()...)
 }
 
 // maxFolders bounds the folders in which one line is followed.
-const maxFolders = 32
+const maxFolders = 128
 
 // changing matches the options by which a program runs in another folder, with the folder if it is
 // in the same word.
 var changing = regexp.MustCompile(`^(?:-C|--(?:directory|cd|chdir|cwd|work-tree|git-dir)(?:=|$))(.*)$`)
 
-// expandVariables replaces the variables of a word that are known.
-func expandVariables(bare string) string {
-	return strings.NewReplacer("$HOME", "~", "$PWD", ".").Replace(bare)
+// expand returns the argument that a word stands for, with $ for what is not known.
+func (p *bashCall) expand(w shell.Word) string {
+	if w.Fixed {
+		return w.Text
+	}
+	return p.expandMarks(w.Bare())
 }
+
+func (p *bashCall) expandMarks(bare string) string {
+	if p.places.home != "" {
+		bare = strings.ReplaceAll(bare, shell.MarkHome, strings.TrimRight(p.places.home, "/"))
+	}
+	bare = beginsPath.ReplaceAllStringFunc(bare, func(m string) string {
+		return strings.NewReplacer(shell.MarkHome, "~", shell.MarkPwd, ".").Replace(m)
+	})
+	return strings.NewReplacer(shell.MarkHome, "$", shell.MarkPwd, "$").Replace(bare)
+}
+
+// beginsPath matches a variable that is the beginning of a path.
+var beginsPath = regexp.MustCompile(`(^|[=:,@<])\x00(HOME|PWD)(/|$)`)
+
+var variable = regexp.MustCompile(`\$(?:\{(HOME|PWD)\}|(HOME|PWD)\b)`)
 
 func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c shell.Command) {
 	name := programOf(c)
@@ -385,10 +410,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	walks := walkers[name] || deepWalkers[name] && isDeep || name == "git" && len(c.Argv) > 1 && (c.Argv[1].Text == "grep" || c.Argv[1].Text == "archive")
 	operands := 0
 	for _, w := range c.Argv[1:] {
-		text := expandVariables(w.Bare())
-		if w.Fixed {
-			text = w.Text
-		}
+		text := p.expand(w)
 		p.addWord(out, add, text, w.Fixed)
 		if w.Fixed && coders.MatchString(name) && inCode.MatchString(w.Text) {
 			for _, part := range inCode.Split(w.Text, -1) {
@@ -414,7 +436,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 
 // addTarget adds the file of a redirect, as written.
 func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {
-	text := trimQuotes(expandVariables(strings.NewReplacer("${HOME}", "$HOME", "${PWD}", "$PWD").Replace(raw)))
+	text := p.expandMarks(trimQuotes(variable.ReplaceAllString(raw, "\x00$1$2")))
 	if strings.ContainsAny(text, "`\"'\\") {
 		out.unknown = raw
 		return

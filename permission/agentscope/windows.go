@@ -84,6 +84,7 @@ func (p places) isDeniedFolded(content, name string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	mapped := all.onMac()
 	names := []string{name}
 	if target, ok := p.followLinks(name); ok {
 		names = append(names, target)
@@ -94,7 +95,7 @@ func (p places) isDeniedFolded(content, name string) (bool, error) {
 			return false, err
 		}
 		for _, c := range contentSpellings(p.expandHome(strings.ReplaceAll(content, `\`, "/"))) {
-			if all.isNamed(macPath(c), macPath(folded)) {
+			if all.isNamed(c, folded) || mapped.isNamed(macPath(c), macPath(folded)) {
 				return true, nil
 			}
 		}
@@ -105,13 +106,22 @@ func (p places) isDeniedFolded(content, name string) (bool, error) {
 // macPath returns the usual spelling of a folded path or content on macOS, whose file systems also
 // take composed and decomposed letters for the same.
 func macPath(p string) string {
-	p = norm.NFC.String(p)
-	for _, prefix := range []string{"/system/volumes/data/", "/private/"} {
-		if rest, ok := strings.CutPrefix(p, prefix); ok {
-			p = "/" + rest
-		}
+	p = onData.ReplaceAllString(norm.NFC.String(p), "/$1")
+	return inPrivate.ReplaceAllString(p, "$1")
+}
+
+var (
+	onData    = regexp.MustCompile(`^/system/volumes/data/([^*?\[])`)
+	inPrivate = regexp.MustCompile(`^/private(/(?:etc|tmp|var)(?:/|$))`)
+)
+
+// onMac returns folded places in their usual spelling on macOS.
+func (p places) onMac() places {
+	out := places{cwd: macPath(p.cwd), home: macPath(p.home)}
+	for _, d := range p.dirs {
+		out.dirs = append(out.dirs, macPath(d))
 	}
-	return p
+	return out
 }
 
 // contentSpellings returns a content without its drive, and with the folders that

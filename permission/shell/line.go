@@ -86,8 +86,14 @@ type Word struct {
 	bare   string // see Bare
 }
 
-// Bare returns the word without quotes. In one that is not Fixed, ~, $HOME and $PWD are as written,
-// a list in braces is *, and $ stands for everything else that is not known before the line runs.
+// MarkHome and MarkPwd stand for $HOME and $PWD in Word.Bare: no word can have a NUL.
+const (
+	MarkHome = "\x00HOME"
+	MarkPwd  = "\x00PWD"
+)
+
+// Bare returns the word without quotes. In one that is not Fixed, ~ is as written, a list in braces
+// is *, and $ stands for everything that is not known before the line runs.
 func (w Word) Bare() string {
 	if w.Fixed {
 		return w.Text

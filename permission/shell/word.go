@@ -105,9 +105,9 @@ func (r *wordReader) readPart(part syntax.WordPart) {
 		if from, to := int(p.Pos().Offset())-r.offset, int(p.End().Offset())-r.offset; from >= 0 && from < to && to <= len(r.raw) {
 			switch r.raw[from:to] {
 			case "$HOME", "${HOME}":
-				as = "$HOME"
+				as = MarkHome
 			case "$PWD", "${PWD}":
-				as = "$PWD"
+				as = MarkPwd
 			}
 		}
 		r.addHole(CodeExpansion, "the value of "+clipText(r.raw)+" is not known before it runs", as)

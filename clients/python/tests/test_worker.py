@@ -45,7 +45,10 @@ def await_end(server: Server, session: str) -> dict[str, Any]:
 
 
 PROGRAM = """
+import signal
 import askance
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell ignores it
 
 client = askance.Client()
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"path/filepath"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/creds"
@@ -72,8 +73,11 @@ func (cfg *config) addSpace(to *node.Config) error {
 	if cfg.MaxOpen < 0 || cfg.MaxRunning < 0 {
 		return usagef("--max-open or --max-running is negative, use 0 or a positive number")
 	}
-	if to.Cwd == "" {
+	if to.Cwd == "" { // with links followed, as agents name their folder
 		to.Cwd, _ = os.Getwd() // without it no path counts as inside
+		if followed, err := filepath.EvalSymlinks(to.Cwd); err == nil {
+			to.Cwd = followed
+		}
 	}
 	if cfg.Mode != "" {
 		mode, err := permission.ParseMode(cfg.Mode)
