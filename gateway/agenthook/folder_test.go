@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway/agenthook"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
@@ -128,4 +129,21 @@ func TestApprovalOfFolder(t *testing.T) {
 		}
 		w.list(1, message.ToolCallAsking)
 	})
+}
+
+// The prompt about an allowed call names no folder, but the call's id.
+func TestPromptWithoutFolder(t *testing.T) {
+	const d, input = dialect.ClaudeCode, `{"command":"cat a.txt"}`
+	w := newFolders(t)
+	for id, cwd := range map[string]string{"k1": "/home/dev/proj", "k2": "/home/dev/proj/sub"} {
+		if _, err := w.send(t.Context(), d, agenthook.Options{Pass: true}, preIn(d, id, "Bash", input, `"`+cwd+`"`)); err != nil {
+			t.Fatal(err)
+		}
+		if a := w.ask(d, strings.Replace(pre(d, id, "Bash", input), `"prompt_id":"p",`, "", 1)); !allowed(d, a) {
+			t.Errorf("in %s: %+v", cwd, a)
+		}
+		if why := denied(d, w.ask(d, pre(d, id, "Bash", `{"command":"cat b.txt"}`))); !strings.Contains(why, "other arguments") {
+			t.Errorf("other arguments: %q", why)
+		}
+	}
 }

@@ -95,7 +95,7 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 		if g.ev.Kind == dialect.Prompt && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input)) {
 			return c, nil // the event before the tool decided it
 		}
-		if c.Proposal != g.proposal() {
+		if c.Proposal != g.proposal(g.ev.Cwd) {
 			continue
 		}
 		if mine, err := g.claim(ctx, c); err != nil || mine {
@@ -120,21 +120,21 @@ func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
 	return out, nil
 }
 
-func (g *gate) proposal() string {
+func (g *gate) proposal(cwd string) string {
 	var more []string
-	if g.ev.Cwd != "" {
-		more = append(more, toolcall.ProposedIn(g.ev.Cwd))
+	if cwd != "" {
+		more = append(more, toolcall.ProposedIn(cwd))
 	}
 	return toolcall.ProposalDigest(g.ev.Tool, string(g.ev.Input), more...)
 }
 
 // take returns the call with the event's own id, unless the id belongs to another call or a later
-// call holds it.
+// call holds it. An event that names no folder, as of hook mcp, means that of the call.
 func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, error) {
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
 	}
-	if c.Proposal != g.proposal() {
+	if c.Proposal != g.proposal(cmp.Or(g.ev.Cwd, c.Cwd)) {
 		return c, refuse("proposed with other arguments or in another folder")
 	}
 	if !c.Open() {

@@ -180,6 +180,6 @@ func (g *gate) reported(ctx context.Context) (*toolcall.Call, error) {
 // noteUnasked records that the agent ran a tool without permission from askance.
 func (g *gate) noteUnasked(ctx context.Context, k toolcall.Key, why string) error {
 	return g.emit(ctx, k, eventRanUnasked, map[string]any{
-		"tool_call_id": string(k.Call), "tool_name": g.ev.Tool, "proposal": g.proposal(), "state": string(g.ev.Result.State), "why": why,
+		"tool_call_id": string(k.Call), "tool_name": g.ev.Tool, "proposal": g.proposal(g.ev.Cwd), "state": string(g.ev.Result.State), "why": why,
 	})
 }
