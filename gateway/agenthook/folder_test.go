@@ -147,3 +147,18 @@ func TestPromptWithoutFolder(t *testing.T) {
 		}
 	}
 }
+
+// Without ids, a result belongs to the call in the same folder.
+func TestResultOfFolder(t *testing.T) {
+	const d, input = dialect.Gemini, `{"command":"cat a.txt"}`
+	w := newFolders(t)
+	for _, cwd := range []string{`"/home/dev/proj/a"`, `"/home/dev/proj/b"`} {
+		if a := w.ask(d, preIn(d, "", "run_shell_command", input, cwd)); !allowed(d, a) {
+			t.Fatalf("%+v", a)
+		}
+	}
+	w.ask(d, strings.TrimSuffix(post(d, "", "run_shell_command", input, `{"llmContent":"b"}`), "}")+`,"cwd":"/home/dev/proj/b"}`)
+	if c := w.list(1, message.ToolCallFinished)[0]; c.Cwd != "/home/dev/proj/b" {
+		t.Errorf("the result is recorded for the call in %s", c.Cwd)
+	}
+}

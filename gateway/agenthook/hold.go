@@ -170,7 +170,7 @@ func (g *gate) reported(ctx context.Context) (*toolcall.Call, error) {
 				return c, err
 			}
 		}
-		if same == nil && isDecided(c) && isInvocation(c.Call) && dialect.SameInput(c.Input, string(g.ev.Input)) {
+		if same == nil && isDecided(c) && isInvocation(c.Call) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input)) {
 			same = c
 		}
 	}
