@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -53,8 +54,8 @@ Nothing runs, and the command writes nothing to the journal.
 
 ` + callsHelp + `
 
-A journal records neither the mode nor the folders of a call: pass --mode, --cwd and
---working-dir if the rules use them.
+A journal records neither the mode nor the engine's folders: pass --mode, --cwd and
+--working-dir if the rules use them. Without --cwd, the folders of calls do not count.
 
 Exits with code 7 if a decision changes.`,
 		Example: `  askance policy replay candidate.yaml --tools tools.yaml --data ./data
@@ -156,8 +157,9 @@ func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call,
 	for i := range calls {
 		r := &calls[i].Request
 		r.Mode = cmp.Or(r.Mode, mode)
-		if r.Cwd == "" {
-			r.Cwd = q.cfg.Cwd
+		r.Cwd = cmp.Or(r.Cwd, q.cfg.Cwd)
+		if r.Cwd == "" || path.Clean(r.Folder) == path.Clean(r.Cwd) {
+			r.Folder = "" // without the engine's folder, no folder can be outside of it
 		}
 		if r.WorkingDirs == nil {
 			r.WorkingDirs = q.cfg.WorkingDirs

@@ -9,6 +9,8 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/clitest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // policyFolder creates the folder of files for the tests of askance policy and changes into it.
@@ -185,6 +187,30 @@ func TestPolicyReplayOfAJournal(t *testing.T) {
 	s.stop()
 	if out := ok(t, "policy", "replay", rules, "--tools", tools, "--data", s.data); !strings.HasPrefix(out, "2 calls: 0 changed") {
 		t.Errorf("in the folder: %s", out)
+	}
+}
+
+// A call's own folder counts in a replay only if the engine's folder is known.
+func TestPolicyReplayInFolders(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	rules, tools, data := filepath.Join(dir, "rules.yaml"), filepath.Join(dir, "tools.yaml"), filepath.Join(dir, "data")
+	write(t, rules, "version: 1\nname: test\nrules:\n  - {name: clean, tool_name: Bash, rule_content: ./clean.sh, behavior: allow}\n")
+	write(t, tools, "version: 1\ntools:\n  - {name: Bash, kind: bash, placement: external, concurrency_safe: true}\n")
+	s := serveOn(t, data, "--policy", rules, "--tools", tools, "--cwd", "/srv")
+	if _, err := s.bot().Propose(t.Context(), toolcall.ProposeRequest{
+		V: 1, Session: "s1", Reply: "r1", Agent: "agent", Cwd: "/srv/.",
+		Calls: []message.ToolCallBlock{{ID: "c1", Name: "Bash", Input: `{"command":"./clean.sh"}`}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, cwd := range [][]string{nil, {"--cwd", "/srv"}} {
+		if out := ok(t, append([]string{"policy", "replay", rules, "--tools", tools, "--data", data}, cwd...)...); !strings.HasPrefix(out, "1 call: 0 changed") {
+			t.Errorf("%s: %s", cwd, out)
+		}
+	}
+	if r := run(t, "policy", "replay", rules, "--tools", tools, "--data", data, "--cwd", "/other"); r.code != cli.ExitFindings || !strings.Contains(r.out, "allow (clean) -> ask") {
+		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
 	}
 }
 
