@@ -93,8 +93,13 @@ func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
 }
 
-// addressWord returns the address of a call as a shell reads it.
-func addressWord(k toolcall.Key) string { return shellWord(term.SafeLine(keyPath(k))) }
+// addressWord returns the address of a call as a shell reads it, or CALL instead of a flag.
+func addressWord(k toolcall.Key) string {
+	if word := term.SafeLine(keyPath(k)); !strings.HasPrefix(word, "-") {
+		return shellWord(word)
+	}
+	return "CALL"
+}
 
 // minPrefix is the length of the shortest prefix of an id that can name a call.
 const minPrefix = 4

@@ -134,3 +134,16 @@ func newTree() (*environment, map[string]*cobra.Command) {
 	add("", root)
 	return env, out
 }
+
+// Agents choose ids, which must not become flags of a command that a person copies.
+func TestAddressWord(t *testing.T) {
+	for want, k := range map[string]toolcall.Key{
+		"s/r/c":     {Session: "s", Reply: "r", Call: "c"},
+		"'s x/r/c'": {Session: "s x", Reply: "r", Call: "c"},
+		"CALL":      {Session: "--server=https://evil.example", Reply: "r", Call: "c"},
+	} {
+		if got := addressWord(k); got != want {
+			t.Errorf("%v: %s, want %s", k, got, want)
+		}
+	}
+}
