@@ -195,8 +195,8 @@ func CheckCwd(cwd string) error {
 		return nil
 	case len(cwd) > MaxCwdBytes:
 		return refuse(fmt.Sprintf("has %d bytes, the limit is %d", len(cwd), MaxCwdBytes))
-	case !utf8.ValidString(cwd) || strings.ContainsFunc(cwd, unicode.IsControl):
-		return refuse("has a control character or is not UTF-8")
+	case !utf8.ValidString(cwd) || strings.ContainsFunc(cwd, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }):
+		return refuse("has a control or hidden character or is not UTF-8")
 	case !isWindows && !strings.HasPrefix(cwd, "/"):
 		return refuse("is not an absolute path: " + cwd)
 	case slices.Contains(strings.FieldsFunc(cwd, func(r rune) bool { return r == '/' || isWindows && r == '\\' }), ".."):
