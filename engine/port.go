@@ -338,6 +338,9 @@ func (c *core) summarizeCall(call, redacted *toolcall.Call) (line string, risk [
 	}
 	line = summary.Line(t, redacted)
 	if folder := decide.FolderOf(call, c.cfg.cwd); folder != "" {
+		if r := []rune(folder); len(r) > 80 {
+			folder = string(r[:39]) + "…" + string(r[len(r)-40:])
+		}
 		line += " (in " + folder + ")"
 	}
 	return line, summary.Risk(t, redacted)

@@ -165,3 +165,18 @@ func TestResultOfFolder(t *testing.T) {
 		t.Errorf("the result is recorded for the call in %s", c.Cwd)
 	}
 }
+
+// A summary shows the ends of a long folder.
+func TestLongFolder(t *testing.T) {
+	const d = dialect.ClaudeCode
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newFolders(t, gatewaytest.In(dir), gatewaytest.Piped())
+		folder := "/home/dev/" + strings.Repeat("é", 500) + "/end"
+		w.ask(d, preIn(d, "k1", "Bash", `{"command":"make"}`, `"`+folder+`"`))
+		want := "(in /home/dev/" + strings.Repeat("é", 29) + "…" + strings.Repeat("é", 36) + "/end)"
+		if c := w.asking(); !strings.HasSuffix(c.Summary, want) || c.Request.Cwd != folder {
+			t.Errorf("the summary is %q of %q", c.Summary, c.Request.Cwd)
+		}
+	})
+}
