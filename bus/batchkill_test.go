@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
@@ -98,6 +97,7 @@ func TestKillInABatch(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		stored.Store(0)
+		enough, some := make(chan struct{}), 200+37*int32(round)
 		for c := range 64 {
 			wg.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {
@@ -106,16 +106,16 @@ func TestKillInABatch(t *testing.T) {
 					switch {
 					case err == nil:
 						acked.Store(id, seq)
-						stored.Add(1)
+						if stored.Add(1) == some {
+							close(enough)
+						}
 					case !errors.Is(err, message.ErrUnknownOutcome):
 						refused.Store(id, err)
 					}
 				}
 			})
 		}
-		for stored.Load() < 200+37*int32(round) {
-			time.Sleep(time.Millisecond)
-		}
+		<-enough
 		kill()
 		cancel()
 		wg.Wait()

@@ -17,7 +17,7 @@ type ApprovalRequest struct {
 	Key
 	Tool  string `json:"tool_name"`
 	Input string `json:"input"` // the raw JSON text that will run, after all edits
-	// Cwd is the call's.
+	// Cwd is the folder in which the runtime runs the call; see [Call].
 	Cwd string `json:"cwd,omitzero"`
 	// Definition is what the runtime declared about the tool.
 	Definition *DefinitionRef `json:"definition,omitzero"`

@@ -320,7 +320,7 @@ export interface Approval {
 export interface ApprovalRequest {
   /** content hash of the policy bundle */
   bundle: string;
-  /** Cwd is the call's. */
+  /** Cwd is the folder in which the runtime runs the call; see [Call]. */
   cwd?: string;
   /** Definition is what the runtime declared about the tool. */
   definition?: DefinitionRef;

@@ -55,7 +55,7 @@ Nothing runs, and the command writes nothing to the journal.
 ` + callsHelp + `
 
 A journal records neither the mode nor the engine's folders: pass --mode, --cwd and
---working-dir if the rules use them. Without --cwd, the folders of calls do not count.
+--working-dir if the rules use them. Without --cwd, the folders of calls are ignored.
 
 Exits with code 7 if a decision changes.`,
 		Example: `  askance policy replay candidate.yaml --tools tools.yaml --data ./data
