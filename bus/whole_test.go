@@ -284,8 +284,16 @@ func recreateStream(t testing.TB, js jetstream.JetStream) {
 	if err := js.DeleteStream(t.Context(), "ASKANCE_test"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := js.CreateStream(t.Context(), st.CachedInfo().Config); err != nil {
-		t.Fatal(err)
+	const notStored jetstream.ErrorCode = 10049 // the server still removes the files of the old stream
+	for {
+		_, err := js.CreateStream(t.Context(), st.CachedInfo().Config)
+		if e, ok := errors.AsType[*jetstream.APIError](err); ok && e.ErrorCode == notStored {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
 	}
 }
 

@@ -60,6 +60,22 @@ type life struct {
 	err   error
 }
 
+// failureLog is a file that remains after the tests, for logs that would hide what failed.
+var failureLog = sync.OnceValues(func() (*os.File, error) { return os.CreateTemp("", "askance-e2e-*.log") })
+
+// keepLog writes the end of the process's log to the file for failures.
+func (p *process) keepLog() {
+	f, err := failureLog()
+	if err == nil {
+		_, err = fmt.Fprintf(f, "=== %s of %s\n%s\n", p.name, p.t.Name(), p.tail(64<<10))
+	}
+	if err != nil {
+		p.t.Error(err)
+		return
+	}
+	p.t.Logf("the log of %s is in %s", p.name, f.Name())
+}
+
 // newProcess describes a process; start starts it. It is killed when the test
 // ends.
 func newProcess(t testing.TB, dir, name, sign string, argv ...string) *process {
@@ -72,7 +88,7 @@ func newProcess(t testing.TB, dir, name, sign string, argv ...string) *process {
 			t.Errorf("%s has a data race%s", p.name, report[:min(len(report), 8<<10)])
 		}
 		if t.Failed() {
-			t.Logf("%s\n%s", p.name, p.tail(4<<10))
+			p.keepLog()
 		}
 	})
 	return p
