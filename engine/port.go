@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
-	"github.com/askance-dev/askance/engine/internal/decide"
 	"github.com/askance-dev/askance/engine/internal/summary"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -337,11 +337,11 @@ func (c *core) summarizeCall(call, redacted *toolcall.Call) (line string, risk [
 		redacted.Decision = &shown
 	}
 	line = summary.Line(t, redacted)
-	if folder := decide.FolderOf(call, c.cfg.cwd); folder != "" {
+	if folder := call.Cwd; folder != "" && path.Clean(folder) != path.Clean(c.cfg.cwd) {
 		if r := []rune(folder); len(r) > 80 {
 			folder = string(r[:39]) + "…" + string(r[len(r)-40:])
 		}
-		line += " (in " + folder + ")"
+		line += ", from " + folder // an argument may name a further one
 	}
 	return line, summary.Risk(t, redacted)
 }

@@ -201,8 +201,8 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 		c := &toolcall.Call{Key: key, Runtime: by.Name, Agent: r.Agent, Tool: b.Name, Input: b.Input, Cwd: r.Cwd}
 		var more []string
 		if r.Cwd != "" {
-			if err := p.checkExternal("cwd", b.Name); err != nil { // another program runs it in its own folder
-				return nil, err
+			if p.checkExternal("cwd", b.Name) != nil { // another program runs it in its own folder
+				return nil, bad(message.CodeInvalid, "cwd is set, but the runtime does not run the tool "+b.Name, "leave out cwd: it is only for tools that the runtime runs itself")
 			}
 			more = append(more, toolcall.ProposedIn(r.Cwd))
 		}

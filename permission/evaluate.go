@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 
 	"github.com/askance-dev/askance/message"
@@ -44,7 +45,10 @@ func (b *Bundle) evaluate(ctx context.Context, req *Request, before *evaluation)
 	if e.tr = b.byTool[req.Tool]; e.tr == nil {
 		e.tr = b.others
 	}
-	e.call = Call{Tool: req.Tool, Raw: req.Input, Mode: mode, Now: req.Now, Cwd: req.Cwd, WorkingDirs: req.WorkingDirs, Folder: cmp.Or(req.Folder, req.Cwd)}
+	e.call = Call{Tool: req.Tool, Raw: req.Input, Mode: mode, Now: req.Now, Cwd: req.Cwd, WorkingDirs: req.WorkingDirs, Folder: req.Folder}
+	if req.Folder == "" || path.Clean(req.Folder) == path.Clean(req.Cwd) {
+		e.call.Folder = req.Cwd
+	}
 	if !e.row.known {
 		_, err := ParseMode(string(mode))
 		e.addFault("mode", err)

@@ -29,7 +29,7 @@ type Request struct {
 	Now         time.Time
 	Cwd         string
 	WorkingDirs []string
-	// Folder is where the tool runs the call if that is not Cwd: relative paths in the input begin
+	// Folder is where the tool runs the call, "" means in Cwd: relative paths in the input begin
 	// there. The contents of rules still begin at Cwd, and Folder is no working directory.
 	Folder string
 	// Resolved maps each path in the input, by its text, to the absolute path that it leads to once

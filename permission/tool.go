@@ -82,6 +82,9 @@ type Call struct {
 	Prepared any
 }
 
+// FolderArguments are the names of the argument with which agents say where a command runs.
+var FolderArguments = []string{"dir", "directory", "dir_path", "workdir", "working_directory", "cwd"}
+
 // ToolVerdict is the result of a tool's own check.
 type ToolVerdict struct {
 	Answer CheckResult

@@ -258,7 +258,7 @@ func notNil(list []string) []string {
 
 // Field returns the value at the path; false if there is none.
 func (v *variables) Field(path []string) (any, bool) {
-	if len(path) == 2 && path[0] == "args" { // most guards
+	if len(path) == 2 && path[0] == "args" { // as most guards: a tenth of a decision among 1,000 rules
 		arg, ok := v.call.Input[path[1]]
 		return arg, ok
 	}

@@ -61,7 +61,7 @@ func (c *Call) RequestText() string {
 		text += "\n" + c.Request.Text
 	}
 	if c.Cwd != "" {
-		text += "\nIt runs in the folder " + c.Cwd + "."
+		text += "\nWorking folder: " + c.Cwd
 	}
 	return text
 }

@@ -195,14 +195,22 @@ func CheckCwd(cwd string) error {
 		return nil
 	case len(cwd) > MaxCwdBytes:
 		return refuse(fmt.Sprintf("has %d bytes, the limit is %d", len(cwd), MaxCwdBytes))
-	case !utf8.ValidString(cwd) || strings.ContainsFunc(cwd, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) }):
+	case !utf8.ValidString(cwd) || strings.ContainsFunc(cwd, IsHidden):
 		return refuse("has a control or hidden character or is not UTF-8")
 	case !isWindows && !strings.HasPrefix(cwd, "/"):
 		return refuse("is not an absolute path: " + cwd)
 	case slices.Contains(strings.FieldsFunc(cwd, func(r rune) bool { return r == '/' || isWindows && r == '\\' }), ".."):
-		return refuse("has a part ..: " + cwd)
+		return refuse("contains ..: " + cwd)
 	}
 	return nil
+}
+
+// IsHidden reports whether people do not see a character of a path, or see others differently.
+func IsHidden(r rune) bool {
+	if r < 0x80 {
+		return r < ' ' || r == 0x7f
+	}
+	return r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // windowsPath matches the beginning of an absolute path of Windows.

@@ -91,6 +91,7 @@ func TestFolders(t *testing.T) {
 			{claude, "Write", `{"file_path":"/etc/passwd"}`, `"/"`, "ask"},
 			{claude, "Write", `{"file_path":"vendor/a"}`, `"/home/dev/proj/notes"`, "vendored"},
 			{claude, "Bash", `{"command":"ls"}`, `"sub"`, "not an absolute path: sub"},
+			{claude, "Bash", `{"command":"ls"}`, `"/home/dev/proj/l/../x"`, "contains .."},
 			{claude, "Bash", `{"command":"ls"}`, "\"/home/dev/\u202eproj\"", "hidden character"},
 			{claude, "Bash", `{"command":"ls"}`, "\"/home/dev\u2028/proj\"", "hidden character"},
 			{claude, "Bash", `{"command":"ls"}`, "\"/home/dev\u2029/proj\"", "hidden character"},
@@ -117,7 +118,7 @@ func TestApprovalOfFolder(t *testing.T) {
 		w := newFolders(t, gatewaytest.In(dir), gatewaytest.Piped())
 		w.ask(d, preIn(d, "k1", "Bash", input, `"/home/dev/proj/api"`))
 		c := w.asking()
-		if !strings.Contains(c.RequestText(), "/home/dev/proj/api") || c.Request.Cwd != "/home/dev/proj/api" || !strings.Contains(c.Summary, "(in /home/dev/proj/api)") {
+		if !strings.Contains(c.RequestText(), "/home/dev/proj/api") || c.Request.Cwd != "/home/dev/proj/api" || !strings.Contains(c.Summary, ", from /home/dev/proj/api") {
 			t.Errorf("the approver reads %q about %+v", c.RequestText(), c.Request)
 		}
 		w.A.Approve(gatewaytest.Ann, c.Key)
@@ -174,7 +175,7 @@ func TestLongFolder(t *testing.T) {
 		w := newFolders(t, gatewaytest.In(dir), gatewaytest.Piped())
 		folder := "/home/dev/" + strings.Repeat("é", 500) + "/end"
 		w.ask(d, preIn(d, "k1", "Bash", `{"command":"make"}`, `"`+folder+`"`))
-		want := "(in /home/dev/" + strings.Repeat("é", 29) + "…" + strings.Repeat("é", 36) + "/end)"
+		want := ", from /home/dev/" + strings.Repeat("é", 29) + "…" + strings.Repeat("é", 36) + "/end"
 		if c := w.asking(); !strings.HasSuffix(c.Summary, want) || c.Request.Cwd != folder {
 			t.Errorf("the summary is %q of %q", c.Summary, c.Request.Cwd)
 		}

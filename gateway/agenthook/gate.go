@@ -134,8 +134,11 @@ func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, erro
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
 	}
-	if c.Proposal != g.proposal(cmp.Or(g.ev.Cwd, c.Cwd)) {
-		return c, refuse("proposed with other arguments or in another folder")
+	if g.ev.Cwd != "" && c.Cwd != g.ev.Cwd {
+		return c, refuse("proposed in another folder")
+	}
+	if c.Proposal != g.proposal(c.Cwd) {
+		return c, refuse("proposed with other arguments")
 	}
 	if !c.Open() {
 		return c, nil

@@ -17,7 +17,7 @@ import (
 type bash struct{ Config }
 
 type bashCall struct {
-	err     error // the command is not text
+	err     error // the command or its folder cannot be read
 	text    string
 	tree    *tree
 	line    *shell.Line
@@ -28,10 +28,6 @@ type bashCall struct {
 	// allow rules mean other files.
 	outside bool
 }
-
-// folderArguments are the names of the argument that says where Gemini CLI, Codex and other agents
-// run a line.
-var folderArguments = strings.Fields("dir directory dir_path workdir cwd")
 
 func (b bash) Name() string { return b.name(Bash) }
 
@@ -47,7 +43,7 @@ func (b bash) Prepare(c permission.Call) any {
 	if p.places.cwd != p.places.dirs[0] {
 		elsewhere = append(elsewhere, p.places.cwd)
 	}
-	for _, name := range folderArguments {
+	for _, name := range permission.FolderArguments {
 		given, err := b.text(c, name)
 		switch folder := p.places.absolute(p.places.expandHome(given)); {
 		case name == b.Argument().Name || given == "" && err == nil:
@@ -63,7 +59,7 @@ func (b bash) Prepare(c permission.Call) any {
 	return p
 }
 
-var errFolders = errors.New("two arguments name different folders")
+var errFolders = errors.New("two arguments name different working folders")
 
 // Line implements permission.ShellKind.
 func (b bash) Line(c permission.Call) *shell.Line {
@@ -220,7 +216,7 @@ func (p *bashCall) fromFolders(paths []string) []string {
 		return paths
 	}
 	out := slices.Clone(paths)
-	for _, folder := range p.changesTo() {
+	for _, folder := range p.line.RunsIn(p.places.cwd) {
 		for _, f := range paths {
 			if f != "" && f[0] != '/' && f[0] != '~' {
 				out = append(out, folder+"/"+f)
@@ -228,14 +224,6 @@ func (p *bashCall) fromFolders(paths []string) []string {
 		}
 	}
 	return out
-}
-
-// changesTo returns the folders, except the tool's own, in which commands of the line may run.
-func (p *bashCall) changesTo() []string {
-	if p.given == "" {
-		return p.line.Folders(p.places.cwd)
-	}
-	return slices.Concat([]string{p.given}, p.line.Folders(p.given), p.line.Folders(p.places.cwd))
 }
 
 func (p *bashCall) allCommands() []shell.Command {

@@ -363,7 +363,7 @@ func (p *bashCall) folders(out *linePaths) []string {
 			change(p.expand(args[0]))
 		}
 	}
-	return append(all, p.changesTo()...)
+	return append(all, p.line.RunsIn(p.places.cwd)...)
 }
 
 // maxFolders bounds the folders in which one line is followed.

@@ -245,14 +245,21 @@ const (
 	maxMoved   = 200
 )
 
+// RunsIn returns the folders other than cwd in which commands of the line may run: those of ParseIn,
+// and those to which the line changes from there and from cwd.
+func (l *Line) RunsIn(cwd string) []string {
+	all := slices.Concat(l.elsewhere, l.Folders(cwd))
+	for _, f := range l.elsewhere {
+		all = append(all, l.Folders(f)...)
+	}
+	return all
+}
+
 // addSeenElsewhere adds, for deny and ask rules, each command with its operands as seen
 // from the folders that the line changes to: after cd /etc, cat shadow is cat
 // /etc/shadow.
 func (l *Line) addSeenElsewhere() {
-	folders := slices.Concat(l.elsewhere, l.Folders(""))
-	for _, f := range l.elsewhere {
-		folders = append(folders, l.Folders(f)...)
-	}
+	folders := l.RunsIn("")
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for _, c := range list[:min(len(list), maxMoved)] {
 			if name, ok := c.program(); ok && !changesFolder[name] {

@@ -20,8 +20,6 @@ func (l *Line) ReadOnly() bool {
 	switch {
 	case l.Hidden != nil || len(l.Text) > MaxBytes:
 		return false
-	case slices.ContainsFunc(l.Reasons, func(r Reason) bool { return r.Code == CodeFolder }): // the folder may tell git to run a program
-		return false
 	case l.Static() && !l.flows:
 		return l.printsOnly()
 	case l.broken:

@@ -10,7 +10,6 @@ package decide
 import (
 	"context"
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -114,20 +113,12 @@ func (j *Judge) Request(s Snapshot) permission.Request {
 		caller.ParentAgent = parent.Agent
 	}
 	return permission.Request{
-		Folder: FolderOf(c, j.settings.Cwd), Exhausted: exhausted, Definition: s.Definition, Depth: c.Depth(), Parent: parent,
+		Folder: c.Cwd, Exhausted: exhausted, Definition: s.Definition, Depth: c.Depth(), Parent: parent,
 		Tool: c.Tool, Input: []byte(c.Input),
 		Caller:  caller,
 		Attempt: max(c.Attempt.Number, 1), CallsThisRun: s.Count,
 		Mode: j.settings.Mode, Now: s.Now, Cwd: j.settings.Cwd, WorkingDirs: j.settings.WorkingDirs, SessionRules: s.Rules,
 	}
-}
-
-// FolderOf is the folder in which a call runs, or "" if that is the engine's folder, cwd.
-func FolderOf(c *toolcall.Call, cwd string) string {
-	if c.Cwd == "" || path.Clean(c.Cwd) == path.Clean(cwd) {
-		return ""
-	}
-	return c.Cwd
 }
 
 func parentOf(c *toolcall.Call) *permission.Parent {

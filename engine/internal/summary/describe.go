@@ -14,7 +14,6 @@ var (
 	commandNames = []string{"command", "cmd"}
 	pathNames    = []string{"file_path", "path", "filename", "notebook_path"}
 	urlNames     = []string{"url", "uri"}
-	folderNames  = []string{"cwd", "workdir", "working_directory"}
 	methodNames  = []string{"method", "http_method", "verb"}
 	// contentNames are long arguments of tools that write; the path says more.
 	contentNames = []string{"content", "contents", "text", "old_string", "new_string", "edits", "new_source"}
@@ -71,7 +70,7 @@ func commandLine(args arguments, names ...string) string {
 	if line == "" {
 		return ""
 	}
-	inFolder, folder := args.firstText(folderNames...)
+	inFolder, folder := args.firstText(permission.FolderArguments...)
 	if folder != "" {
 		line += " (in " + folder + ")"
 	}

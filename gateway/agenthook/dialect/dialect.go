@@ -14,7 +14,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -154,10 +153,13 @@ func folderOf(raw message.RawJSON) (string, error) {
 	if err != nil || cwd == nil || *cwd == "" {
 		return "", &message.Error{Code: message.CodeInvalid, What: "the event's cwd is not a path", Hint: "the agent must send the absolute path of the folder in which the tool runs"}
 	}
-	if strings.HasPrefix(*cwd, "/") {
+	if err := toolcall.CheckCwd(*cwd); err != nil {
+		return "", err // also for .., which leads elsewhere behind a link
+	}
+	if (*cwd)[0] == '/' {
 		*cwd = path.Clean(*cwd)
 	}
-	return *cwd, toolcall.CheckCwd(*cwd)
+	return *cwd, nil
 }
 
 // agentName is the name under which policies and people see the agent.

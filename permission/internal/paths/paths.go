@@ -16,7 +16,8 @@ package paths
 import (
 	"path"
 	"strings"
-	"unicode"
+
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // MaxLen is the length limit of a path in bytes: PATH_MAX on Linux.
@@ -44,17 +45,10 @@ func check(p string) error {
 		return fault("begins with a drive, which only Windows reads as one")
 	case strings.HasPrefix(p, "//"):
 		return fault("begins with //, which some systems read as the name of another machine")
-	case strings.IndexFunc(p, hasHidden) >= 0:
+	case strings.IndexFunc(p, toolcall.IsHidden) >= 0:
 		return fault("contains characters that cannot be seen")
 	}
 	return nil
-}
-
-func hasHidden(r rune) bool {
-	if r < 0x80 {
-		return r < ' ' || r == 0x7f
-	}
-	return r == unicode.ReplacementChar || unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp)
 }
 
 // Clean resolves ".", ".." and double separators in the text. The result for an absolute path is

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -55,7 +54,7 @@ Nothing runs, and the command writes nothing to the journal.
 ` + callsHelp + `
 
 A journal records neither the mode nor the engine's folders: pass --mode, --cwd and
---working-dir if the rules use them. Without --cwd, the folders of calls are ignored.
+--working-dir if the rules use them. Without --cwd, the recorded folders of calls are ignored.
 
 Exits with code 7 if a decision changes.`,
 		Example: `  askance policy replay candidate.yaml --tools tools.yaml --data ./data
@@ -158,7 +157,7 @@ func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call,
 		r := &calls[i].Request
 		r.Mode = cmp.Or(r.Mode, mode)
 		r.Cwd = cmp.Or(r.Cwd, q.cfg.Cwd)
-		if r.Cwd == "" || path.Clean(r.Folder) == path.Clean(r.Cwd) {
+		if r.Cwd == "" {
 			r.Folder = "" // without the engine's folder, no folder can be outside of it
 		}
 		if r.WorkingDirs == nil {
