@@ -55,8 +55,9 @@ func (ad *address) flags(env *environment, c *cobra.Command) {
 // AmbiguousError says that several calls have the given address.
 type AmbiguousError struct {
 	Address    string
-	Prefix     bool // their ids begin with Address
-	Unseen     bool // Address must be complete, because no one confirms the call
+	Prefix     bool   // their ids begin with Address
+	Unseen     bool   // Address must be complete, because no one confirms the call
+	List       string // the command that lists the ids
 	Candidates []*toolcall.Call
 }
 
@@ -71,7 +72,7 @@ func (e *AmbiguousError) Error() string {
 	}
 	switch n := len(e.Candidates); {
 	case e.Unseen && n == 1:
-		fmt.Fprintf(&b, "%s is only the beginning of an id; without a confirmation, give the complete id, which askance list -o name prints", e.Address)
+		fmt.Fprintf(&b, "%s is only the beginning of an id; without a confirmation, give the complete id, which %s prints", e.Address, e.List)
 	case e.Unseen:
 		fmt.Fprintf(&b, "%s could mean %d calls; without a confirmation, pass --session and --reply, or name one of", e.Address, n)
 	default:
@@ -96,7 +97,7 @@ func keyPath(k toolcall.Key) string {
 // addressWord returns the address of a call as a shell reads it, or CALL instead of a flag.
 func addressWord(k toolcall.Key) string {
 	if word := term.SafeLine(keyPath(k)); !strings.HasPrefix(word, "-") {
-		return shellWord(word)
+		return term.ShellWord(word)
 	}
 	return "CALL"
 }
@@ -124,7 +125,7 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 				case 0:
 				case 1:
 					if ad.whole && prefix {
-						return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, Candidates: calls}}
+						return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, List: commandLineFor(ad.env, "list -o name"), Candidates: calls}}
 					}
 					return calls[0], nil
 				default:
@@ -172,7 +173,7 @@ func (ad *address) findWhole(ctx context.Context, c engine.Client) (*toolcall.Ca
 		}
 	}
 	if len(named) > 1 {
-		return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, Candidates: named}}
+		return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, List: commandLineFor(ad.env, "list -o name"), Candidates: named}}
 	}
 	return named[0], nil
 }

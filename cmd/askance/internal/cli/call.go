@@ -72,7 +72,7 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		r.Calls[0].ID = message.CallID(id)
 		reply, err := l.Propose(c.Context(), r)
 		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeUnknownOutcome {
-			me.Hint = fmt.Sprintf("to try again, add --session %s --reply %s --id %s: another id is another call", r.Session, r.Reply, id)
+			err = withHint(me, fmt.Sprintf("to try again, add --session %s --reply %s --id %s: another id is another call", term.ShellWord(string(r.Session)), term.ShellWord(string(r.Reply)), term.ShellWord(id)))
 		}
 		if err != nil {
 			return err
@@ -83,9 +83,9 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		}
 		if err != nil && errors.Is(context.Cause(c.Context()), errSignal) {
 			if err = errSignal; !env.json {
-				again := fmt.Sprintf("call %s --args %s --session %s --reply %s --id %s", shellWord(call.Tool), shellWord(input), shellWord(string(r.Session)), shellWord(string(r.Reply)), shellWord(id))
+				again := fmt.Sprintf("call %s --args %s --session %s --reply %s --id %s", term.ShellWord(call.Tool), term.ShellWord(input), term.ShellWord(string(r.Session)), term.ShellWord(string(r.Reply)), term.ShellWord(id))
 				if r.Agent != "" {
-					again += " --agent " + shellWord(r.Agent)
+					again += " --agent " + term.ShellWord(r.Agent)
 				}
 				env.notef("Stopped waiting. The call stays open.\n  wait again: %s\n  end it:     %s\n", term.Safe(commandLineFor(env, again, "as", "creds", "token-file")), commandLineFor(env, "interrupt "+addressWord(call.Key)))
 			}

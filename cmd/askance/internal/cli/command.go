@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -271,19 +270,9 @@ func flagsGiven(env *environment, from source, names ...string) string {
 		case "nats-insecure":
 			between = "="
 		}
-		b.WriteString(" --" + s.flag + between + shellWord(text))
+		b.WriteString(" --" + s.flag + between + term.ShellWord(text))
 	}
 	return b.String()
-}
-
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
-
-// shellWord returns a word as a shell reads it.
-func shellWord(word string) string {
-	if plainWord.MatchString(word) {
-		return word
-	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
 func didYouMean(prefix string, names []string) string {

@@ -97,7 +97,7 @@ func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Serv
 
 // dialHTTP reaches a server over HTTP. Its token says who acts, in which roles.
 func dialHTTP(ctx context.Context, env *environment, role toolcall.Role) (*link, error) {
-	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, plain: "--nats-insecure", role: role}
+	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, plain: "nats-insecure", role: role}
 	if err := d.check(env); err != nil {
 		return nil, err
 	}
@@ -243,9 +243,16 @@ func adviseLogin(env *environment, err error, login string, by toolcall.Principa
 // inUse replaces the advice of an error about a folder that another process uses.
 func inUse(err error, hint string) error {
 	if me, ok := errors.AsType[*message.Error](err); ok && errors.Is(err, embed.ErrStoreLocked) {
-		me.Hint = hint
+		return withHint(me, hint)
 	}
 	return err
+}
+
+// withHint returns a copy of an error, which others may hold, with another hint.
+func withHint(e *message.Error, hint string) error {
+	own := *e
+	own.Hint = hint
+	return &own
 }
 
 const silentServer = "if an askance server holds it, that server did not respond; if another askance command holds it, try again"

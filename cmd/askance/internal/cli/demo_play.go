@@ -171,7 +171,7 @@ func (t *storyTeller) toTry(r *demo.Result) []suggestion {
 
 // commandLine is a command that the reader can run.
 func commandLine(args, data string) string {
-	return programName() + " " + args + " --data " + shellWord(data)
+	return programName() + " " + args + " --data " + term.ShellWord(data)
 }
 
 // programName returns how to start this program: after go run, its file no longer exists.

@@ -372,9 +372,9 @@ func (d *diagnosis) checkWorkers(env *environment, r toolcall.ActivityReply) {
 		}
 		if q.Depth > 0 && !q.HasWorker(r.At) {
 			alone++
-			command := programName() + " worker --tool " + shellWord(q.Tool)
+			command := programName() + " worker --tool " + term.ShellWord(q.Tool)
 			if q.Route != "" {
-				command += " --subject " + shellWord(q.Route)
+				command += " --subject " + term.ShellWord(q.Route)
 			}
 			command += flagsGiven(env, byCurrentContext, placeFlags...) // a worker uses no context
 			d.add("workers", levelProblem, fmt.Sprintf("%s of %s: %s", asked.Count(q.Depth, "waiting call"), q.Tool, workersText(q, r.At)), "start one: "+command+" -- COMMAND")

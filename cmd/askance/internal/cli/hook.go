@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,6 +23,7 @@ type hooking struct {
 	timeout        time.Duration
 	onAllow        string
 	dryRun         bool
+	insecure       bool
 }
 
 func newHookCommand(env *environment) *cobra.Command {
@@ -80,11 +80,14 @@ a runtime.`,
 	return c
 }
 
+const plainTextHelp = "allow the token and calls to cross the network in plain text"
+
 // addHookFlags adds the flags that say where the server is and how calls are answered.
 func addHookFlags(c *cobra.Command, h *hooking, timeout time.Duration) {
 	f := c.Flags()
 	f.StringVar(&h.url, "url", "", "URL of the server (default $ASKANCE_URL, or http://"+web.DefaultAddress+")")
 	f.StringVar(&h.tokenFile, "token-file", "", "file with the runtime's token (default the token in $ASKANCE_TOKEN)")
+	f.BoolVar(&h.insecure, "url-insecure", false, plainTextHelp)
 	durationVar(f, &h.timeout, "timeout", timeout, "how long the agent lets the hook run, as in its settings")
 	f.StringVar(&h.onAllow, "on-allow", "allow", "for allowed calls: allow (the agent does not ask again), or pass (its own rules and prompts decide)")
 	_ = c.RegisterFlagCompletionFunc("on-allow", cobra.FixedCompletions([]string{"allow", "pass"}, cobra.ShellCompDirectiveNoFileComp))
@@ -93,20 +96,18 @@ func addHookFlags(c *cobra.Command, h *hooking, timeout time.Duration) {
 // client makes the client of an agent's hook.
 func (h hooking) client(d dialect.Dialect) (hook.Client, error) {
 	c := hook.Client{
-		Dialect: d, URL: cmp.Or(h.url, os.Getenv("ASKANCE_URL"), "http://"+web.DefaultAddress), Token: os.Getenv("ASKANCE_TOKEN"),
+		Dialect: d, URL: cmp.Or(h.url, os.Getenv("ASKANCE_URL"), "http://"+web.DefaultAddress),
 		Timeout: h.timeout, Pass: h.onAllow == "pass", DryRun: h.dryRun,
 	}
 	if h.onAllow != "allow" && h.onAllow != "pass" {
 		return c, usagef("--on-allow is %q, use allow or pass", h.onAllow)
 	}
-	if h.tokenFile != "" {
-		b, err := textfile.ReadHanded("token file", h.tokenFile, maxSecret)
-		if err != nil {
-			return c, err
-		}
-		c.Token = strings.TrimSpace(string(b))
+	err := checkURL("url", c.URL, h.insecure, "url-insecure")
+	if err != nil {
+		return c, err
 	}
-	return c, nil
+	c.Token, err = readToken(textfile.ReadHanded, h.tokenFile)
+	return c, err
 }
 
 // runHook answers one event. Nothing is printed before the answer is complete.

@@ -103,7 +103,7 @@ func runHookInstall(env *environment, c *cobra.Command, i *installing, d dialect
 	if err != nil {
 		return fmt.Errorf("find the program of askance: %w", err)
 	}
-	s := hook.Settings{Dialect: d, Program: program, URL: client.URL, Timeout: cmp.Or(i.timeout, d.Timeout()), Pass: client.Pass, HTTP: i.http}
+	s := hook.Settings{Dialect: d, Program: program, URL: client.URL, Timeout: cmp.Or(i.timeout, d.Timeout()), Pass: client.Pass, HTTP: i.http, Insecure: i.insecure}
 	if s.Timeout <= dialect.Margin {
 		return usagef("--timeout is %s, use one over %s", s.Timeout, dialect.Margin)
 	}

@@ -129,7 +129,8 @@ func TestHookFailsClosed(t *testing.T) {
 		{"a flag that does not exist", fakeServer(t, hangs), good, "unknown flag", []string{"--tineout", "6s"}},
 		{"a token file that does not exist", fakeServer(t, hangs), good, "no such file", []string{"--token-file", "/nonexistent/token"}},
 		{"a timeout below the margin", fakeServer(t, hangs), good, "--timeout is 3s", []string{"--timeout", "3s"}},
-		{"an invalid URL", "localhost:8787", good, "the URL of the gateway", nil},
+		{"no TLS", "http://192.0.2.1:8787", good, "has no TLS, so the token", nil},
+		{"an invalid URL", "localhost:8787", good, "is not an http or https URL", nil},
 	}
 	var checks []func()
 	for _, row := range rows {
@@ -294,7 +295,7 @@ func TestHookToken(t *testing.T) {
 			break
 		}
 	}
-	if r := runWith(t, event, "hook", "claude-code", "--url", s.http); r.code != 2 || !strings.Contains(r.err, "no credentials\nhint: pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role runtime makes a token") {
+	if r := runWith(t, event, "hook", "claude-code", "--url", s.http); r.code != 2 || !strings.Contains(r.err, "no credentials\nhint: pass --token-file or set ASKANCE_TOKEN; to create a token: askance token create NAME --role runtime") {
 		t.Errorf("without a token: exit %d, %s", r.code, r.err)
 	}
 	if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["runtime"]); r.code != 0 || !json.Valid([]byte(r.out)) {
@@ -338,6 +339,11 @@ func TestHookInstall(t *testing.T) {
 		out = ok(t, "hook", "check", string(d), "--file", file)
 		if strings.Contains(out, "FAIL") || !strings.Contains(out, "without askance the hook blocks") || !strings.Contains(out, "the hook decides") {
 			t.Errorf("%s: %s", d, out)
+		}
+		const remote = "http://192.0.2.1:8787"
+		fails(t, cli.ExitUsage, "has no TLS", "hook", "install", string(d), "--file", file, "--url", remote, "--yes")
+		if out := ok(t, "hook", "install", string(d), "--file", file+".remote", "--url", remote, "--url-insecure", "--yes"); !strings.Contains(out, " --url-insecure\"") {
+			t.Errorf("the hook would refuse the URL:\n%s", out)
 		}
 		b, err := os.ReadFile(file)
 		if err != nil {

@@ -74,7 +74,7 @@ func runInit(env *environment, folder string, force bool) error {
 	}
 	enter := ""
 	if folder != "." {
-		enter = "cd " + shellWord(folder) + " && "
+		enter = "cd " + term.ShellWord(folder) + " && "
 	}
 	return env.print(map[string]any{"files": written, "next": enter + "askance serve"}, fmt.Sprintf(`Wrote %s.
 Next, start the server:  %[2]saskance serve

@@ -300,7 +300,7 @@ func TestBackupHasArchives(t *testing.T) {
 		t.Errorf("the backup has the archives %v and lacks %v, want %v", made.Archives, made.Missing, done.Archives)
 	}
 	s.stop()
-	if r := run(t, "journal", "restore", backup, "--data", t.TempDir()); r.code != cli.ExitOK || !strings.Contains(r.err, "put the engine.key") {
+	if r := run(t, "journal", "restore", backup, "--data", t.TempDir()); r.code != cli.ExitOK || !strings.Contains(r.err, "Copy the engine.key") {
 		t.Errorf("restore into a folder without keys: exit %d\n%s%s", r.code, r.out, r.err)
 	}
 	file := filepath.Join(backup, "archive", done.Archives[0]+".index")

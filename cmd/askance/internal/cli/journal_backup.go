@@ -50,7 +50,7 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 data folder. Engines can run meanwhile. Archive files come from the object store of the
 space, or from the folder archive of the data folder. The copy does not include the key
 file, the policy and tools files, or the credentials: store them with it, because the
-journal is worthless without engine.key.
+engines cannot use the journal without engine.key.
 
 It needs the engines' key file to verify the checkpoints, and with --nats their login
 (--creds).`,
@@ -65,11 +65,13 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 	restore := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error) {
 		copied, err := bus.Restore(ctx, nc, space, folder, archives)
 		file := cmp.Or(env.cfg.Keys, node.Dir(env.cfg.dir()).Keys())
-		if _, missing := os.Stat(file); err == nil && missing != nil {
-			env.notef("Now put the engine.key that was saved with this backup at %s: the journal is worthless without it.\n", term.SafeLine(file))
+		if _, missing := os.Stat(file); err == nil && missing != nil && (env.cfg.NATS == "" || env.cfg.Keys != "") {
+			env.notef("Copy the engine.key of this backup to %s: engines cannot use the journal without it.\n", term.SafeLine(file))
 		}
 		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeConflict && env.cfg.NATS == "" {
-			me.What, me.Hint = "the data folder "+env.cfg.dir()+" already has a journal", "restore into a new folder"
+			own := *me
+			own.What, own.Hint = "the data folder "+env.cfg.dir()+" already has a journal", "restore into a new folder"
+			return copied, &own
 		}
 		return copied, err
 	}

@@ -78,7 +78,7 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	e := b.Explain(ctx, req)
 	text, refused := explain.Policy(env.out, e), ""
 	if i := slices.IndexFunc(e.Errors, func(f permission.RuleError) bool { return f.Rule == "" && f.Field == "input" }); i >= 0 {
-		text, refused = "An engine refuses such a call before a rule decides about it.\n", e.Errors[i].Msg
+		text, refused = "The engine refuses this call before it evaluates any rule.\n", e.Errors[i].Msg
 	} else if !s.declares(req.Tool) {
 		var names []string
 		for _, t := range s.opts.Tools {

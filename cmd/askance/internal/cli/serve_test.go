@@ -183,7 +183,7 @@ func TestSlips(t *testing.T) {
 		{cli.ExitNotFound, "none.yaml: no such file or directory (--policy comes from nope.yaml: policy)", []string{"serve", "--data", "none", "--config", "nope.yaml", "--remind", "0s", "--listen", "127.0.0.1:0"}},
 		{cli.ExitNotFound, "none.yaml: no such file or directory (--tools comes from tools.yaml: tools)", []string{"serve", "--data", "none", "--config", "tools.yaml", "--remind", "0s"}},
 		{cli.ExitUsage, `"http://", which NATS does not support`, []string{"list", "--nats", "http://127.0.0.1:1"}},
-		{cli.ExitUsage, `--url is "ftp://x", use a URL such as`, []string{"webhooks", "list", "--url", "ftp://x"}},
+		{cli.ExitUsage, `--url "ftp://x" is not an http or https URL`, []string{"webhooks", "list", "--url", "ftp://x"}},
 		{cli.ExitNotFound, "pass the engine's public key with --engine-key", []string{"worker", "--tool", "pay", "--data", "none", "--", "cat"}},
 		{cli.ExitNotFound, "none.pub: no such file or directory\nhint: check the path", []string{"worker", "--tool", "pay", "--engine-key", "none.pub", "--", "cat"}},
 		{cli.ExitUsage, "name engine.pub of the engine's data folder", []string{"worker", "--tool", "pay", "--engine-key", "file", "--", "cat"}},

@@ -106,7 +106,7 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "call_x1", "pay", `{"cents":500}`)
-	r := fails(t, cli.ExitUsage, "call_x is only the beginning of an id; without a confirmation, give the complete id, which askance list -o name prints\n  s1/", "approve", "call_x", "--yes", "--data", s.data)
+	r := fails(t, cli.ExitUsage, "list -o name --data "+s.data+" prints\n  s1/", "approve", "call_x", "--yes", "--data", s.data)
 	if !strings.Contains(r.err, "s1/r1/call_x1 (pay, asking)") {
 		t.Errorf("the error does not name the call:\n%s", r.err)
 	}

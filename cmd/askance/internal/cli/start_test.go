@@ -174,7 +174,7 @@ func TestOverHTTP(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "ann.token")
 	write(t, token, ok(t, "token", "create", "ann", "--role", "approver", "--role", "auditor", "--data", s.data))
 	create := func(role string) string {
-		return "pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role " + role + " makes a token"
+		return "pass --token-file or set ASKANCE_TOKEN; to create a token: askance token create NAME --role " + role
 	}
 	fails(t, cli.ExitForbidden, create("runtime"), "call", "pay", "--server", s.http)
 	fails(t, cli.ExitForbidden, create("operator"), "resolve", "call_1", "--server", s.http, "--outcome", "run_again")

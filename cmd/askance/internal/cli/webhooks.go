@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,12 +23,14 @@ import (
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // gate is the gateway of a server.
 type gate struct {
 	env            *environment
 	url, tokenFile string // of flags
+	insecure       bool
 }
 
 // Bounds of requests to a gateway.
@@ -62,6 +63,7 @@ func gateFlags(c *cobra.Command, g *gate) *cobra.Command {
 	g.env.cfg.bind(c, &g.env.cfg.Data)
 	f.StringVar(&g.url, "url", "", "URL of the gateway (default that of the server of the data folder, or http://"+web.DefaultAddress+")")
 	f.StringVar(&g.tokenFile, "token-file", "", "file with your token, if the gateway requires one (default the token in $ASKANCE_TOKEN)")
+	f.BoolVar(&g.insecure, "url-insecure", false, plainTextHelp)
 	return c
 }
 
@@ -122,23 +124,19 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 			g.url = "http://" + web.DefaultAddress
 		}
 	}
-	if at, err := url.Parse(g.url); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return usagef("--url is %q, use a URL such as %s", g.url, "http://127.0.0.1:8787")
+	if err := checkURL("url", g.url, g.insecure, "url-insecure"); err != nil {
+		return err
 	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path, http.NoBody)
 	if err != nil {
 		return usagef("--url: %w", err)
 	}
-	token := os.Getenv("ASKANCE_TOKEN")
-	if g.tokenFile != "" {
-		b, err := textfile.ReadHanded("token file", g.tokenFile, maxSecret)
-		if err != nil {
-			return err
-		}
-		token = string(b)
+	token, err := readToken(textfile.ReadHanded, g.tokenFile)
+	if err != nil {
+		return err
 	}
 	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+strings.TrimSpace(token))
+		req.Header.Set("Authorization", "Bearer "+token)
 	}
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
@@ -157,7 +155,8 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 	if err := strictjson.UnmarshalOpen(b, &p); err != nil || p.Code == "" {
 		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "the server at " + g.url + " is not an askance gateway (status " + strconv.Itoa(res.StatusCode) + ")", Hint: "pass the URL of the gateway with --url"}
 	}
-	return &message.Error{Code: p.Code, Op: "webhooks", What: p.Detail, Hint: p.Hint}
+	d := door{tokenFile: g.tokenFile, role: toolcall.RoleOperator}
+	return d.adviseToken(&message.Error{Code: p.Code, Op: "webhooks", What: p.Detail, Hint: p.Hint})
 }
 
 func newWebhooksTestCommand(env *environment) *cobra.Command {

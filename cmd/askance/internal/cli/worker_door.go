@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/hook"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/executor"
@@ -27,7 +28,7 @@ type door struct {
 	server    string
 	tokenFile string
 	insecure  bool
-	plain     string        // the flag that permits plain HTTP, if not --server-insecure
+	plain     string        // the flag that permits plain HTTP, if not server-insecure
 	role      toolcall.Role // of the token; "": worker
 	trust     bool          // take the engines' keys from the server
 
@@ -59,16 +60,24 @@ func (d *door) check(env *environment) error {
 		}
 		return nil
 	}
-	u, err := url.Parse(d.server)
 	switch {
 	case env.cfg.NATS != "":
 		return usagef("--server and --nats are both set: pass one of them")
-	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return usagef("--server %q is not an http or https URL: pass the one that askance serve prints", d.server)
-	case u.Scheme == "http" && !d.insecure && !bus.OnLoopback(u.Hostname()):
-		return usagef("--server %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass %s", u.Redacted(), cmp.Or(d.plain, "--server-insecure"))
 	case d.trust && len(env.cfg.EngineKeys) > 0:
 		return usagef("--trust-server-keys and --engine-key are both set: pass one of them")
+	}
+	return checkURL("server", d.server, d.insecure, cmp.Or(d.plain, "server-insecure"))
+}
+
+// checkURL refuses text that is no URL of a server, and a URL over which others on the network could
+// read and change what is sent, unless the flag permit is set.
+func checkURL(flag, text string, permitted bool, permit string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return usagef("--%s %q is not an http or https URL: pass the one that askance serve prints", flag, text)
+	case u.Scheme == "http" && !permitted && !bus.OnLoopback(u.Hostname()):
+		return usagef("--%s %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass --%s", flag, u.Redacted(), permit)
 	}
 	return nil
 }
@@ -116,7 +125,7 @@ func (d *door) readKeys(env *environment) (err error) {
 	}
 	d.keys, err = keyfile.LoadPublic(d.paths...)
 	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
-		e.Hint = "start askance serve on this data folder, or pass the engine's public key with --engine-key"
+		return withHint(e, "start askance serve on this data folder, or pass the engine's public key with --engine-key")
 	}
 	return err
 }
@@ -128,25 +137,30 @@ func (d *door) roleFlags() string {
 
 // token returns the present token: the file may have been replaced.
 func (d *door) token() (string, error) {
-	text := os.Getenv("ASKANCE_TOKEN")
-	if d.tokenFile != "" {
-		b, err := textfile.Read("token file", d.tokenFile, maxSecret)
-		if err != nil {
-			return "", err
-		}
-		text = string(b)
+	text, err := readToken(textfile.Read, d.tokenFile)
+	if err != nil {
+		return "", err
 	}
-	if text = strings.TrimSpace(text); text == "" || strings.ContainsAny(text, " \r\n") {
+	if text == "" || strings.ContainsAny(text, " \r\n") {
 		return "", usagef("%s has no token: create one with askance token create NAME --role "+d.roleFlags(), cmp.Or(d.tokenFile, "ASKANCE_TOKEN"))
 	}
 	return text, nil
+}
+
+// readToken returns the token in a file, or without a file that of $ASKANCE_TOKEN.
+func readToken(read func(kind, path string, most int) ([]byte, error), file string) (string, error) {
+	if file == "" {
+		return strings.TrimSpace(os.Getenv("ASKANCE_TOKEN")), nil
+	}
+	b, err := read("token file", file, maxSecret)
+	return strings.TrimSpace(string(b)), err
 }
 
 // adviseToken says how to pass a token, if a server refused a request without one.
 func (d *door) adviseToken(err error) error {
 	me, ok := errors.AsType[*message.Error](err)
 	if ok && me.Code == message.CodeForbidden && d.tokenFile == "" && os.Getenv("ASKANCE_TOKEN") == "" {
-		me.Hint = "pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role " + d.roleFlags() + " makes a token"
+		return withHint(me, hook.TokenHint(d.roleFlags()))
 	}
 	return err
 }

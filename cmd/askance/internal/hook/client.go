@@ -14,7 +14,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -47,9 +46,6 @@ const (
 // Answer relays one event and returns what the agent must read; empty: nothing. The
 // timeout counts from began.
 func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]byte, error) {
-	if at, err := url.Parse(c.URL); err != nil || at.Host == "" || at.Scheme != "http" && at.Scheme != "https" {
-		return nil, blocked(message.CodeInvalid, "the URL of the gateway is "+strconv.Quote(c.URL), "pass a URL such as http://127.0.0.1:8787 with --url or ASKANCE_URL")
-	}
 	if c.Timeout <= dialect.Margin {
 		return nil, blocked(message.CodeInvalid, "--timeout is "+c.Timeout.String(), "pass the agent's own timeout of the hook, over "+dialect.Margin.String())
 	}
@@ -111,6 +107,11 @@ func (c Client) send(ctx context.Context, event []byte, invocation string, hold 
 	return c.read(res, b, invocation)
 }
 
+// TokenHint says how to pass a token. role is the value of --role, and flags may follow it.
+func TokenHint(role string) string {
+	return "pass --token-file or set ASKANCE_TOKEN; to create a token: askance token create NAME --role " + role
+}
+
 func (c Client) unreachable(err error) error {
 	what := "askance does not respond at " + c.URL
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -135,7 +136,7 @@ func (c Client) read(res *http.Response, body []byte, invocation string) (answer
 	var p gateway.Problem
 	if kind == "application/problem+json" && strictjson.UnmarshalOpen(body, &p) == nil && p.Code != "" {
 		if p.Code == message.CodeForbidden && c.Token == "" {
-			p.Hint = "pass --token-file, or set ASKANCE_TOKEN; askance token create NAME --role runtime makes a token"
+			p.Hint = TokenHint("runtime")
 		}
 		return nil, res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable, blocked(p.Code, p.Detail, p.Hint)
 	}

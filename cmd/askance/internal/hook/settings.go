@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/gateway/agenthook"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -21,6 +22,7 @@ type Settings struct {
 	TokenFile string
 	Timeout   time.Duration // the agent's
 	Pass      bool
+	Insecure  bool // the URL may lack TLS
 	HTTP      bool // Claude Code posts its events itself, with the token of $ASKANCE_TOKEN
 }
 
@@ -67,12 +69,11 @@ func (s Settings) Command() string {
 	if s.Pass {
 		words = append(words, "--on-allow", "pass")
 	}
+	if s.Insecure {
+		words = append(words, "--url-insecure")
+	}
 	for i, w := range words {
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool {
-			return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:=@%+,", r)
-		}) {
-			words[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
-		}
+		words[i] = term.ShellWord(w)
 	}
 	return strings.Join(words, " ")
 }

@@ -11,6 +11,8 @@ package term
 import (
 	"io"
 	"os"
+	"regexp"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/charmbracelet/lipgloss"
@@ -126,6 +128,16 @@ func SafeLine(s string) string { return reveal.Line(s) }
 
 // SafeName is SafeLine for names of people and programs, which stay readable in every script.
 func SafeName(s string) string { return reveal.MarkedName(s) }
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
+
+// ShellWord returns a word as a POSIX shell reads it.
+func ShellWord(word string) string {
+	if plainWord.MatchString(word) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
 
 // Clip shortens a line to n characters.
 func Clip(s string, n int) string {
