@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -324,19 +323,9 @@ func withoutExplanation(body []byte) []byte {
 	if !bytes.Contains(body, []byte(`"`+name+`"`)) {
 		return body
 	}
-	members, err := strictjson.Members(body)
+	out, err := strictjson.Without(body, name)
 	if err != nil {
 		return body
 	}
-	out := []byte("{")
-	for _, m := range members {
-		if m.Name == name {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(strconv.AppendQuote(out, m.Name), ':'), m.Value...)
-	}
-	return append(out, '}')
+	return out
 }

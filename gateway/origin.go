@@ -107,14 +107,8 @@ func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	if err := o.checkSite(r); err != nil {
 		return err
 	}
-	if !alters(route, r) {
-		return nil
-	}
-	if err := o.cross.Check(r); err != nil {
-		return errOrigin(r.Header.Get("Origin"))
-	}
-	if id.CSRF == "" {
-		return nil
+	if err := o.checkPublic(route, r); err != nil || id.CSRF == "" || !alters(route, r) {
+		return err
 	}
 	proof := r.Header.Get(CSRFHeader)
 	if proof == "" && strings.HasPrefix(r.Header.Get("Content-Type"), "application/x-www-form-urlencoded") {

@@ -111,21 +111,7 @@ func encodeBody(request any) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	members, err := strictjson.Members(body)
-	if err != nil {
-		return nil, err
-	}
-	out := []byte{'{'}
-	for _, m := range members {
-		if m.Name == "v" || m.Name == "space" {
-			continue
-		}
-		if len(out) > 1 {
-			out = append(out, ',')
-		}
-		out = append(append(strconv.AppendQuote(out, m.Name), ':'), m.Value...)
-	}
-	return append(out, '}'), nil
+	return strictjson.Without(body, "v", "space")
 }
 
 // checkReply refuses a reply that an engine never sends, such as the {} of a proxy.

@@ -55,12 +55,7 @@ func readable(input string) ([]block, arguments) {
 	if args.Tree == nil || err != nil {
 		return nil, args
 	}
-	texts := map[string]string{}
-	for _, m := range members {
-		if text, err := strictjson.Text(m.Value); err == nil {
-			texts[m.Name] = text
-		}
-	}
+	texts := textsOf(members)
 	var out []block
 	used := map[string]bool{}
 	title := ""
@@ -119,6 +114,17 @@ func editOf(texts map[string]string, title string) (b block, names [2]string, ok
 	return block{}, names, false
 }
 
+// textsOf returns the members that are strings.
+func textsOf(members []strictjson.Member) map[string]string {
+	texts := map[string]string{}
+	for _, m := range members {
+		if text, err := strictjson.Text(m.Value); err == nil {
+			texts[m.Name] = text
+		}
+	}
+	return texts
+}
+
 // editsOf returns the edits of a list; ok is false if any item is something else.
 func editsOf(data []byte, title string) (all []block, ok bool) {
 	items, err := strictjson.Items(data)
@@ -127,13 +133,7 @@ func editsOf(data []byte, title string) (all []block, ok bool) {
 	}
 	for _, item := range items {
 		members, err := strictjson.Members(item.Value)
-		texts := map[string]string{}
-		for _, m := range members {
-			if text, err := strictjson.Text(m.Value); err == nil {
-				texts[m.Name] = text
-			}
-		}
-		b, _, ok := editOf(texts, title)
+		b, _, ok := editOf(textsOf(members), title)
 		if err != nil || !ok || len(members) != 2 {
 			return nil, false
 		}

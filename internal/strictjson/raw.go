@@ -45,6 +45,22 @@ func Members(data []byte) ([]Member, error) {
 	return members, closing(dec)
 }
 
+// Without returns one object without the members of these names.
+func Without(data []byte, names ...string) ([]byte, error) {
+	members, err := Members(data)
+	out := []byte{'{'}
+	for _, m := range members {
+		if !slices.Contains(names, m.Name) {
+			if len(out) > 1 {
+				out = append(out, ',')
+			}
+			out, _ = AppendString(out, m.Name) // it was read as UTF-8
+			out = append(append(out, ':'), m.Value...)
+		}
+	}
+	return append(out, '}'), err
+}
+
 // Split is [Members] for an object as [Marshal] writes it, whose values the caller decodes: it
 // only guesses where one ends, so only the decoder of a value finds an error in it. It fills
 // dst, which is empty, and returns false for any other object.
