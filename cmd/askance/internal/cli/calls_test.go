@@ -2,11 +2,13 @@ package cli_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/internal/termtest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -234,6 +236,32 @@ func TestResponses(t *testing.T) {
 	}
 	if out := ok(t, "revoke", "c4", "--reason", "changed my mind", "--data", s.data); !strings.Contains(out, "c4 is finished") {
 		t.Errorf("revoke printed %q", out)
+	}
+}
+
+// A mistake in the editor does not lose what the person wrote, and the file is gone afterwards.
+func TestEditAfterAMistake(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	tmp := t.TempDir()
+	s.propose("r1", "c1", "ship", `{"cents":500}`)
+	edit := func(args ...string) *termtest.Terminal {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"edit", "c1", "--data", s.data}, args...)...)
+		cmd.Env = append(cmd.Env, "EDITOR=sed -i s/500/5O/", "TMPDIR="+tmp)
+		return termtest.Open(t, 300, 20, cmd)
+	}
+	x := edit()
+	x.See("Your text is in " + tmp)
+	x.Ends(cli.ExitUsage)
+	kept, err := filepath.Glob(filepath.Join(tmp, "askance-edit-*", "input.json"))
+	if err != nil || len(kept) != 1 {
+		t.Fatalf("kept: %v, %v", kept, err)
+	}
+	write(t, kept[0], `{"cents": 50}`)
+	x = edit("--input", "@"+kept[0], "--yes")
+	x.Ends(cli.ExitOK)
+	if c := s.finished("c1"); c.Input != `{"cents": 50}` {
+		t.Errorf("the call ran with %s", c.Input)
 	}
 }
 

@@ -31,6 +31,7 @@ type responding struct {
 	sign                              signing
 	signer                            *signer
 	feedback, input, output, to, note string
+	written                           string // the file of the editor
 }
 
 // responseKind is what differs between the commands that respond.
@@ -115,7 +116,8 @@ func (d *responding) mustConfirm(ctx context.Context, args []string) error {
 func (d *responding) isConfirmed() bool { return d.digest != "" || d.yes }
 
 // respond finds the call, asks for confirmation unless a flag confirms, and sends the response.
-func (d *responding) respond(ctx context.Context, l *link) error {
+func (d *responding) respond(ctx context.Context, l *link) (err error) {
+	defer func() { d.keepWritten(err) }()
 	env := d.env
 	call, err := d.ad.find(ctx, l)
 	if err != nil {
@@ -297,7 +299,8 @@ opens.
 			text := d.input
 			if text == "" {
 				var err error
-				if text, err = checkInput(openEditor(ctx, asked.Editable(call.Input))); err != nil {
+				text, d.written, err = openEditor(ctx, asked.Editable(call.Input))
+				if text, err = checkInput(text, err); err != nil {
 					return toolcall.Response{}, err
 				}
 			}

@@ -27,30 +27,44 @@ func checkInput(text string, err error) (string, error) {
 	return text, nil
 }
 
-func openEditor(ctx context.Context, text string) (string, error) {
+// openEditor returns what the person makes of the text, and the file that has it: the caller removes
+// its folder.
+func openEditor(ctx context.Context, text string) (edited, path string, err error) {
 	dir, err := os.MkdirTemp("", "askance-edit-")
 	if err != nil {
-		return "", fmt.Errorf("edit: %w", err)
+		return "", "", fmt.Errorf("edit: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(dir) }() // the system cleans its temporary folder
-	path := filepath.Join(dir, "input.json")
+	defer func() {
+		if err != nil {
+			_ = os.RemoveAll(dir) // the system cleans its temporary folder
+		}
+	}()
+	path = filepath.Join(dir, "input.json")
 	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("edit: %w", err)
+		return "", "", fmt.Errorf("edit: %w", err)
 	}
 	argv := editor()
 	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("edit: the editor %s: %w", argv[0], err)
+		return "", "", fmt.Errorf("edit: the editor %s: %w", argv[0], err)
 	}
 	b, err := textfile.Read("edit", path, toolcall.MaxInputBytes)
-	if err != nil {
-		return "", err
+	if err == nil && string(b) == text+"\n" {
+		err = errors.New("edit: the arguments did not change, so no response was sent; askance approve approves them as they are")
 	}
-	if string(b) == text+"\n" {
-		return "", errors.New("edit: the arguments did not change, so no response was sent; askance approve approves them as they are")
+	return string(b), path, err
+}
+
+// keepWritten keeps what the person wrote in the editor if no response was accepted.
+func (d *responding) keepWritten(err error) {
+	switch {
+	case d.written == "":
+	case err == nil:
+		_ = os.RemoveAll(filepath.Dir(d.written)) // the system cleans its temporary folder
+	default:
+		d.env.notef("Your text is in %s: correct it and pass --input @%[1]s.\n", term.ShellWord(d.written))
 	}
-	return string(b), nil
 }
 
 func editor() []string {

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -93,8 +95,11 @@ func TestEditorGetsJSON(t *testing.T) {
 	t.Setenv("VISUAL", "")
 	t.Setenv("EDITOR", "sed -i s/500/400/")
 	call := &toolcall.Call{Input: "{\"to\":\"\u202eann\u007f\",\"cents\":500}"}
-	text, err := checkInput(openEditor(t.Context(), asked.Editable(call.Input)))
+	text, path, err := openEditor(t.Context(), asked.Editable(call.Input))
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Dir(path)); err != nil {
 		t.Fatal(err)
 	}
 	if strings.Contains(text, "\u202e") || strings.Contains(text, "\u007f") {

@@ -1,6 +1,7 @@
 package inbox
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -204,7 +205,6 @@ func scrub(s string) string {
 type editedMsg struct {
 	draft *draftResponse
 	dir   string
-	given string // what the editor was given
 	err   error
 }
 
@@ -221,7 +221,7 @@ func (m *model) edit(d *draftResponse) tea.Cmd {
 		m.say(m.out.Bad, "edit: %v", err)
 		return nil
 	}
-	given := asked.Editable(d.call.Input) + "\n"
+	given := cmp.Or(m.edits[d.call.Digest], asked.Editable(d.call.Input)) + "\n"
 	path := filepath.Join(dir, editFile)
 	if err := os.WriteFile(path, []byte(given), 0o600); err != nil {
 		m.say(m.out.Bad, "edit: %v", errors.Join(err, os.RemoveAll(dir)))
@@ -229,13 +229,19 @@ func (m *model) edit(d *draftResponse) tea.Cmd {
 	}
 	argv := m.cfg.Editor
 	cmd := exec.CommandContext(m.ctx, argv[0], append(argv[1:len(argv):len(argv)], path)...)
-	return tea.ExecProcess(cmd, func(err error) tea.Msg { return editedMsg{d, dir, given, err} })
+	return tea.ExecProcess(cmd, func(err error) tea.Msg { return editedMsg{d, dir, err} })
 }
 
 // takeEdited opens the confirmation of what the person wrote, and asks for a preview.
 func (m *model) takeEdited(e editedMsg) tea.Cmd {
 	defer func() { _ = os.RemoveAll(e.dir) }() // the system cleans its temporary folder
 	text, err := e.result()
+	if err == nil {
+		m.edits[e.draft.call.Digest] = text
+		if err = asked.CheckInput(text); err != nil {
+			err = fmt.Errorf("e opens your text again: %w", err)
+		}
+	}
 	if err != nil {
 		m.say(m.out.Bad, "%v", err)
 		return nil
@@ -254,8 +260,8 @@ func (e editedMsg) result() (string, error) {
 		return "", fmt.Errorf("edit: %w", err)
 	}
 	text := strings.TrimSpace(string(b))
-	if text == strings.TrimSpace(e.given) {
+	if text == strings.TrimSpace(asked.Editable(e.draft.call.Input)) {
 		return "", errors.New("the arguments did not change; a approves them as they are")
 	}
-	return text, asked.CheckInput(text)
+	return text, nil
 }

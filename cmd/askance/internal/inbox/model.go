@@ -49,10 +49,11 @@ type model struct {
 	since   time.Time             // of the trouble
 	status  string                // what happened last, painted
 	sending map[toolcall.Key]bool // responses being sent
+	edits   map[string]string     // what the person wrote in the editor and did not send, by digest
 }
 
 func newModel(ctx context.Context, cfg Config, f *feed) *model {
-	return &model{ctx: ctx, cfg: cfg, out: cfg.Out, feed: f, list: newList(), now: time.Now(), loading: true, sending: map[toolcall.Key]bool{}}
+	return &model{ctx: ctx, cfg: cfg, out: cfg.Out, feed: f, list: newList(), now: time.Now(), loading: true, sending: map[toolcall.Key]bool{}, edits: map[string]string{}}
 }
 
 type tickMsg time.Time

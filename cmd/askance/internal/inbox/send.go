@@ -69,6 +69,7 @@ func (m *model) sent(s sentMsg) tea.Cmd {
 		m.say(m.out.Bad, "Not accepted: %s", asked.Refusal(s.err))
 		return nil
 	}
+	delete(m.edits, s.draft.call.Digest)
 	if call == nil {
 		return nil // the call is looked up
 	}

@@ -90,6 +90,22 @@ func TestEdit(t *testing.T) {
 	}
 }
 
+// A mistake does not lose what the person wrote.
+func TestEditAfterAMistake(t *testing.T) {
+	w := newWorld(t)
+	c := w.pay("call_1", 1900)
+	x := w.inbox(100, 24, "EDITOR=sed -i s/150O/1500/;s/1900/150O/")
+	x.See("> ")
+	x.Press(enter, "A-1042")
+	x.Press("e", "e opens your text again: the new arguments are not a JSON object")
+	x.Press("e", "These arguments run instead", `+   "cents": 1500`)
+	x.Press("  ", "y approve as edited")
+	x.Press("y", "edited and approved by ann")
+	if now := w.voted(c, "ann", toolcall.ResponseApprove); !strings.Contains(now.Input, `"cents": 1500`) {
+		t.Errorf("the call runs with %s", now.Input)
+	}
+}
+
 func TestEditChangesNothing(t *testing.T) {
 	w := newWorld(t)
 	c := w.pay("call_1", 1900)
