@@ -242,6 +242,25 @@ func readBucket(ctx context.Context, op string, kv jetstream.KeyValue, filter st
 	}
 }
 
+// Followed reports whether an engine follows the bucket now.
+func (b *PolicyBucket) Followed(ctx context.Context) (bool, error) {
+	const op = "list engines of a bucket"
+	st, err := b.js.Stream(ctx, "KV_"+b.name)
+	if err != nil {
+		return false, apiError(op, "bucket "+b.name, err)
+	}
+	all := st.ListConsumers(ctx)
+	for c := range all.Info() {
+		if c.Config.HeadersOnly { // as Follow makes it
+			return true, nil
+		}
+	}
+	if all.Err() != nil {
+		return false, apiError(op, "bucket "+b.name, all.Err())
+	}
+	return false, nil
+}
+
 // Follow calls changed after changes in the bucket, including those during a lost
 // connection, until ctx ends, and returns the cause. It calls changed on this goroutine,
 // and may call it once for several changes.

@@ -101,6 +101,9 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 			return err
 		}
 	}
+	if followed, err := bucket.Followed(ctx); err == nil && !followed { // a login may not list them
+		env.notef("%s no engine reads this bucket now; engines with --policy-bucket do\n", env.err.Bad("warning:"))
+	}
 	return printPut(env, bucket.Name(), bundle, next, p.dry)
 }
 

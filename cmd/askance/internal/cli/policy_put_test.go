@@ -35,6 +35,10 @@ func TestPolicyPut(t *testing.T) {
 	fails(t, cli.ExitNotFound, "", "policy", "put", filepath.Join(dir, "none.yaml"), "--data", data)
 	fails(t, cli.ExitUnavailable, "no server runs", "policy", "put", main, "--data", data, "--tools", tools)
 
+	deaf := serveOn(t, filepath.Join(dir, "deaf"), "--tools", tools)
+	if r := run(t, "policy", "put", main, "--data", deaf.data, "--tools", tools); r.code != cli.ExitOK || !strings.Contains(r.err, "no engine reads this bucket now") {
+		t.Errorf("put where no engine has --policy-bucket: exit %d\n%s", r.code, r.err)
+	}
 	s := serveOn(t, data, "--policy-bucket", "--tools", tools)
 	put := func(args ...string) []string {
 		return append([]string{"policy", "put", "--data", s.data, "--tools", tools}, args...)
@@ -54,6 +58,9 @@ func TestPolicyPut(t *testing.T) {
 	}
 	if got := decode[stored](t, ok(t, put(main, "--dry-run", "--json")...)); got.Stored || got.Rules != 1 || len(got.Files) != 1 {
 		t.Errorf("a dry run returns %+v", got)
+	}
+	if r := run(t, put(main, "--dry-run")...); strings.Contains(r.err, "no engine") {
+		t.Errorf("put where an engine has --policy-bucket: %s", r.err)
 	}
 	if got := decode[stored](t, ok(t, put(main, "--json")...)); !got.Stored || got.Rules != 1 {
 		t.Errorf("put returns %+v", got)
