@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"slices"
 	"time"
 
@@ -69,6 +70,9 @@ func (k keyFiles) load(dir node.Dir) (toolcall.KeySet, proof.Retired, error) {
 
 // openAuditSource opens an export, or the journal that the flags name. done closes it.
 func openAuditSource(ctx context.Context, env *environment, args []string) (s *audit.Source, done func(), err error) {
+	if len(args) == 1 && args[0] == "-" {
+		return openAuditInput(env)
+	}
 	if len(args) == 1 {
 		s, err = audit.OpenFile(args[0])
 		return s, func() {}, err
@@ -92,6 +96,23 @@ func openAuditSource(ctx context.Context, env *environment, args []string) (s *a
 		}
 	}
 	return s, l.Close, nil
+}
+
+// openAuditInput copies standard input into a file, because an export is read more than once.
+func openAuditInput(env *environment) (s *audit.Source, done func(), err error) {
+	f, err := os.CreateTemp("", "askance-audit-*.jsonl")
+	if err != nil {
+		return nil, nil, fmt.Errorf("audit: %w", err)
+	}
+	done = func() { _ = os.Remove(f.Name()) } // the system cleans its temporary folder
+	_, err = io.Copy(f, env.in)
+	if err = errors.Join(err, f.Close()); err == nil {
+		s, err = audit.OpenFile(f.Name())
+	}
+	if err != nil {
+		done()
+	}
+	return s, done, err
 }
 
 func newAuditBar(env *environment, what string, last uint64) (progress func(seq uint64), done func()) {

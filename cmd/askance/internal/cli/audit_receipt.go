@@ -10,7 +10,6 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
@@ -64,7 +63,7 @@ record shows, so the receipt proves that as well.`,
 func newAuditCheckCommand(env *environment) *cobra.Command {
 	var keys keyFiles
 	c := &cobra.Command{
-		Use:   "check FILE",
+		Use:   "check FILE|-",
 		Short: "Verify a receipt without a server",
 		Long: `Verifies a receipt of askance audit receipt: the signatures of the checkpoints, the
 path of each record to them, the chain of the records, and the digests of the approval
@@ -74,14 +73,14 @@ receipt that fails any check is refused with exit code 6.
 A receipt proves what the engine recorded. It does not prove that the tool did what
 its result says, or that the engine's clock was right.`,
 		Example: `  askance audit check call_42.receipt --key engine.pub
-  askance audit check call_42.receipt --key engine.pub --json`,
-		Args: wantArgs(1, "one receipt file"),
+  askance audit receipt call_42 | askance audit check - --json`,
+		Args: wantArgs(1, "one receipt file, or - for standard input"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			set, retired, err := keys.load(env.files())
 			if err != nil {
 				return err
 			}
-			checked, err := checkReceipt(args[0], set, retired)
+			checked, err := checkReceipt(env, args[0], set, retired)
 			if err != nil {
 				return err
 			}
@@ -93,12 +92,16 @@ its result says, or that the engine's clock was right.`,
 	return c
 }
 
-func checkReceipt(path string, set toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
-	b, err := textfile.ReadHanded("receipt", path, proof.MaxReceiptBytes)
+func checkReceipt(env *environment, path string, set toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
+	at := "@" + path
+	if path == "-" {
+		at = path
+	}
+	b, err := env.readText("receipt", at, proof.MaxReceiptBytes)
 	if err != nil {
 		return nil, err
 	}
-	return proof.CheckReceipt(b, set, retired)
+	return proof.CheckReceipt([]byte(b), set, retired)
 }
 
 func receiptText(out *term.Out, c *proof.Checked) string {

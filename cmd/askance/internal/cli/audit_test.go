@@ -109,6 +109,11 @@ func TestAuditVerify(t *testing.T) {
 		t.Errorf("with another anchor: %v", r.Findings)
 	}
 	ok(t, "audit", "verify", file, "--key", other, "--key", key)
+	if text, err := os.ReadFile(file); err != nil {
+		t.Fatal(err)
+	} else if r := runWith(t, string(text), "audit", "verify", "-", "--key", key); r.code != cli.ExitOK || r.out != ok(t, "audit", "verify", file, "--key", key) {
+		t.Errorf("standard input: exit %d\n%s%s", r.code, r.out, r.err)
+	}
 	fails(t, cli.ExitUsage, "pass the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "no such file", "audit", "verify", "nowhere.jsonl", "--key", key)
 	fails(t, cli.ExitUsage, "use NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
@@ -366,7 +371,9 @@ func TestAuditReceipt(t *testing.T) {
 	}
 	// From the folder, after the server has stopped.
 	s.stop()
-	ok(t, "audit", "check", temporary(t, ok(t, "audit", "receipt", "c3", "--data", s.data)), "--key", key)
+	if r := runWith(t, ok(t, "audit", "receipt", "c3", "--data", s.data), "audit", "check", "-", "--key", key); r.code != cli.ExitOK {
+		t.Errorf("standard input: exit %d\n%s", r.code, r.err)
+	}
 	fails(t, cli.ExitNotFound, "no call has the id c99", "audit", "receipt", "c99", "--data", s.data)
 }
 

@@ -18,11 +18,12 @@ func newAuditVerifyCommand(env *environment) *cobra.Command {
 	var anchor string
 	var full bool
 	c := &cobra.Command{
-		Use:   "verify [FILE]",
+		Use:   "verify [FILE|-]",
 		Short: "Find changed, removed, inserted or reordered records",
 		Long: `Compares every record with the signed checkpoints and with the chain of its call, and
 lists each mismatch with its sequence and call. It reads the journal of a running
-engine or of a data folder, or an export (FILE), and changes nothing.
+engine or of a data folder, or an export (FILE, or - for standard input), and changes
+nothing.
 
 Without a server, the command records in the data folder up to which checkpoint it found
 nothing, and the next verification begins there. The output says which records were
@@ -42,7 +43,8 @@ Exits with code 7 if there are findings.`,
 		Example: `  askance audit verify
   askance audit verify --full
   askance audit verify --nats nats://nats.internal:4222 --creds auditor.creds --key engine.pub
-  askance audit verify journal.jsonl --key engine.pub --json`,
+  askance audit verify journal.jsonl --key engine.pub --json
+  zcat journal.jsonl.gz | askance audit verify - --key engine.pub`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("expected at most one export, got %d arguments", len(args))
