@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -36,7 +37,7 @@ const asHeader = "Askance-As"
 
 // errNamed refuses a request that names its sender: if the header were ignored, a
 // response would be recorded under another name than intended.
-var errNamed error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the header " + asHeader + " is refused: a request cannot choose the name that it acts under", Hint: "make a token for each person (askance token create NAME --role approver) and send Authorization: Bearer TOKEN"}
+var errNamed error = &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the header " + asHeader + " is refused: a request cannot choose the name that it acts under", Hint: "make a token for each person (askance token create NAME --role ROLE) and send Authorization: Bearer TOKEN"}
 
 // enter authenticates and authorizes the sender of a request; p is nil without
 // credentials on a route that needs none.
@@ -87,7 +88,7 @@ func (v *visit) admit(r *http.Request, id *Identity) (*Peer, error) {
 	}
 	v.peer = p
 	if !v.route.Access.admits(p) {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " may not " + v.route.action() + " with " + listRoles(p.Roles), Hint: "use credentials with " + listRoles(v.route.Access.Roles)}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " cannot " + v.route.action() + " (this needs " + RoleWords(v.route.Access.Roles) + "; yours: " + cmp.Or(RoleList(p.Roles), "none") + ")", Hint: "use credentials with such a role"}
 	}
 	if !v.s.limits.takeRequest(p, alters(v.route, r)) {
 		v.w.Header().Set("Retry-After", "1")

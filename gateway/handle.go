@@ -145,10 +145,19 @@ func (v *visit) refuse(r *http.Request, err error) {
 	v.w.Header().Set("WWW-Authenticate", `Bearer realm="askance"`)
 	p := ProblemOf(err)
 	p.Status, p.Title = http.StatusUnauthorized, http.StatusText(http.StatusUnauthorized)
-	if roles := v.route.Access.Roles; len(roles) > 0 && errors.Is(err, ErrNoCredentials) {
-		p.Hint = "make a token with askance token create NAME --role " + string(roles[0]) + " and send Authorization: Bearer TOKEN, or log in"
+	if errors.Is(err, ErrNoCredentials) {
+		p.Hint = TokenHint(r) + ", or log in"
 	}
 	p.write(v.w)
+}
+
+// TokenHint says which token a request without usable credentials needs.
+func TokenHint(r *http.Request) string {
+	hint := "send Authorization: Bearer TOKEN of a token"
+	if v, ok := r.Context().Value(visitKey{}).(*visit); ok && v.route != nil && len(v.route.Access.Roles) > 0 {
+		hint += " with " + RoleWords(v.route.Access.Roles)
+	}
+	return hint + " (askance token create NAME --role ROLE)"
 }
 
 // wantsPage reports whether a browser asks for a page.

@@ -86,7 +86,7 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 		return nil, ErrNoCredentials
 	}
 	if !p.Has(role) {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have the role " + string(role), Hint: "use credentials with that role"}
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authorize", What: p.Name + " does not have " + RoleWords([]toolcall.Role{role}), Hint: "use credentials with that role"}
 	}
 	by := toolcall.Principal{Role: role, Name: p.Name, Auth: p.Auth}
 	var c api.Caller = noWork{p.Name}

@@ -219,13 +219,22 @@ func (r *Route) action() string {
 	return strings.ToLower(doc[:1]) + strings.TrimSuffix(doc[1:], ".")
 }
 
-// listRoles names alternatives: "the role approver or operator".
-func listRoles(roles []toolcall.Role) string {
+// RoleWords names alternatives: "the role runtime, approver or operator".
+func RoleWords(roles []toolcall.Role) string {
+	list := RoleList(roles)
+	if i := strings.LastIndex(list, ", "); i >= 0 {
+		list = list[:i] + " or " + list[i+2:]
+	}
+	return "the role " + list
+}
+
+// RoleList names roles: "runtime, auditor".
+func RoleList(roles []toolcall.Role) string {
 	words := make([]string, len(roles))
 	for i, r := range roles {
 		words[i] = string(r)
 	}
-	return "the role " + strings.Join(words, " or ")
+	return strings.Join(words, ", ")
 }
 
 // Access says who may use a route. The zero value admits no one.

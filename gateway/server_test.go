@@ -152,17 +152,19 @@ func TestWhoMay(t *testing.T) {
 	}
 }
 
-// A 401 names a role that the route needs, and a 403 also what the peer cannot do.
+// A 401 names the roles that the route accepts, and a 403 also what the peer cannot do and its roles.
 func TestRefusalNamesTheRole(t *testing.T) {
 	s := newServer(t, gateway.Config{},
 		gateway.Route{Method: http.MethodPost, Path: "/hook", Doc: "Send the events of a hook.", Access: gateway.Only(toolcall.RoleRuntime), Serve: answer("x")},
-		gateway.Route{Method: http.MethodPost, Path: "/revoke", Doc: "Revoke an approval", Access: gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator), Serve: answer("x")})
+		gateway.Route{Method: http.MethodPost, Path: "/revoke", Doc: "Revoke an approval", Access: gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator), Serve: answer("x")},
+		gateway.Route{Method: http.MethodPost, Path: "/read", Doc: "Read the calls.", Access: gateway.Readers, Serve: answer("x")})
 	s.auth["eve"] = &gateway.Identity{Name: "eve", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleAuditor}}
 	for _, tt := range []struct{ path, token, detail, hint string }{
-		{"/hook", "", "the request has no credentials", "make a token with askance token create NAME --role runtime and send Authorization: Bearer TOKEN, or log in"},
-		{"/revoke", "", "the request has no credentials", "make a token with askance token create NAME --role approver and send Authorization: Bearer TOKEN, or log in"},
-		{"/hook", "ann", "ann may not send the events of a hook with the role approver", "use credentials with the role runtime"},
-		{"/revoke", "eve", "eve may not revoke an approval with the role runtime or auditor", "use credentials with the role approver or operator"},
+		{"/hook", "", "the request has no credentials", "send Authorization: Bearer TOKEN of a token with the role runtime (askance token create NAME --role ROLE), or log in"},
+		{"/revoke", "", "the request has no credentials", "send Authorization: Bearer TOKEN of a token with the role approver or operator (askance token create NAME --role ROLE), or log in"},
+		{"/read", "", "the request has no credentials", "send Authorization: Bearer TOKEN of a token with the role runtime, approver, operator or auditor (askance token create NAME --role ROLE), or log in"},
+		{"/hook", "ann", "ann cannot send the events of a hook (this needs the role runtime; yours: approver)", "use credentials with such a role"},
+		{"/revoke", "eve", "eve cannot revoke an approval (this needs the role approver or operator; yours: runtime, auditor)", "use credentials with such a role"},
 	} {
 		var h []string
 		if tt.token != "" {

@@ -251,7 +251,7 @@ func checkDirect(r *http.Request, spaces []toolcall.SpaceID, hint string) (toolc
 	}
 	for _, name := range forwarding {
 		if len(r.Header.Values(name)) > 0 {
-			return "", refusal("a proxy forwarded the request (header "+name+"), so the connection does not say who sends it", "send a token through the proxy (askance token create NAME --role approver), or connect without it")
+			return "", refusal("a proxy forwarded the request (header "+name+"), so the connection does not say who sends it", gateway.TokenHint(r)+" through the proxy, or connect without it")
 		}
 	}
 	return space, nil

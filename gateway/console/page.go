@@ -14,7 +14,6 @@ import (
 	"net/url"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -92,7 +91,7 @@ type flash struct {
 
 func (in *Console) shell(r *http.Request, p *gateway.Peer, nav, title string) shell {
 	s := shell{
-		Title: title, Nav: nav, Pages: pages, Who: p.Name, Space: string(p.Space.ID), Role: roles(p), CSRF: p.CSRF, Now: in.now(),
+		Title: title, Nav: nav, Pages: pages, Who: p.Name, Space: string(p.Space.ID), Role: gateway.RoleList(p.Roles), CSRF: p.CSRF, Now: in.now(),
 		CSS: in.assets.url(styleFile), JS: in.assets.url("app.js"), Icon: in.assets.url("icon.svg"),
 		Approver: p.Has(toolcall.RoleApprover), Operator: p.Has(toolcall.RoleOperator), Login: p.CSRF != "",
 	}
@@ -115,15 +114,6 @@ func (s *shell) addCounts(ctx context.Context, p *gateway.Peer) {
 	}
 	s.Open = load.Open
 	s.Counts = map[string]count{"inbox": {s.Open, "ask", "open"}}
-}
-
-func roles(p *gateway.Peer) string {
-	out := make([]string, 0, len(p.Roles))
-	for _, r := range p.Roles {
-		out = append(out, string(r))
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
 }
 
 // loadPages parses the embedded templates; a mistake in one fails the first test.

@@ -301,7 +301,7 @@ func TestHookToken(t *testing.T) {
 	if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["runtime"]); r.code != 0 || !json.Valid([]byte(r.out)) {
 		t.Errorf("a runtime: exit %d, %s%s", r.code, r.out, r.err)
 	}
-	if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["approver"]); r.code != 2 || r.out != "" || !strings.Contains(r.err, "approver may not send the hook events of claude-code with the role approver\nhint: use credentials with the role runtime") {
+	if r := runWith(t, event, "hook", "claude-code", "--url", s.http, "--token-file", files["approver"]); r.code != 2 || r.out != "" || !strings.Contains(r.err, "approver cannot send the hook events of claude-code (this needs the role runtime; yours: approver)\nhint: use credentials with such a role") {
 		t.Errorf("an approver: exit %d, %s%s", r.code, r.out, r.err)
 	}
 	b, err := os.ReadFile(files["runtime"])

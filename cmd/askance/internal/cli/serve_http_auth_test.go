@@ -69,13 +69,16 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	if code, text := s.send(http.MethodGet, "/v1/whoami", ""); code != http.StatusOK || !strings.Contains(text, "http-loopback") {
 		t.Fatalf("the local user: %d %s", code, text)
 	}
+	if code, text := s.approve(c, "X-Forwarded-For", "192.0.2.1"); code != http.StatusUnauthorized || !strings.Contains(text, "a token with the role approver (askance token create NAME --role ROLE) through the proxy") {
+		t.Errorf("an approval through a proxy: %d %s", code, text)
+	}
 	ok(t, "creds", "init", "--data", s.data)
 	closed := func() {
 		t.Helper()
-		if code, text := s.approve(c); code != http.StatusUnauthorized || !strings.Contains(text, "askance token create NAME --role approver") {
+		if code, text := s.approve(c); code != http.StatusUnauthorized || !strings.Contains(text, "a token with the role approver (askance token create NAME --role ROLE)") {
 			t.Errorf("an approval without a token: %d %s", code, text)
 		}
-		if code, text := s.approve(c, "Askance-As", "ann"); code != http.StatusForbidden || !strings.Contains(text, "askance token create NAME --role approver") {
+		if code, text := s.approve(c, "Askance-As", "ann"); code != http.StatusForbidden || !strings.Contains(text, "askance token create NAME --role ROLE") {
 			t.Errorf("an approval as ann: %d %s", code, text)
 		}
 		form := url.Values{"session": {"s1"}, "reply": {"r1"}, "call": {"c1"}, "digest": {c.Digest}, "do": {"approve"}}

@@ -180,7 +180,7 @@ func TestOverHTTP(t *testing.T) {
 	fails(t, cli.ExitForbidden, create("operator"), "resolve", "call_1", "--server", s.http, "--outcome", "run_again")
 	bot := filepath.Join(t.TempDir(), "bot.token")
 	write(t, bot, ok(t, "token", "create", "bot", "--role", "runtime", "--data", s.data))
-	fails(t, cli.ExitForbidden, "bot may not respond to an approval request with the role runtime", "approve", "call_1", "--yes", "--server", s.http, "--token-file", bot)
+	fails(t, cli.ExitForbidden, "bot cannot respond to an approval request (this needs the role approver; yours: runtime)", "approve", "call_1", "--yes", "--server", s.http, "--token-file", bot)
 	fails(t, cli.ExitUsage, "has no TLS, so the token and the calls would cross the network in plain text: use https, or pass --nats-insecure", "show", "call_1", "--server", "http://askance.example", "--token-file", token)
 	fails(t, cli.ExitUsage, "or pass --server-insecure", "worker", "--tool", "pay", "--server", "http://askance.example", "--token-file", token, "--", "cat")
 	fails(t, cli.ExitUsage, "both set", "show", "call_1", "--server", s.http, "--nats", s.url)

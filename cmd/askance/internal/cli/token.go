@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -130,11 +131,7 @@ func tokensTable(out *term.Out, all []auth.Token) string {
 	}
 	var rows [][]string
 	for _, t := range all {
-		roles := make([]string, len(t.Roles))
-		for i, r := range t.Roles {
-			roles[i] = string(r)
-		}
-		rows = append(rows, []string{t.ID, out.Name(term.SafeLine(t.Name)), string(t.Space), validity(t.Revoked, t.Expires, t.InForce(time.Now())), strings.Join(roles, ", ")})
+		rows = append(rows, []string{t.ID, out.Name(term.SafeLine(t.Name)), string(t.Space), validity(t.Revoked, t.Expires, t.InForce(time.Now())), gateway.RoleList(t.Roles)})
 	}
 	return tableText(out, []string{"ID", "NAME", "SPACE", "STATE", "ROLES"}, rows)
 }

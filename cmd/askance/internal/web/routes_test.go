@@ -192,7 +192,7 @@ func (w *wired) ask(r gateway.Route, who, query string) (int, string) {
 	return res.StatusCode, b.String()
 }
 
-// order is a sentence like "Open the page of finished calls."; errors quote it after "may not".
+// order is a sentence like "Open the page of finished calls."; errors quote it after "cannot".
 var order = regexp.MustCompile(`^[A-Z][a-z]*[a-rt-z] \S`)
 
 // TestEveryRouteWithEveryRole: a route that is added anywhere is tested here.
