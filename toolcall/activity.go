@@ -54,7 +54,7 @@ type ActivityReply struct {
 	Total         ActivityCounts   `json:"total"`
 	Buckets       []ActivityBucket `json:"buckets"` // without gaps, in order of time
 	ByTool        []ActivityTool   `json:"by_tool"`
-	ByRule        []ActivityShare  `json:"by_rule"`  // "" where no rule matched, and for proposals, which precede the decision
+	ByRule        []ActivityShare  `json:"by_rule"`  // "" where no rule matched; proposed is the number of decisions
 	ByAgent       []ActivityShare  `json:"by_agent"` // "" where the runtime named none
 	ByToolAndRule []ActivityCell   `json:"by_tool_and_rule"`
 	// ToDecision is the time from a request for approval to its response or expiry,
@@ -107,6 +107,9 @@ type ActivityCounts struct {
 	Interrupted int `json:"interrupted"` // with their reply
 }
 
+// Decided is the number of decisions of the policy, and refusals of calls that never reach it.
+func (c ActivityCounts) Decided() int { return c.Allowed + c.Asked + c.Denied + c.Refused }
+
 // ActivityBucket counts what happened at Start or later and before the next bucket.
 type ActivityBucket struct {
 	Start time.Time `json:"start"`
@@ -127,7 +130,8 @@ type ActivityTool struct {
 	Run        ActivityTimes `json:"run"`
 }
 
-// ActivityCell holds the counts of the calls of one tool that one rule decided.
+// ActivityCell holds the counts of the calls of one tool that one rule decided; proposed is
+// the number of decisions.
 type ActivityCell struct {
 	Tool string `json:"tool_name"`
 	Rule string `json:"rule"`

@@ -53,7 +53,7 @@ export interface ActivityBucket {
   succeeded: number;
 }
 
-/** ActivityCell holds the counts of the calls of one tool that one rule decided. */
+/** ActivityCell holds the counts of the calls of one tool that one rule decided; proposed is the number of decisions. */
 export interface ActivityCell {
   /** by the policy, or by a standing approval */
   allowed: number;
@@ -174,7 +174,7 @@ export interface ActivityReply {
   buckets: ActivityBucket[];
   /** "" where the runtime named none */
   by_agent: ActivityShare[];
-  /** "" where no rule matched, and for proposals, which precede the decision */
+  /** "" where no rule matched; proposed is the number of decisions */
   by_rule: ActivityShare[];
   by_tool: ActivityTool[];
   by_tool_and_rule: ActivityCell[];

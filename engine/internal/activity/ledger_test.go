@@ -68,6 +68,24 @@ func TestInventedToolsTakeNoNames(t *testing.T) {
 	}
 }
 
+// The proposals of a rule are its decisions, wherever the calls were proposed. A call that is not
+// decided counts under no rule.
+func TestDecisionsCountByRule(t *testing.T) {
+	l := activity.New()
+	l.Record(record(start, "together", "pay", "large", "bot", message.ToolCallAsking, toolcall.CausePropose, toolcall.CauseAsk))
+	for _, id := range []string{"apart", "undecided"} {
+		f := record(start, id, "pay", "", "bot", message.ToolCallPending, toolcall.CausePropose)
+		f.Call.Decision = nil
+		l.Record(f)
+	}
+	l.Record(record(start, "apart", "pay", "large", "bot", message.ToolCallAsking, toolcall.CauseAsk))
+	got := report(t, l, toolcall.ActivityRequest{}, start.Add(time.Hour))
+	want := []toolcall.ActivityShare{{Name: "large", ActivityCounts: toolcall.ActivityCounts{Proposed: 2, Asked: 2}}}
+	if diff := cmp.Diff(want, got.ByRule); diff != "" || got.Total.Proposed != 3 {
+		t.Errorf("%d proposals: %s", got.Total.Proposed, diff)
+	}
+}
+
 // The median of a single time is exact; that of several is within their bucket.
 func TestMedianOfFewTimes(t *testing.T) {
 	l := activity.New()
@@ -148,7 +166,8 @@ func TestLedgerCountsEveryCause(t *testing.T) {
 	}
 }
 
-// The counts by bucket, tool, rule and agent each have the same sum.
+// The counts by bucket, tool, rule and agent each have the same sum. Those by rule count decisions
+// instead of proposals.
 func TestLedgerSums(t *testing.T) {
 	causes := []toolcall.Cause{toolcall.CausePropose, toolcall.CauseAllow, toolcall.CauseDeny, toolcall.CauseStart, toolcall.CauseResult}
 	rapid.Check(t, func(t *rapid.T) {
@@ -171,23 +190,28 @@ func TestLedgerSums(t *testing.T) {
 		if len(out.Buckets) > toolcall.MaxActivityBuckets || r.StepMS == 0 && len(out.Buckets) > 60 {
 			t.Fatalf("%d buckets", len(out.Buckets))
 		}
-		sum := func(n int, at func(int) toolcall.ActivityCounts) (all int) {
+		sum := func(n int, at func(int) toolcall.ActivityCounts) (all [2]int) {
 			for i := range n {
 				c := at(i)
-				all += c.Proposed + c.Allowed + c.Denied + c.Started + c.Succeeded
+				all[0] += c.Proposed
+				all[1] += c.Allowed + c.Denied + c.Started + c.Succeeded
 			}
 			return all
 		}
-		want := sum(1, func(int) toolcall.ActivityCounts { return out.Total })
-		for what, got := range map[string]int{
+		total := sum(1, func(int) toolcall.ActivityCounts { return out.Total })
+		for what, got := range map[string][2]int{
 			"buckets": sum(len(out.Buckets), func(i int) toolcall.ActivityCounts { return out.Buckets[i].ActivityCounts }),
 			"tools":   sum(len(out.ByTool), func(i int) toolcall.ActivityCounts { return out.ByTool[i].ActivityCounts }),
 			"rules":   sum(len(out.ByRule), func(i int) toolcall.ActivityCounts { return out.ByRule[i].ActivityCounts }),
 			"agents":  sum(len(out.ByAgent), func(i int) toolcall.ActivityCounts { return out.ByAgent[i].ActivityCounts }),
 			"cells":   sum(len(out.ByToolAndRule), func(i int) toolcall.ActivityCounts { return out.ByToolAndRule[i].ActivityCounts }),
 		} {
+			want := total
+			if what == "rules" || what == "cells" {
+				want[0] = out.Total.Decided()
+			}
 			if got != want {
-				t.Fatalf("%s count %d, the total %d", what, got, want)
+				t.Fatalf("%s count %d, want %d", what, got, want)
 			}
 		}
 	})
@@ -201,23 +225,23 @@ func TestLedgerIsBounded(t *testing.T) {
 	at := start
 	for i := range n {
 		name := fmt.Sprint(i)
-		f := record(at, "c", name, name, name, message.ToolCallPending, toolcall.CausePropose)
+		f := record(at, "c", name, name, name, message.ToolCallPending, toolcall.CauseDeny)
 		if l.Record(f); i%100 == 0 {
 			at = at.Add(time.Second)
 		}
 	}
 	out := report(t, l, toolcall.ActivityRequest{}, at)
-	if out.Total.Proposed != n || len(out.ByTool) != activity.MaxNames+1 || len(out.ByRule) != activity.MaxNames+1 || len(out.ByAgent) != activity.MaxNames+1 {
-		t.Errorf("%d counted, of %d tools, %d rules, %d agents", out.Total.Proposed, len(out.ByTool), len(out.ByRule), len(out.ByAgent))
+	if out.Total.Denied != n || len(out.ByTool) != activity.MaxNames+1 || len(out.ByRule) != activity.MaxNames+1 || len(out.ByAgent) != activity.MaxNames+1 {
+		t.Errorf("%d counted, of %d tools, %d rules, %d agents", out.Total.Denied, len(out.ByTool), len(out.ByRule), len(out.ByAgent))
 	}
 	for _, s := range out.ByRule {
-		if want := 1; s.Name != activity.Other && s.Proposed != want || s.Name == activity.Other && s.Proposed != n-activity.MaxNames {
-			t.Fatalf("%s has %d", s.Name, s.Proposed)
+		if want := 1; s.Name != activity.Other && s.Denied != want || s.Name == activity.Other && s.Denied != n-activity.MaxNames {
+			t.Fatalf("%s has %d", s.Name, s.Denied)
 		}
 	}
 	kept := 0
 	for _, b := range out.Buckets {
-		kept += b.Proposed
+		kept += b.Denied
 	}
 	if kept > activity.MaxEvents || kept < activity.MaxEvents-5000 || out.CompleteSince.Before(start.Add(400*time.Second)) {
 		t.Errorf("%d events are kept, complete since %s", kept, out.CompleteSince)

@@ -121,9 +121,13 @@ func (l *Ledger) fillDerived(out *toolcall.ActivityReply, in sums) {
 	for k, c := range in.cells {
 		total.merge(c)
 		countsAt(byTool, k.tool()).merge(c)
-		countsAt(byRule, k.rule()).merge(c)
 		countsAt(byAgent, k.agent()).merge(c)
-		countsAt(byCell, cellOf(k.tool(), k.rule(), 0)).merge(c)
+		// Most calls are proposed in a record of their own, before a rule decides them.
+		decided := *c
+		if decided[proposed] = c.toReply().Decided(); decided != (counts{}) {
+			countsAt(byRule, k.rule()).merge(&decided)
+			countsAt(byCell, cellOf(k.tool(), k.rule(), 0)).merge(&decided)
+		}
 	}
 	out.Total = total.toReply()
 	var all [spans]times

@@ -37,7 +37,9 @@ class ActivityBucket(TypedDict):
 
 
 class ActivityCell(TypedDict):
-    """ActivityCell holds the counts of the calls of one tool that one rule decided."""
+    """ActivityCell holds the counts of the calls of one tool that one rule decided; proposed is the number of
+    decisions.
+    """
 
     allowed: int
     approved: int
