@@ -106,12 +106,12 @@ func TestOpenByDeadline(t *testing.T) {
 	}
 }
 
-// A rule has the calls that it decided. Proposals, which have no rule yet, are no row.
-func TestCallsOfRule(t *testing.T) {
+// The table by rule counts decisions.
+func TestDecisionsOfRules(t *testing.T) {
 	v := insightsView{query: url.Values{}}
-	rows := v.shares("rule", "By rule", "Rule", []toolcall.ActivityShare{{ActivityCounts: toolcall.ActivityCounts{Proposed: 9}}, {Name: "a", ActivityCounts: toolcall.ActivityCounts{Asked: 2}}, {Name: "b", ActivityCounts: toolcall.ActivityCounts{Allowed: 3, Denied: 4}}}, nil).Rows
-	if len(rows) != 2 || rows[0].Name != "b" || rows[0].Counts.Proposed != 7 || rows[1].Counts.Proposed != 2 {
-		t.Errorf("the rows are %+v", rows)
+	table := v.shares("rule", "By rule", "Rule", []toolcall.ActivityShare{{Name: "a", ActivityCounts: toolcall.ActivityCounts{Asked: 2}}, {Name: "b", ActivityCounts: toolcall.ActivityCounts{Allowed: 3, Denied: 4, Refused: 1}}}, nil)
+	if rows := table.Rows; len(rows) != 2 || rows[0].Name != "b" || rows[0].Counts.Decided() != 8 || rows[1].Counts.Decided() != 2 || table.Heads[1].Label != "Decisions" {
+		t.Errorf("the table is %+v", table)
 	}
 }
 
@@ -119,9 +119,9 @@ func TestCallsOfRule(t *testing.T) {
 // sorting by its own column.
 func TestSortRows(t *testing.T) {
 	rows := func() []toolcall.ActivityShare {
-		return []toolcall.ActivityShare{{Name: "b", ActivityCounts: toolcall.ActivityCounts{Proposed: 1, Failed: 7}}, {Name: "a", ActivityCounts: toolcall.ActivityCounts{Proposed: 9}}, {Name: "c", ActivityCounts: toolcall.ActivityCounts{Proposed: 5, Failed: 1}}}
+		return []toolcall.ActivityShare{{Name: "b", ActivityCounts: toolcall.ActivityCounts{Allowed: 1, Failed: 7}}, {Name: "a", ActivityCounts: toolcall.ActivityCounts{Asked: 9}}, {Name: "c", ActivityCounts: toolcall.ActivityCounts{Denied: 5, Failed: 1}}}
 	}
-	for query, want := range map[string]string{"": "a c b", "sort_rule=-calls": "b c a", "sort_rule=rule": "a b c", "sort_rule=-rule": "c b a", "sort_rule=failed": "b c a", "sort_rule=colour": "a c b", "sort_rule=policy": "a c b", "sort_tool=rule": "a c b"} {
+	for query, want := range map[string]string{"": "a c b", "sort_rule=-decisions": "b c a", "sort_rule=rule": "a b c", "sort_rule=-rule": "c b a", "sort_rule=failed": "b c a", "sort_rule=colour": "a c b", "sort_rule=policy": "a c b", "sort_tool=rule": "a c b"} {
 		q, err := url.ParseQuery(query)
 		if err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestSortRows(t *testing.T) {
 		}
 	}
 	q, _ := url.ParseQuery("last=7d&sort_rule=-rule")
-	if h := sortRows(q, "rule", rows(), sharesBy("Rule", nil), 1); h[0].Aria != "descending" || h[0].Href != "/insights?last=7d&sort_rule=rule" || h[1].Href != "/insights?last=7d&sort_rule=calls" {
+	if h := sortRows(q, "rule", rows(), sharesBy("Rule", nil), 1); h[0].Aria != "descending" || h[0].Href != "/insights?last=7d&sort_rule=rule" || h[1].Href != "/insights?last=7d&sort_rule=decisions" {
 		t.Errorf("the headings are %+v", h)
 	}
 }

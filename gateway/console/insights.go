@@ -170,16 +170,10 @@ func (v *insightsView) shares(filter, title, head string, all []toolcall.Activit
 	p := v.Period
 	t := shareTable{ID: "by-" + filter, Title: title, Head: head, Timed: tools != nil}
 	all = slices.Clone(all)
-	if filter == "rule" { // a call is proposed before a rule decides it
-		for i, s := range all {
-			all[i].Proposed = s.Allowed + s.Asked + s.Denied + s.Refused
-		}
-		all = slices.DeleteFunc(all, func(s toolcall.ActivityShare) bool { return s.Name == "" && s.Proposed == 0 })
-	}
 	t.Heads = sortRows(v.query, filter, all, sharesBy(head, tools), 1)
 	most := 1
 	for _, s := range all {
-		most = max(most, s.Allowed+s.Asked+s.Denied+s.Refused)
+		most = max(most, s.Decided())
 	}
 	shown := reveal.Line
 	if filter == "agent" { // the others can look like commands

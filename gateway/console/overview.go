@@ -208,8 +208,8 @@ func (v *overviewView) PerMinute() string {
 	return chart.Number(float64(v.Activity.Total.Proposed) / max(1, v.Period.Until.Sub(v.Period.Since).Minutes()))
 }
 
-// Decided is how many requests people have decided.
-func (v *overviewView) Decided() int {
+// Answered is how many requests people have answered.
+func (v *overviewView) Answered() int {
 	t := v.Activity.Total
 	return t.Approved + t.Rejected + t.Responded
 }

@@ -174,7 +174,7 @@ func (v *policyView) addHits(ctx context.Context, c engine.Client) error {
 	}
 	hits := map[string]uint64{}
 	for _, r := range activity.ByRule {
-		hits[r.Name] = uint64(r.Allowed + r.Asked + r.Denied)
+		hits[r.Name] = uint64(r.Decided())
 	}
 	for i := range v.Status.ByRule {
 		v.Status.ByRule[i].Decided = hits[v.Status.ByRule[i].Rule]

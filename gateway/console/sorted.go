@@ -69,9 +69,13 @@ const numeric = "num"
 // sharesBy are the columns of a table of tools, rules or agents.
 func sharesBy(head string, tools []toolcall.ActivityTool) []sortColumn[toolcall.ActivityShare] {
 	type share = toolcall.ActivityShare
+	label, count := "Calls", func(s share) int { return s.Proposed }
+	if head == "Rule" {
+		label, count = "Decisions", share.Decided
+	}
 	out := []sortColumn[share]{
 		{head, "", func(a, b share) int { return cmp.Compare(a.Name, b.Name) }},
-		{"Calls", numeric, highest(func(s share) int { return s.Proposed })},
+		{label, numeric, highest(count)},
 		{"Policy", "bar-cell", nil},
 		{"Asked", numeric, highest(func(s share) int { return s.Asked })},
 		{"Responses", "bar-cell", nil},
