@@ -46,13 +46,13 @@ func (s *Surface) Routes() []gateway.Route {
 		return gateway.Route{Method: http.MethodGet, Path: path, Access: gateway.Readers, Doc: doc, Stream: stream, Serve: f}
 	}
 	return []gateway.Route{
-		get("/agentscope/agents", "List the agents that can be talked to.", false, s.agents),
-		post("/agentscope/chat", "Say something to an agent, or answer what it waits for.", people, s.chat),
-		post("/agentscope/chat/{$}", "Say something to an agent, at the address of AgentScope's client.", people, s.chat),
-		get(sessionPath+"/stream", "Follow the session's events.", true, s.stream),
-		get(sessionPath+"/messages", "Read the session so far, as messages.", false, s.messages),
-		post(sessionPath+"/events", "Send USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT.", people, s.events),
-		post(sessionPath+"/interrupt", "End the open turn and all its calls.", people, s.interrupt),
+		get("/agentscope/agents", "List the agents that accept messages.", false, s.agents),
+		post("/agentscope/chat", "Send a message to an agent, or answer what it waits for.", people, s.chat),
+		post("/agentscope/chat/{$}", "Send a message to an agent, or answer what it waits for, at the address of AgentScope's client.", people, s.chat),
+		get(sessionPath+"/stream", "Follow the events of a session.", true, s.stream),
+		get(sessionPath+"/messages", "Read the messages of a session.", false, s.messages),
+		post(sessionPath+"/events", "Send the event USER_CONFIRM_RESULT, EXTERNAL_EXECUTION_RESULT or USER_INTERRUPT.", people, s.events),
+		post(sessionPath+"/interrupt", "Interrupt the open turn of a session and all its calls.", people, s.interrupt),
 	}
 }
 

@@ -75,7 +75,7 @@ func (s *Surface) Routes() []gateway.Route {
 	return []gateway.Route{
 		run("/agui", "Run the agent of the space over AG-UI.", false),
 		run("/agui/agents/{agent}", "Run the agent of that name over AG-UI.", false),
-		run("/agui/connect", "Follow a thread over AG-UI, without beginning anything.", true),
+		run("/agui/connect", "Follow a thread over AG-UI without starting a run.", true),
 		{Method: http.MethodGet, Path: "/agui", Access: talk, Doc: "List the agents, and what they can do.", Serve: s.discover},
 	}
 }

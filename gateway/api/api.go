@@ -78,7 +78,7 @@ func (a *API) Routes() []gateway.Route {
 	}
 	return append(out,
 		static("/openapi.json", "application/json", "Read the OpenAPI 3.1 document of this API.", a.spec),
-		static("/docs", "text/html; charset=utf-8", "Read about this API.", a.page),
+		static("/docs", "text/html; charset=utf-8", "Read the reference of this API.", a.page),
 	)
 }
 
@@ -95,9 +95,9 @@ func static(path, kind, doc string, body []byte) gateway.Route {
 func spaceOps() []*op {
 	return []*op{
 		newRead(operation.HTTP{ID: "whoami", Path: "/v1/whoami", Tag: "space",
-			Summary: "Show the identity", Doc: "Who the credentials stand for."}, slices.Concat(asReader, []toolcall.Role{toolcall.RoleWorker}), whoami),
+			Summary: "Show your identity", Doc: "Returns the name, space and roles of the credentials, and when they expire."}, slices.Concat(asReader, []toolcall.Role{toolcall.RoleWorker}), whoami),
 		newRead(operation.HTTP{ID: "listTools", Path: "/v1/tools", Tag: "space",
-			Summary: "List tools", Doc: "The tools that the space knows, with the schemas of their arguments."}, asReader, tools),
+			Summary: "List tools", Doc: "Lists the tools of the space with the JSON Schemas of their arguments."}, asReader, tools),
 		watchOp(),
 	}
 }
@@ -175,7 +175,7 @@ const deadLetterPath = "/v1/webhooks/dead/{destination}/{seq}"
 func hookOps(keep *replies, hooks Webhooks) []*op {
 	return []*op{
 		newRead(operation.HTTP{ID: "listDeadLetters", Path: "/v1/webhooks/dead", Tag: "webhooks",
-			Summary: "List webhook messages that were given up", Doc: "With the reason of the last attempt."}, asOperator, func(a *ask) (DeadLettersReply, error) {
+			Summary: "List dead letters of webhooks", Doc: "Lists messages that a destination did not accept in any attempt, with the error of the last one."}, asOperator, func(a *ask) (DeadLettersReply, error) {
 			if err := a.checkWebhooks(hooks); err != nil {
 				return DeadLettersReply{}, err
 			}
@@ -183,11 +183,11 @@ func hookOps(keep *replies, hooks Webhooks) []*op {
 			return DeadLettersReply{DeadLetters: append([]toolcall.DeadLetter{}, all...)}, err
 		}),
 		newChange(operation.HTTP{ID: "retryDeadLetter", Method: http.MethodPost, Path: deadLetterPath + "/retry", Tag: "webhooks",
-			Summary: "Retry a webhook message that was given up", Doc: "One more attempt. If the receiver does not take it, the answer is unavailable with the reason, and the dead letter stays. An approval request that is not open any more is not sent: the fate is stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+			Summary: "Retry a dead letter of a webhook", Doc: "Makes one more attempt. If the destination does not accept the message, the reply is the error unavailable with the reason, and the dead letter stays. A message about an approval request that is no longer open is dropped, with the fate stale."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Retry(a.ctx(), to, seq)
 		})),
 		newChange(operation.HTTP{ID: "dropDeadLetter", Method: http.MethodDelete, Path: deadLetterPath, Tag: "webhooks",
-			Summary: "Drop a webhook message that was given up", Doc: "It is not sent any more."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
+			Summary: "Drop a dead letter of a webhook", Doc: "Deletes the dead letter. Its message is never sent."}, asOperator, keep, deadLetterOp(hooks, func(a *ask, to string, seq uint64) (webhook.Fate, error) {
 			return hooks.Drop(a.ctx(), to, seq)
 		})),
 	}

@@ -356,7 +356,7 @@ func (w *writer) operation(o *op) map[string]any {
 		params = append(params, map[string]any{"name": "Last-Event-ID", "in": "header", "description": "The id of the last event that was received.", "schema": map[string]any{"type": "string"}})
 	}
 	out := map[string]any{
-		"operationId": o.ID, "summary": o.Summary, "description": o.description() + " For: " + strings.Trim(strings.ReplaceAll(fmt.Sprint(o.roles), " ", ", "), "[]") + ".", "tags": []string{o.Tag}, "parameters": params,
+		"operationId": o.ID, "summary": o.Summary, "description": o.description() + " For " + gateway.RoleWords(o.roles) + ".", "tags": []string{o.Tag}, "parameters": params,
 		"responses": map[string]any{"200": map[string]any{"description": "Done.", "content": content}, "default": map[string]any{"$ref": "#/components/responses/Problem"}},
 	}
 	if o.changes {

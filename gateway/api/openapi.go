@@ -13,7 +13,6 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
 	operation "github.com/askance-dev/askance/message/api"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 // openapi is generated from the operations and the types:
@@ -60,11 +59,11 @@ type (
 		Required    []string             `json:"required"`
 	}
 	pageOp struct {
-		ID, Method, Path, Summary, Doc string
-		Roles                          []toolcall.Role
-		Params                         []operation.Param
-		Body, Answer                   string
-		Stream                         bool
+		ID, Method, Path, Summary, Doc, Roles string
+
+		Params       []operation.Param
+		Body, Answer string
+		Stream       bool
 	}
 	pageType struct {
 		Name, Doc string
@@ -102,7 +101,7 @@ func makePage(ops []*op, spec []byte) ([]byte, error) {
 	}
 	data := pageData{Title: d.Info.Title, Version: d.Info.Version, Doc: d.Info.Description, Style: template.CSS(gateway.PageCSS + docsCSS), Brand: gateway.Brand} //nolint:gosec // our own file
 	for _, o := range ops {
-		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Doc: o.description(), Roles: o.roles, Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
+		p := pageOp{ID: o.ID, Method: o.Method, Path: o.Path, Summary: o.Summary, Doc: o.description(), Roles: gateway.RoleWords(o.roles), Params: append(slices.Clone(o.Params), asParam), Stream: o.Stream}
 		if o.in != nil {
 			p.Body = o.in.name()
 		}

@@ -26,7 +26,7 @@ func watchOp() *op {
 				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
 			},
 			Summary: "Watch calls",
-			Doc:     "A stream of server-sent events: first one event named call for each open call, then ready, then call for each change and progress for each progress line (which can come before the change that it follows). When it breaks, or ends with behind, connect again: it begins again with the open calls."},
+			Doc:     "Sends server-sent events: first one named call for each open call, then ready, then call for each change and progress for each progress line (which can come before the change that it follows). When the stream breaks, or ends with behind, connect again: it begins again with the open calls."},
 		roles: asOverseer, out: reflect.TypeFor[ChangeEvent](), serve: watch,
 	}
 }

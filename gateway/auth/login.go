@@ -36,7 +36,7 @@ func (a *Auth) Routes() []gateway.Route {
 	if a.cfg.OIDC != nil {
 		out = append(out,
 			gateway.Route{Method: http.MethodGet, Path: attemptPath + "start", Access: gateway.Everybody, Doc: "Begin a login at the identity provider.", Serve: a.start},
-			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "Return from the identity provider.", Serve: a.callback})
+			gateway.Route{Method: http.MethodGet, Path: attemptPath + "callback", Access: gateway.Everybody, Doc: "Complete a login at the identity provider.", Serve: a.callback})
 	}
 	return out
 }

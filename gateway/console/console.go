@@ -91,9 +91,9 @@ func (in *Console) Routes() []gateway.Route {
 	both := gateway.Only(toolcall.RoleApprover, toolcall.RoleOperator)
 	check := post("/inbox/check", approvers, "Check edited arguments before sending them.", in.check)
 	check.Safe = true
-	try := post(pathPolicy, people, "Try a call without proposing it.", in.tryCall)
+	try := post(pathPolicy, people, "Try the policy on a call without proposing it.", in.tryCall)
 	try.Safe = true
-	stream := get("/inbox/events", "Follow changes.", in.events)
+	stream := get("/inbox/events", "Follow changes of calls.", in.events)
 	stream.Stream = true
 	export := get(pathExport, "Download finished calls as CSV or JSON.", records{in}.exportHistory)
 	export.Stream = true
@@ -109,12 +109,12 @@ func (in *Console) Routes() []gateway.Route {
 		get(pathStanding, "Open the page of standing approvals.", in.standing),
 		get(pathHistory, "Open the page of finished calls.", records{in}.history),
 		export,
-		get(pathAudit, "Open the page that shows what the journal proves.", records{in}.audit),
+		get(pathAudit, "Open the audit page of the journal.", records{in}.audit),
 		prove,
 		post("/audit/receipt", people, "Download the receipt of a call.", records{in}.receipt),
 		get(pathTimeline, "Open the timeline of a session's calls.", records{in}.showTimeline),
-		get(pathInsights, "Show requests, outcomes and times in a period.", figures{in}.insights),
-		get(pathFind, "Search calls.", figures{in}.find),
+		get(pathInsights, "Open the page of calls, outcomes and times in a period.", figures{in}.insights),
+		get(pathFind, "Search calls by id, tool, agent, session, rule and arguments.", figures{in}.find),
 		get(pathPolicy, "Open the page of the policy in force.", in.policy),
 		try,
 		get(pathWorkers, "Open the page of workers and queues.", in.workers),
