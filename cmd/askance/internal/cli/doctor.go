@@ -64,9 +64,10 @@ func newDoctorCommand(env *environment) *cobra.Command {
 		Short:      "Find problems, and say how to fix them",
 		Long: `Checks that the server answers and has the version of this command, what its durability
 means, how far the clocks differ, that the journal is signed, what your login permits,
-that the newest policy is in force and passes lint, that queues have workers, when
-logins and tokens expire, and how much of the disk is free. It changes nothing. With
-the login of a runtime or a worker it checks only what that login permits.
+that the newest policy is in force and passes lint, that queues have workers, that
+webhooks have no dead letters, when logins and tokens expire, and how much of the disk
+is free. It changes nothing. With the login of a runtime or a worker it checks only
+what that login permits.
 
 Exits with code 1 if there is a problem, but not for warnings.`,
 		Example: `  askance doctor
@@ -187,6 +188,7 @@ func (d *diagnosis) checkServer(ctx context.Context, env *environment, l *link, 
 	d.checkPolicy(ctx, env, l)
 	d.checkJournal(ctx, env, l)
 	d.checkQueues(ctx, env, l, info)
+	d.checkDeadLetters(ctx, env)
 }
 
 func (d *diagnosis) checkDurability(durability string) {

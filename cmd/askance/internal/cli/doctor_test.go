@@ -2,6 +2,8 @@ package cli
 
 import (
 	"context"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -79,6 +81,25 @@ func TestDoctorJournalWithoutCheckpoint(t *testing.T) {
 		d.checkJournal(t.Context(), &environment{}, &link{audit: unsignedJournal{stored: time.Now().Add(-age)}})
 		if f := d.Findings[0]; f.Level != want {
 			t.Errorf("%s after the first record: %s %q, want %s", age, f.Level, f.What, want)
+		}
+	}
+}
+
+// Dead letters are checked only where the gateway of the server shows them.
+func TestDoctorWithoutDeadLetters(t *testing.T) {
+	t.Setenv("ASKANCE_TOKEN", "")
+	for reply, want := range map[string]string{`"not_found","detail":"this server has no webhooks"`: "", `"forbidden","detail":"eve cannot list"`: "not checked: eve cannot list"} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"code":` + reply + `}`))
+		}))
+		env, d := &environment{}, &diagnosis{}
+		env.cfg.Server = srv.URL
+		d.checkDeadLetters(t.Context(), env)
+		srv.Close()
+		if got := d.text(term.New(&strings.Builder{})); d.Warnings+d.Problems > 0 || len(d.Findings) != min(len(want), 1) || !strings.Contains(got, want) {
+			t.Errorf("%s: %s", reply, got)
 		}
 	}
 }

@@ -171,7 +171,7 @@ func serveUntilStopped(ctx context.Context, env *environment, spaces servedSpace
 		}
 		defer func() { _ = forget() }() // commands try the address before they use it
 		gateFailed, over = gate.Failed(), httpAt{gate.URL(), gate.SocketPath(), gate.Logins()}
-		own = append(own, metrics.Own(metrics.TokenError, gate.TokenError))
+		own = append(own, metrics.Own(metrics.TokenError, gate.TokenError), metrics.Own(metrics.DeadLetters, gate.DeadLetters))
 	}
 	scrape := ""
 	if d.metrics != nil {

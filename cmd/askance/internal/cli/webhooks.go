@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -21,6 +23,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -157,6 +160,30 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 	}
 	d := door{tokenFile: g.tokenFile, role: toolcall.RoleOperator}
 	return d.adviseToken(&message.Error{Code: p.Code, Op: "webhooks", What: p.Detail, Hint: p.Hint})
+}
+
+// checkDeadLetters looks for dead letters, which only the gateway lists.
+func (d *diagnosis) checkDeadLetters(ctx context.Context, env *environment) {
+	g := gate{env: env, url: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText}
+	if !isRemote(env) {
+		g.url, _ = node.Dir(env.cfg.dir()).ConsoleURL()
+	}
+	command := programName() + " webhooks list --url " + term.ShellWord(cmp.Or(g.url, "URL"))
+	if !strings.HasPrefix(g.url, "http") { // none, or a Unix socket
+		d.add("webhooks", levelOK, "not checked: only the HTTP address of the server lists dead letters", "list them with "+command)
+		return
+	}
+	var out api.DeadLettersReply
+	err := g.do(ctx, http.MethodGet, "/v1/webhooks/dead", &out)
+	switch {
+	case errors.Is(err, message.ErrNotFound): // the server has no webhooks
+	case err != nil:
+		d.add("webhooks", levelOK, "not checked: "+message.AsError("webhooks", err).What, "list dead letters with "+command+" --token-file FILE, with the token of an operator")
+	case len(out.DeadLetters) > 0:
+		d.add("webhooks", levelWarning, asked.Count(len(out.DeadLetters), "dead letter")+": messages that a destination did not accept in any attempt", "see why with "+command+", correct the destination, then retry or drop each")
+	default:
+		d.add("webhooks", levelOK, "no dead letters", "")
+	}
 }
 
 func newWebhooksTestCommand(env *environment) *cobra.Command {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -117,7 +118,7 @@ func TestWebhooksCommands(t *testing.T) {
 	data, tools, file := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "tools.yaml"), filepath.Join(t.TempDir(), "hooks.yaml")
 	write(t, tools, "version: 1\ntools:\n  - {name: pay, placement: external}\n")
 	write(t, file, "version: 1\ndestinations:\n  - {name: bot, url: "+srv.URL+", events: [request], format: slack}\n")
-	s := serveOn(t, data, "--tools", tools, "--webhooks", file)
+	s := serveOn(t, data, "--tools", tools, "--webhooks", file, "--metrics", "127.0.0.1:0")
 	var list struct {
 		DeadLetters []toolcall.DeadLetter `json:"dead_letters"`
 	}
@@ -135,6 +136,12 @@ func TestWebhooksCommands(t *testing.T) {
 		t.Fatal("there is no dead letter")
 	}
 	l := list.DeadLetters[0]
+	if r := run(t, "doctor", "--data", data); !regexp.MustCompile(`warning +webhooks +\d+ dead letters?: .*\n.* webhooks list --url ` + s.http).MatchString(r.out) {
+		t.Errorf("doctor prints\n%s", r.out)
+	}
+	if text := scrapeAll(t, s.metrics); !regexp.MustCompile(`(?m)^askance_dead_letters [1-9]`).MatchString(text) {
+		t.Errorf("no dead letter in\n%s", text)
+	}
 	if text := ok(t, "webhooks", "list", "--url", s.http); !strings.Contains(text, "the receiver answered 410") {
 		t.Errorf("list:\n%s", text)
 	}

@@ -94,6 +94,7 @@ var (
 	NATSConnected  = ownRow("gauge", "nats_connected", "1 while the connection to the NATS server is up, else 0.")
 	NATSReconnects = ownRow("counter", "nats_reconnects_total", "Reconnections to the NATS server.")
 	TokenError     = ownRow("gauge", "http_token_error", "1 while the token file is unreadable: the last tokens stay valid for a minute, then none are.")
+	DeadLetters    = ownRow("gauge", "dead_letters", "Webhook messages that a destination did not accept in any attempt; askance webhooks list shows them. NaN while they cannot be counted.")
 )
 
 // Number is one metric of the process. Value may be called from several goroutines.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"time"
 
@@ -178,4 +179,18 @@ func (w *Web) webhooks() (*webhook.Webhooks, error) {
 		return nil, &Error{"--webhooks: " + err.Error()}
 	}
 	return hooks, nil
+}
+
+// DeadLetters is the number of dead letters, for metrics.
+func (w *Web) DeadLetters() float64 {
+	if w.outbox == nil {
+		return 0
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyWithin)
+	defer cancel()
+	all, err := w.outbox.DeadLetters(ctx)
+	if err != nil {
+		return math.NaN()
+	}
+	return float64(len(all))
 }
