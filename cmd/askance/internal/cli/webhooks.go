@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -17,15 +16,15 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
+	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
-	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/api"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	operations "github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -36,11 +35,7 @@ type gate struct {
 	insecure       bool
 }
 
-// Bounds of requests to a gateway.
-const (
-	gateTimeout = 90 * time.Second // includes one attempt to deliver
-	maxGate     = 16 << 20
-)
+const deadLettersPath = "/v1/webhooks/dead"
 
 func newWebhooksCommand(env *environment) *cobra.Command {
 	return newGroup(&cobra.Command{
@@ -77,7 +72,7 @@ func newWebhooksListCommand(env *environment) *cobra.Command {
 		Example: "  askance webhooks list", Args: noArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var out api.DeadLettersReply
-			if err := g.do(c.Context(), http.MethodGet, "/v1/webhooks/dead", &out); err != nil {
+			if err := g.do(c.Context(), http.MethodGet, deadLettersPath, &out); err != nil {
 				return err
 			}
 			var rows [][]string
@@ -107,7 +102,7 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			var out api.FateReply
-			if err := g.do(c.Context(), method, "/v1/webhooks/dead/"+url.PathEscape(args[0])+"/"+args[1]+path, &out); err != nil {
+			if err := g.do(c.Context(), method, deadLettersPath+"/"+url.PathEscape(args[0])+"/"+args[1]+path, &out); err != nil {
 				return err
 			}
 			return env.print(map[string]any{"fate": out.Fate}, map[webhook.Fate]string{
@@ -117,11 +112,8 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 	}, &g)
 }
 
-// do sends a request to the gateway and decodes the reply. A refusal is a
-// *message.Error.
+// do sends a request to the gateway and decodes the reply.
 func (g gate) do(ctx context.Context, method, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, gateTimeout)
-	defer cancel()
 	if g.url == "" {
 		if g.url, _ = node.Dir(g.env.cfg.dir()).ConsoleURL(); !strings.HasPrefix(g.url, "http") { // none, or a Unix socket
 			g.url = "http://" + web.DefaultAddress
@@ -130,36 +122,10 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 	if err := checkURL("url", g.url, g.insecure, "url-insecure"); err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(g.url, "/")+path, http.NoBody)
-	if err != nil {
-		return usagef("--url: %w", err)
-	}
-	token, err := readToken(textfile.ReadHanded, g.tokenFile)
-	if err != nil {
-		return err
-	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	res, err := client.Do(req)
-	if err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "the gateway does not respond at " + g.url, Hint: "start askance serve, or pass its URL with --url", Err: err}
-	}
-	defer func() { _ = res.Body.Close() }() // only read
-	b, err := io.ReadAll(io.LimitReader(res.Body, maxGate))
-	if err != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "the reply was incomplete", Hint: "try again", Err: err}
-	}
-	if res.StatusCode == http.StatusOK {
-		return strictjson.UnmarshalOpen(b, into)
-	}
-	var p gateway.Problem
-	if err := strictjson.UnmarshalOpen(b, &p); err != nil || p.Code == "" {
-		return &message.Error{Code: message.CodeUnavailable, Op: "reach the gateway", What: "the server at " + g.url + " is not an askance gateway (status " + strconv.Itoa(res.StatusCode) + ")", Hint: "pass the URL of the gateway with --url"}
-	}
+	token := func() (string, error) { return readToken(textfile.ReadHanded, g.tokenFile) }
+	op := &operations.Operation{Name: "webhooks", Changes: method != http.MethodGet, HTTP: &operations.HTTP{Method: method, Path: path}}
 	d := door{tokenFile: g.tokenFile, role: toolcall.RoleOperator}
-	return d.adviseToken(&message.Error{Code: p.Code, Op: "webhooks", What: p.Detail, Hint: p.Hint})
+	return d.adviseToken(remote.New(g.url, token).Do(ctx, op, into))
 }
 
 // checkDeadLetters looks for dead letters, which only the gateway lists.
@@ -174,7 +140,7 @@ func (d *diagnosis) checkDeadLetters(ctx context.Context, env *environment) {
 		return
 	}
 	var out api.DeadLettersReply
-	err := g.do(ctx, http.MethodGet, "/v1/webhooks/dead", &out)
+	err := g.do(ctx, http.MethodGet, deadLettersPath, &out)
 	switch {
 	case errors.Is(err, message.ErrNotFound): // the server has no webhooks
 	case err != nil:

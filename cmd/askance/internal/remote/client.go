@@ -67,14 +67,22 @@ func (c *Client) Call(ctx context.Context, op *api.Operation, request any) (any,
 // Whoami returns the identity that the server derives from the token.
 func (c *Client) Whoami(ctx context.Context) (who Identity, err error) {
 	op := &api.Operation{Name: "whoami", HTTP: &api.HTTP{Method: http.MethodGet, Path: "/v1/whoami"}}
+	if err = c.Do(ctx, op, &who); err == nil && who.Name == "" {
+		err = unlike(op, nil)
+	}
+	return who, err
+}
+
+// Do sends a request without members for an operation outside the table, and decodes the reply.
+func (c *Client) Do(ctx context.Context, op *api.Operation, into any) error {
 	body, err := c.send(ctx, op, struct{}{})
 	if err != nil {
-		return Identity{}, err
+		return err
 	}
-	if err := strictjson.UnmarshalOpen(body, &who, strictjson.MaxBytes(maxReply)); err != nil || who.Name == "" {
-		return Identity{}, unlike(op, err)
+	if err := strictjson.UnmarshalOpen(body, into, strictjson.MaxBytes(maxReply)); err != nil {
+		return unlike(op, err)
 	}
-	return who, nil
+	return nil
 }
 
 // Identity is the name and the roles of a token.
@@ -118,7 +126,7 @@ func unavailable(op *api.Operation, what string, err error) error {
 	if op.Changes && !isDial(err) {
 		return &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: what + "; the request may have been executed", Hint: "send it again: repeating the same request is safe", Err: err}
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "check the URL of the server, and the proxy in front of it", Err: err}
+	return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: what, Hint: "start askance serve, or check the URL of the server and the proxy in front of it", Err: err}
 }
 
 // newRequest puts the members of a request into the path, the query or the body.
