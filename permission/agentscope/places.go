@@ -86,7 +86,8 @@ func (p places) followLinks(name string) (string, bool) {
 	name = p.expandHome(name)
 	if p.links == nil {
 		clean := path.Clean("/" + p.absolute(name))
-		return clean, clean == path.Clean("/"+shell.Follow(name, p.cwd))
+		file, known := shell.Follow(name, p.cwd)
+		return clean, known && clean == path.Clean("/"+file)
 	}
 	out, err := p.links(p.cwd, name)
 	return out, err == nil
@@ -134,7 +135,10 @@ func (p places) leadsToDanger(name string) bool {
 // expanded or not, and with links followed: absolute, and relative to each working
 // directory.
 func (p places) spellings(name string) (abs, rel []string) {
-	abs = []string{path.Clean("/" + shell.Follow(name, p.cwd)), path.Clean("/" + shell.Follow(p.expandHome(name), p.cwd))}
+	for _, n := range []string{name, p.expandHome(name)} {
+		file, _ := shell.Follow(n, p.cwd)
+		abs = append(abs, path.Clean("/"+file))
+	}
 	if target, ok := p.followLinks(name); ok {
 		abs = append(abs, target)
 	}

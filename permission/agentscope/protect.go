@@ -239,7 +239,7 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 		if denied {
 			return true, nil
 		}
-		if err != nil && (paths.IsForeign(name) || strings.Contains(name, "~")) { // other texts are not paths
+		if errors.Is(err, errOpenFile) || err != nil && (paths.IsForeign(name) || strings.Contains(name, "~")) { // other texts are not paths
 			found.unknown = name
 		}
 	}
@@ -326,7 +326,10 @@ func (p *bashCall) folders(out *linePaths) []string {
 			name, from = p.places.expandHome(name), []string{""}
 		}
 		for _, f := range from {
-			if to := shell.Follow(f+"/"+name, p.places.cwd); !slices.Contains(all, to) {
+			if _, known := shell.Follow(f+"/"+name+"/x", p.places.cwd); !known {
+				out.unknown = text
+			}
+			if to, _ := shell.Follow(f+"/"+name, p.places.cwd); !slices.Contains(all, to) {
 				all = append(all, to)
 			}
 		}

@@ -1,6 +1,7 @@
 package agentscope
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/internal/paths"
+	"github.com/askance-dev/askance/permission/shell"
 )
 
 // The home folder tells on which system a tool runs. If it is not known, or is one of
@@ -63,11 +65,16 @@ func (p places) folded() (places, error) {
 	return out, nil
 }
 
+var errOpenFile = errors.New("the path leads through an open file or another process")
+
 // isDenied reports whether a deny or ask rule with that content is about a path in any
 // spelling. An error says that the text does not determine the file.
 func (p places) isDenied(content, name string) (bool, error) {
 	if p.isNamed(content, name) {
 		return true, nil
+	}
+	if _, known := shell.Follow(p.expandHome(name), p.cwd); !known {
+		return false, fmt.Errorf("%w: %w: %s", permission.ErrUnclear, errOpenFile, name)
 	}
 	if p.posix && !strings.HasPrefix(p.home, macHomes) {
 		return false, nil

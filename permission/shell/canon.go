@@ -226,38 +226,53 @@ func cleanPath(p string) string {
 		return p
 	}
 	if p[0] == '/' {
-		return Follow(p, "") // a process has the root of the machine or of a container
+		p, _ = Follow(p, "") // a process has the root of the machine or of a container
+		return p
 	}
 	return path.Clean(p)
 }
 
 // Follow returns an absolute path, or one below the folder cwd, cleaned as Linux follows it:
-// /proc/self/root and /proc/PID/cwd lead to the root and the folder of a process, which are read as
-// those of the tool, and /dev/fd to /proc/self/fd. It follows no other links, and none to a cwd
-// of "".
-func Follow(p, cwd string) string {
+// /proc/self/root and /proc/self/cwd lead to the root and the folder of the tool, and /dev/fd to
+// /proc/self/fd. It follows no other links, and none to a cwd of "". It is not known where a path
+// leads that goes through an open file or the folder of another process.
+func Follow(p, cwd string) (file string, known bool) {
 	if !strings.HasPrefix(p, "/") {
 		p = cwd + "/" + p
 	}
-	if !strings.Contains(p, "/proc") && !strings.Contains(p, "/fd") {
-		return path.Clean(p)
+	known = true
+	if !strings.Contains(p, "/proc") && !strings.Contains(p, "/fd") && !strings.Contains(p, "/std") {
+		return path.Clean(p), known
 	}
 	at := "/"
 	for part := range strings.SplitSeq(p, "/") {
+		if part == "" || part == "." {
+			continue
+		}
+		known = known && !ofProcess.MatchString(at)
 		at = path.Join(at, part)
+		if to, ok := processLinks[at]; ok {
+			at = to
+		}
 		switch m := ofProcess.FindStringSubmatch(at); {
-		case at == "/dev/fd":
-			at = "/proc/self/fd"
-		case m != nil && m[1] == "root":
-			at = "/"
-		case m != nil && cwd != "":
+		case m == nil:
+		case m[2] == "root":
+			at, known = "/", known && m[1] != ""
+		case m[2] == "cwd" && m[1] != "" && cwd != "":
 			at = path.Clean("/" + cwd)
 		}
 	}
-	return at
+	return at, known
 }
 
-var ofProcess = regexp.MustCompile(`^/proc/[^/]+(?:/task/[^/]+)?/(cwd|root)$`)
+// ofProcess matches the links of a process to folders and to open files, with whether it is the
+// process that reads the link.
+var ofProcess = regexp.MustCompile(`^/proc/(?:(self|thread-self)|[^/]+)(?:/task/[^/]+)?/(cwd|root|fd/[^/]+)$`)
+
+var processLinks = map[string]string{
+	"/dev/fd": "/proc/self/fd", "/dev/stdin": "/proc/self/fd/0", "/dev/stdout": "/proc/self/fd/1", "/dev/stderr": "/proc/self/fd/2",
+	"/proc/net": "/proc/self/net",
+}
 
 // singularKind returns the full singular name of a Kubernetes kind: po, pods and pods.v1 are pod.
 func singularKind(kind string) string {
