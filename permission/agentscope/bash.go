@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -27,6 +28,10 @@ type bashCall struct {
 	// outside is set if the line may run outside the working directories, where the contents of
 	// allow rules mean other files.
 	outside bool
+
+	once    sync.Once // guards what follows, for deny and ask rules
+	isQuiet bool      // it is proven to change nothing
+	reached linePaths
 }
 
 func (b bash) Name() string { return b.name(Bash) }

@@ -167,3 +167,66 @@ func inSet(set string, r rune) bool {
 	}
 	return negated
 }
+
+// maxMeet bounds the product of the lengths of two compared patterns.
+const maxMeet = 1 << 20
+
+// patternsMeet reports whether some text matches both a content and a glob. In the glob
+// * is any text, ? is one character, and other characters stand for themselves.
+func patternsMeet(content, glob string) bool {
+	if len(content)*len(glob) > maxMeet {
+		return true // no author writes such patterns
+	}
+	// at has the places in the content that texts matching the glob so far can reach.
+	at := map[int]bool{0: true}
+	closeStars := func(at map[int]bool) {
+		for p := range at {
+			for p < len(content) && content[p] == '*' {
+				p++
+				at[p] = true
+			}
+		}
+	}
+	closeStars(at)
+	for _, r := range glob {
+		next := map[int]bool{}
+		for p := range at {
+			switch {
+			case r == '*': // any text: every later place of the content
+				for q := p; q <= len(content); q++ {
+					next[q] = true
+				}
+			case p < len(content) && content[p] == '*':
+				next[p] = true
+			case r == '?':
+				if p < len(content) {
+					next[p+elementWidth(content[p:])] = true
+				}
+			default:
+				if width, ok := matchOne(content[p:], r); ok {
+					next[p+width] = true
+				}
+			}
+		}
+		closeStars(next)
+		if at = next; len(at) == 0 {
+			return false
+		}
+	}
+	return at[len(content)]
+}
+
+// elementWidth is the length of the character or set that a pattern begins with.
+func elementWidth(pattern string) int {
+	if pattern[0] == '[' {
+		if end := closingBracket(pattern); end > 0 {
+			return end + 1
+		}
+	}
+	for i := range pattern {
+		if i > 0 {
+			return i
+		}
+	}
+	return len(pattern)
+}

@@ -142,69 +142,6 @@ func meetAny(globs []string, contents ...string) bool {
 	})
 }
 
-// maxMeet bounds the product of the lengths of two compared patterns.
-const maxMeet = 1 << 20
-
-// patternsMeet reports whether some text matches both a content and a glob. In the glob
-// * is any text, ? is one character, and other characters stand for themselves.
-func patternsMeet(content, glob string) bool {
-	if len(content)*len(glob) > maxMeet {
-		return true // no author writes such patterns
-	}
-	// at has the places in the content that texts matching the glob so far can reach.
-	at := map[int]bool{0: true}
-	closeStars := func(at map[int]bool) {
-		for p := range at {
-			for p < len(content) && content[p] == '*' {
-				p++
-				at[p] = true
-			}
-		}
-	}
-	closeStars(at)
-	for _, r := range glob {
-		next := map[int]bool{}
-		for p := range at {
-			switch {
-			case r == '*': // any text: every later place of the content
-				for q := p; q <= len(content); q++ {
-					next[q] = true
-				}
-			case p < len(content) && content[p] == '*':
-				next[p] = true
-			case r == '?':
-				if p < len(content) {
-					next[p+elementWidth(content[p:])] = true
-				}
-			default:
-				if width, ok := matchOne(content[p:], r); ok {
-					next[p+width] = true
-				}
-			}
-		}
-		closeStars(next)
-		if at = next; len(at) == 0 {
-			return false
-		}
-	}
-	return at[len(content)]
-}
-
-// elementWidth is the length of the character or set that a pattern begins with.
-func elementWidth(pattern string) int {
-	if pattern[0] == '[' {
-		if end := closingBracket(pattern); end > 0 {
-			return end + 1
-		}
-	}
-	for i := range pattern {
-		if i > 0 {
-			return i
-		}
-	}
-	return len(pattern)
-}
-
 // linePaths are the paths that a line may reach.
 type linePaths struct {
 	named   []string // certainly named, as seen from every folder that the line changes to
@@ -233,7 +170,8 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 	if p.err != nil {
 		return false, p.err
 	}
-	found := p.paths()
+	p.once.Do(func() { p.reached = p.paths() })
+	found := p.reached
 	for _, name := range found.named {
 		denied, err := p.places.isDenied(l.content, name)
 		if denied {
@@ -268,20 +206,50 @@ var (
 	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
 	// removers change folders with everything in them.
 	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
+	// gitPrints are the commands of git that print or copy what files have, gitDiffs those that do so
+	// except with some options, and gitLogs those that do so only with an option.
+	gitPrints = setOf("grep archive show format-patch cat-file fast-export bundle")
+	gitDiffs  = setOf("diff whatchanged diff-tree diff-index diff-files")
+	gitLogs   = setOf("log reflog stash")
+	gitNames  = regexp.MustCompile(`^(-s|-q|--(stat|shortstat|numstat|name-only|name-status|summary|quiet|no-patch|dirstat)(=.*)?)$`)
+	gitPatch  = regexp.MustCompile(`^-(p|u|U.*|L.*|c|m|W|-patch.*|-cc|-unified.*|-function-context|-word-diff.*|-color-words.*|-binary|-remerge-diff)$`)
+	gitValues = setOf("-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source")
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// coders run a text among their arguments.
-	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed)[0-9.]*$`)
-	deep   = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
+	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed|m4|yq|duckdb)[0-9.]*$`)
+	// editors write the name of a file directly behind the letter of a command.
+	editors = regexp.MustCompile(`^(vi|vim|ed|ex|sed|gsed|less)$`)
+	isGlued = regexp.MustCompile(`[eErRwW]([^\s;{}'"]+)`)
+	deep    = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
 
+// printsFiles reports whether a command of git may print or copy what files have.
+func printsFiles(args []shell.Word) bool {
+	for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") {
+		if gitValues[args[0].Text] && len(args) > 1 {
+			args = args[1:]
+		}
+		args = args[1:]
+	}
+	if len(args) == 0 {
+		return false
+	}
+	has := func(option *regexp.Regexp) bool {
+		return slices.ContainsFunc(args, func(w shell.Word) bool { return option.MatchString(w.Text) })
+	}
+	name := args[0].Text
+	return !args[0].Fixed || gitPrints[name] || gitDiffs[name] && !has(gitNames) || (gitDiffs[name] || gitLogs[name]) && has(gitPatch)
+}
+
 // paths finds the paths that the line may reach.
 func (p *bashCall) paths() linePaths {
 	var out linePaths
+	p.isQuiet = p.line.ReadOnly()
 	folders := p.folders(&out)
 	add := func(to *[]string, name string) {
 		*to = append(*to, name)
@@ -410,30 +378,49 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 			add(&out.globs, "*")
 		}
 	}
-	walks := walkers[name] || deepWalkers[name] && isDeep || name == "git" && len(c.Argv) > 1 && (c.Argv[1].Text == "grep" || c.Argv[1].Text == "archive")
+	git := name == "git" && printsFiles(c.Argv[1:])
+	walks := walkers[name] || deepWalkers[name] && isDeep || git
+	below, quiet := &out.globs, false
+	if !walks { // most programs write files into a folder that they are given
+		below, quiet = &out.removed, p.isQuiet
+	}
 	operands := 0
 	for _, w := range c.Argv[1:] {
 		text := p.expand(w)
-		p.addWord(out, add, text, w.Fixed)
-		if w.Fixed && coders.MatchString(name) && inCode.MatchString(w.Text) {
-			for _, part := range inCode.Split(w.Text, -1) {
-				add(&out.named, part)
+		for _, n := range p.addWord(out, add, text, w.Fixed) {
+			if walks || removers[name] || !quiet && n != "." && !strings.HasSuffix(n, "...") {
+				add(below, n+"/*")
 			}
 		}
-		if strings.HasPrefix(text, "-") {
-			continue
+		if w.Fixed {
+			addCode(out, add, name, w.Text)
 		}
-		operands++
-		for part := range strings.SplitSeq(text, ":") {
-			if walks {
-				add(&out.globs, part+"/*")
-			} else if removers[name] {
-				add(&out.removed, part+"/*")
-			}
+		if !strings.HasPrefix(text, "-") {
+			operands++
 		}
 	}
-	if walks && (operands < 2 && here[name] || name == "git") {
+	for _, r := range c.Redirects {
+		addCode(out, add, name, r)
+	}
+	if walks && (operands < 2 && here[name] || git) {
 		add(&out.globs, "*")
+	}
+	if git { // it prints files of the whole repository
+		out.globs = append(out.globs, p.places.dirs[0]+"/*")
+	}
+}
+
+// addCode adds texts that may be paths, if the program runs code.
+func addCode(out *linePaths, add func(*[]string, string), program, code string) {
+	if coders.MatchString(program) {
+		for _, part := range inCode.Split(code, -1) {
+			add(&out.named, part)
+		}
+	}
+	if editors.MatchString(program) {
+		for _, m := range isGlued.FindAllStringSubmatch(code, -1) {
+			add(&out.globs, m[1])
+		}
 	}
 }
 
@@ -450,23 +437,26 @@ func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw st
 var fileURL = regexp.MustCompile(`^file://[^/]*`)
 
 // addWord adds what a word may name: the whole word, and the text before and after a sign that
-// programs put next to a path: --file=x, @x, host:x, -fx.
-func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) {
+// programs put next to a path: --file=x, @x, host:x, -fx. It returns them.
+func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) []string {
 	text := word
 	if !fixed && (strings.ContainsRune(text, '$') || text == "..." || text == "{}") {
 		out.unknown = word
-		return
+		return nil
 	}
 	if user, rest, _ := strings.Cut(text, "/"); len(user) > 1 && user[0] == '~' {
 		if user != "~+" { // ~-, ~1, or the home folder of a user, which may be ours
 			out.unknown = word
-			return
+			return nil
 		}
 		text = "./" + rest
 	}
 	names := []string{text}
 	if len(text) > 2 && text[0] == '-' && text[1] != '-' {
 		names = append(names, text[2:])
+	}
+	if i := strings.IndexByte(text, '/'); i > 0 && (text[0] == '-' || text[0] == '+') { // -in/etc/passwd
+		add(&out.globs, text[i:])
 	}
 	from := 0
 	for i, r := range text {
@@ -475,11 +465,13 @@ func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word str
 			from = i + 1
 		}
 	}
-	for _, n := range names {
+	for i, n := range names {
 		n = fileURL.ReplaceAllString(n, "")
+		names[i] = n
 		add(&out.named, n)
 		if !fixed && strings.ContainsAny(n, "*?[{") {
 			add(&out.globs, widenGlob(n))
 		}
 	}
+	return names
 }
