@@ -100,7 +100,7 @@ func contents(b *strings.Builder) {
 		"\n" +
 		"- A rule with content for a tool of kind `read` protects the files from all kinds that can show them: `bash`, `edit`, `glob` and `grep`, but not `write`. With `when` it applies only to its own tool.\n" +
 		"- `*` is any text, including `/`. Content that does not begin with `/`, `~/` or `../` applies to the working directories. `~` needs the `home` of every tool that the rule applies to; a local tool has the engine's.\n" +
-		"- A search that may find such a file, and a command that may read one (`grep -r x .`, `cat $FILE`, `cat se*/token`), needs approval.\n" +
+		"- A search that may find such a file, and a command that may read one (`grep -r x .`, `git diff`, `cat $FILE`, `cat se*/token`), needs approval.\n" +
 		"- Programs started by a command, such as `./report.sh` or `make`, can read files that the command does not name. Rules cannot see that. Run the tool as a user that cannot read the files.\n" +
 		"- `askance policy lint` and `askance serve` name the tools that such a rule does not see because they have no kind.\n" +
 		"\n" +
