@@ -58,13 +58,13 @@ func TestOtherWaysToWriteAPath(t *testing.T) {
 
 // Programs write into folders, print whole repositories, and know files by names inside code.
 func TestOtherWaysToReachAFile(t *testing.T) {
-	b := mustCompile(t, everyTool(Config{Home: "/home/dev"}), append(allowAll(), pathRule("*", message.BehaviorDeny, "/w/secret/**"), pathRule("*", message.BehaviorDeny, ".env"), pathRule("*", message.BehaviorDeny, "/etc/**"))...)
+	b := mustCompile(t, everyTool(Config{Home: "/home/dev"}), append(allowAll(), pathRule("*", message.BehaviorDeny, "/w/secret/**"), pathRule("*", message.BehaviorDeny, ".env"), pathRule("*", message.BehaviorDeny, "/etc/**"), pathRule("*", message.BehaviorDeny, "**/.netrc"), pathRule("*", message.BehaviorDeny, "/home/*/.ssh/**"))...)
 	decide := func(line string) permission.Decision {
 		return decideCall(t, b, Bash, map[string]any{"command": line}, permission.ModeDefault)
 	}
 	for _, line := range []string{
 		`cp x secret`, `cp x secret/`, `cp ./passwd /etc`, `cp x y secret`, `install -t /etc x`, `cp --target-directory=/etc x`, `cp -t/etc x`, `mv x secret`, `wget -P /etc u`, `unzip x -d /etc`, `scp h:x /etc`,
-		`pip install -t /etc x`, `npm install --prefix /etc x`, `git clone u /etc`, `patch -d /etc`, `mktemp -p /etc`, `go build -o /etc/ .`, `git restore secret`, `git checkout HEAD~ -- secret`,
+		`pip install -t /etc x`, `npm install --prefix /etc x`, `git clone u /etc`, `patch -d /etc`, `mktemp -p /etc`, `scp h:x ~/.ssh`, `git clone u /home/dev/.ssh`, `go build -o /etc/ .`, `git restore secret`, `git checkout HEAD~ -- secret`,
 		`git diff`, `git diff 4b825dc642cb6eb9a060e54bf8d69288fbee4904 -- secret`, `git log -p -- secret`, `git show HEAD -- ':(top)secret/token'`, `git show HEAD -- 'secr*/token'`, `git -C sub -c a=b diff`, `git -P log -U3`,
 		`git stash show -p`, `git diff --stat -p`, `git cat-file -p 4b825dc`, `git format-patch -s HEAD~`, `git diff-tree -p HEAD`, `git $X`,
 		`sed 'r.env' f`, `sed '1r.env' f`, `sed 'w.env' f`, `sed 's/a/b/w/etc/x' f`, `sed '/x/w/etc/cron.d/x' f`, `sed 'r/etc/passwd' f`, `openssl base64 -in/etc/passwd`, `vim -es '+r/etc/passwd'`, `less +:e.env f`,
@@ -75,7 +75,7 @@ func TestOtherWaysToReachAFile(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `git switch -c x`, `git branch -m x`,
+		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `npm install lodash`, `make build`, `go test ./internal/x`, `prettier --write src`, `ls secret`, `git switch -c x`, `git branch -m x`,
 		`cp x y`, `cp a.txt src`, `cp x .`, `go test ./...`, `go build -o bin/x .`, `npm test`, `make -C src`, `sed -n 1,5p f`, `sed 's/a/b/' f`, `cat src/a.go`, `ls src`, `gcc -I/usr/include -o x x.c`, `wc -l src/*.go`,
 	} {
 		if d := decide(line); d.Behavior != message.BehaviorAllow {

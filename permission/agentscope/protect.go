@@ -147,6 +147,7 @@ type linePaths struct {
 	named   []string // certainly named, as seen from every folder that the line changes to
 	globs   []string // patterns and folders below which a program reads everything
 	removed []string // folders that a program changes with everything in them
+	folders []string // named by a program that may write into them
 	unknown string   // a word whose value is known only when the line runs; "" if there is none
 }
 
@@ -188,6 +189,11 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 	for _, glob := range globs {
 		if p.places.mayMeet(l.content, glob) {
 			return false, fmt.Errorf("%w: %s may be %s", permission.ErrUnclear, glob, l.content)
+		}
+	}
+	for _, f := range found.folders {
+		if !l.reading && p.places.holdsOnly(l.content, f) {
+			return false, fmt.Errorf("%w: a file in %s may be %s", permission.ErrUnclear, f, l.content)
 		}
 	}
 	if found.unknown != "" {
@@ -380,16 +386,17 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	}
 	git := name == "git" && printsFiles(c.Argv[1:])
 	walks := walkers[name] || deepWalkers[name] && isDeep || git
-	below, quiet := &out.globs, false
-	if !walks { // most programs write files into a folder that they are given
-		below, quiet = &out.removed, p.isQuiet
-	}
 	operands := 0
 	for _, w := range c.Argv[1:] {
 		text := p.expand(w)
 		for _, n := range p.addWord(out, add, text, w.Fixed) {
-			if walks || removers[name] || !quiet && n != "." && !strings.HasSuffix(n, "...") {
-				add(below, n+"/*")
+			switch {
+			case walks:
+				add(&out.globs, n+"/*")
+			case removers[name]:
+				add(&out.removed, n+"/*")
+			case !p.isQuiet: // most programs write files into a folder that they are given
+				add(&out.folders, n)
 			}
 		}
 		if w.Fixed {
