@@ -149,7 +149,9 @@ func (p *process) supervise(l *life) {
 // again reports whether another life follows a life that has ended: if it asked for that, or is a
 // NATS server that could not start on a full disk. p.mu is held.
 func (p *process) again(l *life) bool {
-	full := func() bool { return p.sign != servesSign && bytes.Contains(p.tail(1<<10), []byte("no space left on device")) }
+	full := func() bool {
+		return p.sign != servesSign && bytes.Contains(p.tail(1<<10), []byte("no space left on device"))
+	}
 	return p.restarts > 0 && (l.cmd.ProcessState.ExitCode() == tryLater || full())
 }
 
