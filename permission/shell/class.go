@@ -70,8 +70,17 @@ func isUnit(s string) bool {
 // argumentChecks check all arguments of programs for which a list of options cannot say
 // what the program does.
 var argumentChecks = map[string]func([]Word) string{
-	"sed": sedScript, "awk": awkProgram, "tar": tarArguments, "operand": someOperand,
+	"sed": sedScript, "tar": tarArguments, "operand": someOperand,
+	"awk": refuseReach(`[|>@]|\\\r?\n|system|getline|ARG[CV]|ENVIRON|SYMTAB`),
+	"jq":  refuseReach(jqReach), "yq": refuseReach(jqReach + `|` + yqReach),
 }
+
+// Names behind a dot, a dollar sign or a quote, and before a colon, are those of fields and
+// variables. yq also finds an operator within a word, as in "x"orload("f").
+const (
+	jqReach = `(?:^|[^\w."])ENV\b|(?:^|[^\w."$])(?:import|include|modulemeta|env)\b\s*(?:[^\s:]|$)`
+	yqReach = `env\(|envsubst|(?:^|\.\.|\.\d|[^.\w])\w*(?:load|system|eval)(?:\w+(?:[^\w"]|$)|\s*[^\s\w".:/-]|\s+["\w.])`
+)
 
 // tarArguments checks the old form "tar xf a.tar" and remote archives.
 func tarArguments(args []Word) string {
@@ -86,14 +95,16 @@ func tarArguments(args []Word) string {
 	return ""
 }
 
-// awkProgram accepts only programs that can neither start other programs nor write files.
-func awkProgram(args []Word) string {
-	for _, a := range args {
-		if strings.ContainsAny(a.Text, "|>@") || strings.Contains(a.Text, "\\\n") || strings.Contains(a.Text, "system") || strings.Contains(a.Text, "getline") {
-			return "the program can run others or write files"
+// refuseReach refuses programs that match the expression, because they can start other
+// programs, write files, or read files and variables that the line does not name.
+func refuseReach(expr string) func([]Word) string {
+	reach := regexp.MustCompile(expr)
+	return func(args []Word) string {
+		if slices.ContainsFunc(args, func(a Word) bool { return reach.MatchString(a.Text) }) {
+			return "the program can run others, or reach files and variables that the line does not name"
 		}
+		return ""
 	}
-	return ""
 }
 
 // someOperand refuses calls without an operand, for programs that then read commands.
