@@ -28,6 +28,7 @@ var classes = map[string]func(string) bool{
 	"ref":     isRef,
 	"url":     isURL,
 	"unit":    isUnit,
+	"source":  func(s string) bool { return isLocal(s) && sources.MatchString(s) },
 }
 
 var (
@@ -35,8 +36,11 @@ var (
 	// setsVariable matches %n, with which bash's printf sets the variable that an
 	// argument names, including PATH.
 	setsVariable = regexp.MustCompile(`%[^a-zA-Z%]*[hljzLtq]*n`)
-	bootUnits    = regexp.MustCompile(`^(?:systemd-|debug-shell|emergency|rescue|reboot|poweroff|halt|kexec|suspend|hibernate|ctrl-alt-del)`)
-	webScheme    = regexp.MustCompile(`^(?i:https?://|[\w.-]+(?::[0-9]+)?(?:[/?#]|$))`)
+	// sources matches nothing that go and kustomize may take from the network: versions,
+	// addresses, and module paths, which have a dot in their first segment.
+	sources   = regexp.MustCompile(`^(?:(?:\.+|[^./@:]+)(?:/[^@:]*)?|[^/@:]+\.go)$`)
+	bootUnits = regexp.MustCompile(`^(?:systemd-|debug-shell|emergency|rescue|reboot|poweroff|halt|kexec|suspend|hibernate|ctrl-alt-del)`)
+	webScheme = regexp.MustCompile(`^(?i:https?://|[\w.-]+(?::[0-9]+)?(?:[/?#]|$))`)
 )
 
 func classNames() string { return strings.Join(slices.Sorted(maps.Keys(classes)), ", ") }
@@ -70,17 +74,14 @@ func isUnit(s string) bool {
 // argumentChecks check all arguments of programs for which a list of options cannot say
 // what the program does.
 var argumentChecks = map[string]func([]Word) string{
-	"sed": sedScript, "tar": tarArguments, "operand": someOperand,
+	"sed": sedScript, "tar": tarArguments, "operand": someOperand, "jq": refuseReach(jqReach),
 	"awk": refuseReach(`[|>@]|\\\r?\n|system|getline|ARG[CV]|ENVIRON|SYMTAB`),
-	"jq":  refuseReach(jqReach), "yq": refuseReach(jqReach + `|` + yqReach),
+	"yq":  refuseReach(jqReach + `|env\(|envsubst|(?:^|\.\.|\.\d|[^.\w])\w*(?:load|system|eval)(?:\w+(?:[^\w"]|$)|\s*[^\s\w".:/-]|\s+["\w.])`),
 }
 
-// Names behind a dot, a dollar sign or a quote, and before a colon, are those of fields and
+// jqReach takes names behind a dot, a dollar sign or a quote, and before a colon, for fields and
 // variables. yq also finds an operator within a word, as in "x"orload("f").
-const (
-	jqReach = `(?:^|[^\w."])ENV\b|(?:^|[^\w."$])(?:import|include|modulemeta|env)\b\s*(?:[^\s:]|$)`
-	yqReach = `env\(|envsubst|(?:^|\.\.|\.\d|[^.\w])\w*(?:load|system|eval)(?:\w+(?:[^\w"]|$)|\s*[^\s\w".:/-]|\s+["\w.])`
-)
+const jqReach = `(?:^|[^\w."])ENV\b|(?:^|[^\w."$])(?:import|include|modulemeta|env)\b\s*(?:[^\s:]|$)`
 
 // tarArguments checks the old form "tar xf a.tar" and remote archives.
 func tarArguments(args []Word) string {

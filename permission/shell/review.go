@@ -181,7 +181,7 @@ func (r *review) takeOperand(e *entry, i int) string {
 	}
 	n = min(n, len(e.operands)-1)
 	switch class := e.operands[n]; {
-	case !w.Fixed && (!e.many || n < len(e.operands)-1 || class.name != "any" && class.name != "local"):
+	case !w.Fixed && (!e.many || n < len(e.operands)-1 || class.name != "any" && class.name != "local" && (class.name != "source" || !strings.HasPrefix(w.Text, "./"))):
 		return clipText(w.Text) + " can stand for several arguments"
 	case class.name == "remote" && plainWords.MatchString(w.Text) && !class.admits(w.Text):
 		return "reaches " + clipText(w.Text) + ", which may be a folder whose hooks run here: write this remote in the rule"

@@ -34,7 +34,7 @@ func toolKinds(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | %s |\n", w.word, w.admits)
 	}
 	b.WriteString("\n" +
-		"Classes: `any`; `local`, a path in the working folder or a name; `package`; `word`; `name`; `script`; `formula` of brew; `image`; `target`; `host`; `url`, http or https; `remote` of git, which is `origin`, `upstream` or an address; `ref` of git; `unit`; `header`; `file`; `format`; `printf`; `dig`. An option that the rule writes cannot be given again with another value or as `--no-…`. `trust_options: true` admits every option of the program: use it only if no option can run a program, write a file or read a configuration.\n" +
+		"Classes: `any`; `local`, a path in the working folder or a name; `source`, a `local` word that go and kustomize do not take for an address or a module: without `@` and `:`, and without a dot in its first segment, unless it begins with `./` or is a `.go` file; `package`; `word`; `name`; `script`; `formula` of brew; `image`; `target`; `host`; `url`, http or https; `remote` of git, which is `origin`, `upstream` or an address; `ref` of git; `unit`; `header`; `file`; `format`; `printf`; `dig`. An option that the rule writes cannot be given again with another value or as `--no-…`. `trust_options: true` admits every option of the program: use it only if no option can run a program, write a file or read a configuration.\n" +
 		"\n" +
 		"## Windows\n" +
 		"\n" +
