@@ -37,6 +37,7 @@ const (
 	OpenOptions Code = "L21"
 	NotStatic   Code = "L22"
 	NoKind      Code = "L23"
+	Folder      Code = "L24"
 )
 
 // Description describes a code.
@@ -107,6 +108,8 @@ func aboutRules() []Description {
 			"It also allows redirections, variables, $(…) and text that bash and sh read differently.", "Add cmd.static &&."},
 		{NoKind, "warning", "A rule for a tool that takes a command line but has no kind.",
 			"Rules can only compare the line as text, which `env rm`, `cd x; rm y` and quotes evade.", "Give the tool a kind, such as bash, in the tools file."},
+		{Folder, "error for content that ends with /, otherwise warning", "A deny or ask rule about files whose content seems to name a folder.",
+			"`~/.ssh` matches the folder itself, and no file in it.", "Write ~/.ssh/**."},
 	}
 }
 

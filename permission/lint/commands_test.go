@@ -2,6 +2,7 @@ package lint_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/message"
@@ -113,6 +114,35 @@ func TestShellWithoutKind(t *testing.T) {
 			}
 			if want := map[bool]int{true: 1}[tc.want && rules != "[]"]; found != want {
 				t.Errorf("%s with %s and rules %s: %d findings, want %d", tc.name, tc.schema, rules, found, want)
+			}
+		}
+	}
+}
+
+// Deny and ask rules that seem to be about the files in a folder are reported, and those about
+// files without an extension are not.
+func TestFolderContents(t *testing.T) {
+	for _, tc := range []struct {
+		want     lint.Level
+		contents string
+	}{
+		{lint.Error, "/opt/ secret/ ~/.ssh/ /"},
+		{lint.Warning, "/etc secret ~ . .. ../data /home/dev/.ssh .aws ~/.gnupg ~/.kube ~/.docker .git ~/.config config ~/.config/gh"},
+		{"", "/etc/** secret/* *.key .env ~/.netrc ~/.npmrc src/.envrc a/b.txt Makefile src/Dockerfile LICENSE /etc/passwd /etc/shadow /etc/hosts /etc/sudoers " +
+			"~/.ssh/id_rsa ~/.ssh/id_ed25519 ~/.ssh/authorized_keys ~/.ssh/known_hosts ~/.aws/credentials ~/.kube/config"},
+	} {
+		for content := range strings.FieldsSeq(tc.contents) {
+			for _, tool := range []string{"'*'", "Read", "Bash, Read"} {
+				file := "version: 1\nname: x\nrules: [{name: r, tool: [" + tool + "], behavior: deny, rule_content: '" + content + "'}]\n"
+				var got lint.Level
+				for _, f := range lint.Run([]permission.File{{Name: "x.yaml", Data: []byte(file)}}, lint.Options{}).Findings {
+					if f.Code == lint.Folder {
+						got = f.Level
+					}
+				}
+				if got != tc.want {
+					t.Errorf("tool %s, content %s: level %q, want %q", tool, content, got, tc.want)
+				}
 			}
 		}
 	}

@@ -7,7 +7,7 @@
 //		fmt.Println(f)
 //	}
 //
-// Each kind of finding has a code, L01 to L23, that never changes its meaning; [Codes]
+// Each kind of finding has a code, L01 to L24, that never changes its meaning; [Codes]
 // describes them all. An [Error] is something that no policy in force should have; a
 // [Warning] may be intended. i_know: true in a rule turns off findings that its author
 // must know about (L04, L14, L21 and L22).
@@ -147,6 +147,7 @@ func (l *linter) checkRule(r *permission.Rule) {
 	l.checkBroad(r)
 	l.checkReadOnly(r)
 	l.checkContent(r)
+	l.checkFolder(r)
 	l.checkApprovers(r)
 	l.checkRedact(r)
 	l.checkTimes(r)

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 
@@ -92,6 +93,29 @@ func (l *linter) checkContent(r *permission.Rule) {
 		l.add(Boundary, Warning, r, "rule_content", "the * continues inside a word: "+content+" also matches longer names",
 			"put a space before the *, or write :*")
 	}
+}
+
+// A path that bareNames matches is one of a folder, unless bareFiles matches it.
+var (
+	bareNames = regexp.MustCompile(`^(?:[^*]*/)?(?:\.{1,2}|\.(?:ssh|aws|gnupg|kube|docker|git|config)|[^./*]+)$`)
+	bareFiles = regexp.MustCompile(`(?:^|/)(?:Makefile|Dockerfile|LICENSE|README|passwd|shadow|group|hosts|sudoers|id_\w+|authorized_keys|known_hosts|credentials|\.(?:kube|ssh|aws|git)/config)$`)
+)
+
+// checkFolder looks for deny and ask rules that are meant for the files in a folder.
+func (l *linter) checkFolder(r *permission.Rule) {
+	if isAllow(r) || !hasContent(r) || !slices.ContainsFunc(l.broadTools(r), takesFile) {
+		return
+	}
+	if folder, ends := strings.CutSuffix(*r.RuleContent, "/"); ends {
+		l.add(Folder, Error, r, "rule_content", "names a folder, and matches no file in it", "write "+folder+"/**")
+	} else if bareNames.MatchString(folder) && !bareFiles.MatchString(folder) {
+		l.add(Folder, Warning, r, "rule_content", "matches "+folder+" itself, and no file in it if it is a folder", "for a folder, write "+folder+"/**")
+	}
+}
+
+func takesFile(t permission.Tool) bool {
+	k, ok := t.Kind.(permission.PathKind)
+	return ok && k.Files() != permission.FilesShown || t.Name == permission.AnyTool || t.Name == "Read" || slices.Contains(writers, t.Name)
 }
 
 // isExactCommand reports whether content names a whole command with options, which allow rules read
