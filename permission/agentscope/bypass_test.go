@@ -1,7 +1,6 @@
 package agentscope
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"strings"
@@ -72,16 +71,11 @@ type attack struct {
 	Why       string           `json:"why"`
 }
 
-// stricterThanAttacks are lines that the rows allow and askance asks about: an environment often
-// has secrets, and jq:* does not say that it prints them.
-var stricterThanAttacks = map[string]message.Behavior{"jq -n 'env'": message.BehaviorAsk}
-
 // No attack is decided less strictly than recorded in the whole decision, and harmless lines are
 // allowed.
 func TestAttacks(t *testing.T) {
 	strict := map[message.Behavior]int{message.BehaviorAllow: 0, message.BehaviorAsk: 1, message.BehaviorDeny: 2}
 	for i, row := range rows[attack](t, "shell-dodges/dodges.jsonl", 382) {
-		row.Verdict = cmp.Or(stricterThanAttacks[row.Command], row.Verdict)
 		var rules []message.PermissionRule
 		for content := range strings.SplitSeq(row.AllowRule, " | ") {
 			rules = append(rules, message.PermissionRule{ToolName: "Bash", RuleContent: &content, Behavior: message.BehaviorAllow, Source: "user"})

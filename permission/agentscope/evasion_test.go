@@ -75,7 +75,7 @@ func TestOtherWaysToReachAFile(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `npm install lodash`, `make build`, `go test ./internal/x`, `prettier --write src`, `ls secret`, `git switch -c x`, `git branch -m x`,
+		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `npm install lodash`, `make build`, `go test ./internal/x`, `prettier --write src`, `awk '{print $1}' f`, `awk -F: '/x/ {print $2}' f`, `awk 'NR==1{print $3}' f`, `awk '$1 == 5 {print $2}' f`, `ls secret`, `git switch -c x`, `git branch -m x`,
 		`cp x y`, `cp a.txt src`, `cp x .`, `go test ./...`, `go build -o bin/x .`, `npm test`, `make -C src`, `sed -n 1,5p f`, `sed 's/a/b/' f`, `cat src/a.go`, `ls src`, `gcc -I/usr/include -o x x.c`, `wc -l src/*.go`,
 	} {
 		if d := decide(line); d.Behavior != message.BehaviorAllow {

@@ -81,7 +81,7 @@ var argumentChecks = map[string]func([]Word) string{
 
 // jqReach takes names behind a dot, a dollar sign or a quote, and before a colon, for fields and
 // variables. yq also finds an operator within a word, as in "x"orload("f").
-const jqReach = `(?:^|[^\w."])ENV\b|(?:^|[^\w."$])(?:import|include|modulemeta|env)\b\s*(?:[^\s:]|$)`
+const jqReach = `(?:^|[^\w."$])(?:import|include|modulemeta)\b\s*(?:[^\s:]|$)`
 
 // tarArguments checks the old form "tar xf a.tar" and remote archives.
 func tarArguments(args []Word) string {
