@@ -156,11 +156,18 @@ func badRequests(w *world) {
 	e := w.engine()
 	c := e.submit("c", remote)
 	out := e.propose(call("x", external, `{}`))[0]
+	started := e.submit("started", remote)
+	e.start(started, "w1", "x")
 	size := len(w.records())
 	ctx, worker, long := w.Context(), e.worker("w1"), strings.Repeat("x", toolcall.MaxOutputBytes+1)
 	ok := message.ToolResultBlock{State: message.ToolResultSuccess}
-	named := ok
-	named.ID = "other"
+	named, tooled := ok, ok
+	named.ID, tooled.Name = "other", "other"
+	resultOf := func(b message.ToolResultBlock) toolcall.ResultRequest {
+		r := resultRequest(started, "x", "")
+		r.Result = b
+		return r
+	}
 	for name, row := range map[string]struct {
 		err  error
 		want *message.Error
@@ -183,6 +190,9 @@ func badRequests(w *world) {
 		"revoke, unknown":            {second(e.operator().Revoke(ctx, toolcall.RevokeRequest{Key: w.key("unknown")})), message.ErrNotFound},
 		"interrupt, a long reason":   {second(e.bot().Interrupt(ctx, toolcall.InterruptRequest{Session: "s", Reply: "r", Reason: long})), message.ErrTooLarge},
 		"report, another id":         {second(e.bot().Report(ctx, toolcall.ReportRequest{Key: out.Key, Result: named})), message.ErrInvalid},
+		"report, another tool":       {second(e.bot().Report(ctx, toolcall.ReportRequest{Key: out.Key, Result: tooled})), message.ErrInvalid},
+		"result, another id":         {second(worker.Result(ctx, resultOf(named))), message.ErrInvalid},
+		"result, another tool":       {second(worker.Result(ctx, resultOf(tooled))), message.ErrInvalid},
 		"report, running":            {second(e.bot().Report(ctx, toolcall.ReportRequest{Key: out.Key, Result: message.ToolResultBlock{State: message.ToolResultRunning}})), message.ErrInvalid},
 		"report, unknown":            {second(e.bot().Report(ctx, toolcall.ReportRequest{Key: w.key("unknown"), Result: ok})), message.ErrNotFound},
 		"events, no session":         {second(e.ann().Events(ctx, toolcall.EventsRequest{})), message.ErrInvalid},

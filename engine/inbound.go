@@ -161,6 +161,7 @@ func deliverResults(ctx context.Context, c Client, session message.SessionID, ev
 		}
 	}
 	for _, r := range ev.ExecutionResults {
+		r.Name = "" // AgentScope checks only the id
 		if _, err := c.Report(ctx, toolcall.ReportRequest{Key: open[r.ID].Key, Result: r}); err != nil {
 			return err
 		}

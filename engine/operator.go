@@ -80,18 +80,18 @@ func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r t
 	if err := r.Key.Validate(); err != nil {
 		return nil, err
 	}
-	if r.Result.ID != "" && r.Result.ID != r.Call {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "report", What: "the result's id is not the call's", Hint: "set tool_result.id to the call's id"}
-	}
 	digest, err := checkResult(&r.Result)
 	if err != nil {
 		return nil, err
 	}
 	return o.update(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
+		wrong := checkNamed(c, r.Result)
 		switch {
 		case c.Runtime != by.Name && by.Role == toolcall.RoleRuntime:
 			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "report only results of your own sessions"}
+		case wrong != nil:
+			return wrong
 		case !c.Open() && c.IsResult(digest):
 			return errNoChange
 		case c.Open() && c.Placement != toolcall.PlaceExternal:

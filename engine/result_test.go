@@ -187,7 +187,6 @@ func resultKinds(w *world) {
 		e.start(c, "w1", "x")
 		r := resultRequest(c, "x", "")
 		r.Result.State = state
-		r.Result.ID, r.Result.Name = "forged", "forged" // the engine sets the call's own id and name
 		r.Result.Output = message.List(&message.TextBlock{Text: "a", ID: "1"}, &message.DataBlock{ID: "2", Source: &message.Base64Source{MediaType: "text/plain", Data: "eA=="}})
 		r.Result.Metadata = map[string]any{"n": int64(1)}
 		w.must(second(e.worker("w1").Result(w.Context(), r)))

@@ -99,7 +99,7 @@ func onlyItsRoute(w *world) {
 			w.wantErr(err, message.ErrForbidden)
 			_, err = s.Result(w.Context(), resultRequest(c, "x", "forged"))
 			w.wantErr(err, message.ErrForbidden)
-			w.wantErr(s.Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrSuperseded)
+			w.wantErr(s.Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrForbidden)
 		}
 	}
 	refused(c)

@@ -177,7 +177,12 @@ func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queues 
 		return err
 	}
 	c := w.view.Call(r.Key)
-	if c == nil || !c.Open() || !isOwner(c, by, r.Attempt, r.Claim) || checkQueue("progress", c, queues) != nil {
+	if c != nil {
+		if err := checkQueue("progress", c, queues); err != nil {
+			return err
+		}
+	}
+	if c == nil || !c.Open() || !isOwner(c, by, r.Attempt, r.Claim) {
 		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "this worker does not own the attempt", Hint: "stop"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
@@ -206,6 +211,9 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		if err := checkQueue("result", c, queues); err != nil {
+			return err
+		}
+		if err := checkNamed(c, r.Result); err != nil {
 			return err
 		}
 		if isOwner(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {
@@ -328,6 +336,14 @@ func lateOwner(history []toolcall.JournalEntry, by toolcall.Principal, r toolcal
 		noted = noted || f.Note != nil && f.Note.Attempt == r.Attempt
 	}
 	return owned, noted
+}
+
+// checkNamed checks that a result names no other call or tool than c.
+func checkNamed(c *toolcall.Call, b message.ToolResultBlock) error {
+	if b.ID != "" && b.ID != c.Call || b.Name != "" && b.Name != c.Tool {
+		return &message.Error{Code: message.CodeInvalid, What: "the result names another call or tool", Hint: "set the result's id and name to those of the call, or leave them out"}
+	}
+	return nil
 }
 
 // resultDepth is how deep a result may be nested. It is less than strictjson's limit,

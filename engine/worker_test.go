@@ -296,7 +296,7 @@ func otherTool(w *world) {
 	w.wantErr(err, message.ErrForbidden)
 	_, err = stranger.Result(w.Context(), resultRequest(c, "x", "done"))
 	w.wantErr(err, message.ErrForbidden)
-	w.wantErr(stranger.Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrSuperseded)
+	w.wantErr(stranger.Progress(w.Context(), toolcall.ProgressRequest{Key: c.Key, Attempt: 1, Claim: "x"}), message.ErrForbidden)
 	w.wantSize(size)
 }
 
