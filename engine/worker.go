@@ -210,10 +210,7 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	}
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if err := checkQueue("result", c, queues); err != nil {
-			return err
-		}
-		if err := checkNamed(c, r.Result); err != nil {
+		if err := cmp.Or(checkQueue("result", c, queues), checkNamed(c, r.Result)); err != nil {
 			return err
 		}
 		if isOwner(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {

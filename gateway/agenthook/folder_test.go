@@ -54,7 +54,7 @@ func newFolders(t *testing.T, opts ...gatewaytest.Option) *world {
 
 // preIn is pre with the JSON text of a working folder.
 func preIn(d dialect.Dialect, id, tool, input, cwd string) string {
-	return strings.TrimSuffix(pre(d, id, tool, input), "}") + `,"cwd":` + cwd + `}`
+	return strings.Replace(pre(d, id, tool, input), `"/w"`, cwd, 1)
 }
 
 // Relative paths mean those of the event's folder. Outside the working folders, the text of a command
@@ -135,18 +135,19 @@ func TestApprovalOfFolder(t *testing.T) {
 	})
 }
 
-// The prompt about an allowed call names no folder, but the call's id.
-func TestPromptWithoutFolder(t *testing.T) {
+// The prompt about an allowed call assumes a folder, but the call's id names the folder of an earlier event.
+func TestPromptAssumesFolder(t *testing.T) {
 	const d, input = dialect.ClaudeCode, `{"command":"cat a.txt"}`
 	w := newFolders(t)
+	assumed := `"/home/dev/proj","cwd_assumed":true`
 	for id, cwd := range map[string]string{"k1": "/home/dev/proj", "k2": "/home/dev/proj/sub"} {
 		if _, err := w.send(t.Context(), d, agenthook.Options{Pass: true}, preIn(d, id, "Bash", input, `"`+cwd+`"`)); err != nil {
 			t.Fatal(err)
 		}
-		if a := w.ask(d, strings.Replace(pre(d, id, "Bash", input), `"prompt_id":"p",`, "", 1)); !allowed(d, a) {
+		if a := w.ask(d, strings.Replace(preIn(d, id, "Bash", input, assumed), `"prompt_id":"p",`, "", 1)); !allowed(d, a) {
 			t.Errorf("in %s: %+v", cwd, a)
 		}
-		if why := denied(d, w.ask(d, pre(d, id, "Bash", `{"command":"cat b.txt"}`))); !strings.Contains(why, "other arguments") {
+		if why := denied(d, w.ask(d, preIn(d, id, "Bash", `{"command":"cat b.txt"}`, assumed))); !strings.Contains(why, "other arguments") {
 			t.Errorf("other arguments: %q", why)
 		}
 	}
@@ -161,7 +162,7 @@ func TestResultOfFolder(t *testing.T) {
 			t.Fatalf("%+v", a)
 		}
 	}
-	w.ask(d, strings.TrimSuffix(post(d, "", "run_shell_command", input, `{"llmContent":"b"}`), "}")+`,"cwd":"/home/dev/proj/b"}`)
+	w.ask(d, strings.Replace(post(d, "", "run_shell_command", input, `{"llmContent":"b"}`), "/w", "/home/dev/proj/b", 1))
 	if c := w.list(1, message.ToolCallFinished)[0]; c.Cwd != "/home/dev/proj/b" {
 		t.Errorf("the result is recorded for the call in %s", c.Cwd)
 	}

@@ -129,12 +129,12 @@ func (g *gate) proposal(cwd string) string {
 }
 
 // take returns the call with the event's own id, unless the id belongs to another call or a later
-// call holds it. An event that names no folder, as of hook mcp, means that of the call.
+// call holds it.
 func (g *gate) take(ctx context.Context, c *toolcall.Call) (*toolcall.Call, error) {
 	refuse := func(what string) error {
 		return &message.Error{Code: message.CodeConflict, Op: "decide hook event", What: "the call " + string(c.Call) + " was " + what, Hint: "the agent must give each call its own id"}
 	}
-	if g.ev.Cwd != "" && c.Cwd != g.ev.Cwd {
+	if !g.ev.CwdAssumed && c.Cwd != g.ev.Cwd {
 		return c, refuse("proposed in another folder")
 	}
 	if c.Proposal != g.proposal(c.Cwd) {

@@ -70,6 +70,7 @@ func readOptions(r *http.Request, d dialect.Dialect) (Options, error) {
 		return o, &message.Error{Code: message.CodeInvalid, Op: "read hook request", What: what, Hint: "use hold_ms, pass, dry_run and status, each once"}
 	}
 	query, err := url.ParseQuery(r.URL.RawQuery)
+	o.Status = query.Get("status") == "true" // also if the rest is wrong
 	if err != nil {
 		return bad("the query cannot be read")
 	}
@@ -113,40 +114,42 @@ func New(public func(toolcall.SpaceID) string) gateway.Surface {
 const writeWithin = 10 * time.Second
 
 func serve(w http.ResponseWriter, r *http.Request, p *gateway.Peer, d dialect.Dialect, public string) error {
-	o, err := readOptions(r, d)
-	if err != nil {
-		return err
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return err
-	}
-	ev, err := dialect.Decode(d, body)
-	if err != nil {
-		return err
-	}
-	c, err := p.As(toolcall.RoleRuntime)
-	if err != nil {
-		return err
-	}
 	invocation := r.Header.Get(InvocationHeader)
 	if invocation == "" || len(invocation) > 64 {
 		invocation = rand.Text()
 	}
-	g := &gate{c: c, feeds: p.Feeds, ev: ev, o: o, invocation: message.CallID("hook-" + invocation), public: public}
-	v, err := g.decide(r.Context())
+	g := &gate{feeds: p.Feeds, ev: dialect.Unreadable(d), invocation: message.CallID("hook-" + invocation), public: public}
+	v, err := g.serve(r, p)
 	if err == nil {
-		err = answer(w, ev, v, invocation)
+		err = answer(w, g.ev, v, invocation)
 	}
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(context.Cause(r.Context()), context.Canceled): // the agent has gone
 		return err
-	case o.Status || ev.Kind == dialect.After:
+	case g.o.Status || g.ev.Kind == dialect.After:
 		return err
 	}
-	return answer(w, ev, dialect.Verdict{Behavior: message.BehaviorDeny, Reason: failureText(err)}, invocation)
+	return answer(w, g.ev, dialect.Verdict{Behavior: message.BehaviorDeny, Reason: failureText(err)}, invocation)
+}
+
+// serve reads a request and decides about its event.
+func (g *gate) serve(r *http.Request, p *gateway.Peer) (v dialect.Verdict, err error) {
+	if g.o, err = readOptions(r, g.ev.Dialect); err != nil {
+		return v, err
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return v, err
+	}
+	if g.ev, err = dialect.Decode(g.ev.Dialect, body); err != nil {
+		return v, err
+	}
+	if g.c, err = p.As(toolcall.RoleRuntime); err != nil {
+		return v, err
+	}
+	return g.decide(r.Context())
 }
 
 func failureText(err error) string {

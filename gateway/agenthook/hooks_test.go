@@ -124,10 +124,10 @@ func (w *world) later(d dialect.Dialect, event string) func() answer {
 // pre returns an event before a tool call. d is the dialect of the agent.
 func pre(d dialect.Dialect, id, tool, input string) string {
 	if d == dialect.Gemini {
-		return fmt.Sprintf(`{"session_id":"s","hook_event_name":"BeforeTool","timestamp":"t","tool_name":%q,"tool_input":%s}`, tool, input)
+		return fmt.Sprintf(`{"session_id":"s","cwd":"/w","hook_event_name":"BeforeTool","timestamp":"t","tool_name":%q,"tool_input":%s}`, tool, input)
 	}
 	turn := map[dialect.Dialect]string{dialect.ClaudeCode: "prompt_id", dialect.Codex: "turn_id"}[d]
-	return fmt.Sprintf(`{"session_id":"s",%q:"p","hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s,"tool_use_id":%q}`, turn, tool, input, id)
+	return fmt.Sprintf(`{"session_id":"s","cwd":"/w",%q:"p","hook_event_name":"PreToolUse","tool_name":%q,"tool_input":%s,"tool_use_id":%q}`, turn, tool, input, id)
 }
 
 func post(d dialect.Dialect, id, tool, input, response string) string {
@@ -474,7 +474,7 @@ func TestPermissionRequest(t *testing.T) {
 	w := newWorld(t)
 	d := dialect.Codex
 	request := func(input string) string {
-		return `{"session_id":"s","turn_id":"p","hook_event_name":"PermissionRequest","tool_name":"Bash","tool_input":` + input + `}`
+		return `{"session_id":"s","cwd":"/w","turn_id":"p","hook_event_name":"PermissionRequest","tool_name":"Bash","tool_input":` + input + `}`
 	}
 	got := w.later(d, pre(d, "c1", "Bash", `{"command":"make"}`))
 	w.A.Approve(gatewaytest.Ann, w.asking().Key)
@@ -520,10 +520,30 @@ func TestFailures(t *testing.T) {
 	if a := w.ask(d, event); !allowed(d, a) {
 		t.Errorf("afterwards: %+v", a)
 	}
-	for _, bad := range []string{"", "{", `{"session_id":"s"}`, strings.Replace(event, "PreToolUse", "Stop", 1), strings.Replace(event, `"c1"`, `""`, 1)} {
-		if a, err := w.send(t.Context(), d, agenthook.Options{}, bad); err != nil || a.Status != http.StatusBadRequest {
-			t.Errorf("%q: %+v %v", bad, a, err)
+	for _, bad := range []string{
+		"", "{", `{"session_id":"s"}`, strings.Replace(event, "PreToolUse", "Stop", 1), strings.Replace(event, `"c1"`, `""`, 1),
+		strings.Replace(event, `"cwd":"/w",`, "", 1), strings.Repeat(" ", dialect.MaxEventBytes) + event,
+	} {
+		for _, d := range dialect.Dialects() {
+			a, err := w.send(t.Context(), d, agenthook.Options{}, bad)
+			if why := denied(d, a); err != nil || a.Status != http.StatusOK || !strings.Contains(why, "askance could not decide") {
+				t.Errorf("%s reads about %.200q: %+v %v", d, bad, a, err)
+			}
+			if a, err := w.send(t.Context(), d, agenthook.Options{Status: true}, bad); err != nil || a.Status != http.StatusBadRequest && a.Status != http.StatusRequestEntityTooLarge {
+				t.Errorf("the command reads about %.200q: %+v %v", bad, a, err)
+			}
 		}
+	}
+	prompt := strings.Replace(strings.Replace(event, "PreToolUse", "PermissionRequest", 1), `"Read"`, `""`, 1)
+	if a := w.ask(d, prompt); a.Output.Event != "PermissionRequest" || a.Output.Prompt.Behavior != "deny" {
+		t.Errorf("a prompt reads %+v", a)
+	}
+	for query, status := range map[string]int{"?hold_ms=0": http.StatusOK, "?pass=1&x=%zz": http.StatusOK, "?hold_ms=0&status=true": http.StatusBadRequest} {
+		res, err := w.A.HTTP(gatewaytest.Bot).Post(w.URL+agenthook.Path(d)+query, "application/json", strings.NewReader(event))
+		if err != nil || res.StatusCode != status {
+			t.Fatalf("%s: %+v %v", query, res, err)
+		}
+		res.Body.Close()
 	}
 	if why := denied(d, w.ask(d, pre(d, "c1", "Read", `{"file_path":"/other"}`))); !strings.Contains(why, "other arguments") {
 		t.Errorf("another call with the same id: %q", why)

@@ -69,12 +69,13 @@ type Event struct {
 	Call    string
 	Agent   string // a subagent
 	Tool    string
-	// Cwd is the folder in which the agent runs the tool, "" if the event does not say. CwdErr says
-	// why it cannot be read; such a call must not run.
-	Cwd    string
-	CwdErr error
-	Input  message.RawJSON // the bytes that the agent sent: an object
-	Result *Result         // of Kind After
+	// Cwd is the folder in which the agent runs the tool; only an event of Kind After may name none.
+	// CwdErr says why it cannot be read; such a call must not run.
+	Cwd        string
+	CwdErr     error
+	CwdAssumed bool            // Cwd is a default: another event may have named the call's folder
+	Input      message.RawJSON // the bytes that the agent sent: an object
+	Result     *Result         // of Kind After
 }
 
 // Result is what the agent says about a tool that ran.
@@ -100,23 +101,29 @@ type wire struct {
 	AgentType string          `json:"agent_type"`
 	Tool      string          `json:"tool_name"`
 	Cwd       message.RawJSON `json:"cwd"`
+	Assumed   bool            `json:"cwd_assumed"`
 	Input     message.RawJSON `json:"tool_input"`
 	Response  message.RawJSON `json:"tool_response"`
 	Error     string          `json:"error"`
 	Interrupt bool            `json:"is_interrupt"`
 }
 
+// Unreadable is an event for which Encode writes a denial if the agent's own cannot be read.
+func Unreadable(d Dialect) *Event { return &Event{Dialect: d, Name: "PreToolUse"} }
+
 // Decode reads an event. It refuses unknown events, because an agent that is not understood must
-// not run the tool.
+// not run the tool. The event that it returns with an error is only good for a denial.
 func Decode(d Dialect, data []byte) (*Event, error) {
+	ev := Unreadable(d)
 	bad := func(what string) (*Event, error) {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "read hook event", What: what, Hint: "call askance hook " + string(d) + " only from a hook of that agent; askance hook install " + string(d) + " writes the settings"}
+		return ev, &message.Error{Code: message.CodeInvalid, Op: "read hook event", What: what, Hint: "call askance hook " + string(d) + " only from a hook of that agent; askance hook install " + string(d) + " writes the settings"}
 	}
 	var w wire
 	if err := strictjson.UnmarshalOpen(data, &w, strictjson.MaxBytes(MaxEventBytes)); err != nil {
 		return bad("the event is not valid: " + err.Error())
 	}
 	kind, known := kinds[d][w.Event]
+	ev.Name, ev.Kind = cmp.Or(w.Event, ev.Name), kind
 	input := bytes.TrimSpace(w.Input)
 	switch {
 	case w.Event == "":
@@ -131,10 +138,12 @@ func Decode(d Dialect, data []byte) (*Event, error) {
 		return bad("tool_input is not an object")
 	case w.Call == "" && kind != Prompt && d != Gemini:
 		return bad("the event has no tool_use_id")
+	case len(w.Cwd) == 0 && kind != After:
+		return bad("the event has no cwd")
 	}
-	ev := &Event{
+	ev = &Event{
 		Dialect: d, Name: w.Event, Kind: kind, Session: w.Session, Turn: cmp.Or(w.Prompt, w.Turn), Call: w.Call,
-		Agent: agentName(d, w), Tool: w.Tool, Input: input,
+		Agent: agentName(d, w), Tool: w.Tool, Input: input, CwdAssumed: w.Assumed,
 	}
 	ev.Cwd, ev.CwdErr = folderOf(w.Cwd)
 	if kind == After {

@@ -118,7 +118,7 @@ func TestDecode(t *testing.T) {
 // TestEditsOfInexactNumbers: the agent gets arguments in which a number has another exact value, but
 // not arguments that are only written in another way.
 func TestEditsOfInexactNumbers(t *testing.T) {
-	event := `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"echo","tool_input":{"a":9007199254740993.0,"b":1.0},"tool_use_id":"c"}`
+	event := `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"echo","tool_input":{"a":9007199254740993.0,"b":1.0},"tool_use_id":"c","cwd":"/w"}`
 	for _, d := range []dialect.Dialect{dialect.ClaudeCode, dialect.Codex, dialect.Gemini} {
 		text := event
 		if d == dialect.Gemini {
@@ -142,7 +142,7 @@ func TestEditsOfInexactNumbers(t *testing.T) {
 
 // TestReasons: a reason is valid, never empty, and short enough to be shown.
 func TestReasons(t *testing.T) {
-	ev, err := dialect.Decode(dialect.Codex, []byte(`{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"tool_use_id":"c"}`))
+	ev, err := dialect.Decode(dialect.Codex, []byte(`{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{},"tool_use_id":"c","cwd":"/w"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,12 +165,15 @@ func TestReasons(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add("claude-code", `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"a":1},"tool_use_id":"c"}`, `{"a":2}`)
-	f.Add("gemini", `{"session_id":"s","hook_event_name":"BeforeTool","tool_name":"x","tool_input":{"a":1,"b":[]}}`, `{"a":1,"b":[0]}`)
-	f.Add("codex", `{"session_id":"s","hook_event_name":"PermissionRequest","tool_name":"x","tool_input":{}}`, `{}`)
+	f.Add("claude-code", `{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"a":1},"tool_use_id":"c","cwd":"/w"}`, `{"a":2}`)
+	f.Add("gemini", `{"session_id":"s","hook_event_name":"BeforeTool","tool_name":"x","tool_input":{"a":1,"b":[]},"cwd":"/w"}`, `{"a":1,"b":[0]}`)
+	f.Add("codex", `{"session_id":"s","hook_event_name":"PermissionRequest","tool_name":"x","tool_input":{},"cwd":"/w"}`, `{}`)
 	f.Fuzz(func(t *testing.T, d, event, input string) {
 		ev, err := dialect.Decode(dialect.Dialect(d), []byte(event))
 		if err != nil {
+			if b, encErr := dialect.Encode(ev, dialect.Verdict{Reason: "x"}); encErr != nil || ev.Kind != dialect.After && !strings.Contains(string(b), `"deny"`) {
+				t.Errorf("no denial of an event that cannot be read: %s, %v", b, encErr)
+			}
 			return
 		}
 		for _, v := range []dialect.Verdict{{}, {Behavior: message.BehaviorAllow, Input: input}, {Behavior: message.BehaviorAllow, Pass: true}} {

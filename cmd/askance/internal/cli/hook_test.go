@@ -38,7 +38,7 @@ func beforeTool(d dialect.Dialect, id, tool string) string {
 	if name == "" {
 		name = "PreToolUse"
 	}
-	return fmt.Sprintf(`{"session_id":%q,"hook_event_name":%q,"tool_name":%q,"tool_input":{"command":"make"},"tool_use_id":%q}`, d, name, tool, id)
+	return fmt.Sprintf(`{"session_id":%q,"hook_event_name":%q,"tool_name":%q,"tool_input":{"command":"make"},"tool_use_id":%q,"cwd":"/w"}`, d, name, tool, id)
 }
 
 // hookProcess starts askance hook as an agent does, with the event on its input.
@@ -373,18 +373,22 @@ func TestHookInstall(t *testing.T) {
 	}
 }
 
-// TestPermissionPrompt: the MCP tool for Claude Code decides as its hook does, and denies without
-// a server.
+// TestPermissionPrompt: the MCP tool for Claude Code decides as its hook does, in the folder where
+// it was started, and denies without a server.
 func TestPermissionPrompt(t *testing.T) {
 	cleanEnvironment(t)
-	s := serveRules(t, agentRules)
-	for _, tc := range []struct{ url, tool, want string }{
-		{s.http, "Read", `{"behavior":"allow","updatedInput":{"command":"make"}}`},
-		{s.http, "Write", `{"behavior":"deny","message":"`},
-		{"http://127.0.0.1:9", "Read", `{"behavior":"deny","message":"askance hook: this tool call is blocked: askance does not respond`},
+	s := serveRules(t, agentRules+`  - {name: elsewhere, tool: [frontend/Read], when: '!has(ctx.cwd)', behavior: deny, message: "'elsewhere'"}
+`)
+	for _, tc := range []struct{ dir, url, tool, want string }{
+		{"", s.http, "Read", `{"behavior":"allow","updatedInput":{"command":"make"}}`},
+		{t.TempDir(), s.http, "Read", `{"behavior":"deny","message":"Permission denied for Read (rule elsewhere: elsewhere)`},
+		{"", s.http, "Write", `{"behavior":"deny","message":"`},
+		{"", "http://127.0.0.1:9", "Read", `{"behavior":"deny","message":"askance hook: this tool call is blocked: askance does not respond`},
 	} {
 		client := mcp.NewClient(&mcp.Implementation{Name: "test", Version: "1"}, nil)
-		session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: exec.CommandContext(t.Context(), os.Args[0], "hook", "mcp", "--url", tc.url)}, nil)
+		command := exec.CommandContext(t.Context(), os.Args[0], "hook", "mcp", "--url", tc.url)
+		command.Dir = tc.dir
+		session, err := client.Connect(t.Context(), &mcp.CommandTransport{Command: command}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -107,7 +108,8 @@ func (d *document) entry(dia dialect.Dialect, event string) *entry {
 
 // runDry starts the hook as the agent does, with an event that is not recorded.
 func runDry(ctx context.Context, d dialect.Dialect, command string) []Finding {
-	event := fmt.Sprintf(`{"session_id":"askance-hook-check","hook_event_name":%q,"tool_name":"Bash","tool_input":{"command":"true"},"tool_use_id":"check"}`, Events(d)[0])
+	cwd, _ := os.Getwd() // the server refuses an empty one
+	event := fmt.Sprintf(`{"session_id":"askance-hook-check","hook_event_name":%q,"tool_name":"Bash","tool_input":{"command":"true"},"tool_use_id":"check","cwd":%q}`, Events(d)[0], cwd)
 	code, stdout, stderr := runShell(ctx, command+" --dry-run", event)
 	why := strings.TrimPrefix(firstLine(stderr, "exit code "+strconv.Itoa(code)), "error: ")
 	works := Finding{Text: "the hook fails: " + strings.TrimPrefix(why, "this tool call is blocked: ")}

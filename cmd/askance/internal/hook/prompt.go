@@ -18,14 +18,6 @@ import (
 // promptSchema describes what Claude Code sends to its permission-prompt tool.
 const promptSchema = `{"type":"object","properties":{"tool_name":{"type":"string"},"input":{"type":"object"},"tool_use_id":{"type":"string"}},"required":["tool_name","input"]}`
 
-type promptEvent struct {
-	Event   string          `json:"hook_event_name"`
-	Session string          `json:"session_id"`
-	Call    string          `json:"tool_use_id"`
-	Tool    string          `json:"tool_name"`
-	Input   message.RawJSON `json:"tool_input"`
-}
-
 // ServePrompt serves MCP with the tool approve, for claude --permission-prompt-tool. It
 // ends with its input.
 func ServePrompt(ctx context.Context, c Client, version string, in io.Reader, out io.Writer) error {
@@ -57,7 +49,14 @@ func (c Client) prompt(ctx context.Context, session string, arguments message.Ra
 	if err := strictjson.UnmarshalOpen(arguments, &asked, strictjson.MaxBytes(dialect.MaxEventBytes)); err != nil {
 		return nil, nil, err
 	}
-	event, err := strictjson.Marshal(promptEvent{"PreToolUse", session, cmp.Or(asked.Call, "prompt-"+rand.Text()), asked.Tool, asked.Input})
+	cwd, err := os.Getwd() // Claude Code starts its servers in the project
+	if err != nil {
+		return nil, nil, err
+	}
+	event, err := strictjson.Marshal(map[string]any{
+		"hook_event_name": "PreToolUse", "session_id": session, "tool_use_id": cmp.Or(asked.Call, "prompt-"+rand.Text()),
+		"tool_name": asked.Tool, "tool_input": asked.Input, "cwd": cwd, "cwd_assumed": true,
+	})
 	if err != nil {
 		return nil, nil, err
 	}

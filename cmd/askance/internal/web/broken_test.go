@@ -63,7 +63,7 @@ func (w *wired) probes() map[string]probe {
 	const web = "application/x-www-form-urlencoded"
 	const run = `{"threadId":"m","runId":"x","messages":[{"id":"u1","role":"user","content":"say hi"}],"tools":[],"context":[]}`
 	const chat = `{"agent_id":"demo","session_id":"new","input":{"id":"u1","name":"me","role":"user","content":[{"type":"text","id":"b","text":"say hi"}],"metadata":{},"created_at":"2026-01-01T00:00:00","usage":null}}`
-	const event = `{"session_id":"h","hook_event_name":%q,"tool_name":"lookup","tool_input":{},"tool_use_id":"h"}`
+	const event = `{"session_id":"h","hook_event_name":%q,"tool_name":"lookup","tool_input":{},"tool_use_id":"h","cwd":"/w"}`
 	const stop = `{"type":"USER_INTERRUPT","reply_id":"r1"}`
 	return map[string]probe{
 		"GET /readyz":                {},
