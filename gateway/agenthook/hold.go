@@ -108,6 +108,10 @@ func (g *gate) report(ctx context.Context) error {
 	}
 	res := g.ev.Result
 	text := shortenResult(res.Text)
+	why := "" // the call was not allowed to run like this
+	if c.Tool != g.ev.Tool || !dialect.SameRun(g.ev, c.Input) {
+		why = "the call ran with another tool or other arguments"
+	}
 	switch {
 	case c.Open():
 		r := toolcall.ReportRequest{Key: c.Key, Unasked: true, Result: message.ToolResultBlock{
@@ -117,11 +121,13 @@ func (g *gate) report(ctx context.Context) error {
 			r.Result.Metadata = map[string]any{"decided_by": "local user", "evidence": "agent-prompt"}
 		}
 		_, err = g.c.Report(ctx, r)
-		return err
-	case c.Cause == string(toolcall.CauseResult), c.Cause == string(toolcall.CauseBypass):
-		return nil // reported before
+	case c.Cause != string(toolcall.CauseResult) && c.Cause != string(toolcall.CauseBypass): // else reported before
+		why = "the call was " + string(c.State) + " (" + c.Cause + ") when the agent ran it"
 	}
-	return g.noteUnasked(ctx, c.Key, "the call was "+string(c.State)+" ("+c.Cause+") when the agent ran it")
+	if err != nil || why == "" {
+		return err
+	}
+	return g.noteUnasked(ctx, c.Key, why)
 }
 
 // shortenResult cuts a text that is too long for a result, whose limit is on its JSON form.

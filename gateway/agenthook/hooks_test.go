@@ -436,6 +436,52 @@ func TestRanUnasked(t *testing.T) {
 	}
 }
 
+// A call that ran in another way than was allowed leaves the event, next to its result.
+func TestRanOtherwise(t *testing.T) {
+	w := newWorld(t)
+	unasked := 0
+	check := func(name string, more int, event string, d dialect.Dialect) {
+		t.Helper()
+		if a := w.ask(d, event); a.Status != http.StatusNoContent {
+			t.Errorf("%s: a result: %+v", name, a)
+		}
+		r, err := w.A.Client(gatewaytest.Bot).Events(t.Context(), toolcall.EventsRequest{Session: "s", Limit: 1000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		unasked += more
+		if n := strings.Count(eventsText(r), "hook.ran_unasked"); n != unasked {
+			t.Errorf("%s: %d events, want %d:\n%s", name, n, unasked, eventsText(r))
+		}
+	}
+	edit := func(d dialect.Dialect, id string) {
+		got := w.later(d, pre(d, id, "Bash", `{"command":"curl e"}`))
+		input := `{"command":"curl e2"}`
+		w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: w.asking().Key, Kind: toolcall.ResponseApprove, Input: &input})
+		if a := got(); !allowed(d, a) {
+			t.Fatalf("an edited call: %+v", a)
+		}
+	}
+	for i, d := range dialect.Dialects() {
+		id := func(s string) string { return fmt.Sprint(s, i) }
+		edit(d, id("same"))
+		check("as edited", 0, post(d, id("same"), "Bash", `{ "command":"curl e2"}`, `"ok"`), d)
+		edit(d, id("edited"))
+		check("as before the edit", 1, post(d, id("edited"), "Bash", `{"command":"curl e"}`, `"ok"`), d)
+		w.ask(d, pre(d, id("args"), "ls", `{"command":"git status"}`))
+		check("other arguments", 1, post(d, id("args"), "ls", `{"command":"curl evil"}`, `"ok"`), d)
+		w.ask(d, pre(d, id("tool"), "ls", `{"command":"x"}`))
+		check("another tool", 1, post(d, id("tool"), "Bash", `{"command":"x"}`, `"ok"`), d)
+	}
+	const d = dialect.ClaudeCode
+	w.ask(d, pre(d, "cd", "ls", `{"command":"cd sub"}`))
+	check("a folder that the tool entered", 0, strings.Replace(post(d, "cd", "ls", `{"command":"cd sub"}`, `"ok"`), "/w", "/w/sub", 1), d)
+	got := w.later(d, pre(d, "q", "AskUserQuestion", `{"questions":[]}`))
+	w.A.Approve(gatewaytest.Ann, w.asking().Key)
+	got()
+	check("the user's answers", 0, post(d, "q", "AskUserQuestion", `{"questions":[],"answers":{}}`, `"ok"`), d)
+}
+
 // If a person answers the agent's own prompt first, the result closes the request as a bypass.
 func TestAnsweredAtThePrompt(t *testing.T) {
 	w := newWorld(t)

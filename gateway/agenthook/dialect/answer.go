@@ -167,6 +167,12 @@ func cleanReason(text string) string {
 // SameInput reports whether two arguments have the same content.
 func SameInput(a, b string) bool { return jcs.Equal([]byte(a), []byte(b)) }
 
+// SameRun reports whether the tool of ev ran with the arguments input. The folder does not count: a
+// shell command can change it. Claude Code adds what its user answers to the arguments of two tools.
+func SameRun(ev *Event, input string) bool {
+	return ev.Tool == askUser || ev.Tool == "ExitPlanMode" || SameInput(string(ev.Input), input)
+}
+
 // askUser is the tool with which Claude Code asks its user.
 const askUser = "AskUserQuestion"
 
