@@ -277,6 +277,29 @@ func (w *world) want(made ...string) string {
 	return read
 }
 
+// ranAsAllowed checks that the result of the one call names the arguments that were allowed.
+func (w *world) ranAsAllowed() {
+	w.t.Helper()
+	var list struct{ Calls []map[string]any }
+	var events string
+	res, err := http.Get(w.url + "/v1/calls?all=true")
+	if err == nil {
+		err = json.NewDecoder(res.Body).Decode(&list)
+		_ = res.Body.Close()
+	}
+	if err == nil && len(list.Calls) == 1 {
+		res, err = http.Get(fmt.Sprintf("%s/v1/sessions/%s/events", w.url, list.Calls[0]["session_id"]))
+	}
+	if err == nil && len(list.Calls) == 1 {
+		b, readErr := io.ReadAll(res.Body)
+		events, err = string(b), readErr
+		_ = res.Body.Close()
+	}
+	if err != nil || !strings.Contains(events, "TOOL_RESULT_END") || strings.Contains(events, "hook.ran_unasked") {
+		w.t.Errorf("%s: %d calls, %v, %s", w.a.dialect, len(list.Calls), err, events)
+	}
+}
+
 // respond answers every approval request until the test ends.
 func (w *world) respond(body func(call map[string]any) map[string]any) {
 	go func() {
@@ -307,9 +330,10 @@ func TestRealAgents(t *testing.T) {
 				w := start(t, a, "touch free")
 				w.install(w.url, "60s")
 				w.want("free")
-				if out, _ := w.askance("list", "--all", "--data", filepath.Join(w.home, "data")); !strings.Contains(out, "finished") {
+				if out, _ := w.askance("list", "--all", "--data", filepath.Join(w.home, "data")); !strings.Contains(out, "done") {
 					t.Errorf("the result is not recorded:\n%s", out)
 				}
+				w.ranAsAllowed()
 			})
 			t.Run("deny", func(t *testing.T) {
 				w := start(t, a, "touch never")
@@ -325,6 +349,7 @@ func TestRealAgents(t *testing.T) {
 					return map[string]any{"kind": "approve", "digest": c["digest"], "input": strings.Replace(fmt.Sprint(c["input"]), "asked", "edited", 1)}
 				})
 				w.want("edited")
+				w.ranAsAllowed()
 			})
 			t.Run("reject", func(t *testing.T) {
 				w := start(t, a, "touch asked")

@@ -2,8 +2,6 @@ package dialect
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/internal/jcs"
@@ -54,7 +52,7 @@ type geminiAnswer struct {
 }
 
 type geminiOutput struct {
-	Input map[string]message.RawJSON `json:"tool_input"`
+	Input message.RawJSON `json:"tool_input"`
 }
 
 // Encode writes the answer to an event. If it is empty, the agent must read nothing. An allowance
@@ -119,7 +117,8 @@ func promptOf(ev *Event, allow, pass bool, reason string, input message.RawJSON)
 	return out, nil
 }
 
-// geminiOf answers Gemini, which merges the members of tool_input over its own.
+// geminiOf answers Gemini. Old versions merge the members of tool_input over their own, new ones
+// replace the arguments.
 func geminiOf(ev *Event, allow bool, reason string, input message.RawJSON) (*geminiAnswer, error) {
 	if !allow {
 		return &geminiAnswer{Decision: "deny", Reason: reason}, nil
@@ -140,13 +139,7 @@ func geminiOf(ev *Event, allow bool, reason string, input message.RawJSON) (*gem
 			return nil, notExpressible("the approver removed the argument " + name + ", and Gemini CLI can only change or add arguments")
 		}
 	}
-	out.Output = &geminiOutput{Input: map[string]message.RawJSON{}}
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		old, known := before[name]
-		if !known || !jcs.Equal(old, after[name]) {
-			out.Output.Input[name] = after[name]
-		}
-	}
+	out.Output = &geminiOutput{Input: input}
 	return out, nil
 }
 

@@ -133,7 +133,7 @@ func TestEditsOfInexactNumbers(t *testing.T) {
 			`{"b":1,"a":9007199254740993.00}`: false, `{"a":9007199254740993,"b":10e-1}`: false,
 		} {
 			got, err := dialect.Encode(ev, dialect.Verdict{Behavior: message.BehaviorAllow, Input: input})
-			if err != nil || strings.Contains(string(got), "9007199254740992") != counts || strings.Contains(string(got), `"b"`) != (counts && d != dialect.Gemini) || dialect.SameInput(string(ev.Input), input) == counts {
+			if err != nil || strings.Contains(string(got), "9007199254740992") != counts || strings.Contains(string(got), `"b"`) != counts || dialect.SameInput(string(ev.Input), input) == counts {
 				t.Errorf("%s: %s: %v %s", d, input, err, got)
 			}
 		}
