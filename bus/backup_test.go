@@ -113,7 +113,8 @@ func TestBackupIsRestored(t *testing.T) {
 // accepted that what came after the backup is lost.
 func acceptRestored(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.JournalOptions) {
 	t.Helper()
-	if _, err := onCluster(t, nc, keys, o); !errors.Is(err, message.ErrDamaged) {
+	_, err := onCluster(t, nc, keys, o)
+	if e := message.AsError("", err); !errors.Is(err, message.ErrDamaged) || !strings.HasPrefix(e.What, "the journal of the space test was restored from a backup on ") || !strings.HasPrefix(e.Hint, "accept the loss: ") {
 		t.Errorf("a restored journal: %v, want it refused", err)
 	}
 	r, err := bus.BeginRecovery(t.Context(), nc, "test", keys, nil, o.Archives)

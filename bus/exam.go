@@ -97,8 +97,15 @@ func (x *Exam) Error() error {
 		}
 		parts = append(parts, text)
 	}
-	return &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the journal of the space " + string(x.Space) + " is damaged: " + strings.Join(parts, "; "),
+	e := &message.Error{Code: message.CodeDamaged, Op: "check journal", What: "the journal of the space " + string(x.Space) + " is damaged: " + strings.Join(parts, "; "),
 		Hint: "nothing runs on it: restore a backup of the journal, or inspect it with askance journal check and then use askance journal accept-loss"}
+	if x.restored {
+		e.Hint = "accept the loss: askance journal accept-loss --by NAME --reason TEXT"
+		if len(parts) == 1 {
+			e.What = "the journal of the space " + string(x.Space) + strings.TrimPrefix(parts[0], "it")
+		}
+	}
+	return e
 }
 
 // LostNames returns the calls, replies and sessions of the lost subjects.
@@ -134,7 +141,7 @@ func (x *Exam) findRestored() {
 		return
 	}
 	x.restored = true
-	x.addFlaw(FlawTail, 0, 0, "it was restored from a backup at %s, so records written after that backup are missing", text)
+	x.addFlaw(FlawTail, 0, 0, "it was restored from a backup on %s, so later records may be missing", at.UTC().Format("2006-01-02 15:04 MST"))
 }
 
 // addMissingStream adds the flaw of a journal without a stream.
