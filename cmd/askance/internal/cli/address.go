@@ -125,7 +125,7 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 				case 0:
 				case 1:
 					if ad.whole && prefix {
-						return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, List: commandLineFor(ad.env, "list -o name"), Candidates: calls}}
+						return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, List: commandAgain(ad.env, "list -o name"), Candidates: calls}}
 					}
 					return calls[0], nil
 				default:
@@ -137,7 +137,7 @@ func (ad *address) find(ctx context.Context, c engine.Client) (*toolcall.Call, e
 	if len(ad.arg) < minPrefix {
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "no call has the id " + ad.arg, Hint: "give at least the first 4 letters of an id; for an archived call give SESSION/REPLY/CALL"}
 	}
-	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: commandLineFor(ad.env, "list --all") + " shows all calls; for an archived one give SESSION/REPLY/CALL"}
+	return nil, &message.Error{Code: message.CodeNotFound, Op: "find call", What: "there is no call " + ad.arg, Hint: commandAgain(ad.env, "list --all") + " shows all calls; for an archived one give SESSION/REPLY/CALL"}
 }
 
 // findWhole returns the open call with exactly this id, or nil if there is none. It fails
@@ -173,7 +173,7 @@ func (ad *address) findWhole(ctx context.Context, c engine.Client) (*toolcall.Ca
 		}
 	}
 	if len(named) > 1 {
-		return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, List: commandLineFor(ad.env, "list -o name"), Candidates: named}}
+		return nil, usageError{&AmbiguousError{Address: ad.arg, Unseen: true, List: commandAgain(ad.env, "list -o name"), Candidates: named}}
 	}
 	return named[0], nil
 }

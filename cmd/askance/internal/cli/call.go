@@ -74,12 +74,15 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeUnknownOutcome {
 			err = withHint(me, fmt.Sprintf("to try again, add --session %s --reply %s --id %s: another id is another call", term.ShellWord(string(r.Session)), term.ShellWord(string(r.Reply)), term.ShellWord(id)))
 		}
-		if err != nil {
+		call, stopped := &toolcall.Call{Key: toolcall.Key{Session: r.Session, Reply: r.Reply, Call: message.CallID(id)}, Tool: r.Calls[0].Name}, "The request may be recorded."
+		switch unsure := errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrUnavailable); {
+		case err == nil:
+			call, stopped = reply.Calls[0], "The call stays open."
+			if !noWait {
+				call, err = env.waitForCall(c.Context(), l, call)
+			}
+		case env.json || !unsure || !errors.Is(context.Cause(c.Context()), errSignal):
 			return err
-		}
-		call := reply.Calls[0]
-		if !noWait {
-			call, err = env.waitForCall(c.Context(), l, call)
 		}
 		if err != nil && errors.Is(context.Cause(c.Context()), errSignal) {
 			if err = errSignal; !env.json {
@@ -87,7 +90,7 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 				if r.Agent != "" {
 					again += " --agent " + term.ShellWord(r.Agent)
 				}
-				env.notef("Stopped waiting. The call stays open.\n  wait again: %s\n  end it:     %s\n", term.Safe(commandLineFor(env, again, "as", "creds", "token-file")), commandLineFor(env, "interrupt "+addressWord(call.Key)))
+				env.notef("Stopped waiting. %s\n  wait again: %s\n  end it:     %s\n", stopped, term.Safe(commandAgain(env, again)), commandAgain(env, "interrupt "+addressWord(call.Key)))
 			}
 		}
 		if err == nil || env.json { // a script needs the ids of a call that it cannot wait for
@@ -150,7 +153,7 @@ func callError(env *environment, call *toolcall.Call) error {
 	case call.Open() || good:
 		return nil
 	case call.Result != nil && call.Result.State == message.ToolResultDenied, call.Cause == string(toolcall.CauseRefuse):
-		return &message.Error{Code: message.CodeForbidden, Op: "call", What: "the call was not allowed: " + strings.ToLower(word), Hint: commandLineFor(env, "show "+addressWord(call.Key)+" --explain") + " tells why"}
+		return &message.Error{Code: message.CodeForbidden, Op: "call", What: "the call was not allowed: " + strings.ToLower(word), Hint: commandAgain(env, "show "+addressWord(call.Key)+" --explain") + " tells why"}
 	}
-	return fmt.Errorf("the call did not succeed: %s; %s shows its history", strings.ToLower(word), commandLineFor(env, "show "+addressWord(call.Key)))
+	return fmt.Errorf("the call did not succeed: %s; %s shows its history", strings.ToLower(word), commandAgain(env, "show "+addressWord(call.Key)))
 }

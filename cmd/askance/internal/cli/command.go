@@ -256,6 +256,11 @@ func commandLineFor(env *environment, args string, more ...string) string {
 	return programName() + " " + args + flagsGiven(env, byFlag, slices.Concat([]string{"context"}, placeFlags, more)...)
 }
 
+// commandAgain is commandLineFor for the same person, so it repeats the login too.
+func commandAgain(env *environment, args string) string {
+	return commandLineFor(env, args, "as", "creds", "token-file")
+}
+
 // flagsGiven returns the flags that repeat the settings of a source, or of one before it.
 func flagsGiven(env *environment, from source, names ...string) string {
 	var b strings.Builder

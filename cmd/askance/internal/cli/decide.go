@@ -183,14 +183,14 @@ func (d *responding) mustAsk(c *toolcall.Call) error {
 	if bad == "" {
 		return nil
 	}
-	return &message.Error{Code: message.CodeForbidden, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("call %s: %s", c.Call, strings.ToLower(bad[:1])+strings.TrimSuffix(bad[1:], ".")), Hint: commandLineFor(d.env, "show "+addressWord(c.Key)) + " lists who has responded and who can"}
+	return &message.Error{Code: message.CodeForbidden, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("call %s: %s", c.Call, strings.ToLower(bad[:1])+strings.TrimSuffix(bad[1:], ".")), Hint: commandAgain(d.env, "show "+addressWord(c.Key)) + " lists who has responded and who can"}
 }
 
 func mustAsk(env *environment, c *toolcall.Call) error {
 	if c.State == message.ToolCallAsking {
 		return nil
 	}
-	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and does not wait for approval", c.Call, statusOf(c)), Hint: commandLineFor(env, "show "+addressWord(c.Key)) + " prints its history"}
+	e := &message.Error{Code: message.CodeState, Op: "submit_response", Call: toolcall.ErrorCall(c), What: fmt.Sprintf("the call %s is %s and does not wait for approval", c.Call, statusOf(c)), Hint: commandAgain(env, "show "+addressWord(c.Key)) + " prints its history"}
 	if !c.Open() {
 		e.Code, e.What = message.CodeFinished, fmt.Sprintf("the call %s is finished (%s)", c.Call, waitsFor(c))
 		if n := len(c.Votes); n > 0 {

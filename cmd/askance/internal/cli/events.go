@@ -67,7 +67,7 @@ func checkSession(ctx context.Context, env *environment, c engine.Client, sessio
 	if err != nil {
 		return err
 	}
-	return &message.Error{Code: message.CodeNotFound, Op: "find session", What: fmt.Sprintf("there is no session %s", session), Hint: commandLineFor(env, "list --all -o wide") + " shows the sessions; events tail --wait waits for a new one"}
+	return &message.Error{Code: message.CodeNotFound, Op: "find session", What: fmt.Sprintf("there is no session %s", session), Hint: commandAgain(env, "list --all -o wide") + " shows the sessions; events tail --wait waits for a new one"}
 }
 
 func newEventsTailCommand(env *environment) *cobra.Command {

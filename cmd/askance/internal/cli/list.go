@@ -200,7 +200,7 @@ func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error
 	for _, s := range l.sessions {
 		err := checkSession(ctx, l.env, c, message.SessionID(s))
 		if errors.Is(err, message.ErrNotFound) {
-			return fmt.Sprintf("There is no session %s. %s shows the sessions.\n", term.SafeLine(s), commandLineFor(l.env, "list --all -o wide")), nil
+			return fmt.Sprintf("There is no session %s. %s shows the sessions.\n", term.SafeLine(s), commandAgain(l.env, "list --all -o wide")), nil
 		}
 		if err != nil {
 			return "", err

@@ -145,7 +145,7 @@ func findReply(ctx context.Context, c engine.Client, ad *address) (message.Sessi
 	session, reply := message.SessionID(ad.session), message.ReplyID(ad.reply)
 	calls, err := c.List(ctx, toolcall.ListRequest{V: 1, Session: session, Reply: reply, All: true, Limit: 1})
 	if err == nil && len(calls.Calls) == 0 {
-		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", session, reply), Hint: commandLineFor(ad.env, "list --all") + " shows all calls"}
+		err = &message.Error{Code: message.CodeNotFound, Op: "interrupt", What: fmt.Sprintf("the reply %s/%s has no calls", session, reply), Hint: commandAgain(ad.env, "list --all") + " shows all calls"}
 	}
 	return session, reply, err
 }

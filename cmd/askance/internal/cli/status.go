@@ -170,7 +170,7 @@ func statusText(env *environment, s *status, now time.Time) string {
 		more := s.Phases[toolcall.PhaseAsking] - len(s.Next)
 		text += "\n" + callsTable(out, s.Next, false, more > 0, now)
 		if more > 0 {
-			text += out.Dim(fmt.Sprintf("and %s: %s", asked.Count(more, "more request"), commandLineFor(env, "list --phase asking"))) + "\n"
+			text += out.Dim(fmt.Sprintf("and %s: %s", asked.Count(more, "more request"), commandAgain(env, "list --phase asking"))) + "\n"
 		}
 	}
 	return text
@@ -183,7 +183,7 @@ func policyLine(env *environment, p *policyInForce, now time.Time) string {
 	}
 	switch {
 	case p.Refused != "":
-		text += ", " + env.out.Bad("the newest version is refused") + ": " + commandLineFor(env, "policy status")
+		text += ", " + env.out.Bad("the newest version is refused") + ": " + commandAgain(env, "policy status")
 	case p.Rules == 0:
 		text = env.out.Ask("none: every call needs an approval") + ", write one with askance init"
 	}
