@@ -37,7 +37,7 @@ type environment struct {
 
 func (env *environment) report(err error) {
 	if env.json {
-		_ = writeJSON(env.err, documentOf(err)) // nowhere to report that to
+		_ = writeJSON(env.err, documentOf(env, err)) // nowhere to report that to
 		return
 	}
 	if err == errSignal { //nolint:errorlint // nothing failed: a person ended a command that follows
@@ -46,7 +46,7 @@ func (env *environment) report(err error) {
 	what, hint := err.Error(), ""
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found && me.Hint != "" {
-			what, hint = before, me.Hint
+			what, hint = before, hintOf(env, err, me)
 		}
 		what = strings.TrimPrefix(what, me.Op+": ") // operations are for programs
 	}

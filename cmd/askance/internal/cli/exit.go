@@ -142,10 +142,25 @@ type errorBody struct {
 	Digest string                `json:"digest,omitzero"`
 }
 
-func documentOf(err error) errorDocument {
+// hintOf returns the hint of an error, with where the journal is, and without one that a signal made wrong.
+func hintOf(env *environment, err error, e *message.Error) string {
+	stopped := errors.Is(err, errSignal)
+	switch {
+	case stopped && (e.Code == message.CodeUnavailable || e.Code == message.CodeOverloaded):
+		return ""
+	case stopped && e.Code == message.CodeUnknownOutcome:
+		return "the request may be recorded: see " + commandAgain(env, "show CALL") + "; " + e.Hint
+	case e.Code == message.CodeDamaged && env.cfg.Server == "":
+		at := flagsGiven(env, byCurrentContext, append(placeFlags, "creds", "keys", "anchor")...)
+		return strings.NewReplacer("askance journal check", programName()+" journal check"+at, "askance journal accept-loss", programName()+" journal accept-loss"+at).Replace(e.Hint)
+	}
+	return e.Hint
+}
+
+func documentOf(env *environment, err error) errorDocument {
 	b := errorBody{Exit: ExitCode(err), What: err.Error()}
 	if me, ok := errors.AsType[*message.Error](err); ok {
-		b.Code, b.Op, b.What, b.Hint = me.Code, me.Op, me.What, me.Hint
+		b.Code, b.Op, b.What, b.Hint = me.Code, me.Op, me.What, hintOf(env, err, me)
 		if me.Err != nil && me.Err.Error() != "" {
 			b.What += ": " + me.Err.Error()
 		}

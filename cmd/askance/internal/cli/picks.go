@@ -71,7 +71,7 @@ func (p *picks) find(ctx context.Context, c engine.Client, d *responding, args [
 			Tools: p.tools, Agents: p.agents, Rules: p.by, Mine: true, Sort: toolcall.SortDeadline,
 		}, 0)
 		if err == nil && len(calls) == 0 {
-			err = &message.Error{Code: message.CodeNotFound, Op: "find calls", What: "no open request that you can respond to matches", Hint: commandLineFor(d.env, "list") + " shows the open requests"}
+			err = &message.Error{Code: message.CodeNotFound, Op: "find calls", What: "no open request that you can respond to matches", Hint: commandAgain(d.env, "list") + " shows the open requests"}
 		}
 		return calls, err
 	}
@@ -128,12 +128,12 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 			}
 		}
 		if one.err != nil {
-			body := documentOf(one.err).Error
+			body := documentOf(env, one.err).Error
 			one.Error, one.Call = &body, nil
 			failed = append(failed, one.err)
 			what := "failed:"
 			if asked.IsUnsure(one.err) {
-				what = "outcome unknown, see " + commandLineFor(env, "show "+addressWord(call.Key)) + ":"
+				what = "outcome unknown, see " + commandAgain(env, "show "+addressWord(call.Key)) + ":"
 			}
 			fmt.Fprintf(&text, "%s: %s %s\n", env.out.Name(term.SafeLine(string(call.Call))), env.out.Bad(what), term.SafeLine(one.err.Error()))
 		} else {
