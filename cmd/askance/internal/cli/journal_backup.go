@@ -41,7 +41,11 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 		if err != nil {
 			return bus.Copied{}, err
 		}
-		return bus.BackUp(ctx, nc, space, keys, folder, archives)
+		copied, err := bus.BackUp(ctx, nc, space, keys, folder, archives)
+		if err != nil && errors.Is(context.Cause(ctx), errSignal) && !errors.Is(err, message.ErrConflict) {
+			err = withHint(message.Errorf(message.CodeInterrupted, "back up", "%w", errSignal), "remove "+folder+", which is incomplete, and run the backup again")
+		}
+		return copied, err
 	}
 	c := newCopyCommand(env, backUp, "Backed up", &cobra.Command{
 		Use:   "backup FOLDER",
@@ -138,7 +142,7 @@ func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives b
 		if err == nil {
 			return nc, bus.NewArchiveBucket(nc, space, archives), nc.Close, nil
 		}
-		if env.cfg.NATS != "" {
+		if env.cfg.NATS != "" || ctx.Err() != nil {
 			return nil, nil, nil, err
 		}
 	}

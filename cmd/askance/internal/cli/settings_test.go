@@ -12,6 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/askance-dev/askance/message"
 )
 
 // loadSettings returns the settings of a command.
@@ -77,6 +79,9 @@ func TestCommandLineFor(t *testing.T) {
 		if got := strings.TrimPrefix(commandLineFor(env, "show c"), programName()+" "); got != tc.want {
 			t.Errorf("%q: %s, want %s", tc.args, got, tc.want)
 		}
+		if got := commandAgain(env, ""); strings.Contains(got, "--as ann") != slices.Contains(tc.args, "--as") || strings.Contains(got, "--token-file") != slices.Contains(tc.args, "--token-file") {
+			t.Errorf("%q: for the same person: %s", tc.args, got)
+		}
 	}
 	all := contexts{Named: map[string]settingsOf{"prod": {"nats": "nats://prod:4222", "space": "team"}}}
 	if err := all.write(); err != nil {
@@ -88,6 +93,37 @@ func TestCommandLineFor(t *testing.T) {
 	}
 	if got, want := flagsGiven(env, byCurrentContext, placeFlags...), " --nats nats://prod:4222 --space team"; got != want {
 		t.Errorf("for a command without contexts: %s, want %s", got, want)
+	}
+}
+
+// A hint names the journal, and does not blame a server for a signal.
+func TestHints(t *testing.T) {
+	clearSettings(t)
+	env, err := loadSettings(t, "--data", "d", "--as", "ann")
+	if err != nil {
+		t.Fatal(err)
+	}
+	damaged := "askance journal check, then askance journal accept-loss --by NAME"
+	for _, tc := range []struct {
+		code    message.Code
+		stopped bool
+		hint    string
+		want    string
+	}{
+		{message.CodeUnavailable, false, "check the server", "check the server"},
+		{message.CodeUnavailable, true, "check the server", ""},
+		{message.CodeOverloaded, true, "try again", ""},
+		{message.CodeUnknownOutcome, true, "send it again", "the request may be recorded: see askance show CALL --data d --as ann; send it again"},
+		{message.CodeDamaged, false, damaged, "askance journal check --data d, then askance journal accept-loss --data d --by NAME"},
+	} {
+		e := &message.Error{Code: tc.code, What: "it failed", Hint: tc.hint}
+		if tc.stopped {
+			e.Err = errSignal
+		}
+		got := strings.ReplaceAll(hintOf(env, e, e), programName()+" ", "askance ")
+		if got != tc.want || documentOf(env, e).Error.Hint != hintOf(env, e, e) {
+			t.Errorf("%s: %q, want %q", tc.code, got, tc.want)
+		}
 	}
 }
 

@@ -1,0 +1,79 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// stoppedAt ends with a signal as soon as the file exists.
+type stoppedAt struct {
+	context.Context //nolint:containedctx // it is a context
+	path            string
+	stop            context.CancelCauseFunc
+}
+
+// Done implements context.Context.
+func (s stoppedAt) Done() <-chan struct{} {
+	if _, err := os.Stat(s.path); err == nil {
+		s.stop(errSignal)
+	}
+	return s.Context.Done()
+}
+
+// A stopped backup says that its folder is incomplete.
+func TestStoppedBackup(t *testing.T) {
+	clearSettings(t)
+	dir := t.TempDir()
+	key, folder := filepath.Join(dir, "engine.key"), filepath.Join(dir, "backup")
+	if _, err := keyfile.LoadOrCreate(key); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	var errs strings.Builder
+	code := Main(stoppedAt{ctx, folder, stop}, IO{In: strings.NewReader(""), Out: &errs, Err: &errs}, []string{"journal", "backup", folder, "--data", dir, "--keys", key})
+	if want := "error: stopped by a signal\nhint: remove " + folder + ", which is incomplete, and run the backup again\n"; code != ExitInterrupted || errs.String() != want {
+		t.Errorf("exit %d\n%s\nwant\n%s", code, errs.String(), want)
+	}
+}
+
+// A call that was stopped while it was proposed can be proposed again with the same ids, by the same
+// person.
+func TestStoppedCall(t *testing.T) {
+	clearSettings(t)
+	t.Setenv("ASKANCE_TOKEN", "")
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodPost:
+			stop(errSignal)
+			<-ctx.Done()
+		case strings.HasSuffix(r.URL.Path, "/whoami"):
+			_, _ = w.Write([]byte(`{"name":"ann","roles":["runtime"]}`))
+		default:
+			_ = json.NewEncoder(w).Encode(toolcall.InfoReply{})
+		}
+	}))
+	defer srv.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("t"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	code := Main(ctx, IO{In: strings.NewReader(""), Out: &errs, Err: &errs}, []string{"call", "pay", "--session", "s", "--reply", "r", "--id", "c", "--server", srv.URL, "--token-file", token})
+	at := " --server " + srv.URL + " --token-file " + token + "\n"
+	want := "Stopped waiting. The request may be recorded.\n  wait again: askance call pay --args '{}' --session s --reply r --id c" + at + "  end it:     askance interrupt s/r/c" + at
+	if got := strings.ReplaceAll(errs.String(), programName(), "askance"); code != ExitInterrupted || got != want {
+		t.Errorf("exit %d\n%s\nwant\n%s", code, got, want)
+	}
+}
