@@ -56,6 +56,8 @@ type Config struct {
 	// HasCredentials reports whether other credentials exist, such as NATS logins:
 	// then Local admits no one. Each request calls it until it is true; may be nil.
 	HasCredentials func() bool
+	// TokenCommand is named in the log when a token becomes necessary; default askance token create.
+	TokenCommand string
 	// Session is how long a browser stays logged in; default 12 h.
 	Session time.Duration
 	// Key seals the cookies of logins: servers with the same key accept each other's logins. Zero
@@ -143,7 +145,7 @@ func (a *Auth) IsOpen() bool {
 		return true
 	}
 	a.closing.Do(func() {
-		a.cfg.Log.Warn("credentials exist: from now on every HTTP request needs a token (askance token create NAME --role approver)")
+		a.cfg.Log.Warn("credentials exist: from now on every HTTP request needs a token (" + cmp.Or(a.cfg.TokenCommand, "askance token create NAME --role approver") + ")")
 		close(a.closed)
 	})
 	return false

@@ -76,7 +76,7 @@ token at once, also on a running server (askance token create).`,
 			if _, err := creds.Init(c.Context(), dir); err != nil {
 				return err
 			}
-			return env.print(map[string]string{"creds_dir": dir, "engine_login": creds.EngineLogin(dir)}, fmt.Sprintf("Credentials created in %s. Restart askance serve, and create a login for each person and program: askance creds add ROLE NAME\nHTTP requires a token from now on: askance token create NAME --role approver\n", dir))
+			return env.print(map[string]string{"creds_dir": dir, "engine_login": creds.EngineLogin(dir)}, fmt.Sprintf("Credentials created in %s. Restart askance serve, and create a login for each person and program: %s\nHTTP requires a token from now on: %s\n", dir, programName()+" creds add ROLE NAME"+flagsGiven(env, byCurrentContext, "data", "creds-dir"), programName()+" token create NAME --role approver"+flagsGiven(env, byCurrentContext, "data")))
 		},
 	})
 }

@@ -33,7 +33,9 @@ func TestCreds(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	write(t, filepath.Join(dir, "rules.yaml"), testRules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
-	ok(t, "creds", "init", "--data", data)
+	if out := ok(t, "creds", "init", "--data", data); !strings.Contains(out, "askance creds add ROLE NAME --data "+data+"\n") || !strings.Contains(out, "askance token create NAME --role approver --data "+data+"\n") {
+		t.Errorf("creds init printed\n%s", out)
+	}
 	fails(t, cli.ExitConflict, "already has credentials", "creds", "init", "--data", data)
 	fails(t, cli.ExitUsage, "--tool", "creds", "add", "worker", "wk", "--data", data)
 	ann, bob, bot := credFile(t, data, "approver", "ann"), credFile(t, data, "approver", "bob", "--expires", "1h"), credFile(t, data, "runtime", "bot")

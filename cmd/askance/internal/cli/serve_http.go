@@ -28,7 +28,7 @@ func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 	set := &env.cfg
 	cfg := web.Config{
 		Address: set.HTTP, Cert: set.HTTPCert, Key: set.HTTPKey, Insecure: set.HTTPInsecure, Public: set.HTTPURL, Origins: set.HTTPOrigins, Session: set.HTTPSession,
-		Tokens: set.HTTPTokens, DefaultTokens: dir.Tokens(), HasLogins: hasLogins(env, dir),
+		Tokens: set.HTTPTokens, DefaultTokens: dir.Tokens(), HasLogins: hasLogins(env, dir), TokenCommand: programName() + " token create NAME --role approver" + flagsGiven(env, byCurrentContext, "data", "http-tokens", "space"),
 		AgentID: s.agentID, User: userName(), Log: env.log, Version: buildInfo().Version,
 		Served: s.process.Served,
 	}

@@ -23,7 +23,7 @@ func (c Config) behindProxy() bool {
 // authenticator admits the configured principals, or the local user if nothing is
 // configured and no credentials exist.
 func (w *Web) authenticator() (*auth.Auth, error) {
-	cfg := auth.Config{Session: w.cfg.Session, Key: w.cfg.LoginKey, Secure: strings.HasPrefix(w.public(), "https://"), HasCredentials: w.cfg.HasLogins, Log: w.cfg.Log}
+	cfg := auth.Config{Session: w.cfg.Session, Key: w.cfg.LoginKey, Secure: strings.HasPrefix(w.public(), "https://"), HasCredentials: w.cfg.HasLogins, TokenCommand: w.cfg.TokenCommand, Log: w.cfg.Log}
 	if err := w.openTokens(); err != nil {
 		return nil, err
 	}
@@ -115,7 +115,7 @@ func (w *Web) Logins() string {
 		ways = append(ways, "logins at "+w.cfg.OIDC.Issuer)
 	}
 	if len(ways) == 0 {
-		return "closed: every request needs a token, and none exists (askance token create NAME --role approver)"
+		return "closed: every request needs a token, and none exists (" + w.cfg.TokenCommand + ")"
 	}
 	return strings.Join(ways, ", ")
 }

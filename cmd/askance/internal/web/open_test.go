@@ -160,12 +160,12 @@ func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 // local user.
 func TestProxyEndsLocalUser(t *testing.T) {
 	for public, open := range map[string]bool{"": true, "http://localhost:8787": true, "http://127.0.0.1": true, "https://inbox.example": false, "http://localhost.example": false} {
-		w := &Web{cfg: Config{User: "me", Public: public, Space: &gateway.Space{ID: "alpha"}, DefaultTokens: filepath.Join(t.TempDir(), "tokens.json")}}
+		w := &Web{cfg: Config{User: "me", Public: public, TokenCommand: "make a token", Space: &gateway.Space{ID: "alpha"}, DefaultTokens: filepath.Join(t.TempDir(), "tokens.json")}}
 		var err error
 		if w.auth, err = w.authenticator(); err != nil {
 			t.Fatal(err)
 		}
-		if w.auth.IsOpen() != open || (w.Logins() == "") != open {
+		if w.auth.IsOpen() != open || (w.Logins() == "") != open || !open && !strings.Contains(w.Logins(), "(make a token)") {
 			t.Errorf("--http-url %q: open %v, %q", public, w.auth.IsOpen(), w.Logins())
 		}
 	}

@@ -47,6 +47,8 @@ type Config struct {
 	// HasLogins reports whether NATS logins exist for the space: if so, HTTP also
 	// refuses requests without credentials. Nil means that none exist.
 	HasLogins func() bool
+	// TokenCommand creates the first token.
+	TokenCommand string
 	// OIDC is an identity provider; no Issuer: there is none. Serve fills in Space and Redirect.
 	OIDC auth.OIDCConfig
 	// Session is how long a browser stays logged in; 0: the default.
