@@ -256,7 +256,7 @@ func (d *diagnosis) checkPolicy(ctx context.Context, env *environment, l *link) 
 		d.add("policy", levelWarning, strings.Join(p.Ignored, "; "), "rename or remove these files")
 	}
 	if p.Failures > 0 {
-		d.add("policy", levelWarning, fmt.Sprintf("the policy could not be evaluated for %d calls, and none of them was allowed", p.Failures), "see the log of askance serve; "+commandLineFor(env, "show CALL")+" names the rule errors")
+		d.add("policy", levelWarning, fmt.Sprintf("the policy could not be evaluated for %d calls, and none of them was allowed", p.Failures), "see the log of askance serve; "+commandAgain(env, "show CALL")+" names the rule errors")
 	}
 	if p.Shadow != nil && p.Shadow.Alarm != "" {
 		d.add("policy", levelWarning, "the newest shadow policy is refused:\n"+p.Shadow.Alarm, "correct the file, and check it with askance policy lint")
@@ -355,7 +355,7 @@ func (d *diagnosis) checkQueues(ctx context.Context, env *environment, l *link, 
 	}
 	d.checkWorkers(env, r)
 	if info.Blocked > 0 {
-		d.add("blocked", levelProblem, asked.Count(info.Blocked, "call")+" need an operator", "see them with "+commandLineFor(env, "list --phase blocked")+", then "+commandLineFor(env, "resolve CALL"))
+		d.add("blocked", levelProblem, strings.Replace(asked.Count(info.Blocked, "call")+" need an operator", "1 call need ", "1 call needs ", 1), "see them with "+commandAgain(env, "list --phase blocked")+", then "+commandLineFor(env, "resolve CALL --outcome happened|did_not_happen|run_again"))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -81,6 +82,25 @@ func TestDoctorJournalWithoutCheckpoint(t *testing.T) {
 		d.checkJournal(t.Context(), &environment{}, &link{audit: unsignedJournal{stored: time.Now().Add(-age)}})
 		if f := d.Findings[0]; f.Level != want {
 			t.Errorf("%s after the first record: %s %q, want %s", age, f.Level, f.What, want)
+		}
+	}
+}
+
+// idleEngine has no queues.
+type idleEngine struct{ engine.Client }
+
+// Activity implements engine.Client.
+func (idleEngine) Activity(context.Context, toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
+	return toolcall.ActivityReply{At: time.Now()}, nil
+}
+
+// The command that doctor prints for blocked calls has all flags that it needs.
+func TestDoctorBlocked(t *testing.T) {
+	for blocked, want := range map[int]string{1: "1 call needs an operator", 2: "2 calls need an operator"} {
+		d := &diagnosis{}
+		d.checkQueues(t.Context(), &environment{}, &link{Client: idleEngine{}}, toolcall.InfoReply{Blocked: blocked})
+		if f := d.Findings[len(d.Findings)-1]; f.What != want || !strings.HasSuffix(f.Fix, " resolve CALL --outcome happened|did_not_happen|run_again") {
+			t.Errorf("%d blocked: %s → %s", blocked, f.What, f.Fix)
 		}
 	}
 }
