@@ -125,6 +125,9 @@ func (d *door) readKeys(env *environment) (err error) {
 	}
 	d.keys, err = keyfile.LoadPublic(d.paths...)
 	if e, ok := errors.AsType[*message.Error](err); ok && !named && errors.Is(err, fs.ErrNotExist) {
+		if d.server != "" {
+			return withHint(e, "copy engine.pub from the server's data folder and pass it with --engine-key, or pass --trust-server-keys")
+		}
 		return withHint(e, "start askance serve on this data folder, or pass the engine's public key with --engine-key")
 	}
 	return err

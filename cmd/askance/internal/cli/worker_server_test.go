@@ -95,6 +95,7 @@ func TestWorkerServerFlags(t *testing.T) {
 	fails(t, cli.ExitUsage, "not an http or https URL", worker("--server", "h:80")...)
 	fails(t, cli.ExitUsage, "has no TLS", worker("--server", "http://askance.example")...)
 	fails(t, cli.ExitUsage, "both set", worker("--server", "https://h", "--trust-server-keys", "--engine-key", "k")...)
+	fails(t, cli.ExitNotFound, "hint: copy engine.pub from the server's data folder", worker("--server", "https://h", "--data", t.TempDir())...)
 	fails(t, cli.ExitUsage, "ASKANCE_TOKEN has no token", worker("--server", "https://h", "--trust-server-keys")...)
 	fails(t, cli.ExitUnavailable, "the engines' keys", append([]string{"worker", "--server", "http://127.0.0.1:1", "--trust-server-keys", "--token-file", tokenIn(t), "--tool", "pay"}, "--", "cat")...)
 }
