@@ -302,34 +302,67 @@ func TestShellWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	begin := func(keys []byte) (stop func()) {
+	begin := func(script, tool string, keys []byte) (worker *exec.Cmd, stop func()) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "engine.pub"), keys, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		c := exec.CommandContext(t.Context(), "sh", script, w.URL, gatewaytest.Job)
+		c := exec.CommandContext(t.Context(), "sh", script, w.URL, tool)
 		c.Dir, c.Env = dir, append(os.Environ(), "ASKANCE_TOKEN=alpha:"+gatewaytest.Wendy)
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		return sync.OnceFunc(func() {
+		return c, sync.OnceFunc(func() {
 			_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL) // also kills curl and the heartbeats
 			_ = c.Wait()
 		})
 	}
-	stop := begin([]byte(`{"v":1,"keys":[]}`))
+	_, stop := begin(script, gatewaytest.Job, []byte(`{"v":1,"keys":[]}`))
 	t.Cleanup(stop)
 	key := w.A.Propose("s", "r", "c1", gatewaytest.Job, `{"n": 1}`).Key
 	w.until(key, func(c *toolcall.Call) bool {
 		return c.Returned != nil && strings.Contains(c.Returned.Reason, "not for this call")
 	})
 	stop()
-	stop = begin(keys)
+	_, stop = begin(script, gatewaytest.Job, keys)
 	t.Cleanup(stop)
 	key = w.A.Propose("s", "r", "c2", gatewaytest.Job, `{"n": 2.50, "text": "é\n"}`).Key
 	c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() })
 	if want := `refunded {"n": 2.50, "text": "é\n"} under ` + c.IdempotencyKey() + "\n"; c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != want {
 		t.Errorf("the result of the call is %s %q, want %q", c.Result.State, c.Result.Output.String(), want)
 	}
+	stop()
+
+	// The heartbeats end with the worker, so that its call can end.
+	before, after, _ := strings.Cut(string(program), "run() {")
+	_, after, found := strings.Cut(after, "\n}\n")
+	if !found || !strings.Contains(after, "ask heartbeat") {
+		t.Fatal("the worker has no function run, or no heartbeats")
+	}
+	after = strings.Replace(after, "ask heartbeat", ": >beat; ask heartbeat", 1)
+	slow := filepath.Join(t.TempDir(), "slow.sh")
+	if err := os.WriteFile(slow, []byte(before+"run() {\n  sleep 300\n}\n"+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	worker, stop := begin(slow, gatewaytest.Frail, keys)
+	t.Cleanup(stop)
+	key = w.A.Propose("s", "r", "c3", gatewaytest.Frail, `{"n": 3}`).Key
+	hasBeat := func() bool {
+		_, err := os.Stat(filepath.Join(worker.Dir, "beat"))
+		return err == nil
+	}
+	w.until(key, func(*toolcall.Call) bool { return hasBeat() })
+	if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	_ = worker.Wait() // the signal is its error
+	for range 10 {
+		_ = os.Remove(filepath.Join(worker.Dir, "beat"))
+		time.Sleep(time.Second)
+		if !hasBeat() {
+			return
+		}
+	}
+	t.Error("the heartbeats go on after the worker ended")
 }

@@ -42,7 +42,7 @@ while ask next "{\"tool_name\":\"$tool\"}" >"$dir/next"; do
     ask result "$(printf '%s' "$own" | jq -c '. + {not_begun: "the start was answered too late"}')" >/dev/null
     continue
   fi
-  while sleep "$(jq '.heartbeat_ms / 1000' "$dir/start")"; do ask heartbeat "$own"; done >/dev/null 2>&1 &
+  while sleep "$(jq '.heartbeat_ms / 1000' "$dir/start")" && kill -0 $$; do ask heartbeat "$own"; done >/dev/null 2>&1 &
   beats=$! state=success
   jq -jr .input "$dir/call" >"$dir/input"
   run "$dir/input" "$(jq -r .idempotency_key "$dir/start")" >"$dir/output" || state=error
@@ -50,3 +50,5 @@ while ask next "{\"tool_name\":\"$tool\"}" >"$dir/next"; do
     '$own + {result: {type: "tool_result", id: .tool_call_id, name: $tool, output: $out, state: $state}}' "$dir/call")" >/dev/null
   kill $beats
 done
+cat "$dir/next" >&2
+exit 1
