@@ -165,6 +165,15 @@ def test_server_down() -> None:
     assert result.text.startswith("The tool did not run: cannot propose calls of reply r: askance at http://")
 
 
+@pytest.mark.parametrize("call_id", ["cc4", ""])
+def test_arguments_that_are_not_json(call_id: str) -> None:
+    gate = Client("http://127.0.0.1:1").gate("s", "r")
+    result = gate.run("refund", "{bad", lambda given: "done", id=call_id)
+    assert (result.id, result.name, result.state) == (call_id, "refund", "error")
+    assert isinstance(result.error, askance.Invalid)
+    assert result.text.startswith("The tool did not run: ")
+
+
 def test_report_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The model is told that the tool ran, so it has no reason to call it again."""
     client = server.client(patience=0.0)

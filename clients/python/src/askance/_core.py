@@ -414,9 +414,9 @@ class GateCore:
 
     def execute(self, proposal: Proposal, function: Callable[[Any], Any], timeout: float | None) -> Op[ToolResult]:
         """Propose, wait, run and report one call. Every failure becomes a text for the model."""
-        [proposal] = self.identify([proposal])
         ran = False
         try:
+            [proposal] = self.identify([proposal])
             [outcome] = yield from self.decide([proposal], timeout)
             if isinstance(outcome, Denied):
                 return ToolResult(proposal.id, proposal.name, outcome.text, outcome.state)
