@@ -94,12 +94,16 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	if t.lifetime > 0 {
 		token.Expires = time.Now().Add(t.lifetime)
 	}
+	before, _ := auth.ListTokens(path) // CreateToken reports a file that cannot be read
 	secret, stored, err := auth.CreateToken(c.Context(), path, token)
 	if err != nil {
 		return err
 	}
 	if !env.json {
 		env.notef("%s\n", env.err.Dim("This token is shown once; only its hash is stored. Its owner logs in with it, or sets ASKANCE_TOKEN."))
+		if len(before) == 0 {
+			env.notef("From now on every HTTP request needs a token. Approvers: %s\n", term.Safe(commandLineFor(env, "token create NAME --role approver", "http-tokens")))
+		}
 	}
 	return env.print(map[string]any{"token": secret, "id": stored.ID, "name": stored.Name, "space": stored.Space, "file": path}, secret+"\n")
 }
@@ -131,7 +135,11 @@ func tokensTable(out *term.Out, all []auth.Token) string {
 	}
 	var rows [][]string
 	for _, t := range all {
-		rows = append(rows, []string{t.ID, out.Name(term.SafeLine(t.Name)), string(t.Space), validity(t.Revoked, t.Expires, t.InForce(time.Now())), gateway.RoleList(t.Roles)})
+		roles := gateway.RoleList(t.Roles)
+		if len(t.Tools) > 0 { // only workers have tools
+			roles = strings.Replace(roles, "worker", "worker ("+term.SafeLine(strings.Join(t.Tools, ", "))+")", 1)
+		}
+		rows = append(rows, []string{t.ID, out.Name(term.SafeLine(t.Name)), string(t.Space), validity(t.Revoked, t.Expires, t.InForce(time.Now())), roles})
 	}
 	return tableText(out, []string{"ID", "NAME", "SPACE", "STATE", "ROLES"}, rows)
 }

@@ -37,7 +37,8 @@ func TestTokens(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
 	made := run(t, "token", "create", "ann", "--role", "approver", "--data", data)
 	ann := strings.TrimSpace(made.out)
-	if made.code != cli.ExitOK || !strings.HasPrefix(ann, "askance_") || !strings.Contains(made.err, "shown once") {
+	if made.code != cli.ExitOK || !strings.HasPrefix(ann, "askance_") || !strings.Contains(made.err, "shown once") ||
+		!strings.Contains(made.err, "every HTTP request needs a token. Approvers: ") || !strings.Contains(made.err, " token create NAME --role approver --data "+data+"\n") {
 		t.Fatalf("made: %q, %q", made.out, made.err)
 	}
 	bob := decode[struct{ Token, ID, Name, Space, File string }](t, ok(t, "token", "create", "bob", "--role", "auditor", "--role", "operator", "--expires", "1h", "--json", "--data", data))
@@ -49,6 +50,12 @@ func TestTokens(t *testing.T) {
 	}
 	list := ok(t, "token", "list", "--data", data)
 	if strings.Count(list, "\n") != 3 || !strings.Contains(list, "ann") || !strings.Contains(list, "auditor, operator") || strings.Contains(list, ann) {
+		t.Errorf("list:\n%s", list)
+	}
+	if r := run(t, "token", "create", "runner", "--role", "worker", "--tool", "refund", "--data", data); r.code != cli.ExitOK || strings.Contains(r.err, "From now on") {
+		t.Errorf("a later token: %d, %s", r.code, r.err)
+	}
+	if list := ok(t, "token", "list", "--data", data); !strings.Contains(list, "worker (refund)") {
 		t.Errorf("list:\n%s", list)
 	}
 	s := serveOn(t, data)
@@ -68,6 +75,7 @@ func TestTokens(t *testing.T) {
 	fails(t, cli.ExitNotFound, "no valid token", "token", "revoke", "ann", "--data", data)
 	fails(t, cli.ExitUsage, "--role", "token", "create", "cy", "--data", data)
 	fails(t, cli.ExitUsage, "is not a role", "token", "create", "cy", "--role", "engine", "--data", data)
+	fails(t, cli.ExitUsage, "did you mean approver?", "token", "create", "cy", "--role", "aprover", "--data", data)
 	fails(t, cli.ExitUsage, "one name", "token", "create", "--data", data)
 }
 
