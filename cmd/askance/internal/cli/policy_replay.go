@@ -13,6 +13,7 @@ import (
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/corpus"
 	"github.com/askance-dev/askance/toolcall"
@@ -152,6 +153,13 @@ func readCalls(ctx context.Context, env *environment, q calling) ([]corpus.Call,
 	}
 	if q.session != "" {
 		calls = slices.DeleteFunc(calls, func(c corpus.Call) bool { return string(c.Request.Caller.Session) != q.session })
+	}
+	switch {
+	case len(calls) > 0:
+	case q.session != "":
+		return nil, &message.Error{Code: message.CodeNotFound, Op: "read calls", What: "no recorded call matches --session " + q.session, Hint: commandLineFor(env, "list --all -o wide") + " shows the sessions"}
+	default:
+		env.notef("There are no recorded calls.\n")
 	}
 	for i := range calls {
 		r := &calls[i].Request

@@ -180,6 +180,7 @@ func TestPolicyReplayOfAJournal(t *testing.T) {
 	}
 	stricter := filepath.Join(dir, "stricter.yaml")
 	write(t, stricter, strings.Replace(testRules, "args.cents <= 100}", "args.cents <= 1}", 1))
+	fails(t, cli.ExitNotFound, "no recorded call matches --session nope", "policy", "replay", rules, "--tools", tools, "--data", s.data, "--session", "nope")
 	r := run(t, "policy", "replay", stricter, "--tools", tools, "--data", s.data)
 	if r.code != cli.ExitFindings || !strings.Contains(r.out, "tighter s1/r1/c1  allow (small) -> ask") {
 		t.Errorf("exit %d\n%s%s", r.code, r.out, r.err)
