@@ -26,6 +26,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/plainfile"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -178,7 +179,15 @@ func (t Token) checkTools() error {
 func checkRoles(all []toolcall.Role) error {
 	for _, r := range all {
 		if !slices.Contains(roles, r) {
-			return fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor", quote(string(r)))
+			words := make([]string, len(roles))
+			for i, known := range roles {
+				words[i] = string(known)
+			}
+			meant := ""
+			if near := spelling.Nearest(string(r), words); near != nil {
+				meant = "; did you mean " + near[0] + "?"
+			}
+			return fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor%s", quote(string(r)), meant)
 		}
 	}
 	return nil
