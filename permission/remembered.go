@@ -148,6 +148,8 @@ func ParseArgument(text string) ([]string, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case len(p.Steps) == 0 && p.Root != "" && p.Root != "args":
+		return nil, fmt.Errorf("write args.%[1]s, not %[1]s", display.Quoted(text))
 	case p.Root != "args" || len(p.Steps) == 0 || slices.Contains(p.Steps, redact.Any):
 		return nil, fmt.Errorf("%s does not name a single argument value; write a path such as args.amount.cents", display.Quoted(text))
 	}

@@ -78,4 +78,7 @@ func TestValues(t *testing.T) {
 			t.Errorf("ParseArgument(%q) = %q", path, steps)
 		}
 	}
+	if _, err := permission.ParseArgument("cents"); err == nil || err.Error() != "write args.cents, not cents" {
+		t.Errorf("ParseArgument of an argument without args: %v", err)
+	}
 }
