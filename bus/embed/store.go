@@ -19,7 +19,7 @@ import (
 
 // Reasons why an embedded server cannot use its folder, for errors.Is.
 var (
-	ErrStoreLocked     = errors.New("store folder is in use")
+	ErrStoreLocked     = errors.New("another process uses the folder")
 	ErrStoreUnwritable = errors.New("store folder cannot be written")
 )
 
@@ -47,7 +47,7 @@ func lockStore(dir string) (*flock.Flock, error) {
 		return nil, unwritableError(dir, err)
 	}
 	if !ok {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: "another process uses " + dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: opStore, What: dir, Hint: "stop it, or choose another folder", Err: ErrStoreLocked}
 	}
 	return l, nil
 }

@@ -53,7 +53,7 @@ func (s *served) finish(n int) {
 func TestJournalArchive(t *testing.T) {
 	s := audited(t)
 	s.finish(3)
-	fails(t, cli.ExitUnavailable, ": store folder is in use\nhint: stop askance serve first, or start it with --archive-older-than: then", "journal", "archive", "--older-than", "0s", "--data", s.data)
+	fails(t, cli.ExitUnavailable, filepath.Join(s.data, "nats")+": another process uses the folder\nhint: stop askance serve first, or start it with --archive-older-than: then", "journal", "archive", "--older-than", "0s", "--data", s.data)
 	fails(t, cli.ExitUnavailable, "hint: stop askance serve first\n", "journal", "check", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUsage, "--older-than is missing", "journal", "archive", "--data", s.data)
