@@ -96,6 +96,7 @@ func TestCallSaysWhyNot(t *testing.T) {
 	}{
 		{"denied", nil, "drop", text{Text: "it"}, askance.ErrDenied, "Archive it instead."},
 		{"rejected", []askance.Option{responds(askance.Reject("not on Fridays"))}, "write", text{Text: "it"}, askance.ErrRejected, "not on Fridays"},
+		{"rejected without feedback", []askance.Option{responds(askance.Reject(""))}, "write", text{Text: "it"}, askance.ErrRejected, "denied by the user ann"},
 		{"unknown tool", nil, "rm", text{Text: "it"}, askance.ErrInvalid, "rm"},
 		{"a missing member", nil, "read", `{}`, askance.ErrInvalid, "text"},
 		{"a further member", nil, "read", `{"text":"it","force":true}`, askance.ErrInvalid, "force"},
@@ -109,7 +110,7 @@ func TestCallSaysWhyNot(t *testing.T) {
 			if !ok || !errors.Is(err, tt.want) || !strings.Contains(e.Reason, tt.reason) {
 				t.Fatalf("Call = %v (%+v), want %v and a reason with %q", err, e, tt.want, tt.reason)
 			}
-			if strings.Contains(err.Error(), "system-reminder") || !strings.HasSuffix(err.Error(), ")") {
+			if strings.Contains(err.Error(), "system-reminder") || strings.HasSuffix(err.Error(), ")") == (tt.name == "rejected without feedback") {
 				t.Errorf("the error is not for people: %v", err)
 			}
 		})

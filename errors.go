@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/message"
@@ -103,6 +104,9 @@ func blockedEnding(c *toolcall.Call) (ending, string) {
 // the call succeeded.
 func resultEnding(c *toolcall.Call) ending {
 	if e, ok := endings[toolcall.Cause(c.Cause)]; ok {
+		if e.err == ErrRejected && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.Feedback != "" }) {
+			e.hint = ""
+		}
 		return e
 	}
 	switch {
