@@ -65,6 +65,9 @@ func TestOpen(t *testing.T) {
 	fails(t, cli.ExitUsage, "not the address of a web console", "open", "--http-url", "javascript:alert(1)", "--print", "--data", s.data)
 	s.stop()
 	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "open", "--data", s.data)
+
+	s = serveOn(t, s.data, "--http", "off")
+	fails(t, cli.ExitUnavailable, "has no web console\nhint: use askance inbox --data "+s.data, "open", "--data", s.data)
 }
 
 // A console that only has a Unix socket does not count as missing.
