@@ -49,7 +49,7 @@ var Outcomes = []struct {
 	Outcome toolcall.Outcome
 	Text    string
 }{
-	{toolcall.OutcomeHappened, "It happened: use the result below"},
+	{toolcall.OutcomeHappened, "It happened: enter its result"},
 	{toolcall.OutcomeDidNot, "It did not happen: end the call with an error"},
 	{toolcall.OutcomeRunAgain, "Run it again, as a new attempt"},
 }

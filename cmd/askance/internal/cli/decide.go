@@ -284,7 +284,7 @@ opens.
 			return nil
 		},
 	}, responseKind{
-		verb: "Approve as edited", sends: toolcall.Response{Kind: toolcall.ResponseApprove, Input: new(string)},
+		verb: "Approve the edited call", sends: toolcall.Response{Kind: toolcall.ResponseApprove, Input: new(string)},
 		flags: func(d *responding, f *pflag.FlagSet) {
 			d.memory.flags()
 			f.StringVar(&d.input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")

@@ -57,7 +57,7 @@ func TestResolve(t *testing.T) {
 func TestResolveIsForBlockedCalls(t *testing.T) {
 	m, sent, fail := newBlockedDay(t, 80, 24)
 	see(t, types(m, "3"), "r resolve  enter open")
-	see(t, types(m, "r"), "Resolve: deploy  call_09", "> It happened: use the result below", "It did not happen: end the call with an error", "Run it again, as a new attempt")
+	see(t, types(m, "r"), "Resolve: deploy  call_09", "> It happened: enter its result", "It did not happen: end the call with an error", "Run it again, as a new attempt")
 	*fail = &message.Error{Code: message.CodeForbidden, What: "ann is not an operator"}
 	see(t, types(m, "j\r\ry"), "Not resolved: ann is not an operator")
 	for _, q := range m.qs.all {

@@ -172,7 +172,7 @@ func (w *wish) lines() []string {
 		out = append(out, text)
 	}
 	if w.asked && w.limits == nil && len(out) > 0 {
-		out = append(out, "covers only calls about which no rule asks")
+		out = append(out, "does not apply to calls that a rule asks about, such as this one")
 	}
 	if w.hasAny() && !w.isPlain() {
 		out = append(out, w.text())
