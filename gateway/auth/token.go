@@ -179,15 +179,10 @@ func (t Token) checkTools() error {
 func checkRoles(all []toolcall.Role) error {
 	for _, r := range all {
 		if !slices.Contains(roles, r) {
-			words := make([]string, len(roles))
-			for i, known := range roles {
-				words[i] = string(known)
+			if near := spelling.Nearest(string(r), []string{"runtime", "approver", "worker", "operator", "auditor"}); near != nil {
+				return fmt.Errorf("%s is not a role: did you mean %s?", quote(string(r)), near[0])
 			}
-			meant := ""
-			if near := spelling.Nearest(string(r), words); near != nil {
-				meant = "; did you mean " + near[0] + "?"
-			}
-			return fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor%s", quote(string(r)), meant)
+			return fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor", quote(string(r)))
 		}
 	}
 	return nil
