@@ -104,7 +104,7 @@ func blockedEnding(c *toolcall.Call) (ending, string) {
 // the call succeeded.
 func resultEnding(c *toolcall.Call) ending {
 	if e, ok := endings[toolcall.Cause(c.Cause)]; ok {
-		if e.err == ErrRejected && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.Feedback != "" }) {
+		if errors.Is(e.err, ErrRejected) && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.Feedback != "" }) {
 			e.hint = ""
 		}
 		return e

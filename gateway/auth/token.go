@@ -26,7 +26,6 @@ import (
 
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/plainfile"
-	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -179,9 +178,6 @@ func (t Token) checkTools() error {
 func checkRoles(all []toolcall.Role) error {
 	for _, r := range all {
 		if !slices.Contains(roles, r) {
-			if near := spelling.Nearest(string(r), []string{"runtime", "approver", "worker", "operator", "auditor"}); near != nil {
-				return fmt.Errorf("%s is not a role: did you mean %s?", quote(string(r)), near[0])
-			}
 			return fmt.Errorf("%s is not a role: use runtime, approver, worker, operator or auditor", quote(string(r)))
 		}
 	}

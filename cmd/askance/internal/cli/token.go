@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -50,6 +52,8 @@ func tokenFile(env *environment) (string, error) {
 	return env.fileOr("http-tokens", env.cfg.HTTPTokens, node.Dir.Tokens)
 }
 
+var tokenRoles = []string{"runtime", "approver", "operator", "auditor", "worker"}
+
 func newTokenCreateCommand(env *environment, t *tokening) *cobra.Command {
 	c := addTokenFlags(env, &cobra.Command{
 		Use:   "create NAME",
@@ -72,7 +76,7 @@ A running server accepts the token within a second, even if it had no token file
 	f.StringArrayVar(&t.tools, "tool", nil, "with --role worker: tool whose calls it may run; may be repeated")
 	f.StringArrayVar(&t.subjects, "subject", nil, "with --tool: subject to which rules route calls; may be repeated")
 	durationVar(f, &t.lifetime, "expires", 0, "lifetime of the token, such as 30d (default unlimited)")
-	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions([]string{"runtime", "approver", "operator", "auditor", "worker"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = c.RegisterFlagCompletionFunc("role", cobra.FixedCompletions(tokenRoles, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }
 
@@ -89,6 +93,9 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	}
 	token := auth.Token{Name: name, Space: env.cfg.spaceID(), Tools: t.tools, Subjects: t.subjects}
 	for _, r := range t.roles {
+		if !slices.Contains(tokenRoles, r) {
+			return usagef("--role: %q is not a role: use runtime, approver, operator, auditor or worker%s", r, didYouMean("", spelling.Nearest(r, tokenRoles)))
+		}
 		token.Roles = append(token.Roles, toolcall.Role(r))
 	}
 	if t.lifetime > 0 {
