@@ -68,14 +68,14 @@ func TestOtherWaysToReachAFile(t *testing.T) {
 		`git diff`, `git diff 4b825dc642cb6eb9a060e54bf8d69288fbee4904 -- secret`, `git log -p -- secret`, `git show HEAD -- ':(top)secret/token'`, `git show HEAD -- 'secr*/token'`, `git -C sub -c a=b diff`, `git -P log -U3`,
 		`git stash show -p`, `git diff --stat -p`, `git cat-file -p 4b825dc`, `git format-patch -s HEAD~`, `git diff-tree -p HEAD`, `git $X`,
 		`sed 'r.env' f`, `sed '1r.env' f`, `sed 'w.env' f`, `sed 's/a/b/w/etc/x' f`, `sed '/x/w/etc/cron.d/x' f`, `sed 'r/etc/passwd' f`, `openssl base64 -in/etc/passwd`, `vim -es '+r/etc/passwd'`, `less +:e.env f`,
-		`ed -s <<< 'r /etc/passwd'`, `m4 <<< 'include(/etc/passwd)'`, `ed -s <<< 'r.env'`, `yq -n 'load_str("/etc/passwd")'`,
+		`ed -s <<< 'r /etc/passwd'`, `watch 'cat .env {}'`, `watch 'cat ./{.env,x}'`, `m4 <<< 'include(/etc/passwd)'`, `ed -s <<< 'r.env'`, `yq -n 'load_str("/etc/passwd")'`,
 	} {
 		if d := decide(line); d.Behavior != message.BehaviorDeny && d.Behavior != message.BehaviorAsk {
 			t.Errorf("%s: %s by %s", line, d.Behavior, d.Step)
 		}
 	}
 	for _, line := range []string{
-		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `npm install lodash`, `make build`, `go test ./internal/x`, `prettier --write src`, `awk '{print $1}' f`, `awk -F: '/x/ {print $2}' f`, `awk 'NR==1{print $3}' f`, `awk '$1 == 5 {print $2}' f`, `ls secret`, `git switch -c x`, `git branch -m x`,
+		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `npm install lodash`, `make build`, `go test ./internal/x`, `prettier --write src`, `ls secret`, `git switch -c x`, `git branch -m x`,
 		`cp x y`, `cp a.txt src`, `cp x .`, `go test ./...`, `go build -o bin/x .`, `npm test`, `make -C src`, `sed -n 1,5p f`, `sed 's/a/b/' f`, `cat src/a.go`, `ls src`, `gcc -I/usr/include -o x x.c`, `wc -l src/*.go`,
 	} {
 		if d := decide(line); d.Behavior != message.BehaviorAllow {

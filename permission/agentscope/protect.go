@@ -270,9 +270,6 @@ func (p *bashCall) paths() linePaths {
 		p.addTarget(&out, add, r.of(p.text))
 	}
 	for _, c := range p.allCommands() {
-		if slices.Contains(c.Via, "a text") && slices.ContainsFunc(c.Argv, func(w shell.Word) bool { return strings.ContainsAny(w.Text, "{}") }) {
-			continue // code such as {print $1} of awk, whose texts the command itself has too
-		}
 		for _, r := range c.Redirects {
 			p.addTarget(&out, add, strings.TrimLeft(r, "0123456789<>&| \t"))
 		}
