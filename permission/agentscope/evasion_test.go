@@ -44,10 +44,13 @@ func TestOtherWaysToWriteAPath(t *testing.T) {
 			t.Errorf("%s: %s by %s %v", line, d.Behavior, d.Step, d.Errors)
 		}
 	}
-	for _, name := range []string{"/proc/4242/cwd/k", "/proc/self/fd/3/k", "/dev/stdin/k", "/proc/4242/root/k"} {
+	for _, name := range []string{"/proc/4242/cwd/k", "/proc/4242/fd/3", "/proc/self/fd/3/k", "/dev/stdin/k", "/proc/4242/root/k"} {
 		if d := decideCall(t, b, Read, map[string]any{"file_path": name}, permission.ModeDefault); d.Behavior == message.BehaviorAllow {
 			t.Errorf("Read %s: %s by %s", name, d.Behavior, d.Step)
 		}
+	}
+	if d := decideCall(t, b, Grep, map[string]any{"pattern": "x", "path": "/proc/4242/cwd"}, permission.ModeDefault); d.Behavior == message.BehaviorAllow {
+		t.Errorf("Grep: %s by %s", d.Behavior, d.Step)
 	}
 	for _, name := range []string{"/proc/net/../root/home/dev/.ssh/k", "/proc/self/root/proc/self/root/home/dev/.ssh/k", "/proc/../proc/self/root/home/dev/.ssh/k", "/dev/fd/../root/home/dev/.ssh/k", "../proc/self/cwd/../home/dev/.ssh/k", "/proc/self/fd/../root/home/dev/.ssh/k"} {
 		if d := decideCall(t, b, Read, map[string]any{"file_path": name}, permission.ModeDefault); d.Behavior != message.BehaviorDeny {
@@ -66,8 +69,9 @@ func TestOtherWaysToReachAFile(t *testing.T) {
 		`cp x secret`, `cp x secret/`, `cp ./passwd /etc`, `cp x y secret`, `install -t /etc x`, `cp --target-directory=/etc x`, `cp -t/etc x`, `mv x secret`, `wget -P /etc u`, `unzip x -d /etc`, `scp h:x /etc`,
 		`pip install -t /etc x`, `npm install --prefix /etc x`, `git clone u /etc`, `patch -d /etc`, `mktemp -p /etc`, `scp h:x ~/.ssh`, `git clone u /home/dev/.ssh`, `go build -o /etc/ .`, `git restore secret`, `git checkout HEAD~ -- secret`,
 		`git diff`, `git diff 4b825dc642cb6eb9a060e54bf8d69288fbee4904 -- secret`, `git log -p -- secret`, `git show HEAD -- ':(top)secret/token'`, `git show HEAD -- 'secr*/token'`, `git -C sub -c a=b diff`, `git -P log -U3`,
-		`git stash show -p`, `git diff --stat -p`, `git cat-file -p 4b825dc`, `git format-patch -s HEAD~`, `git diff-tree -p HEAD`, `git $X`,
-		`sed 'r.env' f`, `sed '1r.env' f`, `sed 'w.env' f`, `sed 's/a/b/w/etc/x' f`, `sed '/x/w/etc/cron.d/x' f`, `sed 'r/etc/passwd' f`, `openssl base64 -in/etc/passwd`, `vim -es '+r/etc/passwd'`, `less +:e.env f`,
+		`git stash show -p`, `git diff --stat -p`, `git cat-file -p 4b825dc`, `git format-patch -s HEAD~`, `git diff-tree -p HEAD`, `git log -wp`, `git log -pw`, `git diff --stat -wp`, `git diff -- . --stat`, `git diff -- . -s`, `git difftool -y -x cat`, `git log --dd`, `git range-diff a b c`, `git diff -q`, `git show -s 4b825dc`,
+		`git log --pat`, `git -c alias.z='show HEAD' z`, `git --no-pager log -5p`, `git stash list -p`, `grep -r . /proc/4242/cwd`, `cp -r /proc/4242/cwd/ y`, `cp x /proc/4242/cwd`, `cat /proc/4242/fd/3`, `cp x /dev/fd/3/y`, `git $X`,
+		`sed 'r.env' f`, `sed '/start/r.env' f`, `sed 's/secret/x/w.env' f`, `watch 'awk {} .env'`, `sed '1r.env' f`, `sed 'w.env' f`, `sed 's/a/b/w/etc/x' f`, `sed '/x/w/etc/cron.d/x' f`, `sed 'r/etc/passwd' f`, `openssl base64 -in/etc/passwd`, `vim -es '+r/etc/passwd'`, `less +:e.env f`,
 		`ed -s <<< 'r /etc/passwd'`, `watch 'cat .env {}'`, `watch 'cat ./{.env,x}'`, `m4 <<< 'include(/etc/passwd)'`, `ed -s <<< 'r.env'`, `yq -n 'load_str("/etc/passwd")'`,
 	} {
 		if d := decide(line); d.Behavior != message.BehaviorDeny && d.Behavior != message.BehaviorAsk {
@@ -75,7 +79,8 @@ func TestOtherWaysToReachAFile(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `npm install lodash`, `make build`, `go test ./internal/x`, `prettier --write src`, `ls secret`, `git switch -c x`, `git branch -m x`,
+		`git diff --stat`, `git diff --name-only main`, `git log`, `git log --oneline -n 5`, `git log -- src`, `git status`, `git stash list`, `git commit -m x`, `npm install lodash`, `make build`, `go test ./internal/x`, `prettier --write src`, `ls secret`, `git switch -c x`, `git branch -m x`, `git stash push -m wip`, `git stash -u`, `git show --stat HEAD`, `git show -s`, `git cat-file -t HEAD`, `git log -Spublic`, `git log -n5 --pretty=short`, `git log --color`, `git switch secret`, `git commit -m secret`, `make secret`, `npm run secret`, `pytest secret`,
+		`awk '{print $1}' f`, `awk -F: '/x/ {print $2}' f`, `awk 'NR==1{print $3}' f`, `ps aux | awk '{print $2}'`, `grep -o x f`, `mkdir -p build`,
 		`cp x y`, `cp a.txt src`, `cp x .`, `go test ./...`, `go build -o bin/x .`, `npm test`, `make -C src`, `sed -n 1,5p f`, `sed 's/a/b/' f`, `cat src/a.go`, `ls src`, `gcc -I/usr/include -o x x.c`, `wc -l src/*.go`,
 	} {
 		if d := decide(line); d.Behavior != message.BehaviorAllow {

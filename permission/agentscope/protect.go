@@ -105,7 +105,7 @@ func (p places) holdsOnly(content, folder string) bool {
 // mayMeet reports whether a content and a glob can match the same path, as read by any
 // system that the tool may run on.
 func (p places) mayMeet(content, glob string) bool {
-	if p.meets(content, glob) {
+	if _, known := shell.Follow(p.expandHome(glob), p.cwd); !known || p.meets(content, glob) {
 		return true
 	}
 	if p.posix && !strings.HasPrefix(p.home, macHomes) {
@@ -147,7 +147,7 @@ type linePaths struct {
 	named   []string // certainly named, as seen from every folder that the line changes to
 	globs   []string // patterns and folders below which a program reads everything
 	removed []string // folders that a program changes with everything in them
-	folders []string // named by a program that may write into them
+	folders []string // into which a program may write files
 	unknown string   // a word whose value is known only when the line runs; "" if there is none
 }
 
@@ -192,7 +192,10 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 		}
 	}
 	for _, f := range found.folders {
-		if !l.reading && p.places.holdsOnly(l.content, f) {
+		if l.reading {
+			break
+		}
+		if denied, err := p.places.isDenied(l.content, f+"/\x01"); denied || errors.Is(err, errOpenFile) {
 			return false, fmt.Errorf("%w: a file in %s may be %s", permission.ErrUnclear, f, l.content)
 		}
 	}
@@ -212,45 +215,22 @@ var (
 	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
 	// removers change folders with everything in them.
 	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
-	// gitPrints are the commands of git that print or copy what files have, gitDiffs those that do so
-	// except with some options, and gitLogs those that do so only with an option.
-	gitPrints = setOf("grep archive show format-patch cat-file fast-export bundle")
-	gitDiffs  = setOf("diff whatchanged diff-tree diff-index diff-files")
-	gitLogs   = setOf("log reflog stash")
-	gitNames  = regexp.MustCompile(`^(-s|-q|--(stat|shortstat|numstat|name-only|name-status|summary|quiet|no-patch|dirstat)(=.*)?)$`)
-	gitPatch  = regexp.MustCompile(`^-(p|u|U.*|L.*|c|m|W|-patch.*|-cc|-unified.*|-function-context|-word-diff.*|-color-words.*|-binary|-remerge-diff)$`)
-	gitValues = setOf("-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source")
+	// fillers write into folders that they are given, and intoFolder matches the options by which
+	// others do.
+	fillers    = setOf("cp install ln scp sftp unzip wget patch mktemp mount")
+	intoFolder = regexp.MustCompile(`^-(o|t|d|P|p|-prefix|-target.*|-output.*|-dest.*|-dir.*|-root|-bind)$`)
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// coders run a text among their arguments.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed|m4|yq|duckdb)[0-9.]*$`)
 	// editors write the name of a file directly behind the letter of a command.
 	editors = regexp.MustCompile(`^(vi|vim|ed|ex|sed|gsed|less)$`)
-	isGlued = regexp.MustCompile(`[eErRwW]([^\s;{}'"]+)`)
 	deep    = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
-
-// printsFiles reports whether a command of git may print or copy what files have.
-func printsFiles(args []shell.Word) bool {
-	for len(args) > 0 && strings.HasPrefix(args[0].Text, "-") {
-		if gitValues[args[0].Text] && len(args) > 1 {
-			args = args[1:]
-		}
-		args = args[1:]
-	}
-	if len(args) == 0 {
-		return false
-	}
-	has := func(option *regexp.Regexp) bool {
-		return slices.ContainsFunc(args, func(w shell.Word) bool { return option.MatchString(w.Text) })
-	}
-	name := args[0].Text
-	return !args[0].Fixed || gitPrints[name] || gitDiffs[name] && !has(gitNames) || (gitDiffs[name] || gitLogs[name]) && has(gitPatch)
-}
 
 // paths finds the paths that the line may reach.
 func (p *bashCall) paths() linePaths {
@@ -384,10 +364,15 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 			add(&out.globs, "*")
 		}
 	}
-	git := name == "git" && printsFiles(c.Argv[1:])
-	walks := walkers[name] || deepWalkers[name] && isDeep || git
+	var git []shell.Word
+	if name == "git" {
+		git = shell.GitCommand(c.Argv[1:])
+	}
+	prints := printsFiles(git)
+	walks := walkers[name] || deepWalkers[name] && isDeep || prints
+	fills := fillers[name] || len(git) > 0 && gitWrites[git[0].Text]
 	operands := 0
-	for _, w := range c.Argv[1:] {
+	for i, w := range c.Argv[1:] {
 		text := p.expand(w)
 		for _, n := range p.addWord(out, add, text, w.Fixed) {
 			switch {
@@ -395,7 +380,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 				add(&out.globs, n+"/*")
 			case removers[name]:
 				add(&out.removed, n+"/*")
-			case !p.isQuiet: // most programs write files into a folder that they are given
+			case !p.isQuiet && (fills || strings.HasPrefix(text, "-") || intoFolder.MatchString(c.Argv[i].Text)):
 				add(&out.folders, n)
 			}
 		}
@@ -409,10 +394,10 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	for _, r := range c.Redirects {
 		addCode(out, add, name, r)
 	}
-	if walks && (operands < 2 && here[name] || git) {
+	if walks && (operands < 2 && here[name] || prints) {
 		add(&out.globs, "*")
 	}
-	if git { // it prints files of the whole repository
+	if prints { // it prints files of the whole repository
 		out.globs = append(out.globs, p.places.dirs[0]+"/*")
 	}
 }
@@ -424,12 +409,30 @@ func addCode(out *linePaths, add func(*[]string, string), program, code string) 
 			add(&out.named, part)
 		}
 	}
-	if editors.MatchString(program) {
-		for _, m := range isGlued.FindAllStringSubmatch(code, -1) {
-			add(&out.globs, m[1])
+	if !editors.MatchString(program) {
+		return
+	}
+	letters := 0
+	for i := range len(code) {
+		if !strings.Contains("eErRwW", code[i:i+1]) {
+			continue
+		}
+		if letters++; letters > maxLetters {
+			out.unknown = "a file in the code of " + program
+			return
+		}
+		name := code[i+1:]
+		if end := strings.IndexAny(name, " \t\n;{}'\""); end >= 0 {
+			name = name[:end]
+		}
+		if name != "" {
+			add(&out.globs, name)
 		}
 	}
 }
+
+// maxLetters bounds the letters of one text that may be commands of an editor.
+const maxLetters = 500
 
 // addTarget adds the file of a redirect, as written.
 func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {

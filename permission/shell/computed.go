@@ -63,6 +63,13 @@ const maxArguments = 4096
 // awkPipes matches pipes to and from commands that awk computes, and indirect calls.
 var awkPipes = regexp.MustCompile(`[\w)\]]\s*\|&?\s*getline|[^|]\|&?\s*[A-Za-z_$(]|@\w+\s*\(`)
 
+// awkMayRun reports whether an argument of awk may be code that starts programs, or name some.
+func awkMayRun(w Word) bool {
+	return !w.Fixed || awkRuns.MatchString(w.Text)
+}
+
+var awkRuns = regexp.MustCompile(`[|@\\]|system|getline|^-[^Fv]`)
+
 func awkComputes(name, code string) bool {
 	return readsData[name] && strings.ContainsAny(code, "|@") && awkPipes.MatchString(literals.ReplaceAllString(code, `""`))
 }

@@ -252,18 +252,22 @@ func (e *entry) usedEntries(args []Word) []*entry {
 // gitValues are options before git's sub-command that take the next word as their value.
 const gitValues = "-C -c --git-dir --work-tree --namespace --super-prefix --config-env --attr-source"
 
+// GitCommand returns the sub-command of git and what follows it, of all arguments of git.
+func GitCommand(args []Word) []Word {
+	for len(args) > 0 && args[0].Fixed && strings.HasPrefix(args[0].Text, "-") {
+		if isListed(gitValues, args[0].Text) && len(args) > 1 {
+			args = args[1:]
+		}
+		args = args[1:]
+	}
+	return args
+}
+
 // readGit checks what git is told to run: aliases and settings on the command line, and
 // sub-commands such as bisect, whose arguments are commands.
 func (x runFinder) readGit(cmd Command) {
 	args := cmd.Argv[1:]
-	sub := 0
-	for sub < len(args) && args[sub].Fixed && strings.HasPrefix(args[sub].Text, "-") {
-		if isListed(gitValues, args[sub].Text) {
-			sub++
-		}
-		sub++
-	}
-	sub = min(sub, len(args))
+	sub := len(args) - len(GitCommand(args))
 	for i, w := range args[:sub] {
 		switch {
 		case strings.HasPrefix(w.Text, "--config-env"):

@@ -60,6 +60,9 @@ func (x runFinder) addRunners(cmd Command, name string) {
 			x.guessCommands(cmd.Argv[1:])
 		}
 	case interpreters[name]:
+		if readsData[name] && !slices.ContainsFunc(cmd.Argv[1:], awkMayRun) {
+			return // its text starts no program
+		}
 		own := hasOwnWords(name, cmd.Argv[1:])
 		for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
 			for _, w := range list {
