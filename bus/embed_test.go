@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -244,4 +245,21 @@ func TestPermissionsForNobody(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The server is healthy on a busy machine too, where each thread waits for its turn.
+func TestHealthOnABusyMachine(t *testing.T) {
+	b := bustest.New(t)
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(64))
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for range 500 {
+				if err := b.Health(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -153,7 +153,7 @@ func (r *runner) Has(tool string) bool {
 }
 
 // Run implements engine.Executor. Tools whose names begin with "block" wait
-// for their gate, or for the end of ctx.
+// for their gate, or for the end of ctx. The engine names the call in the result.
 func (r *runner) Run(ctx context.Context, inv toolcall.Invocation, progress func(string)) message.ToolResultBlock {
 	c := inv.Call
 	r.effects.happened(run{
@@ -161,7 +161,7 @@ func (r *runner) Run(ctx context.Context, inv toolcall.Invocation, progress func
 		claim: c.Attempt.Claim, owner: r.engine, idem: inv.IdempotencyKey,
 	})
 	progress("half way")
-	out := message.ToolResultBlock{ID: c.Call, Name: c.Tool, State: message.ToolResultSuccess, Output: message.Content{Text: "ran " + string(inv.Input)}}
+	out := message.ToolResultBlock{ID: "another", Name: "another", State: message.ToolResultSuccess, Output: message.Content{Text: "ran " + string(inv.Input)}}
 	if strings.HasPrefix(c.Tool, "block") {
 		select {
 		case <-r.effects.gate(c.Key):

@@ -89,7 +89,8 @@ type Executor interface {
 	// Has reports whether the tool can run here.
 	Has(tool string) bool
 	// Run runs one attempt and returns its result. It must return soon after ctx
-	// ends. progress may be called from any goroutine until Run returns.
+	// ends. progress may be called from any goroutine until Run returns. The engine sets the id
+	// and name of the result.
 	Run(ctx context.Context, inv toolcall.Invocation, progress func(text string)) message.ToolResultBlock
 }
 

@@ -153,11 +153,14 @@ func (v *visit) refuse(r *http.Request, err error) {
 
 // TokenHint says which token a request without usable credentials needs.
 func TokenHint(r *http.Request) string {
-	hint := "send Authorization: Bearer TOKEN of a token"
+	hint, role := "send Authorization: Bearer TOKEN", "ROLE"
 	if v, ok := r.Context().Value(visitKey{}).(*visit); ok && v.route != nil && len(v.route.Access.Roles) > 0 {
-		hint += " with " + RoleWords(v.route.Access.Roles)
+		hint += ", with a token of " + RoleWords(v.route.Access.Roles)
+		if len(v.route.Access.Roles) == 1 {
+			role = string(v.route.Access.Roles[0])
+		}
 	}
-	return hint + " (askance token create NAME --role ROLE)"
+	return hint + " (askance token create NAME --role " + role + ")"
 }
 
 // wantsPage reports whether a browser asks for a page.

@@ -160,9 +160,9 @@ func TestRefusalNamesTheRole(t *testing.T) {
 		gateway.Route{Method: http.MethodPost, Path: "/read", Doc: "Read the calls.", Access: gateway.Readers, Serve: answer("x")})
 	s.auth["eve"] = &gateway.Identity{Name: "eve", Space: "s", Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleAuditor}}
 	for _, tt := range []struct{ path, token, detail, hint string }{
-		{"/hook", "", "the request has no credentials", "send Authorization: Bearer TOKEN of a token with the role runtime (askance token create NAME --role ROLE), or log in"},
-		{"/revoke", "", "the request has no credentials", "send Authorization: Bearer TOKEN of a token with the role approver or operator (askance token create NAME --role ROLE), or log in"},
-		{"/read", "", "the request has no credentials", "send Authorization: Bearer TOKEN of a token with the role runtime, approver, operator or auditor (askance token create NAME --role ROLE), or log in"},
+		{"/hook", "", "the request has no credentials", "send Authorization: Bearer TOKEN, with a token of the role runtime (askance token create NAME --role runtime), or log in"},
+		{"/revoke", "", "the request has no credentials", "send Authorization: Bearer TOKEN, with a token of the role approver or operator (askance token create NAME --role ROLE), or log in"},
+		{"/read", "", "the request has no credentials", "send Authorization: Bearer TOKEN, with a token of the role runtime, approver, operator or auditor (askance token create NAME --role ROLE), or log in"},
 		{"/hook", "ann", "ann cannot send the events of a hook (this needs the role runtime; yours: approver)", "use credentials with such a role"},
 		{"/revoke", "eve", "eve cannot revoke an approval (this needs the role approver or operator; yours: runtime, auditor)", "use credentials with such a role"},
 	} {

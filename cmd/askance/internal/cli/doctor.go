@@ -355,7 +355,7 @@ func (d *diagnosis) checkQueues(ctx context.Context, env *environment, l *link, 
 	}
 	d.checkWorkers(env, r)
 	if info.Blocked > 0 {
-		d.add("blocked", levelProblem, strings.Replace(asked.Count(info.Blocked, "call")+" need an operator", "1 call need ", "1 call needs ", 1), "see them with "+commandAgain(env, "list --phase blocked")+", then "+commandLineFor(env, "resolve CALL --outcome happened|did_not_happen|run_again"))
+		d.add("blocked", levelProblem, strings.Replace(asked.Count(info.Blocked, "call")+" need an operator", "1 call need ", "1 call needs ", 1), "see them with "+commandAgain(env, "list --phase blocked")+", then "+commandAgain(env, "resolve CALL --outcome OUTCOME")+", with happened, did_not_happen or run_again as OUTCOME")
 	}
 }
 

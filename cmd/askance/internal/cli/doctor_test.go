@@ -99,7 +99,7 @@ func TestDoctorBlocked(t *testing.T) {
 	for blocked, want := range map[int]string{1: "1 call needs an operator", 2: "2 calls need an operator"} {
 		d := &diagnosis{}
 		d.checkQueues(t.Context(), &environment{}, &link{Client: idleEngine{}}, toolcall.InfoReply{Blocked: blocked})
-		if f := d.Findings[len(d.Findings)-1]; f.What != want || !strings.HasSuffix(f.Fix, " resolve CALL --outcome happened|did_not_happen|run_again") {
+		if f := d.Findings[len(d.Findings)-1]; f.What != want || !strings.HasSuffix(f.Fix, " resolve CALL --outcome OUTCOME, with happened, did_not_happen or run_again as OUTCOME") {
 			t.Errorf("%d blocked: %s → %s", blocked, f.What, f.Fix)
 		}
 	}

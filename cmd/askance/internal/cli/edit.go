@@ -27,33 +27,33 @@ func checkInput(text string, err error) (string, error) {
 	return text, nil
 }
 
-// openEditor returns what the person makes of the text, and the file that has it: the caller removes
-// its folder.
+// openEditor returns what the person makes of the text. If path is not "", that file has it: the
+// caller removes its folder.
 func openEditor(ctx context.Context, text string) (edited, path string, err error) {
 	dir, err := os.MkdirTemp("", "askance-edit-")
 	if err != nil {
 		return "", "", fmt.Errorf("edit: %w", err)
 	}
 	defer func() {
-		if err != nil {
+		if path == "" {
 			_ = os.RemoveAll(dir) // the system cleans its temporary folder
 		}
 	}()
-	path = filepath.Join(dir, "input.json")
-	if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+	file := filepath.Join(dir, "input.json")
+	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {
 		return "", "", fmt.Errorf("edit: %w", err)
 	}
 	argv := editor()
-	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], path)...)
+	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], file)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stderr, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return "", "", fmt.Errorf("edit: the editor %s: %w", argv[0], err)
 	}
-	b, err := textfile.Read("edit", path, toolcall.MaxInputBytes)
+	b, err := textfile.Read("edit", file, toolcall.MaxInputBytes)
 	if err == nil && string(b) == text+"\n" {
-		err = errors.New("edit: the arguments did not change, so no response was sent; askance approve approves them as they are")
+		return "", "", errors.New("edit: the arguments did not change, so no response was sent; askance approve approves them as they are")
 	}
-	return string(b), path, err
+	return string(b), file, err
 }
 
 // keepWritten keeps what the person wrote in the editor if no response was accepted.

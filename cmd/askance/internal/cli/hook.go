@@ -102,7 +102,11 @@ func (h hooking) client(d dialect.Dialect) (hook.Client, error) {
 	if h.onAllow != "allow" && h.onAllow != "pass" {
 		return c, usagef("--on-allow is %q, use allow or pass", h.onAllow)
 	}
-	err := checkURL("url", c.URL, h.insecure, "url-insecure")
+	from := "--url"
+	if h.url == "" {
+		from = "ASKANCE_URL"
+	}
+	err := checkURL(from, c.URL, h.insecure, "url-insecure")
 	if err != nil {
 		return c, err
 	}

@@ -90,7 +90,7 @@ func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 	default:
 		l, err := env.openFolder(ctx, dir, toolcall.Principal{Role: toolcall.RoleAuditor, Name: env.cfg.As})
 		if errors.Is(err, embed.ErrStoreLocked) {
-			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the program on " + string(dir) + " has no web console", Hint: "use askance inbox --data " + string(dir) + "; for a Go program with askance.Listen, askance inbox --nats URL"}
+			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the program on " + string(dir) + " has no web console", Hint: "use " + commandLineFor(env, "inbox") + "; for a Go program with askance.Listen, askance inbox --nats URL"}
 		}
 		if err == nil {
 			l.Close() // only the lock matters

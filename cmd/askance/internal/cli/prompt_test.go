@@ -114,6 +114,21 @@ func TestEditorGetsJSON(t *testing.T) {
 	}
 }
 
+// The file of an editor stays only if it has something that the person wrote.
+func TestEditorKeepsWhatWasWritten(t *testing.T) {
+	t.Setenv("VISUAL", "")
+	for program, keeps := range map[string]bool{"true": false, "false": false, "truncate -s 2M": true} {
+		tmp := t.TempDir()
+		t.Setenv("TMPDIR", tmp)
+		t.Setenv("EDITOR", program)
+		_, path, err := openEditor(t.Context(), "{}")
+		files, gerr := filepath.Glob(filepath.Join(tmp, "*", "*"))
+		if err == nil || gerr != nil || (path != "") != keeps || len(files) == 1 != keeps {
+			t.Errorf("%s: %q, %v; files: %v, %v", program, path, err, files, gerr)
+		}
+	}
+}
+
 // Tree returns every command, including groups of commands, by the words that call it.
 func Tree() map[string]*cobra.Command {
 	_, all := newTree()

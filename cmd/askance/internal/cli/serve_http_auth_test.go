@@ -69,13 +69,13 @@ func TestHTTPDemandsTokensOnceLoginsExist(t *testing.T) {
 	if code, text := s.send(http.MethodGet, "/v1/whoami", ""); code != http.StatusOK || !strings.Contains(text, "http-loopback") {
 		t.Fatalf("the local user: %d %s", code, text)
 	}
-	if code, text := s.approve(c, "X-Forwarded-For", "192.0.2.1"); code != http.StatusUnauthorized || !strings.Contains(text, "a token with the role approver (askance token create NAME --role ROLE) through the proxy") {
+	if code, text := s.approve(c, "X-Forwarded-For", "192.0.2.1"); code != http.StatusUnauthorized || !strings.Contains(text, "a token of the role approver (askance token create NAME --role approver) through the proxy") {
 		t.Errorf("an approval through a proxy: %d %s", code, text)
 	}
 	ok(t, "creds", "init", "--data", s.data)
 	closed := func() {
 		t.Helper()
-		if code, text := s.approve(c); code != http.StatusUnauthorized || !strings.Contains(text, "a token with the role approver (askance token create NAME --role ROLE)") {
+		if code, text := s.approve(c); code != http.StatusUnauthorized || !strings.Contains(text, "a token of the role approver (askance token create NAME --role approver)") {
 			t.Errorf("an approval without a token: %d %s", code, text)
 		}
 		if code, text := s.approve(c, "Askance-As", "ann"); code != http.StatusForbidden || !strings.Contains(text, "askance token create NAME --role ROLE") {

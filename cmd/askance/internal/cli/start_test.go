@@ -67,7 +67,7 @@ func TestOpen(t *testing.T) {
 	fails(t, cli.ExitUnavailable, "start it with askance serve --data "+s.data, "open", "--data", s.data)
 
 	s = serveOn(t, s.data, "--http", "off")
-	fails(t, cli.ExitUnavailable, "has no web console\nhint: use askance inbox --data "+s.data, "open", "--data", s.data)
+	fails(t, cli.ExitUnavailable, "has no web console\nhint: use go run ./cmd/askance inbox --data "+s.data, "open", "--data", s.data)
 }
 
 // A console that only has a Unix socket does not count as missing.

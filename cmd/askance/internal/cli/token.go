@@ -94,7 +94,7 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	token := auth.Token{Name: name, Space: env.cfg.spaceID(), Tools: t.tools, Subjects: t.subjects}
 	for _, r := range t.roles {
 		if !slices.Contains(tokenRoles, r) {
-			return usagef("--role: %q is not a role: use runtime, approver, operator, auditor or worker%s", r, didYouMean("", spelling.Nearest(r, tokenRoles)))
+			return usagef("--role: %q is not a role: use %s%s", r, strings.Join(tokenRoles, ", "), didYouMean("", spelling.Nearest(r, tokenRoles)))
 		}
 		token.Roles = append(token.Roles, toolcall.Role(r))
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/hookfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
@@ -114,12 +115,14 @@ func newWebhooksActionCommand(env *environment, use, short, long, method, path s
 
 // do sends a request to the gateway and decodes the reply.
 func (g gate) do(ctx context.Context, method, path string, into any) error {
+	from := "--url"
 	if g.url == "" {
+		from = "the server's address"
 		if g.url, _ = node.Dir(g.env.cfg.dir()).ConsoleURL(); !strings.HasPrefix(g.url, "http") { // none, or a Unix socket
 			g.url = "http://" + web.DefaultAddress
 		}
 	}
-	if err := checkURL("url", g.url, g.insecure, "url-insecure"); err != nil {
+	if err := checkURL(from, g.url, g.insecure, "url-insecure"); err != nil {
 		return err
 	}
 	token := func() (string, error) { return readToken(textfile.ReadHanded, g.tokenFile) }
@@ -131,10 +134,14 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 // checkDeadLetters looks for dead letters, which only the gateway lists.
 func (d *diagnosis) checkDeadLetters(ctx context.Context, env *environment) {
 	g := gate{env: env, url: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText}
+	command := programName() + " webhooks list --url " + term.ShellWord(cmp.Or(bus.RedactURL(g.url), "URL"))
 	if !isRemote(env) {
 		g.url, _ = node.Dir(env.cfg.dir()).ConsoleURL()
+		command = commandLineFor(env, "webhooks list")
 	}
-	command := programName() + " webhooks list --url " + term.ShellWord(cmp.Or(g.url, "URL"))
+	if g.insecure && g.url != "" {
+		command += " --url-insecure"
+	}
 	if !strings.HasPrefix(g.url, "http") { // none, or a Unix socket
 		d.add("webhooks", levelOK, "not checked: only the HTTP address of the server lists dead letters", "list them with "+command)
 		return
@@ -144,7 +151,7 @@ func (d *diagnosis) checkDeadLetters(ctx context.Context, env *environment) {
 	switch {
 	case errors.Is(err, message.ErrNotFound): // the server has no webhooks
 	case err != nil:
-		d.add("webhooks", levelOK, "not checked: "+message.AsError("webhooks", err).What, "list dead letters with "+command+" --token-file FILE, with the token of an operator")
+		d.add("webhooks", levelOK, "not checked: "+message.AsError("webhooks", err).What, "list dead letters with "+command+" --token-file FILE, where FILE has the token of an operator")
 	case len(out.DeadLetters) > 0:
 		d.add("webhooks", levelWarning, asked.Count(len(out.DeadLetters), "dead letter")+": messages that a destination did not accept in any attempt", "see why with "+command+", correct the destination, then retry or drop each")
 	default:

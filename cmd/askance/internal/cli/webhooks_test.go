@@ -136,7 +136,7 @@ func TestWebhooksCommands(t *testing.T) {
 		t.Fatal("there is no dead letter")
 	}
 	l := list.DeadLetters[0]
-	if r := run(t, "doctor", "--data", data); !regexp.MustCompile(`warning +webhooks +\d+ dead letters?: .*\n.* webhooks list --url ` + s.http).MatchString(r.out) {
+	if r := run(t, "doctor", "--data", data); !regexp.MustCompile(`warning +webhooks +\d+ dead letters?: .*\n.* webhooks list --data ` + data).MatchString(r.out) {
 		t.Errorf("doctor prints\n%s", r.out)
 	}
 	if text := scrapeAll(t, s.metrics); !regexp.MustCompile(`(?m)^askance_dead_letters [1-9]`).MatchString(text) {

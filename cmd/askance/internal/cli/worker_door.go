@@ -66,18 +66,18 @@ func (d *door) check(env *environment) error {
 	case d.trust && len(env.cfg.EngineKeys) > 0:
 		return usagef("--trust-server-keys and --engine-key are both set: pass one of them")
 	}
-	return checkURL("server", d.server, d.insecure, cmp.Or(d.plain, "server-insecure"))
+	return checkURL("--server", d.server, d.insecure, cmp.Or(d.plain, "server-insecure"))
 }
 
 // checkURL refuses text that is no URL of a server, and a URL over which others on the network could
 // read and change what is sent, unless the flag permit is set.
-func checkURL(flag, text string, permitted bool, permit string) error {
+func checkURL(name, text string, permitted bool, permit string) error {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return usagef("--%s %q is not an http or https URL: pass the one that askance serve prints", flag, text)
+		return usagef("%s %q is not an http or https URL: pass the one that askance serve prints", name, text)
 	case u.Scheme == "http" && !permitted && !bus.OnLoopback(u.Hostname()):
-		return usagef("--%s %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass --%s", flag, u.Redacted(), permit)
+		return usagef("%s %s has no TLS, so the token and the calls would cross the network in plain text: use https, or pass --%s", name, u.Redacted(), permit)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/askance-dev/askance/internal/plainfile"
@@ -106,7 +107,13 @@ func (d Dir) URL() (string, error) { return d.readAddress(d.Endpoint()) }
 
 // ConsoleURL returns where the web console of the folder's server is, "unix:" and a path
 // if it has only a Unix socket, or "" if none has recorded that.
-func (d Dir) ConsoleURL() (string, error) { return d.readAddress(d.Console()) }
+func (d Dir) ConsoleURL() (string, error) {
+	text, err := d.readAddress(d.Console())
+	return listensAnywhere.ReplaceAllString(text, "${1}127.0.0.1$2"), err
+}
+
+// listensAnywhere matches the address of a server that listens at all addresses of this machine.
+var listensAnywhere = regexp.MustCompile(`^(https?://)(?:0\.0\.0\.0|\[::\])(:\d+)`)
 
 func (d Dir) readAddress(path string) (string, error) {
 	b, _, err := plainfile.Read(path, maxEndpoint)

@@ -330,3 +330,18 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 		}
 	}
 }
+
+// A server that listens at all addresses is reached at one.
+func TestConsoleURLOfAllAddresses(t *testing.T) {
+	for recorded, want := range map[string]string{
+		"http://0.0.0.0:8650": "http://127.0.0.1:8650", "https://[::]:8650": "https://127.0.0.1:8650", "http://10.0.0.0:8650": "http://10.0.0.0:8650",
+	} {
+		d := node.Dir(t.TempDir())
+		if _, err := d.WriteConsole(recorded); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := d.ConsoleURL(); got != want || err != nil {
+			t.Errorf("%s: %q, %v", recorded, got, err)
+		}
+	}
+}
