@@ -179,5 +179,5 @@ func newViolation(nc *nats.Conn, before error, subjects ...string) error {
 
 // forbiddenError returns the error for a refusal by NATS.
 func forbiddenError(op string, err error) *message.Error {
-	return &message.Error{Code: message.CodeForbidden, Op: op, What: "NATS does not permit this user to do that", Hint: "grant what bus/PROTOCOL.md lists for the role, or use another login", Err: err}
+	return &message.Error{Code: message.CodeForbidden, Op: op, What: "NATS does not permit this user to do that", Hint: "use a login for this role and tool (askance creds add), or grant what bus/PROTOCOL.md lists for the role", Err: err}
 }

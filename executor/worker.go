@@ -198,7 +198,11 @@ func (w *Worker) handle(fetch, handlers context.Context, task toolcall.Task) boo
 	if refusal == nil {
 		refusal = w.approvers.checkSignatures(task.Record, now)
 	}
-	if refusal != nil {
+	switch {
+	case refusal == nil:
+	case errors.Is(refusal, errExpired), errors.Is(refusal, errEarly):
+		a.log.Info("this worker does not run a task now", "err", refusal)
+	default:
 		a.log.Error("this worker cannot run a task", "err", refusal)
 	}
 	reply, ok := a.start(handlers, refusal)

@@ -52,6 +52,18 @@ func lockStore(dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
+// InUse reports whether a server uses the folder.
+func InUse(dir string) bool {
+	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
+		return false
+	}
+	l, err := lockStore(dir)
+	if err == nil {
+		_ = l.Close() // the end of the process also unlocks
+	}
+	return errors.Is(err, ErrStoreLocked)
+}
+
 // probeFolder writes a file, because permission bits do not show a read-only file
 // system.
 func probeFolder(dir string) error {

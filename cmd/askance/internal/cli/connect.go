@@ -131,7 +131,11 @@ func noServer(dir node.Dir, cause error, hint string) error {
 	if me, ok := errors.AsType[*message.Error](cause); ok {
 		cause = errors.New(me.What) // one piece of advice is enough
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: "connect", What: "no server runs on " + string(dir), Hint: hint, Err: cause}
+	e := &message.Error{Code: message.CodeUnavailable, Op: "connect", What: "no server runs on " + string(dir), Hint: hint, Err: cause}
+	if cause == nil && embed.InUse(dir.Store()) {
+		e.What, e.Hint = "the program that uses "+string(dir)+" accepts no commands through the folder", "a Go program accepts them if it is opened with askance.Listen; if it is a server that starts, try again"
+	}
+	return e
 }
 
 // bindDeciding adds the flags of a command that changes calls.
@@ -232,12 +236,14 @@ func adviseLogin(env *environment, err error, login string, by toolcall.Principa
 	if role == toolcall.RoleAuditor {
 		role = toolcall.RoleApprover
 	}
-	advised := *me
-	advised.Hint = fmt.Sprintf("pass your login with --creds FILE; the owner of the server creates it with askance creds add %s %s", role, by.Name)
-	if dir := env.cfg.dir(); env.cfg.NATS == "" && dir != "" {
-		advised.Hint = fmt.Sprintf("the server requires a login, and %s has none for %s: create it with askance creds add %s %[2]s --data %[1]s, or pass another one with --creds FILE", dir, by.Name, role)
+	add := fmt.Sprintf("askance creds add %s %s", role, by.Name)
+	if role == toolcall.RoleWorker {
+		add += " --tool TOOL"
 	}
-	return &advised
+	if dir := env.cfg.dir(); env.cfg.NATS == "" && dir != "" {
+		return withHint(me, fmt.Sprintf("the server requires a login, and %s has none for %s: create it with %s --data %[1]s, or pass another one with --creds FILE", dir, by.Name, add))
+	}
+	return withHint(me, "pass your login with --creds FILE; the owner of the server creates it with "+add)
 }
 
 // inUse replaces the advice of an error about a folder that another process uses.

@@ -88,12 +88,8 @@ func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 	case env.cfg.NATS != "":
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "open console", What: "the address of the web console is not known", Hint: "pass --http-url, or store it with askance context add --http-url"}
 	default:
-		l, err := env.openFolder(ctx, dir, toolcall.Principal{Role: toolcall.RoleAuditor, Name: env.cfg.As})
-		if errors.Is(err, embed.ErrStoreLocked) {
-			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the program on " + string(dir) + " has no web console", Hint: "use " + commandLineFor(env, "inbox") + "; for a Go program with askance.Listen, askance inbox --nats URL"}
-		}
-		if err == nil {
-			l.Close() // only the lock matters
+		if embed.InUse(dir.Store()) {
+			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the program on " + string(dir) + " has no web console", Hint: "use " + commandLineFor(env, "inbox")}
 		}
 		return nil, noServer(dir, nil, "start it with askance serve --data "+string(dir)+"; if it runs with --http off, there is no web console")
 	}

@@ -117,7 +117,7 @@ func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
 			return nil, err
 		}
 		if url == "" {
-			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open policy bucket", What: fmt.Sprintf("no server runs on %s", dir), Hint: "start askance serve --policy-bucket, or name a server with --nats"}
+			return nil, noServer(dir, nil, "start askance serve --policy-bucket, or name a server with --nats")
 		}
 		if own := creds.EngineLogin(dir.Creds()); login == "" {
 			if _, err := os.Stat(own); err == nil {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 )
 
@@ -68,6 +70,19 @@ func TestOpen(t *testing.T) {
 
 	s = serveOn(t, s.data, "--http", "off")
 	fails(t, cli.ExitUnavailable, "has no web console\nhint: use go run ./cmd/askance inbox --data "+s.data, "open", "--data", s.data)
+}
+
+// A program that uses a folder without an address is no missing server.
+func TestFolderOfAProgram(t *testing.T) {
+	cleanEnvironment(t)
+	data := t.TempDir()
+	server, err := embed.Start(t.Context(), embed.Options{StoreDir: filepath.Join(data, "nats"), Durability: bus.DurabilityCached})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	fails(t, cli.ExitUnavailable, "the program that uses "+data+" accepts no commands", "approve", "c1", "--yes", "--data", data)
+	fails(t, cli.ExitUnavailable, "the program on "+data+" has no web console", "open", "--data", data)
 }
 
 // A console that only has a Unix socket does not count as missing.

@@ -101,13 +101,14 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 			return err
 		}
 		if address == "" {
-			return &message.Error{Code: message.CodeUnavailable, Op: "worker", What: "no server runs on " + string(dir), Hint: "start askance serve, or pass a server with --nats or --server"}
+			return noServer(dir, nil, "start askance serve, or pass a server with --nats or --server")
 		}
 	}
-	login := env.loginFor(toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As})
+	by := toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As}
+	login := env.loginFor(by)
 	d.address = bus.RedactURL(address)
 	d.nc, err = bus.Connect(ctx, address, env.connectOptions(env.cfg.As, "askance worker "+env.cfg.As, address, login))
-	return err
+	return adviseLogin(env, err, login, by)
 }
 
 func (d *door) close() {
