@@ -10,18 +10,20 @@ import (
 // This file says which commands of git show or write what a rule about files protects.
 
 var (
-	// gitPrints are the commands of git that print or copy what files have, and gitLogs those that do
-	// so only with an option of gitPatch, which git also accepts as one of several letters.
-	gitPrints = setOf("grep archive format-patch fast-export bundle difftool mergetool range-diff")
-	gitLogs   = setOf("log reflog whatchanged diff-tree diff-index diff-files")
-	gitNames  = regexp.MustCompile(`^(-s|--(stat|shortstat|numstat|name-only|name-status|summary|quiet|no-patch|dirstat)(=.*)?)$`)
-	gitPatch  = regexp.MustCompile(`^-([^-SGOXnl]*[puUWLc].*|-(cc|dd|pat?c?h?|patch-.*|unif.*|func.*|word-.*|color-w.*|bin.*|remerge.*|diff-m.*)(=.*)?)$`)
-	// blobID matches what may be the id of a file's content, which git show prints with any option.
-	blobID = regexp.MustCompile(`^[0-9a-f]{4,64}$`)
-	// gitWrites are the commands of git that write into a folder that they are given.
-	gitWrites = setOf("clone restore checkout worktree init")
-	// catsNothing matches the options with which git cat-file prints no content.
-	catsNothing = regexp.MustCompile(`^-[tse]$`)
+	// gitPrints are the commands of git that print or copy what files have. gitLogs do so only with an
+	// option of gitPatch, also as one of several letters, and gitHunks only with one of gitVerbose.
+	gitPrints  = setOf("grep archive format-patch fast-export bundle difftool mergetool range-diff merge-tree unpack-file checkout-index")
+	gitLogs    = regexp.MustCompile(`^(log|reflog|whatchanged|diff-(tree|index|files)|stash (show|list))$`)
+	gitHunks   = regexp.MustCompile(`^(add|bisect|checkout|commit|request-pull|reset|restore|stash .*|status)$`)
+	gitNames   = regexp.MustCompile(`^(-s|--(stat|shortstat|numstat|name-only|name-status|summary|quiet|no-patch|dirstat)(=.*)?)$`)
+	gitPatch   = regexp.MustCompile(`^-([^-SGOXnl]*[puUWLc].*|-(cc|dd|check|pat?c?h?|patch-.*|unif.*|func.*|word-.*|color-w.*|bin.*|remerge.*|diff-m.*|no-q.*)(=.*)?)$`)
+	gitVerbose = regexp.MustCompile(`^-([a-ln-z]*[pv]|-patch|-verbose)$`)
+	// beforeNames matches a word after which one of gitNames is not a value, and ofCommits one after
+	// which git show prints no file: any other may be a name of a file's content.
+	beforeNames = regexp.MustCompile(`^([^-].*|-[bwMC]|--(cached|staged|merge-base|oneline|color|no-.*|find-.*|ignore-.*space.*|[^=]+=.*))$`)
+	ofCommits   = regexp.MustCompile(`^(HEAD|[^-:][^:]*[~^][0-9]*|--(oneline|abbrev-commit|no-.*|pretty|decorate|(pretty|decorate|format|date)=.*))$`)
+	// gitNamers are the commands of git that write no files into a folder that they are given.
+	gitNamers = setOf("add bisect blame branch cherry-pick commit config describe diff fetch log ls-files merge notes pull push rebase reflog remote reset rev-list rev-parse revert shortlog show status switch tag")
 )
 
 // printsFiles reports whether a command of git, from its sub-command on, may print or copy what files
@@ -30,23 +32,25 @@ func printsFiles(args []shell.Word) bool {
 	if len(args) == 0 {
 		return false
 	}
-	options := args[1:]
-	if i := slices.IndexFunc(options, func(w shell.Word) bool { return w.Text == "--" }); i >= 0 {
-		options = options[:i]
+	has := func(option *regexp.Regexp) bool { // also behind --, which may be the value of an option
+		return slices.ContainsFunc(args[1:], func(w shell.Word) bool { return option.MatchString(w.Text) })
 	}
-	has := func(option *regexp.Regexp) bool {
-		return slices.ContainsFunc(options, func(w shell.Word) bool { return option.MatchString(w.Text) })
+	name, names, commits := args[0].Text, false, true
+	for i, w := range args[1:] {
+		if w.Text == "--" {
+			break
+		}
+		isName := gitNames.MatchString(w.Text)
+		names = names || isName && (i == 0 || beforeNames.MatchString(args[i].Text))
+		commits = commits && w.Fixed && (isName || ofCommits.MatchString(w.Text))
 	}
-	switch name := args[0].Text; name {
-	case "diff":
-		return !has(gitNames) || has(gitPatch)
-	case "show":
-		return !has(gitNames) || has(gitPatch) || has(blobID) || slices.ContainsFunc(options, func(w shell.Word) bool { return !w.Fixed })
+	switch name {
+	case "diff", "show":
+		return !names || has(gitPatch) || name == "show" && !commits
 	case "cat-file":
-		return !has(catsNothing)
+		return len(args) < 2 || !slices.Contains([]string{"-t", "-s", "-e"}, args[1].Text)
 	case "stash":
-		return len(options) > 0 && (options[0].Text == "show" || options[0].Text == "list") && has(gitPatch)
-	default:
-		return !args[0].Fixed || gitPrints[name] || gitLogs[name] && has(gitPatch)
+		name += " " + args[min(1, len(args)-1)].Text
 	}
+	return !args[0].Fixed || gitPrints[name] || gitLogs.MatchString(name) && has(gitPatch) || gitHunks.MatchString(name) && has(gitVerbose)
 }

@@ -74,7 +74,7 @@ func (s search) CompilePath(content string, _ bool) (permission.Pattern, error) 
 // error says that it may find it.
 func (s search) reaches(content string, c permission.Call, folder, looked string) (bool, error) {
 	at := s.places(c)
-	if at.holdsOnly(content, folder) {
+	if denied, err := at.isDenied(content, folder+"/\x01"); denied && err == nil { // all below is
 		return true, nil
 	}
 	found := folder + "/*"
@@ -94,12 +94,6 @@ func widenGlob(glob string) string {
 		glob = glob[:i] + "*"
 	}
 	return strings.ReplaceAll(glob, "**/", "*")
-}
-
-// holdsOnly reports whether a rule is about everything below a folder.
-func (p places) holdsOnly(content, folder string) bool {
-	denied, err := p.isDenied(content, folder+"/\x01")
-	return denied && err == nil
 }
 
 // mayMeet reports whether a content and a glob can match the same path, as read by any
@@ -182,8 +176,10 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 			found.unknown = name
 		}
 	}
-	globs := found.globs
-	if !l.reading {
+	globs, folders := found.globs, found.folders
+	if l.reading {
+		folders = nil
+	} else {
 		globs = slices.Concat(globs, found.removed)
 	}
 	for _, glob := range globs {
@@ -191,11 +187,8 @@ func (l linePattern) Match(c permission.Call) (bool, error) {
 			return false, fmt.Errorf("%w: %s may be %s", permission.ErrUnclear, glob, l.content)
 		}
 	}
-	for _, f := range found.folders {
-		if l.reading {
-			break
-		}
-		if denied, err := p.places.isDenied(l.content, f+"/\x01"); denied || errors.Is(err, errOpenFile) {
+	for _, f := range folders {
+		if denied, _ := p.places.isDenied(l.content, f+"/\x01"); denied {
 			return false, fmt.Errorf("%w: a file in %s may be %s", permission.ErrUnclear, f, l.content)
 		}
 	}
@@ -215,17 +208,19 @@ var (
 	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
 	// removers change folders with everything in them.
 	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
-	// fillers write into folders that they are given, and intoFolder matches the options by which
-	// others do.
-	fillers    = setOf("cp install ln scp sftp unzip wget patch mktemp mount")
+	// namers matches commands whose arguments are names of their own, such as targets, or folders in
+	// which they write nothing, and intoFolder the options behind which any command gets a folder.
+	namers     = regexp.MustCompile(`^(g?make|ninja|just|rake|tox|pytest|ls|du|wc|stat|file|(npm|pnpm|yarn|bun|go|cargo) (run|test)) `)
 	intoFolder = regexp.MustCompile(`^-(o|t|d|P|p|-prefix|-target.*|-output.*|-dest.*|-dir.*|-root|-bind)$`)
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// coders run a text among their arguments.
 	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed|m4|yq|duckdb)[0-9.]*$`)
 	// editors write the name of a file directly behind the letter of a command.
-	editors = regexp.MustCompile(`^(vi|vim|ed|ex|sed|gsed|less)$`)
-	deep    = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
+	editors       = regexp.MustCompile(`^(vi|vim|ed|ex|sed|gsed|less)$`)
+	commandLetter = regexp.MustCompile(`[eErRwW]`)
+	besideLetter  = regexp.MustCompile(`^[^\s;{}'"]*`)
+	deep          = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
 	// inCode splits code into texts that may be paths.
@@ -359,10 +354,8 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 		return
 	}
 	isDeep := slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return deep.MatchString(w.Text) })
-	if name == "fd" || name == "fdfind" { // with -x it runs a program for each file it finds
-		if slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return runsEach.MatchString(w.Text) }) {
-			add(&out.globs, "*")
-		}
+	if (name == "fd" || name == "fdfind") && slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return runsEach.MatchString(w.Text) }) {
+		add(&out.globs, "*")
 	}
 	var git []shell.Word
 	if name == "git" {
@@ -370,7 +363,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	}
 	prints := printsFiles(git)
 	walks := walkers[name] || deepWalkers[name] && isDeep || prints
-	fills := fillers[name] || len(git) > 0 && gitWrites[git[0].Text]
+	fills := !namers.MatchString(name+" "+c.Argv[min(1, len(c.Argv)-1)].Text+" ") && (len(git) == 0 || !gitNamers[git[0].Text])
 	operands := 0
 	for i, w := range c.Argv[1:] {
 		text := p.expand(w)
@@ -380,7 +373,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 				add(&out.globs, n+"/*")
 			case removers[name]:
 				add(&out.removed, n+"/*")
-			case !p.isQuiet && (fills || strings.HasPrefix(text, "-") || intoFolder.MatchString(c.Argv[i].Text)):
+			case !p.isQuiet && (fills || strings.HasPrefix(text, "-") || strings.Contains(text, "=") || intoFolder.MatchString(c.Argv[i].Text)):
 				add(&out.folders, n)
 			}
 		}
@@ -412,27 +405,21 @@ func addCode(out *linePaths, add func(*[]string, string), program, code string) 
 	if !editors.MatchString(program) {
 		return
 	}
-	letters := 0
-	for i := range len(code) {
-		if !strings.Contains("eErRwW", code[i:i+1]) {
-			continue
-		}
-		if letters++; letters > maxLetters {
-			out.unknown = "a file in the code of " + program
-			return
-		}
-		name := code[i+1:]
-		if end := strings.IndexAny(name, " \t\n;{}'\""); end >= 0 {
-			name = name[:end]
+	const maxLetters = 500 // of one text
+	letters := commandLetter.FindAllStringIndex(code, maxLetters+1)
+	if len(letters) > maxLetters {
+		out.unknown = "a file in the code of " + program
+	}
+	for _, at := range letters {
+		name := besideLetter.FindString(code[at[1]:])
+		if strings.HasSuffix(program, "d") { // for ed and sed * is a letter of the name
+			name = strings.ReplaceAll(name, "*", "\x01")
 		}
 		if name != "" {
 			add(&out.globs, name)
 		}
 	}
 }
-
-// maxLetters bounds the letters of one text that may be commands of an editor.
-const maxLetters = 500
 
 // addTarget adds the file of a redirect, as written.
 func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw string) {
@@ -441,7 +428,9 @@ func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw st
 		out.unknown = raw
 		return
 	}
-	p.addWord(out, add, text, false)
+	for _, n := range p.addWord(out, add, text, false) { // cp x /dev/stdin <folder
+		add(&out.folders, n)
+	}
 }
 
 var fileURL = regexp.MustCompile(`^file://[^/]*`)
