@@ -256,13 +256,10 @@ func Follow(p, cwd string) (file string, known bool) {
 		}
 		switch m := ofProcess.FindStringSubmatch(at); {
 		case m == nil:
+		case m[2] == "root":
+			at, known = "/", known && m[1] != ""
 		case m[1] == "":
 			known = false
-			if m[2] == "root" {
-				at = "/"
-			}
-		case m[2] == "root":
-			at = "/"
 		case m[2] == "cwd" && cwd != "":
 			at = path.Clean("/" + cwd)
 		}

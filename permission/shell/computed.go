@@ -65,10 +65,18 @@ var awkPipes = regexp.MustCompile(`[\w)\]]\s*\|&?\s*getline|[^|]\|&?\s*[A-Za-z_$
 
 // awkMayRun reports whether an argument of awk may be code that starts programs, or name some.
 func awkMayRun(w Word) bool {
-	return !w.Fixed || awkRuns.MatchString(w.Text)
+	return !w.Fixed || awkRuns.MatchString(w.Text) || strings.Contains(w.Text, "|") && !awkSeparator.MatchString(w.Text) && strings.ContainsAny(awkLiterals.ReplaceAllString(w.Text, ""), `|/"`)
 }
 
-var awkRuns = regexp.MustCompile(`[|@\\]|system|getline|^-[^Fv]`)
+var (
+	awkRuns = regexp.MustCompile(`@|\\\s|system|getline|^-[^Fv]`)
+	// awkSeparator matches a separator of fields, which is no code.
+	awkSeparator = regexp.MustCompile(`^(-F.*|[^\w"$]+)$`)
+	// awkLiterals matches the texts of awk, its ||, and a pattern where no division can be. Invariant:
+	// what it does not match keeps its first / or ", so a pipe behind that is never taken for text.
+	awkLiterals = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|(?:^|\|\||[~!(,;{&\n])\s*/(?:[^/"\\\n\[]|\\.)*/|\|\|`)
+	awkWrites   = regexp.MustCompile(`>\s*\(*\s*("[^"]*")`)
+)
 
 func awkComputes(name, code string) bool {
 	return readsData[name] && strings.ContainsAny(code, "|@") && awkPipes.MatchString(literals.ReplaceAllString(code, `""`))

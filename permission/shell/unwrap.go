@@ -61,6 +61,9 @@ func (x runFinder) addRunners(cmd Command, name string) {
 		}
 	case interpreters[name]:
 		if readsData[name] && !slices.ContainsFunc(cmd.Argv[1:], awkMayRun) {
+			for _, m := range awkWrites.FindAllStringSubmatch(strings.Join(cmd.Args(), " "), -1) {
+				x.addCommand(Command{Redirects: []string{">" + m[1]}, Offset: cmd.Offset, Via: via(cmd, name)})
+			}
 			return // its text starts no program
 		}
 		own := hasOwnWords(name, cmd.Argv[1:])
