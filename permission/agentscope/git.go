@@ -23,7 +23,7 @@ var (
 	beforeNames = regexp.MustCompile(`^([^-].*|-[bwMC]|--(cached|staged|merge-base|oneline|color|no-.*|find-.*|ignore-.*space.*|[^=]+=.*))$`)
 	ofCommits   = regexp.MustCompile(`^(HEAD|[^-:][^:]*[~^][0-9]*|--(oneline|abbrev-commit|no-.*|pretty|decorate|(pretty|decorate|format|date)=.*))$`)
 	// gitNamers are the commands of git that write no files into a folder that they are given.
-	gitNamers = setOf("add bisect blame branch cherry-pick commit config describe diff fetch log ls-files merge notes pull push rebase reflog remote reset rev-list rev-parse revert shortlog show status switch tag")
+	gitNamers = setOf("add blame branch cherry-pick commit config describe diff fetch log ls-files merge notes pull rebase reflog remote reset rev-list rev-parse revert shortlog show status switch tag")
 )
 
 // printsFiles reports whether a command of git, from its sub-command on, may print or copy what files

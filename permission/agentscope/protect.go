@@ -208,9 +208,9 @@ var (
 	deepWalkers = setOf("grep egrep fgrep zgrep cp scp diff sftp")
 	// removers change folders with everything in them.
 	removers = setOf("rm chmod chown chgrp shred find mv rmdir")
-	// namers matches commands whose arguments are names of their own, such as targets, or folders in
-	// which they write nothing, and intoFolder the options behind which any command gets a folder.
-	namers     = regexp.MustCompile(`^(g?make|ninja|just|rake|tox|pytest|ls|du|wc|stat|file|(npm|pnpm|yarn|bun|go|cargo) (run|test)) `)
+	// namers matches a program and the word before one that is a name of its own, such as a target, or
+	// a folder in which it writes nothing, and intoFolder the options behind which any command gets a folder.
+	namers     = regexp.MustCompile(`^(g?make|ninja|just|rake|tox|pytest|ls|du|wc|stat|file|(npm|pnpm|yarn|bun|go) run|(go|cargo) test) `)
 	intoFolder = regexp.MustCompile(`^-(o|t|d|P|p|-prefix|-target.*|-output.*|-dest.*|-dir.*|-root|-bind)$`)
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
@@ -363,7 +363,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	}
 	prints := printsFiles(git)
 	walks := walkers[name] || deepWalkers[name] && isDeep || prints
-	fills := !namers.MatchString(name+" "+c.Argv[min(1, len(c.Argv)-1)].Text+" ") && (len(git) == 0 || !gitNamers[git[0].Text])
+	fills := len(git) == 0 || !gitNamers[git[0].Text]
 	operands := 0
 	for i, w := range c.Argv[1:] {
 		text := p.expand(w)
@@ -373,7 +373,7 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 				add(&out.globs, n+"/*")
 			case removers[name]:
 				add(&out.removed, n+"/*")
-			case !p.isQuiet && (fills || strings.HasPrefix(text, "-") || strings.Contains(text, "=") || intoFolder.MatchString(c.Argv[i].Text)):
+			case !p.isQuiet && (fills && !namers.MatchString(name+" "+c.Argv[i].Text+" ") || strings.HasPrefix(text, "-") || strings.Contains(text, "=") || intoFolder.MatchString(c.Argv[i].Text)):
 				add(&out.folders, n)
 			}
 		}
