@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,6 +51,9 @@ func openEditor(ctx context.Context, text string) (edited, path string, err erro
 		return "", "", fmt.Errorf("edit: the editor %s: %w", argv[0], err)
 	}
 	b, err := textfile.Read("edit", file, toolcall.MaxInputBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", "", err
+	}
 	if err == nil && string(b) == text+"\n" {
 		return "", "", errors.New("edit: the arguments did not change, so no response was sent; askance approve approves them as they are")
 	}

@@ -117,7 +117,7 @@ func TestEditorGetsJSON(t *testing.T) {
 // The file of an editor stays only if it has something that the person wrote.
 func TestEditorKeepsWhatWasWritten(t *testing.T) {
 	t.Setenv("VISUAL", "")
-	for program, keeps := range map[string]bool{"true": false, "false": false, "truncate -s 2M": true} {
+	for program, keeps := range map[string]bool{"true": false, "false": false, "rm": false, "truncate -s 2M": true} {
 		tmp := t.TempDir()
 		t.Setenv("TMPDIR", tmp)
 		t.Setenv("EDITOR", program)
