@@ -20,7 +20,7 @@ var (
 	gitVerbose = regexp.MustCompile(`^-([a-ln-z]*[pv]|-patch|-verbose)$`)
 	// beforeNames matches a word after which one of gitNames is not a value, and ofCommits one after
 	// which git show prints no file: any other may be a name of a file's content.
-	beforeNames = regexp.MustCompile(`^([^-].*|-[bwMC]|--(cached|staged|merge-base|oneline|color|no-.*|find-.*|ignore-.*space.*|[^=]+=.*))$`)
+	beforeNames = regexp.MustCompile(`^([^-].*|-[abwzMCR]|--(cached|staged|merge-base|oneline|color|relative|exit-code|text|no-.*|find-.*|ignore-.*space.*|[^=]+=.*))$`)
 	ofCommits   = regexp.MustCompile(`^(HEAD|[^-:][^:]*[~^][0-9]*|--(oneline|abbrev-commit|no-.*|pretty|decorate|(pretty|decorate|format|date)=.*))$`)
 	// gitNamers are the commands of git that write no files into a folder that they are given.
 	gitNamers = setOf("add blame branch cherry-pick commit config describe diff fetch log ls-files merge notes pull rebase reflog remote reset rev-list rev-parse revert shortlog show status switch tag")

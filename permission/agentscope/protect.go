@@ -215,9 +215,9 @@ var (
 	// here are walkers that search the current folder if no folder is given.
 	here = setOf("rg ag ack ugrep grep egrep fgrep")
 	// coders run a text among their arguments.
-	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|vim|emacs|ed|ex|sed|gsed|m4|yq|duckdb)[0-9.]*$`)
+	coders = regexp.MustCompile(`^(python|perl|ruby|node|nodejs|deno|bun|php|lua|awk|gawk|mawk|nawk|tclsh|osascript|jq|sqlite|psql|mysql|vi|n?vim|r?view|emacs|ed|ex|sed|gsed|m4|yq|duckdb)[0-9.]*$`)
 	// editors write the name of a file directly behind the letter of a command.
-	editors       = regexp.MustCompile(`^(vi|vim|ed|ex|sed|gsed|less)$`)
+	editors       = regexp.MustCompile(`^(vi|n?vim|r?view|ed|ex|sed|gsed|less)$`)
 	commandLetter = regexp.MustCompile(`[eErRwW]`)
 	besideLetter  = regexp.MustCompile(`^[^\s;{}'"]*`)
 	deep          = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
