@@ -7,44 +7,30 @@ import (
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
-// newEvents makes an empty event of each type.
-var newEvents = map[EventType]func() Event{
-	EventReplyStart:               func() Event { return new(ReplyStart) },
-	EventReplyEnd:                 func() Event { return new(ReplyEnd) },
-	EventModelCallStart:           func() Event { return new(ModelCallStart) },
-	EventModelCallEnd:             func() Event { return new(ModelCallEnd) },
-	EventTextBlockStart:           func() Event { return new(TextBlockStart) },
-	EventTextBlockDelta:           func() Event { return new(TextBlockDelta) },
-	EventTextBlockEnd:             func() Event { return new(TextBlockEnd) },
-	EventThinkingBlockStart:       func() Event { return new(ThinkingBlockStart) },
-	EventThinkingBlockDelta:       func() Event { return new(ThinkingBlockDelta) },
-	EventThinkingBlockEnd:         func() Event { return new(ThinkingBlockEnd) },
-	EventDataBlockStart:           func() Event { return new(DataBlockStart) },
-	EventDataBlockDelta:           func() Event { return new(DataBlockDelta) },
-	EventDataBlockEnd:             func() Event { return new(DataBlockEnd) },
-	EventHintBlock:                func() Event { return new(HintBlockEvent) },
-	EventToolCallStart:            func() Event { return new(ToolCallStart) },
-	EventToolCallDelta:            func() Event { return new(ToolCallDelta) },
-	EventToolCallEnd:              func() Event { return new(ToolCallEnd) },
-	EventToolResultStart:          func() Event { return new(ToolResultStart) },
-	EventToolResultTextDelta:      func() Event { return new(ToolResultTextDelta) },
-	EventToolResultDataDelta:      func() Event { return new(ToolResultDataDelta) },
-	EventToolResultEnd:            func() Event { return new(ToolResultEnd) },
-	EventExceedMaxIters:           func() Event { return new(ExceedMaxIters) },
-	EventRequireUserConfirm:       func() Event { return new(RequireUserConfirm) },
-	EventUserConfirmResult:        func() Event { return new(UserConfirmResult) },
-	EventRequireExternalExecution: func() Event { return new(RequireExternalExecution) },
-	EventExternalExecutionResult:  func() Event { return new(ExternalExecutionResult) },
-	EventUserInterrupt:            func() Event { return new(UserInterrupt) },
-	EventCustom:                   func() Event { return new(Custom) },
-}
+// eventStructs are the structs of the known types.
+var eventStructs = func() map[EventType]reflect.Type {
+	structs := map[EventType]reflect.Type{}
+	for _, e := range []Event{
+		new(ReplyStart), new(ReplyEnd), new(ModelCallStart), new(ModelCallEnd), new(ExceedMaxIters), new(UserInterrupt), new(Custom),
+		new(TextBlockStart), new(TextBlockDelta), new(TextBlockEnd), new(ThinkingBlockStart), new(ThinkingBlockDelta), new(ThinkingBlockEnd),
+		new(DataBlockStart), new(DataBlockDelta), new(DataBlockEnd), new(HintBlockEvent),
+		new(ToolCallStart), new(ToolCallDelta), new(ToolCallEnd),
+		new(ToolResultStart), new(ToolResultTextDelta), new(ToolResultDataDelta), new(ToolResultEnd),
+		new(RequireUserConfirm), new(UserConfirmResult), new(RequireExternalExecution), new(ExternalExecutionResult),
+	} {
+		structs[e.Type()] = reflect.TypeOf(e).Elem()
+	}
+	return structs
+}()
 
 // newEvent returns an empty event, or nil for unknown types.
 func newEvent(t EventType) Event {
-	if build := newEvents[t]; build != nil {
-		return build()
+	s, known := eventStructs[t]
+	if !known {
+		return nil
 	}
-	return nil
+	e, _ := reflect.TypeAssert[Event](reflect.New(s))
+	return e
 }
 
 // Known reports whether t is one of the 28 types of AgentScope 2.0.
@@ -72,10 +58,7 @@ func unknownEvent(t EventType, members []strictjson.Member, raw []byte) *Unknown
 	e.ID = strictjson.TextMember(members, "id")
 	e.CreatedAt = strictjson.TextMember(members, "created_at")
 	e.Reply = ReplyID(strictjson.TextMember(members, "reply_id"))
-	for _, m := range members {
-		if m.Name == "metadata" {
-			e.Metadata, _ = strictjson.Object(m.Value, strictjson.MaxBytes(len(m.Value)), strictjson.KeepBigIntegers())
-		}
-	}
+	metadata := strictjson.Find(members, "metadata")
+	e.Metadata, _ = strictjson.Object(metadata, strictjson.MaxBytes(len(metadata)), strictjson.KeepBigIntegers())
 	return e
 }
