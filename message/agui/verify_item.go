@@ -4,7 +4,7 @@ package agui
 func (v *Verifier) item(e Event) error {
 	switch e := e.(type) {
 	case *TextMessageStart:
-		return v.startText(e)
+		return v.startMessage(e, RuleText, item{itemText, e.MessageID})
 	case *TextMessageContent:
 		return v.continueItem(e, RuleText, item{itemText, e.MessageID}, false)
 	case *TextMessageEnd:
@@ -23,7 +23,7 @@ func (v *Verifier) item(e Event) error {
 	case *ReasoningEnd:
 		return v.continueItem(e, RuleReasoning, item{itemSpan, e.MessageID}, true)
 	case *ReasoningMessageStart:
-		return v.startThought(e)
+		return v.startMessage(e, RuleReasoning, item{itemThought, e.MessageID})
 	case *ReasoningMessageContent:
 		return v.continueItem(e, RuleReasoning, item{itemThought, e.MessageID}, false)
 	case *ReasoningMessageEnd:
@@ -98,18 +98,11 @@ func (v *Verifier) continueItem(e Event, rule Rule, at item, last bool) error {
 	return v.checkOwner(e, at)
 }
 
-func (v *Verifier) startText(e *TextMessageStart) error {
-	if err := v.start(e, RuleText, item{itemText, e.MessageID}); err != nil {
+func (v *Verifier) startMessage(e Event, rule Rule, at item) error {
+	if err := v.start(e, rule, at); err != nil {
 		return err
 	}
-	return v.checkFreshID(e, e.MessageID)
-}
-
-func (v *Verifier) startThought(e *ReasoningMessageStart) error {
-	if err := v.start(e, RuleReasoning, item{itemThought, e.MessageID}); err != nil {
-		return err
-	}
-	return v.checkFreshID(e, e.MessageID)
+	return v.checkFreshID(e, at.id)
 }
 
 // checkFreshID checks that a message id has not been used.

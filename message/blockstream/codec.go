@@ -159,22 +159,13 @@ func readCommand(raw []byte) (Command, error) {
 	return c, nil
 }
 
+// newCommand returns an empty command, or nil for unknown types.
 func newCommand(t CommandType) Command {
-	switch t {
-	case CommandAuth:
-		return new(Auth)
-	case CommandSubscribe:
-		return new(Subscribe)
-	case CommandChat:
-		return new(Chat)
-	case CommandStop:
-		return new(Stop)
-	case CommandApproval:
-		return new(Approval)
-	case CommandPing:
-		return new(PingCommand)
-	case CommandPong:
-		return new(PongCommand)
+	for c, name := range names {
+		if name == string(t) && c.Implements(reflect.TypeFor[Command]()) {
+			out, _ := reflect.TypeAssert[Command](reflect.New(c.Elem()))
+			return out
+		}
 	}
 	return nil
 }
