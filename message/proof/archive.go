@@ -79,17 +79,7 @@ func (c Checkpoint) followsArchive(prev *Checkpoint) error {
 // Archives reads the announced archives from stored checkpoints. It skips unverified
 // checkpoints, which Verify reports.
 func Archives(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Archive, error) {
-	var out []Archive
-	for raw, err := range checkpoints {
-		if err != nil {
-			return nil, err
-		}
-		s, err := DecodeSealed(raw)
-		if err == nil && s.Checkpoint.Archive != nil && s.Checkpoint.Verify(keys) == nil {
-			out = append(out, *s.Checkpoint.Archive)
-		}
-	}
-	return out, nil
+	return readAnnounced(checkpoints, keys, `"archive"`, func(c Checkpoint) *Archive { return c.Archive })
 }
 
 // archived are the sequences of archives, in order.

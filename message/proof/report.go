@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/toolcall"
@@ -179,30 +180,29 @@ type Loss struct {
 
 // Covers reports whether the loss contains a sequence.
 func (l Loss) Covers(seq uint64) bool {
-	for _, list := range [][]Range{l.Missing, l.Changed} {
-		for _, r := range list {
-			if r.Has(seq) {
-				return true
-			}
-		}
-	}
-	return false
+	has := func(r Range) bool { return r.Has(seq) }
+	return slices.ContainsFunc(l.Missing, has) || slices.ContainsFunc(l.Changed, has)
 }
 
 // Losses reads the accepted losses from stored checkpoints. It skips unverified
 // checkpoints, which Verify reports.
 func Losses(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Loss, error) {
-	var out []Loss
+	return readAnnounced(checkpoints, keys, `"loss"`, func(c Checkpoint) *Loss { return c.Loss })
+}
+
+// readAnnounced reads what verified checkpoints announce in a member.
+func readAnnounced[T any](checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet, member string, of func(Checkpoint) *T) ([]T, error) {
+	var out []T
 	for raw, err := range checkpoints {
 		if err != nil {
 			return nil, err
 		}
-		if !bytes.Contains(raw, []byte(`"loss"`)) {
+		if !bytes.Contains(raw, []byte(member)) {
 			continue
 		}
 		s, err := DecodeSealed(raw)
-		if err == nil && s.Checkpoint.Loss != nil && s.Checkpoint.Verify(keys) == nil {
-			out = append(out, *s.Checkpoint.Loss)
+		if found := of(s.Checkpoint); err == nil && found != nil && s.Checkpoint.Verify(keys) == nil {
+			out = append(out, *found)
 		}
 	}
 	return out, nil
@@ -216,11 +216,9 @@ func (f Finding) isAccepted(losses []Loss) bool {
 	for seq, end := f.Seq, max(f.Seq, f.Through); ; {
 		next := seq
 		for _, l := range losses {
-			for _, list := range [][]Range{l.Missing, l.Changed} {
-				for _, r := range list {
-					if r.Has(next) {
-						next = r.Through + 1
-					}
+			for _, r := range slices.Concat(l.Missing, l.Changed) {
+				if r.Has(next) {
+					next = r.Through + 1
 				}
 			}
 		}
