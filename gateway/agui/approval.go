@@ -22,10 +22,6 @@ type request struct {
 	interrupt *wire.Interrupt
 }
 
-func (q requests) put(b *message.ToolCallBlock, i *wire.Interrupt) {
-	q[b.ID] = &request{id: i.ID, block: *b, interrupt: i}
-}
-
 // fill completes the interrupt from the current state of the call, and returns what is asked. It
 // returns false if the call no longer has the approval request that was put.
 func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, bool) {

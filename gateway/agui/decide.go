@@ -41,7 +41,7 @@ func (e *openTurnError) Unwrap() error { return busyError() }
 // begins a turn. The client gets a *refusedError in the stream.
 func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error) {
 	maps.Copy(r.of.ClientTools, t.tools)
-	r.parked = t.lastPark()
+	r.parked = t.parks.last()
 	if connect {
 		return r.attach(t, true), nil
 	}
@@ -53,7 +53,9 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	if err != nil {
 		return nil, refuse(err)
 	}
-	r.noteStrays(res)
+	for _, e := range res.Strays {
+		r.log.Warn("an answer to an interrupt that the thread never had was left aside", "interrupt", e.InterruptID, "status", string(e.Status))
+	}
 	now := t.project(t.through, r.run())
 	brought := r.results(now)
 	notes := st.listOvertaken(r.in.Resume)
@@ -152,13 +154,6 @@ func (r *run) run() wire.Run {
 	return of
 }
 
-// noteStrays logs responses to interrupts that the thread never had.
-func (r *run) noteStrays(res *wire.Resumption) {
-	for _, e := range res.Strays {
-		r.log.Warn("an answer to an interrupt that the thread never had was left aside", "interrupt", e.InterruptID, "status", string(e.Status))
-	}
-}
-
 // results returns the client's results for its own tools.
 func (r *run) results(now *projection) []message.ToolResultBlock {
 	if now.mapper == nil || now.mapper.Ended() {
@@ -183,7 +178,7 @@ func (r *run) deliverResults(ctx context.Context, reply message.ReplyID, results
 // continueReply continues from where the client was asked to respond. If the client has already
 // seen a part of what came since, it gets the current state instead.
 func (r *run) continueReply(t *thread, st *standing, now *projection, brought []message.ToolResultBlock) *plan {
-	at := st.last()
+	at := st.parks.last()
 	if _, oldest := st.epoch(r.in.Resume); oldest >= 0 {
 		at = st.parks[oldest]
 	}
@@ -236,9 +231,8 @@ func (r *run) handleOpenTurn(ctx context.Context, t *thread, open message.ReplyI
 	if err != nil {
 		return nil, err
 	}
-	waits := func(c *toolcall.Call) bool { return c.State == message.ToolCallAsking }
 	switch {
-	case slices.ContainsFunc(calls, waits):
+	case slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.State == message.ToolCallAsking }):
 		return r.attach(t, false), nil
 	case len(calls) > 0 && !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return !r.isClientCall(c) }):
 		_, err := r.owner.Interrupt(ctx, toolcall.InterruptRequest{Session: r.session, Reply: open, Reason: r.peer.Name + " went on without it"})
@@ -254,14 +248,14 @@ func (r *run) attach(t *thread, restate bool) *plan {
 	now := t.project(t.through, r.run())
 	p := &plan{projection: now, from: t.through, restate: restate, queued: len(t.turns.Queue) > 0}
 	switch {
-	case t.open() == "" && p.queued:
+	case t.turns.Open == "" && p.queued:
 		now.addMessages(t.turns.Queue[0].Messages)
 		now.begin(t.turns.Queue[0].Reply)
 		p.queued = len(t.turns.Queue) > 1
-	case t.open() == "":
+	case t.turns.Open == "":
 		p.done = true
-	case now.mapper == nil || now.reply != t.open():
-		now.begin(t.open())
+	case now.mapper == nil || now.reply != t.turns.Open:
+		now.begin(t.turns.Open)
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package agui
 
 import (
 	"net/http"
+	"net/url"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
@@ -92,7 +93,7 @@ func describe(a agent.Info) Discovered {
 		tools.Items = append(tools.Items, Tool{t.Name, t.Description, t.Parameters})
 	}
 	return Discovered{
-		Name: a.Name, Description: a.Description, URL: agentURL(a.Name),
+		Name: a.Name, Description: a.Description, URL: "/agui/agents/" + url.PathEscape(a.Name),
 		Capabilities: Capabilities{
 			Identity: Identity{a.Name, a.Description}, Transport: Transport{Streaming: true}, Tools: tools,
 			HumanInTheLoop: HumanInTheLoop{Supported: true, Approvals: true, Interrupts: true, ApproveWithEdits: true},

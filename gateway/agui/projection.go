@@ -78,7 +78,7 @@ func (l *projection) begin(id message.ReplyID) {
 	}
 	l.reply, l.open, l.calls, l.asked = id, nil, nil, requests{}
 	l.mapper = wire.NewMapper(l.run, wire.Mapping{Request: func(b *message.ToolCallBlock, i *wire.Interrupt) {
-		l.asked.put(b, i)
+		l.asked[b.ID] = &request{id: i.ID, block: *b, interrupt: i}
 		l.history.ShowAsked(*i.ToolCallID, b.Name, b.Input)
 	}})
 	l.mapper.Start()

@@ -6,11 +6,11 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"net/url"
-	"strings"
+	"slices"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
 	"github.com/askance-dev/askance/toolcall"
@@ -65,15 +65,11 @@ func agentOf(r *http.Request, runner *agent.Runner) (string, error) {
 	if name == "" && len(all) > 0 {
 		return all[0].Name, nil
 	}
-	for _, a := range all {
-		if a.Name == name {
-			return name, nil
-		}
+	if slices.ContainsFunc(all, func(a agent.Info) bool { return a.Name == name }) {
+		return name, nil
 	}
 	return "", &message.Error{Code: message.CodeNotFound, Op: "run", What: fmt.Sprintf("there is no agent %q", name), Hint: "GET /agui lists them"}
 }
-
-func agentURL(name string) string { return "/agui/agents/" + url.PathEscape(name) }
 
 // turnInput returns a run's input for the agent's turn: the new messages, the client's tools, and
 // what else the frontend sends.
@@ -110,16 +106,8 @@ func contextOf(in *wire.RunInput) message.RawJSON {
 	if len(in.Context) == 0 {
 		return nil
 	}
-	var b strings.Builder
-	b.WriteByte('[')
-	for i, c := range in.Context {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(object(map[string]any{"description": c.Description, "value": c.Value}))
-	}
-	b.WriteByte(']')
-	return message.RawJSON(b.String())
+	raw, _ := strictjson.Marshal(in.Context) // it was read as UTF-8
+	return raw
 }
 
 // origin returns the metadata of RUN_STARTED.

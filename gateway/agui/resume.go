@@ -23,14 +23,14 @@ const (
 // standing is the state of a thread's interrupts: the records show what was asked, the calls show
 // the outcomes.
 type standing struct {
-	parks []*park
+	parks parks
 	calls map[message.CallID]*toolcall.Call // of the last park's reply
 }
 
 // readStanding reads the state of a thread's interrupts. c is the engine for the thread's owner.
 func readStanding(ctx context.Context, c engine.Client, t *thread) (*standing, error) {
 	st := &standing{parks: t.parks, calls: map[message.CallID]*toolcall.Call{}}
-	last := t.lastPark()
+	last := t.parks.last()
 	if last == nil {
 		return st, nil
 	}
@@ -42,11 +42,6 @@ func readStanding(ctx context.Context, c engine.Client, t *thread) (*standing, e
 		st.calls[call.Call] = call
 	}
 	return st, nil
-}
-
-// last returns the newest record of a run that waits.
-func (st *standing) last() *park {
-	return lastOf(st.parks)
 }
 
 // asking returns the call that an interrupt of the last park asked about, if exactly that
@@ -73,10 +68,10 @@ func (st *standing) thread() wire.Thread {
 			out.Settled[a.ID] = wire.ResumeEntry{InterruptID: a.ID}
 		}
 	}
-	if st.last() == nil {
+	if st.parks.last() == nil {
 		return out
 	}
-	for _, a := range st.last().Asked {
+	for _, a := range st.parks.last().Asked {
 		c := st.asking(a)
 		in := wire.Interrupt{ID: a.ID, Reason: wire.ReasonExternal}
 		if c != nil {
@@ -128,10 +123,10 @@ func (st *standing) resume(entries []wire.ResumeEntry, now time.Time) (r *wire.R
 // refuseLate refuses responses to approval requests that expired.
 func (st *standing) refuseLate(entries []wire.ResumeEntry) error {
 	for _, e := range entries {
-		if st.last() == nil || e.Status != wire.ResumeResolved {
+		if st.parks.last() == nil || e.Status != wire.ResumeResolved {
 			continue
 		}
-		a, ok := st.last().find(e.InterruptID)
+		a, ok := st.parks.last().find(e.InterruptID)
 		if c := st.calls[a.Call]; ok && c != nil && c.Digest == a.Digest && c.Cause == causeExpire {
 			return &wire.RefusalError{Code: wire.CodeInterruptExpired, Interrupt: e.InterruptID, What: "it expired; it can only be cancelled"}
 		}
@@ -222,11 +217,11 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		return nil
 	}
 	if !slices.ContainsFunc(res.Answers, func(a wire.Response) bool { return !a.Abandoned }) {
-		_, err := r.owner.Interrupt(ctx, toolcall.InterruptRequest{Session: r.session, Reply: st.last().Reply, Reason: r.peer.Name + " cancelled what was asked"})
+		_, err := r.owner.Interrupt(ctx, toolcall.InterruptRequest{Session: r.session, Reply: st.parks.last().Reply, Reason: r.peer.Name + " cancelled what was asked"})
 		return err
 	}
 	for _, a := range res.Answers {
-		asked, _ := st.last().find(a.Interrupt.ID)
+		asked, _ := st.parks.last().find(a.Interrupt.ID)
 		if asked.Digest == "" {
 			continue // a worker is busy: continue and check again
 		}
@@ -237,7 +232,10 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		r.answered[a.Interrupt.ID] = true
 		_, err = approver.SubmitResponse(ctx, answerTo(st.calls[asked.Call], asked, a))
 		if isOvertaken(err) {
-			r.noteLost(st, asked, err)
+			delete(r.answered, asked.ID)
+			if c := toolcall.CallOf(err); c != nil { // so that the client learns the outcome
+				st.calls[asked.Call] = c
+			}
 		} else if err != nil {
 			return err
 		}
@@ -246,14 +244,6 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		}
 	}
 	return nil
-}
-
-// noteLost stores the call that the error contains, so that the client learns the outcome.
-func (r *run) noteLost(st *standing, a asked, err error) {
-	delete(r.answered, a.ID)
-	if c := toolcall.CallOf(err); c != nil {
-		st.calls[a.Call] = c
-	}
 }
 
 // isOvertaken reports whether a response had no effect because another came first.

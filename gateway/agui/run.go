@@ -120,7 +120,7 @@ func (f *follower) endEarly(ctx context.Context, err error) error {
 			return nil // the client is gone
 		}
 	}
-	return f.out.fail(err)
+	return f.out.send(runError(err))
 }
 
 // take maps a batch of events.

@@ -72,9 +72,6 @@ func (s *stream) write(e wire.Event) (err error) {
 	return s.sse.Write(s.buf)
 }
 
-// fail ends the run as an error, unless it has ended.
-func (s *stream) fail(err error) error { return s.send(runError(err)) }
-
 // runError returns the event that ends a run with an error.
 func runError(err error) *wire.RunError {
 	if refusal, ok := errors.AsType[*wire.RefusalError](err); ok {

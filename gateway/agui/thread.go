@@ -22,7 +22,7 @@ type entry struct {
 type thread struct {
 	session message.SessionID
 	entries []entry
-	parks   []*park // in the order in which the runs ended
+	parks   parks
 	turns   *agent.Thread
 	through uint64 // cursor after the last entry
 
@@ -73,9 +73,6 @@ func (t *thread) noteTurn(r *agent.Record) {
 	}
 }
 
-// open returns the reply that has not ended, or "" if there is none.
-func (t *thread) open() message.ReplyID { return t.turns.Open }
-
 // turnsAfter returns the turns that began after the cursor seq, or are queued.
 func (t *thread) turnsAfter(seq uint64) []*agent.Record {
 	var out []*agent.Record
@@ -87,15 +84,15 @@ func (t *thread) turnsAfter(seq uint64) []*agent.Record {
 	return append(out, t.turns.Queue...)
 }
 
-// lastPark returns the record of the last run that ended to let people or the client respond, or
-// nil if there is none.
-func (t *thread) lastPark() *park { return lastOf(t.parks) }
+// parks are the runs that ended to let people or the client respond, in order.
+type parks []*park
 
-func lastOf(parks []*park) *park {
-	if len(parks) == 0 {
+// last returns the newest record, or nil if there is none.
+func (p parks) last() *park {
+	if len(p) == 0 {
 		return nil
 	}
-	return parks[len(parks)-1]
+	return p[len(p)-1]
 }
 
 // newMessages returns the messages of the person, and of the program in front of them, that the
