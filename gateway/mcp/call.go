@@ -241,10 +241,7 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 		switch {
 		case done != nil:
 			h.forget()
-			if done.err != nil {
-				return nil, done.err
-			}
-			return done.result, nil
+			return done.reply()
 		case input != nil && p.modern:
 			return x.inputRequired(h, input.requests, state{Leg: input.leg}), nil
 		case unknown && (!p.hasTasks() || x.params.text("name") == waitTool):

@@ -9,7 +9,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"maps"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
@@ -132,10 +134,7 @@ func (g *Gateway) Close() {
 	}
 	g.end()
 	g.mu.Lock()
-	peers := make([]*peer, 0, len(g.peers))
-	for _, p := range g.peers {
-		peers = append(peers, p)
-	}
+	peers := slices.Collect(maps.Values(g.peers))
 	g.mu.Unlock()
 	var wg sync.WaitGroup
 	for _, p := range peers {

@@ -49,6 +49,14 @@ type outcome struct {
 	err    *rpcError
 }
 
+// reply returns the outcome as the result or error of a request.
+func (o *outcome) reply() (json.RawMessage, error) {
+	if o.err != nil {
+		return nil, o.err
+	}
+	return o.result, nil
+}
+
 // inputLeg is what the upstream asks of the client within a call.
 type inputLeg struct {
 	leg      int

@@ -134,7 +134,7 @@ func (s *httpServer) serveModern(w http.ResponseWriter, r *http.Request, princip
 	}
 	p, release := s.g.modernPeer(principal, meta)
 	defer release()
-	a := newAnswer(w, r)
+	a := newAnswer(w, r, false)
 	x := newExchange(p, f, a.send)
 	x.header = r.Header
 	s.carryOut(r, p, x, a, &inflight{}, errCancelled)
@@ -233,9 +233,9 @@ type answer struct {
 	over    bool
 }
 
-func newAnswer(w http.ResponseWriter, r *http.Request) *answer {
+func newAnswer(w http.ResponseWriter, r *http.Request, legacy bool) *answer {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
-	return &answer{w: w, streams: strings.Contains(accept, "text/event-stream")}
+	return &answer{w: w, legacy: legacy, streams: strings.Contains(accept, "text/event-stream")}
 }
 
 // begin begins the stream. It returns false if the client accepts none or the answer is over.

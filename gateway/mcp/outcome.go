@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -100,9 +101,7 @@ func (h *held) outcomeOf(call *toolcall.Call) *outcome {
 	switch toolcall.Cause(call.Cause) {
 	case toolcall.CauseDeny:
 		if d := call.Decision; d != nil {
-			if text = d.Message; text == "" {
-				text = d.Reason
-			}
+			text = cmp.Or(d.Message, d.Reason)
 		}
 		return refusal("denied: "+text, call)
 	case toolcall.CauseReject:

@@ -206,24 +206,24 @@ func (p *peer) notified(ctx context.Context, f *frame) {
 	}
 }
 
+// onlyIn says of the methods that only one era has whether that is the modern one.
+var onlyIn = map[string]bool{
+	"ping": false, "initialize": false, "resources/subscribe": false, "resources/unsubscribe": false, "logging/setLevel": false,
+	"server/discover": true, "subscriptions/listen": true,
+}
+
 // handle carries out one request.
 func (x *exchange) handle(ctx context.Context) (json.RawMessage, error) {
 	p := x.peer
+	if modern, one := onlyIn[x.method]; one && modern != p.modern {
+		return nil, noMethod(x.method)
+	}
 	switch x.method {
 	case "ping":
-		if p.modern {
-			break
-		}
 		return json.RawMessage("{}"), nil
 	case "initialize":
-		if p.modern {
-			break
-		}
 		return p.initialize()
 	case "server/discover":
-		if !p.modern {
-			break
-		}
 		return p.discover()
 	case "tools/list":
 		return p.listTools(ctx)
@@ -231,22 +231,11 @@ func (x *exchange) handle(ctx context.Context) (json.RawMessage, error) {
 		return x.callTool(ctx)
 	case "resources/list", "resources/templates/list", "prompts/list":
 		return x.relayList(ctx)
-	case "resources/subscribe", "resources/unsubscribe":
-		if p.modern {
-			break
-		}
-		return x.relay(ctx)
-	case "resources/read", "prompts/get", "completion/complete":
+	case "resources/subscribe", "resources/unsubscribe", "resources/read", "prompts/get", "completion/complete":
 		return x.relay(ctx)
 	case "logging/setLevel":
-		if p.modern {
-			break
-		}
 		return x.setLevel(ctx)
 	case "subscriptions/listen":
-		if !p.modern {
-			break
-		}
 		return x.listen(ctx)
 	case "tasks/get", "tasks/update", "tasks/cancel", "tasks/result", "tasks/list":
 		return x.handleTask(ctx)
@@ -261,10 +250,7 @@ func (p *peer) initialize() (json.RawMessage, error) {
 		return nil, err
 	}
 	result := object{{Name: "protocolVersion", Value: quote(p.version)}, {Name: "capabilities", Value: caps}, {Name: "serverInfo", Value: server}}
-	if instructions != "" {
-		result = result.with("instructions", quote(instructions))
-	}
-	return result.bytes(), nil
+	return append(result, instructions...).bytes(), nil
 }
 
 func (p *peer) discover() (json.RawMessage, error) {
@@ -273,18 +259,16 @@ func (p *peer) discover() (json.RawMessage, error) {
 		return nil, err
 	}
 	result := object{{Name: "resultType", Value: quote("complete")}, {Name: "supportedVersions", Value: encode(allVersions())}, {Name: "capabilities", Value: caps}}
-	if instructions != "" {
-		result = result.with("instructions", quote(instructions))
-	}
 	meta := object{{Name: metaServer, Value: server}}
-	return result.with("_meta", meta.bytes()).bytes(), nil
+	return append(result, instructions...).with("_meta", meta.bytes()).bytes(), nil
 }
 
-// describe joins what the upstreams say about themselves.
-func (p *peer) describe() (caps, server json.RawMessage, instructions string, err error) {
+// describe joins what the upstreams say about themselves. instructions is the member of that name,
+// if there are any.
+func (p *peer) describe() (caps, server json.RawMessage, instructions object, err error) {
 	links, err := p.all()
 	if err != nil {
-		return nil, nil, "", err
+		return nil, nil, nil, err
 	}
 	var joined object
 	var texts []string
@@ -311,7 +295,10 @@ func (p *peer) describe() (caps, server json.RawMessage, instructions string, er
 			server = info
 		}
 	}
-	return joined.bytes(), server, strings.Join(texts, "\n\n"), nil
+	if len(texts) > 0 {
+		instructions = object{{Name: "instructions", Value: quote(strings.Join(texts, "\n\n"))}}
+	}
+	return joined.bytes(), server, instructions, nil
 }
 
 func (l *link) serverInfo() json.RawMessage {

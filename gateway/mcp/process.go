@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -50,13 +51,7 @@ func startProcess(ctx context.Context, l *link) (*process, error) {
 
 // environment returns this process's variables, without the settings and credentials of askance.
 func environment() []string {
-	var out []string
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "ASKANCE_") {
-			out = append(out, v)
-		}
-	}
-	return out
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ASKANCE_") })
 }
 
 func (p *process) read(l *link, out io.Reader) {

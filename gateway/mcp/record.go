@@ -127,10 +127,7 @@ func (r *record) claim(ctx context.Context, call *toolcall.Call) (bool, error) {
 	}); err != nil {
 		return false, err
 	}
-	after := call.First
-	if after > 0 {
-		after--
-	}
+	after := max(call.First, 1) - 1
 	for {
 		var page toolcall.EventsReply
 		if err := r.again(ctx, func() (err error) {

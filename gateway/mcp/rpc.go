@@ -115,21 +115,12 @@ func encode(v any) json.RawMessage {
 // object is a JSON object whose values are not decoded.
 type object []strictjson.Member
 
-// parseObject reads an object; empty data is the empty object.
-func parseObject(data []byte) (object, error) {
-	if len(data) == 0 {
-		return nil, nil
-	}
-	o, err := strictjson.Members(data)
-	return o, err
-}
-
 // objectOf reads an object that was checked before; any other value is an empty one.
 func objectOf(data []byte) object {
 	if strictjson.KindOf(data) != "object" {
 		return nil
 	}
-	o, _ := parseObject(data) // syntax was checked with the frame
+	o, _ := strictjson.Members(data) // syntax was checked with the frame
 	return o
 }
 
@@ -196,15 +187,14 @@ func itemsOf(data []byte) []json.RawMessage {
 }
 
 func arrayOf(items []json.RawMessage) json.RawMessage {
-	return append(append([]byte{'['}, bytes.Join(toBytes(items), []byte{','})...), ']')
-}
-
-func toBytes(items []json.RawMessage) [][]byte {
-	out := make([][]byte, len(items))
+	out := []byte{'['}
 	for i, item := range items {
-		out[i] = item
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, item...)
 	}
-	return out
+	return append(out, ']')
 }
 
 func intID(n int64) json.RawMessage { return strconv.AppendInt(nil, n, 10) }

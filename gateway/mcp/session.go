@@ -46,8 +46,7 @@ func (s *httpServer) serveLegacy(w http.ResponseWriter, r *http.Request, princip
 	case !f.isRequest():
 		ses.peer.notified(s.g.life, f)
 	default:
-		a := newAnswer(w, r)
-		a.legacy = true
+		a := newAnswer(w, r, true)
 		if f.method == "tools/call" { // it may be held: proxies and clients want to see a beginning
 			a.open()
 		}
@@ -66,8 +65,7 @@ func (s *httpServer) open(w http.ResponseWriter, r *http.Request, principal stri
 		return
 	}
 	w.Header().Set(sessionField, ses.id)
-	a := newAnswer(w, r)
-	a.legacy = true
+	a := newAnswer(w, r, true)
 	s.carryOut(r, ses.peer, newExchange(ses.peer, f, a.send), a, &ses.live, errGone)
 }
 
@@ -137,8 +135,7 @@ func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, princi
 		ses.stream = false
 		ses.mu.Unlock()
 	}()
-	a := newAnswer(w, r)
-	a.legacy = true
+	a := newAnswer(w, r, true)
 	a.mu.Lock()
 	if !a.begin() {
 		a.mu.Unlock()

@@ -7,7 +7,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"maps"
 	"strings"
 	"time"
 
@@ -99,16 +98,11 @@ func (h *held) canForm(p *peer, call *toolcall.Call) bool {
 
 // askToDecide is a form with which the client's user approves or rejects.
 func askToDecide(call *toolcall.Call) json.RawMessage {
-	text := func(description string, more map[string]any) map[string]any {
-		out := map[string]any{"type": "string", "description": description}
-		maps.Copy(out, more)
-		return out
-	}
 	params := map[string]any{
 		"mode": "form", "message": "Run " + reveal.Text(call.Tool) + " with " + reveal.Text(call.Input) + "?",
 		"requestedSchema": map[string]any{"type": "object", "required": []string{"decision"}, "properties": map[string]any{
-			"decision": text("Whether the call may run.", map[string]any{"enum": []string{"approve", "reject"}}),
-			"feedback": text("What the model is told with a rejection.", nil),
+			"decision": map[string]any{"type": "string", "description": "Whether the call may run.", "enum": []string{"approve", "reject"}},
+			"feedback": map[string]any{"type": "string", "description": "What the model is told with a rejection."},
 		}},
 	}
 	return encode(map[string]any{"askance": map[string]any{"method": "elicitation/create", "params": params}})

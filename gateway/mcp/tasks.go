@@ -181,10 +181,7 @@ func (h *held) awaitResult(ctx context.Context, x *exchange) (json.RawMessage, e
 		h.mu.Unlock()
 		if done != nil {
 			h.forget()
-			if done.err != nil {
-				return nil, done.err
-			}
-			return done.result, nil
+			return done.reply()
 		}
 		select {
 		case <-changed:
