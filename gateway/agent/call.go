@@ -99,11 +99,7 @@ func (t *turn) wait(ctx context.Context, calls []message.ToolCallBlock) ([]*tool
 
 // checkInterrupted returns ErrInterrupted if the calls ended because the reply was interrupted.
 func (t *turn) checkInterrupted(ctx context.Context, calls []*toolcall.Call) error {
-	interrupted := false
-	for _, c := range calls {
-		interrupted = interrupted || c.Result == nil || c.Result.State == message.ToolResultInterrupted
-	}
-	if !interrupted {
+	if !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.Result == nil || c.Result.State == message.ToolResultInterrupted }) {
 		return nil
 	}
 	if err := t.sync(ctx); err != nil {

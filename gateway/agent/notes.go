@@ -48,21 +48,17 @@ func (n notes) recordClosed(ctx context.Context, t note) error { return n.write(
 
 // bind claims the notes' session for this runner before another principal can.
 func (n notes) bind(ctx context.Context) error {
-	e, err := custom(noteStarts, struct {
+	err := n.write(ctx, noteStarts, struct {
 		V int `json:"v"`
 	}{1})
-	if err != nil {
-		return err
-	}
-	err = emit(ctx, n.as, n.session(), "turns", e)
 	if errors.Is(err, message.ErrForeign) {
 		return &message.Error{Code: message.CodeForeign, Op: "start runner", What: "the session " + string(n.session()) + " belongs to another principal", Hint: "give the runner another ID", Err: err}
 	}
 	return err
 }
 
-func (n notes) write(ctx context.Context, name string, t note) error {
-	e, err := custom(name, t)
+func (n notes) write(ctx context.Context, name string, v any) error {
+	e, err := custom(name, v)
 	if err != nil {
 		return err
 	}

@@ -74,11 +74,7 @@ func stableCodec(id string) message.Codec {
 	}
 }
 
-// event returns the record as an event with that name.
-func (r *Record) event(name string) (message.Event, error) {
-	return custom(name, r)
-}
-
+// custom returns an event with that name and value.
 func custom(name string, v any) (message.Event, error) {
 	text, err := strictjson.Marshal(v)
 	if err != nil {

@@ -68,7 +68,7 @@ func (r *Runner) Start(ctx context.Context, by toolcall.Principal, session messa
 	if rec.Messages, err = dropKnown(thread, in.Messages); err != nil {
 		return "", err
 	}
-	event, err := rec.event(name)
+	event, err := custom(name, rec)
 	if err != nil {
 		return "", err
 	}

@@ -66,7 +66,7 @@ func (t *turn) waitForPlace(ctx context.Context) error {
 		case t.thread.queued(t.note.Reply) == nil:
 			return ErrInterrupted
 		case t.thread.Busy() == t.note.Reply:
-			event, err := t.rec.event(TurnEvent)
+			event, err := custom(TurnEvent, t.rec)
 			if err == nil {
 				err = t.send(ctx, event)
 			}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/engine"
@@ -86,10 +87,8 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, c := range open {
-		if c.Call == g.id() {
-			return g.take(ctx, c)
-		}
+	if i := slices.IndexFunc(open, func(c *toolcall.Call) bool { return c.Call == g.id() }); i >= 0 {
+		return g.take(ctx, open[i])
 	}
 	for _, c := range open {
 		if g.ev.Kind == dialect.Prompt && isDecided(c) && c.Cwd == g.ev.Cwd && dialect.SameInput(c.Input, string(g.ev.Input)) {
@@ -111,13 +110,7 @@ func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []*toolcall.Call
-	for _, c := range all {
-		if c.Open() && c.Tool == g.ev.Tool {
-			out = append(out, c)
-		}
-	}
-	return out, nil
+	return slices.DeleteFunc(all, func(c *toolcall.Call) bool { return !c.Open() || c.Tool != g.ev.Tool }), nil
 }
 
 func (g *gate) proposal(cwd string) string {

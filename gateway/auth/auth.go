@@ -158,7 +158,7 @@ func (a *Auth) hasCredentials() bool {
 // Authenticate implements gateway.Authenticator. A bearer token takes precedence
 // over a cookie, and a valid cookie over the user of a Unix socket.
 func (a *Auth) Authenticate(r *http.Request) (*gateway.Identity, error) {
-	uid, unix := peerOf(r.Context())
+	uid, unix := r.Context().Value(peerKey{}).(uint32)
 	if !unix && a.IsOpen() {
 		return a.authenticateLocal(r)
 	}

@@ -293,16 +293,16 @@ func changeFile(ctx context.Context, path string, f func([]Token) ([]Token, erro
 }
 
 func writeFile(path string, all []Token) error {
-	b, err := strictjson.Marshal(file{V: 1, Tokens: all})
-	if err != nil {
-		return fmt.Errorf("write tokens: %w", err)
-	}
 	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, b, "", "  "); err != nil {
-		return fmt.Errorf("write tokens: %w", err)
+	b, err := strictjson.Marshal(file{V: 1, Tokens: all})
+	if err == nil {
+		err = json.Indent(&pretty, b, "", "  ")
 	}
-	pretty.WriteByte('\n')
-	if err := plainfile.Replace(path, pretty.Bytes()); err != nil {
+	if err == nil {
+		pretty.WriteByte('\n')
+		err = plainfile.Replace(path, pretty.Bytes())
+	}
+	if err != nil {
 		return fmt.Errorf("write tokens: %w", err)
 	}
 	return nil

@@ -130,11 +130,6 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
-func peerOf(ctx context.Context) (uid uint32, ok bool) {
-	uid, ok = ctx.Value(peerKey{}).(uint32)
-	return uid, ok
-}
-
 // peerAddr is the remote address of a Unix connection: the user.
 type peerAddr struct{ uid uint32 }
 
