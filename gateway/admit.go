@@ -19,11 +19,6 @@ type strangerError struct{ error }
 
 func (e strangerError) Unwrap() error { return e.error }
 
-func isStranger(err error) bool {
-	_, is := errors.AsType[strangerError](err)
-	return is
-}
-
 var (
 	errExpired = errors.New("the credentials have expired")
 	errRevoked = errors.New("the credentials were revoked")

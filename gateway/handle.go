@@ -134,7 +134,7 @@ func (v *visit) fail(err error) {
 
 // refuse replies to a request that was not admitted.
 func (v *visit) refuse(r *http.Request, err error) {
-	if !isStranger(err) {
+	if _, stranger := errors.AsType[strangerError](err); !stranger {
 		v.fail(err)
 		return
 	}

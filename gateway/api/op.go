@@ -182,8 +182,9 @@ func isJSON(contentType string) bool {
 }
 
 func bodyError(op string, err error) error {
-	if tooLarge, ok := sizeText(err); ok {
-		return &message.Error{Code: message.CodeTooLarge, Op: op, What: tooLarge, Hint: "send less"}
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		what := fmt.Sprintf("the body is over %d bytes", tooLarge.Limit)
+		return &message.Error{Code: message.CodeTooLarge, Op: op, What: what, Hint: "send less"}
 	}
 	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body could not be read", Hint: "send it again", Err: err}
 }
@@ -263,12 +264,4 @@ func (q query) text(name string) string { return q.values.Get(name) }
 func (q query) number(name string) uint64 {
 	n, _ := strconv.ParseUint(q.values.Get(name), 10, 63) // it was checked, or is absent
 	return n
-}
-
-// sizeText describes a body that is over its limit.
-func sizeText(err error) (string, bool) {
-	if e, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fmt.Sprintf("the body is over %d bytes", e.Limit), true
-	}
-	return "", false
 }

@@ -36,7 +36,7 @@ func tableOp(row *operation.Operation, keep *replies) *op {
 	in, out := row.Types()
 	o := &op{HTTP: *row.HTTP, roles: row.Roles, changes: row.Changes, out: out, takes: takers[row.Name], gives: givers[row.Name]}
 	if o.Method == http.MethodPost {
-		o.in = &body{Type: in, without: outsideBody(o.Path)}
+		o.in = &body{Type: in, without: append(pathNames(o.Path), "space", "v")}
 	}
 	o.serve = func(a *ask) error {
 		if stream, ok := streams[row.Name]; ok && wantsStream(a.r) {
@@ -224,9 +224,6 @@ func pathNames(path string) []string {
 	return out
 }
 
-// outsideBody are the members of a request that are not in the body.
-func outsideBody(path string) []string { return append(pathNames(path), "space", "v") }
-
 // MsgsBody is a body of type application/vnd.agentscope.v1+json.
 type MsgsBody struct {
 	// Messages are AgentScope 1.x messages, as Msg.to_dict() returns them: name, role,
@@ -315,7 +312,7 @@ func takeResult(a *ask, in MsgsBody) (any, error) {
 
 func giveProposed(out any) ([]*toolcall.Call, bool) {
 	reply, _ := out.(toolcall.ProposeReply)
-	return reply.Calls, areFinished(reply.Calls)
+	return reply.Calls, !slices.ContainsFunc(reply.Calls, (*toolcall.Call).Open)
 }
 
 func giveWaited(out any) ([]*toolcall.Call, bool) {
@@ -326,8 +323,4 @@ func giveWaited(out any) ([]*toolcall.Call, bool) {
 func giveCall(out any) ([]*toolcall.Call, bool) {
 	call, _ := out.(*toolcall.Call)
 	return []*toolcall.Call{call}, !call.Open()
-}
-
-func areFinished(calls []*toolcall.Call) bool {
-	return !slices.ContainsFunc(calls, (*toolcall.Call).Open)
 }

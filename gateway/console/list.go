@@ -149,7 +149,9 @@ func makeSide(ctx context.Context, p *gateway.Peer, f filter, selected toolcall.
 	for _, call := range page.Calls {
 		out.Rows = append(out.Rows, rowOf(call, p, mine[call.Key], f, selected, now))
 	}
-	out.Tools = append(toolNames(p.Space), missing(f.Tool, p.Space)...)
+	if out.Tools = toolNames(p.Space); f.Tool != "" && !slices.Contains(out.Tools, f.Tool) {
+		out.Tools = append(out.Tools, f.Tool) // the server does not declare the chosen tool
+	}
 	out.group()
 	out.Through = f.From + len(out.Rows)
 	if page.Cursor != "" || page.Next != 0 {
@@ -256,14 +258,6 @@ func toolNames(s *gateway.Space) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
-}
-
-// missing returns the chosen tool if the server does not declare it.
-func missing(tool string, s *gateway.Space) []string {
-	if tool == "" || slices.Contains(toolNames(s), tool) {
-		return nil
-	}
-	return []string{tool}
 }
 
 // group sorts rows by group and marks where each group starts.

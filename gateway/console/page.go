@@ -352,9 +352,5 @@ var icons = map[string]string{
 
 // icon renders an icon. Icons are decoration: the text next to each names it.
 func icon(name string) template.HTML {
-	var b strings.Builder
-	b.WriteString(`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="`)
-	b.WriteString(template.HTMLEscapeString(icons[name]))
-	b.WriteString(`"/></svg>`)
-	return template.HTML(b.String()) //nolint:gosec // the paths are ours
+	return template.HTML(`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="` + template.HTMLEscapeString(icons[name]) + `"/></svg>`) //nolint:gosec // the paths are ours
 }
