@@ -2,16 +2,19 @@ package bustest
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
+	"sync/atomic"
 	"testing"
 
-	"github.com/askance-dev/askance/bus/embed"
-	"github.com/askance-dev/askance/bus/keyfile"
-
-	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats-server/v2/server/ats"
 	"github.com/nats-io/nats.go"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // Main runs the tests of a package that uses New inside a bubble.
@@ -131,4 +134,29 @@ func (b *Bus) JournalWith(space toolcall.SpaceID, o bus.JournalOptions) *bus.Jou
 		b.t.Fatalf("open journal: %v", err)
 	}
 	return j
+}
+
+// Ports that systems do not assign. A restarted server must find its port free, but the
+// system could meanwhile assign another port to a listener or a connection.
+const (
+	firstPort = 10_000
+	ports     = 10_000
+	// portsEach is the distance between the first ports of two test processes.
+	portsEach = 97
+)
+
+var lastPort atomic.Uint32
+
+// FreeAddress returns a loopback address without a listener that no other test of this process
+// received.
+func FreeAddress() string {
+	for range ports {
+		n := uint32(os.Getpid())*portsEach + lastPort.Add(1)
+		addr := fmt.Sprintf("127.0.0.1:%d", firstPort+n%ports)
+		if l, err := net.Listen("tcp", addr); err == nil {
+			_ = l.Close()
+			return addr
+		}
+	}
+	return "127.0.0.1:0" // none of these ports is free
 }
