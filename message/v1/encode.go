@@ -96,13 +96,13 @@ func (c Codec) to1(m *Msg, b Block) Block {
 func (c Codec) to01(m *Msg, b Block) Block {
 	switch b := b.(type) {
 	case *TextBlock:
-		c.loseExtra(m, b.Extra)
+		c.loseExtra(rowOnlyV1, m, b.Extra)
 		return &TextBlock{Text: b.Text}
 	case *ThinkingBlock:
 		c.reportLoss(rowOnlyV1, m.ID, "a thinking block")
 		return nil
 	case *MediaBlock:
-		c.loseExtra(m, b.Extra)
+		c.loseExtra(rowOnlyV1, m, b.Extra)
 		d := *b
 		d.Extra, d.flat = nil, true
 		if d.URL == "" && b.MediaType != "" {
@@ -110,13 +110,13 @@ func (c Codec) to01(m *Msg, b Block) Block {
 		}
 		return &d
 	case *ToolUseBlock:
-		c.loseExtra(m, b.Extra)
+		c.loseExtra(rowOnlyV1, m, b.Extra)
 		if b.RawInput != nil {
 			c.reportLoss(rowOnlyV1, m.ID, "raw_input of "+string(b.ID))
 		}
 		return &ToolUseBlock{ID: b.ID, Name: b.Name, Input: b.Input}
 	case *ToolResultBlock:
-		c.loseExtra(m, b.Extra)
+		c.loseExtra(rowOnlyV1, m, b.Extra)
 		out := ToolResultBlock{ID: b.ID, Name: b.Name, Output: b.Output}
 		out.Output.Blocks = c.inDialect(m, b.Output.Blocks)
 		return &out
@@ -127,8 +127,8 @@ func (c Codec) to01(m *Msg, b Block) Block {
 	return nil
 }
 
-func (c Codec) loseExtra(m *Msg, extra []message.Member) {
+func (c Codec) loseExtra(row int, m *Msg, extra []message.Member) {
 	for _, x := range extra {
-		c.reportLoss(rowOnlyV1, m.ID, "the member "+x.Name+" of a block")
+		c.reportLoss(row, m.ID, "the member "+x.Name+" of a block")
 	}
 }

@@ -42,10 +42,10 @@ func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (messag
 	id, at := blockID(g.m.ID, len(g.m.Content)), j.c.iso(m.Timestamp)
 	switch b := b.(type) {
 	case *TextBlock:
-		j.extra(m, b.Extra)
+		j.c.loseExtra(rowExtra, m, b.Extra)
 		return &message.TextBlock{Text: b.Text, ID: id, CreatedAt: at, FinishedAt: &at}, nil
 	case *MediaBlock:
-		j.extra(m, b.Extra)
+		j.c.loseExtra(rowExtra, m, b.Extra)
 		return j.data(m, b, id), nil
 	case *ThinkingBlock:
 		if role != message.RoleAssistant {
@@ -56,7 +56,7 @@ func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (messag
 		if role != message.RoleAssistant {
 			return nil, fmt.Errorf("a %s message cannot hold the call %.60q", role, string(b.ID))
 		}
-		j.extra(m, b.Extra)
+		j.c.loseExtra(rowExtra, m, b.Extra)
 		return &message.ToolCallBlock{
 			ID: b.ID, Name: b.Name, Input: j.input(m, b), State: message.ToolCallPending,
 			SuggestedRules: []message.PermissionRule{}, CreatedAt: at, FinishedAt: &at,
@@ -82,18 +82,12 @@ func keepUnknown(b *UnknownBlock) message.Block {
 	return u
 }
 
-func (j *joiner) extra(m *Msg, extra []message.Member) {
-	for _, x := range extra {
-		j.c.reportLoss(rowExtra, m.ID, "the member "+x.Name+" of a block")
-	}
-}
-
 // keepExtra returns the members that a thinking block of 2.0 can have in addition to its own.
 func (j *joiner) keepExtra(m *Msg, extra []message.Member) []message.Member {
 	return slices.DeleteFunc(slices.Clone(extra), func(x message.Member) bool {
 		own := x.Name == "id" || x.Name == "created_at" || x.Name == "finished_at"
 		if own {
-			j.extra(m, []message.Member{x})
+			j.c.loseExtra(rowExtra, m, []message.Member{x})
 		}
 		return own
 	})
@@ -160,10 +154,10 @@ func (j *joiner) output(g *joined, m *Msg, b *ToolResultBlock) message.Content {
 		id, at := blockID(g.m.ID+"/"+string(b.ID), i), j.c.iso(m.Timestamp)
 		switch x := x.(type) {
 		case *TextBlock:
-			j.extra(m, x.Extra)
+			j.c.loseExtra(rowExtra, m, x.Extra)
 			out = append(out, &message.TextBlock{Text: x.Text, ID: id, CreatedAt: at, FinishedAt: &at})
 		case *MediaBlock:
-			j.extra(m, x.Extra)
+			j.c.loseExtra(rowExtra, m, x.Extra)
 			out = append(out, j.data(m, x, id))
 		default:
 			j.c.reportLoss(rowUnknown, m.ID, "a block of type "+string(x.Type())+" in a result")
