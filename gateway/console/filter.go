@@ -61,23 +61,10 @@ func (f filter) Order() string { return cmp.Or(f.Sort, f.defaultSort()) }
 
 // values returns the filter as URL parameters, without defaults.
 func (f filter) values() url.Values {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
+	q := setParams(url.Values{}, "q", f.Words, "tool", f.Tool, "agent", f.Agent, "in", f.Session, "by_rule", f.Rule, "sort", f.Sort, "group", f.Group, "cursor", f.Cursor)
 	if f.Show != showOpen {
 		q.Set("show", f.Show)
 	}
-	set("q", f.Words)
-	set("tool", f.Tool)
-	set("agent", f.Agent)
-	set("in", f.Session)
-	set("by_rule", f.Rule)
-	set("sort", f.Sort)
-	set("group", f.Group)
-	set("cursor", f.Cursor)
 	if f.Mine {
 		q.Set("mine", "1")
 	}
@@ -96,12 +83,7 @@ func (f filter) first() filter {
 	return f
 }
 
-func (f filter) listAddress() string {
-	if q := f.values().Encode(); q != "" {
-		return pathInbox + "?" + q
-	}
-	return pathInbox
-}
+func (f filter) listAddress() string { return withParams(pathInbox, f.values()) }
 
 // request returns the list request for the filter.
 func (f filter) request() toolcall.ListRequest {

@@ -72,28 +72,12 @@ func historyFilterOf(q url.Values) historyFilter {
 
 // values returns the parameters that are set.
 func (f historyFilter) values() url.Values {
-	q := url.Values{}
-	for name, v := range map[string]string{"q": f.Words, "by": f.By, "tool": f.Tool, "agent": f.Agent, "rule": f.Rule, "outcome": f.Outcome, "period": f.Period, "from": f.From, "to": f.To} {
-		if v != "" {
-			q.Set(name, v)
-		}
-	}
-	return q
+	return setParams(url.Values{}, "q", f.Words, "by", f.By, "tool", f.Tool, "agent", f.Agent, "rule", f.Rule, "outcome", f.Outcome, "period", f.Period, "from", f.From, "to", f.To)
 }
 
 // address returns a page's address with the filter and further parameters, given in pairs.
 func (f historyFilter) address(path string, more ...string) string {
-	q := f.values()
-	for i := 0; i+1 < len(more); i += 2 {
-		q.Del(more[i])
-		if more[i+1] != "" {
-			q.Set(more[i], more[i+1])
-		}
-	}
-	if len(q) == 0 {
-		return path
-	}
-	return path + "?" + q.Encode()
+	return withParams(path, setParams(f.values(), more...))
 }
 
 // request returns the list request for the filter.

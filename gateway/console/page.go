@@ -288,20 +288,30 @@ func domID(k toolcall.Key) string {
 	return "c" + hex.EncodeToString(sum[:8])
 }
 
-// address returns the page of a call. more has further parameters in pairs; pairs with an empty
-// value are left out.
+// setParams sets parameters, which are given in pairs. An empty value removes its parameter.
+func setParams(q url.Values, pairs ...string) url.Values {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if q.Del(pairs[i]); pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+// withParams returns the address of a page with parameters, if there are any.
+func withParams(path string, q url.Values) string {
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// address returns the page of a call. more has further parameters in pairs.
 func address(k toolcall.Key, base url.Values, more ...string) string {
 	q := url.Values{}
 	maps.Copy(q, base)
-	q.Set("session", string(k.Session))
-	q.Set("reply", string(k.Reply))
-	q.Set("call", string(k.Call))
-	for i := 0; i+1 < len(more); i += 2 {
-		if more[i+1] != "" {
-			q.Set(more[i], more[i+1])
-		}
-	}
-	return pathCall + "?" + q.Encode()
+	setParams(q, "session", string(k.Session), "reply", string(k.Reply), "call", string(k.Call))
+	return withParams(pathCall, setParams(q, more...))
 }
 
 func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {

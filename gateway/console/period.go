@@ -119,12 +119,7 @@ func (p period) History(pairs ...string) string {
 
 func historyLink(since, until time.Time, pairs ...string) string {
 	q := url.Values{"since": {since.Format(time.RFC3339)}, "until": {until.Format(time.RFC3339)}}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			q.Set(pairs[i], pairs[i+1])
-		}
-	}
-	return "/history?" + q.Encode()
+	return withParams(pathHistory, setParams(q, pairs...))
 }
 
 // measure is one count of events. Outcome filters the page History for them.

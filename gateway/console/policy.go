@@ -149,16 +149,11 @@ func (v *policyView) addTabs() {
 // policyAddress links to the page with parameters in pairs; empty ones and the default view are
 // left out.
 func policyAddress(pairs ...string) string {
-	q := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" && (pairs[i] != "view" || pairs[i+1] != policyRules) {
-			q.Set(pairs[i], pairs[i+1])
-		}
+	q := setParams(url.Values{}, pairs...)
+	if q.Get("view") == policyRules {
+		q.Del("view")
 	}
-	if len(q) == 0 {
-		return pathPolicy
-	}
-	return pathPolicy + "?" + q.Encode()
+	return withParams(pathPolicy, q)
 }
 
 // hitsFor is the period of the hits on the page. The journal counts them, because engines' own

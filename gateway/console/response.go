@@ -21,12 +21,12 @@ import (
 // answerWithin bounds the time of one response.
 const answerWithin = 20 * time.Second
 
-// operation performs a form and returns the call.
-type operation func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error)
+// operation performs a form.
+type operation func(ctx context.Context, c engine.Client, k toolcall.Key, f *form) error
 
-// carryOut reads a form, performs it and redirects to the page of the call. On an error it shows
-// the page with the error and the form.
-func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, do operation) error {
+// carryOut reads a form, performs it in a role and redirects to the page of the call. On an error
+// it shows the page with the error and the form.
+func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.Peer, role toolcall.Role, do operation) error {
 	f, err := readForm(r)
 	if err != nil {
 		return err
@@ -36,7 +36,6 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	if err != nil {
 		return in.fail(w, s, err)
 	}
-	back := filterOf(r.PostForm).values()
 	ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
 	defer cancel()
 	list, rows := filterOf(r.PostForm), []string{}
@@ -45,7 +44,11 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 			rows = rowsBehind(before, domID(k))
 		}
 	}
-	if _, err = do(ctx, k, f); err == nil {
+	c, err := p.As(role)
+	if err == nil {
+		err = do(ctx, c, k, f)
+	}
+	if err == nil {
 		http.Redirect(w, r, afterwards(r.Context(), p, k, f, list, rows, in.now()), http.StatusSeeOther) //nolint:gosec // an address of this server, made by address
 		return nil
 	}
@@ -54,7 +57,7 @@ func (in *Console) carryOut(w http.ResponseWriter, r *http.Request, p *gateway.P
 	if asked.IsUnsure(err) {
 		s.Flash.Text = "The outcome is unknown: your response may have counted. Review the request again; sending the same response again does no harm."
 	}
-	return in.showCall(r.Context(), w, p, s, k, back, f, gateway.StatusOf(e.Code))
+	return in.showCall(r.Context(), w, p, s, k, list.values(), f, gateway.StatusOf(e.Code))
 }
 
 // thenNext is the value of a button that opens the next request after the response.
@@ -74,26 +77,23 @@ func afterwards(ctx context.Context, p *gateway.Peer, k toolcall.Key, f *form, l
 }
 
 func (in *Console) answer(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
-		c, err := p.As(toolcall.RoleApprover)
-		if err != nil {
-			return nil, err
-		}
+	return in.carryOut(w, r, p, toolcall.RoleApprover, func(ctx context.Context, c engine.Client, k toolcall.Key, f *form) error {
 		if err := f.check(); err != nil {
-			return nil, err
+			return err
 		}
 		suggested, err := f.checkRequest(ctx, c, k)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		a, err := responseOf(f, k, suggested, in.now())
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := in.useLink(ctx, c, p.Name, f, a); err != nil {
-			return nil, err
+			return err
 		}
-		return c.SubmitResponse(ctx, a)
+		_, err = c.SubmitResponse(ctx, a)
+		return err
 	})
 }
 
@@ -135,33 +135,23 @@ func (f *form) checkRequest(ctx context.Context, c engine.Client, k toolcall.Key
 }
 
 func (in *Console) resolve(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
-		c, err := p.As(toolcall.RoleOperator)
-		if err != nil {
-			return nil, err
-		}
-		return c.Resolve(ctx, toolcall.ResolveRequest{V: 1, Key: k, Attempt: f.Attempt, Outcome: toolcall.Outcome(f.Outcome), Output: f.Output, Note: f.Note})
+	return in.carryOut(w, r, p, toolcall.RoleOperator, func(ctx context.Context, c engine.Client, k toolcall.Key, f *form) error {
+		_, err := c.Resolve(ctx, toolcall.ResolveRequest{V: 1, Key: k, Attempt: f.Attempt, Outcome: toolcall.Outcome(f.Outcome), Output: f.Output, Note: f.Note})
+		return err
 	})
 }
 
 func (in *Console) revoke(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
-		c, err := p.As(manager(p))
-		if err != nil {
-			return nil, err
-		}
-		return c.Revoke(ctx, toolcall.RevokeRequest{V: 1, Key: k, Reason: f.Note})
+	return in.carryOut(w, r, p, manager(p), func(ctx context.Context, c engine.Client, k toolcall.Key, f *form) error {
+		_, err := c.Revoke(ctx, toolcall.RevokeRequest{V: 1, Key: k, Reason: f.Note})
+		return err
 	})
 }
 
 func (in *Console) interrupt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	return in.carryOut(w, r, p, func(ctx context.Context, k toolcall.Key, f *form) (*toolcall.Call, error) {
-		c, err := p.As(manager(p))
-		if err != nil {
-			return nil, err
-		}
-		_, err = c.Interrupt(ctx, toolcall.InterruptRequest{V: 1, Session: k.Session, Reply: k.Reply, Reason: f.Note})
-		return nil, err
+	return in.carryOut(w, r, p, manager(p), func(ctx context.Context, c engine.Client, k toolcall.Key, f *form) error {
+		_, err := c.Interrupt(ctx, toolcall.InterruptRequest{V: 1, Session: k.Session, Reply: k.Reply, Reason: f.Note})
+		return err
 	})
 }
 

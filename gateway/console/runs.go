@@ -159,14 +159,7 @@ func decidersOf(c *toolcall.Call) string {
 
 // timelineAddress links to a session, optionally to one reply and with one call selected.
 func timelineAddress(s message.SessionID, r message.ReplyID, c message.CallID) string {
-	q := url.Values{"session": {string(s)}}
-	if r != "" {
-		q.Set("reply", string(r))
-	}
-	if c != "" {
-		q.Set("call", string(c))
-	}
-	return pathTimeline + "?" + q.Encode()
+	return withParams(pathTimeline, setParams(url.Values{}, "session", string(s), "reply", string(r), "call", string(c)))
 }
 
 func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall.SpaceID, q url.Values) error {
@@ -216,25 +209,19 @@ func (v *timelineView) turn(q url.Values, calls *[]*toolcall.Call, selected tool
 			page = i/rowsOfChart + 1
 		}
 	}
-	link := func(change func(url.Values)) string {
-		to := url.Values{"session": {string(v.Session)}}
-		for _, name := range []string{"reply", "call", "scale", "page"} {
-			if q.Get(name) != "" {
-				to.Set(name, q.Get(name))
-			}
-		}
-		change(to)
-		return pathTimeline + "?" + to.Encode()
+	link := func(changes ...string) string {
+		to := setParams(url.Values{}, "session", string(v.Session), "reply", q.Get("reply"), "call", q.Get("call"), "scale", q.Get("scale"), "page", q.Get("page"))
+		return withParams(pathTimeline, setParams(to, changes...))
 	}
 	if page > 1 {
-		v.Earlier = link(func(q url.Values) { q.Set("page", strconv.Itoa(page-1)) })
+		v.Earlier = link("page", strconv.Itoa(page-1))
 	}
 	if page < pages {
-		v.Later = link(func(q url.Values) { q.Set("page", strconv.Itoa(page+1)) })
+		v.Later = link("page", strconv.Itoa(page+1))
 	}
-	v.Even, v.Compact = link(func(q url.Values) { q.Del("scale") }), link(func(q url.Values) { q.Set("scale", "compact") })
+	v.Even, v.Compact = link("scale", ""), link("scale", "compact")
 	if v.Reply != "" {
-		v.WholeSession = link(func(q url.Values) { q.Del("reply"); q.Del("page") })
+		v.WholeSession = link("reply", "", "page", "")
 	}
 	from := (page - 1) * rowsOfChart
 	*calls = (*calls)[from:min(from+rowsOfChart, len(*calls))]

@@ -69,16 +69,11 @@ func (v *standingView) read(ctx context.Context, p *gateway.Peer, q url.Values) 
 		return err
 	}
 	link := func(all bool, after toolcall.StandingID) string {
-		to := url.Values{}
-		for name, value := range map[string]string{"tool": v.Tool, "after": string(after)} {
-			if value != "" {
-				to.Set(name, value)
-			}
-		}
+		to := setParams(url.Values{}, "tool", v.Tool, "after", string(after))
 		if all {
 			to.Set("all", "1")
 		}
-		return strings.TrimSuffix(pathStanding+"?"+to.Encode(), "?")
+		return withParams(pathStanding, to)
 	}
 	v.Active, v.Past = link(false, ""), link(true, "")
 	page, err := c.StandingApprovals(ctx, toolcall.StandingApprovalsRequest{V: 1, All: v.Ended, Tool: v.Tool, After: toolcall.StandingID(q.Get("after"))})
