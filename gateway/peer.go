@@ -119,10 +119,8 @@ var readingOrder = []toolcall.Role{toolcall.RoleApprover, toolcall.RoleOperator,
 
 // readRole returns the role in which the peer reads, or "" if it may not.
 func (p *Peer) readRole() toolcall.Role {
-	for _, r := range readingOrder {
-		if p.Has(r) {
-			return r
-		}
+	if i := slices.IndexFunc(readingOrder, p.Has); i >= 0 {
+		return readingOrder[i]
 	}
 	return ""
 }

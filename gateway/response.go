@@ -65,6 +65,15 @@ func (w *response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (w *response) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
+// Reply sends a reply that no cache keeps.
+func Reply(w http.ResponseWriter, status int, kind string, body []byte) error {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the peer may be gone
+	return nil
+}
+
 // Limits of bodies.
 const (
 	bodyTimeout = 30 * time.Second // to send a body

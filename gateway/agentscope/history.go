@@ -92,5 +92,5 @@ func writeDicts(w http.ResponseWriter, kind string, messages []*message.Msg, ask
 	if err != nil {
 		return err
 	}
-	return write(w, http.StatusOK, kind, b)
+	return gateway.Reply(w, http.StatusOK, kind, append(b, '\n'))
 }

@@ -66,15 +66,7 @@ func answer(w http.ResponseWriter, status int, v any) error {
 	if err != nil {
 		return err
 	}
-	return write(w, status, "application/json", b)
-}
-
-func write(w http.ResponseWriter, status int, kind string, b []byte) error {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Cache-Control", "no-store")
-	w.WriteHeader(status)
-	_, _ = w.Write(append(b, '\n')) // the peer may be gone
-	return nil
+	return gateway.Reply(w, status, "application/json", append(b, '\n'))
 }
 
 func invalid(what, hint string) error {

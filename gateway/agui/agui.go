@@ -154,10 +154,7 @@ func (s *Surface) discover(w http.ResponseWriter, _ *http.Request, p *gateway.Pe
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Cache-Control", "no-store")
-	_, _ = w.Write(append(b, '\n')) // the peer may be gone
-	return nil
+	return gateway.Reply(w, http.StatusOK, "application/json", append(b, '\n'))
 }
 
 func describe(a agent.Info) Discovered {

@@ -195,16 +195,7 @@ func (a *ask) reply(status int, v any) error {
 	if err != nil {
 		return err
 	}
-	return a.writeAs(status, kind, b)
-}
-
-func (a *ask) writeAs(status int, kind string, body []byte) error {
-	h := a.w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Cache-Control", "no-store")
-	a.w.WriteHeader(status)
-	_, _ = a.w.Write(body) // the peer may be gone
-	return nil
+	return gateway.Reply(a.w, status, kind, b)
 }
 
 // query is the checked query of a request.

@@ -88,7 +88,7 @@ func (k *replies) once(a *ask, body []byte, act func() (any, error)) error {
 		return k.once(a, body, act)
 	}
 	a.w.Header().Set("Idempotency-Replayed", "true")
-	return a.writeAs(first.status, first.kind, first.body)
+	return gateway.Reply(a.w, first.status, first.kind, first.body)
 }
 
 // claim returns the earlier request with the key, or stores this one.
@@ -155,7 +155,7 @@ func (k *replies) carryOut(a *ask, mine *storedResponse, act func() (any, error)
 			return err
 		}
 		status = http.StatusOK
-		return a.writeAs(status, kind, body)
+		return gateway.Reply(a.w, status, kind, body)
 	}
 	p := gateway.ProblemOf(err)
 	status, kind = p.Status, "application/problem+json"
@@ -164,5 +164,5 @@ func (k *replies) carryOut(a *ask, mine *storedResponse, act func() (any, error)
 		return err
 	}
 	body = append(body, '\n')
-	return a.writeAs(status, kind, body)
+	return gateway.Reply(a.w, status, kind, body)
 }
