@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -71,19 +72,12 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 			return nil, fmt.Errorf("the roles of group %s: %w", quote(group), err)
 		}
 	}
-	for _, d := range []struct {
-		to  *string
-		def string
-	}{{&cfg.Audience, cfg.ClientID}, {&cfg.NameClaim, "email"}, {&cfg.GroupsClaim, "groups"}} {
-		if *d.to == "" {
-			*d.to = d.def
-		}
-	}
+	cfg.Audience = cmp.Or(cfg.Audience, cfg.ClientID)
+	cfg.NameClaim = cmp.Or(cfg.NameClaim, "email")
+	cfg.GroupsClaim = cmp.Or(cfg.GroupsClaim, "groups")
+	cfg.Client = cmp.Or(cfg.Client, &http.Client{Timeout: providerTimeout})
 	if cfg.Scopes == nil {
 		cfg.Scopes = []string{"profile", "email"}
-	}
-	if cfg.Client == nil {
-		cfg.Client = &http.Client{Timeout: providerTimeout}
 	}
 	return &OIDC{cfg: cfg}, nil
 }

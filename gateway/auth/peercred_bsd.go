@@ -3,7 +3,6 @@
 package auth
 
 import (
-	"net"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -12,20 +11,9 @@ import (
 // peersKnown says that the kernel names the users of Unix sockets.
 const peersKnown = true
 
-// peerUID returns the uid of the user whose process has connected.
-func peerUID(c *net.UnixConn) (uint32, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *unix.Xucred
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		cred, failed = unix.GetsockoptXucred(int(fd), unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
-	})
-	if err == nil {
-		err = failed
-	}
+// readUID returns the uid of the user whose process has connected.
+func readUID(fd int) (uint32, error) {
+	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
 	if err != nil {
 		return 0, err
 	}

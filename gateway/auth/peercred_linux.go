@@ -1,27 +1,13 @@
 package auth
 
-import (
-	"net"
-	"syscall"
-)
+import "syscall"
 
 // peersKnown says that the kernel names the users of Unix sockets.
 const peersKnown = true
 
-// peerUID returns the uid of the user whose process has connected.
-func peerUID(c *net.UnixConn) (uint32, error) {
-	raw, err := c.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	var cred *syscall.Ucred
-	var failed error
-	err = raw.Control(func(fd uintptr) {
-		cred, failed = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	})
-	if err == nil {
-		err = failed
-	}
+// readUID returns the uid of the user whose process has connected.
+func readUID(fd int) (uint32, error) {
+	cred, err := syscall.GetsockoptUcred(fd, syscall.SOL_SOCKET, syscall.SO_PEERCRED)
 	if err != nil {
 		return 0, err
 	}
@@ -31,10 +17,5 @@ func peerUID(c *net.UnixConn) (uint32, error) {
 // closeToOthers restricts the socket to its owner before it has a path, so others can never open
 // it.
 func closeToOthers(_, _ string, c syscall.RawConn) error {
-	var failed error
-	err := c.Control(func(fd uintptr) { failed = syscall.Fchmod(int(fd), 0o600) })
-	if err == nil {
-		err = failed
-	}
-	return err
+	return control(c, func(fd int) error { return syscall.Fchmod(fd, 0o600) })
 }

@@ -130,6 +130,23 @@ func ConnContext(ctx context.Context, c net.Conn) context.Context {
 	return ctx
 }
 
+// peerUID returns the uid of the user whose process has connected.
+func peerUID(c *net.UnixConn) (uid uint32, err error) {
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = control(raw, func(fd int) (err error) { uid, err = readUID(fd); return err })
+	}
+	return uid, err
+}
+
+// control calls f with the descriptor of a socket.
+func control(c syscall.RawConn, f func(fd int) error) (err error) {
+	if failed := c.Control(func(fd uintptr) { err = f(int(fd)) }); failed != nil {
+		return failed
+	}
+	return err
+}
+
 // peerAddr is the remote address of a Unix connection: the user.
 type peerAddr struct{ uid uint32 }
 
