@@ -180,25 +180,18 @@ func (v *overviewView) addActivity() {
 	}
 }
 
+// verdictWords are the word and the tone of a verdict.
+var verdictWords = map[toolcall.Verdict][2]string{
+	toolcall.VerdictAllow: {"allowed", "work"}, toolcall.VerdictDeny: {"denied", "bad"}, toolcall.VerdictRefuse: {"refused", "bad"},
+	toolcall.VerdictApprove: {"approved", "good"}, toolcall.VerdictReject: {"rejected", "bad"}, toolcall.VerdictRespond: {"responded to", "good"},
+	toolcall.VerdictExpire: {"expired", "plain"}, toolcall.VerdictAsk: {"asked about", "ask"},
+}
+
 func decisionOf(d toolcall.RecentDecision) decisionRow {
-	row := decisionRow{RecentDecision: d, Href: address(d.Key, nil), Text: cmp.Or(d.Summary, d.Tool), Who: cmp.Or(d.By, "Policy")}
-	switch d.Verdict {
-	case toolcall.VerdictAllow:
-		row.Did, row.Tone = "allowed", "work"
-	case toolcall.VerdictDeny:
-		row.Did, row.Tone = "denied", "bad"
-	case toolcall.VerdictRefuse:
-		row.Did, row.Tone = "refused", "bad"
-	case toolcall.VerdictApprove:
-		row.Did, row.Tone = "approved", "good"
-	case toolcall.VerdictReject:
-		row.Did, row.Tone = "rejected", "bad"
-	case toolcall.VerdictRespond:
-		row.Did, row.Tone = "responded to", "good"
-	case toolcall.VerdictExpire:
-		row.Who, row.Did, row.Tone = "Time", "expired", "plain"
-	case toolcall.VerdictAsk:
-		row.Did, row.Tone = "asked about", "ask"
+	words := verdictWords[d.Verdict]
+	row := decisionRow{RecentDecision: d, Href: address(d.Key, nil), Text: cmp.Or(d.Summary, d.Tool), Who: cmp.Or(d.By, "Policy"), Did: words[0], Tone: words[1]}
+	if d.Verdict == toolcall.VerdictExpire {
+		row.Who = "Time"
 	}
 	return row
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 
 	"github.com/askance-dev/askance/gateway"
@@ -21,7 +20,7 @@ type ruleOfCard struct {
 
 // findRule finds the deciding rule in the policy in force.
 func findRule(ctx context.Context, p *gateway.Peer, rule string, e *explanation) ruleOfCard {
-	out := ruleOfCard{Href: pathPolicy + "?" + url.Values{"rule": {rule}}.Encode() + "#rule"}
+	out := ruleOfCard{Href: policyAddress("rule", rule) + "#rule"}
 	if e != nil {
 		for _, t := range e.Trace {
 			if t.Rule == rule && t.Because != nil {
