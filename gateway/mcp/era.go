@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+
+	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 // The revisions. The protocol calls the newest modern and the others legacy.
@@ -54,12 +56,7 @@ func checkModern(meta object) *rpcError {
 // forUpstream converts the params of a request for a server of the link's era.
 func (l *link) forUpstream(params object) object {
 	old := objectOf(params.get("_meta"))
-	var meta object
-	for _, m := range old {
-		if !strings.HasPrefix(m.Name, metaPrefix) {
-			meta = append(meta, m)
-		}
-	}
+	meta := slices.DeleteFunc(slices.Clone(old), func(m strictjson.Member) bool { return strings.HasPrefix(m.Name, metaPrefix) })
 	if l.modern {
 		meta = meta.with(metaVersion, quote(l.version)).with(metaCapabilities, l.peer.upstreamCapabilities())
 		if info := l.peer.info; info != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/internal/strictjson"
 )
 
 // HTTPConfig says who may use the HTTP endpoint.
@@ -208,12 +209,9 @@ func checkParamHeaders(h http.Header, schema, arguments json.RawMessage) error {
 
 // asksFor reports whether a schema names a header.
 func asksFor(schema json.RawMessage, name string) bool {
-	for _, p := range objectOf(objectOf(schema).get("properties")) {
-		if strings.EqualFold(objectOf(p.Value).text("x-mcp-header"), name) || asksFor(p.Value, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(objectOf(objectOf(schema).get("properties")), func(p strictjson.Member) bool {
+		return strings.EqualFold(objectOf(p.Value).text("x-mcp-header"), name) || asksFor(p.Value, name)
+	})
 }
 
 func sameNumber(a, b string) bool {

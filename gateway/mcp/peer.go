@@ -130,12 +130,7 @@ func (p *peer) all() (links []*link, err error) {
 		wg.Go(func() { found[i], errs[i] = p.linkTo(up) })
 	}
 	wg.Wait()
-	for _, l := range found {
-		if l != nil {
-			links = append(links, l)
-		}
-	}
-	if len(links) == 0 {
+	if links = slices.DeleteFunc(found, func(l *link) bool { return l == nil }); len(links) == 0 {
 		return nil, errors.Join(errs...)
 	}
 	return links, nil

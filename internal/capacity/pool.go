@@ -11,6 +11,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -235,20 +236,10 @@ func (p *Place) Leave() {
 		return
 	}
 	if p.state == waiting {
-		p.unqueue()
+		p.user.waiting = slices.DeleteFunc(p.user.waiting, func(other *Place) bool { return other == p })
 	}
 	p.pool.remove(p)
 	p.pool.giveTurns()
-}
-
-// unqueue removes a waiting place from its user's queue. pool.mu is held.
-func (p *Place) unqueue() {
-	for i, other := range p.user.waiting {
-		if other == p {
-			p.user.waiting = append(p.user.waiting[:i:i], p.user.waiting[i+1:]...)
-			return
-		}
-	}
 }
 
 // Hold counts n more bytes against the class until the place is left. It never refuses,

@@ -211,9 +211,6 @@ func writeContent(f *wire.Format, dst []byte, v reflect.Value) ([]byte, error) {
 	return f.AppendValue(dst, reflect.ValueOf(&c.Parts).Elem())
 }
 
-// deviationRetired is the kind of deviation that is read as its successor.
-const deviationRetired = string(DeviationRetired)
-
 // readPart reads a part. A lenient reader also takes the retired binary part.
 func readPart(r *wire.Reader, raw []byte, v reflect.Value) error {
 	members, err := strictjson.Members(raw)
@@ -222,7 +219,7 @@ func readPart(r *wire.Reader, raw []byte, v reflect.Value) error {
 	}
 	p := v.Addr().Interface().(*Part)
 	if r.Lenient && p.readBinary(members) {
-		r.Note(deviationRetired, "a binary part, read as "+string(p.Type))
+		r.Note(string(DeviationRetired), "a binary part, read as "+string(p.Type))
 		return nil
 	}
 	for _, m := range members {
@@ -273,11 +270,8 @@ func mediaPart(mime string) PartType {
 // isRepeated reports whether a part that was read from a binary one also occurs in the
 // current form: senders of that time wrote both.
 func isRepeated(p Part, parts []Part) bool {
-	for _, o := range parts {
-		if !o.legacy && o.Type == p.Type && o.Source != nil && o.Source.Type == p.Source.Type &&
-			o.Source.Value == p.Source.Value && o.Source.MimeType != nil && *o.Source.MimeType == *p.Source.MimeType {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(parts, func(o Part) bool {
+		return !o.legacy && o.Type == p.Type && o.Source != nil && o.Source.Type == p.Source.Type &&
+			o.Source.Value == p.Source.Value && o.Source.MimeType != nil && *o.Source.MimeType == *p.Source.MimeType
+	})
 }
