@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -127,17 +128,24 @@ func (p *Peer) cancelAtEnd(cancel context.CancelCauseFunc, stream bool) (stop fu
 }
 
 // Login authenticates a request of an OwnAuth route by a token from the protocol.
-// The request's context then ends with the token. It is called once per request.
+// The request's context then ends with the token. A request that has a peer keeps it, and is
+// refused if the token is of another identity.
 func Login(r *http.Request, token string) (*Peer, error) {
 	v, ok := r.Context().Value(visitKey{}).(*visit)
-	if !ok || !v.route.OwnAuth || v.peer != nil {
-		return nil, errors.New("gateway: cannot log in: the route has no OwnAuth or the request has a peer: call Login once, on an OwnAuth route")
+	if !ok || !v.route.OwnAuth {
+		return nil, errors.New("gateway: cannot log in: the route has no OwnAuth: call Login only on an OwnAuth route")
 	}
 	id, err := v.s.cfg.Auth.Token(r, token)
-	if err != nil {
+	switch p := v.peer; {
+	case err != nil:
 		return nil, v.stranger(r, err)
+	case p == nil:
+		return v.admit(r, id)
+	case p.Name != id.Name || p.Space.ID != id.Space || !slices.Equal(p.Roles, id.Roles):
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the connection is already that of " + p.Name, Hint: "connect again with one token"}
+	default:
+		return p, nil
 	}
-	return v.admit(r, id)
 }
 
 // bounded is an engine for one peer: each operation takes capacity of its class.

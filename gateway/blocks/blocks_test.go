@@ -199,10 +199,20 @@ func auth(t *testing.T, s *stage) {
 	c.refused(blockstream.CodeUnauthenticated)
 	c.send(&blockstream.Auth{Token: s.A.Token(gatewaytest.Ann)})
 	wait[*blockstream.AuthOK](c)
-	c.send(&blockstream.Auth{Token: "another"})
-	wait[*blockstream.AuthOK](c) // the identity does not change
+	c.send(&blockstream.Auth{Token: s.A.Token(gatewaytest.Ann)})
+	wait[*blockstream.AuthOK](c)
 	c.send(&blockstream.Chat{Session: "s1", Text: "say hi"})
 	c.refused(blockstream.CodeForbidden)
+
+	// A socket has one identity, and never says that another token is good.
+	for _, token := range []string{"wrong", s.A.Token(gatewaytest.Bob), s.A.Token(gatewaytest.Robot)} {
+		c = s.dial(s.A.Token(gatewaytest.Ann), "")
+		c.send(&blockstream.Auth{Token: token})
+		c.refused(blockstream.CodeUnauthenticated)
+		if code := c.closed(); code != blockstream.CloseUnauthenticated {
+			t.Errorf("another token ends with %d", code)
+		}
+	}
 
 	c = s.dial("", "")
 	c.send(&blockstream.Auth{Token: "wrong"})
@@ -277,7 +287,12 @@ func TestStop(t *testing.T) {
 	if e := wait[*blockstream.Error](c); e.Message == "" {
 		t.Error("a message during an open turn is accepted")
 	}
-	c.send(&blockstream.Stop{})
+	for _, other := range []*blockstream.Stop{{Session: "s2"}, {MessageID: "r2"}, {Session: "s2", MessageID: "r2"}} {
+		c.send(other)
+		c.refused(blockstream.CodeNotFound)
+		s.opened("s1")
+	}
+	c.send(&blockstream.Stop{Session: "s1"})
 	for {
 		d, ok := c.next().(*blockstream.BlockDelta)
 		if !ok {

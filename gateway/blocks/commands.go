@@ -11,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
 	"github.com/askance-dev/askance/toolcall"
@@ -41,7 +42,7 @@ func (c *conn) command(ctx context.Context, cancel context.CancelFunc, data []by
 	case *blockstream.Chat:
 		return c.chat(ctx, p, cmd)
 	case *blockstream.Stop:
-		return c.stop(ctx, p)
+		return c.stop(ctx, p, cmd)
 	case *blockstream.Approval:
 		return c.approve(ctx, p, cmd)
 	default:
@@ -49,9 +50,10 @@ func (c *conn) command(ctx context.Context, cancel context.CancelFunc, data []by
 	}
 }
 
-// auth accepts a token in place of a header. A wrong one ends the connection.
+// auth accepts a token in place of a header. A wrong one, or that of another identity than the
+// connection has, ends the connection: its client would respond in a name that it did not mean.
 func (c *conn) auth(ctx context.Context, cancel context.CancelFunc, cmd *blockstream.Auth) bool {
-	if c.who() != nil { // the header has authenticated the client
+	if p := c.who(); p != nil && p.Auth == auth.ViaLoopback { // there are no tokens
 		return c.send(ctx, &blockstream.AuthOK{})
 	}
 	p, err := gateway.Login(c.r, cmd.Token)
@@ -72,7 +74,7 @@ func (c *conn) chat(ctx context.Context, p *gateway.Peer, cmd *blockstream.Chat)
 	if session == "" {
 		session = message.SessionID(uuid.NewString())
 	}
-	if c.subscribed() != session && !c.subscribe(ctx, p, session, "") {
+	if sub := c.followed(); (sub == nil || sub.session != session) && !c.subscribe(ctx, p, session, "") {
 		return false
 	}
 	err := c.begin(ctx, p, session, cmd)
@@ -138,15 +140,18 @@ func contentURLs(r *agent.Record) []string {
 	return out
 }
 
-// stop interrupts the followed session.
-func (c *conn) stop(ctx context.Context, p *gateway.Peer) bool {
-	session := c.subscribed()
-	if session == "" {
-		return c.failText(ctx, message.CodeNotFound, "no session is followed", "subscribe first")
+// stop interrupts the followed session, or only the turn that the command names.
+func (c *conn) stop(ctx context.Context, p *gateway.Peer, cmd *blockstream.Stop) bool {
+	sub := c.followed()
+	if sub == nil || cmd.Session != "" && cmd.Session != sub.session {
+		return c.failText(ctx, message.CodeNotFound, "this session is not followed", "subscribe to it first")
 	}
 	cl, err := p.Stopper()
-	if err == nil {
-		_, err = agent.Stop(ctx, cl, session)
+	switch {
+	case err == nil && cmd.MessageID != "":
+		_, err = cl.Interrupt(ctx, toolcall.InterruptRequest{Session: sub.session, Reply: cmd.MessageID})
+	case err == nil:
+		_, err = agent.Stop(ctx, cl, sub.session)
 	}
 	if err != nil {
 		return c.fail(ctx, err, "")
@@ -156,9 +161,7 @@ func (c *conn) stop(ctx context.Context, p *gateway.Peer) bool {
 
 // approve answers open approval requests as they were shown here.
 func (c *conn) approve(ctx context.Context, p *gateway.Peer, cmd *blockstream.Approval) bool {
-	c.mu.Lock()
-	sub := c.sub
-	c.mu.Unlock()
+	sub := c.followed()
 	if sub == nil {
 		return c.failText(ctx, message.CodeNotFound, "no session is followed", "subscribe first")
 	}

@@ -30,7 +30,16 @@ type subscription struct {
 	asked  map[shownCall]blockstream.OpenRequest
 	shown  map[string]bool // approval keys whose card this connection has
 	mine   map[string]bool // approval keys that this connection has answered
-	passed bool            // a card of this connection was decided elsewhere
+	passed bool            // a card of this connection was decided elsewhere, or left without a response
+}
+
+// hasLeft reports whether a response without a key could be on its way to a card of a subscription
+// that has ended.
+func (s *subscription) hasLeft() bool {
+	for key := range s.shown {
+		s.passed = s.passed || !s.mine[key]
+	}
+	return s.passed
 }
 
 // shownCall identifies an approval request by what it shows. The input is hashed, because inputs
@@ -50,14 +59,11 @@ type sequenced struct {
 	ev  message.Event
 }
 
-// subscribed returns the followed session, or "" if there is none.
-func (c *conn) subscribed() message.SessionID {
+// followed returns the subscription, or nil if there is none.
+func (c *conn) followed() *subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.sub == nil {
-		return ""
-	}
-	return c.sub.session
+	return c.sub
 }
 
 // subscribe follows a session in place of another.
@@ -73,6 +79,7 @@ func (c *conn) subscribe(ctx context.Context, p *gateway.Peer, session message.S
 	if old != nil {
 		old.stop()
 		<-old.done
+		s.passed = old.hasLeft()
 	}
 	ctx, s.stop = context.WithCancel(ctx)
 	c.wg.Go(func() {
@@ -138,14 +145,14 @@ func (s *subscription) show(ctx context.Context, key toolcall.Key) *toolcall.Cal
 
 // answers converts a command to responses to what was shown here. A command that names no
 // approval means the open one, but not once another card of this connection was decided
-// elsewhere: the command may have been on its way by then, and have meant that card.
+// elsewhere or left: the command may have been on its way by then, and have meant that card.
 func (s *subscription) answers(cmd *blockstream.Approval) ([]toolcall.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := cmd.Key
 	if open := s.mapper.Open(); key == "" && len(open) == 1 {
 		if s.passed {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: blockstream.ErrWhichApproval.Error(), Hint: "another approval request was decided elsewhere meanwhile: name the approval_key", Err: blockstream.ErrWhichApproval}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: blockstream.ErrWhichApproval.Error(), Hint: "it could mean another card that this connection has shown: name the approval_key", Err: blockstream.ErrWhichApproval}
 		}
 		key = open[0].Key
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/message/blockstream/blocktest"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -52,4 +53,27 @@ func (s *stage) opened(session message.SessionID) *toolcall.Call {
 		s.t.Fatalf("the open approval requests of %s: %+v, %v", session, out.Calls, err)
 	}
 	return out.Calls[0]
+}
+
+// TestKeylessInAnotherSession: a decision without an approval_key that was meant for a card of the
+// previous session does not count for the request of the next one.
+func TestKeylessInAnotherSession(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	s.A.Ask("s1", "r1", "c1")
+	s.A.Ask("s2", "r1", "c1")
+	c := s.dial(s.A.Token(gatewaytest.Ann), "")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	block[*blockstream.ApprovalRequest](c)
+	wait[*blockstream.BlockStop](c)
+	c.send(&blockstream.Subscribe{Session: "s2"})
+	c.order = blocktest.Checker{}
+	second := block[*blockstream.ApprovalRequest](c)
+	c.send(decide("", yes))
+	c.refused(blockstream.CodeApprovalUnclear)
+	for _, session := range []message.SessionID{"s1", "s2"} {
+		s.opened(session)
+	}
+	c.send(decide(second.ApprovalKey, yes))
+	block[*blockstream.ApprovalResult](c)
 }

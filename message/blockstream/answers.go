@@ -148,18 +148,15 @@ func ErrorFrame(err error, key string) *Error {
 }
 
 func codeOf(err error, code message.Code) ErrorCode {
-	for _, c := range []struct {
-		is   error
-		code ErrorCode
-	}{
-		{ErrUnknownApproval, CodeApprovalUnknown},
-		{ErrWhichApproval, CodeApprovalUnclear},
-		{ErrApprovalResolved, CodeApprovalResolved},
-		{ErrApprovalExpired, CodeApprovalExpired},
-	} {
-		if errors.Is(err, c.is) {
-			return c.code
-		}
+	switch {
+	case errors.Is(err, ErrUnknownApproval):
+		return CodeApprovalUnknown
+	case errors.Is(err, ErrWhichApproval):
+		return CodeApprovalUnclear
+	case errors.Is(err, ErrApprovalResolved):
+		return CodeApprovalResolved
+	case errors.Is(err, ErrApprovalExpired):
+		return CodeApprovalExpired
 	}
 	switch code {
 	case message.CodeInvalid, message.CodeTooLarge:
