@@ -141,10 +141,7 @@ func (s ApproverSet) Accepts(user string, groups []string, open time.Duration) b
 }
 
 func acceptsPerson(users, groups []string, user string, of []string) bool {
-	if len(users)+len(groups) == 0 || slices.Contains(users, user) {
-		return true
-	}
-	return slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) })
+	return len(users)+len(groups) == 0 || slices.Contains(users, user) || slices.ContainsFunc(of, func(g string) bool { return slices.Contains(groups, g) })
 }
 
 // Accepts reports whether all rules accept a person once the approval request has been open for the
@@ -152,7 +149,7 @@ func acceptsPerson(users, groups []string, user string, of []string) bool {
 // on whose behalf the call is made.
 func (r Requirement) Accepts(user string, groups []string, requester string, open time.Duration) bool {
 	switch {
-	case user == "", r.ExcludeRequester && (requester == "" || user == requester):
+	case user == "", r.ExcludeRequester && (requester == "" || toolcall.IsSamePerson(user, requester)):
 		return false // an unknown requester cannot be excluded
 	case len(r.Users) > 0 && !slices.Contains(r.Users, user):
 		return false

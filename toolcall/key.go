@@ -6,8 +6,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/message"
+	"golang.org/x/text/unicode/norm"
 )
 
 // Key is the identity of a call: call ids come from models and repeat across replies, so
@@ -132,4 +135,34 @@ func HashIDs(ids ...string) uint64 {
 		h = (h ^ uint64(len(id))) * prime
 	}
 	return h
+}
+
+// IsSamePerson reports whether two names are of one person. Names that differ only in case count
+// as one: a person can have both, and must not count twice or approve their own request.
+func IsSamePerson(a, b string) bool { return strings.EqualFold(a, b) }
+
+// GatewayName is the name under which the gateway's runners act for users, see gateway/agent. No
+// login has it.
+const GatewayName = "askance-gateway"
+
+// CheckName refuses names that a reader could mistake for others.
+func CheckName(name string) error {
+	switch {
+	case name == GatewayName:
+		return fmt.Errorf("the name %s is reserved for askance", name)
+	case name == "" || len(name) > MaxIDBytes:
+		return fmt.Errorf("a name has 1 to %d bytes", MaxIDBytes)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, isUnseen) || strings.TrimSpace(name) != name:
+		return fmt.Errorf("the name %.60q has invisible characters, or space around it", name)
+	case !norm.NFC.IsNormalString(name):
+		return fmt.Errorf("the name %.60q has accents as separate characters: write it in Unicode form NFC", name)
+	}
+	return nil
+}
+
+// isUnseen reports whether a character is invisible, looks like a space, or changes
+// how others are shown: two names could look the same.
+func isUnseen(r rune) bool {
+	return r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r) || r == unicode.ReplacementChar ||
+		unicode.In(r, unicode.Variation_Selector, unicode.Other_Default_Ignorable_Code_Point))
 }

@@ -59,7 +59,7 @@ func (v Vote) On(digest string) bool {
 // VoteOf returns a person's last vote on the open approval request.
 func (c *Call) VoteOf(name string) (Vote, bool) {
 	for _, v := range slices.Backward(c.Votes) {
-		if v.By.Name == name && v.On(c.Digest) {
+		if IsSamePerson(v.By.Name, name) && v.On(c.Digest) {
 			return v, true
 		}
 		if v.Edited {
@@ -145,7 +145,7 @@ func lastWords(votes []Vote, digest string) []Vote {
 		if !v.On(digest) {
 			continue
 		}
-		out = slices.DeleteFunc(out, func(o Vote) bool { return o.By.Name == v.By.Name })
+		out = slices.DeleteFunc(out, func(o Vote) bool { return IsSamePerson(o.By.Name, v.By.Name) })
 		out = append(out, v)
 	}
 	return out
@@ -205,13 +205,18 @@ func (r Requirement) at(n int) time.Time {
 
 // isCounted reports whether the person's approval can count at all.
 func (r Requirement) isCounted(v Vote) bool {
-	return r.Accepts(v) && !(r.Signed && v.Signature == nil) && !(r.ExcludeEditor && slices.Contains(r.Editors, v.By.Name))
+	return r.Accepts(v) && !(r.Signed && v.Signature == nil) && !(r.ExcludeEditor && r.IsEditor(v.By.Name))
+}
+
+// IsEditor reports whether the person changed the arguments.
+func (r Requirement) IsEditor(name string) bool {
+	return slices.ContainsFunc(r.Editors, func(e string) bool { return IsSamePerson(e, name) })
 }
 
 // Accepts reports whether the person may respond at all: reject, skip or, unless they wrote
 // the arguments themselves, approve.
 func (r Requirement) Accepts(v Vote) bool {
-	if v.By.Name == "" || r.ExcludeRequester && (r.Requester == "" || v.By.Name == r.Requester) {
+	if v.By.Name == "" || r.ExcludeRequester && (r.Requester == "" || IsSamePerson(v.By.Name, r.Requester)) {
 		return false
 	}
 	for i := range r.partsAt(0) {

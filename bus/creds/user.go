@@ -48,9 +48,6 @@ func (u User) InForce(at time.Time) bool {
 // users with the same name share an inbox.
 const EngineName = "askance-engine"
 
-// gatewayName is the name of the gateway's runners, who act for others: see gateway/agent.
-const gatewayName = "askance-gateway"
-
 // claimName returns the name in a login's claims, from which ReadLogin reads the owner.
 func (u User) claimName() string {
 	return string(u.Space) + "/" + string(u.Role) + "/" + u.Name
@@ -92,6 +89,9 @@ func (u User) check(all []User, now time.Time) error {
 	if err := bus.CheckName("principal", u.Name); err != nil {
 		return err
 	}
+	if err := toolcall.CheckName(u.Name); err != nil {
+		return bad(err.Error(), "choose a name that cannot be mistaken for another")
+	}
 	switch u.Role {
 	case toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor, toolcall.RoleWorker:
 		if err := bus.CheckSpace(u.Space); err != nil {
@@ -120,8 +120,6 @@ func (u User) check(all []User, now time.Time) error {
 		return bad("only workers have tools", "omit --tool")
 	case (u.Name == EngineName) != (u.Role == toolcall.RoleEngine):
 		return bad("the name "+EngineName+" is for engines only, and engines have no other name", "choose another name")
-	case u.Name == gatewayName:
-		return bad("the name "+gatewayName+" is reserved for askance", "choose another name")
 	case !u.Expires.IsZero() && !now.Before(u.Expires):
 		return bad("the login would already be expired", "give a time in the future")
 	}

@@ -17,7 +17,7 @@ import (
 // Principal is the name under which runners keep their notes, each in its own session,
 // "askance.turns/" followed by its ID. No other principal may have that name in a space with a
 // runner: it could make the runner act as any user.
-const Principal = "askance-gateway"
+const Principal = toolcall.GatewayName
 
 // Config configures a Runner.
 type Config struct {

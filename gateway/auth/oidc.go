@@ -151,7 +151,7 @@ func (o *OIDC) identity(t *oidc.IDToken) (*gateway.Identity, error) {
 	case o.cfg.NameClaim == "email" && !raw.flag("email_verified"):
 		return nil, refusal("the provider does not say that the address "+quote(name)+" is verified", "verify it there, or select another claim (askance serve --oidc-name-claim)")
 	}
-	if err := checkName(name); err != nil {
+	if err := toolcall.CheckName(name); err != nil {
 		return nil, refusal(err.Error(), "ask the provider's operator")
 	}
 	return o.person(name, raw.texts(o.cfg.GroupsClaim))

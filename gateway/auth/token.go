@@ -17,14 +17,10 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gofrs/flock"
 
-	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -154,7 +150,7 @@ func (t Token) check() error {
 	if err := t.checkTools(); err != nil {
 		return err
 	}
-	return checkName(t.Name)
+	return toolcall.CheckName(t.Name)
 }
 
 // checkTools checks what a worker's token is bound to.
@@ -182,31 +178,6 @@ func checkRoles(all []toolcall.Role) error {
 		}
 	}
 	return nil
-}
-
-// checkName refuses names that a reader could mistake for others.
-func checkName(name string) error {
-	switch {
-	case name == "" || len(name) > toolcall.MaxIDBytes:
-		return fmt.Errorf("a name has 1 to %d bytes", toolcall.MaxIDBytes)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, isUnseen) || strings.TrimSpace(name) != name:
-		return fmt.Errorf("the name %s has invisible characters, or space around it", quote(name))
-	case name == agent.Principal:
-		return fmt.Errorf("the name %s is reserved for askance", quote(name))
-	}
-	return nil
-}
-
-// isUnseen reports whether a character is invisible, looks like a space, or changes
-// how others are shown: two names could look the same.
-func isUnseen(r rune) bool {
-	switch {
-	case r == ' ':
-		return false
-	case !unicode.IsGraphic(r), unicode.IsSpace(r), r == unicode.ReplacementChar:
-		return true
-	}
-	return unicode.Is(unicode.Variation_Selector, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
 // readFile reads a token file. A file that others can write is refused.

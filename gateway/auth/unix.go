@@ -47,7 +47,7 @@ type UnixPeers struct {
 // NewUnixPeers maps users, by name or uid or EveryPeer, to roles. The owner runs the
 // engine and has all roles but worker.
 func NewUnixPeers(space toolcall.SpaceID, owner uint32, ownerName string, rolesOf map[string][]toolcall.Role) (*UnixPeers, error) {
-	if err := checkName(ownerName); err != nil {
+	if err := toolcall.CheckName(ownerName); err != nil {
 		return nil, err
 	}
 	u := &UnixPeers{space: space, owner: owner, roles: map[uint32][]toolcall.Role{owner: allRoles}}
@@ -100,7 +100,7 @@ func (u *UnixPeers) identify(uid uint32, r *http.Request) (*gateway.Identity, er
 	if has = slices.Compact(has); len(has) == 0 {
 		return nil, refusal(fmt.Sprintf("the user %s (uid %d) has no role at this socket", quote(name), uid), "ask the server's operator for one (askance serve --http-socket-role USER=ROLE), or send a token")
 	}
-	if err := checkName(name); err != nil {
+	if err := toolcall.CheckName(name); err != nil {
 		return nil, refusal(err.Error(), "ask the operator of the machine for another user name")
 	}
 	return &gateway.Identity{Name: name, Space: space, Roles: has, Auth: fmt.Sprint(viaUnixPeer, uid), Ambient: true}, nil

@@ -132,15 +132,12 @@ func (s *subscription) decidedBy(ctx context.Context, key toolcall.Key) string {
 
 // show returns the current state of a call, or nil if it cannot be read.
 func (s *subscription) show(ctx context.Context, key toolcall.Key) *toolcall.Call {
-	c, err := s.p.Reader()
-	if err != nil {
-		return nil
+	if c, err := s.p.Reader(); err == nil {
+		if out, err := c.Show(ctx, toolcall.ShowRequest{Key: key}); err == nil {
+			return out.Call
+		}
 	}
-	out, err := c.Show(ctx, toolcall.ShowRequest{Key: key})
-	if err != nil {
-		return nil
-	}
-	return out.Call
+	return nil
 }
 
 // answers converts a command to responses to what was shown here. A command that names no

@@ -106,7 +106,7 @@ func core() []Row {
 		{
 			Folder:    "toolcall",
 			Own:       []string{"message"},
-			Libraries: []string{"github.com/looplab/fsm"},
+			Libraries: []string{"github.com/looplab/fsm", "golang.org/x/text/unicode/norm"},
 			Never:     noIO,
 			Why:       "the state machine of a call: no I/O, no policy, no transport; the engine turns a decision into an event",
 		},

@@ -169,7 +169,7 @@ func MayRespond(c *toolcall.Call, who string) May {
 	switch {
 	case r.Accepts(v):
 		return Yes
-	case r.ExcludeRequester && (r.Requester == "" || r.Requester == who):
+	case r.ExcludeRequester && (r.Requester == "" || toolcall.IsSamePerson(r.Requester, who)):
 		return No
 	case r.NeedsGroups():
 		return Perhaps
@@ -192,7 +192,7 @@ func Obstacle(c *toolcall.Call, who string, a toolcall.Response) string {
 	}
 	r := c.Request.Requirement
 	switch {
-	case a.Kind == toolcall.ResponseApprove && !edits && r.ExcludeEditor && slices.Contains(r.Editors, who):
+	case a.Kind == toolcall.ResponseApprove && !edits && r.ExcludeEditor && r.IsEditor(who):
 		return "You edited these arguments and cannot approve them."
 	case a.Kind == toolcall.ResponseRespond && r.Signed:
 		return "You cannot supply the result: this request needs a signed approval."
@@ -222,7 +222,7 @@ func approvesAlone(c *toolcall.Call, who string) bool {
 // WhyNotAsked says why a person cannot respond to an approval request at all.
 func WhyNotAsked(c *toolcall.Call, who string) string {
 	r := c.Request.Requirement
-	if r.ExcludeRequester && (r.Requester == "" || r.Requester == who) {
+	if r.ExcludeRequester && (r.Requester == "" || toolcall.IsSamePerson(r.Requester, who)) {
 		return "You cannot respond: the call was requested on your behalf, and the rule excludes the requester."
 	}
 	var from []string

@@ -45,8 +45,7 @@ func (a *Asked) Responses(c *Approval) ([]toolcall.Response, error) {
 
 // checkAddress refuses a command that names another approval, session or message.
 func (a *Asked) checkAddress(c *Approval) error {
-	switch {
-	case c.Key != "" && c.Key != a.Key, c.Session != "" && c.Session != a.Session, c.MessageID != "" && c.MessageID != a.MessageID:
+	if c.Key != "" && c.Key != a.Key || c.Session != "" && c.Session != a.Session || c.MessageID != "" && c.MessageID != a.MessageID {
 		return message.Errorf(message.CodeNotFound, "submit_response", "%w: the command names another approval, session or message than %.100q", ErrUnknownApproval, a.Key)
 	}
 	return nil

@@ -65,7 +65,7 @@ func checkApprover(ctx context.Context, r *response) error {
 	}
 	req, name := r.call.Request.Requirement, r.voter.by.Name
 	switch accepted := req.Accepts(r.vote); {
-	case !accepted && req.ExcludeRequester && name == req.Requester:
+	case !accepted && req.ExcludeRequester && toolcall.IsSamePerson(name, req.Requester):
 		return decide.ForbiddenError(name+" requested this call and cannot respond to its approval request", "ask another approver")
 	case !accepted && r.voter.err != nil:
 		return decide.ForbiddenError("the groups of "+name+" cannot be looked up now, and without them "+name+" is not an approver of this approval request", "try again when the directory answers")
@@ -112,7 +112,7 @@ func checkKind(_ context.Context, r *response) error {
 	switch {
 	case r.in.Kind == toolcall.ResponseDelegate:
 		return checkDelegate(req, name, r.in.To)
-	case approves && req.ExcludeEditor && slices.Contains(req.Editors, name):
+	case approves && req.ExcludeEditor && req.IsEditor(name):
 		return decide.ForbiddenError(name+" edited these arguments and cannot approve them", "ask another approver, or reject")
 	case approves && (req.Signed || r.in.Signature != nil):
 		return checkSignature(r)
@@ -125,7 +125,7 @@ func checkKind(_ context.Context, r *response) error {
 // checkDelegate refuses to delegate an approval request to someone who certainly cannot
 // respond to it. Groups are checked only when that person responds.
 func checkDelegate(r toolcall.Requirement, from, to string) error {
-	if to == from {
+	if toolcall.IsSamePerson(to, from) {
 		return &message.Error{Code: message.CodeInvalid, What: "you cannot delegate an approval request to yourself", Hint: "skip, or name another person"}
 	}
 	if r.NeedsGroups() {
@@ -263,7 +263,7 @@ func (s *Responses) Awaits(ctx context.Context, by toolcall.Principal) func(*too
 	v, at := s.newVoter(by), store.JournalTime()
 	v.lookUpGroups(ctx)
 	return func(c *toolcall.Call) bool {
-		said := func(o toolcall.Vote) bool { return o.By.Name == by.Name && o.On(c.Digest) }
+		said := func(o toolcall.Vote) bool { return toolcall.IsSamePerson(o.By.Name, by.Name) && o.On(c.Digest) }
 		return c.Request != nil && c.Request.Requirement.Accepts(v.voteOf(ctx, c, toolcall.Response{}, at)) && !slices.ContainsFunc(c.Votes, said)
 	}
 }
