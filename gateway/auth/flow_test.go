@@ -586,7 +586,7 @@ func TestLocalUserEndsWithCredentials(t *testing.T) {
 			default:
 				t.Error("streams from before are still open")
 			}
-			if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/vote/c1", nil); code != http.StatusUnauthorized || !strings.Contains(text, "askance token create NAME --role ROLE") {
+			if code, text, _ := g.do(g.browser(), http.MethodPost, g.URL+"/vote/c1", nil); code != http.StatusUnauthorized || !strings.Contains(text, "askance token create NAME --role approver") {
 				t.Errorf("the first vote afterwards: %d %s", code, text)
 			}
 			if err := tt.end(path); err != nil {
