@@ -2,6 +2,7 @@ package console
 
 import (
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -45,15 +46,27 @@ func TestDrillDown(t *testing.T) {
 	now := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	p := periodOf(url.Values{"last": {"1h"}}, "/", "1h", now)
 	c := p.overTime("calls", "Calls", byPolicy, []toolcall.ActivityBucket{{Start: p.Since, ActivityCounts: toolcall.ActivityCounts{Asked: 2}}})
-	if got, want := c.Columns[0].Href, "/history?since=2026-11-23T07%3A00%3A00Z&until=2026-11-23T07%3A01%3A00Z"; got != want {
-		t.Errorf("a column links to %s, want %s", got, want)
+	asks := func(link string) toolcall.ListRequest {
+		u, err := url.Parse(link)
+		if err != nil || u.Path != "/history" {
+			t.Fatalf("%s: %v", link, err)
+		}
+		r, err := historyFilterOf(u.Query()).request(now)
+		if err != nil {
+			t.Errorf("%s: %v", link, err)
+		}
+		return r
+	}
+	if r := asks(c.Columns[0].Href); !r.Since.Equal(p.Since) || !r.Until.Equal(p.Since.Add(time.Minute)) {
+		t.Errorf("a column links to %s", c.Columns[0].Href)
 	}
 	var tool toolcall.ActivityTool
 	tool.Name, tool.Rejected = "a&b", 1
 	h := p.heat([]toolcall.ActivityTool{tool}, 5)
-	got, err := url.Parse(h.Rows[0].Hrefs[4])
-	if err != nil || got.Path != "/history" || got.Query().Get("tool") != "a&b" || got.Query().Get("outcome") != "reject" || got.Query().Get("since") == "" {
-		t.Errorf("a cell links to %v", got)
+	for i, want := range [][]toolcall.Cause{nil, nil, {toolcall.CauseDeny}, nil, {toolcall.CauseReject}, {toolcall.CauseRespond}, {toolcall.CauseExpire}} {
+		if r := asks(h.Rows[0].Hrefs[i]); r.Tool != "a&b" || !slices.Equal(r.Outcomes, want) || !r.Since.Equal(p.Since) {
+			t.Errorf("cell %d links to %s", i, h.Rows[0].Hrefs[i])
+		}
 	}
 }
 

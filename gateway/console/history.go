@@ -110,7 +110,7 @@ func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 
 // formTime parses the time in a form field.
 func formTime(s string) (time.Time, error) {
-	for _, layout := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339, "2006-01-02"} {
+	for _, layout := range []string{fieldTime, fieldSeconds, time.RFC3339, "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return t.UTC(), nil
 		}

@@ -3,6 +3,7 @@ package console
 import (
 	"cmp"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/gateway/console/internal/chart"
@@ -47,8 +48,11 @@ var columnSteps = []time.Duration{
 // mostColumns limits the columns of a chart over time.
 const mostColumns = 61
 
-// fieldTime is the format of form fields, in UTC.
-const fieldTime = "2006-01-02T15:04"
+// The formats of form fields, in UTC.
+const (
+	fieldTime    = "2006-01-02T15:04"
+	fieldSeconds = "2006-01-02T15:04:05"
+)
 
 // periodOf reads the period from an address: last=24h, or from=…&to=….
 func periodOf(q url.Values, path, fallback string, now time.Time) period {
@@ -118,30 +122,38 @@ func (p period) History(pairs ...string) string {
 }
 
 func historyLink(since, until time.Time, pairs ...string) string {
-	q := url.Values{"since": {since.Format(time.RFC3339)}, "until": {until.Format(time.RFC3339)}}
-	return withParams(pathHistory, setParams(q, pairs...))
+	f := historyFilter{From: since.UTC().Format(fieldSeconds), To: until.UTC().Format(fieldSeconds)}
+	return f.address(pathHistory, pairs...)
 }
 
-// measure is one count of events. Outcome filters the page History for them.
+// measure is one count of events.
 type measure struct {
 	chart.Series
-	Outcome string
-	of      func(toolcall.ActivityCounts) int
+	of func(toolcall.ActivityCounts) int
+}
+
+// outcome returns how the calls of the count end, as the page History names it, or "" if they can
+// end in several ways.
+func (m measure) outcome() string {
+	if slices.ContainsFunc(ends, func(e end) bool { return e.Value == m.Name }) {
+		return m.Name
+	}
+	return ""
 }
 
 // The decisions of the policy, and the outcomes decided by people and timeouts.
 var (
 	byPolicy = []measure{
-		{chart.Series{Name: "allowed", Label: "allowed"}, "", func(c toolcall.ActivityCounts) int { return c.Allowed }},
-		{chart.Series{Name: "asked", Label: "asked"}, "", func(c toolcall.ActivityCounts) int { return c.Asked }},
-		{chart.Series{Name: "denied", Label: "denied"}, "deny", func(c toolcall.ActivityCounts) int { return c.Denied }},
-		{chart.Series{Name: "refused", Label: "refused"}, "refuse", func(c toolcall.ActivityCounts) int { return c.Refused }},
+		{chart.Series{Name: "allowed", Label: "allowed"}, func(c toolcall.ActivityCounts) int { return c.Allowed }},
+		{chart.Series{Name: "asked", Label: "asked"}, func(c toolcall.ActivityCounts) int { return c.Asked }},
+		{chart.Series{Name: "denied", Label: "denied"}, func(c toolcall.ActivityCounts) int { return c.Denied }},
+		{chart.Series{Name: "refused", Label: "refused"}, func(c toolcall.ActivityCounts) int { return c.Refused }},
 	}
 	byPeople = []measure{
-		{chart.Series{Name: "approved", Label: "approved"}, "", func(c toolcall.ActivityCounts) int { return c.Approved }},
-		{chart.Series{Name: "rejected", Label: "rejected"}, "reject", func(c toolcall.ActivityCounts) int { return c.Rejected }},
-		{chart.Series{Name: "responded", Label: "responded"}, "respond", func(c toolcall.ActivityCounts) int { return c.Responded }},
-		{chart.Series{Name: "expired", Label: "expired"}, "expire", func(c toolcall.ActivityCounts) int { return c.Expired }},
+		{chart.Series{Name: "approved", Label: "approved"}, func(c toolcall.ActivityCounts) int { return c.Approved }},
+		{chart.Series{Name: "rejected", Label: "rejected"}, func(c toolcall.ActivityCounts) int { return c.Rejected }},
+		{chart.Series{Name: "responded", Label: "responded"}, func(c toolcall.ActivityCounts) int { return c.Responded }},
+		{chart.Series{Name: "expired", Label: "expired"}, func(c toolcall.ActivityCounts) int { return c.Expired }},
 	}
 )
 
@@ -191,7 +203,7 @@ func (p period) heat(tools []toolcall.ActivityTool, most int) chart.Heat {
 		}
 		row := chart.HeatRow{Label: reveal.Line(t.Name), Href: p.History("tool", t.Name), Values: valuesOf(all, t.ActivityCounts)}
 		for _, m := range all {
-			row.Hrefs = append(row.Hrefs, p.History("tool", t.Name, "outcome", m.Outcome))
+			row.Hrefs = append(row.Hrefs, p.History("tool", t.Name, "outcome", m.outcome()))
 		}
 		h.Rows = append(h.Rows, row)
 	}
