@@ -19,7 +19,7 @@ type bulkScreen struct {
 	row    int
 	others int // on the list, but not waiting for this person
 	hidden int // selected, but not on the list
-	scroll scroll
+	scroll
 
 	queue   []*draftResponse // to be sent
 	sending bool
@@ -88,7 +88,6 @@ func (s *bulkScreen) keyChoice(m *model, key string) tea.Cmd {
 		s.move(1)
 	case "y":
 		if all := s.taken(m, toolcall.ResponseApprove); s.scroll.end && len(all) > 0 {
-			clear(m.list.selected)
 			return s.sendAll(m, all)
 		}
 	case "r":
@@ -138,15 +137,15 @@ func (s *bulkScreen) note(m *model, d *draftResponse, ok bool, text string) {
 }
 
 // sent records the result of one response, and sends the next.
-func (s *bulkScreen) sent(m *model, r sentMsg) tea.Cmd {
+func (s *bulkScreen) sent(m *model, d *draftResponse, call *toolcall.Call, err error) tea.Cmd {
 	switch {
-	case asked.IsUnsure(r.err):
+	case asked.IsUnsure(err):
 		s.unsure++
-		s.note(m, r.draft, false, asked.Unsure)
-	case r.err != nil:
-		s.note(m, r.draft, false, "not accepted: "+asked.Refusal(r.err))
+		s.note(m, d, false, asked.Unsure)
+	case err != nil:
+		s.note(m, d, false, "not accepted: "+asked.Refusal(err))
 	default:
-		s.note(m, r.draft, true, asked.Outcome(r.draft.response, r.call))
+		s.note(m, d, true, asked.Outcome(d.response, call))
 	}
 	return s.sendNext(m)
 }

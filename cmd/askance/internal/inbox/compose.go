@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -65,12 +66,7 @@ func newCompose(drafts []*draftResponse) *composeScreen {
 func (s *composeScreen) writes() {}
 
 func (s *composeScreen) holds(k toolcall.Key) bool {
-	for _, d := range s.drafts {
-		if d.call.Key == k {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.drafts, func(d *draftResponse) bool { return d.call.Key == k })
 }
 
 // stale says why a single draft can no longer be sent.

@@ -42,9 +42,9 @@ func (d *draftResponse) stale(m *model) string {
 type confirmScreen struct {
 	draft  *draftResponse
 	signed bool // the signed request is also shown
-	scroll scroll
-	width  int
-	lines  []string // for width
+	scroll
+	width int
+	lines []string // for width
 }
 
 func newConfirm(d *draftResponse) *confirmScreen { return &confirmScreen{draft: d} }

@@ -18,8 +18,8 @@ type detailScreen struct {
 	digest  string // of the approval request that the person has seen here
 	raw     bool   // the arguments as they came
 	wish    wish
-	scroll  scroll
-	args    argLines
+	scroll
+	args argLines
 }
 
 // argLines caches the rendered arguments: they can be long, and every tick draws them.
@@ -147,9 +147,9 @@ func (d *detailScreen) remember(m *model, q *request, key string) bool {
 	i := strings.Index("123456789", key)
 	switch {
 	case len(key) == 1 && i >= 0 && i < len(d.wish.offers):
-		d.wish.toggle(i)
+		d.wish.offers[i].on = !d.wish.offers[i].on
 	case key == "0":
-		d.wish.clear(q.call)
+		d.wish = newWish(q.call)
 	case key == "w":
 		if why := d.wish.obstacle(); why != "" {
 			m.say(m.out.Bad, "%s", why)

@@ -15,15 +15,9 @@ import (
 // explainScreen shows how a call was decided and how the current policy decides it, as
 // askance show --explain does.
 type explainScreen struct {
-	call   *toolcall.Call
-	lines  []string // nil until the engine has answered
-	scroll scroll
-}
-
-type explainedMsg struct {
-	key   toolcall.Key
-	reply toolcall.ExplainReply
-	err   error
+	call  *toolcall.Call
+	lines []string // nil until the engine has answered
+	scroll
 }
 
 func newExplain(c *toolcall.Call) *explainScreen { return &explainScreen{call: c} }
@@ -32,19 +26,16 @@ func (s *explainScreen) holds(k toolcall.Key) bool { return k == s.call.Key }
 
 func (s *explainScreen) ask(m *model) tea.Cmd {
 	key := s.call.Key
-	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
+	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {
 		r, err := engine.Explain(ctx, toolcall.ExplainRequest{V: 1, Key: key})
-		return explainedMsg{key, r, err}
+		return func(m *model) tea.Cmd { s.take(m, r, err); return nil }
 	})
 }
 
-func (s *explainScreen) take(m *model, r explainedMsg) {
-	if r.key != s.call.Key {
-		return
-	}
-	text, err := "", r.err
+func (s *explainScreen) take(m *model, r toolcall.ExplainReply, err error) {
+	text := ""
 	if err == nil {
-		text, err = explain.Reply(m.out, r.reply)
+		text, err = explain.Reply(m.out, r)
 	}
 	if err != nil {
 		text = m.out.Bad("Cannot load the explanation: " + reveal.Line(asked.Refusal(err)))

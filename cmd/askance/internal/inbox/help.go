@@ -81,7 +81,7 @@ func helpLines(w int) []string {
 	return out
 }
 
-type helpScreen struct{ scroll scroll }
+type helpScreen struct{ scroll }
 
 func (s *helpScreen) holds(toolcall.Key) bool { return false }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// historyMsg is a page of finished calls.
-type historyMsg struct {
+// listedHistory is a page of finished calls, and what was asked.
+type listedHistory struct {
 	words   string
 	first   bool // it restarts the list
 	request toolcall.ListRequest
@@ -52,18 +52,19 @@ func (p *history) ask(m *model, again bool) tea.Cmd {
 		p.at = m.now
 	}
 	p.asking = true
-	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
+	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {
 		page, err := engine.List(ctx, r)
 		if r.Newest && errors.Is(err, message.ErrInvalid) { // an engine of an older version
 			r.Newest, r.Words = false, ""
 			page, err = engine.List(ctx, r)
 		}
-		return historyMsg{words: words, first: again, request: r, page: page, err: err}
+		found := listedHistory{words: words, first: again, request: r, page: page, err: err}
+		return func(m *model) tea.Cmd { return p.take(m, found) }
 	})
 }
 
 // take adds a page of finished calls.
-func (p *history) take(m *model, r historyMsg) tea.Cmd {
+func (p *history) take(m *model, r listedHistory) tea.Cmd {
 	p.asking, p.err = false, r.err
 	if r.err != nil {
 		return nil

@@ -83,8 +83,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, m.mouse(msg)
 	case listedMsg:
 		m.takeList(msg)
-	case historyMsg:
-		return m, m.list.past.take(m, msg)
 	case sawMsg:
 		m.noteAnswer()
 		if msg.call == nil {
@@ -97,16 +95,10 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.since = m.now
 		}
 		m.trouble = msg.err
-	case sentMsg:
-		return m, m.sent(msg)
-	case previewedMsg:
-		msg.take(m)
-	case resolvedMsg:
-		msg.take(m)
 	case editedMsg:
 		return m, m.takeEdited(msg)
-	default:
-		return m, m.passToScreens(msg)
+	case replyMsg:
+		return m, msg(m)
 	}
 	return m, nil
 }
@@ -125,31 +117,6 @@ func (m *model) takeList(msg listedMsg) {
 			m.qs.drop(k)
 		}
 	}
-}
-
-// passToScreens passes replies about standing approvals and explanations to the screens
-// that show them.
-func (m *model) passToScreens(msg tea.Msg) tea.Cmd {
-	if r, ok := msg.(revokedMsg); ok {
-		return m.showRevoked(r)
-	}
-	for _, s := range m.stack {
-		switch s := s.(type) {
-		case *standingApprovalsScreen:
-			if r, ok := msg.(standingApprovalsMsg); ok {
-				s.take(r)
-			}
-		case *explainScreen:
-			if r, ok := msg.(explainedMsg); ok {
-				s.take(m, r)
-			}
-		case *standingApprovalScreen:
-			if r, ok := msg.(standingApprovalMsg); ok {
-				s.take(r)
-			}
-		}
-	}
-	return nil
 }
 
 // noteAnswer records that the engine has answered.
@@ -233,8 +200,11 @@ func (m *model) say(paint func(string) string, format string, args ...any) {
 	m.status = paint(reveal.Line(fmt.Sprintf(format, args...)))
 }
 
-// inBackground asks the engine outside the program's loop.
-func (m *model) inBackground(within time.Duration, f func(context.Context, Engine) tea.Msg) tea.Cmd {
+// replyMsg applies what the engine answered to the state of the program.
+type replyMsg func(m *model) tea.Cmd
+
+// inBackground asks the engine outside the program's loop, which then applies the reply.
+func (m *model) inBackground(within time.Duration, f func(context.Context, Engine) replyMsg) tea.Cmd {
 	parent, engine := m.ctx, m.cfg.Engine
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(parent, within)

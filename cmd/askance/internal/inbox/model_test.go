@@ -163,8 +163,7 @@ func run(m *model, cmd tea.Cmd) {
 	if cmd == nil {
 		return
 	}
-	switch msg := cmd().(type) {
-	case sentMsg, resolvedMsg, standingApprovalsMsg, standingApprovalMsg, revokedMsg, historyMsg:
+	if msg, ok := cmd().(replyMsg); ok {
 		m.Update(msg)
 	}
 }

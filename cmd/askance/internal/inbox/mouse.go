@@ -43,21 +43,14 @@ func (m *model) mouse(e tea.MouseMsg) tea.Cmd {
 		return l.click(m, e)
 	case step != 0:
 		if s, ok := m.top().(scroller); ok {
-			s.scrolled().by(step)
+			s.by(step)
 		}
 	}
 	return nil
 }
 
 // scroller is a screen with lines to scroll.
-type scroller interface{ scrolled() *scroll }
-
-func (d *detailScreen) scrolled() *scroll           { return &d.scroll }
-func (s *confirmScreen) scrolled() *scroll          { return &s.scroll }
-func (s *bulkScreen) scrolled() *scroll             { return &s.scroll }
-func (s *explainScreen) scrolled() *scroll          { return &s.scroll }
-func (s *helpScreen) scrolled() *scroll             { return &s.scroll }
-func (s *standingApprovalScreen) scrolled() *scroll { return &s.scroll }
+type scroller interface{ by(lines int) }
 
 // wheel moves the selection, or the preview that the pointer is on.
 func (l *listScreen) wheel(m *model, step int, e tea.MouseMsg) tea.Cmd {

@@ -20,12 +20,6 @@ type editPreview struct {
 	err   error
 }
 
-// previewedMsg has the answer about a draft.
-type previewedMsg struct {
-	draft *draftResponse
-	editPreview
-}
-
 // askPreview asks what the policy would decide about the edited call.
 func (d *draftResponse) askPreview(m *model) tea.Cmd {
 	ask := m.cfg.Preview
@@ -35,23 +29,22 @@ func (d *draftResponse) askPreview(m *model) tea.Cmd {
 	d.preview = &editPreview{}
 	r := api.PreviewRequest{Edit: &api.PreviewEdit{Call: d.call.Call, Digest: d.call.Digest, Input: *d.response.Input}}
 	r.V, r.Session, r.Reply = 1, d.call.Session, d.call.Reply
-	return m.inBackground(askWithin, func(ctx context.Context, _ Engine) tea.Msg {
+	return m.inBackground(askWithin, func(ctx context.Context, _ Engine) replyMsg {
 		reply, err := ask(ctx, r)
-		out := previewedMsg{d, editPreview{known: true, err: err}}
+		p := &editPreview{known: true, err: err}
 		if err == nil && len(reply.Calls) == 1 {
-			out.call = reply.Calls[0]
+			p.call = reply.Calls[0]
 		} else if err == nil {
-			out.err = fmt.Errorf("the engine decided about %s", asked.Count(len(reply.Calls), "call"))
+			p.err = fmt.Errorf("the engine decided about %s", asked.Count(len(reply.Calls), "call"))
 		}
-		return out
+		return func(m *model) tea.Cmd { d.takePreview(m, p); return nil }
 	})
 }
 
-// take stores the answer.
-func (r previewedMsg) take(m *model) {
-	p := r.editPreview
-	r.draft.preview = &p
-	if s, ok := m.top().(*confirmScreen); ok && s.draft == r.draft {
+// takePreview stores the answer.
+func (d *draftResponse) takePreview(m *model, p *editPreview) {
+	d.preview = p
+	if s, ok := m.top().(*confirmScreen); ok && s.draft == d {
 		s.lines = nil
 	}
 }

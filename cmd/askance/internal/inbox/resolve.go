@@ -101,37 +101,31 @@ func (s *resolveScreen) request() toolcall.ResolveRequest {
 	return r
 }
 
-// resolvedMsg is the reply to it.
-type resolvedMsg struct {
-	key  toolcall.Key
-	call *toolcall.Call
-	err  error
-}
-
 func (s *resolveScreen) send(m *model) tea.Cmd {
 	r, resolve := s.request(), m.cfg.Resolve
 	m.sending[r.Key] = true
 	m.say(m.out.Dim, "Resolving %s", r.Call)
-	return m.inBackground(sendWithin, func(ctx context.Context, _ Engine) tea.Msg {
+	return m.inBackground(sendWithin, func(ctx context.Context, _ Engine) replyMsg {
 		c, err := resolve(ctx, r)
-		return resolvedMsg{r.Key, c, err}
+		return func(m *model) tea.Cmd { s.take(m, c, err); return nil }
 	})
 }
 
 // take shows the reply.
-func (r resolvedMsg) take(m *model) {
-	delete(m.sending, r.key)
-	if r.call != nil {
-		m.qs.take(r.call, "", m.now)
+func (s *resolveScreen) take(m *model, c *toolcall.Call, err error) {
+	key := s.call.Key
+	delete(m.sending, key)
+	if c != nil {
+		m.qs.take(c, "", m.now)
 	}
-	m.feed.look(r.key)
+	m.feed.look(key)
 	switch {
-	case asked.IsUnsure(r.err):
-		m.say(m.out.Bad, "Outcome unknown, review %s again: %s", r.key.Call, asked.Refusal(r.err))
-	case r.err != nil:
-		m.say(m.out.Bad, "Not resolved: %s", asked.Refusal(r.err))
+	case asked.IsUnsure(err):
+		m.say(m.out.Bad, "Outcome unknown, review %s again: %s", key.Call, asked.Refusal(err))
+	case err != nil:
+		m.say(m.out.Bad, "Not resolved: %s", asked.Refusal(err))
 	default:
-		m.say(m.out.Good, "%s", asked.Resolved(r.call))
+		m.say(m.out.Good, "%s", asked.Resolved(c))
 	}
 }
 

@@ -56,19 +56,10 @@ var orders = []order{
 
 // compareEnds compares times; the zero time is the last.
 func compareEnds(a, b time.Time) int {
-	switch {
-	case a.IsZero() || b.IsZero():
-		return cmp.Compare(boolInt(a.IsZero()), boolInt(b.IsZero()))
-	default:
-		return a.Compare(b)
+	if a.IsZero() != b.IsZero() {
+		return b.Compare(a)
 	}
-}
-
-func boolInt(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+	return a.Compare(b)
 }
 
 // grouping divides a list.

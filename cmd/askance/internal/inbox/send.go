@@ -14,14 +14,6 @@ import (
 
 const sendWithin = 20 * time.Second
 
-// sentMsg is the reply to a response.
-type sentMsg struct {
-	draft *draftResponse
-	call  *toolcall.Call
-	err   error
-	bulk  *bulkScreen // that it belongs to, or nil
-}
-
 func (m *model) send(d *draftResponse) tea.Cmd {
 	m.say(m.out.Dim, "Sending: %s %s", asked.Verb(d.response), d.call.Call)
 	return m.post(d, nil)
@@ -34,49 +26,50 @@ func (m *model) post(d *draftResponse, bulk *bulkScreen) tea.Cmd {
 	if d.isSigned(m) {
 		sign = m.cfg.Signer
 	}
-	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) tea.Msg {
+	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) replyMsg {
+		var call *toolcall.Call
+		var err error
 		a := d.response
 		if sign != nil {
-			var err error
-			if a.Signature, err = sign.Sign(d.call, time.Now()); err != nil {
-				return sentMsg{d, nil, err, bulk}
-			}
+			a.Signature, err = sign.Sign(d.call, time.Now())
 		}
-		call, err := engine.SubmitResponse(ctx, a)
-		return sentMsg{d, call, err, bulk}
+		if err == nil {
+			call, err = engine.SubmitResponse(ctx, a)
+		}
+		return func(m *model) tea.Cmd { return m.sent(d, bulk, call, err) }
 	})
 }
 
-// sent shows the reply.
-func (m *model) sent(s sentMsg) tea.Cmd {
-	delete(m.sending, s.draft.call.Key)
-	call := s.call
-	if me, ok := errors.AsType[*message.Error](s.err); ok && call == nil {
+// sent shows the reply to a response, which may belong to a bulk.
+func (m *model) sent(d *draftResponse, bulk *bulkScreen, reply *toolcall.Call, err error) tea.Cmd {
+	delete(m.sending, d.call.Key)
+	call := reply
+	if me, ok := errors.AsType[*message.Error](err); ok && call == nil {
 		call = toolcall.CallOf(me)
 	}
 	if call != nil {
 		m.qs.take(call, "", m.now)
 	}
-	m.feed.look(s.draft.call.Key) // the reply can be older than the journal
-	if s.bulk != nil {
-		return s.bulk.sent(m, s)
+	m.feed.look(d.call.Key) // the reply can be older than the journal
+	if bulk != nil {
+		return bulk.sent(m, d, reply, err)
 	}
 	switch {
-	case asked.IsUnsure(s.err):
-		m.say(m.out.Bad, "Outcome unknown, review %s again: %s", s.draft.call.Call, asked.Refusal(s.err))
+	case asked.IsUnsure(err):
+		m.say(m.out.Bad, "Outcome unknown, review %s again: %s", d.call.Call, asked.Refusal(err))
 		return nil
-	case s.err != nil:
-		m.say(m.out.Bad, "Not accepted: %s", asked.Refusal(s.err))
+	case err != nil:
+		m.say(m.out.Bad, "Not accepted: %s", asked.Refusal(err))
 		return nil
 	}
-	delete(m.edits, s.draft.call.Digest)
+	delete(m.edits, d.call.Digest)
 	if call == nil {
 		return nil // the call is looked up
 	}
 	if call.State != message.ToolCallAsking {
 		m.goOn(call.Key)
 	}
-	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(s.draft.response, call))
+	m.say(m.out.Good, "%s: %s", call.Call, asked.Outcome(d.response, call))
 	return nil
 }
 

@@ -20,14 +20,8 @@ import (
 type standingApprovalScreen struct {
 	standing *toolcall.StandingApproval
 	uses     []toolcall.StandingUse
-	scroll   scroll
-	asked    time.Time
-}
-
-// standingApprovalMsg has one standing approval as the engine knows it.
-type standingApprovalMsg struct {
-	reply toolcall.ShowStandingApprovalReply
-	err   error
+	scroll
+	asked time.Time
 }
 
 func (s *standingApprovalScreen) holds(toolcall.Key) bool { return false }
@@ -42,16 +36,16 @@ func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
 func (s *standingApprovalScreen) ask(m *model) tea.Cmd {
 	s.asked = m.now
 	id := s.standing.ID
-	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
+	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {
 		r, err := engine.ShowStandingApproval(ctx, toolcall.ShowStandingApprovalRequest{V: 1, ID: id})
-		return standingApprovalMsg{r, err}
+		return func(*model) tea.Cmd { s.take(r, err); return nil }
 	})
 }
 
 // take shows the reply. After an error the screen stays as it is.
-func (s *standingApprovalScreen) take(r standingApprovalMsg) {
-	if r.err == nil && r.reply.Standing != nil && r.reply.Standing.ID == s.standing.ID {
-		s.standing, s.uses = r.reply.Standing, r.reply.Uses
+func (s *standingApprovalScreen) take(r toolcall.ShowStandingApprovalReply, err error) {
+	if err == nil && r.Standing != nil {
+		s.standing, s.uses = r.Standing, r.Uses
 	}
 }
 
@@ -144,13 +138,6 @@ func newRevoke(l *toolcall.StandingApproval) *revokeScreen {
 	return &revokeScreen{standing: l, reason: newInput("> ", toolcall.MaxTextBytes/4)}
 }
 
-// revokedMsg is the reply to it.
-type revokedMsg struct {
-	id       toolcall.StandingID
-	standing *toolcall.StandingApproval
-	err      error
-}
-
 func (s *revokeScreen) writes() {}
 
 func (s *revokeScreen) holds(toolcall.Key) bool { return false }
@@ -174,18 +161,18 @@ func (s *revokeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 
 func (s *revokeScreen) send(m *model) tea.Cmd {
 	r := toolcall.RevokeStandingApprovalRequest{V: 1, ID: s.standing.ID, Reason: strings.TrimSpace(s.reason.Value())}
-	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) tea.Msg {
+	return m.inBackground(sendWithin, func(ctx context.Context, engine Engine) replyMsg {
 		l, err := engine.RevokeStandingApproval(ctx, r)
-		return revokedMsg{r.ID, l, err}
+		return func(m *model) tea.Cmd { return m.showRevoked(r.ID, l, err) }
 	})
 }
 
 // showRevoked shows the reply, and reads the standing approvals again.
-func (m *model) showRevoked(r revokedMsg) tea.Cmd {
-	if r.err != nil {
-		m.say(m.out.Bad, "Not revoked: %s", asked.Refusal(r.err))
+func (m *model) showRevoked(id toolcall.StandingID, l *toolcall.StandingApproval, err error) tea.Cmd {
+	if err != nil {
+		m.say(m.out.Bad, "Not revoked: %s", asked.Refusal(err))
 	} else {
-		m.say(m.out.Good, "%s is %s: it allows no more calls", r.id, r.standing.State(m.now))
+		m.say(m.out.Good, "%s is %s: it allows no more calls", id, l.State(m.now))
 	}
 	switch s := m.top().(type) {
 	case *standingApprovalScreen:
@@ -221,13 +208,6 @@ type standingApprovalsScreen struct {
 	picker[toolcall.StandingID]
 }
 
-// standingApprovalsMsg has the standing approvals as the engine knows them.
-type standingApprovalsMsg struct {
-	standingApprovals []*toolcall.StandingApproval
-	more              bool
-	err               error
-}
-
 func newStandingApprovals() *standingApprovalsScreen {
 	return &standingApprovalsScreen{picker: picker[toolcall.StandingID]{page: 1}}
 }
@@ -244,30 +224,26 @@ func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {
 
 func (s *standingApprovalsScreen) ask(m *model) tea.Cmd {
 	s.asked = m.now
-	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) tea.Msg {
-		var out standingApprovalsMsg
+	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {
+		var all []*toolcall.StandingApproval
 		r := toolcall.StandingApprovalsRequest{V: 1}
 		for {
 			page, err := engine.StandingApprovals(ctx, r)
-			if err != nil {
-				return standingApprovalsMsg{err: err}
-			}
-			out.standingApprovals = append(out.standingApprovals, page.StandingApprovals...)
-			r.After = page.Next
-			if out.more = r.After != "" && len(out.standingApprovals) >= maxListed; out.more || r.After == "" {
-				return out
+			all, r.After = append(all, page.StandingApprovals...), page.Next
+			if more := r.After != ""; err != nil || !more || len(all) >= maxListed {
+				return func(*model) tea.Cmd { s.take(all, more, err); return nil }
 			}
 		}
 	})
 }
 
 // take shows the reply.
-func (s *standingApprovalsScreen) take(r standingApprovalsMsg) {
-	s.trouble = r.err
-	if r.err != nil {
+func (s *standingApprovalsScreen) take(all []*toolcall.StandingApproval, more bool, err error) {
+	s.trouble = err
+	if err != nil {
 		return
 	}
-	s.known, s.all, s.more = true, r.standingApprovals, r.more
+	s.known, s.all, s.more = true, all, more
 	slices.SortStableFunc(s.all, func(a, b *toolcall.StandingApproval) int { return a.GrantedAt.Compare(b.GrantedAt) })
 }
 

@@ -73,16 +73,6 @@ func (w *wish) hasAny() bool {
 	return slices.ContainsFunc(w.offers, func(o offer) bool { return o.on })
 }
 
-// clear resets the wish.
-func (w *wish) clear(c *toolcall.Call) { *w = newWish(c) }
-
-// toggle selects or deselects an offered rule.
-func (w *wish) toggle(i int) {
-	if i < len(w.offers) {
-		w.offers[i].on = !w.offers[i].on
-	}
-}
-
 // isPlain reports whether the rules are accepted as offered, for the session and without
 // limits, which every AgentScope client can do.
 func (w *wish) isPlain() bool {
