@@ -45,20 +45,23 @@ func Members(data []byte) ([]Member, error) {
 	return members, closing(dec)
 }
 
+// Join writes members as one object. Their names must be UTF-8.
+func Join(members []Member) []byte {
+	out := []byte{'{'}
+	for i, m := range members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out, _ = AppendString(out, m.Name) // it is UTF-8
+		out = append(append(out, ':'), m.Value...)
+	}
+	return append(out, '}')
+}
+
 // Without returns one object without the members of these names.
 func Without(data []byte, names ...string) ([]byte, error) {
 	members, err := Members(data)
-	out := []byte{'{'}
-	for _, m := range members {
-		if !slices.Contains(names, m.Name) {
-			if len(out) > 1 {
-				out = append(out, ',')
-			}
-			out, _ = AppendString(out, m.Name) // it was read as UTF-8
-			out = append(append(out, ':'), m.Value...)
-		}
-	}
-	return append(out, '}'), err
+	return Join(slices.DeleteFunc(members, func(m Member) bool { return slices.Contains(names, m.Name) })), err
 }
 
 // Split is [Members] for an object as [Marshal] writes it, whose values the caller decodes: it

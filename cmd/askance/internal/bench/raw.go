@@ -53,8 +53,8 @@ func newRaw(ctx context.Context, nc *nats.Conn, size, replicas int) (*rawJournal
 // isInPipeline reports whether a cluster has not yet counted the previous record: its
 // leader acknowledges a record a moment before it counts the record.
 func isInPipeline(err error) bool {
-	var api *jetstream.APIError
-	return errors.As(err, &api) && api.ErrorCode == 10164
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	return ok && api.ErrorCode == 10164
 }
 
 func (r *rawJournal) subject() string { return rawPrefix + strconv.FormatUint(r.next.Add(1), 10) }

@@ -1,9 +1,9 @@
 package mcpworker
 
 import (
-	"bytes"
 	"cmp"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/toolimport"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -43,7 +43,7 @@ func (a answer) blocks() []message.Block {
 	structured := len(a.Structured) > 0 && strictjson.KindOf(a.Structured) != "null"
 	for _, raw := range a.Content {
 		b := blockOf(raw)
-		if t, ok := b.(*message.TextBlock); ok && structured && sameJSON([]byte(t.Text), a.Structured) {
+		if t, ok := b.(*message.TextBlock); ok && structured && toolimport.SameJSON([]byte(t.Text), a.Structured) {
 			structured = false // the server repeats it as text, for clients that do not know it
 		}
 		out = append(out, b)
@@ -77,16 +77,4 @@ func text(s string) message.Block { return &message.TextBlock{Text: s} }
 
 func data(kind, base64 string) message.Block {
 	return &message.DataBlock{Source: &message.Base64Source{MediaType: kind, Data: base64}}
-}
-
-// sameJSON reports whether two texts are the same JSON value.
-func sameJSON(a, b []byte) bool {
-	x, xerr := strictjson.Object(a, strictjson.KeepBigIntegers())
-	y, yerr := strictjson.Object(b, strictjson.KeepBigIntegers())
-	if xerr != nil || yerr != nil {
-		return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
-	}
-	p, perr := strictjson.Marshal(x)
-	q, qerr := strictjson.Marshal(y)
-	return perr == nil && qerr == nil && bytes.Equal(p, q)
 }

@@ -183,8 +183,8 @@ func (s *Server) splice(body []byte) ([]byte, *call, error) {
 				params[j].Value = c.input
 			}
 		}
-		members[i].Value = object(params)
-		return object(members), c, nil
+		members[i].Value = strictjson.Join(params)
+		return strictjson.Join(members), c, nil
 	}
 	return nil, nil, errors.New("a call without parameters")
 }
@@ -200,18 +200,6 @@ func (c *calls) of(params []strictjson.Member) *call {
 		}
 	}
 	return nil
-}
-
-// object encodes members whose names need no escapes.
-func object(members []strictjson.Member) []byte {
-	out := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(append(append(out, '"'), m.Name...), '"', ':'), m.Value...)
-	}
-	return append(out, '}')
 }
 
 // tapped stores the answers to calls as the server wrote them.

@@ -118,8 +118,8 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]by
 
 // isDial reports whether there was no connection over which a request could have been sent.
 func isDial(err error) bool {
-	var dial *net.OpError
-	return errors.As(err, &dial) && dial.Op == "dial"
+	dial, ok := errors.AsType[*net.OpError](err)
+	return ok && dial.Op == "dial"
 }
 
 func unavailable(op *api.Operation, what string, err error) error {
@@ -168,7 +168,7 @@ func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any)
 	}
 	var body []byte
 	if op.HTTP.Method == http.MethodPost {
-		body = encodeMembers(rest)
+		body = strictjson.Join(rest)
 	}
 	address := c.base + path
 	if len(query) > 0 {
@@ -197,18 +197,6 @@ func plainText(value []byte) string {
 		return text
 	}
 	return string(value)
-}
-
-func encodeMembers(members []strictjson.Member) []byte {
-	out := []byte{'{'}
-	for i, m := range members {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out, _ = strictjson.AppendString(out, m.Name) // it came from an encoder
-		out = append(append(out, ':'), m.Value...)
-	}
-	return append(out, '}')
 }
 
 // refusal returns the error for a reply whose status is not 200.

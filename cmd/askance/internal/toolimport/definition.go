@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -28,14 +29,7 @@ func readDefinition(data []byte) (*Definition, error) {
 		return nil, err
 	}
 	kind := strictjson.TextMember(members, "type")
-	has := func(name string) bool {
-		for _, m := range members {
-			if m.Name == name {
-				return true
-			}
-		}
-		return false
-	}
+	has := func(name string) bool { return strictjson.Find(members, name) != nil }
 	switch {
 	case has("inputSchema"):
 		return readMCP(members)
@@ -134,21 +128,8 @@ func readMCP(members []strictjson.Member) (*Definition, error) {
 // hashDefinition returns the hash of a whole definition, independent of the order of its
 // members; "" if it has no canonical form.
 func hashDefinition(members []strictjson.Member) string {
-	all := []byte{'{'}
-	for _, m := range members {
-		if m.Name == "_meta" { // of the message
-			continue
-		}
-		if len(all) > 1 {
-			all = append(all, ',')
-		}
-		var err error
-		if all, err = strictjson.AppendString(all, m.Name); err != nil {
-			return ""
-		}
-		all = append(append(all, ':'), m.Value...)
-	}
-	v, err := strictjson.Object(append(all, '}'), strictjson.MaxBytes(MaxBytes), strictjson.KeepBigIntegers())
+	whole := slices.DeleteFunc(slices.Clone(members), func(m strictjson.Member) bool { return m.Name == "_meta" }) // of the message
+	v, err := strictjson.Object(strictjson.Join(whole), strictjson.MaxBytes(MaxBytes), strictjson.KeepBigIntegers())
 	if err != nil {
 		return ""
 	}

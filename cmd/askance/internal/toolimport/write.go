@@ -96,20 +96,23 @@ func checkFile(file []byte, want []Definition) error {
 		if err != nil {
 			return err
 		}
-		a, aerr := strictjson.Object(d.Schema, strictjson.KeepBigIntegers())
-		b, berr := strictjson.Object(schema.JSON(), strictjson.KeepBigIntegers())
-		same := aerr == nil && berr == nil && equalJSON(a, b)
-		if !same || got[i].Definition != d.Hash || got[i].Name != d.Name || got[i].Description != d.Description {
+		if !SameJSON(d.Schema, schema.JSON()) || got[i].Definition != d.Hash || got[i].Name != d.Name || got[i].Description != d.Description {
 			return fmt.Errorf("the tool %s cannot be written exactly as YAML (%s): leave it out, or write its entry by hand", shownName(d.Name), d.Origin)
 		}
 	}
 	return nil
 }
 
-func equalJSON(a, b map[string]any) bool {
-	x, xerr := strictjson.Marshal(a)
-	y, yerr := strictjson.Marshal(b)
-	return xerr == nil && yerr == nil && bytes.Equal(x, y)
+// SameJSON reports whether two texts are the same JSON value.
+func SameJSON(a, b []byte) bool {
+	x, xerr := strictjson.Object(a, strictjson.KeepBigIntegers())
+	y, yerr := strictjson.Object(b, strictjson.KeepBigIntegers())
+	if xerr != nil || yerr != nil {
+		return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
+	}
+	p, perr := strictjson.Marshal(x)
+	q, qerr := strictjson.Marshal(y)
+	return perr == nil && qerr == nil && bytes.Equal(p, q)
 }
 
 func (d *Definition) write(b *bytes.Buffer, o Options) {
