@@ -71,14 +71,6 @@ func (s *Story) Progress(c *toolcall.Call, p toolcall.ProgressRequest) {
 	s.line(s.stamp(time.Now()), string(c.Call), s.out.Dim(pad("progress", wordWidth)+" "), s.out.Dim(term.SafeLine(p.Text)))
 }
 
-// Say prints a paragraph of the program itself.
-func (s *Story) Say(text string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.endText()
-	s.put(text + "\n")
-}
-
 // Hold holds back all output until release is called, while a prompt uses the same terminal.
 func (s *Story) Hold() (release func()) {
 	s.mu.Lock()
