@@ -14,6 +14,7 @@ import (
 	"github.com/charmbracelet/huh"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/demo"
+	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/cmd/askance/internal/story"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
@@ -37,14 +38,7 @@ func (scripted) SubmitResponse(ctx context.Context, _ *toolcall.Call, refused er
 	if refused != nil {
 		return toolcall.Response{}, refused
 	}
-	t := time.NewTimer(thinking)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return toolcall.Response{Kind: toolcall.ResponseApprove}, nil
-	case <-ctx.Done():
-		return toolcall.Response{}, context.Cause(ctx)
-	}
+	return toolcall.Response{Kind: toolcall.ResponseApprove}, replay.Sleep(ctx, thinking)
 }
 
 // asker asks the person at the terminal. It is a demo.Approver.

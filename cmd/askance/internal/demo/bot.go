@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agent/chatstream"
 	"github.com/askance-dev/askance/message"
@@ -73,7 +74,7 @@ func (b *Bot) turn(ctx context.Context, r *chatstream.Reader) ([]message.ToolCal
 		if err := b.emit(ctx, events...); err != nil {
 			return nil, err
 		}
-		if err := pause(ctx, b.Pace); err != nil {
+		if err := replay.Sleep(ctx, b.Pace); err != nil {
 			return nil, err
 		}
 	}
@@ -97,7 +98,7 @@ func (b *Bot) run(ctx context.Context, calls []message.ToolCallBlock) error {
 		}
 		switch {
 		case errors.Is(err, message.ErrUnavailable): // the engine restarts, or another takes over
-			if err := pause(ctx, retryPause); err != nil {
+			if err := replay.Sleep(ctx, retryPause); err != nil {
 				return err
 			}
 		case err != nil:
@@ -126,18 +127,4 @@ func (b *Bot) emit(ctx context.Context, events ...message.Event) error {
 	}
 	b.seq = reply.Seq
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

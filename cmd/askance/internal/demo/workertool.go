@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
@@ -46,10 +47,8 @@ func (c Call) steps(ctx context.Context, lines ...string) error {
 		if _, err := fmt.Fprintln(c.Progress, l); err != nil {
 			return err
 		}
-		select {
-		case <-time.After(step):
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if err := replay.Sleep(ctx, step); err != nil {
+			return err
 		}
 	}
 	return nil

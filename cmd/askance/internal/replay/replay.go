@@ -151,7 +151,7 @@ func Follow(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f fu
 	for {
 		next, err := page(ctx, c, r, f)
 		if errors.Is(err, message.ErrUnavailable) && ctx.Err() == nil {
-			if err := sleep(ctx, retryPause); err != nil {
+			if err := Sleep(ctx, retryPause); err != nil {
 				return err
 			}
 			continue
@@ -179,7 +179,8 @@ func page(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func
 	return reply.Next, nil
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+// Sleep waits for d. It ends early with the cause of ctx.
+func Sleep(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
