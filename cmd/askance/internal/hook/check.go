@@ -86,24 +86,12 @@ func ownTimeout(command string) (time.Duration, bool) {
 
 // entry returns the hook of askance for an event; nil if there is none.
 func (d *document) entry(dia dialect.Dialect, event string) *entry {
-	hooks := d.root.member("hooks")
-	if hooks == nil || hooks.member(event) == nil {
+	path := d.ours(dia, event)
+	if path == nil {
 		return nil
 	}
-	for _, item := range hooks.member(event).children {
-		list := item.member("hooks")
-		if list == nil {
-			continue
-		}
-		for _, h := range list.children {
-			var e entry
-			text := d.clean[h.start:h.end]
-			if isOurs(dia, text) && strictjson.UnmarshalOpen([]byte(text), &e) == nil {
-				return &e
-			}
-		}
-	}
-	return nil
+	e, _ := d.read(path[len(path)-1]) // it is ours, so it can be read
+	return &e
 }
 
 // runDry starts the hook as the agent does, with an event that is not recorded.

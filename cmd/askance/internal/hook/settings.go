@@ -171,12 +171,15 @@ func Uninstall(d dialect.Dialect, text string) (out string, removed int, err err
 		if err != nil {
 			return "", removed, err
 		}
-		path := doc.ours(d)
+		path := doc.ours(d, "")
 		if path == nil {
 			return text, removed, nil
 		}
 		removed++
 		last := len(path) - 1
+		if len(path[last-1].children) == 1 {
+			last -= 2 // the group, whose matcher is useless without hooks
+		}
 		for last > 1 && len(path[last-1].children) == 1 { // its parent would be empty
 			last--
 		}
@@ -184,25 +187,25 @@ func Uninstall(d dialect.Dialect, text string) (out string, removed int, err err
 	}
 }
 
-// ours returns the path from the root to a hook of askance; nil if there is none.
-func (d *document) ours(dia dialect.Dialect) []*node {
+// ours returns the path from the root to the first hook of askance for an event, or for any
+// event if it is ""; nil if there is none.
+func (d *document) ours(dia dialect.Dialect, event string) []*node {
 	hooks := d.root.member("hooks")
 	if hooks == nil {
 		return nil
 	}
-	for _, event := range hooks.children {
-		for _, item := range event.children {
+	for _, of := range hooks.children {
+		if event != "" && of.name != event {
+			continue
+		}
+		for _, item := range of.children {
 			list := item.member("hooks")
 			if list == nil {
 				continue
 			}
 			for _, h := range list.children {
-				if isOurs(dia, d.clean[h.start:h.end]) {
-					// A group also has a matcher, which is useless without hooks.
-					if len(list.children) == 1 {
-						return []*node{d.root, hooks, event, item}
-					}
-					return []*node{d.root, hooks, event, item, list, h}
+				if e, ok := d.read(h); ok && e.isOurs(dia) {
+					return []*node{d.root, hooks, of, item, list, h}
 				}
 			}
 		}
@@ -210,12 +213,14 @@ func (d *document) ours(dia dialect.Dialect) []*node {
 	return nil
 }
 
+// read reads a hook.
+func (d *document) read(h *node) (e entry, ok bool) {
+	err := strictjson.UnmarshalOpen([]byte(d.clean[h.start:h.end]), &e)
+	return e, err == nil
+}
+
 // isOurs reports whether a hook calls askance for the dialect.
-func isOurs(d dialect.Dialect, text string) bool {
-	var e entry
-	if strictjson.UnmarshalOpen([]byte(text), &e) != nil {
-		return false
-	}
+func (e entry) isOurs(d dialect.Dialect) bool {
 	words := strings.Fields(e.Command)
 	for i := 1; i+2 < len(words); i++ { // as Command writes it
 		if words[i] == "hook" && words[i+1] == string(d) && words[i+2] == "--url" {
