@@ -3,6 +3,7 @@ package directory
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -67,7 +68,7 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 			source = "file+nats-kv"
 		}
 	}
-	if before := l.now.Load(); before != nil && isSame(before.files, files) {
+	if before := l.now.Load(); before != nil && slices.EqualFunc(before.files, files, isSame) {
 		return false, nil
 	}
 	d, err := Parse(files...)
@@ -78,17 +79,7 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	return true, nil
 }
 
-func isSame(a, b []Named) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].Name != b[i].Name || string(a[i].Data) != string(b[i].Data) {
-			return false
-		}
-	}
-	return true
-}
+func isSame(a, b Named) bool { return a.Name == b.Name && string(a.Data) == string(b.Data) }
 
 // Watch reloads until ctx ends, and logs changes and errors.
 func (l *Live) Watch(ctx context.Context, every time.Duration) {

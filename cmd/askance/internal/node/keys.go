@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -18,10 +19,7 @@ type keyring struct {
 }
 
 func (n *keyring) openKeys(context.Context) (err error) {
-	path := n.cfg.Keys
-	if path == "" {
-		path = n.files.Keys()
-	}
+	path := cmp.Or(n.cfg.Keys, n.files.Keys())
 	if n.cfg.Offline {
 		if err := n.cfg.Dir.Exists(); err != nil {
 			return err
@@ -46,10 +44,7 @@ func (n *keyring) openKeys(context.Context) (err error) {
 }
 
 func (n *keyring) anchorPath() string {
-	if n.cfg.Anchor != "" {
-		return n.cfg.Anchor
-	}
-	return n.files.Anchor(n.cfg.Space)
+	return cmp.Or(n.cfg.Anchor, n.files.Anchor(n.cfg.Space))
 }
 
 // writePublic writes the public key for workers, now that the folder is locked and the key matches

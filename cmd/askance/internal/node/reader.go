@@ -47,10 +47,7 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	}
 	store := dir.Store()
 	dir = dir.Files(space)
-	if keyFile == "" {
-		keyFile = dir.Keys()
-	}
-	keys, err := keyfile.Load(keyFile)
+	keys, err := keyfile.Load(cmp.Or(keyFile, dir.Keys()))
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +135,7 @@ func (r *Reader) Verified() *bus.Verified {
 // Compare compares the journal with its checkpoints and with an anchor file; "" is the
 // folder's own.
 func (r *Reader) Compare(ctx context.Context, anchorFile string) (*bus.Exam, error) {
-	if anchorFile == "" {
-		anchorFile = r.dir.Anchor(r.journal.Space())
-	}
+	anchorFile = cmp.Or(anchorFile, r.dir.Anchor(r.journal.Space()))
 	anchor, bad := bus.OpenAnchor(anchorFile, r.journal.Space(), r.keys)
 	if bad != nil {
 		anchor = bus.NewAnchor(anchorFile, r.journal.Space(), r.keys)

@@ -41,14 +41,9 @@ type session struct {
 
 // open connects to the journal's server. With rebuild, the server truncates what it cannot read.
 func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
-	keyFile, anchorFile := d.Keys, d.Anchor
-	if keyFile == "" {
-		keyFile = d.Dir.Files(d.Space).Keys()
-	}
-	if anchorFile == "" {
-		anchorFile = d.Dir.Files(d.Space).Anchor(d.Space)
-	}
-	keys, err := keyfile.Load(keyFile)
+	files := d.Dir.Files(d.Space)
+	anchorFile := cmp.Or(d.Anchor, files.Anchor(d.Space))
+	keys, err := keyfile.Load(cmp.Or(d.Keys, files.Keys()))
 	if errors.Is(err, fs.ErrNotExist) && d.Keys == "" && d.NATS == nil {
 		err = cmp.Or(d.Dir.Exists(), err)
 	}

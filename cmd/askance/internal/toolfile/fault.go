@@ -3,7 +3,6 @@ package toolfile
 import (
 	"errors"
 	"fmt"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -37,8 +36,8 @@ func addHint(err error) error {
 
 func toolKeys() []string {
 	var out []string
-	for f := range reflect.TypeFor[entry]().Fields() {
-		out = append(out, f.Tag.Get("yaml"))
+	for _, k := range keys() {
+		out = append(out, k.name)
 	}
 	return out
 }

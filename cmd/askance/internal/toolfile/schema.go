@@ -13,12 +13,11 @@ import (
 // EditorSchema returns the JSON Schema of tools files (draft 7), for editors. It is made
 // from the type that tools files are decoded into, without the relations between keys.
 func EditorSchema() []byte {
-	tool := map[string]any{"type": "object", "additionalProperties": false, "required": []string{"name"}, "properties": map[string]any{}}
 	properties := map[string]any{}
 	for _, k := range keys() {
 		properties[k.name] = k.schema()
 	}
-	tool["properties"] = properties
+	tool := map[string]any{"type": "object", "additionalProperties": false, "required": []string{"name"}, "properties": properties}
 	s := map[string]any{
 		"$schema": "http://json-schema.org/draft-07/schema#", "title": "askance tools file",
 		"type": "object", "additionalProperties": false, "required": []string{"version"},

@@ -9,10 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/auth"
@@ -120,15 +120,8 @@ func (c Config) strangers() error {
 // onLoopback reports whether only this machine reaches an address. A name other
 // than localhost can mean any address.
 func onLoopback(address string) bool {
-	if address == "" {
-		return true
-	}
 	host, _, err := net.SplitHostPort(address)
-	if err != nil || host == "localhost" || host == "" {
-		return true // Listen refuses an invalid address; an empty host means loopback
-	}
-	ip, err := netip.ParseAddr(host)
-	return err == nil && ip.Unmap().IsLoopback()
+	return err != nil || host == "" || bus.OnLoopback(host) // Listen refuses an invalid address; an empty host means loopback
 }
 
 // Serve starts a gateway. The caller must close it.
