@@ -114,7 +114,7 @@ func (d *Demo) Node() *node.Node { return d.node }
 func (d *Demo) Reply() message.ReplyID { return d.reply }
 
 // WorkerPID returns the process id of the worker.
-func (d *Demo) WorkerPID() int { return d.worker.pid() }
+func (d *Demo) WorkerPID() int { return d.worker.cmd.Process.Pid }
 
 // PolicyPath returns the copy of the policy in the data folder.
 func (d *Demo) PolicyPath() string { return d.path(policyFile) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,12 +32,7 @@ type Result struct {
 
 // OK reports whether every check held.
 func (r *Result) OK() bool {
-	for _, c := range r.Checks {
-		if !c.OK {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.OK })
 }
 
 var errPlayed = errors.New("the script has ended")

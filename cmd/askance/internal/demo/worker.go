@@ -58,8 +58,6 @@ func startWorker(_ context.Context, cfg Config, url, workspace string) (*worker,
 	return w, nil
 }
 
-func (w *worker) pid() int { return w.cmd.Process.Pid }
-
 // stop lets the worker finish what it runs, and kills it if it does not.
 func (w *worker) stop() error {
 	var err error

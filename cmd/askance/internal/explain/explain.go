@@ -189,7 +189,11 @@ func requirementText(e *permission.Explanation) string {
 		text += " by " + strings.Join(r.Users, " or ")
 	}
 	for _, set := range r.Approvers {
-		text += " by " + strings.Join(append(slices.Clone(set.Users), addPrefix("group ", set.Groups)...), " or ")
+		names := slices.Clone(set.Users)
+		for _, g := range set.Groups {
+			names = append(names, "group "+g)
+		}
+		text += " by " + strings.Join(names, " or ")
 	}
 	if r.ExcludeRequester {
 		text += ", not by the requester,"
@@ -203,14 +207,6 @@ func requirementText(e *permission.Explanation) string {
 	return term.SafeLine(text)
 }
 
-func addPrefix(prefix string, names []string) []string {
-	out := make([]string, len(names))
-	for i, n := range names {
-		out[i] = prefix + n
-	}
-	return out
-}
-
 // readTrace decodes the parts of an explanation that are printed.
 func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 	var e permission.Explanation
@@ -218,16 +214,13 @@ func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 		Requirement struct {
 			Users     []string `json:"users"`
 			Approvers []struct {
-				Rule   string   `json:"rule"`
 				Users  []string `json:"users"`
 				Groups []string `json:"groups"`
 			} `json:"approvers"`
-			Quorum           int                 `json:"quorum"`
-			ExcludeRequester bool                `json:"exclude_requester"`
-			ExcludeEditor    bool                `json:"exclude_editor"`
-			Signed           bool                `json:"signed"`
-			ExpiryMS         int64               `json:"expiry_ms"`
-			OnExpiry         permission.OnExpiry `json:"on_expiry"`
+			Quorum           int   `json:"quorum"`
+			ExcludeRequester bool  `json:"exclude_requester"`
+			ExcludeEditor    bool  `json:"exclude_editor"`
+			ExpiryMS         int64 `json:"expiry_ms"`
 		} `json:"requirement"`
 	}
 	if err := strictjson.UnmarshalOpen(raw, &e); err != nil {
@@ -239,10 +232,10 @@ func readTrace(raw message.RawJSON) (*permission.Explanation, error) {
 	r := more.Requirement
 	e.Requirement = permission.Requirement{
 		Users: r.Users, Quorum: r.Quorum, ExcludeRequester: r.ExcludeRequester, ExcludeEditor: r.ExcludeEditor,
-		Signed: r.Signed, Expiry: time.Duration(r.ExpiryMS) * time.Millisecond, OnExpiry: r.OnExpiry,
+		Expiry: time.Duration(r.ExpiryMS) * time.Millisecond,
 	}
 	for _, s := range r.Approvers {
-		e.Requirement.Approvers = append(e.Requirement.Approvers, permission.ApproverSet{Rule: s.Rule, Users: s.Users, Groups: s.Groups})
+		e.Requirement.Approvers = append(e.Requirement.Approvers, permission.ApproverSet{Users: s.Users, Groups: s.Groups})
 	}
 	return &e, nil
 }

@@ -235,7 +235,11 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	}
 	f.add("so far", asked.Votes(c, m.now)...)
 	d.args.lay(m, c, w, d.raw)
-	f.lines = append(f.lines, m.out.Dim(d.argsTitle()))
+	title := "arguments"
+	if d.raw {
+		title = "arguments, raw (x: as a tree)"
+	}
+	f.lines = append(f.lines, m.out.Dim(title))
 	f.lines = append(f.lines, indentLines(d.args.lines)...)
 	if q.open() {
 		f.add("remember", d.wish.lines()...)
@@ -260,13 +264,6 @@ func (d *detailScreen) addReasons(f *records, c *toolcall.Call) {
 	if c.Request != nil && c.Request.Bundle != "" {
 		f.add("policy", c.Request.Bundle)
 	}
-}
-
-func (d *detailScreen) argsTitle() string {
-	if d.raw {
-		return "arguments, raw (x: as a tree)"
-	}
-	return "arguments"
 }
 
 // lay renders the arguments, unless they are rendered.

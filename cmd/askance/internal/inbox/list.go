@@ -401,7 +401,7 @@ func (l *listScreen) nothing(m *model) string {
 	switch {
 	case !m.loaded, l.tab == tabHistory && !l.past.known:
 		return "loading"
-	case l.filtered():
+	case strings.TrimSpace(l.filter.Value()) != "" || l.mine:
 		return "Nothing matches. esc clears the filter, m shows all."
 	case l.tab == tabRunning:
 		return "No call is queued or running."

@@ -3,6 +3,7 @@ package inbox
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -124,12 +125,7 @@ func (m *model) noteAnswer() { m.loaded, m.trouble = true, nil }
 
 // holds reports whether a screen still shows an approval request.
 func (m *model) holds(k toolcall.Key) bool {
-	for _, s := range m.stack {
-		if s.holds(k) {
-			return true
-		}
-	}
-	return m.sending[k]
+	return m.sending[k] || slices.ContainsFunc(m.stack, func(s screen) bool { return s.holds(k) })
 }
 
 func (m *model) top() screen {

@@ -206,18 +206,10 @@ func (qs *requests) count(now time.Time) (open, due int) {
 func matcher(filter string) func(*request) bool {
 	words := strings.Fields(strings.ToLower(filter))
 	return func(q *request) bool {
-		if len(words) == 0 {
-			return true
-		}
-		if q.words == "" {
+		if q.words == "" && len(words) > 0 {
 			q.words = searchText(q.call)
 		}
-		for _, w := range words {
-			if !strings.Contains(q.words, w) {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(q.words, w) })
 	}
 }
 

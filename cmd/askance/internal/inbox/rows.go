@@ -3,7 +3,6 @@ package inbox
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/toolcall"
@@ -223,11 +222,6 @@ func (l *listScreen) matches(m *model) func(*request) bool {
 	return func(q *request) bool {
 		return match(q) && (!l.mine || !q.open() || q.awaits(m.cfg.Who))
 	}
-}
-
-// filtered reports whether the list leaves anything out.
-func (l *listScreen) filtered() bool {
-	return strings.TrimSpace(l.filter.Value()) != "" || l.mine
 }
 
 // similar returns the open approval requests on the list for the same tool by the same

@@ -298,24 +298,16 @@ func (s *standingApprovalsScreen) view(m *model, w, h int) (title string, body [
 		if i == s.page {
 			break
 		}
-		mark, paint := "  ", func(t string) string { return t }
+		mark, state, paint := "  ", "", func(t string) string { return t }
 		if l.ID == s.at {
 			mark, paint = "> ", m.out.Bold
 		}
-		if l.State(m.now) != toolcall.StandingActive {
-			paint = m.out.Dim
+		if s := l.State(m.now); s != toolcall.StandingActive {
+			paint, state = m.out.Dim, "("+string(s)+") "
 		}
-		body = append(body, paint(c.line(mark, asked.Allows(l), asked.Grantors(l), asked.Until(l.Terms.Until, m.now), stateText(l, m.now)+reveal.Line(l.Text()))))
+		body = append(body, paint(c.line(mark, asked.Allows(l), asked.Grantors(l), asked.Until(l.Terms.Until, m.now), state+reveal.Line(l.Text()))))
 	}
 	return title, body, "enter open  d revoke  ? help  esc back"
-}
-
-// stateText says if a standing approval is no longer in force.
-func stateText(l *toolcall.StandingApproval, now time.Time) string {
-	if s := l.State(now); s != toolcall.StandingActive {
-		return "(" + string(s) + ") "
-	}
-	return ""
 }
 
 // standingApprovalWidths are the widths of the list's columns.

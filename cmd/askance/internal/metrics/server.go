@@ -30,7 +30,7 @@ func Handler(cfg Config, process *Process) http.Handler {
 	for _, n := range cfg.Own {
 		all.MustRegister(n.collector())
 	}
-	process.register(all)
+	all.MustRegister(process.writes, process.requests, process.times)
 	if len(cfg.Spaces) == 0 {
 		all.MustRegister(newCollector(cfg, false))
 	}
@@ -139,8 +139,4 @@ func (p *Process) Wrote(took time.Duration) { p.writes.Observe(took.Seconds()) }
 func (p *Process) Served(method, route string, status int, took time.Duration) {
 	p.requests.WithLabelValues(method, route, strconv.Itoa(status)).Inc()
 	p.times.WithLabelValues(method, route).Observe(took.Seconds())
-}
-
-func (p *Process) register(at prometheus.Registerer) {
-	at.MustRegister(p.writes, p.requests, p.times)
 }

@@ -62,15 +62,18 @@ func blockText(out *term.Out, block message.Block) string {
 		return kind + out.Name(pad(name, nameWidth)) + " " + term.Clip(fmt.Sprintf("%-9s %s", b.State, term.SafeLine(b.Name+" "+b.Input)), width-nameWidth-1) + "\n"
 	case *message.ToolResultBlock:
 		name := term.SafeLine(string(b.ID))
-		paint := out.Bad
-		if b.State == message.ToolResultSuccess {
-			paint = out.Good
-		}
-		return kind + out.Name(pad(name, nameWidth)) + " " + paint(pad(string(b.State), 9)) + " " + term.Clip(outputLine(b.Output), width-nameWidth-11) + "\n"
+		return kind + out.Name(pad(name, nameWidth)) + " " + stateColour(out, b.State)(pad(string(b.State), 9)) + " " + term.Clip(outputLine(b.Output), width-nameWidth-11) + "\n"
 	case *message.UnknownBlock:
 		return line("a block of an unknown type")
 	}
 	return line(term.SafeLine(string(block.Type())))
+}
+
+func stateColour(out *term.Out, s message.ToolResultState) func(string) string {
+	if s == message.ToolResultSuccess {
+		return out.Good
+	}
+	return out.Bad
 }
 
 func wrapText(text string, width int) string {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
-	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -92,7 +91,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	case toolcall.CauseSuspend:
 		return told{word: word(out.Ask, "blocked"), rest: BlockedText(c.Blocked)}
 	case toolcall.CauseResult:
-		return told{word: word(paintResult(out, c), string(c.Result.State)), rest: tookText(c, f.At) + resultLine(c)}
+		return told{word: word(stateColour(out, c.Result.State), string(c.Result.State)), rest: tookText(c, f.At) + resultLine(c)}
 	case toolcall.CauseResolve:
 		return told{word: word(out.Good, "resolved"), rest: "by " + term.SafeLine(asked.Who(f.By)) + ": " + resultLine(c)}
 	case toolcall.CauseBypass:
@@ -151,11 +150,4 @@ func tookText(c *toolcall.Call, at time.Time) string {
 		return ""
 	}
 	return "after " + asked.Took(at.Sub(c.Attempt.StartedAt)) + ": "
-}
-
-func paintResult(out *term.Out, c *toolcall.Call) func(string) string {
-	if c.Result.State == message.ToolResultSuccess {
-		return out.Good
-	}
-	return out.Bad
 }
