@@ -237,11 +237,7 @@ func completeCallFlags(env *environment, c *cobra.Command, flags ...string) {
 // completions returns a word, and perhaps a description, for each call of a list. It
 // asks only a running server, because a completion must not open a data folder.
 func completions(env *environment, c *cobra.Command, r toolcall.ListRequest, word, about func(*toolcall.Call) string) []string {
-	var calls []*toolcall.Call
-	_, _ = completeLive(env, c, nil, func(ctx context.Context, l *link) (_ []string, err error) {
-		calls, err = engine.ListAll(ctx, l, r, 0)
-		return nil, err
-	})
+	calls := askLive(env, c, func(ctx context.Context, l *link) ([]*toolcall.Call, error) { return engine.ListAll(ctx, l, r, 0) })
 	var out []string
 	for _, call := range calls {
 		text := word(call)
@@ -259,18 +255,18 @@ func completions(env *environment, c *cobra.Command, r toolcall.ListRequest, wor
 
 // completeTools completes the name of a tool of the server.
 func completeTools(env *environment) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return completeLive(env, c, args, func(ctx context.Context, l *link) ([]string, error) {
+	return completeFirst(func(c *cobra.Command) []string {
+		return askLive(env, c, func(ctx context.Context, l *link) ([]string, error) {
 			info, err := l.Info(ctx)
 			return info.Tools, err
 		})
-	}
+	})
 }
 
 // completeStandings completes the id of a standing approval in force.
 func completeStandings(env *environment) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return completeLive(env, c, args, func(ctx context.Context, l *link) ([]string, error) {
+	return completeFirst(func(c *cobra.Command) []string {
+		return askLive(env, c, func(ctx context.Context, l *link) ([]string, error) {
 			reply, err := listStandingApprovals(ctx, l, toolcall.StandingApprovalsRequest{V: 1})
 			var out []string
 			for _, s := range reply.StandingApprovals {
@@ -278,36 +274,33 @@ func completeStandings(env *environment) cobra.CompletionFunc {
 			}
 			return out, err
 		})
-	}
+	})
 }
 
-// completeLive asks a running server for the first argument.
-func completeLive(env *environment, c *cobra.Command, args []string, read func(context.Context, *link) ([]string, error)) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 || env.prepare(c) != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+// askLive asks a running server; nil if none answers.
+func askLive[T any](env *environment, c *cobra.Command, read func(context.Context, *link) ([]T, error)) []T {
+	if env.prepare(c) != nil {
+		return nil
 	}
 	ctx, cancel := context.WithTimeout(c.Context(), completionTimeout)
 	defer cancel()
 	l, err := env.connectLive(ctx, toolcall.RoleAuditor)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil
 	}
 	defer l.Close()
-	words, err := read(ctx, l)
+	all, err := read(ctx, l)
 	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
+		return nil
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return all
 }
 
 // completeSessions completes a session with open calls.
 func completeSessions(env *environment) cobra.CompletionFunc {
-	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-		if len(args) > 0 {
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return completions(env, c, toolcall.ListRequest{}, func(c *toolcall.Call) string { return string(c.Session) }, nil), cobra.ShellCompDirectiveNoFileComp
-	}
+	return completeFirst(func(c *cobra.Command) []string {
+		return completions(env, c, toolcall.ListRequest{}, func(c *toolcall.Call) string { return string(c.Session) }, nil)
+	})
 }
 
 // completeCalls completes the ids of open calls in the given states, or of all if none is given.

@@ -93,15 +93,11 @@ its result says, or that the engine's clock was right.`,
 }
 
 func checkReceipt(env *environment, path string, set toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
-	at := "@" + path
-	if path == "-" {
-		at = path
-	}
-	b, err := env.readText("receipt", at, proof.MaxReceiptBytes)
+	b, err := env.readFile("receipt", path, proof.MaxReceiptBytes)
 	if err != nil {
 		return nil, err
 	}
-	return proof.CheckReceipt([]byte(b), set, retired)
+	return proof.CheckReceipt(b, set, retired)
 }
 
 func receiptText(out *term.Out, c *proof.Checked) string {

@@ -67,13 +67,18 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-func completeWords(words ...string) cobra.CompletionFunc {
-	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeFirst completes the first argument, and no files.
+func completeFirst(words func(*cobra.Command) []string) cobra.CompletionFunc {
+	return func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return words, cobra.ShellCompDirectiveNoFileComp
+		return words(c), cobra.ShellCompDirectiveNoFileComp
 	}
+}
+
+func completeWords(words ...string) cobra.CompletionFunc {
+	return completeFirst(func(*cobra.Command) []string { return words })
 }
 
 // operation describes how a command performs an operation of the engine: it connects,

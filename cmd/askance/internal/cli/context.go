@@ -35,13 +35,10 @@ precedence over variables and askance.yaml; --context "" uses none.`,
 }
 
 // completeContexts completes the names of contexts, as an argument or as a value.
-func completeContexts(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	all, err := readContexts()
-	if err != nil || len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return slices.Sorted(maps.Keys(all.Named)), cobra.ShellCompDirectiveNoFileComp
-}
+var completeContexts = completeFirst(func(*cobra.Command) []string {
+	all, _ := readContexts() // a file that cannot be read names none
+	return slices.Sorted(maps.Keys(all.Named))
+})
 
 var oneContext = wantArgs(1, "one context; askance context list shows them")
 

@@ -94,12 +94,9 @@ func (of settingsOf) values(name string) (map[string][]string, error) {
 		if i < 0 || !slices.Contains(contextKeys, key) {
 			return nil, fmt.Errorf("context %s: %q is not a setting of a context: use %s", name, key, strings.Join(contextKeys, ", "))
 		}
-		values, err := scalars(v)
+		values, err := settings[i].read(filepath.Dir(contextsFile()), v)
 		if err != nil {
 			return nil, fmt.Errorf("context %s: %s: %w", name, key, err)
-		}
-		for n, text := range values {
-			values[n] = settings[i].resolve(filepath.Dir(contextsFile()), text)
 		}
 		out[key] = values
 	}

@@ -161,11 +161,7 @@ func (d *responding) confirm(ctx context.Context, what string) error {
 	if d.env.context != "" {
 		what += " in context " + d.env.context
 	}
-	ok, err := d.env.confirm(ctx, what+"?")
-	if err == nil && !ok {
-		err = errors.New("canceled: no response was sent, the approval request is still open")
-	}
-	return err
+	return d.env.confirm(ctx, what+"?", errors.New("canceled: no response was sent, the approval request is still open"))
 }
 
 // mustAsk refuses a call that the person cannot respond to.
@@ -382,11 +378,7 @@ revoked. Only people who could respond before can respond now.`,
 			return nil
 		},
 		build: func(d *responding, _ context.Context, _ *toolcall.Call) (toolcall.Response, error) {
-			response := toolcall.Response{Kind: toolcall.ResponseSkip, Note: d.note}
-			if d.to != "" {
-				response.Kind, response.To = toolcall.ResponseDelegate, d.to
-			}
-			return response, nil
+			return toolcall.Response{Kind: d.kind.sends.Kind, To: d.to, Note: d.note}, nil
 		},
 	})
 }

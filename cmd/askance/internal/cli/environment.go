@@ -97,7 +97,8 @@ func (env *environment) isInteractive() bool {
 // input. It refuses more than limit bytes.
 func (env *environment) readText(flag, value string, limit int) (string, error) {
 	if value == "-" {
-		return env.readStandardInput(flag, limit)
+		b, err := env.readStandardInput(flag, limit)
+		return string(b), err
 	}
 	path, isFile := strings.CutPrefix(value, "@")
 	if !isFile {
@@ -107,15 +108,23 @@ func (env *environment) readText(flag, value string, limit int) (string, error) 
 	return string(b), err
 }
 
-func (env *environment) readStandardInput(flag string, limit int) (string, error) {
+// readFile reads a file that may be a pipe, or standard input if the path is -.
+func (env *environment) readFile(kind, path string, limit int) ([]byte, error) {
+	if path == "-" {
+		return env.readStandardInput(kind, limit)
+	}
+	return textfile.ReadHanded(kind, path, limit)
+}
+
+func (env *environment) readStandardInput(kind string, limit int) ([]byte, error) {
 	b, err := io.ReadAll(io.LimitReader(env.in, int64(limit)+1))
 	if err != nil {
-		return "", fmt.Errorf("%s: read standard input: %w", flag, err)
+		return nil, fmt.Errorf("%s: read standard input: %w", kind, err)
 	}
 	if len(b) > limit {
-		return "", usagef("%s: standard input is longer than %d bytes; shorten it", flag, limit)
+		return nil, usagef("%s: standard input is longer than %d bytes; shorten it", kind, limit)
 	}
-	return string(b), nil
+	return b, nil
 }
 
 // errAborted says that a person left a prompt without a response.
@@ -150,9 +159,12 @@ func (env *environment) runForm(ctx context.Context, fields ...huh.Field) error 
 	return err
 }
 
-// confirm asks for yes or no; no is selected first.
-func (env *environment) confirm(ctx context.Context, title string) (bool, error) {
+// confirm asks for yes or no, and returns refused for no, which is selected first.
+func (env *environment) confirm(ctx context.Context, title string, refused error) error {
 	var yes bool
 	err := env.runForm(ctx, huh.NewConfirm().Title(term.SafeLine(title)).Affirmative("Yes").Negative("No").Value(&yes))
-	return err == nil && yes, err
+	if err == nil && !yes {
+		return refused
+	}
+	return err
 }

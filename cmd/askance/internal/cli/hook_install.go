@@ -164,21 +164,14 @@ func (i *installing) change(env *environment, c *cobra.Command, d dialect.Dialec
 			return usagef("not a terminal: pass --yes to write %s", path)
 		}
 		env.notef("%s\n%s", term.SafeLine(path), diff)
-		if yes, err := env.confirm(c.Context(), "Write this?"); err != nil || !yes {
-			return cmp.Or(err, errAborted)
+		if err := env.confirm(c.Context(), "Write this?", errAborted); err != nil {
+			return err
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write the settings of the agent: %w", err)
 	}
-	mode := os.FileMode(0o600)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	if target, err := filepath.EvalSymlinks(path); err == nil { // keep a symbolic link
-		path = target
-	}
-	if err := replaceFile(path, []byte(after), mode); err != nil {
+	if err := rewriteInPlace(path, []byte(after), 0o600); err != nil {
 		return fmt.Errorf("write the settings of the agent: %w", err)
 	}
 	return env.print(map[string]any{"file": path, "changed": true}, "Wrote "+term.SafeLine(path)+":\n"+diff)

@@ -70,8 +70,11 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 	if err != nil {
 		return err
 	}
+	preview := func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error) {
+		return api.Preview.Call(ctx, l, r)
+	}
 	err = inbox.Run(ctx, inbox.Config{
-		Engine: l, Hints: hints(l), Preview: previewOf(l), Resolve: resolver(ctx, env, l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
+		Engine: l, Hints: hints(l), Preview: preview, Resolve: resolver(ctx, env, l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, inbox.ErrInterrupted) {
@@ -118,13 +121,6 @@ func (env *environment) findServer() (string, error) {
 		err = noServer(node.Dir(env.cfg.dir()), nil, "start it with askance serve --data "+env.cfg.dir())
 	}
 	return url, err
-}
-
-// previewOf asks the engine what an edit would do.
-func previewOf(l *link) inbox.Preview {
-	return func(ctx context.Context, r api.PreviewRequest) (api.PreviewReply, error) {
-		return api.Preview.Call(ctx, l.Client, r)
-	}
 }
 
 // resolver returns how to resolve blocked calls as an operator, with a separate login if the

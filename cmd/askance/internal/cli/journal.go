@@ -196,9 +196,5 @@ func confirmLoss(ctx context.Context, env *environment, x *bus.Exam, yes bool) e
 		return usagef("not a terminal: pass --yes to accept the loss that %s shows", commandLineFor(env, "journal check"))
 	}
 	env.notef("%s", examText(env.out, x))
-	ok, err := env.confirm(ctx, "Accept that these records are lost?")
-	if err == nil && !ok {
-		err = errAborted
-	}
-	return err
+	return env.confirm(ctx, "Accept that these records are lost?", errAborted)
 }

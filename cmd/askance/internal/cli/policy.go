@@ -96,9 +96,8 @@ func readRuleFiles(ctx context.Context, env *environment, paths []string) ([]per
 		var err error
 		switch {
 		case bare == "-":
-			var text string
-			text, err = env.readStandardInput("rules", permission.MaxFileBytes)
-			f.Name, f.Data = standardInput, []byte(text)
+			f.Name = standardInput
+			f.Data, err = env.readStandardInput("rules", permission.MaxFileBytes)
 		case plainfile.HandedOver(bare):
 			f.Data, err = textfile.ReadHanded("rule file", bare, permission.MaxFileBytes)
 		default:
@@ -150,10 +149,13 @@ func (p *policyFiles) completeTools(*cobra.Command, []string, string) ([]string,
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
+	return slices.Sorted(slices.Values(toolNames(opts.Tools))), cobra.ShellCompDirectiveNoFileComp
+}
+
+func toolNames(tools []permission.Tool) []string {
 	var names []string
-	for _, t := range opts.Tools {
+	for _, t := range tools {
 		names = append(names, t.Name)
 	}
-	slices.Sort(names)
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -59,7 +57,7 @@ func formatInput(env *environment) error {
 	if err != nil {
 		return err
 	}
-	out, err := format.Source(standardInput, []byte(text))
+	out, err := format.Source(standardInput, text)
 	if err != nil {
 		return err
 	}
@@ -125,15 +123,7 @@ func rewriteFile(env *environment, f permission.File, out []byte, check, diff bo
 	if check {
 		return nil
 	}
-	path, err := filepath.EvalSymlinks(f.Name) // keep a symbolic link
-	if err != nil {
-		return fmt.Errorf("write %s: %w", f.Name, err)
-	}
-	mode := os.FileMode(0o644)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	if err := replaceFile(path, out, mode); err != nil {
+	if err := rewriteInPlace(f.Name, out, 0o644); err != nil {
 		return fmt.Errorf("write %s: %w", f.Name, err)
 	}
 	return nil

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
-	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -64,7 +63,7 @@ func runImport(env *environment, p importing, path string) error {
 	if err != nil {
 		return err
 	}
-	data, err := readImportFile(env, path)
+	data, err := env.readFile("import", path, permission.MaxFileBytes)
 	if err != nil {
 		return err
 	}
@@ -83,14 +82,6 @@ func runImport(env *environment, p importing, path string) error {
 		return replaceFile(p.output, out, 0o644)
 	}
 	return env.print(map[string]any{"rules": len(policy.Rules), "mode": policy.Mode, "passed_over": passed, "yaml": string(out)}, string(out))
-}
-
-func readImportFile(env *environment, path string) ([]byte, error) {
-	if path != "-" {
-		return textfile.ReadHanded("import", path, permission.MaxFileBytes)
-	}
-	text, err := env.readStandardInput("import", permission.MaxFileBytes)
-	return []byte(text), err
 }
 
 // importOptions returns options with the declared tools, or with AgentScope's own.

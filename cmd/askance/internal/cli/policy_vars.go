@@ -157,11 +157,7 @@ func unknownToolError(name string, tools []permission.Tool) error {
 	if len(tools) == 0 {
 		return usagef("there is no tool %s; pass the file that declares it with --tools", name)
 	}
-	var names []string
-	for _, t := range tools[:min(len(tools), 20)] {
-		names = append(names, t.Name)
-	}
-	return usagef("there is no tool %s; the tools file declares %s", name, strings.Join(names, ", "))
+	return usagef("there is no tool %s; the tools file declares %s", name, strings.Join(toolNames(tools[:min(len(tools), 20)]), ", "))
 }
 
 func newPolicySchemaCommand(env *environment) *cobra.Command {

@@ -157,6 +157,18 @@ func replaceFile(path string, data []byte, mode os.FileMode) error {
 	})
 }
 
+// rewriteInPlace is replaceFile for a file that may exist: it keeps a symbolic link to it, and its
+// mode. A new file gets mode.
+func rewriteInPlace(path string, data []byte, mode os.FileMode) error {
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	return replaceFile(path, data, mode)
+}
+
 func writeFile(path string, mode os.FileMode, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), ".askance-*")
 	if err != nil { // about another name than that of the caller

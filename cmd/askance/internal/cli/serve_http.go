@@ -84,11 +84,11 @@ func (cfg *config) provider(o *auth.OIDCConfig) error {
 func rolesOf(flag, who string, pairs []string) (map[string][]toolcall.Role, error) {
 	all := map[string][]toolcall.Role{}
 	for _, pair := range pairs {
-		name, role, ok := cutLast(pair, "=")
-		if !ok || name == "" {
+		i := strings.LastIndex(pair, "=") // a group name can contain one
+		if i < 1 {
 			return nil, usagef("%s is %q, use %s=ROLE", flag, pair, who)
 		}
-		all[name] = append(all[name], toolcall.Role(role))
+		all[pair[:i]] = append(all[pair[:i]], toolcall.Role(pair[i+1:]))
 	}
 	return all, nil
 }
@@ -103,15 +103,6 @@ func hasLogins(env *environment, dir node.Dir) func() bool {
 		_, err := os.Lstat(dir.Creds())
 		return !errors.Is(err, fs.ErrNotExist)
 	}
-}
-
-// cutLast is strings.Cut at the last separator: a group name can contain one.
-func cutLast(s, sep string) (before, after string, found bool) {
-	i := strings.LastIndex(s, sep)
-	if i < 0 {
-		return s, "", false
-	}
-	return s[:i], s[i+len(sep):], true
 }
 
 // checkHTTP refuses a gateway that would admit strangers.

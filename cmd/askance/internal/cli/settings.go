@@ -256,12 +256,9 @@ func parseSettings(path string, data []byte) (map[string][]string, error) {
 			}
 			return nil, &textfile.FaultError{Line: line, Col: col, Msg: fmt.Sprintf("unknown setting %q%s; askance help settings lists them", key, didYouMean("", spelling.Nearest(key, keys)))}
 		}
-		values, err := scalars(v)
+		values, err := settings[i].read(settingsFolder(path), v)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", key, err)
-		}
-		for n, p := range values {
-			values[n] = settings[i].resolve(settingsFolder(path), p)
 		}
 		out[key] = values
 	}
@@ -277,7 +274,8 @@ func settingsFolder(path string) string {
 	return filepath.Dir(path)
 }
 
-func scalars(v any) ([]string, error) {
+// read returns the values of a setting in a file of the folder.
+func (s setting) read(folder string, v any) ([]string, error) {
 	list, ok := v.([]any)
 	if !ok {
 		list = []any{v}
@@ -286,7 +284,7 @@ func scalars(v any) ([]string, error) {
 	for _, item := range list {
 		switch item := item.(type) {
 		case string:
-			out = append(out, item)
+			out = append(out, s.resolve(folder, item))
 		case bool, int64, uint64, float64:
 			out = append(out, fmt.Sprint(item))
 		default:

@@ -93,10 +93,7 @@ func (s *servedSpace) read(folder, name string, values map[string]any) (key stri
 			return key, fmt.Errorf("unknown setting %q; a space has %s", key, strings.Join(known, ", "))
 		}
 		of := settings[slices.IndexFunc(settings, func(s setting) bool { return s.key() == key })]
-		texts, err := scalars(values[key])
-		for i, text := range texts {
-			texts[i] = of.resolve(folder, text)
-		}
+		texts, err := of.read(folder, values[key])
 		if err == nil {
 			err = of.set(flags, key, texts)
 		}

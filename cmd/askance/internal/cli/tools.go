@@ -157,7 +157,7 @@ func (t *toolsImport) find(ctx context.Context, env *environment) (*toolimport.F
 		}
 		return toolimport.FromURL(ctx, t.url, token)
 	}
-	data, err := t.read(env)
+	data, err := env.readFile("import", t.file, toolimport.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -166,12 +166,4 @@ func (t *toolsImport) find(ctx context.Context, env *environment) (*toolimport.F
 		return nil, usageError{fmt.Errorf("import %s: %w", t.write.Source, err)}
 	}
 	return found, nil
-}
-
-func (t *toolsImport) read(env *environment) ([]byte, error) {
-	if t.file != "-" {
-		return textfile.ReadHanded("import", t.file, toolimport.MaxBytes)
-	}
-	text, err := env.readStandardInput("import", toolimport.MaxBytes)
-	return []byte(text), err
 }

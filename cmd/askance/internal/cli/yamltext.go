@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -19,77 +17,61 @@ var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y",
 // yamlText writes a JSON document as YAML: members in the same order, numbers with the
 // same digits. A quoted text is a JSON string, so control characters stay escaped.
 func yamlText(document []byte) (string, error) {
-	d := json.NewDecoder(bytes.NewReader(document)) //nolint:forbidigo // our own output, token by token
-	d.UseNumber()
 	var b strings.Builder
-	if err := writeYAML(&b, d, 0, false); err != nil {
+	if err := writeYAML(&b, document, "", true); err != nil {
 		return "", fmt.Errorf("encode the output: %w", err)
 	}
-	return strings.TrimPrefix(b.String(), "\n"), nil
+	return b.String(), nil
 }
 
-// writeYAML writes the next value of d. A collection starts on a new line, or after
-// the dash of a list.
-func writeYAML(b *strings.Builder, d *json.Decoder, depth int, afterDash bool) error {
-	token, err := d.Token()
+// writeYAML writes a value after a name or, if inline is set, after a dash or at the
+// beginning. Only there its first member stands on the same line.
+func writeYAML(b *strings.Builder, value []byte, indent string, inline bool) (err error) {
+	var members []strictjson.Member
+	kind := strictjson.KindOf(value)
+	switch kind {
+	case "object":
+		members, err = strictjson.Members(value)
+	case "array":
+		members, err = strictjson.Items(value)
+	}
 	if err != nil {
 		return err
 	}
-	opening, isCollection := token.(json.Delim)
-	if !isCollection {
-		b.WriteString(yamlScalar(token) + "\n")
+	if len(members) == 0 {
+		text := string(value)
+		if word, err := strictjson.Text(value); err == nil {
+			text = yamlWord(word)
+		}
+		if !inline {
+			text = " " + text
+		}
+		b.WriteString(text + "\n")
 		return nil
 	}
-	if !d.More() {
-		b.WriteString(map[json.Delim]string{'{': "{}\n", '[': "[]\n"}[opening])
-		_, err := d.Token()
-		return err
-	}
-	indent := strings.Repeat("  ", depth)
-	for first := true; d.More(); first = false {
+	for i, m := range members {
 		switch {
-		case first && afterDash:
-		case first && depth > 0:
-			b.WriteString("\n" + indent)
-		default:
+		case i > 0:
 			b.WriteString(indent)
+		case !inline:
+			b.WriteString("\n" + indent)
 		}
-		if opening == '[' {
+		if kind == "array" {
 			b.WriteString("- ")
-			if err := writeYAML(b, d, depth+1, true); err != nil {
-				return err
-			}
-			continue
+		} else {
+			b.WriteString(yamlWord(m.Name) + ":")
 		}
-		name, err := d.Token()
-		if err != nil {
+		if err := writeYAML(b, m.Value, indent+"  ", kind == "array"); err != nil {
 			return err
 		}
-		b.WriteString(yamlScalar(name) + ":")
-		var value strings.Builder
-		if err := writeYAML(&value, d, depth+1, false); err != nil {
-			return err
-		}
-		if !strings.HasPrefix(value.String(), "\n") {
-			b.WriteString(" ")
-		}
-		b.WriteString(value.String())
 	}
-	_, err = d.Token()
-	return err
+	return nil
 }
 
-func yamlScalar(token json.Token) string {
-	switch v := token.(type) {
-	case nil:
-		return "null"
-	case string:
-		if plainYAML.MatchString(v) && !slices.Contains(yamlWords, strings.ToLower(v)) {
-			return v
-		}
-		quoted, _ := strictjson.AppendString(nil, v) // it came from a decoder
-		return string(quoted)
-	default:
-		return fmt.Sprint(v)
+func yamlWord(text string) string {
+	if plainYAML.MatchString(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
+		return text
 	}
+	quoted, _ := strictjson.AppendString(nil, text) // it came from a decoder
+	return string(quoted)
 }
