@@ -64,7 +64,7 @@ type session struct {
 
 // New makes a server. Run starts it.
 func New(cfg Config) *Server {
-	return &Server{cfg: cfg, calls: calls{byID: map[string]*call{}}, changed: make(chan struct{})}
+	return &Server{cfg: cfg, changed: make(chan struct{})}
 }
 
 const (
