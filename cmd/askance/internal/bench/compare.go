@@ -21,12 +21,10 @@ type Change struct {
 	Ratio    float64 `json:"ratio"` // new ÷ old; 0 if old is 0 or not in the report
 }
 
-type figure struct {
+var figures = []struct {
 	name string
 	of   func(o Outcome) float64
-}
-
-var figures = []figure{
+}{
 	{"calls/s", func(o Outcome) float64 { return o.CallsPerSecond }},
 	{"p50, µs", func(o Outcome) float64 { return o.P50 }},
 	{"p99, µs", func(o Outcome) float64 { return o.P99 }},

@@ -185,7 +185,7 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 	if err := r.Prepare(ctx); err != nil {
 		return nil, err
 	}
-	c := &closing{r: r, by: toolcall.Principal{Role: toolcall.RoleOperator, Name: a.By, Auth: "in-process"}, reason: a.Reason, at: time.Now().UTC().Round(0)}
+	c := &closing{r: r, by: toolcall.Principal{Role: toolcall.RoleOperator, Name: a.By, Auth: "in-process"}, at: time.Now().UTC().Round(0)}
 	if err := c.run(ctx); err != nil {
 		return nil, err
 	}
@@ -200,11 +200,10 @@ func (d Damaged) AcceptLoss(ctx context.Context, a Acceptance) (*Accepted, error
 const lostText = "The journal lost records. This call may have run. Check its effect, then propose it again as a new call if it is still needed."
 
 type closing struct {
-	r      *bus.Recovery
-	by     toolcall.Principal
-	reason string
-	at     time.Time
-	n      int
+	r  *bus.Recovery
+	by toolcall.Principal
+	at time.Time
+	n  int
 
 	interrupted, closed []string
 	revoked             int

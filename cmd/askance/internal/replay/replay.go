@@ -18,7 +18,6 @@ import (
 type Rebuilt struct {
 	Msg    *message.Msg
 	Events int
-	Last   uint64 // sequence of the last event's record
 	// Edited has the arguments of each call that a person edited. The message keeps
 	// the model's, as the format requires.
 	Edited map[message.CallID]string
@@ -45,7 +44,7 @@ func Message(ctx context.Context, c engine.Client, session message.SessionID, re
 			}
 			replies[ev.ReplyID()], last = b, b
 		}
-		b.Events, b.Last = b.Events+1, se.Seq
+		b.Events++
 		b.edits(ev)
 		return message.Append(b.Msg, ev)
 	})
