@@ -93,7 +93,7 @@ its result says, or that the engine's clock was right.`,
 }
 
 func checkReceipt(env *environment, path string, set toolcall.KeySet, retired proof.Retired) (*proof.Checked, error) {
-	b, err := env.readFile("receipt", path, proof.MaxReceiptBytes)
+	b, err := readFile(env, "receipt", path, proof.MaxReceiptBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/charmbracelet/huh"
@@ -180,9 +180,7 @@ func programName() string {
 // does, then the summary.
 type jsonTeller struct {
 	out io.Writer
-
-	mu  sync.Mutex // guards err
-	err error      // the first write that failed
+	err error // the first event that could not be written
 }
 
 func (t *jsonTeller) begin(*demo.Demo, demo.Config, string) error { return nil }
@@ -201,32 +199,20 @@ func (t *jsonTeller) Record(r toolcall.JournalEntry) {
 	case r.Record != nil:
 		for _, ev := range toolcall.Events(r.Record) {
 			raw, err := json.Marshal(ev)
-			if err != nil {
-				t.fail(err)
-				return
-			}
+			t.err = cmp.Or(t.err, err)
 			t.line(r.Seq, raw)
 		}
 	}
 }
 
 func (t *jsonTeller) line(seq uint64, raw message.RawJSON) {
-	if err := writeJSON(t.out, toolcall.SequencedEvent{Seq: seq, Event: raw}); err != nil {
-		t.fail(err)
-	}
-}
-
-func (t *jsonTeller) fail(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.err == nil {
-		t.err = err
+		t.err = writeJSON(t.out, toolcall.SequencedEvent{Seq: seq, Event: raw})
 	}
 }
 
+// end is called when no more events come.
 func (t *jsonTeller) end(r *demo.Result) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.err != nil {
 		return t.err
 	}

@@ -209,7 +209,7 @@ func (d *diagnosis) checkPermissions(ctx context.Context, env *environment, l *l
 		d.add("login", levelOK, "the token says who you are and in which roles you act", "")
 		return
 	}
-	if openToAll(l) {
+	if l.conn != nil && !l.conn.AuthRequired() {
 		d.add("login", levelWarning, "the server requires no login: every program that reaches it can approve under any name", "create logins with askance creds init and askance creds add, or keep the server on your own machine")
 		return
 	}

@@ -109,7 +109,7 @@ func (env *environment) readText(flag, value string, limit int) (string, error) 
 }
 
 // readFile reads a file that may be a pipe, or standard input if the path is -.
-func (env *environment) readFile(kind, path string, limit int) ([]byte, error) {
+func readFile(env *environment, kind, path string, limit int) ([]byte, error) {
 	if path == "-" {
 		return env.readStandardInput(kind, limit)
 	}

@@ -131,10 +131,7 @@ func newHookUninstallCommand(env *environment) *cobra.Command {
 		Example: "  askance hook uninstall claude-code",
 		RunE: func(c *cobra.Command, args []string) error {
 			d := dialect.Dialect(args[0])
-			return i.change(env, c, d, func(text string) (string, error) {
-				text, _, err := hook.Uninstall(d, text)
-				return text, err
-			})
+			return i.change(env, c, d, func(text string) (string, error) { return hook.Uninstall(d, text) })
 		},
 	}, &i)
 	c.Flags().BoolVar(&i.yes, "yes", false, "write without asking")

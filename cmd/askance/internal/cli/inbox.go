@@ -74,7 +74,7 @@ func runInbox(ctx context.Context, env *environment, session string, sign *signi
 		return api.Preview.Call(ctx, l, r)
 	}
 	err = inbox.Run(ctx, inbox.Config{
-		Engine: l, Hints: hints(l), Preview: preview, Resolve: resolver(ctx, env, l), Who: env.cfg.As, Space: env.cfg.spaceID(), Session: message.SessionID(session),
+		Engine: l, Hints: hints(l), Preview: preview, Resolve: resolver(ctx, env, l), Who: env.cfg.As, Session: message.SessionID(session),
 		Signer: signer, Editor: editor(), In: env.in, Out: env.out,
 	})
 	if errors.Is(err, inbox.ErrInterrupted) {

@@ -157,14 +157,6 @@ func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives b
 	return nc, archives, func() { nc.Close(); server.Close() }, nil
 }
 
-// dialCluster connects to the server of --nats as engines do.
-func dialCluster(ctx context.Context, env *environment) (*nats.Conn, error) {
-	if env.cfg.NATS == "" {
-		return nil, usagef("no NATS server: pass its URL with --nats")
-	}
-	return bus.Connect(ctx, env.cfg.NATS, env.connectOptions(creds.EngineName, "askance journal", env.cfg.NATS, env.cfg.Creds))
-}
-
 // replicasTimeout bounds the copying to new servers.
 const replicasTimeout = 10 * time.Minute
 
@@ -200,7 +192,11 @@ func runJournalReplicas(ctx context.Context, env *environment, args []string) er
 			return usagef("%q is not a number of replicas, use 1, 3 or 5", args[0])
 		}
 	}
-	nc, err := dialCluster(ctx, env)
+	url := env.cfg.NATS
+	if url == "" {
+		return usagef("no NATS server: pass its URL with --nats")
+	}
+	nc, err := bus.Connect(ctx, url, env.connectOptions(creds.EngineName, "askance journal", url, env.cfg.Creds))
 	if err != nil {
 		return err
 	}

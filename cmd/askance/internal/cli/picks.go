@@ -110,7 +110,11 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 	if !d.isConfirmed() {
 		env.notef("%s", requestsTable(env.err, calls))
 		if d.kind.sends.Kind == toolcall.ResponseApprove {
-			env.notef("Exactly these calls run; askance show CALL shows all arguments of one.%s\n", shortenedText(calls))
+			shortened := ""
+			if slices.ContainsFunc(calls, asked.IsShortened) {
+				shortened = " A line with … is shortened."
+			}
+			env.notef("Exactly these calls run; askance show CALL shows all arguments of one.%s\n", shortened)
 		}
 		if err := d.confirm(ctx, fmt.Sprintf("%s these %s", d.kind.verb, asked.Count(len(calls), "call"))); err != nil {
 			return err
@@ -173,14 +177,6 @@ func partialFailure(failed []error, of int) error {
 		}
 	}
 	return partialError{of, of, ExitCode(failed[0])}
-}
-
-// shortenedText warns if a line of the table is shortened.
-func shortenedText(calls []*toolcall.Call) string {
-	if !slices.ContainsFunc(calls, asked.IsShortened) {
-		return ""
-	}
-	return " A line with … is shortened."
 }
 
 // requestsTable lists what each call would run.

@@ -63,7 +63,7 @@ func runImport(env *environment, p importing, path string) error {
 	if err != nil {
 		return err
 	}
-	data, err := env.readFile("import", path, permission.MaxFileBytes)
+	data, err := readFile(env, "import", path, permission.MaxFileBytes)
 	if err != nil {
 		return err
 	}

@@ -222,23 +222,17 @@ func SignalContext() (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	done := make(chan struct{})
 	go func() {
-		select {
-		case <-signals:
+		if _, sent := <-signals; sent {
 			end(errSignal)
-		case <-done:
-			return
 		}
-		select {
-		case <-signals:
+		if _, sent := <-signals; sent {
 			os.Exit(ExitInterrupted)
-		case <-done:
 		}
 	}()
 	return ctx, func() {
-		signal.Stop(signals)
-		close(done)
+		signal.Stop(signals) // sends nothing more
+		close(signals)
 		end(nil)
 	}
 }

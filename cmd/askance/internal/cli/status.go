@@ -242,6 +242,3 @@ func workersText(q toolcall.ActivityQueue, now time.Time) string {
 	}
 	return text
 }
-
-// openToAll reports whether the server lets every connection act under any name.
-func openToAll(l *link) bool { return l.conn != nil && !l.conn.AuthRequired() }

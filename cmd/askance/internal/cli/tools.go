@@ -157,7 +157,7 @@ func (t *toolsImport) find(ctx context.Context, env *environment) (*toolimport.F
 		}
 		return toolimport.FromURL(ctx, t.url, token)
 	}
-	data, err := env.readFile("import", t.file, toolimport.MaxBytes)
+	data, err := readFile(env, "import", t.file, toolimport.MaxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/inbox"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -56,30 +57,13 @@ func (l *listing) watch(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		hinted = hinted[:0]
+		hinted = nil
 		select {
 		case <-ctx.Done():
 			return ended(context.Cause(ctx))
 		case <-tick.C:
 		case key := <-news:
-			hinted = gatherHints(ctx, news, append(hinted, key))
-		}
-	}
-}
-
-// gatherHints waits for the changes of the same moment.
-func gatherHints(ctx context.Context, news <-chan toolcall.Key, keys []toolcall.Key) []toolcall.Key {
-	over := time.After(watchPause)
-	for {
-		select {
-		case key := <-news:
-			if !slices.Contains(keys, key) {
-				keys = append(keys, key)
-			}
-		case <-over:
-			return keys
-		case <-ctx.Done():
-			return keys
+			hinted = inbox.Gather(ctx, key, news, watchPause)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func (s Settings) group(event string) group {
 
 // Install returns the text of a settings file with the hooks of s, which replace earlier ones.
 func (s Settings) Install(text string) (string, error) {
-	text, _, err := Uninstall(s.Dialect, text)
+	text, err := Uninstall(s.Dialect, text)
 	if err != nil {
 		return "", err
 	}
@@ -165,17 +165,16 @@ func appendHook(text, event, item string) (string, error) {
 }
 
 // Uninstall removes the hooks of askance, and lists that become empty.
-func Uninstall(d dialect.Dialect, text string) (out string, removed int, err error) {
+func Uninstall(d dialect.Dialect, text string) (string, error) {
 	for {
 		doc, err := parseDocument(text)
 		if err != nil {
-			return "", removed, err
+			return "", err
 		}
 		path := doc.ours(d, "")
 		if path == nil {
-			return text, removed, nil
+			return text, nil
 		}
-		removed++
 		last := len(path) - 1
 		if len(path[last-1].children) == 1 {
 			last -= 2 // the group, whose matcher is useless without hooks

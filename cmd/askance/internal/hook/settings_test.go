@@ -50,9 +50,9 @@ func TestInstall(t *testing.T) {
 					}
 				}
 			}
-			after, removed, err := hook.Uninstall(d, twice)
-			if err != nil || removed != len(events) {
-				t.Fatalf("removed %d, %v:\n%s", removed, err, twice)
+			after, err := hook.Uninstall(d, twice)
+			if err != nil {
+				t.Fatalf("%v:\n%s", err, twice)
 			}
 			if strings.Contains(after, "askance") || strings.Contains(before, "lint") && !strings.Contains(after, "lint, // not a comment") {
 				t.Errorf("afterwards:\n%s", after)
@@ -112,8 +112,8 @@ func TestInstalled(t *testing.T) {
 	if err != nil || !strings.Contains(text, `"url":"http://127.0.0.1:8787/v1/hooks/claude-code?hold_ms=595000"`) || !strings.Contains(text, `"Bearer $ASKANCE_TOKEN"`) {
 		t.Errorf("%v\n%s", err, text)
 	}
-	if text, n, err := hook.Uninstall(dialect.ClaudeCode, text); err != nil || n != 3 || strings.TrimSpace(text) != "{\n}" && strings.TrimSpace(text) != "{}" {
-		t.Errorf("%d %v\n%s", n, err, text)
+	if text, err := hook.Uninstall(dialect.ClaudeCode, text); err != nil || strings.TrimSpace(text) != "{\n}" && strings.TrimSpace(text) != "{}" {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 

@@ -114,7 +114,7 @@ func (f *feed) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case k := <-f.news:
-			err = f.see(ctx, f.others(ctx, k))
+			err = f.see(ctx, Gather(ctx, k, f.news, gather))
 		case <-f.whole:
 			f.open = nil
 			err = f.list(ctx)
@@ -147,14 +147,15 @@ func (f *feed) subscribe(ctx context.Context) (stop func()) {
 	return stop
 }
 
-// others gathers the calls of hints that arrive together, each once.
-func (f *feed) others(ctx context.Context, first toolcall.Key) []toolcall.Key {
+// Gather returns the calls of hints that arrive within a time of the first, each once; nil
+// if ctx ends.
+func Gather(ctx context.Context, first toolcall.Key, news <-chan toolcall.Key, within time.Duration) []toolcall.Key {
 	keys, seen := []toolcall.Key{first}, map[toolcall.Key]bool{first: true}
-	t := time.NewTimer(gather)
+	t := time.NewTimer(within)
 	defer t.Stop()
 	for {
 		select {
-		case k := <-f.news:
+		case k := <-news:
 			if !seen[k] {
 				keys, seen[k] = append(keys, k), true
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
 
@@ -34,7 +33,6 @@ type history struct {
 	next   toolcall.ListRequest
 	asking bool
 	err    error
-	at     time.Time
 }
 
 // ask asks for finished calls, if the tab is shown and needs some: from the beginning if
@@ -49,7 +47,6 @@ func (p *history) ask(m *model, again bool) tea.Cmd {
 	r := p.next
 	if again {
 		r = toolcall.ListRequest{V: 1, Session: m.cfg.Session, All: true, Phases: []toolcall.Phase{toolcall.PhaseFinished}, Newest: true, Words: words, Limit: historyPage}
-		p.at = m.now
 	}
 	p.asking = true
 	return m.inBackground(askWithin, func(ctx context.Context, engine Engine) replyMsg {

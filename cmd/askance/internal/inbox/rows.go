@@ -38,14 +38,11 @@ func tabOf(q *request) tab {
 	return tabRunning
 }
 
-// order is a way to sort a list.
-type order struct {
+// orders lists the orders that a person can choose; the first is the default.
+var orders = []struct {
 	name    string
 	compare func(a, b *request) int
-}
-
-// orders lists the orders that a person can choose; the first is the default.
-var orders = []order{
+}{
 	{"deadline", func(a, b *request) int { return compareEnds(a.due, b.due) }},
 	{"newest", func(a, b *request) int { return cmp.Compare(b.call.First, a.call.First) }},
 	{"oldest", func(a, b *request) int { return cmp.Compare(a.call.First, b.call.First) }},
@@ -61,13 +58,11 @@ func compareEnds(a, b time.Time) int {
 	return a.Compare(b)
 }
 
-// grouping divides a list.
-type grouping struct {
+// groupings lists how a person can divide a list; the first does not.
+var groupings = []struct {
 	name string
 	of   func(c *toolcall.Call) string
-}
-
-var groupings = []grouping{
+}{
 	{"", nil},
 	{"tool", func(c *toolcall.Call) string { return c.Tool }},
 	{"agent", agentOf},

@@ -50,7 +50,6 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 // Config says whose inbox it is. Engine, Who, In and Out are required.
@@ -62,8 +61,7 @@ type Config struct {
 	// Resolve resolves a blocked call; nil: the person cannot resolve calls.
 	Resolve Resolve
 	// Who responds, as the engine knows them.
-	Who   string
-	Space toolcall.SpaceID
+	Who string
 	// Session, if set, is the only session that is shown.
 	Session message.SessionID
 	// Editor is the command that opens a file for editing.
