@@ -198,12 +198,6 @@ func scrub(s string) string {
 	}, s)
 }
 
-type editedMsg struct {
-	draft *draftResponse
-	dir   string
-	err   error
-}
-
 const editFile = "input.json"
 
 // edit opens the arguments in the person's editor, which has the terminal until it ends.
@@ -225,15 +219,17 @@ func (m *model) edit(d *draftResponse) tea.Cmd {
 	}
 	argv := m.cfg.Editor
 	cmd := exec.CommandContext(m.ctx, argv[0], append(argv[1:len(argv):len(argv)], path)...)
-	return tea.ExecProcess(cmd, func(err error) tea.Msg { return editedMsg{d, dir, err} })
+	return tea.ExecProcess(cmd, func(err error) tea.Msg {
+		return replyMsg(func(m *model) tea.Cmd { return m.takeEdited(d, dir, err) })
+	})
 }
 
 // takeEdited opens the confirmation of what the person wrote, and asks for a preview.
-func (m *model) takeEdited(e editedMsg) tea.Cmd {
-	defer func() { _ = os.RemoveAll(e.dir) }() // the system cleans its temporary folder
-	text, err := e.result()
+func (m *model) takeEdited(d *draftResponse, dir string, failed error) tea.Cmd {
+	defer func() { _ = os.RemoveAll(dir) }() // the system cleans its temporary folder
+	text, err := readEdited(d, dir, failed)
 	if err == nil {
-		m.edits[e.draft.call.Digest] = text
+		m.edits[d.call.Digest] = text
 		if err = asked.CheckInput(text); err != nil {
 			err = fmt.Errorf("e opens your text again: %w", err)
 		}
@@ -242,21 +238,21 @@ func (m *model) takeEdited(e editedMsg) tea.Cmd {
 		m.say(m.out.Bad, "%v", err)
 		return nil
 	}
-	e.draft.response.Input = &text
-	m.push(newConfirm(e.draft))
-	return e.draft.askPreview(m)
+	d.response.Input = &text
+	m.push(newConfirm(d))
+	return d.askPreview(m)
 }
 
-func (e editedMsg) result() (string, error) {
-	if e.err != nil {
-		return "", fmt.Errorf("the editor failed: %w", e.err)
+func readEdited(d *draftResponse, dir string, failed error) (string, error) {
+	if failed != nil {
+		return "", fmt.Errorf("the editor failed: %w", failed)
 	}
-	b, err := os.ReadFile(filepath.Join(e.dir, editFile))
+	b, err := os.ReadFile(filepath.Join(dir, editFile))
 	if err != nil {
 		return "", fmt.Errorf("edit: %w", err)
 	}
 	text := strings.TrimSpace(string(b))
-	if text == strings.TrimSpace(asked.Editable(e.draft.call.Input)) {
+	if text == strings.TrimSpace(asked.Editable(d.call.Input)) {
 		return "", errors.New("the arguments did not change; a approves them as they are")
 	}
 	return text, nil

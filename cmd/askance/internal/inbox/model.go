@@ -96,8 +96,6 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			m.since = m.now
 		}
 		m.trouble = msg.err
-	case editedMsg:
-		return m, m.takeEdited(msg)
 	case replyMsg:
 		return m, msg(m)
 	}
@@ -196,7 +194,7 @@ func (m *model) say(paint func(string) string, format string, args ...any) {
 	m.status = paint(reveal.Line(fmt.Sprintf(format, args...)))
 }
 
-// replyMsg applies what the engine answered to the state of the program.
+// replyMsg applies what the engine or the editor answered to the state of the program.
 type replyMsg func(m *model) tea.Cmd
 
 // inBackground asks the engine outside the program's loop, which then applies the reply.
