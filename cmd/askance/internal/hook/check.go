@@ -139,8 +139,7 @@ func runShell(ctx context.Context, command, stdin string) (code int, stdout, std
 func Version(ctx context.Context, d dialect.Dialect) string {
 	ctx, cancel := context.WithTimeout(ctx, checkWithin)
 	defer cancel()
-	program := map[dialect.Dialect]string{dialect.ClaudeCode: "claude", dialect.Codex: "codex", dialect.Gemini: "gemini"}[d]
-	out, err := exec.CommandContext(ctx, program, "--version").Output()
+	out, err := exec.CommandContext(ctx, agents[d].program, "--version").Output()
 	if err != nil {
 		return ""
 	}

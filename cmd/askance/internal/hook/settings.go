@@ -26,37 +26,34 @@ type Settings struct {
 	HTTP      bool // Claude Code posts its events itself, with the token of $ASKANCE_TOKEN
 }
 
-// Events returns the hooks that the settings name. The first decides.
-func Events(d dialect.Dialect) []string {
-	switch d {
-	case dialect.Codex:
-		return []string{"PreToolUse", "PermissionRequest", "PostToolUse"}
-	case dialect.Gemini:
-		return []string{"BeforeTool", "AfterTool"}
-	case dialect.ClaudeCode:
-	}
-	return []string{"PreToolUse", "PostToolUse", "PostToolUseFailure"}
+// agents say how each agent's program is called, where its hooks are, and which events they
+// get. A variable can name another folder than the one in the home folder. The first event decides.
+var agents = map[dialect.Dialect]struct {
+	program, folder, file, variable string
+	events                          []string
+}{
+	dialect.ClaudeCode: {"claude", ".claude", "settings.json", "CLAUDE_CONFIG_DIR", []string{"PreToolUse", "PostToolUse", "PostToolUseFailure"}},
+	dialect.Codex:      {"codex", ".codex", "hooks.json", "CODEX_HOME", []string{"PreToolUse", "PermissionRequest", "PostToolUse"}},
+	dialect.Gemini:     {"gemini", ".gemini", "settings.json", "", []string{"BeforeTool", "AfterTool"}},
 }
+
+// Events returns the hooks that the settings name. The first decides.
+func Events(d dialect.Dialect) []string { return agents[d].events }
 
 // File returns where the agent reads its hooks: those of the user, or of a project folder.
 func File(d dialect.Dialect, project string) (string, error) {
-	folder := map[dialect.Dialect]string{dialect.ClaudeCode: ".claude", dialect.Codex: ".codex", dialect.Gemini: ".gemini"}[d]
-	name := "settings.json"
-	if d == dialect.Codex {
-		name = "hooks.json"
-	}
+	a := agents[d]
 	if project != "" {
-		return filepath.Join(project, folder, name), nil
+		return filepath.Join(project, a.folder, a.file), nil
 	}
-	variable := map[dialect.Dialect]string{dialect.ClaudeCode: "CLAUDE_CONFIG_DIR", dialect.Codex: "CODEX_HOME"}[d]
-	if own := os.Getenv(variable); variable != "" && own != "" {
-		return filepath.Join(own, name), nil
+	if own := os.Getenv(a.variable); a.variable != "" && own != "" {
+		return filepath.Join(own, a.file), nil
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return "", fmt.Errorf("find the settings of the agent: %w; pass --file", err)
 	}
-	return filepath.Join(home, folder, name), nil
+	return filepath.Join(home, a.folder, a.file), nil
 }
 
 // Command returns the command line of the hook, for a shell.

@@ -28,7 +28,7 @@ type Server struct {
 func Handler(cfg Config, process *Process) http.Handler {
 	all := prometheus.NewRegistry()
 	for _, n := range cfg.Own {
-		all.MustRegister(n.collector())
+		all.MustRegister(n)
 	}
 	all.MustRegister(process.writes, process.requests, process.times)
 	if len(cfg.Spaces) == 0 {
@@ -97,20 +97,15 @@ var (
 	DeadLetters    = ownRow("gauge", "dead_letters", "Webhook messages that a destination did not accept in any attempt; askance webhooks list shows them. NaN while they cannot be counted.")
 )
 
-// Number is one metric of the process. Value may be called from several goroutines.
-type Number struct {
-	row
-	Value func() float64
-}
+// Number is one metric of the process.
+type Number struct{ prometheus.Collector }
 
-// Own returns a Number for one of the exported rows.
-func Own(of row, value func() float64) Number { return Number{of, value} }
-
-func (n Number) collector() prometheus.Collector {
-	if n.kind == "counter" {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Name: n.name, Help: n.help}, n.Value)
+// Own returns a Number for one of the exported rows. value may be called from several goroutines.
+func Own(of row, value func() float64) Number {
+	if of.kind == "counter" {
+		return Number{prometheus.NewCounterFunc(prometheus.CounterOpts{Name: of.name, Help: of.help}, value)}
 	}
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: n.name, Help: n.help}, n.Value)
+	return Number{prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: of.name, Help: of.help}, value)}
 }
 
 // Process counts what one process does. Its methods may be called from many goroutines.

@@ -153,7 +153,7 @@ func (r *recorded) child(name string, n int, from, to time.Time, failed error, m
 		from = r.at
 	}
 	above := r.in.WithSpanID(spanID(r.c.Key, spanCall, 0))
-	r.t.span(above, spanID(r.c.Key, name, n), name, from, to, failed, append(r.attributes(n), more...))
+	r.t.span(above, wanted{above.TraceID(), spanID(r.c.Key, name, n)}, name, from, to, failed, append(r.attributes(n), more...))
 }
 
 // root makes the span of the whole call.
@@ -167,10 +167,7 @@ func (r *recorded) root() {
 	if r.c.Decision != nil {
 		more = append(more, attribute.String("askance.verdict", string(r.c.Decision.Behavior)))
 	}
-	id := wanted{trace: r.in.TraceID(), span: own}
-	ctx := trace.ContextWithRemoteSpanContext(context.WithValue(context.Background(), wantedKey{}, id), above)
-	_, span := r.t.tracer.Start(ctx, spanCall+" "+r.c.Tool, trace.WithTimestamp(r.c.ProposedAt), trace.WithAttributes(append(r.attributes(0), more...)...))
-	end(span, r.end, outcome(r.c))
+	r.t.span(above, wanted{r.in.TraceID(), own}, spanCall+" "+r.c.Tool, r.c.ProposedAt, r.end, outcome(r.c), append(r.attributes(0), more...))
 }
 
 func (r *recorded) attributes(attempt int) []attribute.KeyValue {
@@ -191,17 +188,13 @@ func keyAttributes(k toolcall.Key, tool string) []attribute.KeyValue {
 	}
 }
 
-func (t *Tracer) span(above trace.SpanContext, id trace.SpanID, name string, from, to time.Time, failed error, at []attribute.KeyValue) {
-	ctx := trace.ContextWithRemoteSpanContext(context.WithValue(context.Background(), wantedKey{}, wanted{above.TraceID(), id}), above)
+func (t *Tracer) span(above trace.SpanContext, id wanted, name string, from, to time.Time, failed error, at []attribute.KeyValue) {
+	ctx := trace.ContextWithRemoteSpanContext(context.WithValue(context.Background(), wantedKey{}, id), above)
 	_, span := t.tracer.Start(ctx, name, trace.WithTimestamp(from), trace.WithAttributes(at...))
-	end(span, to, failed)
-}
-
-func end(span trace.Span, at time.Time, failed error) {
 	if failed != nil {
 		span.SetStatus(codes.Error, failed.Error())
 	}
-	span.End(trace.WithTimestamp(at))
+	span.End(trace.WithTimestamp(to))
 }
 
 // Handler makes a span for each run of a worker, and passes its trace to the tool. A nil
