@@ -101,7 +101,7 @@ func Open(ctx context.Context, cfg Config) (*Demo, error) {
 	if err != nil {
 		return nil, err
 	}
-	if d.worker, err = startWorker(ctx, cfg, d.node.URL(), d.path(workspace)); err != nil {
+	if d.worker, err = startWorker(cfg, d.node.URL(), d.path(workspace)); err != nil {
 		return nil, errors.Join(err, d.node.Close())
 	}
 	return d, nil

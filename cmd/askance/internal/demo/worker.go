@@ -31,7 +31,7 @@ type worker struct {
 	once     sync.Once
 }
 
-func startWorker(_ context.Context, cfg Config, url, workspace string) (*worker, error) {
+func startWorker(cfg Config, url, workspace string) (*worker, error) {
 	args := []string{"worker", "--nats", url, "--engine-key", cfg.Dir.PublicKeys(), "--space", string(cfg.Space),
 		"--as", WorkerName, "--slots", strconv.Itoa(len(WorkerTools)), "--until-stdin-closes"}
 	for _, tool := range WorkerTools {

@@ -178,7 +178,7 @@ func (s *bulkScreen) view(m *model, w, h int) (title string, body []string, keys
 	}
 	s.follow(at, len(lines), h)
 	n := len(s.taken(m, toolcall.ResponseApprove))
-	body = s.scroll.view(m, nil, lines, w, h)
+	body = s.scroll.view(m, nil, lines, h)
 	keys = fmt.Sprintf("y approve %d  r reject %d  space exclude  enter review  esc cancel", n, len(s.taken(m, toolcall.ResponseReject)))
 	switch {
 	case n == 0:
@@ -264,5 +264,5 @@ func (s *bulkScreen) viewResults(m *model, w, h int) (title string, body []strin
 	if s.sending {
 		keys = "esc stop after this one"
 	}
-	return title, s.scroll.view(m, nil, lines, w, h), keys
+	return title, s.scroll.view(m, nil, lines, h), keys
 }

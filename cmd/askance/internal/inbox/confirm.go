@@ -101,7 +101,7 @@ func (s *confirmScreen) view(m *model, w, h int) (title string, body []string, k
 	if bad := d.obstacle(m); bad != "" {
 		head, keys = paintAll(m.out.Bad, wrap(bad, w)), "esc back"
 	}
-	body = s.scroll.view(m, head, s.lines, w, h)
+	body = s.scroll.view(m, head, s.lines, h)
 	if len(head) == 0 && !s.ready() {
 		keys = "space more: y works after the last line  x signed request  esc back"
 	}

@@ -196,7 +196,7 @@ func (d *detailScreen) view(m *model, w, h int) (title string, body []string, ke
 		keys = d.keysFor(m, c)
 	}
 	lines := d.lines(m, q, w)
-	return title, d.scroll.view(m, d.head(m, q, w), lines, w, h), keys
+	return title, d.scroll.view(m, d.head(m, q, w), lines, h), keys
 }
 
 // head returns the lines that stay while the rest scrolls.

@@ -62,5 +62,5 @@ func (s *explainScreen) view(m *model, w, h int) (title string, body []string, k
 	for _, l := range s.lines {
 		lines = append(lines, wrap(l, w)...)
 	}
-	return title, s.scroll.view(m, nil, lines, w, h), "space more  ? help  esc back"
+	return title, s.scroll.view(m, nil, lines, h), "space more  ? help  esc back"
 }

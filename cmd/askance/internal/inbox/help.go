@@ -93,5 +93,5 @@ func (s *helpScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 }
 
 func (s *helpScreen) view(m *model, w, h int) (title string, body []string, keys string) {
-	return "Keys", s.scroll.view(m, nil, helpLines(w), w, h), "space more  any other key: back"
+	return "Keys", s.scroll.view(m, nil, helpLines(w), h), "space more  any other key: back"
 }

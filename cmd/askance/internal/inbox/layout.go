@@ -92,7 +92,7 @@ func (s *scroll) key(k string) bool {
 func (s *scroll) by(lines int) { s.top = max(0, min(s.last, s.top+lines)) }
 
 // view returns the lines that fit below head, and a line that says how many are left.
-func (s *scroll) view(m *model, head, lines []string, _, h int) []string {
+func (s *scroll) view(m *model, head, lines []string, h int) []string {
 	s.page = max(1, h-len(head))
 	if len(lines) > s.page {
 		s.page = max(1, s.page-1) // the last row shows the position

@@ -78,7 +78,7 @@ func (s *standingApprovalScreen) view(m *model, w, h int) (title string, body []
 	if s.standing.Revoked != nil {
 		keys = "space more  ? help  esc back"
 	}
-	return "Standing approval " + reveal.Line(string(s.standing.ID)), s.scroll.view(m, nil, lines, w, h), keys
+	return "Standing approval " + reveal.Line(string(s.standing.ID)), s.scroll.view(m, nil, lines, h), keys
 }
 
 // standingApprovalLines returns everything about a standing approval except its uses.
