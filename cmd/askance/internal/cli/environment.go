@@ -37,7 +37,7 @@ type environment struct {
 
 func (env *environment) report(err error) {
 	if env.json {
-		_ = writeJSON(env.err, documentOf(env, err)) // nowhere to report that to
+		_ = writeJSON(env.err, map[string]errorBody{"error": errorBodyOf(env, err)}) // nowhere to report that to
 		return
 	}
 	if err == errSignal { //nolint:errorlint // nothing failed: a person ended a command that follows

@@ -126,10 +126,7 @@ func exitCodeOf(code message.Code) int {
 	return ExitError
 }
 
-type errorDocument struct {
-	Error errorBody `json:"error"`
-}
-
+// errorBody is the member error of the document that --json prints for an error.
 type errorBody struct {
 	Exit int          `json:"exit"`
 	Code message.Code `json:"code,omitzero"`
@@ -157,7 +154,7 @@ func hintOf(env *environment, err error, e *message.Error) string {
 	return e.Hint
 }
 
-func documentOf(env *environment, err error) errorDocument {
+func errorBodyOf(env *environment, err error) errorBody {
 	b := errorBody{Exit: ExitCode(err), What: err.Error()}
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		b.Code, b.Op, b.What, b.Hint = me.Code, me.Op, me.What, hintOf(env, err, me)
@@ -171,7 +168,7 @@ func documentOf(env *environment, err error) errorDocument {
 			}
 		}
 	}
-	return errorDocument{b}
+	return b
 }
 
 func exitCodeHelp() string {

@@ -132,7 +132,7 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 			}
 		}
 		if one.err != nil {
-			body := documentOf(env, one.err).Error
+			body := errorBodyOf(env, one.err)
 			one.Error, one.Call = &body, nil
 			failed = append(failed, one.err)
 			what := "failed:"

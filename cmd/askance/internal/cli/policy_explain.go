@@ -63,11 +63,7 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	if named := len(slices.DeleteFunc([]string{x.tool, x.call, x.test}, func(s string) bool { return s == "" })); named != 1 {
 		return usagef("name exactly one call: use --tool and --args, --call, or --test")
 	}
-	s, err := readPolicy(ctx, env, &x.policyFiles, args)
-	if err != nil {
-		return err
-	}
-	policy, b, err := s.load()
+	s, policy, b, err := loadPolicy(ctx, env, &x.policyFiles, args)
 	if err != nil {
 		return err
 	}

@@ -64,11 +64,7 @@ Exits with code 7 if a decision changes.`,
 		Args:              anyRuleFiles,
 		ValidArgsFunction: completeRules,
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := readPolicy(c.Context(), env, &p, args)
-			if err != nil {
-				return err
-			}
-			_, b, err := s.load()
+			_, _, b, err := loadPolicy(c.Context(), env, &p, args)
 			if err != nil {
 				return err
 			}
@@ -109,11 +105,8 @@ other calls.`,
 			var policies [2]permission.Policy
 			var bundles [2]*permission.Bundle
 			for i, path := range args {
-				s, err := readPolicy(c.Context(), env, &p, []string{path})
-				if err != nil {
-					return err
-				}
-				if policies[i], bundles[i], err = s.load(); err != nil {
+				var err error
+				if _, policies[i], bundles[i], err = loadPolicy(c.Context(), env, &p, []string{path}); err != nil {
 					return err
 				}
 			}

@@ -51,11 +51,7 @@ policy without tests passes.`,
 }
 
 func runPolicyTest(ctx context.Context, env *environment, p policyTesting, args []string) error {
-	s, err := readPolicy(ctx, env, &p.policyFiles, args)
-	if err != nil {
-		return err
-	}
-	policy, b, err := s.load()
+	s, policy, b, err := loadPolicy(ctx, env, &p.policyFiles, args)
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func TestHints(t *testing.T) {
 			e.Err = errSignal
 		}
 		got := strings.ReplaceAll(hintOf(env, e, e), programName()+" ", "askance ")
-		if got != tc.want || documentOf(env, e).Error.Hint != hintOf(env, e, e) {
+		if got != tc.want || errorBodyOf(env, e).Hint != hintOf(env, e, e) {
 			t.Errorf("%s: %q, want %q", tc.code, got, tc.want)
 		}
 	}
