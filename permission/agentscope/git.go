@@ -17,7 +17,7 @@ var (
 	gitHunks   = regexp.MustCompile(`^(add|bisect|checkout|commit|request-pull|reset|restore|stash .*|status)$`)
 	gitNames   = regexp.MustCompile(`^(-s|--(stat|shortstat|numstat|name-only|name-status|summary|quiet|no-patch|dirstat)(=.*)?)$`)
 	gitPatch   = regexp.MustCompile(`^-([^-SGOXnl]*[puUWLc].*|-(cc|dd|check|pat?c?h?|patch-.*|unif.*|func.*|word-.*|color-w.*|bin.*|remerge.*|diff-m.*|no-q.*)(=.*)?)$`)
-	gitVerbose = regexp.MustCompile(`^-([a-ln-z]*[pv]|-patch|-verbose)$`)
+	gitVerbose = regexp.MustCompile(`^-([a-lA-Zn-z0-9]*[pv].*|-pa.*|-verb.*)$`)
 	// beforeNames matches a word after which one of gitNames is not a value, and ofCommits one after
 	// which git show prints no file: any other may be a name of a file's content.
 	beforeNames = regexp.MustCompile(`^([^-].*|-[abwzMCR]|--(cached|staged|merge-base|oneline|color|relative|exit-code|text|no-.*|find-.*|ignore-.*space.*|[^=]+=.*))$`)
