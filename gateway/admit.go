@@ -141,7 +141,7 @@ func Login(r *http.Request, token string) (*Peer, error) {
 		return nil, v.stranger(r, err)
 	case p == nil:
 		return v.admit(r, id)
-	case p.Name != id.Name || p.Space.ID != id.Space || !slices.Equal(p.Roles, id.Roles):
+	case p.Name != id.Name || p.Space.ID != id.Space || !slices.Equal(slices.Sorted(slices.Values(p.Roles)), slices.Sorted(slices.Values(id.Roles))):
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the connection is already that of " + p.Name, Hint: "connect again with one token"}
 	default:
 		return p, nil

@@ -196,8 +196,8 @@ func (c checker) checkQuorum(r *Rule) {
 		c.addFault(r, "quorum", "is negative", "write how many people must approve, at least 1")
 	}
 	people, finite := r.Approvers.people(r.Escalation)
-	if finite && r.Quorum > len(people) {
-		c.faultOf(ProblemPeople, r, "quorum", "quorum", fmt.Sprintf("%d people must approve, but only %d can", r.Quorum, len(people)), "name more approvers, or a group")
+	if n := countPeople(people, ""); finite && r.Quorum > n {
+		c.faultOf(ProblemPeople, r, "quorum", "quorum", fmt.Sprintf("%d people must approve, but only %d can", r.Quorum, n), "name more approvers, or a group")
 	}
 }
 

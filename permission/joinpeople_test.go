@@ -33,6 +33,8 @@ func TestEnoughPeople(t *testing.T) {
 		{"one and the requester", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil))}, "ask", ""},
 		{"two of two", []permission.Rule{ask("a", 0, []string{"ann", "bob"}, nil), two}, "ask", ""},
 		{"two of one", []permission.Rule{ask("a", 0, []string{"bob"}, nil), two}, "deny", "too few people"},
+		{"two forms of one", []permission.Rule{ask("a", 0, []string{"bob", "Bob"}, nil), two}, "deny", "too few people"},
+		{"another form of the requester", []permission.Rule{excluding(ask("a", 0, []string{"Ann"}, nil))}, "deny", "too few people"},
 		{"two of two, and one asks", []permission.Rule{excluding(ask("a", 0, []string{"ann", "bob"}, nil)), two}, "deny", "too few people"},
 		{"no person on both lists", []permission.Rule{ask("a", 0, []string{"ann"}, nil), ask("b", 0, []string{"bob"}, nil)}, "deny", "accepted by all"},
 		{"each part on its own", []permission.Rule{ask("a", 0, []string{"ann"}, later("zoe")), ask("b", 0, []string{"bob"}, later("yan"))}, "ask", ""},

@@ -344,15 +344,27 @@ func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 	return &Remember{Scope: slices.Compact(scope), TTL: shorterOf(so.TTL, m.TTL), Uses: shorterOf(so.Uses, m.Uses)}
 }
 
+// countPeople counts the people behind names, except one.
+func countPeople(names []string, excluded string) int {
+	n := 0
+	for i, name := range names {
+		isSame := func(other string) bool { return toolcall.IsSamePerson(name, other) }
+		if !isSame(excluded) && !slices.ContainsFunc(names[:i], isSame) {
+			n++
+		}
+	}
+	return n
+}
+
 // hasEnoughPeople reports whether enough people can be left to respond, on the plain lists and in
 // each set separately. If groups take part this is unknown, and the result is true.
 func (r *Requirement) hasEnoughPeople(requester string) bool {
 	left := func(people []string) bool {
-		n := len(people)
-		if r.ExcludeRequester && slices.Contains(people, requester) {
-			n--
+		excluded := ""
+		if r.ExcludeRequester {
+			excluded = requester
 		}
-		return n >= r.quorum()
+		return countPeople(people, excluded) >= r.quorum()
 	}
 	if r.Users != nil && !left(r.Users) {
 		return false

@@ -137,9 +137,12 @@ func HashIDs(ids ...string) uint64 {
 	return h
 }
 
-// IsSamePerson reports whether two names are of one person. Names that differ only in case count
-// as one: a person can have both, and must not count twice or approve their own request.
-func IsSamePerson(a, b string) bool { return strings.EqualFold(a, b) }
+// IsSamePerson reports whether two names are of one person. Names that differ only in case or in
+// their Unicode form count as one: a person can have both, and must not count twice or approve their
+// own request.
+func IsSamePerson(a, b string) bool {
+	return strings.EqualFold(norm.NFC.String(a), norm.NFC.String(b))
+}
 
 // GatewayName is the name under which the gateway's runners act for users, see gateway/agent. No
 // login has it.
@@ -148,7 +151,7 @@ const GatewayName = "askance-gateway"
 // CheckName refuses names that a reader could mistake for others.
 func CheckName(name string) error {
 	switch {
-	case name == GatewayName:
+	case IsSamePerson(name, GatewayName):
 		return fmt.Errorf("the name %s is reserved for askance", name)
 	case name == "" || len(name) > MaxIDBytes:
 		return fmt.Errorf("a name has 1 to %d bytes", MaxIDBytes)

@@ -13,7 +13,7 @@ func TestCheckName(t *testing.T) {
 			t.Errorf("%q: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", " ann", "ann ", "a\tb", "ann\u200b", "ad\u202emin", "ann\u00a0b", "ann\u2003b", "a\u00adnn", "ann\ufe0f", "ann\u3164", "ann\U000e0041", "\ufeffann", "a\xff", "ann\u2028", "ann\ue000", "Mu\u0308ller", "askance-gateway"} {
+	for _, bad := range []string{"", " ann", "ann ", "a\tb", "ann\u200b", "ad\u202emin", "ann\u00a0b", "ann\u2003b", "a\u00adnn", "ann\ufe0f", "ann\u3164", "ann\U000e0041", "\ufeffann", "a\xff", "ann\u2028", "ann\ue000", "Mu\u0308ller", "askance-gateway", "Askance-Gateway"} {
 		if toolcall.CheckName(bad) == nil {
 			t.Errorf("%q is accepted", bad)
 		}

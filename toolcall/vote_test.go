@@ -21,6 +21,7 @@ func TestNamesInAnotherCase(t *testing.T) {
 		{two, []string{"ann", "bob"}, true},
 		{two, []string{"ann", "Ann"}, false},
 		{two, []string{"J\u00dcRGEN@example.com", "j\u00fcrgen@EXAMPLE.com"}, false},
+		{two, []string{"m\u00fcller", "mu\u0308ller"}, false},
 		{toolcall.Requirement{Users: []string{"ann", "Ann"}, Quorum: 2}, []string{"ann", "Ann"}, false},
 		{toolcall.Requirement{ExcludeRequester: true, Requester: "Ann"}, []string{"bob"}, true},
 		{toolcall.Requirement{ExcludeRequester: true, Requester: "Ann"}, []string{"ann"}, false},
