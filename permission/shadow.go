@@ -85,12 +85,12 @@ func newShadow(none *Bundle, options LiveOptions) *shadow {
 }
 
 type comparison struct {
-	live, shadow        *Bundle
-	compared, differing atomic.Uint64
+	live, shadow *Bundle
+	compared     atomic.Uint64 // a differing call is counted here first
 
-	mu       sync.Mutex // guards what follows; taken on a difference only
-	kinds    map[differenceKey]*Difference
-	unlisted uint64
+	mu                  sync.Mutex // guards what follows; taken on a difference only
+	kinds               map[differenceKey]*Difference
+	differing, unlisted uint64
 }
 
 type differenceKey struct {
@@ -119,9 +119,9 @@ func (c *comparison) carryOver(live, candidate *Bundle) *comparison {
 	if c == nil || !live.sharesRule(c.live) || !candidate.sharesRule(c.shadow) {
 		return fresh
 	}
-	fresh.compared.Store(c.compared.Load())
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	fresh.compared.Store(c.compared.Load())
 	for key, d := range c.kinds {
 		// If the shadow decided without a rule, no rule of it matched; another shadow may have one
 		// that does.
@@ -129,7 +129,7 @@ func (c *comparison) carryOver(live, candidate *Bundle) *comparison {
 		if byShadow && (key.live.Rule == "" || live.isUnchanged(c.live, key.live.Rule)) {
 			kept := *d
 			fresh.kinds[key] = &kept
-			fresh.differing.Add(d.Count)
+			fresh.differing += d.Count
 		}
 	}
 	return fresh
@@ -160,7 +160,6 @@ func (s *shadow) compare(ctx context.Context, live *Bundle, req *Request, d *Dec
 	c := s.of(live, candidate)
 	c.compared.Add(1)
 	if own.Behavior != d.Behavior {
-		c.differing.Add(1)
 		c.addDifference(req, d, &own)
 	}
 }
@@ -169,6 +168,7 @@ func (c *comparison) addDifference(req *Request, live, own *Decision) {
 	key := differenceKey{tool: display.Quoted(req.Tool), mode: live.Mode, live: verdictOf(live), shadow: verdictOf(own)}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.differing++
 	diff := c.kinds[key]
 	if diff == nil {
 		if len(c.kinds) >= maxDifferences {
@@ -192,10 +192,9 @@ func (s *shadow) status(live *Bundle) *ShadowStatus {
 		return out
 	}
 	c := s.of(live, b)
-	out.Compared, out.Differing = c.compared.Load(), c.differing.Load()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	out.Unlisted = c.unlisted
+	out.Compared, out.Differing, out.Unlisted = c.compared.Load(), c.differing, c.unlisted
 	for _, d := range c.kinds {
 		out.Differences = append(out.Differences, *d)
 	}
