@@ -346,14 +346,8 @@ func joinRemember(so *Remember, r *Rule, first bool) *Remember {
 
 // countPeople counts the people behind names, except one.
 func countPeople(names []string, excluded string) int {
-	n := 0
-	for i, name := range names {
-		isSame := func(other string) bool { return toolcall.IsSamePerson(name, other) }
-		if !isSame(excluded) && !slices.ContainsFunc(names[:i], isSame) {
-			n++
-		}
-	}
-	return n
+	people := toolcall.People(names)
+	return len(slices.DeleteFunc(people, func(name string) bool { return toolcall.IsSamePerson(name, excluded) }))
 }
 
 // hasEnoughPeople reports whether enough people can be left to respond, on the plain lists and in

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -140,8 +141,28 @@ func HashIDs(ids ...string) uint64 {
 // IsSamePerson reports whether two names are of one person. Names that differ only in case or in
 // their Unicode form count as one: a person can have both, and must not count twice or approve their
 // own request.
-func IsSamePerson(a, b string) bool {
-	return strings.EqualFold(norm.NFC.String(a), norm.NFC.String(b))
+func IsSamePerson(a, b string) bool { return a == b || PersonKey(a) == PersonKey(b) }
+
+// PersonKey returns what all names of one person have in common.
+func PersonKey(name string) string {
+	return strings.Map(func(r rune) rune {
+		least := r
+		for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+			least = min(least, f)
+		}
+		return least
+	}, norm.NFC.String(name))
+}
+
+// People returns one name of each person, sorted.
+func People(names []string) []string {
+	seen := map[string]bool{}
+	return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(name string) bool {
+		key := PersonKey(name)
+		known := seen[key]
+		seen[key] = true
+		return known
+	})
 }
 
 // GatewayName is the name under which the gateway's runners act for users, see gateway/agent. No

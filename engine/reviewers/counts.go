@@ -70,9 +70,9 @@ func firstWithin(recent []time.Time, now time.Time, window time.Duration) int {
 	return sort.Search(len(recent), func(i int) bool { return now.Sub(recent[i]) < window })
 }
 
-func (c *counts) loadOf(name string, now time.Time) toolcall.ReviewerLoad {
+func (c *counts) loadOf(now time.Time) toolcall.ReviewerLoad {
 	out := c.load
-	out.Name, out.MedianMS = name, c.took.median().Milliseconds()
+	out.MedianMS = c.took.median().Milliseconds()
 	out.LastMinute, out.LastHour = countWithin(c.recent, now, time.Minute), countWithin(c.recent, now, time.Hour)
 	return out
 }

@@ -22,13 +22,13 @@ type Ledger struct {
 	sums     sums
 	log      log
 	limits   toolcall.ReviewerLimits
-	accepted map[string][]time.Time               // responses admitted here and recorded
+	accepted map[string][]time.Time               // responses admitted here and recorded, by toolcall.PersonKey like the next two
 	flying   map[string]int                       // responses admitted here but not yet recorded or refused
 	given    map[string]map[toolcall.Key]struct{} // requests being assigned but not yet recorded
 	refused  int
 }
 
-// sums are the figures by name.
+// sums are the figures by name; of people by toolcall.PersonKey.
 type sums struct {
 	people map[string]*counts
 	groups map[string]*counts
@@ -89,30 +89,37 @@ func openedAt(f *toolcall.EventRecord) time.Time {
 
 // assignRequest replaces the people and groups that an approval request waits for.
 func (s *sums) assignRequest(q *request, people, groups []string) {
-	for _, set := range []struct {
-		before, now []string
-		of          *map[string]*counts
-	}{{q.people, people, &s.people}, {q.groups, groups, &s.groups}} {
-		for _, n := range set.before {
-			if c := s.countsOf(set.of, n); c != nil {
-				c.load.Open--
-			}
-		}
-		for _, n := range set.now {
-			if c := s.countsOf(set.of, n); c != nil {
-				c.load.Open++
-			}
-		}
-	}
+	s.addOpen(q.people, q.groups, -1)
+	s.addOpen(people, groups, 1)
 	q.people, q.groups = people, groups
 }
 
-// countsOf returns the figures of a name, or nil beyond MaxNames.
-func (s *sums) countsOf(of *map[string]*counts, name string) *counts {
+func (s *sums) addOpen(people, groups []string, n int) {
+	for _, name := range people {
+		if c := s.countsOfPerson(name); c != nil {
+			c.load.Open += n
+		}
+	}
+	for _, name := range groups {
+		if c := s.countsOfGroup(name); c != nil {
+			c.load.Open += n
+		}
+	}
+}
+
+// countsOfPerson returns the figures of a person, or nil beyond MaxNames.
+func (s *sums) countsOfPerson(name string) *counts {
+	return s.countsOf(&s.people, toolcall.PersonKey(name), name)
+}
+
+// countsOfGroup returns the figures of a group, or nil beyond MaxNames.
+func (s *sums) countsOfGroup(name string) *counts { return s.countsOf(&s.groups, name, name) }
+
+func (s *sums) countsOf(of *map[string]*counts, key, name string) *counts {
 	if *of == nil {
 		*of = map[string]*counts{}
 	}
-	if c := (*of)[name]; c != nil {
+	if c := (*of)[key]; c != nil {
 		return c
 	}
 	if len(*of) >= MaxNames {
@@ -120,12 +127,12 @@ func (s *sums) countsOf(of *map[string]*counts, name string) *counts {
 			s.others = map[string]struct{}{}
 		}
 		if len(s.others) < MaxNames {
-			s.others[name] = struct{}{}
+			s.others[key] = struct{}{}
 		}
 		return nil
 	}
-	c := &counts{}
-	(*of)[name] = c
+	c := &counts{load: toolcall.ReviewerLoad{Name: name}}
+	(*of)[key] = c
 	return c
 }
 
@@ -137,7 +144,7 @@ func (l *Ledger) countVote(q *request, v toolcall.Vote) {
 		l.sums.countVote(e)
 	}
 	l.log.add(e)
-	if c := l.sums.countsOf(&l.sums.people, e.who); c != nil {
+	if c := l.sums.countsOfPerson(e.who); c != nil {
 		c.recent = addRecent(c.recent, e.at)
 	}
 }
@@ -159,11 +166,11 @@ func requiredFor(r *toolcall.Requirement, v toolcall.Vote) []string {
 }
 
 func (s *sums) countVote(e entry) {
-	if c := s.countsOf(&s.people, e.who); c != nil {
+	if c := s.countsOfPerson(e.who); c != nil {
 		c.countVote(e.kind, e.took)
 	}
 	for _, g := range e.groups {
-		if c := s.countsOf(&s.groups, g); c != nil {
+		if c := s.countsOfGroup(g); c != nil {
 			c.countVote(e.kind, e.took)
 		}
 	}
@@ -172,13 +179,13 @@ func (s *sums) countVote(e entry) {
 // waitsFor returns the people and groups that an open approval request waits for, without
 // duplicates.
 func waitsFor(c *toolcall.Call) (people, groups []string) {
-	spoken := map[string]toolcall.Vote{}
+	spoken := map[string]toolcall.Vote{} // by toolcall.PersonKey
 	for _, v := range c.Votes {
 		if v.Edited {
 			clear(spoken) // an edit voids earlier votes
 		}
 		if v.On(c.Digest) {
-			spoken[v.By.Name] = v
+			spoken[toolcall.PersonKey(v.By.Name)] = v
 		}
 	}
 	for _, p := range c.Tally().Parts {
@@ -192,8 +199,8 @@ func waitsFor(c *toolcall.Call) (people, groups []string) {
 			people = append(people, v.To)
 		}
 	}
-	people = slices.DeleteFunc(people, func(n string) bool { _, has := spoken[n]; return has })
-	return removeDuplicates(people), removeDuplicates(groups)
+	people = slices.DeleteFunc(people, func(n string) bool { _, has := spoken[toolcall.PersonKey(n)]; return has })
+	return toolcall.People(people), removeDuplicates(groups)
 }
 
 func removeDuplicates(names []string) []string {

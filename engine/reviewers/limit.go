@@ -49,27 +49,28 @@ func (l *Ledger) Admit(call toolcall.Key, who, to string, now time.Time) (done f
 			return nil, overLimit(fmt.Sprintf("%s has answered %d approval requests within %s, the limit is %d", who, n, limit.words, limit.most), "take more time for the next one, then try again")
 		}
 	}
-	giving := l.giveRequest(call, to)
+	key, giving := toolcall.PersonKey(who), l.giveRequest(call, to)
 	if l.limits.PerMinute <= 0 && l.limits.PerHour <= 0 {
 		return func(bool) { giving() }, nil
 	}
 	if l.flying == nil {
 		l.flying, l.accepted = map[string]int{}, map[string][]time.Time{}
 	}
-	l.flying[who]++
+	l.flying[key]++
 	return func(taken bool) {
-		l.endResponse(who, now, taken)
+		l.endResponse(key, now, taken)
 		giving()
 	}, nil
 }
 
 // countResponse returns how many responses of a person count in the window that ends now.
 func (l *Ledger) countResponse(who string, now time.Time, window time.Duration) int {
-	seen := countWithin(l.accepted[who], now, window)
-	if c := l.sums.people[who]; c != nil { // includes responses at other engines
+	key := toolcall.PersonKey(who)
+	seen := countWithin(l.accepted[key], now, window)
+	if c := l.sums.people[key]; c != nil { // includes responses at other engines
 		seen = max(seen, countWithin(c.recent, now, window))
 	}
-	return seen + l.flying[who]
+	return seen + l.flying[key]
 }
 
 // Assign asks whether a call's new approval request may be assigned to the people of a
@@ -88,20 +89,21 @@ func (l *Ledger) Assign(call toolcall.Key, r toolcall.Requirement) (done func(),
 		if len(p.Users) == 0 || len(p.Groups) > 0 {
 			continue
 		}
-		users := removeDuplicates(p.Users)
+		users := toolcall.People(p.Users)
 		free := slices.DeleteFunc(slices.Clone(users), func(n string) bool { _, full := l.isFull(n); return full })
 		if len(free) < min(max(r.Quorum, 1), len(users)) {
 			return nil, overLimit(fmt.Sprintf("the approvers (%s) already have as many open approval requests as one reviewer may have; the limit is %d", strings.Join(users, ", "), l.limits.MaxOpen), "propose the call again after they have responded to some")
 		}
 	}
-	return l.giveRequest(call, removeDuplicates(all)...), nil
+	return l.giveRequest(call, all...), nil
 }
 
 // isFull reports whether a person may get no further approval request, and how many they
 // have.
 func (l *Ledger) isFull(name string) (int, bool) {
-	n := len(l.given[name])
-	if c := l.sums.people[name]; c != nil {
+	key := toolcall.PersonKey(name)
+	n := len(l.given[key])
+	if c := l.sums.people[key]; c != nil {
 		n += c.load.Open
 	}
 	return n, l.limits.MaxOpen > 0 && n >= l.limits.MaxOpen
@@ -119,10 +121,11 @@ func (l *Ledger) giveRequest(call toolcall.Key, people ...string) (done func()) 
 		if name == "" {
 			continue
 		}
-		if l.given[name] == nil {
-			l.given[name] = map[toolcall.Key]struct{}{}
+		key := toolcall.PersonKey(name)
+		if l.given[key] == nil {
+			l.given[key] = map[toolcall.Key]struct{}{}
 		}
-		l.given[name][call] = struct{}{}
+		l.given[key][call] = struct{}{}
 	}
 	return func() {
 		l.mu.Lock()
@@ -141,14 +144,14 @@ func (l *Ledger) onRecord(call toolcall.Key) {
 	}
 }
 
-func (l *Ledger) endResponse(who string, at time.Time, taken bool) {
+func (l *Ledger) endResponse(key string, at time.Time, taken bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.flying[who]--; l.flying[who] == 0 {
-		delete(l.flying, who)
+	if l.flying[key]--; l.flying[key] == 0 {
+		delete(l.flying, key)
 	}
 	if taken {
-		l.accepted[who] = addRecent(l.accepted[who], at)
+		l.accepted[key] = addRecent(l.accepted[key], at)
 	}
 	if len(l.accepted) > MaxNames {
 		for name, recent := range l.accepted {

@@ -28,6 +28,7 @@ func TestPerMinute(t *testing.T) {
 		{"ann", time.Second, false, true}, // not accepted, so it does not count
 		{"ann", 10 * time.Second, true, true},
 		{"ann", 59 * time.Second, true, false},
+		{"ANN", 59 * time.Second, true, false}, // the same person
 		{"bob", 59 * time.Second, true, true},
 		{"ann", 60 * time.Second, true, true}, // the first has left the window
 		{"ann", 69 * time.Second, true, false},
@@ -54,8 +55,15 @@ func TestPerMinuteOfOthers(t *testing.T) {
 	s := requiredFor("a", toolcall.Requirement{})
 	l.Record(s.record())
 	l.Record(s.says(time.Second, by("ann", toolcall.ResponseReject)).ends().record())
-	if _, err := l.Admit(call, "ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
-		t.Errorf("within the minute: %v", err)
+	var restored reviewers.Ledger
+	restored.Limit(toolcall.ReviewerLimits{PerMinute: 1})
+	if err := restored.Restore(l.State(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*reviewers.Ledger{&l, &restored} {
+		if _, err := l.Admit(call, "Ann", "", start.Add(time.Minute)); !errors.Is(err, message.ErrOverLimit) {
+			t.Errorf("within the minute: %v", err)
+		}
 	}
 	if _, err := l.Admit(call, "ann", "", start.Add(61*time.Second)); err != nil {
 		t.Errorf("after it: %v", err)
@@ -69,8 +77,10 @@ func TestMaxOpen(t *testing.T) {
 		t.Errorf("nothing is open yet: %v", err)
 	}
 	l.Record(requiredFor("a", toolcall.Requirement{Users: []string{"bob"}}).record())
-	if _, err := l.Admit(call, "ann", "bob", start); !errors.Is(err, message.ErrOverLimit) {
-		t.Errorf("bob gets more than one: %v", err)
+	for _, bob := range []string{"bob", "Bob"} {
+		if _, err := l.Admit(call, "ann", bob, start); !errors.Is(err, message.ErrOverLimit) {
+			t.Errorf("%s gets more than one: %v", bob, err)
+		}
 	}
 	if _, err := l.Admit(call, "bob", "", start); err != nil {
 		t.Errorf("bob cannot answer the request that he has: %v", err)

@@ -18,7 +18,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"slices"
 	"time"
 
@@ -109,11 +108,11 @@ func (l *Ledger) Window(since, until, now time.Time) (toolcall.LoadReply, bool) 
 			in.countVote(e)
 		}
 	}
-	for name, c := range l.sums.people {
+	for _, c := range l.sums.people {
 		if countWithin(c.recent, now, kept) == 0 {
 			continue
 		}
-		if n := in.countsOf(&in.people, name); n != nil {
+		if n := in.countsOfPerson(c.load.Name); n != nil {
 			n.recent = c.recent
 		}
 	}
@@ -140,9 +139,10 @@ func isIdle(r toolcall.ReviewerLoad) bool { return r == (toolcall.ReviewerLoad{N
 
 func listLoads(of map[string]*counts, now time.Time) []toolcall.ReviewerLoad {
 	out := make([]toolcall.ReviewerLoad, 0, len(of))
-	for _, name := range slices.SortedFunc(maps.Keys(of), cmp.Compare[string]) {
-		out = append(out, of[name].loadOf(name, now))
+	for _, c := range of {
+		out = append(out, c.loadOf(now))
 	}
+	slices.SortFunc(out, func(a, b toolcall.ReviewerLoad) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 

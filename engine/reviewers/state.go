@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/toolcall"
@@ -62,8 +63,8 @@ func (l *Ledger) State() State {
 
 func statesOf(all map[string]*counts) map[string]CountState {
 	out := make(map[string]CountState, len(all))
-	for name, c := range all {
-		out[name] = CountState{c.load, slices.Clone(c.took.buckets), slices.Clone(c.recent)}
+	for _, c := range all {
+		out[c.load.Name] = CountState{c.load, slices.Clone(c.took.buckets), slices.Clone(c.recent)}
 	}
 	return out
 }
@@ -82,7 +83,7 @@ func (l *Ledger) Restore(s State, call func(toolcall.Key) *toolcall.Call) error 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.open = open
-	l.sums = sums{people: countsOf(s.People), groups: countsOf(s.Groups)}
+	l.sums = sums{people: countsOf(s.People, toolcall.PersonKey), groups: countsOf(s.Groups, strings.Clone)}
 	for _, name := range s.Others {
 		if l.sums.others == nil {
 			l.sums.others = map[string]struct{}{}
@@ -98,14 +99,15 @@ func (l *Ledger) Restore(s State, call func(toolcall.Key) *toolcall.Call) error 
 	return nil
 }
 
-func countsOf(all map[string]CountState) map[string]*counts {
+func countsOf(all map[string]CountState, key func(name string) string) map[string]*counts {
 	out := make(map[string]*counts, len(all))
 	for name, s := range all {
 		c := &counts{load: s.Load, took: times{buckets: s.Buckets}, recent: s.Recent}
 		for _, n := range s.Buckets {
 			c.took.n += int(n)
 		}
-		out[name] = c
+		c.load.Name = name
+		out[key(name)] = c
 	}
 	return out
 }

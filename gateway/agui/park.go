@@ -241,6 +241,6 @@ func (r *run) busyID(id message.CallID) string {
 // mayRespond reports whether the peer could answer the approval request: it has the role, and has
 // not voted on it yet.
 func (r *run) mayRespond(c *toolcall.Call) bool {
-	voted := slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == r.peer.Name && v.On(c.Digest) })
+	voted := slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return toolcall.IsSamePerson(v.By.Name, r.peer.Name) && v.On(c.Digest) })
 	return r.peer.Has(toolcall.RoleApprover) && !voted
 }

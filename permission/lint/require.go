@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 func (l *linter) checkApprovers(r *permission.Rule) {
@@ -43,8 +44,7 @@ func (l *linter) people(r *permission.Rule) ([]string, bool) {
 		for _, step := range r.Escalation {
 			people, known = append(people, step.To.Users...), known && len(step.To.Groups) == 0
 		}
-		slices.Sort(people)
-		return slices.Compact(people), known
+		return toolcall.People(people), known
 	}
 	if anyApprover {
 		people = allPeople(dir)
@@ -53,8 +53,7 @@ func (l *linter) people(r *permission.Rule) ([]string, bool) {
 	for i, step := range r.Escalation {
 		people = append(people, l.namedPeople(r, fmt.Sprintf("escalation[%d].to", i), step.To)...)
 	}
-	slices.Sort(people)
-	return slices.Compact(people), true
+	return toolcall.People(people), true
 }
 
 // namedPeople returns the people in the directory whom a key names. It reports names that are not
@@ -82,8 +81,7 @@ func allPeople(d *Directory) []string {
 	for _, members := range d.Groups {
 		out = append(out, members...)
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }
 
 func (l *linter) checkRedact(r *permission.Rule) {
