@@ -57,9 +57,14 @@ func (c *conn) auth(ctx context.Context, cancel context.CancelFunc, cmd *blockst
 		return c.send(ctx, &blockstream.AuthOK{})
 	}
 	p, err := gateway.Login(c.r, cmd.Token)
-	if err != nil {
+	switch {
+	case errors.Is(err, message.ErrForbidden):
 		c.send(ctx, &blockstream.Error{Code: blockstream.CodeUnauthenticated, Message: "the token is not good here"})
 		c.end(cancel, blockstream.CloseUnauthenticated, "the token is not good here")
+		return false
+	case err != nil:
+		c.fail(ctx, err, "")
+		c.end(cancel, blockstream.CloseTryAgain, "the token cannot be checked now")
 		return false
 	}
 	c.mu.Lock()
