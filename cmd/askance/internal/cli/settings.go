@@ -283,10 +283,8 @@ func (s setting) read(folder string, v any) ([]string, error) {
 	out := make([]string, 0, len(list))
 	for _, item := range list {
 		switch item := item.(type) {
-		case string:
-			out = append(out, s.resolve(folder, item))
-		case bool, int64, uint64, float64:
-			out = append(out, fmt.Sprint(item))
+		case string, bool, int64, uint64, float64:
+			out = append(out, s.resolve(folder, fmt.Sprint(item)))
 		default:
 			return nil, errors.New("expected a value or a list of values")
 		}
