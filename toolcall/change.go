@@ -57,7 +57,7 @@ func writeCall(c *Call, d derivation) ([]byte, error) {
 func putDerived[T any](w *changeWriter, name string, have, want T) error {
 	h := reflect.ValueOf(&have).Elem()
 	switch {
-	case isEqual(h, reflect.ValueOf(&want).Elem()):
+	case isEqual(h, reflect.ValueOf(&want).Elem(), false):
 		return nil
 	case h.IsZero():
 		w.put(name, null)

@@ -89,7 +89,7 @@ next:
 			}
 		}
 		value, expected := h.FieldByIndex(m.index), x.FieldByIndex(m.index)
-		if isEqual(value, expected) {
+		if isEqual(value, expected, false) {
 			continue
 		}
 		if isZero(value) {
@@ -109,30 +109,34 @@ var null = []byte("null")
 
 // isEqual may report equal values as different, which only costs space: what differs is
 // stored. It avoids copying values that it can compare in place, which reflect.DeepEqual does not.
-func isEqual(a, b reflect.Value) bool {
+// Unless deep is set, pointers in comparable structs are compared as such: journals depend on
+// what is stored.
+func isEqual(a, b reflect.Value, deep bool) bool {
 	switch a.Kind() {
 	case reflect.Slice:
 		if a.IsNil() || b.IsNil() || a.Len() != b.Len() || a.UnsafePointer() == b.UnsafePointer() {
 			return a.IsNil() == b.IsNil() && a.Len() == b.Len()
 		}
 		for i := range a.Len() {
-			if !isEqual(a.Index(i), b.Index(i)) {
+			if !isEqual(a.Index(i), b.Index(i), deep) {
 				return false
 			}
 		}
 		return true
 	case reflect.Pointer:
-		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem())
+		return a.UnsafePointer() == b.UnsafePointer() || !a.IsNil() && !b.IsNil() && isEqual(a.Elem(), b.Elem(), deep)
 	case reflect.Struct:
 		if t, ok := reflect.TypeAssert[time.Time](a); ok {
 			u, _ := reflect.TypeAssert[time.Time](b)
 			return t == u
 		}
-		if a.Type().Comparable() { // pointers in it are compared as such: journals depend on what is stored
-			return a.Equal(b)
+		if a.Type().Comparable() {
+			if same := a.Equal(b); same || !deep {
+				return same
+			}
 		}
 		for i := range a.NumField() {
-			if !isEqual(a.Field(i), b.Field(i)) {
+			if !isEqual(a.Field(i), b.Field(i), deep) {
 				return false
 			}
 		}

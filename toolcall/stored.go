@@ -393,7 +393,7 @@ func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, erro
 		want.Call = f.Call.Clone()
 		want.Call.Seq = 0
 	}
-	if isEqual(reflect.ValueOf(read), reflect.ValueOf(&want)) {
+	if isEqual(reflect.ValueOf(read), reflect.ValueOf(&want), true) {
 		return read, nil
 	}
 	have, err := strictjson.Marshal(read) // equal values may differ in memory
