@@ -57,14 +57,9 @@ func (c *conn) auth(ctx context.Context, cancel context.CancelFunc, cmd *blockst
 		return c.send(ctx, &blockstream.AuthOK{})
 	}
 	p, err := gateway.Login(c.r, cmd.Token)
-	switch {
-	case errors.Is(err, message.ErrForbidden):
+	if err != nil {
 		c.send(ctx, &blockstream.Error{Code: blockstream.CodeUnauthenticated, Message: "the token is not good here"})
 		c.end(cancel, blockstream.CloseUnauthenticated, "the token is not good here")
-		return false
-	case err != nil:
-		c.fail(ctx, err, "")
-		c.end(cancel, blockstream.CloseTryAgain, "the token cannot be checked now")
 		return false
 	}
 	c.mu.Lock()
