@@ -29,17 +29,7 @@ type subscription struct {
 	mapper *blockstream.Mapper
 	asked  map[shownCall]blockstream.OpenRequest
 	shown  map[string]bool // approval keys whose card this connection has
-	mine   map[string]bool // approval keys that this connection has answered
-	passed bool            // a card of this connection was decided elsewhere, or left without a response
-}
-
-// hasLeft reports whether a response without a key could be on its way to a card of a subscription
-// that has ended.
-func (s *subscription) hasLeft() bool {
-	for key := range s.shown {
-		s.passed = s.passed || !s.mine[key]
-	}
-	return s.passed
+	left   bool            // this connection has a card of another subscription
 }
 
 // shownCall identifies an approval request by what it shows. The input is hashed, because inputs
@@ -68,7 +58,7 @@ func (c *conn) followed() *subscription {
 
 // subscribe follows a session in place of another.
 func (c *conn) subscribe(ctx context.Context, p *gateway.Peer, session message.SessionID, lastID string) bool {
-	s := &subscription{c: c, p: p, session: session, done: make(chan struct{}), asked: map[shownCall]blockstream.OpenRequest{}, shown: map[string]bool{}, mine: map[string]bool{}}
+	s := &subscription{c: c, p: p, session: session, done: make(chan struct{}), asked: map[shownCall]blockstream.OpenRequest{}, shown: map[string]bool{}}
 	if err := s.prepare(ctx, lastID); err != nil {
 		return c.fail(ctx, err, "")
 	}
@@ -79,7 +69,7 @@ func (c *conn) subscribe(ctx context.Context, p *gateway.Peer, session message.S
 	if old != nil {
 		old.stop()
 		<-old.done
-		s.passed = old.hasLeft()
+		s.left = old.left || len(old.shown) > 0
 	}
 	ctx, s.stop = context.WithCancel(ctx)
 	c.wg.Go(func() {
@@ -141,23 +131,14 @@ func (s *subscription) show(ctx context.Context, key toolcall.Key) *toolcall.Cal
 }
 
 // answers converts a command to responses to what was shown here. A command that names no
-// approval means the open one, but not once another card of this connection was decided
-// elsewhere or left: the command may have been on its way by then, and have meant that card.
+// approval could mean a card of another subscription, if this connection has one.
 func (s *subscription) answers(cmd *blockstream.Approval) ([]toolcall.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	key := cmd.Key
-	if open := s.mapper.Open(); key == "" && len(open) == 1 {
-		if s.passed {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: blockstream.ErrWhichApproval.Error(), Hint: "it could mean another card that this connection has shown: name the approval_key", Err: blockstream.ErrWhichApproval}
-		}
-		key = open[0].Key
+	if cmd.Key == "" && s.left {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: blockstream.ErrWhichApproval.Error(), Hint: "it could mean another card that this connection has shown: name the approval_key", Err: blockstream.ErrWhichApproval}
 	}
-	out, err := s.mapper.Responses(cmd)
-	if err == nil {
-		s.mine[key] = true
-	}
-	return out, err
+	return s.mapper.Responses(cmd)
 }
 
 // follow sends the session's frames until ctx ends.
@@ -247,19 +228,13 @@ func (s *subscription) before(ctx context.Context, ev message.Event, live bool) 
 	}
 }
 
-// note records which cards the client has, and whether one was decided elsewhere.
+// note records which cards the client has.
 func (s *subscription) note(frames []blockstream.Frame) {
 	for _, f := range frames {
-		start, ok := f.(*blockstream.BlockStart)
-		if !ok {
-			continue
-		}
-		switch b := start.Block.(type) {
-		case *blockstream.ApprovalRequest:
-			s.shown[b.ApprovalKey] = true
-		case *blockstream.ApprovalResult:
-			s.passed = s.passed || s.shown[b.ApprovalKey] && !s.mine[b.ApprovalKey]
-		default:
+		if start, ok := f.(*blockstream.BlockStart); ok {
+			if b, ok := start.Block.(*blockstream.ApprovalRequest); ok {
+				s.shown[b.ApprovalKey] = true
+			}
 		}
 	}
 }

@@ -31,17 +31,29 @@ func TestKeyless(t *testing.T) {
 	block[*blockstream.ApprovalResult](c)
 }
 
-// TestKeylessInTurn: a client that answers each approval request before the next needs no key.
-func TestKeylessInTurn(t *testing.T) {
+// TestKeylessTwice: a decision without an approval_key that arrives twice, on the same connection
+// or on the next one, does not count for the next approval request.
+func TestKeylessTwice(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
 	c := s.me("")
-	c.send(&blockstream.Chat{Session: "k", Text: payLine + "\n" + payLine})
-	for range 2 {
-		block[*blockstream.ApprovalRequest](c)
-		wait[*blockstream.BlockStop](c)
-		c.send(decide("", yes))
-		block[*blockstream.ApprovalResult](c)
+	c.send(&blockstream.Chat{Session: "k", Text: payLine + "\ncall pay {\"to\":\"mallory\",\"amount\":1000000}"})
+	block[*blockstream.ApprovalRequest](c)
+	c.send(decide("", yes))
+	block[*blockstream.ApprovalResult](c)
+	block[*blockstream.ApprovalRequest](c)
+	c.send(decide("", yes))
+	c.refused(blockstream.CodeApprovalUnclear)
+	for _, last := range []string{"", c.last} {
+		d := s.me("")
+		d.resumed = true
+		d.send(&blockstream.Subscribe{Session: "k", LastEventID: last})
+		block[*blockstream.ApprovalRequest](d)
+		d.send(decide("", yes))
+		d.refused(blockstream.CodeApprovalUnclear)
+	}
+	if next := s.opened("k"); len(next.Votes) != 0 {
+		t.Errorf("counted for the next approval request: %+v", next.Votes)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // [*message.Error].
 var (
 	ErrUnknownApproval  = errors.New("no approval has that key")
-	ErrWhichApproval    = errors.New("the command has no approval_key, and there is not exactly one open approval")
+	ErrWhichApproval    = errors.New("the command has no approval_key, and the session has had several approvals")
 	ErrApprovalResolved = errors.New("the approval is already resolved")
 	ErrApprovalExpired  = errors.New("the approval ended without a response")
 	ErrDecisions        = errors.New("the decisions do not match the actions")

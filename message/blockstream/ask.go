@@ -229,38 +229,24 @@ func (m *Mapper) Responses(c *Approval) ([]toolcall.Response, error) {
 	return r.Responses(c)
 }
 
-// findMeant finds the approval that a command refers to.
+// findMeant finds the approval that a command refers to. Without a key that is the session's only
+// one: a duplicate of the response to an earlier request must not count for a later one.
 func (l *requestList) findMeant(c *Approval) (*request, error) {
-	if c.Key == "" {
-		return l.only(c)
-	}
 	r := l.find(c.Key)
+	switch {
+	case c.Key == "" && len(l.asked) > 1:
+		return nil, message.Errorf(message.CodeInvalid, "submit_response", "%w", ErrWhichApproval)
+	case c.Key == "" && len(l.asked) == 1:
+		r = l.asked[0]
+	}
 	switch {
 	case r == nil:
 		return nil, message.Errorf(message.CodeNotFound, "submit_response", "%w: %.100q", ErrUnknownApproval, c.Key)
 	case r.open:
 		return r, nil
 	case r.expired:
-		return nil, message.Errorf(message.CodeFinished, "submit_response", "%w: %.100q", ErrApprovalExpired, c.Key)
+		return nil, message.Errorf(message.CodeFinished, "submit_response", "%w: %.100q", ErrApprovalExpired, r.Key)
 	default:
-		return nil, message.Errorf(message.CodeFinished, "submit_response", "%w: %.100q", ErrApprovalResolved, c.Key)
+		return nil, message.Errorf(message.CodeFinished, "submit_response", "%w: %.100q", ErrApprovalResolved, r.Key)
 	}
-}
-
-// only returns the approval if exactly one is open.
-func (l *requestList) only(c *Approval) (*request, error) {
-	var found *request
-	for _, r := range l.asked {
-		if !r.open {
-			continue
-		}
-		if found != nil {
-			return nil, message.Errorf(message.CodeInvalid, "submit_response", "%w", ErrWhichApproval)
-		}
-		found = r
-	}
-	if found == nil {
-		return nil, message.Errorf(message.CodeNotFound, "submit_response", "%w", ErrWhichApproval)
-	}
-	return found, found.checkAddress(c)
 }

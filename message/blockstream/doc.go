@@ -100,8 +100,8 @@
 //	                                             are decided; undecided ones that ended are
 //	                                             rejected in it
 //	30  approvals of an ended turn               approval_result only if some turn is open
-//	31  approval_key, session_id, message_id     all accepted; the key is required when more than
-//	    in an approval command: unknown          one request is open
+//	31  approval_key, session_id, message_id     all accepted; the key is required once the session
+//	    in an approval command: unknown          has had more than one request
 //	32  unknown members                          refused in approvals, dropped elsewhere; unknown
 //	                                             commands are refused
 //	33  null and absent                          the same when read; is_final false is not written

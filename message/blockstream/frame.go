@@ -174,7 +174,7 @@ var ErrorCodes = []struct {
 	{CodeNotFound, "no session is subscribed, or none has the id", "`subscribe` to a session that exists"},
 	{CodeTurnOpen, "`chat`: the session's turn has not ended, and the message was not accepted", "respond to its requests, or `stop` it; then send the message again"},
 	{CodeApprovalUnknown, "no approval request of the session has the key", "send the key of the card"},
-	{CodeApprovalUnclear, "several requests are open, or another card was resolved or left meanwhile", "name the `approval_key`"},
+	{CodeApprovalUnclear, "the session has had other requests, or the connection other cards", "name the `approval_key`"},
 	{CodeApprovalResolved, "another response was first", "show the `approval_result`"},
 	{CodeApprovalExpired, "the request expired without a response", "show the `approval_result`"},
 	{CodeApprovalChanged, "the request changed since it was shown", "show the new card, and respond to that"},
