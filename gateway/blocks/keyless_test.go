@@ -89,3 +89,32 @@ func TestKeylessInAnotherSession(t *testing.T) {
 	c.send(decide(second.ApprovalKey, yes))
 	block[*blockstream.ApprovalResult](c)
 }
+
+// TestEditedBack: arguments that edits changed and changed back are shown again, to a client that
+// saw the first request and to one that comes later.
+func TestEditedBack(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	first, second := `{"v":1}`, `{"v":2}`
+	s.A.ProposeAs(gatewaytest.Bot, "s1", "r1", "c1", gatewaytest.Deploy, first)
+	c := s.dial(s.A.Token(gatewaytest.Ann), "")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	card := block[*blockstream.ApprovalRequest](c)
+	for _, edit := range []struct{ by, input string }{{gatewaytest.Ann, second}, {gatewaytest.Bob, first}} {
+		open := s.opened("s1")
+		s.A.SubmitResponse(edit.by, toolcall.Response{Key: open.Key, Kind: toolcall.ResponseApprove, Digest: open.Digest, Input: &edit.input})
+	}
+	later := s.dial(s.A.Token(gatewaytest.Ann), "")
+	later.send(&blockstream.Subscribe{Session: "s1"})
+	block[*blockstream.ApprovalRequest](c)
+	for _, viewer := range []*client{c, later} {
+		if again := block[*blockstream.ApprovalRequest](viewer); string(again.Actions[0].Args) != first {
+			t.Errorf("%s is shown, %s waits for approval", again.Actions[0].Args, first)
+		}
+	}
+	later.send(decide(card.ApprovalKey, yes))
+	block[*blockstream.ApprovalResult](later)
+	if got := finished(s, "s1"); got.Input != first {
+		t.Errorf("%s ran", got.Input)
+	}
+}

@@ -47,9 +47,12 @@ func (m *Mapper) ask(e *message.RequireUserConfirm) {
 		return
 	}
 	a := m.askedOf(e)
-	if m.requests.find(a.Key) != nil {
-		m.skip(e, "it was already asked")
-		return
+	if old := m.requests.find(a.Key); old != nil {
+		if old.open {
+			m.skip(e, "it was already asked")
+			return
+		}
+		m.requests.asked = slices.DeleteFunc(m.requests.asked, func(r *request) bool { return r == old }) // edits came back to it
 	}
 	if m.turn == nil || m.turn.reply != e.Reply {
 		if m.turn == nil || !slices.Contains(m.over, e.Reply) {
