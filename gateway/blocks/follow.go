@@ -30,6 +30,7 @@ type subscription struct {
 	asked  map[shownCall]blockstream.OpenRequest
 	shown  map[string]bool // approval keys whose card this connection has
 	left   bool            // this connection has a card of another subscription
+	quiet  bool            // the frames of the event are not sent
 }
 
 // shownCall identifies an approval request by what it shows. The input is hashed, because inputs
@@ -104,6 +105,9 @@ func (s *subscription) prepare(ctx context.Context, lastID string) (err error) {
 			return s.asked[shownAs(key, input)]
 		},
 		DecidedBy: func(key toolcall.Key) string {
+			if s.quiet {
+				return ""
+			}
 			key.Space = s.p.Space.ID
 			return s.decidedBy(ctx, key)
 		},
@@ -160,7 +164,9 @@ func (s *subscription) follow(ctx context.Context) {
 			return nil
 		case !live:
 			live = true
-			return s.catchUp(ctx, append(past, events...))
+			all := append(past, events...) //nolint:gocritic // past is released
+			past = nil
+			return s.catchUp(ctx, all)
 		}
 		return s.onward(ctx, events, func(blockstream.Frame) bool { return true })
 	})
@@ -197,6 +203,7 @@ func (s *subscription) onward(ctx context.Context, events []sequenced, wanted fu
 
 // event maps one event to frames.
 func (s *subscription) event(ctx context.Context, ev message.Event, live bool) []blockstream.Frame {
+	s.quiet = !live
 	s.before(ctx, ev, live)
 	frames, err := s.mapper.Event(ev)
 	if err != nil {
@@ -255,7 +262,9 @@ func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
 		return err
 	}
 	if s.last != nil && s.clean(past, begin, open) {
-		err = s.onward(ctx, past, func(f blockstream.Frame) bool {
+		from := slices.IndexFunc(past, func(e sequenced) bool { return e.seq >= s.last.Seq })
+		s.skip(ctx, past[:max(from, 0)])
+		err = s.onward(ctx, past[max(from, 0):], func(f blockstream.Frame) bool {
 			at, err := blockstream.ParseCursor(f.Head().EventID)
 			return err == nil && at.After(*s.last)
 		})
@@ -270,15 +279,15 @@ func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
 
 // lastTurn returns where the last turn begins, and whether it continues.
 func lastTurn(past []sequenced) (begin int, running bool) {
-	ended := map[message.ReplyID]bool{}
+	ended := map[message.ReplyID]bool{} // of the replies that have begun
 	last := message.ReplyID("")
 	for i, e := range past {
 		reply := e.ev.ReplyID()
 		if rec, ok := agent.ParseRecord(e.ev); ok {
 			reply = rec.Reply
 		}
-		if reply != "" && reply != last && !ended[reply] {
-			begin, last = i, reply
+		if _, begun := ended[reply]; reply != "" && !begun { // else it is late for its turn
+			begin, last, ended[reply] = i, reply, false
 		}
 		if _, ok := e.ev.(*message.ReplyEnd); ok {
 			ended[reply] = true
@@ -305,19 +314,30 @@ func (s *subscription) clean(past []sequenced, begin int, open []*toolcall.Call)
 	return true
 }
 
+// skip maps events whose frames are not sent.
+func (s *subscription) skip(ctx context.Context, past []sequenced) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, e := range past {
+		s.event(ctx, e.ev, false)
+	}
+}
+
 // turn sends the last turn from its beginning. Only its last frame has an id, so a client that
 // loses the connection in between gets the turn again.
 func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) error {
+	s.skip(ctx, past[:begin])
 	s.mu.Lock()
-	for _, e := range past[:begin] {
-		s.event(ctx, e.ev, false)
-	}
+	s.quiet = false
 	events := make([]message.Event, 0, len(past)-begin)
 	for _, e := range past[begin:] {
 		s.before(ctx, e.ev, true)
 		events = append(events, e.ev)
 	}
 	frames := s.mapper.Catchup(events)
+	for len(frames) > 0 && blockstream.FrameTypeOf(frames[0]) != blockstream.FrameMessageStart {
+		frames = frames[1:] // the end of a turn that the client has not seen
+	}
 	if len(frames) > 0 {
 		at := blockstream.Cursor{Seq: past[len(past)-1].seq, Frame: lastFrame}
 		frames[len(frames)-1].Head().EventID = at.String()

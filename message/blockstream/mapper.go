@@ -142,6 +142,7 @@ func (m *Mapper) Resend(a Asked) []Frame {
 	if !r.open {
 		return nil
 	}
+	r.Asked = a // the same calls, perhaps with their text
 	if m.turn == nil {
 		m.begin(a.MessageID, "") // shows what is open
 	} else {

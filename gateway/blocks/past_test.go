@@ -1,0 +1,112 @@
+package blocks_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/blocks"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
+	"github.com/askance-dev/askance/message/blockstream"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// shows counts the calls that an engine shows.
+type shows struct {
+	api.Caller
+	n *atomic.Int64
+}
+
+func (s shows) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+	if _, is := request.(toolcall.ShowRequest); is {
+		s.n.Add(1)
+	}
+	return s.Caller.Call(ctx, op, request)
+}
+
+// TestOldTurnsAskNothing: a subscriber to a long session reads no call of a turn that is not shown.
+func TestOldTurnsAskNothing(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	s := newStage(t, blocks.Config{}, gatewaytest.With(func(c *gateway.Config) {
+		as := c.Spaces[0].As
+		c.Spaces[0].As = func(p toolcall.Principal) engine.Client {
+			return api.Methods{Caller: shows{as(p), &n}}
+		}
+	}))
+	for i := range 5 {
+		k := s.A.Ask("s1", "r1", fmt.Sprint("c", i))
+		s.A.Approve(gatewaytest.Ann, k)
+		s.A.Finished(k)
+	}
+	s.A.Ask("s1", "r2", "c1")
+	first := s.dial(s.A.Token(gatewaytest.Ann), "")
+	first.send(&blockstream.Subscribe{Session: "s1"})
+	block[*blockstream.ApprovalRequest](first)
+	wait[*blockstream.BlockStop](first)
+	before := n.Load()
+	for _, last := range []string{"", first.last} {
+		c := s.dial(s.A.Token(gatewaytest.Ann), "")
+		c.resumed = true
+		c.send(&blockstream.Subscribe{Session: "s1", LastEventID: last})
+		if card := block[*blockstream.ApprovalRequest](c); card.Actions[0].Description == "" {
+			t.Error("the card has no text")
+		}
+	}
+	if most := int64(2); n.Load()-before > most {
+		t.Errorf("two subscribers read %d calls, want at most %d: those of the last turn", n.Load()-before, most)
+	}
+}
+
+// TestLateEventBeginsNoTurn: a result of an earlier turn that comes during the last one does not
+// hide where that one begins.
+func TestLateEventBeginsNoTurn(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	earlier := s.A.Ask("s1", "r1", "c1")
+	s.A.Ask("s1", "r2", "c1")
+	s.A.Approve(gatewaytest.Ann, earlier)
+	s.A.Finished(earlier)
+	c := s.dial(s.A.Token(gatewaytest.Ann), "")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	block[*blockstream.ApprovalRequest](c) // next checks the order
+}
+
+// TestPastIsReleased: a subscriber does not keep the session that it has been sent.
+func TestPastIsReleased(t *testing.T) {
+	s := newStage(t, blocks.Config{})
+	const size, subscribers = 128 << 10, 12
+	for i := range 24 {
+		reply := fmt.Sprint("r", i)
+		s.A.Say("s1", reply, &message.TextBlockStart{BlockID: "b"}, &message.TextBlockDelta{BlockID: "b", Delta: strings.Repeat("x", size)}, &message.ReplyEnd{Session: "s1", FinishedReason: message.FinishedCompleted})
+	}
+	s.A.Ask("s1", "last", "c1")
+	join := func() {
+		c := s.dial(s.A.Token(gatewaytest.Ann), "")
+		c.send(&blockstream.Subscribe{Session: "s1"})
+		block[*blockstream.ApprovalRequest](c)
+		wait[*blockstream.BlockStop](c)
+	}
+	live := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	join()
+	before := live()
+	for range subscribers {
+		join()
+	}
+	if after := live(); after > before+subscribers*24*size/2 {
+		t.Errorf("%d subscribers keep %d MB of a session of %d MB", subscribers, (after-before)>>20, 24*size>>20)
+	}
+}
