@@ -20,6 +20,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-jose/go-jose/v4"
@@ -475,6 +476,56 @@ func TestProviderIsDown(t *testing.T) {
 	if code, _, _ := g.do(g.browser(), http.MethodPost, "/vote/x", nil, "Authorization", "Bearer "+g.ann); code != http.StatusNotFound {
 		t.Errorf("a token of this server: %d", code)
 	}
+}
+
+// handled is an http.RoundTripper without a network, as bubbles require.
+type handled struct{ http.Handler }
+
+func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result(), nil
+}
+
+// TestWithdrawnKey: the provider is not asked about each token, and a key that it withdrew signs
+// nothing any more, even if no token of another key comes.
+func TestWithdrawnKey(t *testing.T) {
+	p := newProvider(t)
+	synctest.Test(t, func(t *testing.T) {
+		o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: p.URL, ClientID: clientID, Redirect: "http://gate.invalid/", Space: "alpha", Roles: map[string][]toolcall.Role{"*": approver}, Client: &http.Client{Transport: handled{p.Config.Handler}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := auth.New(auth.Config{OIDC: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := p.key
+		admitted := func(key *ecdsa.PrivateKey) bool {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://gate.invalid/", http.NoBody)
+			_, err := a.Token(r, p.sign(key, map[string]any{"email": "ann@example.org", "email_verified": true, "scope": "x"}))
+			return err == nil
+		}
+		if !admitted(old) {
+			t.Fatal("the provider's key is refused")
+		}
+		synctest.Wait() // the library stores the keys
+		p.down = true
+		if !admitted(old) {
+			t.Error("a second token needs the provider")
+		}
+		p.down = false
+		if p.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Minute)
+		if admitted(old) {
+			t.Error("the withdrawn key is accepted")
+		}
+		if !admitted(p.key) {
+			t.Error("the new key is refused")
+		}
+	})
 }
 
 // TestLocalUserIsOne: without credentials, no request can choose its name in any way.

@@ -50,13 +50,14 @@ type OIDC struct {
 
 	mu       sync.Mutex // guards what follows
 	provider *oidc.Provider
-	failed   time.Time // the last failed discovery
+	asked    time.Time // the last discovery
 	why      error
 }
 
 const (
 	providerTimeout = 10 * time.Second
-	askAgain        = 5 * time.Second // pause after a failed discovery
+	askAgain        = 5 * time.Second  // pause after a failed discovery
+	askAnyway       = 10 * time.Minute // pause after another: the provider may have withdrawn a key
 )
 
 // NewOIDC checks the configuration.
@@ -85,19 +86,16 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 // via is how votes record a name of this provider.
 func (o *OIDC) via() string { return "oidc:" + o.cfg.Issuer }
 
-// discover reads the provider's configuration once. The library fetches its keys
-// again as they change.
+// discover reads the provider's configuration. The library fetches its keys again for
+// a new one, but keeps those that the provider withdrew.
 func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.provider != nil {
-		return o.provider, nil
-	}
-	if time.Since(o.failed) >= askAgain {
+	if pause := time.Since(o.asked); pause >= askAnyway || o.provider == nil && pause >= askAgain {
 		ctx, cancel := context.WithTimeout(oidc.ClientContext(context.WithoutCancel(ctx), o.cfg.Client), providerTimeout)
 		defer cancel()
 		o.provider, o.why = oidc.NewProvider(ctx, o.cfg.Issuer)
-		o.failed = time.Now()
+		o.asked = time.Now()
 	}
 	if o.provider == nil {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider " + o.cfg.Issuer + " cannot be used", Hint: "try again in a minute; if that fails, an operator checks --oidc-issuer", Err: o.why}
@@ -118,7 +116,7 @@ func (o *OIDC) authenticate(ctx context.Context, token string) (*gateway.Identit
 	if err != nil {
 		return nil, err
 	}
-	verified, err := p.VerifierContext(o.withClient(ctx), &oidc.Config{ClientID: o.cfg.Audience}).Verify(o.withClient(ctx), token)
+	verified, err := p.Verifier(&oidc.Config{ClientID: o.cfg.Audience}).Verify(o.withClient(ctx), token)
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this server", Hint: "get a new one from " + o.cfg.Issuer + " for the audience " + o.cfg.Audience, Err: err}
 	}

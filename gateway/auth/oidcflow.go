@@ -95,7 +95,7 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 		return nil, "", &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider " + o.cfg.Issuer + " cannot be used", Hint: "try again in a minute; if that fails, an operator checks --oidc-issuer", Err: err}
 	}
 	raw, _ := token.Extra("id_token").(string)
-	verified, err := p.VerifierContext(ctx, &oidc.Config{ClientID: o.cfg.ClientID}).Verify(ctx, raw)
+	verified, err := p.Verifier(&oidc.Config{ClientID: o.cfg.ClientID}).Verify(ctx, raw)
 	if err != nil || subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(at.Nonce)) != 1 {
 		return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this login", Hint: again, Err: err}
 	}
