@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"path"
 
+	"github.com/coder/websocket"
 	"github.com/google/uuid"
 
 	"github.com/askance-dev/askance/gateway"
@@ -58,8 +59,13 @@ func (c *conn) auth(ctx context.Context, cancel context.CancelFunc, cmd *blockst
 	}
 	p, err := gateway.Login(c.r, cmd.Token)
 	if err != nil {
-		c.send(ctx, &blockstream.Error{Code: blockstream.CodeUnauthenticated, Message: "the token is not good here"})
-		c.end(cancel, blockstream.CloseUnauthenticated, "the token is not good here")
+		f, code, why := blockstream.ErrorFrame(err, ""), websocket.StatusCode(blockstream.CloseTryAgain), "the token cannot be used now"
+		if errors.Is(err, message.ErrForbidden) {
+			code, why = blockstream.CloseUnauthenticated, "the token is not good here"
+			f = &blockstream.Error{Code: blockstream.CodeUnauthenticated, Message: why}
+		}
+		c.send(ctx, f)
+		c.end(cancel, code, why)
 		return false
 	}
 	c.mu.Lock()

@@ -110,3 +110,17 @@ func TestPastIsReleased(t *testing.T) {
 		t.Errorf("%d subscribers keep %d MB of a session of %d MB", subscribers, (after-before)>>20, 24*size>>20)
 	}
 }
+
+// TestLoginLater: a token that cannot be used now is not called wrong, so its client comes back.
+func TestLoginLater(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{}, gatewaytest.With(func(c *gateway.Config) { c.Limits.Streams = 1 }))
+	token := s.A.Token(gatewaytest.Ann)
+	wait[*blockstream.Connected](s.dial(token, ""))
+	c := s.dial("", "")
+	c.send(&blockstream.Auth{Token: token})
+	c.refused(blockstream.CodeOverLimit)
+	if code := c.closed(); code != blockstream.CloseTryAgain {
+		t.Errorf("closed with %d, want %d", code, blockstream.CloseTryAgain)
+	}
+}
