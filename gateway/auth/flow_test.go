@@ -236,7 +236,11 @@ func TestCookies(t *testing.T) {
 	if cookie.Value == "chosen-by-an-attacker" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge <= 0 || cookie.MaxAge > 12*3600 {
 		t.Errorf("the cookie is %v", cookie)
 	}
-	secure, err := auth.New(auth.Config{Tokens: g.tokens, Secure: true})
+	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Redirect: "https://gate.invalid/auth/oidc/callback", Space: "alpha", Roles: map[string][]toolcall.Role{"*": approver}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	secure, err := auth.New(auth.Config{Tokens: g.tokens, OIDC: o, Secure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,6 +248,10 @@ func TestCookies(t *testing.T) {
 	_, _, res = g.do(w.Anonymous(), http.MethodPost, w.URL+"/login", url.Values{"token": {g.ann}})
 	if cookie := res.Cookies()[0]; !cookie.Secure || cookie.Name != "__Host-askance-session" || cookie.Path != "/" || cookie.Domain != "" {
 		t.Errorf("over TLS the cookie is %v", cookie)
+	}
+	_, _, res = g.do(w.Anonymous(), http.MethodGet, w.URL+"/auth/oidc/start", nil)
+	if cookie := res.Cookies()[0]; !cookie.Secure || cookie.Name != "__Host-askance-oidc" || cookie.Path != "/" || cookie.Domain != "" {
+		t.Errorf("over TLS the cookie of a login that began is %v", cookie)
 	}
 }
 

@@ -42,7 +42,7 @@ func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) er
 }
 
 func (a *Auth) attemptCookie(value string, seconds int) *http.Cookie {
-	return &http.Cookie{Name: attemptCookie, Value: value, Path: attemptPath, MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
+	return &http.Cookie{Name: cookieName(attemptCookie, a.cfg.Secure), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
 }
 
 // callback receives a browser that the provider redirected.
@@ -66,7 +66,7 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer)
 
 func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	again := "start the login again"
-	c, err := r.Cookie(attemptCookie)
+	c, err := r.Cookie(cookieName(attemptCookie, a.cfg.Secure))
 	if err != nil {
 		return nil, "", refusal(errSeal.Error(), again)
 	}

@@ -223,13 +223,15 @@ func (s *sessions) close() {
 	}
 }
 
-// name is the name of the cookie. Browsers let only this host set one with the
-// prefix.
-func (s *sessions) name() string {
-	if s.secure {
-		return "__Host-" + sessionCookie
+// name is the name of the session's cookie.
+func (s *sessions) name() string { return cookieName(sessionCookie, s.secure) }
+
+// cookieName adds the prefix with which browsers let only this host set a cookie.
+func cookieName(name string, secure bool) string {
+	if secure {
+		return "__Host-" + name
 	}
-	return sessionCookie
+	return name
 }
 
 // cookie is Lax and not Strict: a person who returns from an identity provider or
