@@ -377,8 +377,9 @@ func (p *Port) showError(err error) error {
 		return err
 	}
 	out := *e
-	if out.Call = nil; toolcall.CallOf(e) != nil {
-		out.Call = toolcall.ErrorCall(p.showCall(toolcall.CallOf(e)))
+	out.Call = nil
+	if c := toolcall.CallOf(e); c != nil && (p.by.Role != toolcall.RoleRuntime || c.Runtime == p.by.Name) {
+		out.Call = toolcall.ErrorCall(p.showCall(c))
 	}
 	return &out
 }
