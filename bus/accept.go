@@ -172,21 +172,21 @@ func (s *Service) observeHeartbeat(m *nats.Msg) {
 			return
 		}
 		defer place.Leave()
-		s.hearWorker(who.principal.Name, m.Data)
+		s.hearWorker(who, m.Data)
 	})
 	if err != nil {
 		s.wg.Done()
 	}
 }
 
-func (s *Service) hearWorker(worker string, data []byte) {
+func (s *Service) hearWorker(who caller, data []byte) {
 	r, err := decodeRequest(data)
 	if err != nil || r.Op != api.Heartbeat.Name {
 		return
 	}
 	request, err := decodeBody(api.Heartbeat.Operation, r.Body)
 	if beat, ok := request.(toolcall.HeartbeatRequest); ok && err == nil {
-		s.o.Observer.ObserveHeartbeat(worker, beat)
+		s.o.Observer.ObserveHeartbeat(who.principal.Name, who.queue, beat)
 	}
 }
 

@@ -16,8 +16,8 @@ import (
 // Observer receives the heartbeats of all workers, including those that another replica
 // answers: otherwise this replica could not declare a lease lost.
 type Observer interface {
-	// ObserveHeartbeat must not block. The name of the worker is authenticated.
-	ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest)
+	// ObserveHeartbeat must not block. The worker and its queue are authenticated.
+	ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcall.HeartbeatRequest)
 	// ObserveWorker must not block. The worker asks for a task of the queue.
 	ObserveWorker(worker string, queue toolcall.Queue)
 }

@@ -229,10 +229,10 @@ type beats struct {
 
 func (b *beats) ObserveWorker(string, toolcall.Queue) {}
 
-func (b *beats) ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest) {
+func (b *beats) ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcall.HeartbeatRequest) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seen = append(b.seen, fmt.Sprintf("%s %s %d %s", worker, r.Call, r.Attempt, r.Claim))
+	b.seen = append(b.seen, fmt.Sprintf("%s of %q %s %d %s", worker, queue.Tool, r.Call, r.Attempt, r.Claim))
 }
 
 func (b *beats) count() int {
@@ -334,10 +334,10 @@ func TestHeartbeatsReachEveryReplica(t *testing.T) {
 		if rep, err := wk.Heartbeat(t.Context(), toolcall.HeartbeatRequest{Key: start.Key, Attempt: 1, Claim: "claim"}); err != nil || rep.Stale {
 			t.Errorf("heartbeat: %+v, %v", rep, err)
 		}
-		bus.NewSignals(r1.nc, "test", nil).Beat(longID, "engine-1", toolcall.HeartbeatRequest{Key: start.Key, Attempt: 2, Claim: "local"})
+		bus.NewSignals(r1.nc, "test", nil).Beat(toolcall.Queue{Tool: longID}, "engine-1", toolcall.HeartbeatRequest{Key: start.Key, Attempt: 2, Claim: "local"})
 		synctest.Wait()
 		for _, b := range []*beats{b1, b2} {
-			if got := fmt.Sprint(b.seen); got != "[wk.1 c1 1 claim engine-1 c1 2 local]" {
+			if got := fmt.Sprint(b.seen); got != fmt.Sprintf("[wk.1 of %q c1 1 claim engine-1 of \"\" c1 2 local]", job) {
 				t.Errorf("observed %s", got)
 			}
 		}

@@ -67,13 +67,13 @@ func (s *Signals) Cancel(queue toolcall.Queue, worker string, r toolcall.Heartbe
 }
 
 // Beat implements engine.Signals. It sends a heartbeat that gets no reply.
-func (s *Signals) Beat(tool, engine string, r toolcall.HeartbeatRequest) {
+func (s *Signals) Beat(queue toolcall.Queue, engine string, r toolcall.HeartbeatRequest) {
 	body, err := strictjson.Marshal(r)
 	if err != nil {
 		s.log.Error("a heartbeat has no JSON form", "err", err)
 		return
 	}
-	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: Encode(tool), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: api.Heartbeat.Name, Body: body})
+	s.send(Subject{Space: s.space, Kind: KindHeartbeat, Tool: EncodeQueue(queue), Who: Encode(engine)}, requestEnvelope{V: ProtocolVersion, Op: api.Heartbeat.Name, Body: body})
 }
 
 // Progress implements engine.Signals. It omits the claim, with which a reader could

@@ -78,3 +78,26 @@ func TestClockReportEnds(t *testing.T) {
 		}
 	})
 }
+
+// An engine also hears the heartbeats that are refused, because every engine hears all of them. A
+// worker of another queue cannot make a call look blocked, or its queue look served.
+func TestHeartbeatOfAnotherQueue(t *testing.T) {
+	inHours(t, remoteTool, allow, nil, func(h *hours) {
+		own := h.propose().Queue()
+		beat := toolcall.HeartbeatRequest{Key: key, Attempt: 1, Claim: "x", ClockMS: time.Hour.Milliseconds() * 24}
+		for _, foreign := range []toolcall.Queue{{}, {Tool: "other"}, {Tool: own.Tool, Route: "other"}} {
+			h.eng.ObserveHeartbeat("mallory", foreign, beat)
+		}
+		if c := h.after(0); c.Blocked != toolcall.NotBlocked {
+			h.Errorf("blocked as %q: %q", c.Blocked, c.BlockedReason)
+		}
+		did, err := h.as(toolcall.RoleAuditor, "eve").Activity(h.Context(), toolcall.ActivityRequest{})
+		if err != nil || len(did.Queues) != 1 || len(did.Queues[0].Workers) != 0 {
+			h.Errorf("the queues are %+v, %v", did.Queues, err)
+		}
+		h.eng.ObserveHeartbeat("w", own, beat)
+		if c := h.after(0); c.Blocked != toolcall.BlockedClock {
+			h.Errorf("a worker of the queue is not heard: %q", c.Blocked)
+		}
+	})
+}

@@ -269,17 +269,21 @@ func (e *Engine) ObserveWorker(worker string, queue toolcall.Queue) {
 }
 
 // ObserveHeartbeat records a heartbeat that another replica answers, or that another
-// engine sends for its local attempt. The transport must have authenticated worker.
-func (e *Engine) ObserveHeartbeat(worker string, r toolcall.HeartbeatRequest) {
+// engine sends for its local attempt. The transport must have authenticated the worker and its queue.
+func (e *Engine) ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcall.HeartbeatRequest) {
 	r.Space = e.space
 	c := e.view.Call(r.Key)
+	owner := c != nil && isOwner(c, toolcall.Principal{Name: worker}, r.Attempt, r.Claim)
+	if c != nil && !owner && c.Queue() != queue {
+		return // a worker can report only about its own queue
+	}
 	if c != nil {
 		e.activity.Workers.Hear(worker, c.Queue(), time.Now())
 	}
 	if worker != e.cfg.id && r.ClockMS != 0 { // engines, too, send heartbeats for their local attempts
 		e.clocks.Hear(worker, r, c)
 	}
-	if c != nil && isOwner(c, toolcall.Principal{Name: worker}, r.Attempt, r.Claim) {
+	if owner {
 		e.liveness.Hear(r.Key, r.Attempt, time.Now())
 	}
 }

@@ -113,7 +113,7 @@ func (rs *runs) cancelRuns(c *toolcall.Call, cause error) {
 func (rs *runs) runAttempt(ctx context.Context, c *toolcall.Call) {
 	beat := toolcall.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}
 	stopBeats := make(chan struct{})
-	rs.wg.Go(func() { rs.sendBeats(c.Tool, beat, claimTime(c), stopBeats) })
+	rs.wg.Go(func() { rs.sendBeats(c.Queue(), beat, claimTime(c), stopBeats) })
 	defer close(stopBeats)
 	if d := c.Attempt.Deadline; !d.IsZero() {
 		var cancel context.CancelFunc
@@ -143,14 +143,14 @@ func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 
 // sendBeats sends heartbeats for a local attempt until stop is closed. The record of its
 // start counts as the first.
-func (rs *runs) sendBeats(tool string, r toolcall.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
+func (rs *runs) sendBeats(queue toolcall.Queue, r toolcall.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(heartbeatInterval(lease))
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
 			rs.liveness.Hear(r.Key, r.Attempt, time.Now())
-			rs.cfg.signals.Beat(tool, rs.cfg.id, r)
+			rs.cfg.signals.Beat(queue, rs.cfg.id, r)
 		case <-stop:
 			return
 		}

@@ -236,7 +236,7 @@ type noSignals struct{}
 
 func (noSignals) Hint(*toolcall.Call)                                              {}
 func (noSignals) Cancel(toolcall.Queue, string, toolcall.HeartbeatRequest, string) {}
-func (noSignals) Beat(string, string, toolcall.HeartbeatRequest)                   {}
+func (noSignals) Beat(toolcall.Queue, string, toolcall.HeartbeatRequest)           {}
 func (noSignals) Progress(*toolcall.Call, toolcall.ProgressRequest)                {}
 
 // noExecutor is the Executor of an engine without local tools.

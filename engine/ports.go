@@ -79,7 +79,7 @@ type Signals interface {
 	// Cancel asks a worker to stop an attempt before its next heartbeat would tell it.
 	Cancel(queue toolcall.Queue, worker string, r toolcall.HeartbeatRequest, reason string)
 	// Beat tells other replicas that this engine's local attempt is alive.
-	Beat(tool, engine string, r toolcall.HeartbeatRequest)
+	Beat(queue toolcall.Queue, engine string, r toolcall.HeartbeatRequest)
 	// Progress forwards a worker's progress line to watchers.
 	Progress(c *toolcall.Call, p toolcall.ProgressRequest)
 }

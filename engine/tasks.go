@@ -85,6 +85,6 @@ func (w *workers) engineKeys() toolcall.EngineKeysReply {
 func (w *workers) relayHeartbeat(by toolcall.Principal, r toolcall.HeartbeatRequest) {
 	r.Space = w.space
 	if c := w.view.Call(r.Key); c != nil {
-		w.cfg.signals.Beat(c.Tool, by.Name, r)
+		w.cfg.signals.Beat(c.Queue(), by.Name, r)
 	}
 }

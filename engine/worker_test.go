@@ -360,8 +360,8 @@ func keepAlive(w *world, e, watching *replica) {
 			w.Fatalf("a heartbeat got %+v, %v", reply, err)
 		}
 		if watching != nil { // a bus delivers it to every replica
-			watching.ObserveHeartbeat("w1", beatRequest(c, "x"))
-			watching.ObserveHeartbeat("w2", beatRequest(c, "x")) // not the owner
+			watching.ObserveHeartbeat("w1", c.Queue(), beatRequest(c, "x"))
+			watching.ObserveHeartbeat("w2", c.Queue(), beatRequest(c, "x")) // not the owner
 		}
 	}
 	w.wantPath(c.Key, "propose+allow+submit start")

@@ -322,9 +322,9 @@ func (s *signals) Cancel(_ toolcall.Queue, worker string, b toolcall.HeartbeatRe
 	s.hub.cancels = append(s.hub.cancels, cancelled{worker, b, reason})
 }
 
-func (s *signals) Beat(_, engine string, b toolcall.HeartbeatRequest) {
+func (s *signals) Beat(queue toolcall.Queue, engine string, b toolcall.HeartbeatRequest) {
 	for _, o := range s.hub.others(s.r) {
-		o.ObserveHeartbeat(engine, b)
+		o.ObserveHeartbeat(engine, queue, b)
 	}
 }
 
