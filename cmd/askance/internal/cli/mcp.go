@@ -160,9 +160,11 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 	}
 	m.inbox = cmp.Or(m.inbox, m.door.server)
 	client := remote.New(m.door.server, m.door.tokenIfAny)
-	if _, err := client.Info(ctx); err != nil {
+	info, err := client.Info(ctx)
+	if err != nil {
 		return nil, nil, m.door.adviseToken(err)
 	}
+	env.cfg.Space = string(info.Space)
 	return client, func() {}, nil
 }
 
@@ -196,7 +198,7 @@ func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gatew
 			return err
 		}
 		go tokens.Watch(ctx, time.Second)
-		cfg.Authenticate = func(r *http.Request) (string, error) { return runtimeOf(tokens.Authenticate(r)) }
+		cfg.Authenticate = func(r *http.Request) (string, error) { return env.cfg.runtimeOf(tokens.Authenticate(r)) }
 	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", m.http)
@@ -230,9 +232,9 @@ func (env *environment) tokenFile() string {
 }
 
 // runtimeOf returns the name of the runtime that was authenticated.
-func runtimeOf(id *gateway.Identity, err error) (string, error) {
-	if err == nil && !slices.Contains(id.Roles, toolcall.RoleRuntime) {
-		err = errors.New("the token is not that of a runtime")
+func (cfg *config) runtimeOf(id *gateway.Identity, err error) (string, error) {
+	if err == nil && (id.Space != cfg.spaceID() || !slices.Contains(id.Roles, toolcall.RoleRuntime)) {
+		err = errors.New("the token is not that of a runtime of the space")
 	}
 	if err != nil {
 		return "", err

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -116,6 +117,54 @@ func (s *served) asking() string {
 		list := decode[toolcall.ListReply](s.t, ok(s.t, "list", "--json", "--state", "asking", "--data", s.data, "--as", "fiona"))
 		if len(list.Calls) > 0 {
 			return string(list.Calls[0].Call)
+		}
+	}
+}
+
+// TestMCPSpace: clients of --http need a runtime's token of the space in which the gateway proposes.
+func TestMCPSpace(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	tokens := filepath.Join(dir, "tokens.json")
+	s := serveOn(t, filepath.Join(dir, "data"))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	token := func(args ...string) string {
+		t.Helper()
+		return strings.TrimSpace(ok(t, append([]string{"token", "create", "bot", "--http-tokens", tokens}, args...)...))
+	}
+	status := map[string]int{
+		token("--role", "runtime"):                    http.StatusOK,
+		token("--role", "approver"):                   http.StatusUnauthorized,
+		token("--role", "runtime", "--space", "team"): http.StatusUnauthorized,
+	}
+	gateway := exec.Command(self, "mcp", "--data", s.data, "--http-tokens", tokens, "--http", "127.0.0.1:0", "--", self, mcpServer)
+	says, _ := gateway.StderrPipe()
+	if err := gateway.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = gateway.Process.Kill(), gateway.Wait() })
+	lines := bufio.NewScanner(says)
+	at := ""
+	for at == "" && lines.Scan() {
+		_, at, _ = strings.Cut(lines.Text(), "MCP gateway at ")
+	}
+	for secret, want := range status {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Authorization", "Bearer "+secret)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", secret, res.StatusCode, want)
 		}
 	}
 }
