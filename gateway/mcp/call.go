@@ -131,7 +131,7 @@ func (g *Gateway) findOpen(ctx context.Context, p *peer, tool string, arguments 
 	if !g.shared || g.cfg.NoJoin || g.isJoined(joinOf(p.principal, tool, arguments)) {
 		return nil
 	}
-	r := toolcall.ListRequest{Session: g.cfg.Session, Tool: tool}
+	r := toolcall.ListRequest{Session: g.sessionOf(p.principal), Tool: tool}
 	for {
 		list, err := g.cfg.Askance.List(ctx, r)
 		if err != nil {

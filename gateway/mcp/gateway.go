@@ -34,8 +34,9 @@ type Client interface {
 type Config struct {
 	Askance   Client
 	Upstreams []*Upstream
-	// Session is the askance session of the calls; "": one for this process.
-	Session message.SessionID
+	// Session is the askance session of the calls of Principal; "": one for this process.
+	Session   message.SessionID
+	Principal string
 	// Agent names the agent in proposals.
 	Agent string
 	// Key authenticates what clients return: call ids and request states. Keep it across restarts.
@@ -115,6 +116,14 @@ func New(cfg Config) (*Gateway, error) {
 	g := &Gateway{cfg: cfg, shared: shared, calls: map[message.CallID]*held{}, joins: map[string]*held{}, peers: map[string]*peer{}}
 	g.life, g.end = context.WithCancel(context.Background())
 	return g, nil
+}
+
+// sessionOf returns the session of a principal's calls: what is remembered for one answers for no other.
+func (g *Gateway) sessionOf(principal string) message.SessionID {
+	if principal == g.cfg.Principal {
+		return g.cfg.Session
+	}
+	return g.cfg.Session + message.SessionID("-"+hex.EncodeToString(g.mac("session", []byte(principal))[:8]))
 }
 
 func randomText() string {

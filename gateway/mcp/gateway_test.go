@@ -51,7 +51,7 @@ func (w *world) config(era string, change ...func(*mcp.Config)) mcp.Config {
 		w.t.Fatal(err)
 	}
 	cfg := mcp.Config{
-		Askance: w.A.Client(gatewaytest.Bot), Key: key, Session: "s1", Hold: time.Hour,
+		Askance: w.A.Client(gatewaytest.Bot), Key: key, Session: "s1", Principal: "ann", Hold: time.Hour,
 		Upstreams: []*mcp.Upstream{{Command: []string{self, serverArg, era, w.ran}}},
 	}
 	for _, f := range change {

@@ -4,9 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -390,5 +393,56 @@ func TestSessionsOfOnePrincipal(t *testing.T) {
 		if res.StatusCode != step.want {
 			t.Errorf("session %d, of %s: %d, want %d", i+1, step.name, res.StatusCode, step.want)
 		}
+	}
+}
+
+// A rule that an approver remembers for the session of one principal answers for no other.
+func TestSessionOfEachPrincipal(t *testing.T) {
+	w := &world{World: gatewaytest.New(t, gatewaytest.Policy("version: 1\nname: none\nrules: []\n")), t: t, ran: filepath.Join(t.TempDir(), "ran")}
+	g, err := mcp.New(w.config("modern", func(cfg *mcp.Config) { cfg.Hold = time.Millisecond }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	server := httptest.NewServer(g.Handler(mcp.HTTPConfig{Authenticate: func(r *http.Request) (string, error) { return r.Header.Get("X-Test-Name"), nil }}))
+	t.Cleanup(server.Close)
+	call := func(name, tool, arguments string) string {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"name":"` + tool + `","arguments":` + arguments + `}}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range map[string]string{"Content-Type": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool, "X-Test-Name": name} {
+			r.Header.Set(k, v)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	held := regexp.MustCompile(`mcp_[0-9a-f]+_[0-9a-f]+`)
+	browse := func(name, arguments string) string {
+		t.Helper()
+		got := call(name, "browse", arguments)
+		for id := held.FindString(got); id != "" && !strings.Contains(got, "waits for the approval") && !strings.Contains(got, "did browse"); {
+			got = call(name, "askance_wait", `{"call":"`+id+`"}`)
+		}
+		return got
+	}
+	wants(t, browse("ann", `{"n":1}`), "waits for the approval")
+	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove, Rules: w.asking().Suggested})
+	wants(t, browse("ann", `{"n":2}`), "did browse")
+	if got := browse("bob", `{"n":3}`); !strings.Contains(got, "waits for the approval") {
+		t.Fatal(got)
+	}
+	if c := w.asking(); c.Agent != "bob" || c.Session == "s1" {
+		t.Errorf("the session of %s is %s", c.Agent, c.Session)
 	}
 }

@@ -98,7 +98,7 @@ token file. Without one, only programs on this machine can connect.`,
 	f := c.Flags()
 	f.StringVar(&m.http, "http", "", "serve streamable HTTP at this address instead of standard input and output")
 	f.StringVar(&m.upstreams, "upstreams", "", "file of MCP servers, by alias")
-	f.StringVar(&m.session, "session", "", "askance session of the calls (default one for each start)")
+	f.StringVar(&m.session, "session", "", "askance session of the calls of --as; other principals have their own (default one for each start)")
 	f.StringVar(&m.agent, "agent", "", "name of the agent in proposals (default the name of the client's token, or --as)")
 	f.StringVar(&m.inbox, "inbox", "", "URL of the web inbox, for links to approval requests (default --server)")
 	f.StringVar(&m.door.server, "server", "", "URL of askance serve: reach it over HTTP instead of NATS")
@@ -136,7 +136,7 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 	}
 	defer endVote()
 	g, err := mcp.New(mcp.Config{
-		Askance: client, Vote: vote, Upstreams: ups, Session: message.SessionID(m.session), Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
+		Askance: client, Vote: vote, Upstreams: ups, Session: message.SessionID(m.session), Principal: env.cfg.As, Agent: m.agent, Key: key, Inbox: strings.TrimSuffix(m.inbox, "/"),
 		Hold: m.hold, Block: m.block, Legs: m.legs, NoWaitTool: m.noWait, NoJoin: m.noJoin, HideEdits: m.hideEdits, Version: buildInfo().Version, Log: env.log,
 	})
 	if err != nil {
