@@ -187,9 +187,9 @@ func revokedStandingApproval(w *world) {
 	w.wantErr(err, message.ErrForbidden)
 	_, err = e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: "sta_unknown"})
 	w.wantErr(err, message.ErrNotFound)
-	gone, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})
+	gone, err := e.as(toolcall.RoleApprover, "Ann").RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID, Reason: "over"})
 	w.must(err)
-	if gone.Revoked == nil || gone.Revoked.By.Name != "ann" || gone.Revoked.Reason != "over" {
+	if gone.Revoked == nil || gone.Revoked.By.Name != "Ann" || gone.Revoked.Reason != "over" {
 		w.Errorf("revoked: %+v", gone)
 	}
 	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
@@ -198,7 +198,7 @@ func revokedStandingApproval(w *world) {
 	e.finished(w.key("d"))
 	size := len(w.records())
 	again, err := other.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
-	if err != nil || again.Revoked.By.Name != "ann" {
+	if err != nil || again.Revoked.By.Name != "Ann" {
 		w.Errorf("revoked again: %+v, %v", again, err)
 	}
 	w.wantSize(size)

@@ -135,7 +135,7 @@ func standingRowOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) stand
 			r.By += ", "
 		}
 		r.By += asked.Who(g.By)
-		mine = mine || s.Approver && g.By.Name == p.Name
+		mine = mine || s.Approver && toolcall.IsSamePerson(g.By.Name, p.Name)
 	}
 	r.Revoke = mine && r.State == toolcall.StandingActive
 	return r
