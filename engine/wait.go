@@ -89,8 +89,8 @@ func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, mos
 // callsToWaitFor returns the calls that a wait is about.
 func (q *reader) callsToWaitFor(ctx context.Context, reply toolcall.Key, ids []message.CallID) ([]*toolcall.Call, error) {
 	if len(ids) == 0 {
-		if q.view.HasAllOf(reply) {
-			return q.view.CallsOf(reply), nil
+		if calls := q.view.CallsOf(reply); len(calls) > 0 && q.view.HasAllOf(reply) { // read first: the view may forget some meanwhile
+			return calls, nil
 		}
 		all, err := q.store.SessionCalls(ctx, reply.SessionKey())
 		if err != nil {

@@ -305,3 +305,44 @@ func TestReminders(t *testing.T) {
 		t.Error("reminders every -1 ns were accepted")
 	}
 }
+
+// A wait for a whole reply has its call while the engine forgets the call.
+func TestWaitWhileTheCallIsForgotten(t *testing.T) {
+	policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"t"}, Behavior: message.BehaviorAsk}}}, permission.Options{Enforced: engine.Duties()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := engine.New("default", engine.NewMemory(), policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal}}, engine.WithKeep(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = e.Close() })
+	bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+	for i := range 200 {
+		s := message.SessionID(fmt.Sprint("s", i))
+		out, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: s, Reply: "r", Calls: []message.ToolCallBlock{{ID: "c", Name: "t", Input: `{}`}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for open := true; open; {
+					w, err := bot.Wait(t.Context(), toolcall.WaitRequest{Session: s, Reply: "r", Until: toolcall.UntilParked})
+					if err != nil || len(w.Calls) != 1 {
+						t.Errorf("round %d: the wait has %d calls, %v", i, len(w.Calls), err)
+						return
+					}
+					open = w.Calls[0].Open()
+				}
+			})
+		}
+		if _, err := approver(e, "ann").SubmitResponse(t.Context(), toolcall.Response{Key: out.Calls[0].Key, Digest: out.Calls[0].Digest, Kind: toolcall.ResponseReject}); err != nil {
+			t.Fatal(err)
+		}
+		wg.Wait()
+	}
+}
