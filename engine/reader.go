@@ -80,7 +80,11 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	default:
 		q.view.List(list, q.sessionKeys(r.Sessions)...)
 	}
-	return list.Reply(), nil
+	out := list.Reply()
+	if r.Sort == "-"+toolcall.SortChanged && len(out.Calls) > 0 { // a reader may continue after the first call
+		err = q.store.WaitForSequence(ctx, out.Calls[0].Seq)
+	}
+	return out, err
 }
 
 // sessionKeys returns the keys of the sessions, without duplicates.

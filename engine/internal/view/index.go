@@ -281,7 +281,7 @@ func (v *View) List(l *List, sessions ...toolcall.Key) {
 	through := v.seq
 	v.mu.RUnlock()
 	l.Visited += len(p.whole) + len(p.others)
-	ahead := func(c *toolcall.Call) bool { return l.order == toolcall.SortChanged && c.Seq > through } // earlier changes may be missing
+	ahead := func(c *toolcall.Call) bool { return l.r.Sort == toolcall.SortChanged && c.Seq > through } // earlier changes may be missing
 	for _, c := range p.whole {
 		if !ahead(c) {
 			l.rankCall(l.placeOf(c))
