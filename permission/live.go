@@ -173,9 +173,10 @@ func (l *Live) loadFiles(files []File) error {
 	b, err := Load(files, l.options.Options)
 	l.digest, l.tried = digestOf(files), true
 	if err == nil {
-		l.counts.keepRules(l.current.Swap(b), b)
 		l.mu.Lock()
+		l.counts.keepRules(l.current.Swap(b), b)
 		l.inForce = describeFiles(files)
+		l.loads++
 		l.keepVersion(version{PolicyVersion{b.Hash(), b.Rules(), time.Now().UTC().Round(0)}, files})
 		now := l.versions[len(l.versions)-1]
 		l.mu.Unlock()
@@ -183,8 +184,9 @@ func (l *Live) loadFiles(files []File) error {
 			l.history.write(now)
 		}
 	}
-	l.recordLoad(err)
-	if err == nil && l.options.Loaded != nil {
+	if err != nil {
+		l.countRefusal()
+	} else if l.options.Loaded != nil {
 		l.options.Loaded(b)
 	}
 	return err
@@ -194,18 +196,14 @@ func (l *Live) loadFiles(files []File) error {
 // as they can be read, even if they have not changed. It runs within a reload.
 func (l *Live) recordUnreadable(err error) error {
 	l.tried = false
-	l.recordLoad(err)
+	l.countRefusal()
 	return err
 }
 
-func (l *Live) recordLoad(err error) {
+func (l *Live) countRefusal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err != nil {
-		l.refused++
-		return
-	}
-	l.loads++
+	l.refused++
 }
 
 func digestOf(files []File) (sum [sha256.Size]byte) {
@@ -265,9 +263,10 @@ type PolicyFile struct {
 
 // Status returns a snapshot. Its parts may be a few decisions apart.
 func (l *Live) Status() Status {
-	b := l.Bundle()
-	s := Status{Bundle: b.Hash(), Rules: b.Rules(), Calls: l.counts.calls.Load(), Failures: l.counts.other.Load(), ByRule: l.counts.snapshot(b), Ignored: []string{}, Versions: l.Versions()}
 	l.mu.Lock()
+	b := l.Bundle()
+	s := Status{Bundle: b.Hash(), Rules: b.Rules(), ByRule: l.counts.snapshot(b), Ignored: []string{}, Versions: l.listVersions()}
+	s.Calls, s.Failures = l.counts.calls.Load(), l.counts.other.Load() // a call is counted here first
 	if len(s.Versions) > 0 {
 		s.Loaded = s.Versions[0].Loaded
 	}
@@ -374,7 +373,10 @@ func (c *counters) snapshot(b *Bundle) []RuleCount {
 	c.rules.Range(func(name, v any) bool {
 		n := asCounter(v)
 		rule, _ := name.(string)
-		k := b.known[rule]
+		k, known := b.known[rule]
+		if !known && rule != SessionRuleName { // a decision by the bundle before ended late
+			return true
+		}
 		out = append(out, RuleCount{Rule: rule, Behavior: k.behavior, File: k.place.File, Line: k.place.Line, Since: n.since,
 			Decided: n.decided.Load(), Watched: n.watched.Load(), Failed: n.failed.Load()})
 		return true

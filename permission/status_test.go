@@ -233,7 +233,28 @@ func TestStatusWhileDeciding(t *testing.T) {
 			}
 		})
 	}
-	for i := range 20 {
+	over := make(chan struct{})
+	var reader sync.WaitGroup
+	reader.Go(func() {
+		for !t.Failed() {
+			s, decided := p.Status(), uint64(0)
+			for _, r := range s.ByRule {
+				if decided += r.Decided; r.Behavior == "" {
+					t.Errorf("the rule %s is not of the policy %s", r.Rule, s.Bundle)
+				}
+			}
+			text, _ := p.Text(s.Bundle)
+			if s.Versions[0].Bundle != s.Bundle || text.Files[0].PolicyFile != s.Files[0] || uint64(len(s.Versions)) != s.Loads || s.Calls < decided {
+				t.Errorf("%d decided: %+v", decided, s)
+			}
+			select {
+			case <-over:
+				return
+			default:
+			}
+		}
+	})
+	for i := range 18 {
 		source.set(policyText(ruleText(fmt.Sprint("all", i), "allow", "")))
 		shadow.set(policyText(ruleText(fmt.Sprint("none", i), "deny", "")))
 		if err := p.Reload(t.Context()); err != nil {
@@ -250,6 +271,8 @@ func TestStatusWhileDeciding(t *testing.T) {
 		}
 	}
 	wg.Wait()
+	close(over)
+	reader.Wait()
 	if s := p.Status(); s.Calls != 800 {
 		t.Errorf("%d calls", s.Calls)
 	}

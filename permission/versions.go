@@ -86,6 +86,11 @@ func (l *Live) keepVersion(v version) {
 func (l *Live) Versions() []PolicyVersion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.listVersions()
+}
+
+// listVersions is Versions for a caller that holds mu.
+func (l *Live) listVersions() []PolicyVersion {
 	if l.inForce == nil {
 		return []PolicyVersion{} // the stored ones were in force in an earlier process
 	}
