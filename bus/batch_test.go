@@ -130,19 +130,21 @@ func find(ctx context.Context, j *bus.Journal, key toolcall.Key, id string) (uin
 // appends reported.
 func playAll(t *testing.T, j, reader *bus.Journal, scripts []script) []outcome {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience) // without a deadline, an append gives up when a busy server is silent for ten seconds
+	defer cancel()
 	out := make([]outcome, len(scripts))
 	var wg sync.WaitGroup
 	for i, s := range scripts {
 		wg.Go(func() {
 			var err error
-			if out[i], err = play(context.Background(), j, s); err != nil {
+			if out[i], err = play(ctx, j, s); err != nil {
 				t.Errorf("%s: %v", s.key.Call, err)
 			}
 		})
 	}
 	wg.Wait()
 	for i, s := range scripts {
-		h, err := reader.History(context.Background(), s.key)
+		h, err := reader.History(ctx, s.key)
 		if err != nil && len(out[i].stored) > 0 {
 			t.Fatalf("history of %s: %v", s.key.Call, err)
 		}
