@@ -64,9 +64,7 @@ func TestWatchOfAServerThatDeliversNothing(t *testing.T) {
 		for n := range records {
 			mustAppend(t, w, callRecord(id(n), callKey(id(n)), message.ToolCallPending, "propose"), 0)
 		}
-		if _, err := b.Conn("servers").Subscribe(askProxy+">", func(*nats.Msg) {}); err != nil {
-			t.Fatal(err)
-		}
+		newLeaderless(t, b).dead.Store(true)
 		nc, err := bus.ConnectInProcess(t.Context(), hooked{b, redirect(askAPI+"CONSUMER.MSG.NEXT.", askProxy+"CONSUMER.MSG.NEXT.")}, bus.ConnectOptions{Principal: "engine"})
 		if err != nil {
 			t.Fatal(err)
