@@ -303,7 +303,7 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 	if err := os.WriteFile(cfg.Policy[0], []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	var log bytes.Buffer
+	var log bytes.Buffer // read when the engine has stopped
 	cfg.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	folder := t.TempDir()
 	for _, name := range []string{"p.yaml", ".p.yaml.swp"} {
@@ -314,12 +314,6 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 	cfg.Policy = []string{folder}
 	cfg.Cwd, cfg.Mode = t.TempDir(), "accept_edits"
 	n := start(t, cfg)
-	if !strings.Contains(log.String(), "rule=sources") || !strings.Contains(log.String(), "working directories") {
-		t.Errorf("the log does not say what the rule means:\n%s", log.String())
-	}
-	if !strings.Contains(log.String(), ".p.yaml.swp") || !strings.Contains(log.String(), "hidden") {
-		t.Errorf("the log does not say which file is not read:\n%s", log.String())
-	}
 	propose(t, n, "inside", "Write", `{"file_path": "a.txt"}`)
 	propose(t, n, "outside", "Write", `{"file_path": "/nowhere/a.txt"}`)
 	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "ann"})
@@ -328,6 +322,15 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 		if err != nil || r.Call.Decision == nil || r.Call.Decision.Behavior != want {
 			t.Errorf("%s: %+v, %v, want %s", id, r.Call.Decision, err, want)
 		}
+	}
+	if err := n.Close(); err != nil {
+		t.Error(err)
+	}
+	if !strings.Contains(log.String(), "rule=sources") || !strings.Contains(log.String(), "working directories") {
+		t.Errorf("the log does not say what the rule means:\n%s", log.String())
+	}
+	if !strings.Contains(log.String(), ".p.yaml.swp") || !strings.Contains(log.String(), "hidden") {
+		t.Errorf("the log does not say which file is not read:\n%s", log.String())
 	}
 }
 
