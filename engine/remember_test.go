@@ -375,8 +375,9 @@ func crashAfterUse(w *world) {
 func expiredDoesNotBegin(w *world) {
 	w.policy.use(w, remembering(nil))
 	e := w.engine()
+	asked := e.ask("c", askRemote, `{}`)
 	end := time.Now().Add(4 * time.Second)
-	l := e.remember(e.ask("c", askRemote, `{}`), toolcall.StandingTerms{Until: end})
+	l := e.remember(asked, toolcall.StandingTerms{Until: end})
 	waiting := e.propose(call("d", askRemote, `{}`))[0]
 	if waiting.State == message.ToolCallAsking {
 		return // a machine too slow for this
