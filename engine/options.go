@@ -42,10 +42,10 @@ type config struct {
 	version      string
 	policyErr    func() error
 	notReady     func() error
-	policyStatus func() (api.PolicyStatusReply, error)
+	policyStatus func() api.PolicyStatusReply
 	proofs       Proofs
 	snapshots    Snapshots // nil if none are kept
-	policyText   func(bundle string) (api.PolicyTextReply, bool, error)
+	policyText   func(bundle string) (api.PolicyTextReply, bool)
 	observers    []func(Written)
 	newTrace     func(toolcall.Key) toolcall.Trace
 }
@@ -191,13 +191,13 @@ func WithReadiness(f func() error) Option {
 
 // WithPolicyStatus sets what answers PolicyStatus; without it, the reply only names the
 // policy in force.
-func WithPolicyStatus(f func() (api.PolicyStatusReply, error)) Option {
+func WithPolicyStatus(f func() api.PolicyStatusReply) Option {
 	return func(c *config) error { c.policyStatus = f; return nil }
 }
 
 // WithPolicyText sets what answers PolicyText with the text of current and past policies. ""
 // names the one in force, and false reports that there is none. Without f there is none.
-func WithPolicyText(f func(bundle string) (api.PolicyTextReply, bool, error)) Option {
+func WithPolicyText(f func(bundle string) (api.PolicyTextReply, bool)) Option {
 	return func(c *config) error { c.policyText = f; return nil }
 }
 

@@ -107,7 +107,7 @@ var handlers = map[string]handler{
 	api.Events.Name:  handlerOf(api.Events, (*Port).events),
 	api.Info.Name:    handlerOf(api.Info, (*Port).info),
 	api.PolicyStatus.Name: handlerOf(api.PolicyStatus, func(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
-		return p.e.reader.describePolicy()
+		return p.e.reader.describePolicy(), nil
 	}),
 	api.PolicyText.Name: handlerOf(api.PolicyText, func(p *Port, _ context.Context, r api.PolicyTextRequest) (api.PolicyTextReply, error) {
 		return p.e.reader.readPolicyText(r)

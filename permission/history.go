@@ -16,6 +16,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // history stores versions in a folder. A file's name has the time of its version and the hash of
@@ -33,7 +34,7 @@ var historyName = regexp.MustCompile(`^\d{8}T\d{6}\.\d{9}Z-[0-9a-f]{64}\.json$`)
 // storedVersion is the content of a file.
 type storedVersion struct {
 	V int `json:"v"`
-	PolicyVersion
+	api.PolicyVersion
 	Files []storedFile `json:"files"`
 }
 
@@ -119,7 +120,7 @@ func (h *history) readVersion(name string) (version, int, error) {
 	return v, len(data), nil
 }
 
-func nameOf(v PolicyVersion, data []byte) string {
+func nameOf(v api.PolicyVersion, data []byte) string {
 	sum := sha256.Sum256(data)
 	return v.Loaded.Format(historyTime) + "-" + hex.EncodeToString(sum[:]) + ".json"
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/plainfile"
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 )
 
 // Live holds the policy in force and replaces it while calls are decided. A policy that cannot be
@@ -37,7 +37,7 @@ type Live struct {
 	history *history
 
 	mu       sync.Mutex // guards what follows
-	inForce  []PolicyFile
+	inForce  []api.PolicyFile
 	versions []version // the oldest first; the last one is in force if inForce is set
 	loads    uint64
 	refused  uint64
@@ -177,7 +177,7 @@ func (l *Live) loadFiles(files []File) error {
 		l.counts.keepRules(l.current.Swap(b), b)
 		l.inForce = describeFiles(files)
 		l.loads++
-		l.keepVersion(version{PolicyVersion{b.Hash(), b.Rules(), time.Now().UTC().Round(0)}, files})
+		l.keepVersion(version{api.PolicyVersion{Bundle: b.Hash(), Rules: b.Rules(), Loaded: time.Now().UTC().Round(0)}, files})
 		now := l.versions[len(l.versions)-1]
 		l.mu.Unlock()
 		if l.history != nil {
@@ -225,52 +225,16 @@ func (l *Live) Explain(ctx context.Context, req Request) *Explanation {
 	return l.Bundle().Explain(ctx, req)
 }
 
-// Status is the state of a Live, for people and monitoring. It marshals as JSON.
-type Status struct {
-	// Bundle is the hash of the policy in force, Rules its number of rules.
-	Bundle string `json:"bundle"`
-	Rules  int    `json:"rules"`
-	// Loaded is when it came into force; zero before the first good policy.
-	Loaded time.Time `json:"loaded"`
-	// Files are the files of the policy in force, Ignored the other files in their folders.
-	Files   []PolicyFile `json:"files"`
-	Ignored []string     `json:"ignored"`
-	// Versions are the result of Live.Versions.
-	Versions []PolicyVersion `json:"versions"`
-	// Alarm says why the newest policy was refused; "" if it is in force. AlarmSince is when
-	// reloads began to fail.
-	Alarm      string    `json:"alarm"`
-	AlarmSince time.Time `json:"alarm_since,omitzero"`
-	// Loads counts the policies that came into force, Refused the attempts that failed.
-	Loads   uint64 `json:"loads"`
-	Refused uint64 `json:"refused"`
-	// Calls counts decisions. Failures counts what could not be evaluated and belongs to no single
-	// rule, such as bad input.
-	Calls    uint64 `json:"calls"`
-	Failures uint64 `json:"failures"`
-	// ByRule has the counts of each rule of the policy.
-	ByRule []RuleCount `json:"by_rule"`
-	// Shadow is nil without a shadow policy.
-	Shadow *ShadowStatus `json:"shadow,omitzero"`
-}
-
-// PolicyFile is a file of the policy in force.
-type PolicyFile struct {
-	Name   string `json:"name"`
-	Layer  Layer  `json:"layer"`
-	Digest string `json:"digest"` // "sha256:" and the hex SHA-256 of its bytes
-}
-
 // Status returns a snapshot. Its parts may be a few decisions apart.
-func (l *Live) Status() Status {
+func (l *Live) Status() api.PolicyStatusReply {
 	l.mu.Lock()
 	b := l.Bundle()
-	s := Status{Bundle: b.Hash(), Rules: b.Rules(), ByRule: l.counts.snapshot(b), Ignored: []string{}, Versions: l.listVersions()}
+	s := api.PolicyStatusReply{Bundle: b.Hash(), Rules: b.Rules(), ByRule: l.counts.snapshot(b), Ignored: []string{}, Versions: l.listVersions()}
 	s.Calls, s.Failures = l.counts.calls.Load(), l.counts.other.Load() // a call is counted here first
 	if len(s.Versions) > 0 {
 		s.Loaded = s.Versions[0].Loaded
 	}
-	s.Loads, s.Refused, s.Files = l.loads, l.refused, append([]PolicyFile{}, l.inForce...)
+	s.Loads, s.Refused, s.Files = l.loads, l.refused, append([]api.PolicyFile{}, l.inForce...)
 	l.mu.Unlock()
 	if since, err := l.files.Fault(); err != nil {
 		s.Alarm, s.AlarmSince = err.Error(), since
@@ -284,26 +248,6 @@ func (l *Live) Status() Status {
 		s.Shadow = l.shadow.status(b)
 	}
 	return s
-}
-
-// RuleCount counts what one rule has done since it came into force in its current form. A reload
-// that does not change the rule does not reset the counts.
-type RuleCount struct {
-	Rule string `json:"rule"`
-	// Behavior is absent for the rules of sessions, which are counted as one.
-	Behavior message.Behavior `json:"behavior,omitzero"`
-	// File and Line say where the rule is; absent for the rules of sessions.
-	File string `json:"file,omitzero"`
-	Line int    `json:"line,omitzero"`
-	// Since is when the rule came into force.
-	Since time.Time `json:"since,omitzero"`
-	// Decided is how often it decided a call.
-	Decided uint64 `json:"decided"`
-	// Watched is how often it matched while it only warned or audited.
-	Watched uint64 `json:"watched"`
-	// Failed is how often it could not be evaluated. Each time the rule did not do its work and the
-	// call failed closed: alert on it.
-	Failed uint64 `json:"failed"`
 }
 
 type counters struct {
@@ -368,8 +312,8 @@ func (c *counters) keepRules(before, now *Bundle) {
 	}
 }
 
-func (c *counters) snapshot(b *Bundle) []RuleCount {
-	out := []RuleCount{}
+func (c *counters) snapshot(b *Bundle) []api.PolicyRuleCount {
+	out := []api.PolicyRuleCount{}
 	c.rules.Range(func(name, v any) bool {
 		n := asCounter(v)
 		rule, _ := name.(string)
@@ -377,10 +321,10 @@ func (c *counters) snapshot(b *Bundle) []RuleCount {
 		if !known && rule != SessionRuleName { // a decision by the bundle before ended late
 			return true
 		}
-		out = append(out, RuleCount{Rule: rule, Behavior: k.behavior, File: k.place.File, Line: k.place.Line, Since: n.since,
+		out = append(out, api.PolicyRuleCount{Rule: rule, Behavior: k.behavior, File: k.place.File, Line: k.place.Line, Since: n.since,
 			Decided: n.decided.Load(), Watched: n.watched.Load(), Failed: n.failed.Load()})
 		return true
 	})
-	slices.SortFunc(out, func(a, b RuleCount) int { return cmp.Compare(a.Rule, b.Rule) })
+	slices.SortFunc(out, func(a, b api.PolicyRuleCount) int { return cmp.Compare(a.Rule, b.Rule) })
 	return out
 }

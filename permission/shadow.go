@@ -6,9 +6,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
@@ -25,46 +24,9 @@ func (e *ShadowError) Unwrap() error { return e.Err }
 // it.
 const maxDifferences = 200
 
-// ShadowStatus is what a shadow policy would have done.
-type ShadowStatus struct {
-	Bundle string `json:"bundle"`
-	Rules  int    `json:"rules"`
-	// Alarm says why the newest shadow policy was refused; "" if it is in use.
-	Alarm string `json:"alarm"`
-	// Compared counts the calls that both policies decided, Differing those that they decided
-	// differently. Both survive a reload that leaves a rule of each policy unchanged; differences
-	// by a rule that changed or is gone are dropped, also from Differing.
-	Compared  uint64 `json:"compared"`
-	Differing uint64 `json:"differing"`
-	// Differences are the kinds of differing verdicts, most frequent first; Unlisted counts the
-	// calls of kinds beyond the first 200.
-	Differences []Difference `json:"differences"`
-	Unlisted    uint64       `json:"unlisted"`
+func verdictOf(d *Decision) api.PolicyVerdict {
+	return api.PolicyVerdict{Behavior: d.Behavior, Step: string(d.Step), Rule: d.Rule}
 }
-
-// Difference is a kind of call that two policies decide differently: all calls of a tool in a mode
-// that the same rules decided in the same ways.
-type Difference struct {
-	Tool   string  `json:"tool"`
-	Mode   Mode    `json:"mode"`
-	Live   Verdict `json:"live"`
-	Shadow Verdict `json:"shadow"`
-	Count  uint64  `json:"count"`
-	// Last is when the latest one was decided, by the request's clock; Session and Reply say where.
-	// Inputs are not stored.
-	Last    time.Time         `json:"last"`
-	Session message.SessionID `json:"session"`
-	Reply   message.ReplyID   `json:"reply"`
-}
-
-// Verdict is the short form of a decision.
-type Verdict struct {
-	Behavior message.Behavior `json:"behavior"`
-	Step     Step             `json:"step"`
-	Rule     string           `json:"rule"`
-}
-
-func verdictOf(d *Decision) Verdict { return Verdict{d.Behavior, d.Step, d.Rule} }
 
 type shadow struct {
 	live *Live
@@ -89,14 +51,14 @@ type comparison struct {
 	compared     atomic.Uint64 // a differing call is counted here first
 
 	mu                  sync.Mutex // guards what follows; taken on a difference only
-	kinds               map[differenceKey]*Difference
+	kinds               map[differenceKey]*api.PolicyDifference
 	differing, unlisted uint64
 }
 
 type differenceKey struct {
 	tool         string
 	mode         Mode
-	live, shadow Verdict
+	live, shadow api.PolicyVerdict
 }
 
 // of returns the comparison of the bundles, a new one if either bundle is new.
@@ -115,7 +77,7 @@ func (s *shadow) of(live, candidate *Bundle) *comparison {
 
 // carryOver starts the comparison of two bundles with what is still valid from the previous one.
 func (c *comparison) carryOver(live, candidate *Bundle) *comparison {
-	fresh := &comparison{live: live, shadow: candidate, kinds: map[differenceKey]*Difference{}}
+	fresh := &comparison{live: live, shadow: candidate, kinds: map[differenceKey]*api.PolicyDifference{}}
 	if c == nil || !live.sharesRule(c.live) || !candidate.sharesRule(c.shadow) {
 		return fresh
 	}
@@ -175,16 +137,16 @@ func (c *comparison) addDifference(req *Request, live, own *Decision) {
 			c.unlisted++
 			return
 		}
-		diff = &Difference{Tool: key.tool, Mode: key.mode, Live: key.live, Shadow: key.shadow}
+		diff = &api.PolicyDifference{Tool: key.tool, Mode: key.mode, Live: key.live, Shadow: key.shadow}
 		c.kinds[key] = diff
 	}
 	diff.Count++
 	diff.Last, diff.Session, diff.Reply = req.Now, req.Caller.Session, req.Caller.Reply
 }
 
-func (s *shadow) status(live *Bundle) *ShadowStatus {
+func (s *shadow) status(live *Bundle) *api.ShadowPolicyStatus {
 	b := s.live.Bundle()
-	out := &ShadowStatus{Bundle: b.Hash(), Rules: b.Rules(), Differences: []Difference{}}
+	out := &api.ShadowPolicyStatus{Bundle: b.Hash(), Rules: b.Rules(), Differences: []api.PolicyDifference{}}
 	if err := s.live.Err(); err != nil {
 		out.Alarm = err.Error()
 	}
@@ -198,7 +160,7 @@ func (s *shadow) status(live *Bundle) *ShadowStatus {
 	for _, d := range c.kinds {
 		out.Differences = append(out.Differences, *d)
 	}
-	slices.SortFunc(out.Differences, func(a, b Difference) int {
+	slices.SortFunc(out.Differences, func(a, b api.PolicyDifference) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Mode, b.Mode),
 			cmp.Compare(a.Live.Rule, b.Live.Rule), cmp.Compare(a.Shadow.Rule, b.Shadow.Rule), cmp.Compare(a.Live.Step, b.Live.Step),
 			cmp.Compare(a.Shadow.Step, b.Shadow.Step))

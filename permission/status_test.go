@@ -16,6 +16,7 @@ import (
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -86,8 +87,8 @@ func TestStatusCountsByRule(t *testing.T) {
 	ask(p, `[]`)
 	s := p.Status()
 	// {} and [] fail in d, which then asks, so d also decides those calls.
-	want := []permission.RuleCount{{Rule: "a", Decided: 1}, {Rule: "d", Decided: 5, Failed: 2}, {Rule: "w", Watched: 1, Failed: 2}}
-	if diff := cmp.Diff(want, s.ByRule, cmpopts.IgnoreFields(permission.RuleCount{}, "Behavior", "Since", "File", "Line")); diff != "" {
+	want := []api.PolicyRuleCount{{Rule: "a", Decided: 1}, {Rule: "d", Decided: 5, Failed: 2}, {Rule: "w", Watched: 1, Failed: 2}}
+	if diff := cmp.Diff(want, s.ByRule, cmpopts.IgnoreFields(api.PolicyRuleCount{}, "Behavior", "Since", "File", "Line")); diff != "" {
 		t.Error(diff)
 	}
 	if s.Calls != 6 || s.Failures != 1 || s.Loads != 1 || s.Refused != 0 || s.Alarm != "" || s.Bundle != p.Hash() || s.Rules != 3 || s.Loaded.IsZero() || s.Shadow != nil {
@@ -154,10 +155,10 @@ func TestShadowDecidesNothingAndIsCompared(t *testing.T) {
 		t.Fatalf("%+v", s)
 	}
 	at := time.Unix(1_700_000_000, 0).UTC()
-	live := permission.Verdict{Behavior: message.BehaviorAllow, Step: permission.StepAllowRule, Rule: "all"}
-	want := []permission.Difference{
-		{Tool: "t", Mode: permission.ModeDefault, Live: live, Shadow: permission.Verdict{Behavior: message.BehaviorDeny, Step: permission.StepRule, Rule: "big"}, Count: 4, Last: at, Session: "s", Reply: "r"},
-		{Tool: "t", Mode: permission.ModeDefault, Live: live, Shadow: permission.Verdict{Behavior: message.BehaviorAsk, Step: permission.StepError, Rule: "big"}, Count: 1, Last: at, Session: "s", Reply: "r"},
+	live := api.PolicyVerdict{Behavior: message.BehaviorAllow, Step: string(permission.StepAllowRule), Rule: "all"}
+	want := []api.PolicyDifference{
+		{Tool: "t", Mode: permission.ModeDefault, Live: live, Shadow: api.PolicyVerdict{Behavior: message.BehaviorDeny, Step: string(permission.StepRule), Rule: "big"}, Count: 4, Last: at, Session: "s", Reply: "r"},
+		{Tool: "t", Mode: permission.ModeDefault, Live: live, Shadow: api.PolicyVerdict{Behavior: message.BehaviorAsk, Step: string(permission.StepError), Rule: "big"}, Count: 1, Last: at, Session: "s", Reply: "r"},
 	}
 	if diff := cmp.Diff(want, s.Differences); diff != "" {
 		t.Error(diff)

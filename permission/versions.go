@@ -6,9 +6,8 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
 
@@ -18,40 +17,8 @@ const (
 	maxVersionBytes = 4 << 20
 )
 
-// PolicyVersion is a policy that is or was in force.
-type PolicyVersion struct {
-	Bundle string    `json:"bundle"`
-	Rules  int       `json:"rules"`
-	Loaded time.Time `json:"loaded"` // when it came into force
-}
-
-// PolicyText is the text of a policy that is or was in force.
-type PolicyText struct {
-	Bundle string     `json:"bundle"`
-	Loaded time.Time  `json:"loaded"` // when it came into force
-	Files  []FileText `json:"files"`
-	Rules  []RuleText `json:"rules"`
-}
-
-// FileText is a rule file as it was loaded.
-type FileText struct {
-	PolicyFile
-	Text string `json:"text"`
-}
-
-// RuleText says where a rule is. Lines count from 1.
-type RuleText struct {
-	Rule     string           `json:"rule"`
-	Behavior message.Behavior `json:"behavior"`
-	Tools    []string         `json:"tools"`
-	File     string           `json:"file"`
-	Line     int              `json:"line"`
-	End      int              `json:"end"` // the last line
-	Text     string           `json:"text"`
-}
-
 type version struct {
-	PolicyVersion
+	api.PolicyVersion
 	files []File
 }
 
@@ -83,18 +50,18 @@ func (l *Live) keepVersion(v version) {
 
 // Versions returns the policies that are and were in force, newest first: at most 20, and fewer if
 // their files exceed 4 MiB. Without KeepHistory they start with the process.
-func (l *Live) Versions() []PolicyVersion {
+func (l *Live) Versions() []api.PolicyVersion {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.listVersions()
 }
 
 // listVersions is Versions for a caller that holds mu.
-func (l *Live) listVersions() []PolicyVersion {
+func (l *Live) listVersions() []api.PolicyVersion {
 	if l.inForce == nil {
-		return []PolicyVersion{} // the stored ones were in force in an earlier process
+		return []api.PolicyVersion{} // the stored ones were in force in an earlier process
 	}
-	out := make([]PolicyVersion, 0, len(l.versions))
+	out := make([]api.PolicyVersion, 0, len(l.versions))
 	for _, v := range slices.Backward(l.versions) {
 		out = append(out, v.PolicyVersion)
 	}
@@ -103,7 +70,7 @@ func (l *Live) listVersions() []PolicyVersion {
 
 // Text returns the text of the newest version with a hash, or of the policy in force for ""; false
 // if there is none.
-func (l *Live) Text(bundle string) (PolicyText, bool) {
+func (l *Live) Text(bundle string) (api.PolicyTextReply, bool) {
 	l.mu.Lock()
 	at := -1
 	for i, v := range l.versions {
@@ -113,32 +80,32 @@ func (l *Live) Text(bundle string) (PolicyText, bool) {
 	}
 	if at < 0 {
 		l.mu.Unlock()
-		return PolicyText{}, false
+		return api.PolicyTextReply{}, false
 	}
 	v := l.versions[at]
 	l.mu.Unlock()
-	out := PolicyText{Bundle: v.Bundle, Loaded: v.Loaded, Files: []FileText{}, Rules: []RuleText{}}
+	out := api.PolicyTextReply{Bundle: v.Bundle, Loaded: v.Loaded, Files: []api.PolicyFileText{}, Rules: []api.PolicyRuleText{}}
 	for i, f := range describeFiles(v.files) {
-		out.Files = append(out.Files, FileText{f, string(v.files[i].Data)})
+		out.Files = append(out.Files, api.PolicyFileText{PolicyFile: f, Text: string(v.files[i].Data)})
 		out.Rules = append(out.Rules, ruleTexts(v.files[i])...)
 	}
 	return out, true
 }
 
 // ruleTexts finds the rules in a file that was loaded.
-func ruleTexts(f File) []RuleText {
+func ruleTexts(f File) []api.PolicyRuleText {
 	doc, _ := rulefile.Read(f.Name, f.Data) // cannot fail: it has been read before
 	if doc == nil {
 		return nil
 	}
 	lines := strings.Split(string(f.Data), "\n")
-	out := make([]RuleText, 0, len(doc.Rules))
+	out := make([]api.PolicyRuleText, 0, len(doc.Rules))
 	for i := range doc.Rules {
 		r := &doc.Rules[i]
 		line, _ := r.At.Start("")
-		out = append(out, RuleText{Rule: r.Name, Behavior: r.Behavior, Tools: slices.Concat([]string{}, r.Tool, r.ToolName), File: f.Name, Line: line})
+		out = append(out, api.PolicyRuleText{Rule: r.Name, Behavior: r.Behavior, Tools: slices.Concat([]string{}, r.Tool, r.ToolName), File: f.Name, Line: line})
 	}
-	slices.SortStableFunc(out, func(a, b RuleText) int { return cmp.Compare(a.Line, b.Line) })
+	slices.SortStableFunc(out, func(a, b api.PolicyRuleText) int { return cmp.Compare(a.Line, b.Line) })
 	for i := range out {
 		next := len(lines) + 1
 		if i+1 < len(out) {
@@ -185,11 +152,11 @@ func cutText(lines []string, from, to int) string {
 	return strings.Join(cut, "\n")
 }
 
-func describeFiles(files []File) []PolicyFile {
-	out := make([]PolicyFile, len(files))
+func describeFiles(files []File) []api.PolicyFile {
+	out := make([]api.PolicyFile, len(files))
 	for i, f := range files {
 		sum := sha256.Sum256(f.Data)
-		out[i] = PolicyFile{Name: f.Name, Layer: cmp.Or(f.Layer, LayerProject), Digest: "sha256:" + hex.EncodeToString(sum[:])}
+		out[i] = api.PolicyFile{Name: f.Name, Layer: string(cmp.Or(f.Layer, LayerProject)), Digest: "sha256:" + hex.EncodeToString(sum[:])}
 	}
 	return out
 }

@@ -13,8 +13,6 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
-	"github.com/askance-dev/askance/internal/strictjson"
-	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -45,20 +43,7 @@ func livePolicy(t *testing.T) (live *permission.Live, path string, opts []engine
 	if err != nil {
 		t.Fatal(err)
 	}
-	same := func(from, to any) error {
-		text, err := strictjson.Marshal(from)
-		if err != nil {
-			return err
-		}
-		return strictjson.Unmarshal(text, to)
-	}
-	return live, path, []engine.Option{
-		engine.WithPolicyStatus(func() (out api.PolicyStatusReply, err error) { return out, same(live.Status(), &out) }),
-		engine.WithPolicyText(func(bundle string) (out api.PolicyTextReply, ok bool, err error) {
-			text, ok := live.Text(bundle)
-			return out, ok, same(text, &out)
-		}),
-	}
+	return live, path, []engine.Option{engine.WithPolicyStatus(live.Status), engine.WithPolicyText(live.Text)}
 }
 
 // The page shows the rules with their hits, files, shadow and versions, and decides about a call

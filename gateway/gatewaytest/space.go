@@ -103,8 +103,8 @@ func (s *Space) start() {
 }
 
 // policyText returns the text of a policy that is not stored in a file.
-func (s *Space) policyText(string) (api.PolicyTextReply, bool, error) {
-	return api.PolicyTextReply{Engine: string(s.ID), Files: []api.PolicyFileText{}, Rules: []api.PolicyRuleText{}}, true, nil
+func (s *Space) policyText(string) (api.PolicyTextReply, bool) {
+	return api.PolicyTextReply{Engine: string(s.ID), Files: []api.PolicyFileText{}, Rules: []api.PolicyRuleText{}}, true
 }
 
 func (s *Space) stop() {

@@ -112,13 +112,13 @@ func core() []Row {
 		},
 		{
 			Folder: "permission",
-			Own:    []string{"message", "toolcall", "permission/shell", "internal/plainfile", "internal/spelling"},
+			Own:    []string{"message", "message/api", "toolcall", "permission/shell", "internal/plainfile", "internal/spelling"},
 			Libraries: []string{
 				"cel.dev/cel-go", "github.com/goccy/go-yaml", "github.com/santhosh-tekuri/jsonschema/v6",
 				"golang.org/x/net/idna",
 			},
 			Never: []string{"net", "net/http", "os/exec"},
-			Why:   "a decision depends only on the call and the rules; without an engine it can also judge a journal afterwards",
+			Why:   "a decision depends only on the call and the rules; without an engine it can also judge a journal afterwards (message/api: the form in which it reports its status)",
 		},
 		{
 			Folder:    "permission/shell",

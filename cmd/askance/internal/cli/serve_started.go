@@ -84,11 +84,10 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 	if cfg.NATS != "" {
 		st.DurabilityWhy = claim.Why
 	}
-	if status, ok := n.PolicyStatus(); ok {
-		st.PolicySince = status.Loaded
-		for _, f := range status.Files {
-			st.PolicyFiles = append(st.PolicyFiles, f.Name)
-		}
+	status := n.PolicyStatus()
+	st.PolicySince = status.Loaded
+	for _, f := range status.Files {
+		st.PolicyFiles = append(st.PolicyFiles, f.Name)
 	}
 	if env.json {
 		return writeJSON(env.out, st)

@@ -43,6 +43,7 @@ import (
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -332,13 +333,8 @@ func (n *Node) Rules() int { return n.policy.rules() }
 // PolicyHash returns the hash of the policy in force.
 func (n *Node) PolicyHash() string { return n.policy.Hash() }
 
-// PolicyStatus returns the status of the policy; false if there are no rule files.
-func (n *Node) PolicyStatus() (permission.Status, bool) {
-	if n.policy.live == nil {
-		return permission.Status{}, false
-	}
-	return n.policy.live.Status(), true
-}
+// PolicyStatus returns the status of the policy.
+func (n *Node) PolicyStatus() api.PolicyStatusReply { return n.policy.status() }
 
 // Failed delivers an error when the node cannot continue.
 func (n *Node) Failed() <-chan error { return n.failed }

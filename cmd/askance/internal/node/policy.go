@@ -14,7 +14,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
-	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
@@ -163,34 +162,20 @@ func (p policy) rules() int {
 	return p.live.Bundle().Rules()
 }
 
-// status returns the policy's own status in the form of the operation: the JSON of both
-// has the same members.
-func (p policy) status() (out api.PolicyStatusReply, err error) {
+// status returns the status of the policy; without rule files, only what is in force.
+func (p policy) status() api.PolicyStatusReply {
 	if p.live == nil {
-		return api.PolicyStatusReply{Bundle: p.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, Versions: []api.PolicyVersion{}, ByRule: []api.PolicyRuleCount{}}, nil
+		return api.PolicyStatusReply{Bundle: p.Hash(), Files: []api.PolicyFile{}, Ignored: []string{}, Versions: []api.PolicyVersion{}, ByRule: []api.PolicyRuleCount{}}
 	}
-	return out, sameMembers(p.live.Status(), &out)
+	return p.live.Status()
 }
 
 // text returns the text of a policy that is or was in force.
-func (p policy) text(bundle string) (out api.PolicyTextReply, ok bool, err error) {
+func (p policy) text(bundle string) (api.PolicyTextReply, bool) {
 	if p.live == nil {
-		return out, false, nil
+		return api.PolicyTextReply{}, false
 	}
-	t, ok := p.live.Text(bundle)
-	if !ok {
-		return out, false, nil
-	}
-	return out, true, sameMembers(t, &out)
-}
-
-// sameMembers converts between two types with the same JSON.
-func sameMembers(from, to any) error {
-	text, err := strictjson.Marshal(from)
-	if err != nil {
-		return err
-	}
-	return strictjson.Unmarshal(text, to)
+	return p.live.Text(bundle)
 }
 
 func (p policy) loadError() error {
@@ -227,7 +212,7 @@ func (p policy) report(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-func (r *reporter) say(s permission.Status) {
+func (r *reporter) say(s api.PolicyStatusReply) {
 	for _, rule := range s.ByRule {
 		if n := rule.Failed - min(rule.Failed, r.failed[rule.Rule]); n > 0 {
 			r.log.Warn("a rule could not be evaluated and failed closed", "rule", rule.Rule, "times", n, "bundle", s.Bundle)

@@ -11,7 +11,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/message"
-	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/message/api"
 )
 
 func policyText(behavior string) []byte {
@@ -19,13 +19,13 @@ func policyText(behavior string) []byte {
 }
 
 // waitForStatus polls the status until ok returns true.
-func waitForStatus(t *testing.T, n *node.Node, what string, ok func(permission.Status) bool) permission.Status {
+func waitForStatus(t *testing.T, n *node.Node, what string, ok func(api.PolicyStatusReply) bool) api.PolicyStatusReply {
 	t.Helper()
 	look := time.NewTicker(5 * time.Millisecond)
 	defer look.Stop()
 	for {
-		s, has := n.PolicyStatus()
-		if has && ok(s) {
+		s := n.PolicyStatus()
+		if ok(s) {
 			return s
 		}
 		select {
@@ -42,7 +42,7 @@ func TestPolicyFromTheBucket(t *testing.T) {
 	cfg := config(t)
 	cfg.Policy, cfg.PolicyBucket = nil, true
 	n := start(t, cfg)
-	if s, ok := n.PolicyStatus(); !ok || s.Alarm == "" || s.Rules != 0 {
+	if s := n.PolicyStatus(); s.Alarm == "" || s.Rules != 0 {
 		t.Errorf("on an empty bucket: %+v", s)
 	}
 	nc, err := n.Connect(t.Context(), "admin")
@@ -61,15 +61,15 @@ func TestPolicyFromTheBucket(t *testing.T) {
 		}
 	}
 	put(policyText("allow"))
-	good := waitForStatus(t, n, "a policy in the bucket", func(s permission.Status) bool { return s.Alarm == "" && s.Rules == 1 })
+	good := waitForStatus(t, n, "a policy in the bucket", func(s api.PolicyStatusReply) bool { return s.Alarm == "" && s.Rules == 1 })
 	propose(t, n, "c1", "upper", `{}`)
 	put([]byte("rules: ["))
-	bad := waitForStatus(t, n, "a bad policy in the bucket", func(s permission.Status) bool { return s.Alarm != "" })
+	bad := waitForStatus(t, n, "a bad policy in the bucket", func(s api.PolicyStatusReply) bool { return s.Alarm != "" })
 	if bad.Bundle != good.Bundle || bad.Refused <= good.Refused || !strings.Contains(bad.Alarm, "main.yaml") {
 		t.Errorf("after a bad policy: %+v", bad)
 	}
 	put(policyText("deny"))
-	waitForStatus(t, n, "a corrected policy", func(s permission.Status) bool { return s.Alarm == "" && s.Bundle != good.Bundle })
+	waitForStatus(t, n, "a corrected policy", func(s api.PolicyStatusReply) bool { return s.Alarm == "" && s.Bundle != good.Bundle })
 }
 
 func TestShadowIsCompared(t *testing.T) {
@@ -81,7 +81,7 @@ func TestShadowIsCompared(t *testing.T) {
 	cfg.Shadow = []string{shadow}
 	n := start(t, cfg)
 	propose(t, n, "c1", "upper", `{}`)
-	s := waitForStatus(t, n, "a difference", func(s permission.Status) bool { return s.Shadow.Differing > 0 })
+	s := waitForStatus(t, n, "a difference", func(s api.PolicyStatusReply) bool { return s.Shadow.Differing > 0 })
 	if d := s.Shadow.Differences[0]; d.Tool != "upper" || d.Live.Behavior != message.BehaviorAllow || d.Shadow.Behavior != message.BehaviorAsk || d.Session != "s" {
 		t.Errorf("%+v", d)
 	}
@@ -125,7 +125,7 @@ tools:
 	n := start(t, cfg)
 	propose(t, n, "c1", "upper", `{"path": "`+dir+`/work/x"}`)
 	propose(t, n, "c2", "upper", `{"path": "`+dir+`/work/out/x"}`)
-	s := waitForStatus(t, n, "two decisions", func(s permission.Status) bool { return s.Calls >= 2 })
+	s := waitForStatus(t, n, "two decisions", func(s api.PolicyStatusReply) bool { return s.Calls >= 2 })
 	for _, c := range s.ByRule {
 		if c.Decided == 0 || c.Failed != 0 {
 			t.Errorf("%+v", c)
@@ -148,9 +148,8 @@ func TestPolicyHistory(t *testing.T) {
 		}
 	}
 	cfg.Policy = []string{rules}
-	versions := func(n *node.Node) []permission.PolicyVersion {
-		s, _ := n.PolicyStatus()
-		return s.Versions
+	versions := func(n *node.Node) []api.PolicyVersion {
+		return n.PolicyStatus().Versions
 	}
 	write(first)
 	n := start(t, cfg)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission"
 )
 
@@ -128,7 +129,7 @@ func TestReporterTellsWatchedRules(t *testing.T) {
 		want    string
 	}{{3, "rule=cap times=3"}, {3, ""}, {4, "rule=cap times=1"}} {
 		out.Reset()
-		r.say(permission.Status{ByRule: []permission.RuleCount{{Rule: "cap", Watched: step.watched}}})
+		r.say(api.PolicyStatusReply{ByRule: []api.PolicyRuleCount{{Rule: "cap", Watched: step.watched}}})
 		if got := out.String(); !strings.Contains(got, step.want) || (step.want == "") != (got == "") {
 			t.Errorf("reported %q, want %q in it", got, step.want)
 		}
