@@ -87,25 +87,41 @@ func checkVersion(op string, v int) error {
 // handler carries out an operation for a principal who may use it.
 type handler func(ctx context.Context, p *Port, request any) (any, error)
 
-// handlers has one handler for each operation of the table.
+// handlers has one handler for each operation of the table. Those of several statements are methods.
 var handlers = map[string]handler{
-	api.Propose.Name:   handlerOf(api.Propose, (*Port).propose),
-	api.Wait.Name:      handlerOf(api.Wait, (*Port).wait),
-	api.Report.Name:    handlerOf(api.Report, (*Port).report),
-	api.Emit.Name:      handlerOf(api.Emit, (*Port).emit),
+	api.Propose.Name: handlerOf(api.Propose, (*Port).propose),
+	api.Wait.Name:    handlerOf(api.Wait, (*Port).wait),
+	api.Report.Name: handlerOf(api.Report, func(p *Port, ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error) {
+		return p.showOne(p.e.operators.reportResult(ctx, p.by, r))
+	}),
+	api.Emit.Name: handlerOf(api.Emit, func(p *Port, ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
+		return p.e.streams.emitEvents(ctx, p.by, r)
+	}),
 	api.Interrupt.Name: handlerOf(api.Interrupt, (*Port).interrupt),
 
-	api.SubmitResponse.Name:         handlerOf(api.SubmitResponse, (*Port).submitResponse),
-	api.Revoke.Name:                 handlerOf(api.Revoke, (*Port).revoke),
-	api.Resolve.Name:                handlerOf(api.Resolve, (*Port).resolve),
-	api.RevokeStandingApproval.Name: handlerOf(api.RevokeStandingApproval, (*Port).revokeStandingApproval),
+	api.SubmitResponse.Name: handlerOf(api.SubmitResponse, func(p *Port, ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
+		return p.showOne(p.e.responses.TakeResponse(ctx, p.by, a))
+	}),
+	api.Revoke.Name: handlerOf(api.Revoke, func(p *Port, ctx context.Context, r toolcall.RevokeRequest) (*toolcall.Call, error) {
+		return p.showOne(p.e.operators.revokeCall(ctx, p.by, r))
+	}),
+	api.Resolve.Name: handlerOf(api.Resolve, func(p *Port, ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error) {
+		return p.showOne(p.e.operators.resolveCall(ctx, p.by, r))
+	}),
+	api.RevokeStandingApproval.Name: handlerOf(api.RevokeStandingApproval, func(p *Port, ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
+		return p.e.standing.Revoke(ctx, p.by, r)
+	}),
 
-	api.List.Name:    handlerOf(api.List, (*Port).list),
-	api.Show.Name:    handlerOf(api.Show, (*Port).show),
-	api.Explain.Name: handlerOf(api.Explain, (*Port).explain),
+	api.List.Name: handlerOf(api.List, (*Port).list),
+	api.Show.Name: handlerOf(api.Show, (*Port).show),
+	api.Explain.Name: handlerOf(api.Explain, func(p *Port, ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error) {
+		return p.e.reader.explainCall(ctx, r)
+	}),
 	api.Preview.Name: handlerOf(api.Preview, (*Port).preview),
 	api.Events.Name:  handlerOf(api.Events, (*Port).events),
-	api.Info.Name:    handlerOf(api.Info, (*Port).info),
+	api.Info.Name: handlerOf(api.Info, func(p *Port, _ context.Context, _ struct{}) (toolcall.InfoReply, error) {
+		return p.e.reader.describeEngine(), nil
+	}),
 	api.PolicyStatus.Name: handlerOf(api.PolicyStatus, func(p *Port, _ context.Context, _ struct{}) (api.PolicyStatusReply, error) {
 		return p.e.reader.describePolicy(), nil
 	}),
@@ -124,15 +140,27 @@ var handlers = map[string]handler{
 		}
 		return p.e.cfg.proofs.CheckReceipt(r.Receipt)
 	}),
-	api.Load.Name:                 handlerOf(api.Load, (*Port).load),
-	api.Activity.Name:             handlerOf(api.Activity, (*Port).activity),
-	api.Standings.Name:            handlerOf(api.Standings, (*Port).standingApprovals),
-	api.ShowStandingApproval.Name: handlerOf(api.ShowStandingApproval, (*Port).showStandingApproval),
+	api.Load.Name: handlerOf(api.Load, func(p *Port, ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
+		return p.e.reader.reportLoad(ctx, r)
+	}),
+	api.Activity.Name: handlerOf(api.Activity, (*Port).activity),
+	api.Standings.Name: handlerOf(api.Standings, func(p *Port, _ context.Context, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error) {
+		return p.e.standing.List(r), nil
+	}),
+	api.ShowStandingApproval.Name: handlerOf(api.ShowStandingApproval, func(p *Port, ctx context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error) {
+		return p.e.standing.Show(ctx, r.ID)
+	}),
 
-	api.Start.Name:     handlerOf(api.Start, (*Port).start),
+	api.Start.Name: handlerOf(api.Start, func(p *Port, ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error) {
+		return p.e.workers.startAttempt(ctx, p.by, p.queues, r)
+	}),
 	api.Heartbeat.Name: handlerOf(api.Heartbeat, (*Port).heartbeat),
-	api.Progress.Name:  handlerOf(api.Progress, (*Port).progress),
-	api.Result.Name:    handlerOf(api.Result, (*Port).result),
+	api.Progress.Name: handlerOf(api.Progress, func(p *Port, ctx context.Context, r toolcall.ProgressRequest) (toolcall.ProgressReply, error) {
+		return toolcall.ProgressReply{}, p.e.workers.passProgress(ctx, p.by, p.queues, r)
+	}),
+	api.Result.Name: handlerOf(api.Result, func(p *Port, ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
+		return p.e.workers.storeResultOf(ctx, p.by, p.queues, r)
+	}),
 	api.Next.Name: handlerOf(api.Next, func(p *Port, ctx context.Context, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
 		return p.e.workers.takeTasks(ctx, p.by, p.queues, r)
 	}),
@@ -175,32 +203,12 @@ func (p *Port) propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall
 	return toolcall.ProposeReply{Calls: p.showCalls(calls)}, err
 }
 
-func (p *Port) submitResponse(ctx context.Context, a toolcall.Response) (*toolcall.Call, error) {
-	return p.showOne(p.e.responses.TakeResponse(ctx, p.by, a))
-}
-
-func (p *Port) report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error) {
-	return p.showOne(p.e.operators.reportResult(ctx, p.by, r))
-}
-
 func (p *Port) interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error) {
 	if err := p.e.sessions.checkSession(ctx, p.by, r.Session); err != nil {
 		return toolcall.InterruptReply{}, err
 	}
 	calls, err := p.e.replies.interruptReply(ctx, p.by, r)
 	return toolcall.InterruptReply{Calls: p.showCalls(calls)}, err
-}
-
-func (p *Port) resolve(ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error) {
-	return p.showOne(p.e.operators.resolveCall(ctx, p.by, r))
-}
-
-func (p *Port) revoke(ctx context.Context, r toolcall.RevokeRequest) (*toolcall.Call, error) {
-	return p.showOne(p.e.operators.revokeCall(ctx, p.by, r))
-}
-
-func (p *Port) emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
-	return p.e.streams.emitEvents(ctx, p.by, r)
 }
 
 func (p *Port) events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
@@ -233,14 +241,6 @@ func (p *Port) show(ctx context.Context, r toolcall.ShowRequest) (toolcall.ShowR
 	return out, err
 }
 
-func (p *Port) info(context.Context, struct{}) (toolcall.InfoReply, error) {
-	return p.e.reader.describeEngine(), nil
-}
-
-func (p *Port) load(ctx context.Context, r toolcall.LoadRequest) (toolcall.LoadReply, error) {
-	return p.e.reader.reportLoad(ctx, r)
-}
-
 func (p *Port) activity(ctx context.Context, r toolcall.ActivityRequest) (toolcall.ActivityReply, error) {
 	out, err := p.e.reader.reportActivity(ctx, r)
 	for i, d := range out.Recent {
@@ -251,40 +251,12 @@ func (p *Port) activity(ctx context.Context, r toolcall.ActivityRequest) (toolca
 	return out, err
 }
 
-func (p *Port) start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error) {
-	return p.e.workers.startAttempt(ctx, p.by, p.queues, r)
-}
-
 func (p *Port) heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
 	rep, err := p.e.workers.takeHeartbeat(ctx, p.by, p.queues, r)
 	if err == nil && p.relays {
 		p.e.workers.relayHeartbeat(p.by, r)
 	}
 	return rep, err
-}
-
-func (p *Port) progress(ctx context.Context, r toolcall.ProgressRequest) (toolcall.ProgressReply, error) {
-	return toolcall.ProgressReply{}, p.e.workers.passProgress(ctx, p.by, p.queues, r)
-}
-
-func (p *Port) result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
-	return p.e.workers.storeResultOf(ctx, p.by, p.queues, r)
-}
-
-func (p *Port) explain(ctx context.Context, r toolcall.ExplainRequest) (toolcall.ExplainReply, error) {
-	return p.e.reader.explainCall(ctx, r)
-}
-
-func (p *Port) standingApprovals(_ context.Context, r toolcall.StandingApprovalsRequest) (toolcall.StandingApprovalsReply, error) {
-	return p.e.standing.List(r), nil
-}
-
-func (p *Port) showStandingApproval(ctx context.Context, r toolcall.ShowStandingApprovalRequest) (toolcall.ShowStandingApprovalReply, error) {
-	return p.e.standing.Show(ctx, r.ID)
-}
-
-func (p *Port) revokeStandingApproval(ctx context.Context, r toolcall.RevokeStandingApprovalRequest) (*toolcall.StandingApproval, error) {
-	return p.e.standing.Revoke(ctx, p.by, r)
 }
 
 // Only the runtime that proposed a call and the worker that runs it see what rules
