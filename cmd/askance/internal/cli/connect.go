@@ -154,12 +154,18 @@ func (env *environment) connectOptions(principal, name, url, login string) bus.C
 	return o
 }
 
-// dial connects to an engine over NATS and makes sure that one answers.
-func (env *environment) dial(ctx context.Context, url string, by toolcall.Principal) (*link, error) {
+// connectNATS connects to a server with the login of a principal.
+func connectNATS(ctx context.Context, env *environment, url string, by toolcall.Principal) (*nats.Conn, error) {
 	login := env.loginFor(by)
 	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance "+string(by.Role)+" "+by.Name, url, login))
+	return nc, adviseLogin(env, err, login, by)
+}
+
+// dial connects to an engine over NATS and makes sure that one answers.
+func (env *environment) dial(ctx context.Context, url string, by toolcall.Principal) (*link, error) {
+	nc, err := connectNATS(ctx, env, url, by)
 	if err != nil {
-		return nil, adviseLogin(env, err, login, by)
+		return nil, err
 	}
 	client, err := bus.NewClient(nc, env.cfg.spaceID(), by)
 	if err == nil {
@@ -290,6 +296,16 @@ func (env *environment) applyLogin(c *cobra.Command) error {
 		return usagef("--space is %q, but the login %s is valid only for the space %q; leave out --space, or use a login for %[1]q", env.cfg.Space, env.cfg.Creds, u.Space)
 	}
 	return nil
+}
+
+// engineLogin returns the credentials file of engines: that of --creds, or the one in the data
+// folder if the server is the folder's.
+func engineLogin(env *environment) string {
+	own := creds.EngineLogin(node.Dir(env.cfg.dir()).Creds())
+	if _, err := os.Stat(own); env.cfg.Creds != "" || env.cfg.NATS != "" || err != nil {
+		return env.cfg.Creds
+	}
+	return own
 }
 
 // loginFor returns the credentials file for acting in a role: that of --creds, or one

@@ -144,15 +144,14 @@ func (d *diagnosis) run(ctx context.Context, env *environment) {
 // an engine for tasks.
 func (d *diagnosis) checkWorkerLogin(ctx context.Context, env *environment, where string) {
 	by := toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As}
-	url, err := env.findServer()
+	url, err := env.findServer("start it with askance serve --data " + env.cfg.dir())
 	if err != nil {
 		d.addError("server", err, "start it with askance serve")
 		return
 	}
-	login := env.loginFor(by)
-	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance worker "+by.Name, url, login))
+	nc, err := connectNATS(ctx, env, url, by)
 	if err != nil {
-		d.addError("login", adviseLogin(env, err, login, by), "create one with askance creds add worker "+by.Name+" --tool TOOL --replace")
+		d.addError("login", err, "create one with askance creds add worker "+by.Name+" --tool TOOL --replace")
 		return
 	}
 	nc.Close()

@@ -99,7 +99,7 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 	if env.cfg.Server != "" {
 		return dialHTTP(ctx, env, role)
 	}
-	url, err := env.findServer()
+	url, err := env.findServer("start it with askance serve --data " + env.cfg.dir())
 	if err != nil {
 		return nil, err
 	}
@@ -111,14 +111,15 @@ func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*l
 	return l, err
 }
 
-// findServer returns the URL of the NATS server of --nats or of the data folder.
-func (env *environment) findServer() (string, error) {
+// findServer returns the URL of the NATS server of --nats or of the data folder. hint says what to
+// do if the folder has none.
+func (env *environment) findServer(hint string) (string, error) {
 	if env.cfg.NATS != "" {
 		return env.cfg.NATS, nil
 	}
 	url, err := node.Dir(env.cfg.dir()).URL()
 	if err == nil && url == "" {
-		err = noServer(node.Dir(env.cfg.dir()), nil, "start it with askance serve --data "+env.cfg.dir())
+		err = noServer(node.Dir(env.cfg.dir()), nil, hint)
 	}
 	return url, err
 }

@@ -120,7 +120,7 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 // dialStore connects as engines do to the server of --nats or of the data folder. It starts the
 // folder's own server if none runs.
 func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives bus.ArchiveStore, closeAll func(), err error) {
-	dir, space, url, login := node.Dir(env.cfg.dir()), env.cfg.spaceID(), env.cfg.NATS, env.cfg.Creds
+	dir, space, url := node.Dir(env.cfg.dir()), env.cfg.spaceID(), env.cfg.NATS
 	if dir != "" { // else a machine without a home folder
 		archives = bus.ArchiveFolder(dir.Files(space).Archives())
 	}
@@ -131,14 +131,9 @@ func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives b
 		if url, err = dir.URL(); err != nil {
 			return nil, nil, nil, err
 		}
-		if own := creds.EngineLogin(dir.Creds()); login == "" {
-			if _, err := os.Stat(own); err == nil {
-				login = own
-			}
-		}
 	}
 	if url != "" {
-		nc, err = bus.Connect(ctx, url, env.connectOptions(creds.EngineName, "askance journal", url, login))
+		nc, err = bus.Connect(ctx, url, env.connectOptions(creds.EngineName, "askance journal", url, engineLogin(env)))
 		if err == nil {
 			return nc, bus.NewArchiveBucket(nc, space, archives), nc.Close, nil
 		}

@@ -3,17 +3,13 @@ package cli
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
-	"github.com/askance-dev/askance/bus/creds"
-	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
@@ -70,7 +66,11 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 			return err
 		}
 	}
-	nc, err := dialServer(ctx, env)
+	url, err := env.findServer("start askance serve --policy-bucket, or name a server with --nats")
+	if err != nil {
+		return err
+	}
+	nc, err := bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance policy put", url, engineLogin(env)))
 	if err != nil {
 		return err
 	}
@@ -105,27 +105,6 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 		env.notef("%s no engine reads this bucket now; engines with --policy-bucket do\n", env.err.Bad("warning:"))
 	}
 	return printPut(env, bucket.Name(), bundle, next, p.dry)
-}
-
-// dialServer connects to the server of the data folder, as its engine does, or to that of --nats.
-func dialServer(ctx context.Context, env *environment) (*nats.Conn, error) {
-	url, login := env.cfg.NATS, env.cfg.Creds
-	if url == "" {
-		dir := node.Dir(env.cfg.dir())
-		var err error
-		if url, err = dir.URL(); err != nil {
-			return nil, err
-		}
-		if url == "" {
-			return nil, noServer(dir, nil, "start askance serve --policy-bucket, or name a server with --nats")
-		}
-		if own := creds.EngineLogin(dir.Creds()); login == "" {
-			if _, err := os.Stat(own); err == nil {
-				login = own
-			}
-		}
-	}
-	return bus.Connect(ctx, url, env.connectOptions(env.cfg.As, "askance policy put", url, login))
 }
 
 // after returns the files that the bucket will have, sorted by name.

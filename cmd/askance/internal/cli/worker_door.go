@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/hook"
-	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/httpwork"
@@ -94,21 +93,13 @@ func (d *door) open(ctx context.Context, env *environment) (err error) {
 		_, err = d.token()
 		return err
 	}
-	dir := node.Dir(env.cfg.dir())
-	address := env.cfg.NATS
-	if address == "" {
-		if address, err = dir.URL(); err != nil {
-			return err
-		}
-		if address == "" {
-			return noServer(dir, nil, "start askance serve, or pass a server with --nats or --server")
-		}
+	address, err := env.findServer("start askance serve, or pass a server with --nats or --server")
+	if err != nil {
+		return err
 	}
-	by := toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As}
-	login := env.loginFor(by)
 	d.address = bus.RedactURL(address)
-	d.nc, err = bus.Connect(ctx, address, env.connectOptions(env.cfg.As, "askance worker "+env.cfg.As, address, login))
-	return adviseLogin(env, err, login, by)
+	d.nc, err = connectNATS(ctx, env, address, toolcall.Principal{Role: toolcall.RoleWorker, Name: env.cfg.As})
+	return err
 }
 
 func (d *door) close() {
