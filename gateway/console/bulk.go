@@ -71,10 +71,7 @@ func (in bulkPages) review(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	} else {
 		err = v.addNamed(r.Context(), c, p, q["k"])
 	}
-	if err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "bulk", v)
+	return in.writeOrFail(w, "bulk", v.shell, v, err)
 }
 
 // addAll adds the matching requests that are waiting for this person.

@@ -160,10 +160,8 @@ type historyRow struct {
 
 func (in records) history(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	v := historyView{shell: in.shell(r, p, "history", "History – askance"), Filter: historyFilterOf(r.URL.Query()), Ends: ends, Rows: historyTable{Label: "Finished calls"}, Moving: historyTable{Label: "Calls that are not finished"}}
-	if err := v.read(r.Context(), p, r.URL.Query().Get("after")); err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "history", v)
+	err := v.read(r.Context(), p, r.URL.Query().Get("after"))
+	return in.writeOrFail(w, "history", v.shell, v, err)
 }
 
 func (v *historyView) read(ctx context.Context, p *gateway.Peer, after string) error {

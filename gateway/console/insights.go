@@ -74,10 +74,8 @@ func (in figures) insights(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	if err != nil {
 		return err
 	}
-	if err := v.read(r.Context(), c); err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "insights", &v)
+	err = v.read(r.Context(), c)
+	return in.writeOrFail(w, "insights", v.shell, &v, err)
 }
 
 func (v *insightsView) read(ctx context.Context, c engine.Client) (err error) {

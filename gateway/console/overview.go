@@ -72,10 +72,8 @@ func (in figures) overview(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	if err != nil {
 		return err
 	}
-	if err := v.read(r.Context(), c); err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "overview", &v)
+	err = v.read(r.Context(), c)
+	return in.writeOrFail(w, "overview", v.shell, &v, err)
 }
 
 func (v *overviewView) read(ctx context.Context, c engine.Client) error {

@@ -123,10 +123,7 @@ func (in *Console) policy(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 			err = v.addText(r.Context(), c, q.Get("rule"))
 		}
 	}
-	if err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "policy", v)
+	return in.writeOrFail(w, "policy", v.shell, v, err)
 }
 
 func (v *policyView) addTabs() {

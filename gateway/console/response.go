@@ -198,6 +198,14 @@ func (in *Console) fail(w http.ResponseWriter, s shell, err error) error {
 	}{s, problem, filterOf(url.Values{}).listAddress()})
 }
 
+// writeOrFail replies with a page that was read, or says why it could not be read.
+func (in *Console) writeOrFail(w http.ResponseWriter, name string, s shell, view any, err error) error {
+	if err != nil {
+		return in.fail(w, s, err)
+	}
+	return in.write(w, http.StatusOK, name, view)
+}
+
 // openLink reads the token of a link. It changes nothing.
 func (in *Console) openLink(token string, space toolcall.SpaceID) (k toolcall.Key, f *form, err error) {
 	if in.links == nil {

@@ -71,10 +71,7 @@ func (in records) showTimeline(w http.ResponseWriter, r *http.Request, p *gatewa
 			err = v.read(r.Context(), c, p.Space.ID, q)
 		}
 	}
-	if err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "timeline", v)
+	return in.writeOrFail(w, "timeline", v.shell, v, err)
 }
 
 // listSessions returns the sessions whose open or recently finished calls changed last, most recent

@@ -57,10 +57,8 @@ type standingCall struct {
 func (in *Console) standing(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
 	v := standingView{shell: in.shell(r, p, "standing", "Standing approvals – askance"), Ended: q.Get("all") != "", Tool: strings.TrimSpace(q.Get("tool"))}
-	if err := v.read(r.Context(), p, q); err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "standing", v)
+	err := v.read(r.Context(), p, q)
+	return in.writeOrFail(w, "standing", v.shell, v, err)
 }
 
 func (v *standingView) read(ctx context.Context, p *gateway.Peer, q url.Values) error {

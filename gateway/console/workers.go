@@ -68,10 +68,7 @@ func (in *Console) workers(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	if err == nil {
 		err = v.read(r.Context(), c)
 	}
-	if err != nil {
-		return in.fail(w, v.shell, err)
-	}
-	return in.write(w, http.StatusOK, "workers", v)
+	return in.writeOrFail(w, "workers", v.shell, v, err)
 }
 
 func (v *workersView) read(ctx context.Context, c engine.Client) error {
