@@ -220,10 +220,8 @@ func (w *waiter) look(ctx context.Context, most time.Duration) (*toolcall.Call, 
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

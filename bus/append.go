@@ -351,10 +351,8 @@ func withDefault(ctx context.Context, d time.Duration) (context.Context, context
 
 // sleepFor waits for d and reports whether ctx is still alive.
 func sleepFor(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return true
 	case <-ctx.Done():
 		return false

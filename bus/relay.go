@@ -224,8 +224,7 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 	if len(h.given) == 0 {
 		return
 	}
-	over := time.NewTimer(hearGone - time.Since(h.given[len(h.given)-1].at))
-	defer over.Stop()
+	over := time.After(hearGone - time.Since(h.given[len(h.given)-1].at))
 	for {
 		select {
 		case got := <-h.p.replies:
@@ -233,7 +232,7 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 				h.takeBack()
 				return
 			}
-		case <-over.C:
+		case <-over:
 			return
 		case <-ctx.Done():
 			return

@@ -46,8 +46,7 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 			_ = nc.Publish(late.Reply, ackBody(AckRelease, 0)) // if lost, it returns after ackWait
 		}
 	})
-	over := time.NewTimer(patience)
-	defer over.Stop()
+	over := time.After(patience)
 	for len(out) < ask.Batch {
 		select {
 		case m := <-p.replies:
@@ -69,7 +68,7 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 			default:
 				return out, notNow(nil)
 			}
-		case <-over.C:
+		case <-over:
 			return out, nil
 		case <-p.lost:
 			return out, notNow(nats.ErrDisconnected)

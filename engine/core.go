@@ -267,8 +267,7 @@ func (l *life) stopAndWait(drain time.Duration, runs func() int) {
 
 // waitForRuns waits until no local call is running or about to run, but no longer than most.
 func (l *life) waitForRuns(most time.Duration, runs func() int) {
-	deadline := time.NewTimer(most)
-	defer deadline.Stop()
+	deadline := time.After(most)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -279,7 +278,7 @@ func (l *life) waitForRuns(most time.Duration, runs func() int) {
 			return
 		}
 		select {
-		case <-deadline.C:
+		case <-deadline:
 			return
 		case <-tick.C:
 		}

@@ -52,8 +52,7 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 // holdRequest holds a request until look reports that it is done or fails, or the time is
 // up. It calls look at once and after each change of the reply or session key.
 func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, most time.Duration, look func() (done bool, err error)) error {
-	timer := time.NewTimer(most)
-	defer timer.Stop()
+	timer := time.After(most)
 	var moved <-chan struct{} // set only if the first look does not end the wait
 	leave := func() {}
 	defer func() { leave() }()
@@ -71,7 +70,7 @@ func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, mos
 		select {
 		case <-moved:
 			moved = nil
-		case <-timer.C:
+		case <-timer:
 			over = true
 		case <-ctx.Done():
 			return givenUpError(op, context.Cause(ctx))

@@ -201,10 +201,8 @@ func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
 	// whether or not its answer returns in time.
 	limit := min(every, a.w.requestTimeout)
 	// The start counts as the first heartbeat: after a late answer the next one is due.
-	due := time.NewTimer(max(0, every-elapsed(a.lease.Load().since)))
-	defer due.Stop()
 	select {
-	case <-due.C:
+	case <-time.After(max(0, every-elapsed(a.lease.Load().since))):
 	case <-ctx.Done():
 		return
 	}

@@ -105,11 +105,10 @@ func (p *process) supervise(ctx context.Context, grace time.Duration, eof <-chan
 // awaitGroup waits at most grace for the end of the program and, as far as can be
 // observed, of its group: until no process holds its output open.
 func (p *process) awaitGroup(grace time.Duration, eof <-chan struct{}) {
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
+	timer := time.After(grace)
 	select {
 	case <-p.ended:
-	case <-timer.C:
+	case <-timer:
 		return
 	}
 	if p.reaped {
@@ -117,7 +116,7 @@ func (p *process) awaitGroup(grace time.Duration, eof <-chan struct{}) {
 	}
 	select {
 	case <-eof:
-	case <-timer.C:
+	case <-timer:
 	}
 }
 
@@ -159,12 +158,11 @@ func (p *pipes) closeTheirs() {
 // finish waits at most grace for the end of the pipes and ends every goroutine. It also
 // reads what a pipe holds then: under load a copying goroutine may not have run.
 func (p *pipes) finish(grace time.Duration) {
-	timer := time.NewTimer(grace)
-	defer timer.Stop()
+	timer := time.After(grace)
 	var rest []func()
 	select {
 	case <-p.eof:
-	case <-timer.C:
+	case <-timer:
 		for i, r := range p.ours {
 			rest = append(rest, readRest(r, p.to[i]))
 		}

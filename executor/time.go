@@ -130,10 +130,8 @@ func (b *backoff) next() time.Duration {
 
 // wait waits and reports whether to try again; ctx ends it early.
 func (b *backoff) wait(ctx context.Context) bool {
-	t := time.NewTimer(b.next())
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(b.next()):
 		return true
 	case <-ctx.Done():
 		return false
@@ -147,10 +145,8 @@ func withDelayedEnd(parent context.Context, d time.Duration, cause error) (ctx c
 	ended := make(chan struct{})
 	stop := context.AfterFunc(parent, func() {
 		defer close(ended)
-		t := time.NewTimer(d)
-		defer t.Stop()
 		select {
-		case <-t.C:
+		case <-time.After(d):
 			cancel(cause)
 		case <-ctx.Done():
 		}

@@ -126,13 +126,8 @@ func (t *Transport) ask(ctx context.Context) ([]toolcall.OfferedTask, error) {
 
 // pause waits for d, at most until ctx ends.
 func pause(ctx context.Context, d time.Duration) {
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

@@ -135,10 +135,8 @@ func dropUnknown(ctx context.Context, r *run, req toolcall.WaitRequest) []messag
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }

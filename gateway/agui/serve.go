@@ -126,8 +126,7 @@ func (r *run) decideAlone(ctx context.Context, l *load, connect bool) (*plan, er
 // waitForOtherClient refuses a run while another run of the thread has a client. A run whose
 // client has just gone ends in a moment.
 func (r *run) waitForOtherClient(ctx context.Context, l *load) error {
-	deadline := time.NewTimer(waitForClient)
-	defer deadline.Stop()
+	deadline := time.After(waitForClient)
 	for {
 		others, left := r.s.threads.hasOtherRuns(l)
 		if !others {
@@ -135,7 +134,7 @@ func (r *run) waitForOtherClient(ctx context.Context, l *load) error {
 		}
 		select {
 		case <-left:
-		case <-deadline.C:
+		case <-deadline:
 			return busyError()
 		case <-ctx.Done():
 			return context.Cause(ctx)

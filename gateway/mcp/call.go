@@ -224,8 +224,7 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 	h.users++
 	h.mu.Unlock()
 	defer h.leave(ctx, x)
-	hold := time.NewTimer(p.g.cfg.Hold)
-	defer hold.Stop()
+	hold := time.After(p.g.cfg.Hold)
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
 	token, told, over := x.meta.get("progressToken"), 0, false
@@ -268,7 +267,7 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 		}
 		select {
 		case <-changed:
-		case <-hold.C:
+		case <-hold:
 			over = true
 		case <-tick.C:
 			if token != nil && (call == nil || call.State != message.ToolCallSubmitted) {

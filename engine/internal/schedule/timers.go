@@ -138,11 +138,10 @@ type Pauses struct {
 
 // Wait pauses and reports whether to try again. It returns false if ctx ended first.
 func (p *Pauses) Wait(ctx context.Context) bool {
-	timer := time.NewTimer(p.Next)
-	defer timer.Stop()
+	next := time.After(p.Next)
 	p.Next = Double(p.Next, 1, p.Most)
 	select {
-	case <-timer.C:
+	case <-next:
 		return true
 	case <-ctx.Done():
 		return false

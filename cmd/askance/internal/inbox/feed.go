@@ -151,15 +151,14 @@ func (f *feed) subscribe(ctx context.Context) (stop func()) {
 // if ctx ends.
 func Gather(ctx context.Context, first toolcall.Key, news <-chan toolcall.Key, within time.Duration) []toolcall.Key {
 	keys, seen := []toolcall.Key{first}, map[toolcall.Key]bool{first: true}
-	t := time.NewTimer(within)
-	defer t.Stop()
+	t := time.After(within)
 	for {
 		select {
 		case k := <-news:
 			if !seen[k] {
 				keys, seen[k] = append(keys, k), true
 			}
-		case <-t.C:
+		case <-t:
 			return keys
 		case <-ctx.Done():
 			return nil

@@ -88,11 +88,9 @@ func (s *Server) Run(ctx context.Context) {
 			pause = firstPause
 		}
 		s.cfg.Log.Error("the MCP server is not available: restarting it", "in", pause.String(), "err", err)
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
+		case <-time.After(pause):
 		case <-ctx.Done():
-			timer.Stop()
 		}
 		pause = min(2*pause, maxPause)
 	}

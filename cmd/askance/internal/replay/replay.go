@@ -180,10 +180,8 @@ func page(ctx context.Context, c engine.Client, r toolcall.EventsRequest, f func
 
 // Sleep waits for d. It ends early with the cause of ctx.
 func Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
