@@ -50,7 +50,7 @@ func TestDefinitionsAndParentsInTests(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range policy.Tests {
-		d := b.Decide(context.Background(), tt.Call.Request())
+		d := b.Decide(context.Background(), tt.Call)
 		if d.Behavior != tt.Expect.Behavior || d.Rule != *tt.Expect.Rule || len(d.Errors) > 0 {
 			t.Errorf("%s: %s by %q with %v, want %s by %q", tt.Name, d.Behavior, d.Rule, d.Errors, tt.Expect.Behavior, *tt.Expect.Rule)
 		}

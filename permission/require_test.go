@@ -88,10 +88,10 @@ func checkPolicyTests(t *testing.T, p permission.Policy) {
 		t.Fatalf("%d tests", len(p.Tests))
 	}
 	first, second := p.Tests[0], p.Tests[1]
-	if string(first.Call.Args) != `{"amount_cents":60000,"customer_id":"c1"}` || first.Call.Caller.Tenant != "eu" || *first.Expect.Rule != "refund-large" || *first.Expect.Quorum != 2 {
+	if string(first.Call.Input) != `{"amount_cents":60000,"customer_id":"c1"}` || first.Call.Caller.Tenant != "eu" || *first.Expect.Rule != "refund-large" || *first.Expect.Quorum != 2 {
 		t.Errorf("first test %+v", first)
 	}
-	if string(second.Call.Args) != `{"command":"git status\ntouch x"}` || second.Expect.Rule == nil || *second.Expect.Rule != "" || second.Expect.Quorum != nil {
+	if string(second.Call.Input) != `{"command":"git status\ntouch x"}` || second.Expect.Rule == nil || *second.Expect.Rule != "" || second.Expect.Quorum != nil {
 		t.Errorf("second test %+v", second)
 	}
 	if at := second.Place(); at != (permission.Place{File: "payments.yaml", Line: 39, Col: 5}) {

@@ -103,9 +103,9 @@ func testOf(t *rulefile.Test) Test {
 			Behavior: e.Behavior, Rule: e.Rule, Step: Step(e.Step), Message: e.Message, Quorum: e.Quorum, Expiry: e.Expiry, OnExpiry: OnExpiry(e.OnExpiry),
 			Users: e.Users, Groups: e.Groups, Redact: e.Redact, Errors: e.Errors,
 		},
-		Call: TestCall{
-			Tool: c.Tool, Args: args, Mode: c.Mode, Now: c.Now.Time, Cwd: c.Cwd, WorkingDirs: c.WorkingDirs,
-			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: Caller(c.Caller), Exhausted: c.Exhausted,
+		Call: Request{
+			Tool: c.Tool, Input: args, Mode: c.Mode, Now: c.Now.Time, Cwd: c.Cwd, WorkingDirs: c.WorkingDirs,
+			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: Caller(c.Caller),
 		},
 	}
 	if d := c.Definition; d != nil {
@@ -114,6 +114,9 @@ func testOf(t *rulefile.Test) Test {
 	if p := c.Parent; p != nil {
 		out.Call.Parent = &Parent{Tool: p.Tool, User: p.User, Agent: p.Agent, Session: p.Session, Reply: p.Reply, Call: p.Call}
 		out.Call.Depth = max(p.Depth, 1)
+	}
+	for _, name := range c.Exhausted {
+		out.Call.Exhausted = append(out.Call.Exhausted, Exhausted{Rule: name, Why: "the test says so"})
 	}
 	for _, r := range c.SessionRules {
 		out.Call.SessionRules = append(out.Call.SessionRules, message.PermissionRule(r))
@@ -126,7 +129,7 @@ func testOf(t *rulefile.Test) Test {
 type Test struct {
 	Name        string
 	Description string
-	Call        TestCall
+	Call        Request
 	Expect      Expect
 
 	at *rulefile.Origin
@@ -134,35 +137,6 @@ type Test struct {
 
 // Place is where the test starts.
 func (t *Test) Place() Place { return placeOf(t.at) }
-
-// TestCall is the call of a test.
-type TestCall struct {
-	Tool         string
-	Args         []byte // JSON text, meant to be an object
-	Caller       Caller
-	Definition   *Definition
-	Parent       *Parent
-	Depth        int
-	Mode         Mode
-	Now          time.Time
-	Cwd          string
-	WorkingDirs  []string
-	Attempt      int
-	CallsThisRun int
-	SessionRules []message.PermissionRule
-	// Exhausted are the names of rules whose budget is exhausted.
-	Exhausted []string
-}
-
-// Request returns the call as a request to a policy.
-func (c TestCall) Request() Request {
-	var exhausted []Exhausted
-	for _, name := range c.Exhausted {
-		exhausted = append(exhausted, Exhausted{Rule: name, Why: "the test says so"})
-	}
-	return Request{Exhausted: exhausted, Tool: c.Tool, Input: c.Args, Caller: c.Caller, Definition: c.Definition, Parent: c.Parent, Depth: c.Depth, Mode: c.Mode, Now: c.Now, Cwd: c.Cwd,
-		WorkingDirs: c.WorkingDirs, Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, SessionRules: c.SessionRules}
-}
 
 // Expect is what a test expects. Nil and empty fields are not checked.
 type Expect struct {

@@ -135,7 +135,7 @@ func FromTests(policies ...permission.Policy) []Call {
 	seen := map[string]bool{}
 	for _, p := range policies {
 		for _, t := range p.Tests {
-			req := t.Call.Request()
+			req := t.Call
 			key, err := strictjson.Marshal([]any{req.Tool, string(req.Input), req.Mode, req.Caller, req.Now, req.Cwd, req.WorkingDirs})
 			if err == nil && seen[string(key)] {
 				continue // in both policies

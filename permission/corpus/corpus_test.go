@@ -111,9 +111,9 @@ func TestFromJournal(t *testing.T) {
 }
 
 func TestFromTests(t *testing.T) {
-	p := permission.Policy{Tests: []permission.Test{{Name: "a", Call: permission.TestCall{Tool: "pay", Args: []byte(`{}`)}}}}
-	other := permission.Policy{Tests: []permission.Test{{Name: "again", Call: permission.TestCall{Tool: "pay", Args: []byte(`{}`)}},
-		{Name: "b", Call: permission.TestCall{Tool: "pay", Args: []byte(`{"n":1}`)}}}}
+	p := permission.Policy{Tests: []permission.Test{{Name: "a", Call: permission.Request{Tool: "pay", Input: []byte(`{}`)}}}}
+	other := permission.Policy{Tests: []permission.Test{{Name: "again", Call: permission.Request{Tool: "pay", Input: []byte(`{}`)}},
+		{Name: "b", Call: permission.Request{Tool: "pay", Input: []byte(`{"n":1}`)}}}}
 	var names []string
 	for _, c := range corpus.FromTests(p, other) {
 		names = append(names, c.Name)

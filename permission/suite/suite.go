@@ -72,7 +72,7 @@ func Run(ctx context.Context, policy permission.Policy, bundle *permission.Bundl
 	}
 	for i := range policy.Tests {
 		t := &policy.Tests[i]
-		x := bundle.Explain(ctx, t.Call.Request())
+		x := bundle.Explain(ctx, t.Call)
 		res := &Result{Name: t.Name, Place: t.Place(), Faults: faults(t.Expect, x.Decided), Explanation: x}
 		res.Passed = len(res.Faults) == 0
 		if res.Passed {

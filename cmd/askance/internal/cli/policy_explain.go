@@ -112,7 +112,7 @@ func explainRequest(env *environment, x explaining, policy permission.Policy) (p
 		if i < 0 {
 			return req, usagef("the rule files have no test %q; askance policy test --verbose lists the tests", x.test)
 		}
-		return policy.Tests[i].Call.Request(), nil
+		return policy.Tests[i].Call, nil
 	default:
 		text, err := env.readText("--args", x.args, corpus.MaxLine)
 		if err != nil {
