@@ -177,6 +177,14 @@ func (c *Call) At(seq uint64) {
 // but do not write through them.
 func (c *Call) Clone() *Call { d := *c; return &d }
 
+// DecidingRule is the rule that decided about the call, or "".
+func (c *Call) DecidingRule() string {
+	if c.Decision == nil {
+		return ""
+	}
+	return c.Decision.Rule
+}
+
 // Groups are the requester's groups, or nil if unknown.
 func (c *Call) Groups() []string {
 	if c.Requester == nil {

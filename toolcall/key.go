@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -42,6 +43,11 @@ func (k Key) ReplyKey() Key { k.Call = ""; return k }
 
 // SessionKey is the key of the session that the call belongs to.
 func (k Key) SessionKey() Key { k.Call, k.Reply = "", ""; return k }
+
+// Compare orders the calls of a space by session, reply and call.
+func (k Key) Compare(other Key) int {
+	return cmp.Or(cmp.Compare(k.Session, other.Session), cmp.Compare(k.Reply, other.Reply), cmp.Compare(k.Call, other.Call))
+}
 
 // IdempotencyKey is passed to tools. It is a hash of all four parts, each prefixed with its
 // length, so no two calls share it and all attempts of one call do.

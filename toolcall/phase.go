@@ -27,6 +27,15 @@ func Phases() []Phase {
 	return []Phase{PhaseWaiting, PhaseAsking, PhaseReady, PhaseQueued, PhaseRunning, PhaseRetrying, PhaseBlocked, PhaseFinished}
 }
 
+// PhaseWords are the texts of [Phases].
+func PhaseWords() []string {
+	var out []string
+	for _, p := range Phases() {
+		out = append(out, string(p))
+	}
+	return out
+}
+
 // Phase computes where the call is. Use it instead of combining the state with other
 // fields.
 func (c *Call) Phase() Phase {

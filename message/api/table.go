@@ -105,7 +105,7 @@ var (
 				{Name: "tool_name", Type: "string", Doc: "Only calls of this tool."},
 				{Name: "agent", Type: "string", Doc: "Only calls of this agent."},
 				{Name: "state", Member: "states", Type: "string", Many: true, Doc: "Only calls in one of these states; may be repeated.", Words: []string{"pending", "asking", "allowed", "submitted", "finished"}},
-				{Name: "phase", Member: "phases", Type: "string", Many: true, Doc: "Only calls in one of these phases; may be repeated.", Words: phaseWords()},
+				{Name: "phase", Member: "phases", Type: "string", Many: true, Doc: "Only calls in one of these phases; may be repeated.", Words: toolcall.PhaseWords()},
 				{Name: "all", Type: "boolean", Doc: "Include finished calls."},
 				{Name: "after", Type: "integer", Doc: "Where to continue: next of the previous page."},
 				{Name: "limit", Type: "integer", Doc: "The page size; default and maximum 500."},
@@ -265,14 +265,6 @@ func sortWords() []string {
 	out := toolcall.Sorts()
 	for _, s := range toolcall.Sorts() {
 		out = append(out, "-"+s)
-	}
-	return out
-}
-
-func phaseWords() []string {
-	var out []string
-	for _, p := range toolcall.Phases() {
-		out = append(out, string(p))
 	}
 	return out
 }

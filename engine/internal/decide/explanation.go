@@ -27,7 +27,7 @@ func (j *Judge) WhyDenied(ctx context.Context, s Snapshot, d permission.Decision
 		return nil
 	}
 	x := j.policy.Explain(ctx, j.Request(s))
-	if x.Bundle != d.Bundle || !HidesAll(x.Decided.Redact, HiddenOf(s.Call)) { // the policy has changed meanwhile, or shows more than before
+	if x.Bundle != d.Bundle || !HidesAll(x.Decided.Redact, s.Call.HiddenPaths()) { // the policy has changed meanwhile, or shows more than before
 		return briefExplanation(d)
 	}
 	return OnRecord(x)
@@ -90,19 +90,11 @@ func HidesAll(paths, these []string) bool {
 	return !slices.ContainsFunc(these, func(p string) bool { return !slices.Contains(paths, p) })
 }
 
-// HiddenOf returns the paths that rules hide in a call.
-func HiddenOf(c *toolcall.Call) []string {
-	if c.Request == nil {
-		return c.Redact
-	}
-	return slices.Concat(c.Request.Hidden, c.Redact)
-}
-
 // Explains reports whether an explanation recorded with was also explains c: the decision is
 // the same, and it hid as much.
 func Explains(was, c *toolcall.Call) bool {
 	a, b := was.Decision, c.Decision
-	return a != nil && was.Digest == c.Digest && a.Bundle == b.Bundle && a.Behavior == b.Behavior && a.Reason == b.Reason && HidesAll(HiddenOf(was), HiddenOf(c))
+	return a != nil && was.Digest == c.Digest && a.Bundle == b.Bundle && a.Behavior == b.Behavior && a.Reason == b.Reason && HidesAll(was.HiddenPaths(), c.HiddenPaths())
 }
 
 // Trace returns how the policy now judges a call, as JSON. It withholds the trace if that
@@ -112,7 +104,7 @@ func (j *Judge) Trace(ctx context.Context, s Snapshot) (raw message.RawJSON, wit
 		return nil, "no engine runs here, so no policy is in force", nil
 	}
 	x := j.policy.Explain(ctx, j.Request(s))
-	if !HidesAll(x.Decided.Redact, HiddenOf(s.Call)) {
+	if !HidesAll(x.Decided.Redact, s.Call.HiddenPaths()) {
 		return nil, "the current policy does not hide everything that was hidden in this call", nil
 	}
 	raw, err = strictjson.Marshal(x)

@@ -167,7 +167,7 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 	}
 	d, denied := j.policy.Denied(ctx, req)
 	denied = denied && (!same || d.Behavior == message.BehaviorDeny)
-	if !HidesAll(d.Redact, HiddenOf(c)) { // its texts may repeat what was hidden until now
+	if !HidesAll(d.Redact, c.HiddenPaths()) { // its texts may repeat what was hidden until now
 		d.Denial = nil
 		d.Reason, d.Message, d.Errors = laterDenial, "Permission denied for "+c.Tool+" ("+laterDenial+").", nil
 	}

@@ -19,7 +19,7 @@ type kind struct {
 }
 
 func kindOf(c *toolcall.Call) kind {
-	return kind{c.Runtime, c.Agent, c.Tool, ruleOf(c), c.State, c.Phase()}
+	return kind{c.Runtime, c.Agent, c.Tool, c.DecidingRule(), c.State, c.Phase()}
 }
 
 // class holds what all calls of a group have in common.

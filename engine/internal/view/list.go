@@ -199,14 +199,6 @@ func WantsFinished(r toolcall.ListRequest) bool {
 	return r.All || slices.Contains(r.States, message.ToolCallFinished) || slices.Contains(r.Phases, toolcall.PhaseFinished)
 }
 
-// ruleOf returns the rule that decided about a call, or "".
-func ruleOf(c *toolcall.Call) string {
-	if c.Decision == nil {
-		return ""
-	}
-	return c.Decision.Rule
-}
-
 // hasWords reports whether every word occurs in what the reader may see of a call.
 func (l *List) hasWords(c *toolcall.Call, first uint64) bool {
 	var x text

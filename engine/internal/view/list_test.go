@@ -176,7 +176,7 @@ func TestListsAgree(t *testing.T) {
 			seq++
 			var c *toolcall.Call
 			isOpen := func(k toolcall.Key) bool { return now[k].Open() }
-			known := slices.SortedFunc(maps.Keys(now), compareKeys)
+			known := slices.SortedFunc(maps.Keys(now), toolcall.Key.Compare)
 			known = slices.DeleteFunc(known, func(k toolcall.Key) bool { return !isOpen(k) })
 			if len(known) > 0 && rapid.Bool().Draw(t, "change") {
 				c = now[known[rapid.IntRange(0, len(known)-1).Draw(t, "which")]].Clone()

@@ -25,7 +25,7 @@ func (a entry) compare(b entry) int {
 	if a.call == b.call {
 		return 0
 	}
-	return compareKeys(a.call.Key, b.call.Key)
+	return a.call.Key.Compare(b.call.Key)
 }
 
 // order keeps calls sorted, in blocks, so the cost of a page depends only on its size and
@@ -162,8 +162,4 @@ func (c *cursor) next() {
 			c.i = len(c.of.blocks[c.block]) - 1
 		}
 	}
-}
-
-func compareKeys(a, b toolcall.Key) int {
-	return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Reply, b.Reply), cmp.Compare(a.Call, b.Call))
 }

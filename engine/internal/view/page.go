@@ -142,5 +142,5 @@ func textOf(c *toolcall.Call, line func(c, shown *toolcall.Call) string) text {
 
 // joinText separates the parts by newlines, which no search word contains.
 func joinText(c *toolcall.Call, line string) string {
-	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, ruleOf(c), line}, "\n"))
+	return strings.ToLower(strings.Join([]string{c.Input, c.Tool, string(c.Session), string(c.Reply), string(c.Call), c.Agent, c.Runtime, c.DecidingRule(), line}, "\n"))
 }

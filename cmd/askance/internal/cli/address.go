@@ -225,7 +225,7 @@ func oneCall(ad *address) cobra.PositionalArgs {
 func completeCallFlags(env *environment, c *cobra.Command, flags ...string) {
 	of := map[string]func(*toolcall.Call) string{
 		"tool": func(c *toolcall.Call) string { return c.Tool }, "agent": func(c *toolcall.Call) string { return c.Agent },
-		"session": func(c *toolcall.Call) string { return string(c.Session) }, "rule": ruleOf, "policy-rule": ruleOf,
+		"session": func(c *toolcall.Call) string { return string(c.Session) }, "rule": (*toolcall.Call).DecidingRule, "policy-rule": (*toolcall.Call).DecidingRule,
 	}
 	for _, flag := range flags {
 		_ = c.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {

@@ -61,7 +61,7 @@ commands. With --json each call also has its state, AgentScope's coarser classif
 	l.cmd = c
 	env.cfg.bindClient(c)
 	f := c.Flags()
-	f.StringSliceVar(&l.phases, "phase", nil, "only calls in these phases: "+strings.Join(phaseWords(), ", "))
+	f.StringSliceVar(&l.phases, "phase", nil, "only calls in these phases: "+strings.Join(toolcall.PhaseWords(), ", "))
 	f.StringSliceVar(&l.states, "state", nil, "only calls in these states: pending, asking, allowed, submitted, finished")
 	f.BoolVar(&l.blocked, "blocked", false, "the same as --phase blocked")
 	f.StringSliceVarP(&l.r.Tools, "tool", "t", nil, "only calls of these tools")
@@ -78,19 +78,11 @@ commands. With --json each call also has its state, AgentScope's coarser classif
 	f.BoolVarP(&l.r.All, "all", "a", false, "include finished calls")
 	f.BoolVarP(&l.follow, "watch", "w", false, "follow the changes until you press Ctrl-C")
 	noFiles := cobra.ShellCompDirectiveNoFileComp
-	for flag, words := range map[string][]string{"phase": phaseWords(), "sort": sortWords(), "state": {"pending", "asking", "allowed", "submitted", "finished"}} {
+	for flag, words := range map[string][]string{"phase": toolcall.PhaseWords(), "sort": sortWords(), "state": {"pending", "asking", "allowed", "submitted", "finished"}} {
 		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, noFiles))
 	}
 	completeCallFlags(env, c, "tool", "agent", "session", "rule")
 	return c
-}
-
-func phaseWords() []string {
-	var out []string
-	for _, p := range toolcall.Phases() {
-		out = append(out, string(p))
-	}
-	return out
 }
 
 func sortWords() []string {
@@ -112,8 +104,8 @@ func (l *listing) check(now time.Time) (err error) {
 		l.phases = append(l.phases, string(toolcall.PhaseBlocked))
 	}
 	for _, p := range l.phases {
-		if l.r.Phases = append(l.r.Phases, toolcall.Phase(p)); !slices.Contains(phaseWords(), p) {
-			return usagef("--phase %q: use %s", p, strings.Join(phaseWords(), ", "))
+		if l.r.Phases = append(l.r.Phases, toolcall.Phase(p)); !slices.Contains(toolcall.PhaseWords(), p) {
+			return usagef("--phase %q: use %s", p, strings.Join(toolcall.PhaseWords(), ", "))
 		}
 	}
 	if len(l.sessions) == 1 {
@@ -258,7 +250,7 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 	for i, c := range calls {
 		id := term.Clip(term.SafeName(ids[i]), 2*wideWidth)
 		agent := term.Clip(term.SafeName(c.Agent), nameWidth)
-		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(ruleOf(c)), nameWidth)}
+		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(c.DecidingRule()), nameWidth)}
 		for n, text := range row {
 			widths[n] = max(widths[n], len([]rune(text)), len(heads[n]))
 		}
@@ -339,13 +331,6 @@ func statusOf(c *toolcall.Call) string {
 	}
 	word, _ := asked.Ended(c)
 	return strings.ToLower(word)
-}
-
-func ruleOf(c *toolcall.Call) string {
-	if c.Decision == nil {
-		return ""
-	}
-	return c.Decision.Rule
 }
 
 // dueText is the time that an approval request has left.

@@ -105,13 +105,9 @@ func newTable(rows []*request, s selection) *table {
 		if s.back {
 			d = -d
 		}
-		return cmp.Or(d, cmp.Compare(a.call.First, b.call.First), compareKeys(a.call.Key, b.call.Key))
+		return cmp.Or(d, cmp.Compare(a.call.First, b.call.First), a.call.Key.Compare(b.call.Key))
 	})
 	return layTable(rows, groupings[s.group].of)
-}
-
-func compareKeys(a, b toolcall.Key) int {
-	return cmp.Or(cmp.Compare(a.Session, b.Session), cmp.Compare(a.Reply, b.Reply), cmp.Compare(a.Call, b.Call))
 }
 
 // layTable groups sorted rows: a group stands where its first row would.
