@@ -138,7 +138,6 @@ func (s *Service) executeRequest(ctx context.Context, op *api.Operation, who cal
 	}
 }
 
-// maxReply returns the largest size of a reply.
 func (s *Service) maxReply() int { return int(s.nc.MaxPayload()) }
 
 // sendReply encodes and sends the reply to a request.

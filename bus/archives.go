@@ -358,7 +358,6 @@ func (a *archives) merge(ctx context.Context, entity Entity, found []stored, aft
 	return all, through, nil
 }
 
-// has reports whether a sequence is in an archive.
 func (a *archives) has(seq uint64) bool {
 	return slices.ContainsFunc(a.allArchives(), func(x *archived) bool { return ranges(x.Gone).has(seq, seq) })
 }

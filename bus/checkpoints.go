@@ -114,7 +114,6 @@ func (k checkpoints) verify(m stored) (*proof.Sealed, error) {
 	return nil, nil
 }
 
-// readLosses reads the accepted losses from the checkpoints.
 func (k checkpoints) readLosses(ctx context.Context, through uint64) ([]proof.Loss, error) {
 	var out []proof.Loss
 	for at := uint64(0); at < through; {

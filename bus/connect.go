@@ -157,7 +157,6 @@ func randomPause(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1)
 }
 
-// noLog discards everything.
 var noLog = slog.New(slog.DiscardHandler)
 
 func logOptions(log *slog.Logger) []nats.Option {
@@ -268,7 +267,6 @@ func OnLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// allOnLoopback reports whether all servers are on this machine.
 func allOnLoopback(raw string) bool {
 	return !slices.ContainsFunc(parseURLs(raw), func(u *url.URL) bool {
 		if u == nil {

@@ -33,7 +33,6 @@ func Deliver(ctx context.Context, c Client, session message.SessionID, ev messag
 	}
 }
 
-// callsInState lists the calls of a reply that are in a state, by id.
 func callsInState(ctx context.Context, c Client, session message.SessionID, reply message.ReplyID, state message.ToolCallState) (map[message.CallID]*toolcall.Call, error) {
 	all, err := ListAll(ctx, c, toolcall.ListRequest{Session: session, Reply: reply, States: []message.ToolCallState{state}}, 0)
 	out := make(map[message.CallID]*toolcall.Call, len(all))

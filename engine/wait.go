@@ -85,7 +85,6 @@ func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, mos
 	}
 }
 
-// callsToWaitFor returns the calls that a wait is about.
 func (q *reader) callsToWaitFor(ctx context.Context, reply toolcall.Key, ids []message.CallID) ([]*toolcall.Call, error) {
 	if len(ids) == 0 {
 		if calls := q.view.CallsOf(reply); len(calls) > 0 && q.view.HasAllOf(reply) { // read first: the view may forget some meanwhile
@@ -112,7 +111,6 @@ func (q *reader) callsToWaitFor(ctx context.Context, reply toolcall.Key, ids []m
 	return out, nil
 }
 
-// isWaitOver reports whether a wait for the call is over.
 func (q *reader) isWaitOver(c *toolcall.Call, until toolcall.WaitUntil) bool {
 	phase := c.Phase()
 	switch {

@@ -20,7 +20,6 @@ import (
 // that left its group can keep them open without limit.
 const pipeGrace = time.Second
 
-// runCommand runs cmd to its end and returns its output.
 func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task) (Output, error) {
 	// The kernel ties a child to the thread that started it: without this lock, the
 	// end of an idle thread would kill the program (see ownGroup).

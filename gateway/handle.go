@@ -83,7 +83,6 @@ func (v *visit) panicked(p any) {
 
 var errPanicked = errors.New("panic")
 
-// handler serves one route.
 func (s *Server) handler(route Route) http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		v, _ := r.Context().Value(visitKey{}).(*visit) // ServeHTTP has put it there

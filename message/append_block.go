@@ -29,7 +29,6 @@ func (c Codec) applyBlock(m *Msg, e Event) {
 	}
 }
 
-// applyData handles data blocks.
 func (c Codec) applyData(m *Msg, e Event) (err error) {
 	switch e := e.(type) {
 	case *DataBlockStart:

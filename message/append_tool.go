@@ -6,7 +6,6 @@ import (
 	"github.com/askance-dev/askance/message/internal/weburl"
 )
 
-// applyCall applies events about tool calls.
 func (c Codec) applyCall(m *Msg, e Event) {
 	switch e := e.(type) {
 	case *ToolCallStart:
@@ -48,7 +47,6 @@ func (c Codec) answer(b *ToolCallBlock, e Event, confirmed bool) {
 	}
 }
 
-// applyResult applies events about tool results.
 func (c Codec) applyResult(m *Msg, e Event) (err error) {
 	switch e := e.(type) {
 	case *ToolResultStart:

@@ -108,7 +108,6 @@ func readInto[T any](read func(*wire.Reader, []byte) (T, error)) func(*wire.Read
 	}
 }
 
-// normalizeURL returns a URL in normal form.
 func normalizeURL(text string) (string, error) {
 	u, err := weburl.Normalize(text)
 	if err != nil {

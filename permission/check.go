@@ -127,7 +127,6 @@ func (c checker) checkWords(r *Rule) {
 	}
 }
 
-// maxDenialText bounds each text of a denial.
 const maxDenialText = 500
 
 // checkKind refuses keys that have no meaning for the rule's behavior.

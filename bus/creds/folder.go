@@ -242,7 +242,6 @@ func (c *Folder) readSeed(name string) (nkeys.KeyPair, error) {
 	return pair, nil
 }
 
-// readPublic reads a public file of the folder.
 func (c *Folder) readPublic(name string) (string, error) {
 	b, err := secretfile.Read(opReadFolder, c.pathOf(name), false)
 	if name == operatorJWT && errors.Is(err, fs.ErrNotExist) { // empty, or askance creds init was interrupted

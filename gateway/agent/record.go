@@ -77,7 +77,6 @@ func stableCodec(id string) message.Codec {
 	}
 }
 
-// custom returns an event with that name and value.
 func custom(name string, v any) (message.Event, error) {
 	text, err := strictjson.Marshal(v)
 	if err != nil {
@@ -123,7 +122,6 @@ type note struct {
 	By      toolcall.Principal `json:"by"`
 }
 
-// key identifies the turn.
 func (n note) key() turnKey { return turnKey{n.Session, n.Reply} }
 
 // notes is the list of a runner's turns, in a session of its own. A new process reads it to find

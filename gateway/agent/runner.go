@@ -49,7 +49,6 @@ type Runner struct {
 	turns map[turnKey]*turn
 }
 
-// turnKey names a turn.
 type turnKey struct {
 	session message.SessionID
 	reply   message.ReplyID

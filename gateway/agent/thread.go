@@ -289,7 +289,6 @@ func (o *openBlocks) calls() []message.CallID {
 	return out
 }
 
-// closeEvents returns the events that end the open blocks.
 func (o *openBlocks) closeEvents(reply message.ReplyID) []message.Event {
 	var out []message.Event
 	for _, p := range o.parts {

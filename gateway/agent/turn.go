@@ -165,7 +165,6 @@ func (t *turn) Emit(ctx context.Context, events ...message.Event) error {
 	return t.send(ctx, events...)
 }
 
-// fill completes a header.
 func (t *turn) fill(h *message.EventHeader) {
 	full := message.NewHeader(t.note.Reply)
 	h.ID = cmp.Or(h.ID, full.ID)

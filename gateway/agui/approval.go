@@ -53,7 +53,6 @@ func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, boo
 	return out, true
 }
 
-// approval is one approval that counts.
 type approval struct {
 	Name string `json:"name"`
 	Auth string `json:"auth"` // as toolcall.Principal has it

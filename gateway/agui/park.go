@@ -86,7 +86,6 @@ func (p *park) event() (message.RawJSON, error) {
 	return json.Marshal(&message.Custom{EventHeader: message.NewHeader(""), Name: parkEvent, Value: value})
 }
 
-// find returns the interrupt with that id.
 func (p *park) find(id string) (asked, bool) {
 	for _, a := range p.Asked {
 		if a.ID == id {

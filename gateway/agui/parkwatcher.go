@@ -146,12 +146,10 @@ func (r *run) needsPerson(c *toolcall.Call) bool {
 	return c.Phase() == toolcall.PhaseAsking || c.Phase() == toolcall.PhaseBlocked || r.isClientCall(c)
 }
 
-// isClientCall reports whether a call waits for the client to run it.
 func (r *run) isClientCall(c *toolcall.Call) bool {
 	return c.State == message.ToolCallSubmitted && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
 }
 
-// onlyWorkers reports whether all calls wait for workers.
 func (r *run) onlyWorkers(calls []*toolcall.Call) bool {
 	return !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.State != message.ToolCallSubmitted })
 }

@@ -84,7 +84,6 @@ func (l *projection) begin(id message.ReplyID) {
 	l.mapper.Start()
 }
 
-// addMessages adds messages of a person.
 func (l *projection) addMessages(messages []*message.Msg) {
 	for _, m := range messages {
 		l.history.Apply(&wire.RunStarted{Input: &wire.RunInput{Messages: []wire.Message{userMessage(m)}}})

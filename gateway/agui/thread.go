@@ -44,7 +44,6 @@ func readThread(ctx context.Context, c engine.Client, session message.SessionID)
 	return t, err
 }
 
-// add adds the next event.
 func (t *thread) add(seq uint64, ev message.Event) {
 	en := entry{seq: seq, event: ev}
 	before, queued := len(t.turns.Turns), len(t.turns.Queue)

@@ -26,7 +26,6 @@ var openapi []byte
 // anyVersion is the placeholder of the program's version in the file.
 const anyVersion = `"version": "0.0.0"`
 
-// documentOf returns the OpenAPI document of a version.
 func documentOf(version string) ([]byte, error) {
 	version = cmp.Or(version, "dev")
 	v, err := json.Marshal(version)

@@ -21,7 +21,6 @@ import (
 // maxHoldMS is the longest time that a request is held.
 const maxHoldMS = 30_000
 
-// tableOps are the operations of the table.
 func tableOps(keep *replies) []*op {
 	var out []*op
 	for _, row := range operation.Table() {

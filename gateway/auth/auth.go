@@ -201,7 +201,6 @@ func (a *Auth) Token(r *http.Request, token string) (*gateway.Identity, error) {
 	return nil, refusal("the token has an unknown form", "use a token that askance token create printed")
 }
 
-// bearerToken returns the token of a request.
 func bearerToken(r *http.Request) (string, error) {
 	all := r.Header.Values("Authorization")
 	if len(all) == 0 {

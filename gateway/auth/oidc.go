@@ -171,7 +171,6 @@ func (o *OIDC) person(name string, groups []string) (*gateway.Identity, error) {
 	return &gateway.Identity{Name: name, Space: o.cfg.Space, Roles: has, Groups: groups, GroupsFrom: "oidc", Auth: o.via()}, nil
 }
 
-// claims are the claims of a token.
 type claims map[string]any
 
 // UnmarshalJSON implements json.Unmarshaler. It refuses a claim that occurs twice.
@@ -244,7 +243,6 @@ func isAccessToken(token string, c claims, audience []string, clientID string) b
 	return !slices.Contains(audience, clientID)
 }
 
-// has reports whether the token has any of the claims.
 func (c claims) has(names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { _, there := c[name]; return there })
 }

@@ -202,7 +202,6 @@ func (s *sessions) leave(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, s.cookie("", -1))
 }
 
-// endOf ends the session of a request, if any.
 func (s *sessions) endOf(r *http.Request) {
 	if found, t := s.find(r); found != nil {
 		s.mu.Lock()

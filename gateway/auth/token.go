@@ -101,7 +101,6 @@ func findToken(byID map[string]*held, secret string) *held {
 	return h
 }
 
-// roles are the roles of tokens.
 var roles = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleWorker, toolcall.RoleOperator, toolcall.RoleAuditor}
 
 func parseFile(data []byte) ([]Token, error) {
@@ -132,7 +131,6 @@ var (
 	spaceForm = regexp.MustCompile(`^[a-z0-9_-]{1,32}$`)
 )
 
-// check checks the form of a token.
 func (t Token) check() error {
 	switch {
 	case !idForm.MatchString(t.ID):

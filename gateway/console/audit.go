@@ -71,7 +71,6 @@ func (in records) audit(w http.ResponseWriter, r *http.Request, p *gateway.Peer)
 	return in.write(w, http.StatusOK, "audit", v)
 }
 
-// check checks the pasted receipt.
 func (v *auditView) check(ctx context.Context, c engine.Client) {
 	out := api.CheckReceiptReply{}
 	if len(v.Pasted) > api.MaxCheckedReceipt {
@@ -119,7 +118,6 @@ func (v *auditView) find(ctx context.Context, c engine.Client, space toolcall.Sp
 	return nil
 }
 
-// receipt downloads the receipt of a call.
 func (in records) receipt(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if err := r.ParseForm(); err != nil {
 		return err

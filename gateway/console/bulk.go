@@ -43,7 +43,6 @@ type bulk struct {
 	Unsure   int // responses whose outcome is unknown
 }
 
-// bulkItem is one request of a confirmation.
 type bulkItem struct {
 	row
 	Digest string

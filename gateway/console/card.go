@@ -15,7 +15,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// card is the page of one call.
 type card struct {
 	ID, Href string
 	Back     string
@@ -88,7 +87,6 @@ type need struct {
 	Missing   []int // one for each missing approval, for the template
 }
 
-// vote is one response.
 type vote struct {
 	Name, Said, Words, Auth string
 	At                      time.Time
@@ -391,7 +389,6 @@ func stateOf(c *toolcall.Call) state {
 	return state{strings.ToUpper(word[:1]) + word[1:], tone}
 }
 
-// blockedText says why a call is blocked.
 func blockedText(c *toolcall.Call) string {
 	switch c.Blocked {
 	case toolcall.BlockedUnknown:

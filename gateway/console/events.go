@@ -152,7 +152,6 @@ func (p *progress) add(r toolcall.ProgressRequest) line {
 	return l
 }
 
-// linesOf returns the lines of a call.
 func (p *progress) linesOf(k toolcall.Key) []line {
 	p.mu.Lock()
 	defer p.mu.Unlock()

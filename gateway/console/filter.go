@@ -85,7 +85,6 @@ func (f filter) first() filter {
 
 func (f filter) listAddress() string { return withParams(pathInbox, f.values()) }
 
-// request returns the list request for the filter.
 func (f filter) request() toolcall.ListRequest {
 	r := toolcall.ListRequest{V: 1, Words: f.Words, Mine: f.Mine, Sort: f.Order(), Cursor: f.Cursor, Limit: pageRows}
 	add := func(to *[]string, value string) {

@@ -187,7 +187,6 @@ type ganttLine struct {
 	At                    time.Time
 }
 
-// ganttCall is a call to draw.
 type ganttCall struct {
 	row   ganttRow
 	spans []span
@@ -264,7 +263,6 @@ func newTimeScale(calls []ganttCall, compact bool) timeScale {
 	return t
 }
 
-// place returns the position of an instant.
 func (t timeScale) place(at time.Time) float64 {
 	i, found := slices.BinarySearchFunc(t.at, at, time.Time.Compare)
 	switch {

@@ -80,7 +80,6 @@ func (f historyFilter) address(path string, more ...string) string {
 	return withParams(path, setParams(f.values(), more...))
 }
 
-// request returns the list request for the filter.
 func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 	r := toolcall.ListRequest{V: 1, Newest: true, Words: f.Words, By: f.By, Tool: f.Tool, Agent: f.Agent}
 	if f.Rule != "" {
@@ -108,7 +107,6 @@ func (f historyFilter) request(now time.Time) (toolcall.ListRequest, error) {
 	return r, err
 }
 
-// formTime parses the time in a form field.
 func formTime(s string) (time.Time, error) {
 	for _, layout := range []string{fieldTime, fieldSeconds, time.RFC3339, "2006-01-02"} {
 		if t, err := time.Parse(layout, s); err == nil {
@@ -144,7 +142,6 @@ type historyTable struct {
 	Rows  []historyRow
 }
 
-// historyRow is a call of the history.
 type historyRow struct {
 	ID, Href    string
 	Tool, Text  string

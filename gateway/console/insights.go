@@ -21,7 +21,6 @@ import (
 // shownShares limits the rows of each table on the page.
 const shownShares = 12
 
-// insightsView is the page Insights.
 type insightsView struct {
 	shell
 	Period    period

@@ -250,7 +250,6 @@ func (s *side) addChips() {
 	}
 }
 
-// toolNames returns the tools that the server declares.
 func toolNames(s *gateway.Space) []string {
 	var out []string
 	for _, t := range s.Tools {
@@ -386,7 +385,6 @@ type rowIn struct {
 	Pick bool
 }
 
-// riskTone is the tone of a risk label.
 func riskTone(word string) string {
 	if word == "destructive" {
 		return "bad"

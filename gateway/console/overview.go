@@ -28,7 +28,6 @@ const (
 // figures serves the pages that only read: Overview, Insights and the search.
 type figures struct{ *Console }
 
-// overviewView is the page Overview.
 type overviewView struct {
 	shell
 	Period    period
@@ -59,7 +58,6 @@ type dueRow struct {
 // busyCall is a call that needs an operator.
 type busyCall struct{ Href, Tool, Text, Why string }
 
-// decisionRow is a recent decision.
 type decisionRow struct {
 	toolcall.RecentDecision
 	Href, Text, Tone, Who, Did string
@@ -178,7 +176,6 @@ func (v *overviewView) addActivity() {
 	}
 }
 
-// verdictWords are the word and the tone of a verdict.
 var verdictWords = map[toolcall.Verdict][2]string{
 	toolcall.VerdictAllow: {"allowed", "work"}, toolcall.VerdictDeny: {"denied", "bad"}, toolcall.VerdictRefuse: {"refused", "bad"},
 	toolcall.VerdictApprove: {"approved", "good"}, toolcall.VerdictReject: {"rejected", "bad"}, toolcall.VerdictRespond: {"responded to", "good"},

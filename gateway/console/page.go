@@ -200,7 +200,6 @@ func (in *Console) asset(w http.ResponseWriter, r *http.Request, _ *gateway.Peer
 	return err
 }
 
-// functions are the functions of the templates.
 func functions() template.FuncMap {
 	return template.FuncMap{
 		"line":     func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },

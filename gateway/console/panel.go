@@ -124,7 +124,6 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 // Rows is the number of lines of the edit field.
 func (v *panel) Rows() int { return min(24, max(6, strings.Count(v.Input, "\n")+3)) }
 
-// fillEdit fills in the edit form.
 func (c *card) fillEdit(p *gateway.Peer, v *panel) {
 	if v.Input == "" {
 		v.Input = asked.Editable(c.Call.Input)

@@ -107,7 +107,6 @@ func (p *period) readTimes(from, to string, now time.Time) {
 	}
 }
 
-// request returns the activity request for the period.
 func (p period) request() toolcall.ActivityRequest {
 	r := toolcall.ActivityRequest{V: 1, Since: p.Since, StepMS: p.Step.Milliseconds()}
 	if p.Last == "" {

@@ -32,7 +32,6 @@ const (
 	policyVersions = "versions"
 )
 
-// policyView is the page Policy.
 type policyView struct {
 	shell
 	Status api.PolicyStatusReply
@@ -57,7 +56,6 @@ type sortHead struct {
 	Number, On  bool
 }
 
-// ruleRow is a rule of the table.
 type ruleRow struct {
 	api.PolicyRuleCount
 	Href  string
@@ -67,7 +65,6 @@ type ruleRow struct {
 	Open  bool
 }
 
-// ruleText is a rule with its numbered lines.
 type ruleText struct {
 	api.PolicyRuleText
 	Lines []numbered
@@ -220,7 +217,6 @@ func numberLines(text string, first int) []numbered {
 	return out
 }
 
-// addRules adds the table of rules.
 func (v *policyView) addRules(open string) {
 	tools := map[string][]string{}
 	for _, r := range v.Text.Rules {

@@ -102,7 +102,6 @@ func blockOf(name, text string) (block, bool) {
 	return b, true
 }
 
-// editOf returns the edit that a pair of texts makes.
 func editOf(texts map[string]string, title string) (b block, names [2]string, ok bool) {
 	for _, names := range editPairs {
 		before, was := texts[names[0]]
@@ -114,7 +113,6 @@ func editOf(texts map[string]string, title string) (b block, names [2]string, ok
 	return block{}, names, false
 }
 
-// textsOf returns the members that are strings.
 func textsOf(members []strictjson.Member) map[string]string {
 	texts := map[string]string{}
 	for _, m := range members {
@@ -142,7 +140,6 @@ func editsOf(data []byte, title string) (all []block, ok bool) {
 	return all, true
 }
 
-// diffOf returns the lines of an edit.
 func diffOf(before, after string) []change {
 	var was, is []string
 	if before != "" {

@@ -18,10 +18,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// answerWithin bounds the time of one response.
 const answerWithin = 20 * time.Second
 
-// operation performs a form.
 type operation func(ctx context.Context, c engine.Client, k toolcall.Key, f *form) error
 
 // carryOut reads a form, performs it in a role and redirects to the page of the call. On an error

@@ -26,7 +26,6 @@ const (
 	mostSessions  = 100
 )
 
-// timelineView is the page of the timeline of a session.
 type timelineView struct {
 	shell
 	Session       message.SessionID
@@ -47,7 +46,6 @@ type timelineView struct {
 	Covers        string // which sessions are listed
 }
 
-// sessionRow is a session that has calls.
 type sessionRow struct {
 	Href    string
 	Session message.SessionID

@@ -94,7 +94,6 @@ func sharesBy(head string, tools []toolcall.ActivityTool) []sortColumn[toolcall.
 	return append(out, sortColumn[share]{"Failed", numeric, highest(func(s share) int { return s.Failed })})
 }
 
-// reviewersBy are the columns of the table of reviewers.
 var reviewersBy = func() []sortColumn[toolcall.ReviewerLoad] {
 	type load = toolcall.ReviewerLoad
 	return []sortColumn[load]{

@@ -17,7 +17,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// standingRow is a standing approval in the table.
 type standingRow struct {
 	*toolcall.StandingApproval
 	State  toolcall.StandingState
@@ -34,7 +33,6 @@ type standingRow struct {
 	Revoke bool // this person can revoke it
 }
 
-// standingView is the page of standing approvals.
 type standingView struct {
 	shell
 	Ended  bool
@@ -53,7 +51,6 @@ type standingCall struct {
 	At                 time.Time
 }
 
-// standing is the page of standing approvals.
 func (in *Console) standing(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	q := r.URL.Query()
 	v := standingView{shell: in.shell(r, p, "standing", "Standing approvals – askance"), Ended: q.Get("all") != "", Tool: strings.TrimSpace(q.Get("tool"))}

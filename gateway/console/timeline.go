@@ -185,7 +185,6 @@ func (t *teller) add(ev message.Event, i item) {
 	t.items = append(t.items, i)
 }
 
-// addCall adds an item with a link to a call.
 func (t *teller) addCall(ev message.Event, id message.CallID, i item) {
 	k := t.call
 	k.Reply, k.Call = ev.ReplyID(), id
@@ -267,7 +266,6 @@ func callOf(ev message.Event, id message.CallID) string {
 	return string(ev.ReplyID()) + "\x00" + string(id)
 }
 
-// textOf is the text of a message.
 func textOf(m *message.Msg) string {
 	var b strings.Builder
 	for _, block := range m.Content {

@@ -17,7 +17,6 @@ import (
 // maxBusy is how many calls of each kind the page Workers lists.
 const maxBusy = 100
 
-// workersView is the page Workers.
 type workersView struct {
 	shell
 	Queues  []queueRow
@@ -32,7 +31,6 @@ type workersView struct {
 	More      bool // more running or blocked calls than are listed
 }
 
-// queueRow is the queue of one tool and route.
 type queueRow struct {
 	toolcall.ActivityQueue
 	Share   int    // of the longest queue, in percent
@@ -42,7 +40,6 @@ type queueRow struct {
 // Listens reports whether a worker is waiting for tasks of the queue.
 func (q queueRow) Listens() bool { return q.Listening != nil && *q.Listening > 0 }
 
-// workerRow is a worker with its queues.
 type workerRow struct {
 	Name    string
 	Tools   []string

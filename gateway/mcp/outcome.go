@@ -70,7 +70,6 @@ func cutText(text string, most int) string {
 	return strings.ToValidUTF8(text[:most], "") + fmt.Sprintf("\n[%d more bytes]", len(text)-most)
 }
 
-// contentText returns a result as text for people.
 func contentText(result object) string {
 	var parts []string
 	for _, item := range itemsOf(result.get("content")) {

@@ -367,7 +367,6 @@ func (p *peer) askFor(l *link, f *frame, send func(*frame)) {
 	l.answer(p.g.life, f.id, result, err)
 }
 
-// close ends the connections of a peer.
 func (p *peer) close() {
 	var wg sync.WaitGroup
 	for _, s := range p.links {

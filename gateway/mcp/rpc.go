@@ -26,7 +26,6 @@ type frame struct {
 func (f *frame) isRequest() bool  { return f.method != "" && f.id != nil }
 func (f *frame) isResponse() bool { return f.method == "" }
 
-// parseFrame reads one message.
 func parseFrame(data []byte) (*frame, error) {
 	if err := strictjson.Check(data, strictjson.MaxBytes(maxFrame)); err != nil {
 		return nil, err
@@ -248,7 +247,6 @@ func noMethod(method string) *rpcError {
 	return &rpcError{code: codeNoMethod, text: "Method not found: " + method}
 }
 
-// responseTo makes the response to a request.
 func responseTo(id, result json.RawMessage, err error) *frame {
 	if err == nil {
 		return &frame{id: id, result: result}

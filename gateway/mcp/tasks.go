@@ -14,7 +14,6 @@ import (
 // pollEvery is how often a client may ask for a task.
 const pollEvery = 2 * time.Second
 
-// hasTasks reports whether the client accepts modern tasks.
 func (p *peer) hasTasks() bool { return p.modern && p.can("extensions", tasksExtension) }
 
 // taskResult returns the result which says that this call is now a task.

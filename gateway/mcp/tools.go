@@ -25,7 +25,6 @@ type toolList struct {
 	until time.Time
 }
 
-// tool is one definition.
 type tool struct {
 	up         *Upstream
 	name       string // at the upstream
@@ -150,7 +149,6 @@ func (t *tool) isIdempotent() bool {
 // waitDefinition is the wait tool as clients see it.
 var waitDefinition = json.RawMessage(`{"name":"askance_wait","title":"Wait for a held tool call","description":"Waits for a tool call that a person has to approve, and returns its result. Call it with the id that the held call returned. Do not call the original tool again.","inputSchema":{"type":"object","properties":{"call":{"type":"string","description":"The id of the held call."}},"required":["call"]},"annotations":{"readOnlyHint":true,"idempotentHint":true,"openWorldHint":false}}`)
 
-// listTools joins the tools of all upstreams.
 func (p *peer) listTools(ctx context.Context) (json.RawMessage, error) {
 	links, err := p.all()
 	if err != nil {

@@ -205,7 +205,6 @@ func (l *link) call(ctx context.Context, method string, params object, w *waitin
 	}
 }
 
-// notify sends a notification.
 func (l *link) notify(ctx context.Context, method string, params object) error {
 	f := &frame{method: method}
 	if l.modern {
@@ -318,7 +317,6 @@ func (l *link) close() {
 	l.wire.close()
 }
 
-// listPages reads all pages of a list.
 func (l *link) listPages(ctx context.Context, method, member string) (items []json.RawMessage, last object, err error) {
 	var cursor json.RawMessage
 	for range maxPages {

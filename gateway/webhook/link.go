@@ -103,7 +103,6 @@ func (l *Links) mac(text string) []byte {
 	return m.Sum(nil)
 }
 
-// makeSet makes the links of a notice.
 func (l *Links) makeSet(destination string, n *Notice) *LinkSet {
 	k := n.Call.Key
 	set := &LinkSet{Request: l.cfg.Public + "/inbox/call?" + url.Values{"session": {string(k.Session)}, "reply": {string(k.Reply)}, "call": {string(k.Call)}}.Encode()}

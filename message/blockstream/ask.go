@@ -165,7 +165,6 @@ func (m *Mapper) closeUnanswered(e message.Event, id message.CallID, state messa
 	m.decide(p, d, e.Header().CreatedAt, true)
 }
 
-// decision converts a confirm result to a Decision.
 func (r *request) decision(i int, c *message.ConfirmResult) Decision {
 	switch {
 	case !c.Confirmed:

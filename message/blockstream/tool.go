@@ -49,7 +49,6 @@ func Cut(s string) (string, bool) {
 	return shown, len(shown) < len(s)
 }
 
-// first returns the first n characters.
 func first(s string, n int) string {
 	for i := range s {
 		if n == 0 {

@@ -127,7 +127,6 @@ func (m *turnWriter) endTurn(at string) {
 	m.turn = nil
 }
 
-// emit sends a frame of the turn.
 func (m *turnWriter) emit(f Frame) {
 	f.Head().MessageID = m.turn.reply
 	m.out = append(m.out, f)

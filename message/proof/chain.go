@@ -97,7 +97,6 @@ func LinkOf(body []byte) (*toolcall.Link, error) {
 	return f.Prev, err
 }
 
-// add adds the next record.
 func (c *chains) add(r *checked, add func(Finding)) {
 	if r.unproved != "" {
 		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: r.unproved})

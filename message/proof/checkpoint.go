@@ -49,7 +49,6 @@ type Checkpoint struct {
 // checkpointDomain separates signatures of checkpoints from any other.
 const checkpointDomain = "askance-checkpoint-v1\n"
 
-// signedText returns the text that is signed.
 func (c Checkpoint) signedText() ([]byte, error) {
 	c.Sig = ""
 	b, err := jcs.Marshal(c)

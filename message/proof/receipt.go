@@ -174,7 +174,6 @@ func refuse(format string, args ...any) error {
 	return &message.Error{Code: message.CodeForbidden, Op: "check receipt", What: fmt.Sprintf(format, args...), Hint: "do not trust the receipt: it was changed or forged"}
 }
 
-// decodeRecords decodes the event records of the receipt.
 func (r *Receipt) decodeRecords() ([]*toolcall.EventRecord, error) {
 	out := make([]*toolcall.EventRecord, len(r.Records))
 	var read Expander

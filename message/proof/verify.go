@@ -323,7 +323,6 @@ func (v *verifier) reportLostEnd(at slot) {
 	v.add(Finding{Kind: kind, Seq: at.seq, Subject: at.subject, Checkpoint: at.number, What: what})
 }
 
-// endsBefore reports whether the finding ends right before seq.
 func (f Finding) endsBefore(seq uint64) bool { return max(f.Seq, f.Through)+1 == seq }
 
 // skipPurged skips signed records that were purged from the start.

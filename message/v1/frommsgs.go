@@ -140,7 +140,6 @@ func (s *splitter) split() {
 	}
 }
 
-// dict writes one dict of the message.
 func (s *splitter) dict(kind kindOfRun, blocks []message.Block) {
 	n := len(s.out)
 	d := &Msg{Dialect: s.c.Dialect, ID: s.c.partID(s.m.ID, n), Name: s.m.Name, Role: s.m.Role, Timestamp: s.c.timestamp(s.m.CreatedAt)}

@@ -188,7 +188,6 @@ func guess(url string, kind BlockType) string {
 	return string(kind) + "/*"
 }
 
-// kindOf returns the block type for data of a media type.
 func kindOf(mediaType string) BlockType {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	switch k := BlockType(strings.ToLower(kind)); k {
@@ -198,7 +197,6 @@ func kindOf(mediaType string) BlockType {
 	return BlockFile
 }
 
-// lastPart returns the last part of the path of a URL.
 func lastPart(url string) string {
 	url, _, _ = strings.Cut(url, "#")
 	url, _, _ = strings.Cut(url, "?")

@@ -140,7 +140,6 @@ func (j *joiner) data(m *Msg, b *MediaBlock, id string) message.Block {
 	return d
 }
 
-// output converts the output of a tool.
 func (j *joiner) output(g *joined, m *Msg, b *ToolResultBlock) message.Content {
 	switch {
 	case b.Output.Raw != nil:

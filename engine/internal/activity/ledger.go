@@ -175,7 +175,6 @@ func (l *Ledger) AskedAt(c *toolcall.Call) time.Time {
 	return time.Time{}
 }
 
-// countStep counts one step of a record.
 func (l *Ledger) countStep(e event, cause toolcall.Cause, edited bool, f *toolcall.EventRecord) {
 	c := f.Call
 	switch cause {
@@ -259,7 +258,6 @@ func (l *Ledger) add(e event, k kind) {
 	l.keepEvent(e)
 }
 
-// keepEvent keeps an event among the latest.
 func (l *Ledger) keepEvent(e event) {
 	var last *chunk
 	if n := len(l.chunks); n > 0 {

@@ -57,7 +57,6 @@ func nameGrantors(l *toolcall.StandingApproval) string {
 	return strings.Join(names, ", ")
 }
 
-// isInScope reports whether a call is within the scope of a standing approval.
 func isInScope(l *toolcall.StandingApproval, c *toolcall.Call) bool {
 	if l.Definition != c.DefinitionHash() {
 		return false

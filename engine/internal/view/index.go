@@ -83,7 +83,6 @@ type group struct {
 	proposed, changed, ending order
 }
 
-// firstCall returns the call that was proposed first.
 func (g *group) firstCall() *toolcall.Call { return g.proposed.blocks[0][0].call }
 
 // orders indexes calls for lists: a filter is tested once for each group, and a page is
@@ -146,7 +145,6 @@ func (x *orders) putSession(c *toolcall.Call) {
 	}
 }
 
-// removeCall removes a call.
 func (x *orders) removeCall(c *toolcall.Call) {
 	k := classOf(c)
 	g := x.groups[k]

@@ -99,7 +99,6 @@ func (o *order) countBefore(e entry) int {
 	return n
 }
 
-// appendTo appends all calls to a list.
 func (o *order) appendTo(calls []*toolcall.Call) []*toolcall.Call {
 	for _, b := range o.blocks {
 		for _, e := range b {
@@ -148,7 +147,6 @@ func (c *cursor) currentEntry() (entry, bool) {
 	return c.of.blocks[c.block][c.i], true
 }
 
-// next advances the cursor.
 func (c *cursor) next() {
 	switch {
 	case !c.down && c.i+1 < len(c.of.blocks[c.block]):

@@ -234,7 +234,6 @@ func (r *Reader) missing(m *member, s reflect.Value) error {
 	return nil
 }
 
-// setText sets a string or a *string.
 func setText(f reflect.Value, text string) {
 	if f.Kind() == reflect.Pointer {
 		f.Set(reflect.ValueOf(&text))

@@ -65,7 +65,6 @@ func (b *bench) read(ctx context.Context) (reading, error) {
 	return r, nil
 }
 
-// readProcess reads the meters of this process.
 func readProcess() reading {
 	samples := []metrics.Sample{{Name: "/gc/heap/allocs:objects"}, {Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(samples)

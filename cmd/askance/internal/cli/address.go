@@ -253,7 +253,6 @@ func completions(env *environment, c *cobra.Command, r toolcall.ListRequest, wor
 	return slices.Compact(out)
 }
 
-// completeTools completes the name of a tool of the server.
 func completeTools(env *environment) cobra.CompletionFunc {
 	return completeFirst(func(c *cobra.Command) []string {
 		return askLive(env, c, func(ctx context.Context, l *link) ([]string, error) {

@@ -148,7 +148,6 @@ func (d *durationFlag) Set(text string) error {
 // Type returns the name of the value in the help.
 func (d *durationFlag) Type() string { return "duration" }
 
-// durationVar adds a flag for a duration.
 func durationVar(f *pflag.FlagSet, into *time.Duration, name string, value time.Duration, help string) {
 	*into = value
 	f.Var((*durationFlag)(into), name, help)

@@ -42,7 +42,6 @@ var completeContexts = completeFirst(func(*cobra.Command) []string {
 
 var oneContext = wantArgs(1, "one context; askance context list shows them")
 
-// contextRow is a context as it is printed.
 type contextRow struct {
 	Name     string     `json:"name"`
 	Current  bool       `json:"current"`

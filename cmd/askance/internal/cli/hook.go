@@ -17,7 +17,6 @@ import (
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
 )
 
-// hooking has the flags of the hook commands.
 type hooking struct {
 	url, tokenFile string
 	timeout        time.Duration
@@ -47,7 +46,6 @@ decides about each tool call of the agent, and people approve what the policy as
 	return group
 }
 
-// agentNames are the names of the agents for people.
 var agentNames = map[dialect.Dialect]string{dialect.ClaudeCode: "Claude Code", dialect.Codex: "Codex", dialect.Gemini: "Gemini CLI"}
 
 // blockOnFailure marks commands that end with exit code 2 on every failure: on any

@@ -19,7 +19,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// listing has the flags of askance list.
 type listing struct {
 	env             *environment
 	cmd             *cobra.Command
@@ -93,7 +92,6 @@ func sortWords() []string {
 	return out
 }
 
-// check reads the flags.
 func (l *listing) check(now time.Time) (err error) {
 	for _, s := range l.states {
 		if l.r.States = append(l.r.States, message.ToolCallState(s)); !message.ToolCallState(s).Valid() {

@@ -58,7 +58,6 @@ func loadWindow(since, until string, now time.Time) (toolcall.LoadRequest, error
 	return r, err
 }
 
-// window reads --since and --until.
 func window(since, until string, now time.Time) (from, to time.Time, err error) {
 	if from, err = ago("since", since, now); err == nil {
 		to, err = ago("until", until, now)

@@ -242,7 +242,6 @@ func (cfg *config) runtimeOf(id *gateway.Identity, err error) (string, error) {
 	return id.Name, nil
 }
 
-// upstreamEntry is one server of the file of upstreams.
 type upstreamEntry struct {
 	Command          []string          `yaml:"command"`
 	Env              map[string]string `yaml:"env"`

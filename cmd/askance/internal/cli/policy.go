@@ -144,7 +144,6 @@ func (s policySource) load() (permission.Policy, *permission.Bundle, error) {
 	return policy, b, err
 }
 
-// loadPolicy reads and loads the rule files.
 func loadPolicy(ctx context.Context, env *environment, p *policyFiles, args []string) (s policySource, policy permission.Policy, b *permission.Bundle, err error) {
 	if s, err = readPolicy(ctx, env, p, args); err == nil {
 		policy, b, err = s.load()

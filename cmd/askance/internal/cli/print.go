@@ -51,7 +51,6 @@ const (
 	formatYAML outputFormat = "yaml"
 )
 
-// formatFlag is the value of --output.
 type formatFlag struct{ env *environment }
 
 func (f formatFlag) String() string {

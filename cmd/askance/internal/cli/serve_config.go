@@ -52,7 +52,6 @@ func serveConfig(env *environment, s serving) (node.Config, error) {
 	return cfg, set.addSpace(&cfg)
 }
 
-// addSpace adds the settings of one space.
 func (cfg *config) addSpace(to *node.Config) error {
 	to.Space, to.Keys, to.Anchor = cfg.spaceID(), cfg.Keys, cfg.Anchor
 	to.Policy, to.PolicyBucket, to.Shadow, to.Directory, to.DirectoryBucket = cfg.Policy, cfg.PolicyBucket, cfg.Shadow, cfg.Directory, cfg.DirectoryBucket

@@ -49,7 +49,6 @@ type started struct {
 	Open bool `json:"open_beyond_loopback,omitzero"`
 }
 
-// startedSpace is one space of --spaces.
 type startedSpace struct {
 	Space  string `json:"space"`
 	KeyID  string `json:"key_id"`

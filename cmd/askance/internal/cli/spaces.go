@@ -20,7 +20,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// servedSpace is one space of a server.
 type servedSpace struct {
 	cfg  node.Config
 	set  *config
@@ -38,7 +37,6 @@ type spacesFile struct {
 
 const spacesKind = "spaces file"
 
-// readSpaces adds the spaces of --spaces to the first one.
 func readSpaces(env *environment, first node.Config) (servedSpaces, error) {
 	all := servedSpaces{{cfg: first, set: &env.cfg}}
 	path := env.cfg.Spaces
@@ -105,7 +103,6 @@ func (s *servedSpace) read(folder, name string, values map[string]any) (key stri
 	return "", s.set.addSpace(&s.cfg)
 }
 
-// check checks the files of the other spaces.
 func (all servedSpaces) check(ctx context.Context) error {
 	for _, s := range all[1:] {
 		if err := node.Check(ctx, s.cfg); err != nil {

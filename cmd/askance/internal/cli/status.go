@@ -17,7 +17,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// status is what askance status prints.
 type status struct {
 	Server  string                   `json:"server"`
 	Context string                   `json:"context,omitzero"`
@@ -31,7 +30,6 @@ type status struct {
 	Next    []*toolcall.Call         `json:"next"` // the requests with the nearest deadlines
 }
 
-// policyInForce is the policy in short.
 type policyInForce struct {
 	Rules   int       `json:"rules"`
 	Since   time.Time `json:"since,omitzero"`

@@ -168,7 +168,6 @@ func (d *door) tokenIfAny() (string, error) {
 	return d.token()
 }
 
-// transport returns the way to the tasks of a queue.
 func (d *door) transport(ctx context.Context, env *environment, queue toolcall.Queue) (way, error) {
 	if d.server == "" {
 		t, err := bus.NewQueueWorker(d.nc, env.cfg.spaceID(), queue, env.cfg.As, env.log)

@@ -92,7 +92,6 @@ type group struct {
 	Hooks   []entry `json:"hooks"`
 }
 
-// group returns the settings of an event.
 func (s Settings) group(event string) group {
 	e := entry{Type: "command", Command: s.Command(), Timeout: int64(s.Timeout.Seconds())}
 	if s.HTTP {
@@ -209,7 +208,6 @@ func (d *document) ours(dia dialect.Dialect, event string) []*node {
 	return nil
 }
 
-// read reads a hook.
 func (d *document) read(h *node) (e entry, ok bool) {
 	err := strictjson.UnmarshalOpen([]byte(d.clean[h.start:h.end]), &e)
 	return e, err == nil

@@ -128,7 +128,6 @@ func (e entry) destination() (webhook.Destination, error) {
 	return d, nil
 }
 
-// address returns the address of the receiver.
 func (e entry) address() (string, error) {
 	given := 0
 	for _, s := range []string{e.URL, e.URLFile, e.URLEnv} {

@@ -11,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// column is one column of a list.
 type column struct {
 	head  string
 	most  int // maximum width; 0: all that the other columns leave
@@ -197,7 +196,6 @@ func newColumns(m *model, t tab, rows []*request, w int) columns {
 // wide lists it is three eighths of the width.
 const minSummary = 24
 
-// head returns the line of headings.
 func (c columns) head() string {
 	heads := make([]string, 0, len(c.cols))
 	for i, col := range c.cols {

@@ -34,7 +34,6 @@ const (
 	resolveSure
 )
 
-// canResolve reports whether an operator can resolve a call.
 func canResolve(c *toolcall.Call) bool {
 	return c.Phase() == toolcall.PhaseBlocked && c.Blocked != toolcall.BlockedClock
 }
@@ -92,7 +91,6 @@ func (s *resolveScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return nil
 }
 
-// request returns the request to send.
 func (s *resolveScreen) request() toolcall.ResolveRequest {
 	r := toolcall.ResolveRequest{V: 1, Key: s.call.Key, Attempt: s.call.Attempt.Number, Outcome: s.outcome(), Note: strings.TrimSpace(s.in[resolveNote].Value())}
 	if r.Outcome == toolcall.OutcomeHappened {
@@ -167,7 +165,6 @@ func (s *resolveScreen) view(m *model, w, h int) (title string, body []string, k
 	return title, body, keys
 }
 
-// lines say what is sent.
 func (s *resolveScreen) lines(m *model, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
 	f.add("outcome", m.out.Ask(asked.Outcomes[s.row].Text))

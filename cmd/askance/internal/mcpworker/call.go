@@ -23,7 +23,6 @@ const (
 	attemptMember = "dev.askance/attempt"
 )
 
-// call is one call in flight.
 type call struct {
 	input []byte // the bytes to send
 	task  executor.Task
@@ -49,7 +48,6 @@ func (c *calls) get(id string) *call {
 	return of
 }
 
-// progress forwards a notification.
 func (c *calls) progress(p *mcp.ProgressNotificationParams) {
 	id, _ := p.ProgressToken.(string)
 	of := c.get(id)

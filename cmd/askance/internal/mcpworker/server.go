@@ -153,7 +153,6 @@ func (s *Server) set(n *session) {
 	s.changed = make(chan struct{})
 }
 
-// await waits for a session.
 func (s *Server) await(ctx context.Context) (*session, error) {
 	for {
 		s.mu.Lock()

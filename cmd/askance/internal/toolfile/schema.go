@@ -36,7 +36,6 @@ func EditorSchema() []byte {
 	return out.Bytes()
 }
 
-// key is a key of a tool.
 type key struct {
 	name, doc string
 	field     reflect.Type

@@ -109,7 +109,6 @@ func (c Columns) bars(d *drawing, col Column, x, width float64, y func(float64) 
 	}
 }
 
-// labels draws the labels below the columns.
 func (c Columns) labels(d *drawing, width, height float64) {
 	ticks := c.Ticks
 	if ticks == nil {
