@@ -31,16 +31,15 @@ type bulkPages struct{ *Console }
 // bulk is the confirmation of one response to several requests, or its report.
 type bulk struct {
 	shell
-	Do       string // approve or reject
-	Filter   filter
-	Back     string
-	Items    []bulkItem
-	Left     []bulkItem // selected requests that this person cannot respond to that way
-	More     int        // matching requests beyond maxBulk
-	Feedback string
-	Done     bool // this is the report
-	Sent     int
-	Unsure   int // responses whose outcome is unknown
+	Do     string // approve or reject
+	Filter filter
+	Back   string
+	Items  []bulkItem
+	Left   []bulkItem // selected requests that this person cannot respond to that way
+	More   int        // matching requests beyond maxBulk
+	Done   bool       // this is the report
+	Sent   int
+	Unsure int // responses whose outcome is unknown
 }
 
 type bulkItem struct {

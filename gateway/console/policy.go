@@ -356,7 +356,6 @@ type playground struct {
 	Result      *api.PreviewedCall
 	Explained   *explanation
 	Behavior    string
-	Took        time.Duration
 	ExplainAt   string // the template wants it; a playground always explains
 }
 
