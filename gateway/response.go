@@ -127,6 +127,18 @@ func (b *timedBody) leave() {
 	}
 }
 
+// ReadBody reads the body of a request. Its errors name the operation op.
+func ReadBody(op string, r *http.Request) ([]byte, error) {
+	b, err := io.ReadAll(r.Body)
+	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return nil, &message.Error{Code: message.CodeTooLarge, Op: op, What: fmt.Sprintf("the body is over %d bytes", tooLarge.Limit), Hint: "send less"}
+	}
+	if err != nil {
+		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the body could not be read", Hint: "send it again", Err: err}
+	}
+	return b, nil
+}
+
 // probe records what a handler would reply.
 type probe struct {
 	header http.Header

@@ -1,9 +1,7 @@
 package agentscope
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 
 	"github.com/askance-dev/askance/engine"
@@ -36,21 +34,9 @@ const (
 	statusAccepted = "accepted"
 )
 
-// read reads a request's body.
-func read(r *http.Request) ([]byte, error) {
-	b, err := io.ReadAll(r.Body)
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return nil, message.Errorf(message.CodeTooLarge, "agentscope", "the body is over %d bytes", tooLarge.Limit)
-	}
-	if err != nil {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "agentscope", What: "the body could not be read", Hint: "send it again", Err: err}
-	}
-	return b, nil
-}
-
 // chat begins a turn, or accepts a response.
 func (s *Surface) chat(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	b, err := read(r)
+	b, err := gateway.ReadBody("agentscope", r)
 	if err != nil {
 		return err
 	}
@@ -157,7 +143,7 @@ func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer,
 
 // events accepts a response.
 func (s *Surface) events(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
-	b, err := read(r)
+	b, err := gateway.ReadBody("agentscope", r)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,7 @@ package api
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -139,9 +137,9 @@ func newRead[Out any](h operation.HTTP, roles []toolcall.Role, f func(a *ask) (O
 func newChange[Out any](h operation.HTTP, roles []toolcall.Role, keep *replies, f func(a *ask) (Out, error)) *op {
 	o := &op{HTTP: h, roles: roles, changes: true, out: reflect.TypeFor[Out]()}
 	o.serve = func(a *ask) error {
-		content, err := io.ReadAll(a.r.Body)
+		content, err := gateway.ReadBody(o.ID, a.r)
 		if err != nil {
-			return bodyError(o.ID, err)
+			return err
 		}
 		return keep.once(a, content, func() (any, error) {
 			if err := checkEmpty(o.ID, a.r, content); err != nil {
@@ -179,14 +177,6 @@ func badBody(op string, err error) error {
 func isJSON(contentType string) bool {
 	media, _, _ := strings.Cut(contentType, ";")
 	return strings.EqualFold(strings.TrimSpace(media), "application/json")
-}
-
-func bodyError(op string, err error) error {
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		what := fmt.Sprintf("the body is over %d bytes", tooLarge.Limit)
-		return &message.Error{Code: message.CodeTooLarge, Op: op, What: what, Hint: "send less"}
-	}
-	return &message.Error{Code: message.CodeInvalid, Op: op, What: "the body could not be read", Hint: "send it again", Err: err}
 }
 
 // reply writes a reply in the format that the client accepts.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"io"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/msgv1"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -44,8 +44,8 @@ func tableOp(row *operation.Operation, keep *replies) *op {
 		var content []byte
 		if o.in != nil {
 			var err error
-			if content, err = io.ReadAll(a.r.Body); err != nil {
-				return bodyError(o.ID, err)
+			if content, err = gateway.ReadBody(o.ID, a.r); err != nil {
+				return err
 			}
 		}
 		act := func() (any, error) { return a.call(row, content) }
