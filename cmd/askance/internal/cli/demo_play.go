@@ -114,7 +114,7 @@ func (t *storyTeller) begin(d *demo.Demo, cfg demo.Config, console string) error
 	}
 	text := newSheet(env.out, 8, env.out.Bold("An incident: a bot with tools, a policy, and a person who approves")+"\n")
 	text.row("console", fmt.Sprintf("%s (%s)", console, until))
-	text.row("policy", asked.Count(n.Rules(), "rule")+" in "+d.PolicyPath())
+	text.row("policy", asked.Count(n.PolicyStatus().Rules, "rule")+" in "+d.PolicyPath())
 	text.row("worker", fmt.Sprintf("process %d, for %s", d.WorkerPID(), strings.Join(demo.WorkerTools, " and ")))
 	text.row("journal", fmt.Sprintf("%s, %s", cfg.Dir, n.Journal().Durability()))
 	return env.printf("%s", text)

@@ -64,10 +64,10 @@ type httpAt struct{ url, socket, logins string }
 
 func printServing(env *environment, spaces servedSpaces, scrape string, over httpAt) error {
 	n, cfg := spaces[0].node, spaces[0].cfg
-	claim := n.Journal().Claim()
+	claim, policy := n.Journal().Claim(), n.PolicyStatus()
 	st := started{
 		URL: n.URL(), Data: string(cfg.Dir), PublicKey: n.Files().PublicKeys(), KeyID: n.KeyID(), Space: string(cfg.Space),
-		Engine: n.Engine().ID(), Durability: string(claim.Durability), Policy: n.PolicyHash(), Rules: max(0, n.Rules()), PID: os.Getpid(),
+		Engine: n.Engine().ID(), Durability: string(claim.Durability), Policy: policy.Bundle, Rules: policy.Rules, PolicySince: policy.Loaded, PID: os.Getpid(),
 		Open: openBeyondLoopback(cfg), Auth: n.Auth(), Metrics: scrape, HTTP: over.url, HTTPAuth: over.logins, HTTPSocket: over.socket,
 	}
 	for _, t := range cfg.Tools {
@@ -78,14 +78,13 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 		if over.url != "" && over.logins == "" {
 			at = web.OfSpace(over.url, s.cfg.Space)
 		}
-		st.Spaces = append(st.Spaces, startedSpace{Space: string(s.cfg.Space), KeyID: s.node.KeyID(), Engine: s.node.Engine().ID(), Policy: s.node.PolicyHash(), Rules: max(0, s.node.Rules()), HTTP: at})
+		own := s.node.PolicyStatus()
+		st.Spaces = append(st.Spaces, startedSpace{Space: string(s.cfg.Space), KeyID: s.node.KeyID(), Engine: s.node.Engine().ID(), Policy: own.Bundle, Rules: own.Rules, HTTP: at})
 	}
 	if cfg.NATS != "" {
 		st.DurabilityWhy = claim.Why
 	}
-	status := n.PolicyStatus()
-	st.PolicySince = status.Loaded
-	for _, f := range status.Files {
+	for _, f := range policy.Files {
 		st.PolicyFiles = append(st.PolicyFiles, f.Name)
 	}
 	if env.json {

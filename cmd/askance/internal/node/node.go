@@ -327,12 +327,6 @@ func (n *Node) Journal() *bus.Journal { return n.journal }
 // Engine returns the engine.
 func (n *Node) Engine() *engine.Engine { return n.engine }
 
-// Rules returns the number of rules in force; -1 if there are no rule files.
-func (n *Node) Rules() int { return n.policy.rules() }
-
-// PolicyHash returns the hash of the policy in force.
-func (n *Node) PolicyHash() string { return n.policy.Hash() }
-
 // PolicyStatus returns the status of the policy.
 func (n *Node) PolicyStatus() api.PolicyStatusReply { return n.policy.status() }
 

@@ -86,8 +86,8 @@ func TestStartAndClose(t *testing.T) {
 	if keys, err := keyfile.LoadPublic(cfg.Dir.PublicKeys()); err != nil || keys[n.KeyID()] == nil {
 		t.Errorf("the public key file has %v, %v", keys, err)
 	}
-	if n.Rules() != 1 || n.PolicyHash() == "" || n.Journal().Durability() != "cached" {
-		t.Errorf("%d rules, policy %q, %s", n.Rules(), n.PolicyHash(), n.Journal().Durability())
+	if p := n.PolicyStatus(); p.Rules != 1 || p.Bundle == "" || n.Journal().Durability() != "cached" {
+		t.Errorf("%d rules, policy %q, %s", p.Rules, p.Bundle, n.Journal().Durability())
 	}
 	propose(t, n, "c1", "upper", `{"a":"b"}`)
 	bot := n.Engine().As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})

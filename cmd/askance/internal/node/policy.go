@@ -154,14 +154,6 @@ func (p policy) watch(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// rules returns the number of rules in force; -1 if there are no rule files.
-func (p policy) rules() int {
-	if p.live == nil {
-		return -1
-	}
-	return p.live.Bundle().Rules()
-}
-
 // status returns the status of the policy; without rule files, only what is in force.
 func (p policy) status() api.PolicyStatusReply {
 	if p.live == nil {

@@ -176,7 +176,7 @@ func TestPolicyHistory(t *testing.T) {
 	}
 	write(policyText("deny"))
 	n = start(t, cfg)
-	if got := versions(n); len(got) != 2 || got[1] != was[0] || got[0].Bundle != n.PolicyHash() {
+	if got := versions(n); len(got) != 2 || got[1] != was[0] || got[0].Bundle != n.PolicyStatus().Bundle {
 		t.Errorf("after an edit %+v, before %+v", got, was)
 	}
 	files, err := os.ReadDir(cfg.Dir.Policies(cfg.Space))
