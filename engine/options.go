@@ -40,7 +40,6 @@ type config struct {
 	maxOpen      int
 	maxRunning   int
 	version      string
-	policyErr    func() error
 	notReady     func() error
 	policyStatus func() api.PolicyStatusReply
 	proofs       Proofs
@@ -178,19 +177,14 @@ func WithDrain(d time.Duration) Option { return func(c *config) error { c.drain 
 // WithVersion sets the program version that Info reports.
 func WithVersion(v string) Option { return func(c *config) error { c.version = v; return nil } }
 
-// WithPolicyError lets Info report the current load error of the policy, if any.
-func WithPolicyError(f func() error) Option {
-	return func(c *config) error { c.policyErr = f; return nil }
-}
-
 // WithReadiness lets Info report why the journal takes no new calls now, if it does not. f
 // must return at once.
 func WithReadiness(f func() error) Option {
 	return func(c *config) error { c.notReady = f; return nil }
 }
 
-// WithPolicyStatus sets what answers PolicyStatus; without it, the reply only names the
-// policy in force.
+// WithPolicyStatus sets what answers PolicyStatus, and lets Info report its alarm; without it,
+// the reply only names the policy in force.
 func WithPolicyStatus(f func() api.PolicyStatusReply) Option {
 	return func(c *config) error { c.policyStatus = f; return nil }
 }

@@ -305,11 +305,7 @@ func (q *reader) describeEngine() toolcall.InfoReply {
 	sort.Strings(out.Tools)
 	out.Open, out.Blocked, out.Returned = q.view.Counts()
 	out.Blocked += len(q.markedCalls())
-	if q.cfg.policyErr != nil {
-		if err := q.cfg.policyErr(); err != nil {
-			out.PolicyErr = err.Error()
-		}
-	}
+	out.PolicyErr = q.describePolicy().Alarm
 	if q.cfg.notReady != nil {
 		if err := q.cfg.notReady(); err != nil {
 			out.NotReady = message.AsError("", err).What

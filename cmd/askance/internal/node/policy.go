@@ -170,13 +170,6 @@ func (p policy) text(bundle string) (api.PolicyTextReply, bool) {
 	return p.live.Text(bundle)
 }
 
-func (p policy) loadError() error {
-	if p.live == nil {
-		return nil
-	}
-	return p.live.Err()
-}
-
 // reportEvery is how often new failures of rules, new matches of rules that only warn
 // or audit, and new differences of the shadow policy are logged.
 const reportEvery = time.Minute

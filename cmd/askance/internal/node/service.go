@@ -106,7 +106,7 @@ func (n *Node) Ledger() *bus.Ledger { return n.ledger }
 func (n *Node) openEngine(ctx context.Context) error {
 	opts := []engine.Option{
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
-		engine.WithPolicyError(n.policy.loadError), engine.WithReadiness(n.ready.last), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(tee{bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log), n}),
+		engine.WithReadiness(n.ready.last), engine.WithPolicyStatus(n.policy.status), engine.WithPolicyText(n.policy.text), engine.WithProofs(bus.NewProofs(n.ledger)), engine.WithSignals(tee{bus.NewSignals(n.conn, n.cfg.Space, n.cfg.Log), n}),
 		engine.WithWorkingDirs(n.cfg.Cwd, n.cfg.WorkingDirs...), engine.WithReminders(n.cfg.Remind),
 		engine.WithReviewerLimits(n.cfg.Reviewers), engine.WithSnapshots(bus.NewSnapshots(n.ledger, n.files.Snapshot(n.cfg.Space))),
 	}
