@@ -59,7 +59,9 @@ func (c *conn) auth(ctx context.Context, cancel context.CancelFunc, cmd *blockst
 	}
 	p, err := gateway.Login(c.r, cmd.Token)
 	if err != nil {
-		f, code, why := blockstream.ErrorFrame(err, ""), websocket.StatusCode(blockstream.CloseTryAgain), "the token cannot be used now"
+		said := *message.AsError("authenticate", err)
+		said.Err = nil // strangers do not learn the cause
+		f, code, why := blockstream.ErrorFrame(&said, ""), websocket.StatusCode(blockstream.CloseTryAgain), "the token cannot be used now"
 		if errors.Is(err, message.ErrForbidden) {
 			code, why = blockstream.CloseUnauthenticated, "the token is not good here"
 			f = &blockstream.Error{Code: blockstream.CodeUnauthenticated, Message: why}

@@ -280,20 +280,23 @@ func (s *subscription) catchUp(ctx context.Context, past []sequenced) error {
 // lastTurn returns where the last turn begins, and whether it continues.
 func lastTurn(past []sequenced) (begin int, running bool) {
 	ended := map[message.ReplyID]bool{} // of the replies that have begun
-	last := message.ReplyID("")
+	current := message.ReplyID("")      // the mapper continues an earlier reply after the end of a later one
 	for i, e := range past {
 		reply := e.ev.ReplyID()
 		if rec, ok := agent.ParseRecord(e.ev); ok {
 			reply = rec.Reply
 		}
 		if _, begun := ended[reply]; reply != "" && !begun { // else it is late for its turn
-			begin, last, ended[reply] = i, reply, false
+			begin, ended[reply] = i, false
+		}
+		if reply != "" && !ended[reply] {
+			current = reply
 		}
 		if _, ok := e.ev.(*message.ReplyEnd); ok {
 			ended[reply] = true
 		}
 	}
-	return begin, last != "" && !ended[last]
+	return begin, current != "" && !ended[current]
 }
 
 // clean reports whether the events after the client's place can be sent as they were: the place

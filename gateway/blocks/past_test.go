@@ -2,7 +2,9 @@ package blocks_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -71,12 +73,52 @@ func TestLateEventBeginsNoTurn(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, blocks.Config{})
 	earlier := s.A.Ask("s1", "r1", "c1")
-	s.A.Ask("s1", "r2", "c1")
+	s.A.Ask("s1", "r2", "c2")
 	s.A.Approve(gatewaytest.Ann, earlier)
 	s.A.Finished(earlier)
 	c := s.dial(s.A.Token(gatewaytest.Ann), "")
 	c.send(&blockstream.Subscribe{Session: "s1"})
-	block[*blockstream.ApprovalRequest](c) // next checks the order
+	if b := block[*blockstream.ApprovalRequest](c); b.Actions[0].ToolUseID != "c2" { // next checks the order
+		t.Errorf("shows %+v, the earlier request is decided", b)
+	}
+}
+
+// TestTurnBesideALaterOne: a turn continues after another that began later, as of a sub-agent, has
+// ended.
+func TestTurnBesideALaterOne(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{})
+	text := []message.Event{&message.TextBlockStart{BlockID: "b"}, &message.TextBlockDelta{BlockID: "b", Delta: "x"}}
+	s.A.Say("s1", "r1", text...)
+	s.A.Say("s1", "r2", append(text, &message.ReplyEnd{Session: "s1", FinishedReason: message.FinishedCompleted})...)
+	s.A.Ask("s1", "r1", "c1")
+	c := s.dial(s.A.Token(gatewaytest.Ann), "")
+	c.send(&blockstream.Subscribe{Session: "s1"})
+	if sub := wait[*blockstream.Subscribed](c); sub.Status != blockstream.StatusRunning {
+		t.Errorf("status %s, a turn waits for a response", sub.Status)
+	}
+}
+
+// unreachable is an authenticator whose provider cannot be reached.
+type unreachable struct{ gateway.Authenticator }
+
+func (unreachable) Authenticate(*http.Request) (*gateway.Identity, error) {
+	return nil, gateway.ErrNoCredentials
+}
+
+func (unreachable) Token(*http.Request, string) (*gateway.Identity, error) {
+	return nil, &message.Error{Code: message.CodeUnavailable, What: "the provider cannot be used", Err: errors.New("dial 10.0.0.1")}
+}
+
+// TestLoginHidesTheCause: strangers learn no addresses.
+func TestLoginHidesTheCause(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, blocks.Config{}, gatewaytest.Auth(unreachable{}))
+	c := s.dial("", "")
+	c.send(&blockstream.Auth{Token: "a.b.c"})
+	if e := wait[*blockstream.Error](c); e.Code != blockstream.CodeUnavailable || strings.Contains(e.Message, "10.0.0.1") {
+		t.Errorf("%+v", e)
+	}
 }
 
 // TestPastIsReleased: a subscriber does not keep the session that it has been sent.

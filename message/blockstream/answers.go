@@ -12,6 +12,7 @@ import (
 // [*message.Error].
 var (
 	ErrUnknownApproval  = errors.New("no approval has that key")
+	ErrNoApproval       = errors.New("the session has no approval request")
 	ErrWhichApproval    = errors.New("the command has no approval_key, and the session has had several approvals")
 	ErrApprovalResolved = errors.New("the approval is already resolved")
 	ErrApprovalExpired  = errors.New("the approval ended without a response")
@@ -148,7 +149,7 @@ func ErrorFrame(err error, key string) *Error {
 
 func codeOf(err error, code message.Code) ErrorCode {
 	switch {
-	case errors.Is(err, ErrUnknownApproval):
+	case errors.Is(err, ErrUnknownApproval), errors.Is(err, ErrNoApproval):
 		return CodeApprovalUnknown
 	case errors.Is(err, ErrWhichApproval):
 		return CodeApprovalUnclear

@@ -29,6 +29,22 @@ type requestList struct {
 
 func newRequestList() requestList { return requestList{pending: map[callKey]*place{}} }
 
+// clone copies the list with its requests.
+func (l *requestList) clone() requestList {
+	out, copies := newRequestList(), map[*request]*request{}
+	for _, r := range l.asked {
+		c := *r
+		c.decisions = slices.Clone(r.decisions)
+		copies[r], out.asked = &c, append(out.asked, &c)
+	}
+	for key, p := range l.pending {
+		if c := copies[p.req]; c != nil {
+			out.pending[key] = &place{c, p.i}
+		}
+	}
+	return out
+}
+
 // place is an undecided call of a request.
 type place struct {
 	req *request
@@ -236,9 +252,11 @@ func (m *Mapper) Responses(c *Approval) ([]toolcall.Response, error) {
 func (l *requestList) findMeant(c *Approval) (*request, error) {
 	r := l.find(c.Key)
 	switch {
+	case c.Key == "" && len(l.asked) == 0:
+		return nil, message.Errorf(message.CodeNotFound, "submit_response", "%w", ErrNoApproval)
 	case c.Key == "" && len(l.asked) > 1:
 		return nil, message.Errorf(message.CodeInvalid, "submit_response", "%w", ErrWhichApproval)
-	case c.Key == "" && len(l.asked) == 1:
+	case c.Key == "":
 		r = l.asked[0]
 	}
 	switch {

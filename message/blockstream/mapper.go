@@ -108,7 +108,7 @@ func (m *Mapper) Event(e message.Event) ([]Frame, error) {
 func (m *Mapper) Catchup(events []message.Event) []Frame {
 	scout, quiet := *m, m.cfg
 	quiet.OnSkip = nil
-	scout.cfg, scout.requests = quiet, newRequestList()
+	scout.cfg, scout.requests = quiet, m.requests.clone()
 	scout.turn, scout.out, scout.over = nil, nil, slices.Clone(m.over)
 	for _, e := range events {
 		_, _ = scout.Event(e) // events that cannot be shown are reported below
