@@ -495,6 +495,33 @@ func (h handled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return w.Result(), nil
 }
 
+// withoutKeys is a transport to a provider whose keys cannot be read.
+type withoutKeys struct{ handled }
+
+func (h withoutKeys) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Path == "/keys" {
+		return nil, errors.New("connection refused")
+	}
+	return h.handled.RoundTrip(r)
+}
+
+// TestKeysOutOfReach: a token that cannot be checked is not called wrong.
+func TestKeysOutOfReach(t *testing.T) {
+	p := newProvider(t)
+	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: p.URL, ClientID: clientID, Redirect: "http://gate.invalid/", Space: "alpha", Roles: map[string][]toolcall.Role{"*": approver}, Client: &http.Client{Transport: withoutKeys{handled{p.Config.Handler}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{OIDC: o})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://gate.invalid/", http.NoBody)
+	if _, err := a.Token(r, p.sign(p.key, map[string]any{"email": "ann@example.org", "email_verified": true, "scope": "x"})); !errors.Is(err, message.ErrUnavailable) {
+		t.Errorf("%v, want unavailable", err)
+	}
+}
+
 // TestWithdrawnKey: the provider is not asked about each token, and a key that it withdrew signs
 // nothing any more, even if no token of another key comes.
 func TestWithdrawnKey(t *testing.T) {

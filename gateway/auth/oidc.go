@@ -98,9 +98,21 @@ func (o *OIDC) discover(ctx context.Context) (*oidc.Provider, error) {
 		o.asked = time.Now()
 	}
 	if o.provider == nil {
-		return nil, &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider " + o.cfg.Issuer + " cannot be used", Hint: "try again in a minute; if that fails, an operator checks --oidc-issuer", Err: o.why}
+		return nil, o.unavailable(o.why)
 	}
 	return o.provider, nil
+}
+
+func (o *OIDC) unavailable(err error) error {
+	return &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider " + o.cfg.Issuer + " cannot be used", Hint: "try again in a minute; if that fails, an operator checks --oidc-issuer", Err: err}
+}
+
+// unverified is the error for a token that the library did not verify.
+func (o *OIDC) unverified(err error, what, hint string) error {
+	if err != nil && strings.HasPrefix(err.Error(), "failed to verify signature: fetching keys") {
+		return o.unavailable(err)
+	}
+	return &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: what, Hint: hint, Err: err}
 }
 
 func (o *OIDC) oauth(p *oidc.Provider) *oauth2.Config {
@@ -118,7 +130,7 @@ func (o *OIDC) authenticate(ctx context.Context, token string) (*gateway.Identit
 	}
 	verified, err := p.Verifier(&oidc.Config{ClientID: o.cfg.Audience}).Verify(o.withClient(ctx), token)
 	if err != nil {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this server", Hint: "get a new one from " + o.cfg.Issuer + " for the audience " + o.cfg.Audience, Err: err}
+		return nil, o.unverified(err, "the provider's token is not valid for this server", "get a new one from "+o.cfg.Issuer+" for the audience "+o.cfg.Audience)
 	}
 	var said claims
 	if err := verified.Claims(&said); err != nil || !isAccessToken(token, said, verified.Audience, o.cfg.ClientID) {

@@ -92,12 +92,12 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 		if _, said := errors.AsType[*oauth2.RetrieveError](err); said {
 			return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider refused its code", Hint: again, Err: err}
 		}
-		return nil, "", &message.Error{Code: message.CodeUnavailable, Op: "authenticate", What: "the identity provider " + o.cfg.Issuer + " cannot be used", Hint: "try again in a minute; if that fails, an operator checks --oidc-issuer", Err: err}
+		return nil, "", o.unavailable(err)
 	}
 	raw, _ := token.Extra("id_token").(string)
 	verified, err := p.Verifier(&oidc.Config{ClientID: o.cfg.ClientID}).Verify(ctx, raw)
 	if err != nil || subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(at.Nonce)) != 1 {
-		return nil, "", &message.Error{Code: message.CodeForbidden, Op: "authenticate", What: "the provider's token is not valid for this login", Hint: again, Err: err}
+		return nil, "", o.unverified(err, "the provider's token is not valid for this login", again)
 	}
 	id, err := o.identity(verified)
 	return id, at.Next, err
