@@ -59,7 +59,7 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	principal, err := s.cfg.Authenticate(r)
 	if err != nil {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		http.Error(w, "send a runtime's token of this space (askance token create NAME --role runtime) as Authorization: Bearer", http.StatusUnauthorized)
+		http.Error(w, "send a runtime's token of this space (askance token create NAME --role runtime --space SPACE) as Authorization: Bearer", http.StatusUnauthorized)
 		return
 	}
 	version := r.Header.Get("MCP-Protocol-Version")

@@ -77,8 +77,9 @@ The file of upstreams is YAML:
       headers: {X-Team: agents}
       trust_annotations: true        # believe idempotentHint and readOnlyHint
 
-With --http, clients send a token of askance token create --role runtime, if there is a
-token file. Without one, only programs on this machine can connect.`,
+With --http, clients send a token of this space, if there is a token file (askance token
+create NAME --role runtime --space SPACE). Without one, only programs on this machine can
+connect.`,
 		Example: `  askance mcp -- npx -y @modelcontextprotocol/server-filesystem /srv/files
   askance mcp --server https://askance.example --token-file agent.token -- ./server.py
   askance mcp --http 127.0.0.1:8788 --upstreams upstreams.yaml`,
