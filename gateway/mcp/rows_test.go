@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -243,6 +242,33 @@ func TestNoServer(t *testing.T) {
 	}
 }
 
+const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
+
+// post sends a message with the headers of a call of the tool, and returns status and response.
+func post(t *testing.T, server, tool, body string, change func(*http.Request)) (int, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server+"/mcp", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/json, text/event-stream")
+	r.Header.Set("MCP-Protocol-Version", "2026-07-28")
+	r.Header.Set("Mcp-Method", "tools/call")
+	r.Header.Set("Mcp-Name", tool)
+	change(r)
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	var text strings.Builder
+	if err := res.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, text.String()
+}
+
 // The endpoint refuses requests of other sites, and requests that contradict their headers.
 func TestHTTPRefusals(t *testing.T) {
 	w := newWorld(t)
@@ -253,28 +279,6 @@ func TestHTTPRefusals(t *testing.T) {
 	t.Cleanup(g.Close)
 	server := httptest.NewServer(g.Handler(mcp.HTTPConfig{Authenticate: func(*http.Request) (string, error) { return "ann", nil }}))
 	t.Cleanup(server.Close)
-	const meta = `"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}`
-	post := func(body string, change func(*http.Request)) (int, string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/mcp", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
-		r.Header.Set("Accept", "application/json, text/event-stream")
-		r.Header.Set("MCP-Protocol-Version", "2026-07-28")
-		r.Header.Set("Mcp-Method", "tools/call")
-		r.Header.Set("Mcp-Name", "lookup")
-		change(r)
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		var text strings.Builder
-		_ = res.Write(&text)
-		return res.StatusCode, text.String()
-	}
 	call := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + meta + `,"name":"lookup","arguments":{}}}`
 	for name, c := range map[string]struct {
 		body   string
@@ -302,7 +306,7 @@ func TestHTTPRefusals(t *testing.T) {
 		"method not known": {`{"jsonrpc":"2.0","id":1,"method":"x/y","params":{` + meta + `}}`, func(r *http.Request) { r.Header.Set("Mcp-Method", "x/y") }, 404, "-32601"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			status, text := post(c.body, c.change)
+			status, text := post(t, server.URL, "lookup", c.body, c.change)
 			if status != c.status || !strings.Contains(text, c.says) {
 				t.Errorf("%d %s", status, text)
 			}
@@ -408,24 +412,8 @@ func TestSessionOfEachPrincipal(t *testing.T) {
 	t.Cleanup(server.Close)
 	call := func(name, tool, arguments string) string {
 		t.Helper()
-		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}},"name":"` + tool + `","arguments":` + arguments + `}}`
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for k, v := range map[string]string{"Content-Type": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": tool, "X-Test-Name": name} {
-			r.Header.Set(k, v)
-		}
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(b)
+		_, got := post(t, server.URL, tool, `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+meta+`,"name":"`+tool+`","arguments":`+arguments+`}}`, func(r *http.Request) { r.Header.Set("X-Test-Name", name) })
+		return got
 	}
 	held := regexp.MustCompile(`mcp_[0-9a-f]+_[0-9a-f]+`)
 	browse := func(name, arguments string) string {

@@ -235,7 +235,7 @@ func (env *environment) tokenFile() string {
 // runtimeOf returns the name of the runtime that was authenticated.
 func (cfg *config) runtimeOf(id *gateway.Identity, err error) (string, error) {
 	if err == nil && (id.Space != cfg.spaceID() || !slices.Contains(id.Roles, toolcall.RoleRuntime)) {
-		err = errors.New("the token is not that of a runtime of the space")
+		err = errors.New("the token is not a runtime token of this space")
 	}
 	if err != nil {
 		return "", err
