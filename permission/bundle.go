@@ -3,7 +3,6 @@ package permission
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -385,6 +384,5 @@ func contentHash(b *Bundle, terms []Term, rules []*Rule, tools []*Tool) (string,
 	if err != nil {
 		return "", err
 	}
-	sum := sha256.Sum256(form)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return message.Digest(form), nil
 }

@@ -2,11 +2,10 @@ package permission
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/permission/internal/rulefile"
 )
@@ -155,8 +154,7 @@ func cutText(lines []string, from, to int) string {
 func describeFiles(files []File) []api.PolicyFile {
 	out := make([]api.PolicyFile, len(files))
 	for i, f := range files {
-		sum := sha256.Sum256(f.Data)
-		out[i] = api.PolicyFile{Name: f.Name, Layer: string(cmp.Or(f.Layer, LayerProject)), Digest: "sha256:" + hex.EncodeToString(sum[:])}
+		out[i] = api.PolicyFile{Name: f.Name, Layer: string(cmp.Or(f.Layer, LayerProject)), Digest: message.Digest(f.Data)}
 	}
 	return out
 }

@@ -1,8 +1,6 @@
 package toolcall
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
@@ -45,8 +43,7 @@ func (q ApprovalRequest) Digest() (string, error) {
 	if err != nil {
 		return "", &message.Error{Code: message.CodeInvalid, Op: "digest", What: "the approval request of " + q.Key.String() + " has no canonical form", Err: err}
 	}
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
+	return message.Digest(b), nil
 }
 
 // RequestText returns what people read above the arguments of a request: the summary, if the

@@ -1,8 +1,6 @@
 package toolcall
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"regexp"
 	"slices"
@@ -237,8 +235,7 @@ func ProposalDigest(tool, input string, more ...string) string {
 			b = fmt.Appendf(b, "\x00%d:%s", len(part), part)
 		}
 	}
-	sum := sha256.Sum256(b)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return message.Digest(b)
 }
 
 // Open reports whether the call can still change.

@@ -1,8 +1,6 @@
 package toolcall
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 
@@ -54,8 +52,7 @@ func Declare(d ToolDefinition) (DeclaredTool, error) {
 	case len(form) > MaxDefinitionBytes:
 		return DeclaredTool{}, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("the definition of %s has %d bytes, the limit is %d", d.Name, len(form), MaxDefinitionBytes), Hint: "shorten the description or the schema"}
 	}
-	sum := sha256.Sum256(form)
-	return DeclaredTool{d, "sha256:" + hex.EncodeToString(sum[:])}, nil
+	return DeclaredTool{d, message.Digest(form)}, nil
 }
 
 // DefinitionRef identifies the definition under which a call is decided.

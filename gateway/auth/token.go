@@ -80,12 +80,7 @@ func newToken() (secret, id, hash string) {
 	_, _ = rand.Read(b[:]) // never fails
 	id = hex.EncodeToString(b[:8])
 	secret = tokenPrefix + id + "_" + base64.RawURLEncoding.EncodeToString(b[8:])
-	return secret, id, hashOf(secret)
-}
-
-func hashOf(secret string) string {
-	sum := sha256.Sum256([]byte(secret))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return secret, id, message.Digest([]byte(secret))
 }
 
 // findToken returns the token of a secret, or nil.
@@ -95,7 +90,7 @@ func findToken(byID map[string]*held, secret string) *held {
 		return nil
 	}
 	h := byID[m[1]]
-	if h == nil || subtle.ConstantTimeCompare([]byte(h.Hash), []byte(hashOf(secret))) != 1 {
+	if h == nil || subtle.ConstantTimeCompare([]byte(h.Hash), []byte(message.Digest([]byte(secret)))) != 1 {
 		return nil
 	}
 	return h

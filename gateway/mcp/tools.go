@@ -3,8 +3,6 @@ package mcp
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -12,6 +10,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -38,8 +37,7 @@ func hashOf(definition []byte) string {
 	if err != nil { // such as a number that no double can hold: use the bytes as they are
 		canonical = definition
 	}
-	sum := sha256.Sum256(canonical)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return message.Digest(canonical)
 }
 
 // maxNameBytes bounds the name of a tool, as the protocol does.

@@ -2,8 +2,6 @@ package standing
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
@@ -226,8 +224,7 @@ func shortenValue(value string) string {
 	if len(value) <= 256 {
 		return value
 	}
-	sum := sha256.Sum256([]byte(value))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return message.Digest([]byte(value))
 }
 
 // argumentsOf is the digest of a call's arguments, ignoring white space, and of its folder.
@@ -239,8 +236,7 @@ func argumentsOf(c *toolcall.Call) string {
 	if c.Cwd != "" {
 		text += "\x00" + c.Cwd
 	}
-	sum := sha256.Sum256([]byte(text))
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return message.Digest([]byte(text))
 }
 
 // SameTerms reports whether two sets of terms are equal.

@@ -5,8 +5,6 @@ package schema
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
@@ -17,6 +15,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission/internal/display"
 )
 
@@ -42,8 +41,7 @@ func Compile(raw []byte) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256(raw)
-	s := &Schema{Raw: bytes.Clone(raw), Hash: "sha256:" + hex.EncodeToString(sum[:])}
+	s := &Schema{Raw: bytes.Clone(raw), Hash: message.Digest(raw)}
 	s.Root, s.plain = rootType(compiled) // before the checker makes every node count
 	s.paths = pathNodes(s.Root, s.Raw)
 	s.ready.put(newChecker(compiled))
