@@ -54,7 +54,15 @@ func Encode(id string) Token {
 
 // isPlain reports whether the id is its own token.
 func isPlain(id string) bool {
-	return id != "" && len(id) <= maxPlainBytes && id[0] != '-' && strings.Trim(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") == ""
+	if id == "" || len(id) > maxPlainBytes || id[0] == '-' {
+		return false
+	}
+	for i := range len(id) {
+		if c := id[i]; (c|0x20 < 'a' || c|0x20 > 'z') && (c < '0' || c > '9') && c != '_' && c != '-' {
+			return false
+		}
+	}
+	return true
 }
 
 // ID decodes the id. It returns false for a hashed token: in that case, check the id in

@@ -27,13 +27,16 @@ const (
 // nestedMembers are read after the other members, from which they are derived.
 var nestedMembers = []string{requestMember, votesMember, attemptMember, proposalMember, suggestedMember, resultMember, resultDigestMember}
 
-// unlistedMembers are not written like the others.
-var unlistedMembers = append(slices.Clone(nestedMembers), seqMember)
+// Members that are written like any other.
+var (
+	callMembers    = listMembers(reflect.TypeFor[Call](), append(slices.Clone(nestedMembers), seqMember)...)
+	attemptMembers = listMembers(reflect.TypeFor[Attempt](), grantMember)
+)
 
 // writeCall encodes what a reader cannot derive about a call.
 func writeCall(c *Call, d derivation) ([]byte, error) {
 	w := newChange()
-	if err := w.putMembers(c, d.call, unlistedMembers...); err != nil {
+	if err := w.putMembers(callMembers, c, d.call); err != nil {
 		return nil, err
 	}
 	if err := w.putRequest(c, d); err != nil {
@@ -46,11 +49,24 @@ func writeCall(c *Call, d derivation) ([]byte, error) {
 		return nil, err
 	}
 	err := errors.Join(
-		putDerived(w, proposalMember, c.Proposal, d.proposal(c)),
+		w.putText(proposalMember, c.Proposal, d.proposal(c)),
 		putDerived(w, suggestedMember, c.Suggested, d.suggested(c)),
 		w.putResult(c, d),
-		putDerived(w, resultDigestMember, c.ResultDigest, d.resultDigest(c)))
+		w.putText(resultDigestMember, c.ResultDigest, d.resultDigest(c)))
 	return w.object(), err
+}
+
+// putText is putDerived for a text.
+func (w *changeWriter) putText(name, have, want string) (err error) {
+	switch have {
+	case want:
+	case "":
+		w.put(name, null)
+	default:
+		w.name(name)
+		w.b, err = strictjson.AppendString(w.b, have)
+	}
+	return err
 }
 
 // putDerived writes a member unless a reader derives the same value.
@@ -78,7 +94,7 @@ func readDerived[T any](change []byte, to *T, want T) error {
 	if *to = zero; bytes.Equal(change, null) {
 		return nil
 	}
-	return strictjson.Unmarshal(change, to, storedLimit)
+	return strictjson.ReadInto(reflect.ValueOf(to).Elem(), change)
 }
 
 // wholeResult begins a result that is stored whole.
@@ -136,7 +152,7 @@ func (w *changeWriter) putRequest(c *Call, d derivation) error {
 
 // putChange writes a member whose own members may differ; with always, even if none does.
 func (w *changeWriter) putChange(name string, have, want any, always bool) error {
-	return w.nest(name, always, func() error { return w.putMembers(have, want) })
+	return w.nest(name, always, func() error { return w.putMembers(membersOf(reflect.TypeOf(have).Elem()), have, want) })
 }
 
 // putVotes writes votes that were added to those of the base as {"add":[…]}, and any other
@@ -159,7 +175,7 @@ func (w *changeWriter) putVotes(c *Call, d derivation) error {
 	out := []byte(`{"add":[`)
 	for i := range have[len(before):] {
 		inner := newChange()
-		if err := inner.putMembers(&have[len(before)+i], &want); err != nil {
+		if err := inner.putMembers(membersOf(reflect.TypeFor[Vote]()), &have[len(before)+i], &want); err != nil {
 			return err
 		}
 		if i > 0 {
@@ -174,7 +190,7 @@ func (w *changeWriter) putVotes(c *Call, d derivation) error {
 func (w *changeWriter) putAttempt(c *Call, d derivation) error {
 	want, have := d.attempt(), c.Attempt
 	return w.nest(attemptMember, false, func() error {
-		if err := w.putMembers(&have, &want, grantMember); err != nil {
+		if err := w.putMembers(attemptMembers, &have, &want); err != nil {
 			return err
 		}
 		grant := d.grant(c, &have)
@@ -202,21 +218,21 @@ func readCall(change []byte, d derivation) (*Call, error) {
 	if c.Seq != 0 {
 		return nil, fmt.Errorf("the member %q is unknown", seqMember)
 	}
-	if err := d.readRequest(c, nested[requestMember]); err != nil {
+	if err := d.readRequest(c, strictjson.Find(nested, requestMember)); err != nil {
 		return nil, err
 	}
-	if err := d.readVotes(c, nested[votesMember]); err != nil {
+	if err := d.readVotes(c, strictjson.Find(nested, votesMember)); err != nil {
 		return nil, err
 	}
-	if err := d.readAttempt(c, nested[attemptMember]); err != nil {
+	if err := d.readAttempt(c, strictjson.Find(nested, attemptMember)); err != nil {
 		return nil, err
 	}
 	err = errors.Join(
-		readDerived(nested[proposalMember], &c.Proposal, d.proposal(c)),
-		readDerived(nested[suggestedMember], &c.Suggested, d.suggested(c)),
-		d.readResult(c, nested[resultMember]))
+		readDerived(strictjson.Find(nested, proposalMember), &c.Proposal, d.proposal(c)),
+		readDerived(strictjson.Find(nested, suggestedMember), &c.Suggested, d.suggested(c)),
+		d.readResult(c, strictjson.Find(nested, resultMember)))
 	if err == nil {
-		err = readDerived(nested[resultDigestMember], &c.ResultDigest, d.resultDigest(c))
+		err = readDerived(strictjson.Find(nested, resultDigestMember), &c.ResultDigest, d.resultDigest(c))
 	}
 	return c, err
 }
@@ -246,12 +262,12 @@ func (d derivation) readVotes(c *Call, change []byte) error {
 		c.Votes = nil
 	case "array":
 		c.Votes = nil
-		return strictjson.Unmarshal(change, &c.Votes, storedLimit)
+		return strictjson.ReadInto(reflect.ValueOf(&c.Votes).Elem(), change)
 	case "object":
 		var more struct {
-			Add []message.RawJSON `json:"add"`
+			Add []strictjson.Encoded `json:"add"`
 		}
-		if err := strictjson.Unmarshal(change, &more, storedLimit); err != nil {
+		if err := strictjson.ReadInto(reflect.ValueOf(&more).Elem(), change); err != nil {
 			return err
 		}
 		c.Votes = slices.Clip(c.Votes)
@@ -278,9 +294,9 @@ func (d derivation) readAttempt(c *Call, change []byte) error {
 		return err
 	}
 	c.Attempt.Grant = d.grant(c, &c.Attempt)
-	grant, ok := nested[grantMember]
+	grant := strictjson.Find(nested, grantMember)
 	switch {
-	case !ok:
+	case grant == nil:
 	case bytes.Equal(grant, null):
 		c.Attempt.Grant = nil
 	default:

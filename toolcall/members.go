@@ -2,6 +2,7 @@ package toolcall
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -25,15 +26,19 @@ func membersOf(t reflect.Type) []member {
 	if have, ok := memberTables.Load(t); ok {
 		return have.([]member)
 	}
-	var out []member
+	out := listMembers(t)
+	memberTables.Store(t, out)
+	return out
+}
+
+func listMembers(t reflect.Type, without ...string) (out []member) {
 	for _, f := range reflect.VisibleFields(t) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if f.Anonymous || !f.IsExported() || name == "" || name == "-" {
+		if f.Anonymous || !f.IsExported() || name == "" || name == "-" || slices.Contains(without, name) {
 			continue
 		}
 		out = append(out, member{name, f.Index})
 	}
-	memberTables.Store(t, out)
 	return out
 }
 
@@ -78,18 +83,13 @@ func (w *changeWriter) nest(name string, always bool, fill func() error) error {
 }
 
 // putMembers writes the members of have that differ from want, and null for those that have
-// lacks.
-func (w *changeWriter) putMembers(have, want any, skip ...string) error {
+// lacks. members are those of their type that it compares.
+func (w *changeWriter) putMembers(members []member, have, want any) error {
 	h, x := reflect.ValueOf(have).Elem(), reflect.ValueOf(want).Elem()
-next:
-	for _, m := range membersOf(h.Type()) {
-		for _, s := range skip {
-			if m.name == s {
-				continue next
-			}
-		}
-		value, expected := h.FieldByIndex(m.index), x.FieldByIndex(m.index)
-		if isEqual(value, expected, false) {
+	for i := range members {
+		m := &members[i]
+		value := h.FieldByIndex(m.index)
+		if isEqual(value, x.FieldByIndex(m.index), false) {
 			continue
 		}
 		if isZero(value) {
@@ -158,41 +158,60 @@ func isZero(v reflect.Value) bool {
 
 // readMembers sets the members of an object in v, a pointer to a struct. It returns the
 // members named in later, which the caller must decode.
-func readMembers(object []byte, v any, later ...string) (map[string][]byte, error) {
-	var room [16]strictjson.Member
-	list, ok := strictjson.Split(room[:0], object)
-	if !ok {
-		var err error
-		if list, err = strictjson.Members(object); err != nil {
-			return nil, err
-		}
-	}
-	var out map[string][]byte
+func readMembers(object []byte, v any, later ...string) ([]strictjson.Member, error) {
 	x := reflect.ValueOf(v).Elem()
-	known := membersOf(x.Type())
-next:
+	r := memberReader{v: x, known: membersOf(x.Type()), later: later}
+	if strictjson.Split(object, r.read) || r.err != nil {
+		return r.rest, r.err
+	}
+	list, err := strictjson.Members(object)
+	if err != nil {
+		return nil, err
+	}
+	r.rest, r.anyOrder = r.rest[:0], true
 	for _, m := range list {
-		for _, name := range later {
-			if m.Name == name {
-				if out == nil {
-					out = map[string][]byte{}
-				}
-				out[name] = m.Value
-				continue next
-			}
-		}
-		i := slices.IndexFunc(known, func(k member) bool { return k.name == m.Name })
-		if i < 0 {
-			return nil, fmt.Errorf("the member %q is unknown", m.Name)
-		}
-		field := x.FieldByIndex(known[i].index)
-		field.SetZero()
-		if bytes.Equal(m.Value, null) {
-			continue
-		}
-		if err := strictjson.Unmarshal(m.Value, field.Addr().Interface(), storedLimit); err != nil {
-			return nil, fmt.Errorf("the member %q: %w", m.Name, err)
+		if !r.read([]byte(m.Name), m.Value) {
+			return nil, cmp.Or(r.err, fmt.Errorf("the member %q is unknown", m.Name))
 		}
 	}
-	return out, nil
+	return r.rest, nil
+}
+
+// memberReader sets the members of a struct one after the other.
+type memberReader struct {
+	v        reflect.Value
+	known    []member
+	later    []string
+	rest     []strictjson.Member // the members named in later
+	next     int                 // follows the last one that was set
+	anyOrder bool                // no member comes twice; otherwise they must be in the order of the struct
+	err      error
+}
+
+// read returns false for a member that is unknown, out of order or invalid; then it sets err.
+func (r *memberReader) read(name, value []byte) bool {
+	for i, n := range r.later {
+		if n == string(name) {
+			inOrder := r.anyOrder || len(r.rest) == 0 || slices.Index(r.later, r.rest[len(r.rest)-1].Name) < i
+			r.rest = append(r.rest, strictjson.Member{Name: n, Value: value})
+			return inOrder
+		}
+	}
+	if r.anyOrder {
+		r.next = 0
+	}
+	for ; r.next < len(r.known); r.next++ {
+		if m := &r.known[r.next]; m.name == string(name) {
+			field := r.v.FieldByIndex(m.index)
+			field.SetZero()
+			if !bytes.Equal(value, null) {
+				if err := strictjson.ReadInto(field, value); err != nil {
+					r.err = fmt.Errorf("the member %q: %w", m.name, err)
+				}
+			}
+			r.next++
+			return r.err == nil
+		}
+	}
+	return false
 }

@@ -96,7 +96,7 @@ const resultDomain = "askance-result-v1\x00"
 // text that was hashed.
 func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err error) {
 	if b.Output.Blocks == nil && len(b.Metadata) == 0 { // as the general way writes it
-		body, err = strictjson.AppendString([]byte(`{"output":`), b.Output.Text)
+		body, err = strictjson.AppendString(append(make([]byte, 0, len(b.Output.Text)+64), `{"output":`...), b.Output.Text)
 		if err == nil {
 			body, err = strictjson.AppendString(append(body, `,"state":`...), string(b.State))
 		}
@@ -108,8 +108,7 @@ func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err e
 			Metadata map[string]any          `json:"metadata"`
 		}{b.Output, b.State, b.Metadata})
 	}
-	sum := sha256.Sum256(body)
-	return "sha256:" + hex.EncodeToString(sum[:]), body, err
+	return message.Digest(body), body, err
 }
 
 // SealResult returns the stored form of the digest of the call's result, "sha256:…": the

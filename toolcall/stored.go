@@ -92,19 +92,19 @@ func BaseFor(f *EventRecord, prev *RecordBase) *RecordBase {
 // storedRecord is the compact form. Call contains the members of the whole call, Change only
 // those that differ from what a reader derives from the base.
 type storedRecord struct {
-	V           int                  `json:"v"`
-	ID          string               `json:"id"`
-	Base        *Link                `json:"base,omitzero"` // absent if it is the record before, Prev
-	Path        []strictjson.Encoded `json:"path,omitzero"`
-	By          []string             `json:"by"` // role, name, and how the name was established
-	At          time.Time            `json:"at"`
-	Engine      *string              `json:"engine,omitzero"` // absent if it is the base's
-	Call        strictjson.Encoded   `json:"call,omitzero"`
-	Change      strictjson.Encoded   `json:"change,omitzero"`
-	Hides       []string             `json:"hides,omitzero"` // paths that rules hide of the call
-	Note        *Note                `json:"note,omitzero"`
-	Explanation message.RawJSON      `json:"explanation,omitzero"`
-	Prev        *Link                `json:"prev,omitzero"`
+	V           int                `json:"v"`
+	ID          string             `json:"id"`
+	Base        *Link              `json:"base,omitzero"` // absent if it is the record before, Prev
+	Path        strictjson.Encoded `json:"path,omitzero"`
+	By          []string           `json:"by"` // role, name, and how the name was established
+	At          time.Time          `json:"at"`
+	Engine      *string            `json:"engine,omitzero"` // absent if it is the base's
+	Call        strictjson.Encoded `json:"call,omitzero"`
+	Change      strictjson.Encoded `json:"change,omitzero"`
+	Hides       []string           `json:"hides,omitzero"` // paths that rules hide of the call
+	Note        *Note              `json:"note,omitzero"`
+	Explanation message.RawJSON    `json:"explanation,omitzero"`
+	Prev        *Link              `json:"prev,omitzero"`
 }
 
 // Stored is a stored event record that is decoded but not yet expanded.
@@ -260,9 +260,17 @@ func (r *storedRecord) checkBase(base *RecordBase) error {
 }
 
 // readPath decodes the steps. Each begins in the state in which the previous one ended.
-func (f *EventRecord) readPath(path []strictjson.Encoded, base *RecordBase) error {
+func (f *EventRecord) readPath(path strictjson.Encoded, base *RecordBase) error {
+	if path == nil {
+		return nil
+	}
+	var steps []strictjson.Encoded
+	if err := strictjson.ReadInto(reflect.ValueOf(&steps).Elem(), path); err != nil {
+		return err
+	}
 	state := stateOf(base)
-	for _, raw := range path {
+	f.Path = slices.Grow(f.Path, len(steps))
+	for _, raw := range steps {
 		step := Step{From: state, To: state}
 		if strictjson.KindOf(raw) == "object" {
 			if err := strictjson.Unmarshal(raw, &step); err != nil {
@@ -270,7 +278,7 @@ func (f *EventRecord) readPath(path []strictjson.Encoded, base *RecordBase) erro
 			}
 		} else {
 			var parts []string
-			if err := strictjson.Unmarshal(raw, &parts); err != nil {
+			if err := strictjson.ReadInto(reflect.ValueOf(&parts).Elem(), raw); err != nil {
 				return err
 			}
 			if len(parts) < 1 || len(parts) > 2 {
@@ -285,24 +293,40 @@ func (f *EventRecord) readPath(path []strictjson.Encoded, base *RecordBase) erro
 	return nil
 }
 
-func (f *EventRecord) writePath(base *RecordBase) ([]strictjson.Encoded, error) {
+func (f *EventRecord) writePath(base *RecordBase) (_ strictjson.Encoded, err error) {
 	state := stateOf(base)
-	var out []strictjson.Encoded
+	var b []byte
 	for _, step := range f.Path {
-		var short any = []string{step.Cause, string(step.To)}
+		b = append(b, ',')
 		switch {
 		case step.From != state:
-			short = step
+			b, err = strictjson.Append(b, reflect.ValueOf(step))
 		case step.To == state:
-			short = []string{step.Cause}
+			b, err = appendStep(b, step.Cause)
+		default:
+			b, err = appendStep(b, step.Cause, string(step.To))
 		}
-		raw, err := strictjson.Marshal(short)
 		if err != nil {
 			return nil, err
 		}
-		out, state = append(out, raw), step.To
+		state = step.To
 	}
-	return out, nil
+	if b == nil {
+		return nil, nil
+	}
+	b[0] = '['
+	return append(b, ']'), nil
+}
+
+// appendStep appends a short step: its cause and perhaps its state.
+func appendStep(b []byte, texts ...string) (_ []byte, err error) {
+	for i, text := range texts {
+		b = append(b, "[,"[min(i, 1)])
+		if b, err = strictjson.AppendString(b, text); err != nil {
+			return b, err
+		}
+	}
+	return append(b, ']'), nil
 }
 
 func stateOf(base *RecordBase) message.ToolCallState {
@@ -388,20 +412,19 @@ func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, erro
 	if err != nil {
 		return nil, errors.Join(errReadsOtherwise, err)
 	}
-	want := *f
-	if f.Call != nil && f.Call.Seq != 0 {
-		want.Call = f.Call.Clone()
-		want.Call.Seq = 0
+	if f.Call != nil && read.Call != nil {
+		read.Call.Seq = f.Call.Seq
+		defer func() { read.Call.Seq = 0 }()
 	}
-	if isEqual(reflect.ValueOf(read), reflect.ValueOf(&want), true) {
+	if isEqual(reflect.ValueOf(read), reflect.ValueOf(f), true) {
 		return read, nil
 	}
 	have, err := strictjson.Marshal(read) // equal values may differ in memory
 	if err != nil {
 		return nil, err
 	}
-	expected, err := strictjson.Marshal(&want)
-	if err == nil && !bytes.Equal(have, expected) {
+	want, err := strictjson.Marshal(f)
+	if err == nil && !bytes.Equal(have, want) {
 		err = errReadsOtherwise
 	}
 	return read, err

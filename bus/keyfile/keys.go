@@ -28,9 +28,11 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
+	"hash"
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -52,6 +54,7 @@ type Keys struct {
 	// are not retired.
 	ring    toolcall.KeyRing
 	secrets map[string]ed25519.PrivateKey
+	macs    sync.Pool // hash.Hash for RecordMAC
 }
 
 // New creates keys.
@@ -101,7 +104,12 @@ const recordDomain = "askance-record-v1\x00"
 // RecordMAC authenticates an event record's body, its subject and its predecessor.
 // Length prefixes keep the parts apart.
 func (k *Keys) RecordMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
-	h := hmac.New(sha256.New, k.mac[:])
+	h, ok := k.macs.Get().(hash.Hash)
+	if !ok {
+		h = hmac.New(sha256.New, k.mac[:])
+	}
+	defer k.macs.Put(h)
+	h.Reset()
 	var n [8]byte
 	h.Write([]byte(recordDomain))
 	binary.BigEndian.PutUint64(n[:], uint64(len(subject)))
@@ -225,9 +233,7 @@ func (k *Keys) encodeFile() keyFile {
 }
 
 func (k *Keys) clone() *Keys {
-	c := *k
-	c.ring, c.secrets = slices.Clone(k.ring), maps.Clone(k.secrets)
-	return &c
+	return &Keys{id: k.id, mac: k.mac, sign: k.sign, ring: slices.Clone(k.ring), secrets: maps.Clone(k.secrets)}
 }
 
 // Rotated returns keys with a new signing key, for which the previous one vouches.

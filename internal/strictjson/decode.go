@@ -16,13 +16,22 @@ import (
 // Unmarshal decodes data into v, a non-nil pointer, and refuses members that
 // v's type does not have.
 func Unmarshal(data []byte, v any, opts ...Option) error {
-	return unmarshal(data, v, opts, json.RejectUnknownMembers(true))
+	return unmarshal(data, v, limitsOf(opts), false)
 }
 
 // UnmarshalOpen is Unmarshal, but drops unknown members. It is for formats that require
 // this, such as AgentScope's; all other checks are the same.
 func UnmarshalOpen(data []byte, v any, opts ...Option) error {
-	return unmarshal(data, v, opts, json.RejectUnknownMembers(false))
+	return unmarshal(data, v, limitsOf(opts), true)
+}
+
+// ReadInto is [Unmarshal] into v, which can be set, for a part of a document whose bounds were
+// checked.
+func ReadInto(v reflect.Value, data []byte) error {
+	if quickRead(data, v, readOptions{}) {
+		return nil
+	}
+	return readOptions{}.unmarshal(data, v.Addr().Interface())
 }
 
 // Object decodes data, which must be an object, into a map. Integers become int64,
@@ -45,19 +54,29 @@ func Object(data []byte, opts ...Option) (map[string]any, error) {
 	return m, nil
 }
 
-func unmarshal(data []byte, v any, opts []Option, unknown json.Options) error {
-	l := limitsOf(opts)
+func unmarshal(data []byte, v any, l limits, open bool) error {
 	if err := bounds("decode", data, l); err != nil {
 		return err
 	}
-	anys := anyOptions
-	if l.keepBig {
-		anys = anyOptionsBig
-	}
-	if quickUnmarshal(data, v, anys, unknown) {
+	o := readOptions{open: open, keepBig: l.keepBig}
+	if x := reflect.ValueOf(v); x.Kind() == reflect.Pointer && !x.IsNil() && quickRead(data, x.Elem(), o) {
 		return nil
 	}
-	if err := json.Unmarshal(data, v, anys, unknown); err != nil {
+	return o.unmarshal(data, v)
+}
+
+// readOptions say how the library reads.
+type readOptions struct {
+	open    bool // drop unknown members
+	keepBig bool
+}
+
+func (o readOptions) unmarshal(data []byte, v any) error {
+	anys := anyOptions
+	if o.keepBig {
+		anys = anyOptionsBig
+	}
+	if err := json.Unmarshal(data, v, anys, json.RejectUnknownMembers(!o.open)); err != nil {
 		return errorOf("decode", err)
 	}
 	return nil
@@ -154,25 +173,20 @@ func (d anyDecoder) number(text string) (any, error) {
 // once. Its methods return false for anything else, which the library reads or refuses.
 type quickReader struct {
 	data    []byte
-	options []json.Options // for what is left to the library
+	options readOptions // for what is left to the library
 }
 
-// quickUnmarshal reads into v, a pointer to a zero value. If it returns false, v is zero again.
-func quickUnmarshal(data []byte, v any, options ...json.Options) bool {
-	x := reflect.ValueOf(v)
-	if x.Kind() != reflect.Pointer || x.IsNil() {
+// quickRead reads into v, whose value is zero. If it returns false, v is zero again.
+func quickRead(data []byte, v reflect.Value, o readOptions) bool {
+	p := planFor(v.Type())
+	if p.form == general || p.form == raw || p.form == encoded || !v.IsZero() {
 		return false
 	}
-	x = x.Elem()
-	p := planFor(x.Type())
-	if p.form == general || p.form == raw || p.form == encoded || !x.IsZero() {
-		return false
-	}
-	r := quickReader{data, options}
-	if r.value(p, x) && len(r.data) == 0 {
+	r := quickReader{data, o}
+	if r.value(p, v) && len(r.data) == 0 {
 		return true
 	}
-	x.SetZero()
+	v.SetZero()
 	return false
 }
 
@@ -265,8 +279,8 @@ func (r *quickReader) list(p *plan, v reflect.Value) bool {
 	if !r.take("[") {
 		return false
 	}
-	v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 	if r.take("]") {
+		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 		return true
 	}
 	for {
@@ -319,14 +333,26 @@ func (p *plan) find(name []byte, from int) int {
 // library leaves the next value to the library. The end of the value is only guessed,
 // and a wrong guess is refused.
 func (r *quickReader) library(p *plan, v reflect.Value) bool {
+	value, ok := r.part()
+	switch {
+	case !ok:
+		return false
+	case p.form == encoded:
+		v.SetBytes(value)
+		return true
+	case p.form == raw:
+		v.SetBytes(bytes.Clone(value))
+		return jsontext.Value(value).IsValid()
+	}
+	return r.options.unmarshal(value, v.Addr().Interface()) == nil
+}
+
+// part takes the next value without white space around it. It only guesses where that ends.
+func (r *quickReader) part() ([]byte, bool) {
 	end := valueEnd(r.data)
 	value := r.data[:end:end]
 	r.data = r.data[end:]
-	if p.form != general {
-		v.SetBytes(bytes.Clone(value))
-		return len(bytes.TrimSpace(value)) == end && jsontext.Value(value).IsValid()
-	}
-	return json.Unmarshal(value, v.Addr().Interface(), r.options...) == nil
+	return value, end > 0 && len(bytes.TrimSpace(value)) == end
 }
 
 // valueEnd returns where a value at the beginning of valid JSON ends.

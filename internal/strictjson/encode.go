@@ -31,7 +31,7 @@ func Marshal(v any) ([]byte, error) {
 }
 
 // Encoded is JSON that [Marshal] or [Append] returned, which they write again without a check.
-// It reads like encoding/json's RawMessage.
+// What is read into it may be a part of the input, and only its decoder finds an error in it.
 type Encoded []byte
 
 // MarshalJSON implements json.Marshaler.

@@ -64,27 +64,33 @@ func Without(data []byte, names ...string) ([]byte, error) {
 	return Join(slices.DeleteFunc(members, func(m Member) bool { return slices.Contains(names, m.Name) })), err
 }
 
-// Split is [Members] for an object as [Marshal] writes it, whose values the caller decodes: it
-// only guesses where one ends, so only the decoder of a value finds an error in it. It fills
-// dst, which is empty, and returns false for any other object.
-func Split(dst []Member, data []byte) ([]Member, bool) {
+// Split calls visit for each member of an object as [Marshal] writes it, until it returns
+// false. It only guesses where a value ends, and a name may come twice: visit must decode each
+// value and accept each name once. Split returns false for any other object, also after calls.
+func Split(data []byte, visit func(name, value []byte) bool) bool {
 	r := quickReader{data: data}
 	if r.take("{}") {
-		return dst, len(r.data) == 0
+		return len(r.data) == 0
 	}
-	for before := "{"; r.take(before); before = "," {
-		name, ok := r.text()
-		if !ok || !r.take(":") || slices.ContainsFunc(dst, func(m Member) bool { return m.Name == name }) {
-			return nil, false
+	before := "{"
+	for ; r.take(before); before = "," {
+		if !r.take(`"`) {
+			return false
 		}
-		end := valueEnd(r.data)
-		if end == 0 || len(bytes.TrimSpace(r.data[:end])) < end {
-			return nil, false
+		end := bytes.IndexByte(r.data, '"')
+		if end < 0 || !isPlainText(r.data[:end]) {
+			return false
 		}
-		dst = append(dst, Member{Name: name, Value: r.data[:end:end], Offset: len(data) - len(r.data)})
-		r.data = r.data[end:]
+		name := r.data[:end]
+		r.data = r.data[end+1:]
+		if !r.take(":") {
+			return false
+		}
+		if value, ok := r.part(); !ok || !visit(name, value) {
+			return false
+		}
 	}
-	return dst, len(dst) > 0 && r.take("}") && len(r.data) == 0
+	return before == "," && len(r.data) == 1 && r.take("}")
 }
 
 // Items splits one array as [Members] splits an object. Name is empty.
