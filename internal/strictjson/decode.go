@@ -355,6 +355,92 @@ func (r *quickReader) part() ([]byte, bool) {
 	return value, end > 0 && len(bytes.TrimSpace(value)) == end
 }
 
+// quickObject decodes an object whose bounds were checked. It returns false for other
+// values and invalid input, for which the library finds the error.
+func quickObject(data []byte, d anyDecoder) (map[string]any, bool) {
+	r := quickReader{data: data}
+	v, ok := r.any(d)
+	m, isObject := v.(map[string]any)
+	return m, ok && isObject && r.next() == 0 && len(r.data) == 0
+}
+
+// next skips white space and returns the byte after it, or 0 if there is none.
+func (r *quickReader) next() byte {
+	for i, c := range r.data {
+		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
+			r.data = r.data[i:]
+			return c
+		}
+	}
+	r.data = nil
+	return 0
+}
+
+// any reads what [anyDecoder] reads, also with white space.
+func (r *quickReader) any(d anyDecoder) (any, bool) {
+	switch r.next() {
+	case '{':
+		m := make(map[string]any)
+		ok := r.elements('}', func() bool {
+			name, ok := r.text()
+			if !ok || r.next() != ':' {
+				return false
+			}
+			r.data = r.data[1:]
+			before := len(m)
+			m[name], ok = r.any(d)
+			return ok && len(m) > before // otherwise the name repeats
+		})
+		return m, ok
+	case '[':
+		s := []any{}
+		ok := r.elements(']', func() bool {
+			v, ok := r.any(d)
+			s = append(s, v)
+			return ok
+		})
+		return s, ok
+	case '"':
+		return r.text()
+	case 't':
+		return true, r.take("true")
+	case 'f':
+		return false, r.take("false")
+	case 'n':
+		return nil, r.take("null")
+	}
+	end := 0
+	for end < len(r.data) && strings.IndexByte("+-.0123456789Ee", r.data[end]) >= 0 {
+		end++
+	}
+	text := string(r.data[:end])
+	r.data = r.data[end:]
+	if !jsontext.Value(text).IsValid() {
+		return nil, false
+	}
+	v, err := d.number(text)
+	return v, err == nil
+}
+
+// elements reads the elements of an object or array with read.
+func (r *quickReader) elements(end byte, read func() bool) bool {
+	r.data = r.data[1:]
+	for c := r.next(); c != end; {
+		if c == 0 || !read() {
+			return false
+		}
+		if c = r.next(); c == ',' {
+			if r.data = r.data[1:]; r.next() == end {
+				return false
+			}
+		} else if c != end {
+			return false
+		}
+	}
+	r.data = r.data[1:]
+	return true
+}
+
 // valueEnd returns where a value at the beginning of valid JSON ends.
 func valueEnd(data []byte) int {
 	depth := 0

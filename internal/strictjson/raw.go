@@ -2,9 +2,7 @@ package strictjson
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
 	"sync"
@@ -235,23 +233,4 @@ func readPlain(data []byte) *plainReader {
 func (r *plainReader) release() {
 	r.buf = bytes.Buffer{} // keeps no input alive
 	plainReaders.Put(r)
-}
-
-// quickObject decodes an object whose bounds were checked. It returns false for other
-// values and invalid input, for which the general decoder finds the error.
-func quickObject(data []byte, d anyDecoder) (map[string]any, bool) {
-	r := readPlain(data)
-	defer r.release()
-	if r.dec.PeekKind() != '{' {
-		return nil, false
-	}
-	var v any
-	if err := d.value(&r.dec, &v); err != nil {
-		return nil, false
-	}
-	if _, err := r.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return nil, false
-	}
-	m, ok := v.(map[string]any)
-	return m, ok
 }
