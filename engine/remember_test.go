@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -19,7 +21,6 @@ func rememberCases() []engineCase {
 		{"counted uses in a session", countedUses},
 		{"calls like this one", callsLikeThis},
 		{"a budget", budgeted},
-		{"an end", standingApprovalEnds},
 		{"an end, and a clock that was set back", endBeforeTheNewestRecord},
 		{"revoked at once, by the person who gave it", revokedStandingApproval},
 		{"revoked where another replica lags", revokedElsewhere},
@@ -29,7 +30,6 @@ func rememberCases() []engineCase {
 		{"it outlives an engine", standingApprovalStays},
 		{"a use that cannot be written is not granted", useNotWritten},
 		{"a crash between a use and what it allows", crashAfterUse},
-		{"an expired use does not begin", expiredDoesNotBegin},
 		{"the last uses, on three engines", racingUses},
 	}
 }
@@ -147,20 +147,28 @@ func budgeted(w *world) {
 	}
 }
 
-func standingApprovalEnds(w *world) {
-	e := w.engine()
-	end := time.Now().Add(4 * time.Second)
-	l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
-	if c := e.propose(call("d", deploy, `{}`))[0]; time.Now().Before(end) {
-		w.wantBy(c, l.ID)
-	}
-	w.until("the standing approval has ended", func() bool { return !time.Now().Before(end) })
-	w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
-	_, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
-	w.wantErr(err, message.ErrFinished)
-	if all := e.standingApprovals(true); len(all) != 1 || all[0].State(time.Now()) != toolcall.StandingExpired || len(e.standingApprovals(false)) != 0 {
-		w.Errorf("listed: %+v", all)
-	}
+// inBubble runs a case on a fake clock.
+func inBubble(t *testing.T, run func(*world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { run(newWorld(t.Context(), t, newMemory)) })
+}
+
+// Terms that end at a time end then.
+func TestStandingApprovalEnds(t *testing.T) {
+	inBubble(t, func(w *world) {
+		e := w.engine()
+		end := time.Now().Add(time.Hour)
+		l := e.remember(e.ask("c", deploy, `{}`), toolcall.StandingTerms{Until: end})
+		time.Sleep(time.Until(end) - 1)
+		w.wantBy(e.propose(call("d", deploy, `{}`))[0], l.ID)
+		time.Sleep(1)
+		w.wantBy(e.propose(call("e", deploy, `{}`))[0], "")
+		_, err := e.ann().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})
+		w.wantErr(err, message.ErrFinished)
+		if all := e.standingApprovals(true); len(all) != 1 || all[0].State(time.Now()) != toolcall.StandingExpired || len(e.standingApprovals(false)) != 0 {
+			w.Errorf("listed: %+v", all)
+		}
+	})
 }
 
 // endBeforeTheNewestRecord checks that a standing approval is over once the journal has a
@@ -372,21 +380,21 @@ func crashAfterUse(w *world) {
 	w.wantResult(next.finished(c.Key), message.ToolResultSuccess, "ran")
 }
 
-func expiredDoesNotBegin(w *world) {
-	w.policy.use(w, remembering(nil))
-	e := w.engine()
-	asked := e.ask("c", askRemote, `{}`)
-	end := time.Now().Add(4 * time.Second)
-	l := e.remember(asked, toolcall.StandingTerms{Until: end})
-	waiting := e.propose(call("d", askRemote, `{}`))[0]
-	if waiting.State == message.ToolCallAsking {
-		return // a machine too slow for this
-	}
-	w.wantBy(waiting, l.ID)
-	w.until("the standing approval has ended", func() bool { return !time.Now().Before(end) })
-	_, err := e.worker("w1").Start(w.Context(), startRequest(waiting, "x"))
-	w.wantErr(err, message.ErrFinished)
-	w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, "expired")
+// A call that was allowed by an approval which has ended since does not begin.
+func TestExpiredUseDoesNotBegin(t *testing.T) {
+	inBubble(t, func(w *world) {
+		w.policy.use(w, remembering(nil))
+		e := w.engine()
+		asked := e.ask("c", askRemote, `{}`)
+		end := time.Now().Add(4 * time.Second)
+		l := e.remember(asked, toolcall.StandingTerms{Until: end})
+		waiting := e.propose(call("d", askRemote, `{}`))[0]
+		w.wantBy(waiting, l.ID)
+		time.Sleep(time.Until(end))
+		_, err := e.worker("w1").Start(w.Context(), startRequest(waiting, "x"))
+		w.wantErr(err, message.ErrFinished)
+		w.wantResult(e.finished(waiting.Key), message.ToolResultDenied, "expired")
+	})
 }
 
 // racingUses checks that a standing approval is not used more often than its terms permit,
