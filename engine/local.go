@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -69,12 +70,22 @@ func (rs *runs) runCall(c *toolcall.Call, sent time.Time) {
 	rs.running[id] = cancel
 	started := rs.startGoroutine(func() {
 		defer rs.endRun(id)
+		growStack()
 		rs.runAttempt(ctx, c)
 	})
 	if !started {
 		delete(rs.running, id)
 		cancel(ErrStopping)
 	}
+}
+
+// growStack makes room for a run on the stack of a new goroutine while that is almost empty:
+// growing step by step copies the frames of all callers each time.
+//
+//go:noinline
+func growStack() {
+	var room [12 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 func (rs *runs) endRun(id localRun) {
