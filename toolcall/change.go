@@ -257,9 +257,11 @@ func (d derivation) readVotes(c *Call, change []byte) error {
 	if change == nil {
 		return nil
 	}
-	switch strictjson.KindOf(change) {
-	case "null":
+	if bytes.Equal(change, null) {
 		c.Votes = nil
+		return nil
+	}
+	switch strictjson.KindOf(change) {
 	case "array":
 		c.Votes = nil
 		return strictjson.ReadInto(reflect.ValueOf(&c.Votes).Elem(), change)

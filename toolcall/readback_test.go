@@ -64,6 +64,18 @@ func TestReadBackComparesEveryMember(t *testing.T) {
 	}
 }
 
+// The sequence of a call is never stored, also in a record that has no compact form.
+func TestReadBackRefusesASequence(t *testing.T) {
+	f := &EventRecord{V: RecordVersion, Call: &Call{Seq: 5}, Reply: &ReplyState{}}
+	if body, _, err := EncodeAndRead(f, nil); err == nil {
+		t.Errorf("it became %s", body)
+	}
+	f.Call.Seq = 0
+	if _, _, err := EncodeAndRead(f, nil); err != nil {
+		t.Errorf("without a sequence: %v", err)
+	}
+}
+
 // changeMember sets a member to another value of its type.
 func changeMember(v reflect.Value) bool {
 	switch v.Kind() {

@@ -115,7 +115,8 @@ type Stored struct {
 
 var storedPrefix = fmt.Appendf(nil, `{"v":%d,`, StoredVersion)
 
-// DecodeStored decodes a stored event record of any version that this program reads.
+// DecodeStored decodes a stored event record of any version that this program reads. Only
+// [Stored.Expand] finds errors in the path and the call, and body must not change until then.
 func DecodeStored(body []byte) (*Stored, error) {
 	var head struct {
 		V int `json:"v"`
@@ -169,6 +170,8 @@ func (r *storedRecord) check() error {
 		return fmt.Errorf("it has the whole call, but also a base or no engine")
 	case r.Change != nil && (r.Prev == nil || r.Prev.Seq == 0):
 		return fmt.Errorf("it changes a call but follows no record")
+	case r.Path != nil && strictjson.KindOf(r.Path) != "array" && !bytes.Equal(r.Path, null):
+		return fmt.Errorf("its path is not a list")
 	case r.Base != nil && (r.Base.Seq == 0 || r.Base.Seq >= r.Prev.Seq):
 		return fmt.Errorf("its base does not come before the record that it follows")
 	}
@@ -278,7 +281,7 @@ func (f *EventRecord) readPath(path strictjson.Encoded, base *RecordBase) error 
 			}
 		} else {
 			var parts []string
-			if err := strictjson.ReadInto(reflect.ValueOf(&parts).Elem(), raw); err != nil {
+			if err := strictjson.Unmarshal(raw, &parts); err != nil {
 				return err
 			}
 			if len(parts) < 1 || len(parts) > 2 {
@@ -413,6 +416,9 @@ func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, erro
 		return nil, errors.Join(errReadsOtherwise, err)
 	}
 	if f.Call != nil && read.Call != nil {
+		if read.Call.Seq != 0 { // only the journal knows it
+			return nil, errReadsOtherwise
+		}
 		read.Call.Seq = f.Call.Seq
 		defer func() { read.Call.Seq = 0 }()
 	}

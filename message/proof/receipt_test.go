@@ -237,6 +237,8 @@ func TestRedact(t *testing.T) {
 	event.SetBody([]byte(`{"type":"TOOL_CALL_DELTA","delta":"4711-0815"}`))
 	later := proof.Record{Subject: "event_record", Entity: "c1", Header: map[string][]string{proof.HeaderShown: {proof.ShownWhole}}}
 	later.SetBody([]byte(`{"v":3,"new":true}`))
+	invalid := proof.Record{Entity: "c1"}
+	invalid.SetBody([]byte(`{"v":3,"id":"i","by":["runtime","bot",""],"at":"2026-03-01T12:00:00Z","engine":"e","call":{"input":4711-0815}}`))
 	with := func(r proof.Record, mark ...string) proof.Record {
 		r.Header = map[string][]string{}
 		if len(mark) > 0 {
@@ -260,6 +262,7 @@ func TestRedact(t *testing.T) {
 		"a later engine's, open":   {later, "", "new"},
 		"a later engine's, hiding": {with(later, "sha256:x"), "*", "{}"},
 		"unreadable":               {with(later), "*", "{}"},
+		"invalid":                  {with(invalid), "*", "{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, leaf := tc.record, tc.record.Leaf()

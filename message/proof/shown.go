@@ -36,6 +36,9 @@ func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, w
 	}
 	whole := func() ([]byte, []string) { return []byte(RedactedWhole), []string{"*"} }
 	s, err := toolcall.DecodeStored(body)
+	if err == nil && s.IsCompact() && !s.Hides() { // of these, DecodeStored does not check every part
+		err = strictjson.Check(body, strictjson.MaxBytes(maxRecord))
+	}
 	if err != nil {
 		return whole()
 	}
