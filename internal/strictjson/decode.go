@@ -93,60 +93,17 @@ var (
 type anyDecoder struct{ keepBig bool }
 
 func (d anyDecoder) value(dec *jsontext.Decoder, v *any) error {
-	tok, err := dec.ReadToken()
+	data, err := dec.ReadValue()
 	if err != nil {
 		return err
 	}
-	switch tok.Kind() {
-	case '{':
-		return d.object(dec, v)
-	case '[':
-		return d.array(dec, v)
-	case '"':
-		*v = tok.String()
-	case 't', 'f':
-		*v = tok.Bool()
-	case '0':
-		if *v, err = d.number(tok.String()); err != nil {
-			err = &json.SemanticError{JSONPointer: dec.StackPointer(), ByteOffset: dec.InputOffset(), Err: err}
-		}
-	default:
-		*v = nil
+	r := quickReader{data: data}
+	var ok bool
+	if *v, ok = r.any(d); !ok {
+		end := len(data) - len(r.data)
+		return &json.SemanticError{JSONPointer: dec.StackPointer() + jsontext.Pointer(pointerAt(data, end)), ByteOffset: dec.InputOffset() - int64(len(r.data)), Err: r.err}
 	}
-	return err
-}
-
-func (d anyDecoder) object(dec *jsontext.Decoder, v *any) error {
-	m := make(map[string]any)
-	for dec.PeekKind() != '}' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return err
-		}
-		key := name.String() // the next read invalidates the token
-		var elem any
-		if err := d.value(dec, &elem); err != nil {
-			return err
-		}
-		m[key] = elem
-	}
-	*v = m
-	_, err := dec.ReadToken()
-	return err
-}
-
-func (d anyDecoder) array(dec *jsontext.Decoder, v *any) error {
-	s := []any{}
-	for dec.PeekKind() != ']' {
-		var elem any
-		if err := d.value(dec, &elem); err != nil {
-			return err
-		}
-		s = append(s, elem)
-	}
-	*v = s
-	_, err := dec.ReadToken()
-	return err
+	return nil
 }
 
 // number keeps the value: int64 for integers, float64 for the rest.
@@ -174,6 +131,7 @@ func (d anyDecoder) number(text string) (any, error) {
 type quickReader struct {
 	data    []byte
 	options readOptions // for what is left to the library
+	err     error       // why a number in an any was refused
 }
 
 // quickRead reads into v, whose value is zero. If it returns false, v is zero again.
@@ -182,7 +140,7 @@ func quickRead(data []byte, v reflect.Value, o readOptions) bool {
 	if p.form == general || p.form == raw || p.form == encoded || !v.IsZero() {
 		return false
 	}
-	r := quickReader{data, o}
+	r := quickReader{data: data, options: o}
 	if r.value(p, v) && len(r.data) == 0 {
 		return true
 	}
@@ -418,8 +376,9 @@ func (r *quickReader) any(d anyDecoder) (any, bool) {
 	if !jsontext.Value(text).IsValid() {
 		return nil, false
 	}
-	v, err := d.number(text)
-	return v, err == nil
+	var v any
+	v, r.err = d.number(text)
+	return v, r.err == nil
 }
 
 // elements reads the elements of an object or array with read.
