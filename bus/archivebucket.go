@@ -248,7 +248,7 @@ func (b *ArchiveBucket) useKept(nuid string, fetched *fetchedFile) ArchiveFile {
 	if i := slices.IndexFunc(b.kept, func(f *fetchedFile) bool { return f.nuid == nuid }); i >= 0 {
 		f = b.kept[i]
 		if b.kept = slices.Delete(b.kept, i, i+1); fetched != nil { // another goroutine was first
-			_ = fetched.Close() // nobody uses it
+			_ = fetched.Close() // it is not used
 		}
 	} else if f == nil {
 		return nil

@@ -155,7 +155,7 @@ func (j *Journal) setWarning(ctx context.Context, was, text string) error {
 	return nil
 }
 
-// unmoved are replies of which nothing was recorded up to a sequence.
+// unmoved are replies without a record up to a sequence.
 type unmoved struct {
 	after  uint64
 	chosen map[[2]Token]bool

@@ -163,8 +163,8 @@ func (c codec) checkStored(ctx context.Context, s Subject, m stored, r *proof.Re
 	if err := c.checkMAC(s, m); err != nil {
 		return err
 	}
-	head, err := toolcall.DecodeHead(m.data)
-	if err != nil || len(head.Hides) > 0 || len(m.header[HeaderKind]) > 0 {
+	d, err := toolcall.DecodeStored(m.data)
+	if err != nil || !d.IsCompact() || d.Hides() || len(m.header[HeaderKind]) > 0 {
 		f, below, err := c.decodeGenuine(ctx, s, m)
 		if f != nil {
 			r.Base = below
@@ -172,8 +172,8 @@ func (c codec) checkStored(ctx context.Context, s Subject, m stored, r *proof.Re
 		}
 		return err
 	}
-	r.Prev = head.Prev
-	return checkID(m, head.ID)
+	r.Prev = d.Prev()
+	return checkID(m, d.ID())
 }
 
 func (s *Service) ownLedger() (*Ledger, error) {

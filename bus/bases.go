@@ -101,7 +101,7 @@ func (c codec) expand(ctx context.Context, entity Entity, m stored, deep int) (f
 		return nil, nil, errtext.Because(errUnreadable, errors.New("it builds on a later record, or on too many records"))
 	}
 	if seq > 0 {
-		if below, err = c.baseAt(ctx, entity, seq, s.Follows(), deep); err != nil {
+		if below, err = c.baseAt(ctx, entity, seq, s.Prev().Seq, deep); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -141,24 +141,6 @@ func DecodeStored(body []byte) (*Stored, error) {
 	return nil, fmt.Errorf("it has event record version %d, this program reads versions %d and %d", head.V, RecordVersion, StoredVersion)
 }
 
-// StoredHead contains what can be read from a stored record without its base.
-type StoredHead struct {
-	V     int      `json:"v"`
-	ID    string   `json:"id"`
-	Hides []string `json:"hides"` // paths that rules hide of the call
-	Prev  *Link    `json:"prev"`
-}
-
-// DecodeHead decodes the head of a compact record, which is cheaper than DecodeStored. For
-// any other record it returns an error.
-func DecodeHead(body []byte) (StoredHead, error) {
-	var h StoredHead
-	if !bytes.HasPrefix(body, storedPrefix) {
-		return h, fmt.Errorf("it is not a compact record")
-	}
-	return h, strictjson.UnmarshalOpen(body, &h, storedLimit)
-}
-
 // check checks that the members of the compact form are consistent.
 func (r *storedRecord) check() error {
 	switch {
@@ -189,17 +171,16 @@ func (s *Stored) BaseSeq() uint64 {
 	return s.compact.Prev.Seq
 }
 
-// Follows is the sequence of the record before, or 0.
-func (s *Stored) Follows() uint64 {
-	link := s.compact.Prev
+// Prev is the record before, or nil.
+func (s *Stored) Prev() *Link {
 	if s.whole != nil {
-		link = s.whole.Prev
+		return s.whole.Prev
 	}
-	if link == nil {
-		return 0
-	}
-	return link.Seq
+	return s.compact.Prev
 }
+
+// ID is the id of a compact record.
+func (s *Stored) ID() string { return s.compact.ID }
 
 // Hides reports whether rules hide arguments of the call that the record changes.
 func (s *Stored) Hides() bool {

@@ -159,7 +159,7 @@ func (s *Server) start(ctx context.Context, opts *server.Options) error {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "the server refuses its options", Hint: "check the options", Err: err}
 	}
 	s.running.Store(ns)
-	l := newServerLog(s.log)
+	l := &serverLog{log: cmp.Or(s.log, slog.New(slog.DiscardHandler)).With("component", "nats-server")}
 	ns.SetLoggerV2(l, false, false, false)
 	ns.Start()
 	wait := readyTimeout
@@ -344,10 +344,6 @@ type serverLog struct {
 	log   *slog.Logger
 	mu    sync.Mutex // guards first
 	first error
-}
-
-func newServerLog(log *slog.Logger) *serverLog {
-	return &serverLog{log: cmp.Or(log, slog.New(slog.DiscardHandler)).With("component", "nats-server")}
 }
 
 func (l *serverLog) fatalError() error {

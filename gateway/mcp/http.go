@@ -21,6 +21,7 @@ import (
 // HTTPConfig says who may use the HTTP endpoint.
 type HTTPConfig struct {
 	// Authenticate returns the principal of a request; an error becomes a reply with status 401.
+	// It is called again while the request is open, which ends once the principal changes.
 	Authenticate func(*http.Request) (string, error)
 	// Origins are pages that may use the endpoint from a browser.
 	Origins []string
@@ -62,6 +63,8 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "send a runtime's token of this space (askance token create NAME --role runtime --space SPACE) as Authorization: Bearer", http.StatusUnauthorized)
 		return
 	}
+	r, stop := s.untilRevoked(r, principal)
+	defer stop()
 	version := r.Header.Get("MCP-Protocol-Version")
 	switch {
 	case r.Method == http.MethodPost:
@@ -72,6 +75,29 @@ func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		s.serveSession(w, r, principal)
 	}
+}
+
+// lookEvery is how often the credentials of an open request are checked again.
+const lookEvery = time.Second
+
+// untilRevoked returns the request with a context that also ends soon after its credentials.
+func (s *httpServer) untilRevoked(r *http.Request, principal string) (*http.Request, func()) {
+	ctx, cancel := context.WithCancel(r.Context())
+	go func() {
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				if now, err := s.cfg.Authenticate(r); err != nil || now != principal {
+					cancel()
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return r.WithContext(ctx), cancel
 }
 
 // isOwnPage reports whether an origin is a page of this machine's loopback, which may

@@ -3,7 +3,9 @@ package mcp_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -432,5 +435,61 @@ func TestSessionOfEachPrincipal(t *testing.T) {
 	}
 	if c := w.asking(); c.Agent != "bob" || c.Session == "s1" {
 		t.Errorf("the session of %s is %s", c.Agent, c.Session)
+	}
+}
+
+// An open request and the stream of a session end soon after their credentials.
+func TestRevokedWhileOpen(t *testing.T) {
+	for _, era := range []string{"modern", "legacy"} {
+		t.Run(era, func(t *testing.T) {
+			w := &world{World: gatewaytest.New(t, gatewaytest.Policy("version: 1\nname: none\nrules: []\n")), t: t, ran: filepath.Join(t.TempDir(), "ran")}
+			g, err := mcp.New(w.config(era))
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(g.Close)
+			var revoked atomic.Bool
+			server := httptest.NewServer(g.Handler(mcp.HTTPConfig{Authenticate: func(*http.Request) (string, error) {
+				if revoked.Load() {
+					return "", errors.New("revoked")
+				}
+				return "ann", nil
+			}}))
+			t.Cleanup(server.Close)
+			if era == "legacy" {
+				_, begun := post(t, server.URL, "", `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`, func(r *http.Request) {
+					r.Header.Del("MCP-Protocol-Version")
+				})
+				session := regexp.MustCompile(`(?i)mcp-session-id: (\S+)`).FindStringSubmatch(begun)
+				if session == nil {
+					t.Fatal(begun)
+				}
+				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.Header = http.Header{"Accept": {"text/event-stream"}, "Mcp-Session-Id": {session[1]}}
+				stream, err := http.DefaultClient.Do(r)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer stream.Body.Close()
+				revoked.Store(true)
+				if _, err := io.ReadAll(stream.Body); err != nil || stream.StatusCode != http.StatusOK {
+					t.Errorf("the stream ended with %d, %v", stream.StatusCode, err)
+				}
+				return
+			}
+			ended := make(chan string)
+			go func() {
+				_, got := post(t, server.URL, "browse", `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{`+meta+`,"name":"browse","arguments":{}}}`, func(*http.Request) {})
+				ended <- got
+			}()
+			w.asking()
+			revoked.Store(true)
+			if got := <-ended; strings.Contains(got, "did browse") {
+				t.Error(got)
+			}
+		})
 	}
 }

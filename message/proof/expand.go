@@ -39,7 +39,7 @@ func (e *Expander) expand(r *Record, loads int) (*toolcall.EventRecord, error) {
 	}
 	var base *toolcall.RecordBase
 	if seq := s.BaseSeq(); seq > 0 {
-		if base, err = e.find(seq, s.Follows(), r, loads); err != nil {
+		if base, err = e.find(seq, s.Prev().Seq, r, loads); err != nil {
 			return nil, err
 		}
 	}

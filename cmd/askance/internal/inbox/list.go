@@ -78,7 +78,7 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		l.typing = true
 		return l.filter.Focus()
 	case "R":
-		s := newStandingApprovals()
+		s := &standingApprovalsScreen{picker: picker[toolcall.StandingID]{page: 1}}
 		m.push(s)
 		return s.ask(m)
 	case "ctrl+l":

@@ -208,10 +208,6 @@ type standingApprovalsScreen struct {
 	picker[toolcall.StandingID]
 }
 
-func newStandingApprovals() *standingApprovalsScreen {
-	return &standingApprovalsScreen{picker: picker[toolcall.StandingID]{page: 1}}
-}
-
 func (s *standingApprovalsScreen) holds(toolcall.Key) bool { return false }
 
 // tick asks again every few seconds.
