@@ -98,11 +98,12 @@ func (d anyDecoder) value(dec *jsontext.Decoder, v *any) error {
 		return err
 	}
 	r := quickReader{data: data}
-	var ok bool
-	if *v, ok = r.any(d); !ok {
+	value, ok := r.any(d)
+	if !ok {
 		end := len(data) - len(r.data)
 		return &json.SemanticError{JSONPointer: dec.StackPointer() + jsontext.Pointer(pointerAt(data, end)), ByteOffset: dec.InputOffset() - int64(len(r.data)), Err: r.err}
 	}
+	*v = value
 	return nil
 }
 
