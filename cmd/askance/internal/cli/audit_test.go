@@ -27,7 +27,6 @@ import (
 // audited returns a served journal with a few calls.
 func audited(t *testing.T) *served {
 	t.Helper()
-	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "ship", `{"cents":5}`)
 	s.propose("r1", "=c2", "pay", `{"cents":500}`)
@@ -53,6 +52,7 @@ func hasFinding(r proof.Report, kind proof.Kind, seq uint64) bool {
 
 // A live server, its folder after the stop, and an export all prove the same.
 func TestAuditVerify(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	type signed struct {
 		Anchor     string
@@ -122,6 +122,7 @@ func TestAuditVerify(t *testing.T) {
 // Without a server, a verification begins where the last one ended and says so. If the journal
 // lacks records, all records are read.
 func TestAuditVerifyContinues(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	s.stop()
 	if r := report(t, cli.ExitOK, "--data", s.data); r.Earlier != nil || r.Records < 7 {
@@ -182,6 +183,7 @@ func deleteStored(t *testing.T, data string, seq uint64) {
 
 // Each way to tamper with an export is reported with its sequence and its call.
 func TestAuditFindsTampering(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
 	lines := strings.SplitAfter(ok(t, "audit", "export", "--data", s.data), "\n")
@@ -240,6 +242,7 @@ func TestAuditFindsTampering(t *testing.T) {
 
 // The deletion of a record from the stream of a live server is found.
 func TestAuditFindsDeletion(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
 	nc, err := bus.Connect(t.Context(), s.url, bus.ConnectOptions{Principal: "admin"})
@@ -264,6 +267,7 @@ func TestAuditFindsDeletion(t *testing.T) {
 }
 
 func TestAuditExport(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	rows := func(args ...string) [][]string {
 		t.Helper()
@@ -334,6 +338,7 @@ func TestAuditExport(t *testing.T) {
 
 // A receipt proves a call anywhere. A changed receipt is refused.
 func TestAuditReceipt(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	file := filepath.Join(t.TempDir(), "c3.receipt")
 	ok(t, "audit", "receipt", "c3", "--output", file, "--data", s.data)
@@ -387,6 +392,7 @@ func temporary(t *testing.T, text string) string {
 
 // Records that a key signed before it was retired stay proved, and the next key continues.
 func TestAuditAcrossKeys(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
 	before := temporary(t, ok(t, "audit", "receipt", "c3", "--data", s.data))

@@ -332,7 +332,7 @@ func TestInterruptAndResolve(t *testing.T) {
 }
 
 func TestUnavailable(t *testing.T) {
-	cleanEnvironment(t)
+	parallel(t)
 	s := serve(t)
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "list", "--nats", "nats://127.0.0.1:1")
 	fails(t, cli.ExitUnavailable, "cannot reach nats://127.0.0.1:1", "serve", "--nats", "nats://user:secret@127.0.0.1:1", "--data", t.TempDir())

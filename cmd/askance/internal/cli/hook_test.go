@@ -79,7 +79,7 @@ func fakeServer(t *testing.T, h http.HandlerFunc) string {
 // TestHookFailsClosed: after every failure the agent does not run the tool, and its model is told
 // why.
 func TestHookFailsClosed(t *testing.T) {
-	cleanEnvironment(t)
+	parallel(t)
 	hangs := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
@@ -323,7 +323,7 @@ func TestHookToken(t *testing.T) {
 // TestHookInstall: the installed hook decides, and check proves that it decides and blocks.
 // Without a server, and with a broken entry, check reports that.
 func TestHookInstall(t *testing.T) {
-	cleanEnvironment(t)
+	parallel(t)
 	s := serveRules(t, agentRules)
 	for _, d := range dialect.Dialects() {
 		file := filepath.Join(t.TempDir(), "folder", "settings.json")

@@ -51,6 +51,7 @@ func (s *served) finish(n int) {
 // An archived call is shown and proved from its file, and every later engine refuses its ids. The
 // open call in the same session can still be answered.
 func TestJournalArchive(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	s.finish(3)
 	fails(t, cli.ExitUnavailable, filepath.Join(s.data, "nats")+": another process uses the folder\nhint: stop askance serve first, or start it with --archive-older-than: then", "journal", "archive", "--older-than", "0s", "--data", s.data)
@@ -118,6 +119,7 @@ func TestJournalArchive(t *testing.T) {
 // A process that is killed at any step of an archive loses nothing. The next start or archive
 // completes the archive or starts over.
 func TestJournalArchiveKilled(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	s.finish(150)
 	s.stop()
@@ -204,6 +206,7 @@ func TestJournalArchiveKilled(t *testing.T) {
 // On an existing server the archives are in an object store. Every engine of the space proves and
 // shows them and refuses their ids, even after a restored backup.
 func TestJournalArchiveOnNATS(t *testing.T) {
+	parallel(t)
 	old := audited(t)
 	old.stop()
 	newServer := func() *embed.Server {
@@ -288,6 +291,7 @@ func TestJournalArchiveOnNATS(t *testing.T) {
 // A backup includes the archives. The restored journal proves and shows them, and their ids are
 // still refused.
 func TestBackupHasArchives(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	s.finish(3)
 	s.stop()
@@ -353,6 +357,7 @@ func TestBackupHasArchives(t *testing.T) {
 // Files that no checkpoint announces are removed only if their records exist elsewhere. If a file
 // is missing and its records are deleted, the error names it and says what to do.
 func TestFilesOfInterruptedArchives(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	s.finish(3)
 	s.stop()
@@ -407,6 +412,7 @@ func TestFilesOfInterruptedArchives(t *testing.T) {
 // One machine: a backup while its server runs, restored into a new data folder without another
 // server. What the backup lacks is noticed, also without the anchor.
 func TestBackupOnOneMachine(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	s.finish(3)
 	backup := filepath.Join(t.TempDir(), "backup")

@@ -14,6 +14,7 @@ import (
 // An operator sees what is missing, accepts the loss, and restarts. An audit reports the loss
 // before it is accepted, and shows it afterwards.
 func TestJournalCommands(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	fails(t, cli.ExitUnavailable, "another process uses", "journal", "check", "--data", s.data)
 	s.stop()
@@ -53,6 +54,7 @@ func TestJournalCommands(t *testing.T) {
 // Only the anchor knows of the unsigned end. An audit of the folder reports that it is missing
 // and does not claim that nothing was changed.
 func TestAuditKnowsTheAnchor(t *testing.T) {
+	parallel(t)
 	s := audited(t)
 	s.stop()
 	for _, name := range []string{"ASKANCE_default", "ASKANCE_PROOF_default"} { // restore the state of a day before

@@ -42,14 +42,29 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// cleanEnvironment removes the settings of the user who runs the tests.
-func cleanEnvironment(t *testing.T) {
+// removeSettings removes the settings of the user who runs the tests.
+func removeSettings(t *testing.T) {
 	t.Helper()
 	for _, pair := range os.Environ() {
 		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, "ASKANCE_") {
-			t.Setenv(name, "")
+			if err := os.Unsetenv(name); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
+}
+
+// parallel is for tests that mostly wait. They name every file and folder that a command uses.
+func parallel(t *testing.T) {
+	t.Helper()
+	removeSettings(t)
+	t.Parallel()
+}
+
+// cleanEnvironment is for tests in which commands look for files that no flag names.
+func cleanEnvironment(t *testing.T) {
+	t.Helper()
+	removeSettings(t)
 	t.Setenv("XDG_DATA_HOME", t.TempDir())
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Chdir(t.TempDir())

@@ -56,7 +56,7 @@ func openCalls(t *testing.T, data string) map[string]string {
 // If an engine is killed while it writes its snapshot, the earlier snapshot or none is left. The
 // next start has the same open calls and continues.
 func TestKilledWhileASnapshotIsWritten(t *testing.T) {
-	cleanEnvironment(t)
+	parallel(t)
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "rules.yaml"), testRules)
 	write(t, filepath.Join(dir, "tools.yaml"), testTools)
