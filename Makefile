@@ -137,6 +137,7 @@ UNRACED := /internal/archtest$$|/examples(/|$$)|/permission/(agentscope|lint|she
 # The same for single tests, as folder:name: pure computations, and many repetitions of
 # what other tests do with it. A test compares the list with the tree.
 UNRACED_TESTS := \
+  bus:TestArchiveFilesAreFetchedOnce \
   bus:TestBatchedOutcomes \
   bus:TestRandomEdits \
   bus:TestReadersDoNotStarveDecisions \
