@@ -487,7 +487,7 @@ func TestArchiveSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.open()
-	if r, err := w.verify(); err != nil || !r.OK || r.NotShown != done.Records {
+	if r, err := w.verify(); err != nil || !r.OK || r.NotShown != done.Records || !slices.Equal(r.Missing, done.Archives) {
 		t.Errorf("verify without the files: %+v, %v", r, err)
 	}
 	key := toolcall.Key{Space: "test", Session: "a"}

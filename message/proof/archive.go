@@ -82,25 +82,34 @@ func Archives(checkpoints iter.Seq2[[]byte, error], keys toolcall.KeySet) ([]Arc
 	return readAnnounced(checkpoints, keys, `"archive"`, func(c Checkpoint) *Archive { return c.Archive })
 }
 
-// archived are the sequences of archives, in order.
-type archived []Range
+// archived are the sequences of archives, in order, with the archive's name.
+type archived []archivedRange
+
+type archivedRange struct {
+	Range
+	name string
+}
 
 func archivedBy(list []Archive) archived {
 	var out archived
 	for _, a := range list {
-		out = append(out, a.Gone...)
+		for _, r := range a.Gone {
+			out = append(out, archivedRange{r, a.Name})
+		}
 	}
-	slices.SortFunc(out, func(a, b Range) int { return cmp.Compare(a.From, b.From) })
+	slices.SortFunc(out, func(a, b archivedRange) int { return cmp.Compare(a.From, b.From) })
 	return out
 }
 
-// explains reports whether a finding is only that archived records are not shown.
-func (a archived) explains(f Finding) bool {
+// explain returns the archives without which a finding is only that their records are not
+// shown, or nil if it is more.
+func (a archived) explain(f Finding) []string {
 	if len(a) == 0 || f.Kind != Removed && f.Kind != Purged && f.Kind != RolledBack {
-		return false
+		return nil
 	}
+	var names []string
 	for seq, end := f.Seq, max(f.Seq, f.Through); seq <= end; {
-		i, found := slices.BinarySearchFunc(a, seq, func(r Range, seq uint64) int {
+		i, found := slices.BinarySearchFunc(a, seq, func(r archivedRange, seq uint64) int {
 			switch {
 			case r.Has(seq):
 				return 0
@@ -110,9 +119,10 @@ func (a archived) explains(f Finding) bool {
 			return 1
 		})
 		if !found {
-			return false
+			return nil
 		}
 		seq = a[i].Through + 1
+		names = append(names, a[i].name)
 	}
-	return true
+	return names
 }

@@ -104,10 +104,11 @@ type Report struct {
 	Explained int    `json:"explained,omitzero"`
 
 	// Archives counts the announced archives, and Archived their records. NotShown are signed
-	// records that could not be read, because files of archives are missing.
-	Archives uint64 `json:"archives,omitzero"`
-	Archived uint64 `json:"archived,omitzero"`
-	NotShown uint64 `json:"archived_not_shown,omitzero"`
+	// records that could not be read, because files of the archives in Missing are missing.
+	Archives uint64   `json:"archives,omitzero"`
+	Archived uint64   `json:"archived,omitzero"`
+	NotShown uint64   `json:"archived_not_shown,omitzero"`
+	Missing  []string `json:"missing_archives,omitzero"`
 
 	// Void counts the records without effect, which are not findings: a server stored each after
 	// the same record as an earlier one of its call. Voids lists them, and checkpoints like that.

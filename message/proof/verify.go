@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/askance-dev/askance/toolcall"
@@ -39,7 +40,7 @@ type Options struct {
 // It needs memory for a few thousand records and about 100 bytes per call. The iterators run
 // in their own goroutines, which have ended when it returns.
 func Verify(checkpoints iter.Seq2[[]byte, error], records iter.Seq2[Record, error], o Options) (*Report, error) {
-	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}, archived: archivedBy(o.Archives)}
+	v := &verifier{o: o, rep: &Report{Space: o.Space, First: max(1, o.First), Partial: o.Partial, Losses: o.Losses, Findings: []Finding{}}, moved: map[Hash]slot{}, known: map[uint64]bool{}, missing: map[string]bool{}, archived: archivedBy(o.Archives)}
 	if o.Earlier != nil {
 		v.goOn(*o.Earlier)
 	}
@@ -94,6 +95,7 @@ type verifier struct {
 	known          map[uint64]bool // sequences with a difference
 	doubts         []Finding
 	archived       archived
+	missing        map[string]bool // the archives whose records are not shown
 }
 
 // readSigned reads ahead until n signed slots are known, or all.
@@ -413,14 +415,18 @@ func (v *verifier) addChainFindings() {
 	if v.o.Anchor != (Anchor{}) && !v.anchored {
 		v.add(Finding{Kind: LostCheckpoint, Checkpoint: v.o.Anchor.Number, What: "the checkpoint " + v.o.Anchor.String() + ", which an auditor saw, is missing"})
 	}
+	v.rep.Missing = slices.Sorted(maps.Keys(v.missing))
 	slices.SortStableFunc(v.rep.Findings, func(a, b Finding) int { return cmp.Compare(a.Seq, b.Seq) })
 	v.rep.OK = v.rep.Found == 0
 }
 
 // add adds a finding with its call, unless an archive or an accepted loss explains it.
 func (v *verifier) add(f Finding) {
-	if v.archived.explains(f) {
+	if names := v.archived.explain(f); names != nil {
 		v.rep.NotShown += max(f.Seq, f.Through) - f.Seq + 1
+		for _, name := range names {
+			v.missing[name] = true
+		}
 		return
 	}
 	if f.isAccepted(v.o.Losses) {

@@ -151,7 +151,7 @@ func verificationText(out *term.Out, r *proof.Report) string {
 		s.rowf("archived", "%s in %s", count(r.Archived, "record", "records"), count(r.Archives, "archive", "archives"))
 	}
 	if r.NotShown > 0 {
-		s.rowf("", "%s proved but not shown: their archive files are missing here", count(r.NotShown, "record is", "records are"))
+		s.rowf("", "%s proved but not shown, because files of archives are missing here: %s", count(r.NotShown, "record is", "records are"), shortList(r.Missing))
 	}
 	if r.Uncovered > 0 {
 		s.rowf("unsigned", "%s not covered by a checkpoint: the last record of a call could be missing unnoticed", count(r.Uncovered, "record is", "records are"))

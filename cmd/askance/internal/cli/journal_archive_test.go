@@ -103,7 +103,7 @@ func TestJournalArchive(t *testing.T) {
 	if err := os.Remove(file + ".jsonl.zst"); err != nil {
 		t.Fatal(err)
 	}
-	if rep := report(t, cli.ExitOK, "--data", s.data); rep.NotShown != done.Records {
+	if rep := report(t, cli.ExitOK, "--data", s.data); rep.NotShown != done.Records || !slices.Equal(rep.Missing, done.Archives) {
 		t.Errorf("without the file: %+v", rep)
 	}
 	if err := os.Remove(file + ".index"); err != nil {
