@@ -93,9 +93,8 @@ func (s *Server) handler(route Route) http.Handler {
 		}
 		v.route, v.cancel = &route, cancel
 		r = r.WithContext(ctx)
-		limit := cmp.Or(route.MaxBody, DefaultMaxBody)
 		if r.Body != http.NoBody {
-			body := newTimedBody(v.w, r, limit)
+			body := newTimedBody(v.w, r, cmp.Or(route.MaxBody, DefaultMaxBody))
 			defer body.leave()
 			r.Body, v.body = body, body
 		}

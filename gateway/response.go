@@ -127,7 +127,8 @@ func (b *timedBody) leave() {
 	}
 }
 
-// ReadBody reads the body of a request. Its errors name the operation op.
+// ReadBody reads the body of a request, and refuses one that outlasts its credentials. Errors of
+// the body name the operation op.
 func ReadBody(op string, r *http.Request) ([]byte, error) {
 	b, err := io.ReadAll(r.Body)
 	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
@@ -135,6 +136,9 @@ func ReadBody(op string, r *http.Request) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the body could not be read", Hint: "send it again", Err: err}
+	}
+	if v, ok := r.Context().Value(visitKey{}).(*visit); ok && v.peer != nil && v.peer.ended() {
+		return nil, errEnded
 	}
 	return b, nil
 }

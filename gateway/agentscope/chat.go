@@ -126,8 +126,7 @@ func (s *Surface) start(w http.ResponseWriter, r *http.Request, p *gateway.Peer,
 	if err != nil {
 		return err
 	}
-	if !p.Has(toolcall.RoleRuntime) {
-		_, err := p.As(toolcall.RoleRuntime)
+	if _, err := p.As(toolcall.RoleRuntime); err != nil {
 		return err
 	}
 	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: p.Name, Auth: p.Auth}

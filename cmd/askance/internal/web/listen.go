@@ -29,8 +29,7 @@ func (c Config) hostPort() (host, port string, err error) {
 	if host, port, err = net.SplitHostPort(address); err != nil {
 		return "", "", &Error{"--http " + address + " is not host:port; write 127.0.0.1:8787, or 127.0.0.1:0 for a free port"}
 	}
-	host = cmp.Or(host, "127.0.0.1")
-	return host, port, nil
+	return cmp.Or(host, "127.0.0.1"), port, nil
 }
 
 // certificate reads the files for TLS; nil if there are none.

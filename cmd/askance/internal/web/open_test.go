@@ -112,7 +112,7 @@ func (w *wired) begin(path, kind, token, body string) (finish func() (int, strin
 }
 
 // TestCredentialsEndBeforeBodyArrives: a request whose body arrives after its credentials ended
-// approves nothing.
+// approves nothing and begins no turn of an agent.
 func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 	for _, who := range []string{"local user", "token"} {
 		t.Run(who, func(t *testing.T) {
@@ -122,7 +122,7 @@ func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 			cfg, header := Config{User: "me", DefaultTokens: path, HasLogins: logins.Load}, ""
 			end := func() { logins.Store(true) }
 			if who == "token" {
-				secret, kept, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []toolcall.Role{toolcall.RoleApprover}})
+				secret, kept, err := auth.CreateToken(t.Context(), path, auth.Token{Name: "ann", Space: "alpha", Roles: []toolcall.Role{toolcall.RoleApprover, toolcall.RoleRuntime}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -139,6 +139,7 @@ func TestCredentialsEndBeforeBodyArrives(t *testing.T) {
 			slow := map[string]func() (int, string){
 				"REST":  w.begin("/v1/calls/s1/r1/c1/response", "application/json", header, `{"kind":"approve","digest":"`+w.call.Digest+`"}`),
 				"inbox": w.begin("/inbox/response", "application/x-www-form-urlencoded", header, form.Encode()),
+				"chat":  w.begin("/agentscope/chat/", "application/json", header, `{"agent_id":"demo","session_id":"chat","input":{"role":"user","name":"me","content":[{"type":"text","text":"say hi"}]}}`),
 			}
 			end()
 			for code := 0; code != http.StatusUnauthorized; { // the server checks the file every second
