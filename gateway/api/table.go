@@ -144,7 +144,7 @@ func (a *ask) request(row *operation.Operation, content []byte) (any, error) {
 	}
 	members, err := a.addressMembers(row)
 	if err != nil {
-		return nil, err
+		return nil, badBody(a.op.ID, err)
 	}
 	request, err := row.Decode(toolcall.MaxRequestBytes, append(parts, members)...)
 	if err != nil {
