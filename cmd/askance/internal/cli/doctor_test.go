@@ -2,8 +2,11 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -120,6 +123,22 @@ func TestDoctorWithoutDeadLetters(t *testing.T) {
 		srv.Close()
 		if got := d.text(term.New(&strings.Builder{})); d.Warnings+d.Problems > 0 || len(d.Findings) != min(len(want), 1) || !strings.Contains(got, want) {
 			t.Errorf("%s: %s", reply, got)
+		}
+	}
+}
+
+// A folder that others can change can get their keys, tokens and rules.
+func TestDoctorOpenFolder(t *testing.T) {
+	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
+	for mode, want := range map[os.FileMode]int{0o700: 0, 0o755: 0, 0o777: 1} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
+			t.Fatal(err)
+		}
+		d := &diagnosis{}
+		d.checkLogins(&environment{cfg: config{Data: dir}})
+		if got := d.text(term.New(&strings.Builder{})); d.Problems != want || want > 0 && !strings.Contains(got, "chmod 700 "+dir) {
+			t.Errorf("%o: %s", mode, got)
 		}
 	}
 }
