@@ -94,7 +94,7 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any, hold 
 	if err != nil {
 		return nil, false, err
 	}
-	return askEngine(ctx, c.nc, Subject{Space: c.space, Kind: kind, Who: Encode(c.by.Name)}.String(), op, request, hold)
+	return askEngine(ctx, c.nc, c.by.Role, Subject{Space: c.space, Kind: kind, Who: Encode(c.by.Name)}.String(), op, request, hold)
 }
 
 func sendTyped[Req, Rep any](ctx context.Context, c *Client, op api.Op[Req, Rep], r Req, hold time.Duration) (Rep, bool, error) {
@@ -104,7 +104,7 @@ func sendTyped[Req, Rep any](ctx context.Context, c *Client, op api.Op[Req, Rep]
 }
 
 // askEngine sends a request until a reply arrives.
-func askEngine(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
+func askEngine(ctx context.Context, nc *nats.Conn, role toolcall.Role, subject string, op *api.Operation, request any, hold time.Duration) (reply any, unsure bool, err error) {
 	data, err := encodeRequest(op.Name, request)
 	if err != nil {
 		return nil, false, err
@@ -112,7 +112,7 @@ func askEngine(ctx context.Context, nc *nats.Conn, subject string, op *api.Opera
 	ctx, cancel := withDefault(ctx, patience+hold)
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		reply, sent, err := askOnce(ctx, nc, subject, op, data, hold)
+		reply, sent, err := askOnce(ctx, nc, role, subject, op, data, hold)
 		unsure = unsure || sent > 1
 		switch {
 		case errors.Is(err, errUnanswered):
@@ -130,7 +130,7 @@ var errUnanswered = errors.New("no answer")
 
 // askOnce sends a request, repeatedly until a reply arrives, because a hung engine also
 // receives requests. hold is how long an engine may hold the request.
-func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operation, data []byte, hold time.Duration) (reply any, sent int, err error) {
+func askOnce(ctx context.Context, nc *nats.Conn, role toolcall.Role, subject string, op *api.Operation, data []byte, hold time.Duration) (reply any, sent int, err error) {
 	if ctx.Err() != nil {
 		return nil, 0, errNotSent
 	}
@@ -173,7 +173,7 @@ func askOnce(ctx context.Context, nc *nats.Conn, subject string, op *api.Operati
 		case <-again.C:
 		}
 		if refused := newViolation(nc, before, subject); refused != nil {
-			return nil, sent, forbiddenError(op.Name, refused)
+			return nil, sent, forbiddenError(op.Name, role, refused)
 		}
 		if err != nil {
 			return nil, sent, err

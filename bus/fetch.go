@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
 )
 
@@ -139,7 +140,7 @@ func (f *fetcher) requestTasks(tasks int, alone <-chan struct{}) error {
 			heard = time.Now()
 		case <-silence.C:
 			if err := newViolation(w.nc, before, subject, p.inbox); err != nil {
-				return forbiddenError(opNext.Name, err)
+				return forbiddenError(opNext.Name, toolcall.RoleWorker, err)
 			}
 			if rest := maxSilence - time.Since(heard); rest > 0 {
 				silence.Reset(rest)

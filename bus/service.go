@@ -124,7 +124,7 @@ func Serve(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, surface f
 	}
 	if err := newViolation(nc, before, s.servedSubjects()...); err != nil {
 		s.Close()
-		return nil, forbiddenError("serve", err)
+		return nil, forbiddenError("serve", "engine", err)
 	}
 	s.group.wg.Go(func() { s.group.run(s.held) })
 	return s, nil

@@ -104,7 +104,7 @@ func (s *Signals) send(to Subject, v any) {
 // opened or closed, until stop is called. Hints are best effort: also read the list
 // after subscribing, and from time to time.
 func (c *Client) OnHint(ctx context.Context, f func(Hint)) (stop func(), err error) {
-	return subscribe(ctx, c.nc, Subject{Space: c.space, Kind: KindAsk}, func(s Subject, data []byte) {
+	return subscribe(ctx, c, Subject{Space: c.space, Kind: KindAsk}, func(s Subject, data []byte) {
 		var h Hint
 		if strictjson.UnmarshalOpen(data, &h) == nil && isOfCall(s, h.Key) {
 			f(h)
@@ -117,7 +117,7 @@ func (c *Client) OnHint(ctx context.Context, f func(Hint)) (stop func(), err err
 // may be missing.
 func (c *Client) OnProgress(ctx context.Context, key toolcall.Key, f func(toolcall.ProgressRequest)) (stop func(), err error) {
 	filter := Subject{Space: c.space, Kind: KindProgress, Session: Encode(string(key.Session)), Reply: Encode(string(key.Reply)), Call: Encode(string(key.Call))}
-	return subscribe(ctx, c.nc, filter, func(s Subject, data []byte) {
+	return subscribe(ctx, c, filter, func(s Subject, data []byte) {
 		var p toolcall.ProgressRequest
 		if strictjson.UnmarshalOpen(data, &p) == nil && isOfCall(s, p.Key) {
 			f(p)
@@ -131,8 +131,8 @@ func isOfCall(s Subject, k toolcall.Key) bool {
 }
 
 // subscribe returns when the server has the subscription.
-func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subject, data []byte)) (func(), error) {
-	before := nc.LastError()
+func subscribe(ctx context.Context, c *Client, filter Subject, f func(s Subject, data []byte)) (func(), error) {
+	nc, before := c.nc, c.nc.LastError()
 	sub, err := nc.Subscribe(filter.String(), func(m *nats.Msg) {
 		if s, err := ParseSubject(m.Subject); err == nil {
 			f(s, m.Data)
@@ -150,7 +150,7 @@ func subscribe(ctx context.Context, nc *nats.Conn, filter Subject, f func(s Subj
 	}
 	if err := newViolation(nc, before, filter.String()); err != nil {
 		stop()
-		return nil, forbiddenError("subscribe", err)
+		return nil, forbiddenError("subscribe", c.by.Role, err)
 	}
 	return stop, nil
 }
@@ -177,7 +177,7 @@ func newViolation(nc *nats.Conn, before error, subjects ...string) error {
 	return nil
 }
 
-// forbiddenError returns the error for a refusal by NATS.
-func forbiddenError(op string, err error) *message.Error {
-	return &message.Error{Code: message.CodeForbidden, Op: op, What: "NATS does not permit this user to do that", Hint: "use a login for this role and tool (askance creds add), or grant what bus/PROTOCOL.md lists for the role", Err: err}
+// forbiddenError returns the error for a refusal by NATS of what a role needs.
+func forbiddenError(op string, role toolcall.Role, err error) *message.Error {
+	return &message.Error{Code: message.CodeForbidden, Op: op, What: "this login lacks the NATS permissions of the role " + string(role), Hint: "use a login with this role, for a worker also with this tool (askance creds add), or grant what bus/PROTOCOL.md lists for the role", Err: err}
 }

@@ -68,7 +68,7 @@ func (w *Worker) Call(ctx context.Context, op *api.Operation, request any) (any,
 	if err != nil {
 		return nil, err
 	}
-	reply, _, err := askEngine(ctx, w.nc, w.subjectOf(kind), op, request, 0)
+	reply, _, err := askEngine(ctx, w.nc, toolcall.RoleWorker, w.subjectOf(kind), op, request, 0)
 	if errors.Is(err, message.ErrUnknownOutcome) { // the caller sends the request again
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "no engine replied; the request may have arrived", Hint: "send it again: the same request does no harm", Err: err}
 	}

@@ -309,7 +309,7 @@ func (env *environment) completeCalls(states ...message.ToolCallState) cobra.Com
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		describe := func(c *toolcall.Call) string {
-			return c.Tool + " " + string(c.State) + " " + term.Clip(c.Summary, wideWidth)
+			return c.Tool + " " + statusOf(c) + " " + term.Clip(c.Summary, wideWidth)
 		}
 		id := func(c *toolcall.Call) string {
 			if slices.Contains(args, string(c.Call)) {

@@ -167,6 +167,7 @@ func (env *environment) dial(ctx context.Context, url string, by toolcall.Princi
 	if err != nil {
 		return nil, err
 	}
+	nc.SetErrorHandler(nil) // what NATS refuses is the error of the command
 	client, err := bus.NewClient(nc, env.cfg.spaceID(), by)
 	if err == nil {
 		greet, cancel := context.WithTimeout(ctx, greetTimeout)

@@ -136,11 +136,11 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 		return err
 	}
 	defer w.runs.start(ctx)()
-	reach := "connected to"
+	who, reach := "Worker "+env.cfg.As, "connected to"
 	if w.door.server != "" {
-		reach = "which it asks for at"
+		who, reach = "A worker", "which it asks for at" // the token has its name
 	}
-	env.notef("Worker %s runs %s for %s, %s %s.\n", env.cfg.As, w.runs.what, queuesText(w), reach, w.door.address)
+	env.notef("%s runs %s for %s, %s %s.\n", who, w.runs.what, queuesText(w), reach, w.door.address)
 	return runAll(ctx, workers)
 }
 

@@ -42,6 +42,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/internal/spelling"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/permission/agentscope"
@@ -270,10 +271,11 @@ func addHint(err error) error {
 		f.Hint = "this looks like a rule file, which is named as an argument, or with --policy"
 	case f.Key == "compat":
 		f.Hint = "askance always uses the strict reading of every kind (permission/agentscope/DEVIATIONS.md); remove the key"
-	case otherKeys[f.Key] != "":
-		f.Hint = "did you mean " + otherKeys[f.Key] + "?"
 	default:
 		f.Hint = "the keys of a tool are " + strings.Join(toolKeys(), ", ")
+		if meant := cmp.Or(append([]string{otherKeys[f.Key]}, spelling.Nearest(f.Key, toolKeys())...)...); meant != "" {
+			f.Hint = "did you mean " + meant + "?"
+		}
 	}
 	return err
 }

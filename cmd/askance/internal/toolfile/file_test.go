@@ -105,6 +105,7 @@ func TestFaultsSayWhereAndHow(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"another format's schema", head + "    inputSchema: {}", `t.yaml:4:5: unknown field "inputSchema" (did you mean input_schema?)`},
 		{"annotations", head + "    annotations: {}", "did you mean read_only, destructive"},
+		{"misspelled key", head + "    placment: remote", "did you mean placement?"},
 		{"unknown key", head + "    colour: red", "t.yaml:4:5: unknown field \"colour\" (the keys of a tool are name, description"},
 		{"rule file", "version: 1\nrules: []", "t.yaml:2:1: unknown field \"rules\" (this looks like a rule file"},
 		{"truth", head + "    read_only: yes", "t.yaml:4:16: read_only: must be true or false"},
