@@ -183,7 +183,7 @@ func deleteStored(t *testing.T, data string, seq uint64) {
 
 // Each way to tamper with an export is reported with its sequence and its call.
 func TestAuditFindsTampering(t *testing.T) {
-	parallel(t)
+	cleanEnvironment(t)
 	s := audited(t)
 	ok(t, "audit", "checkpoint", "--data", s.data)
 	lines := strings.SplitAfter(ok(t, "audit", "export", "--data", s.data), "\n")

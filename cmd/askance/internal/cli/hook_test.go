@@ -79,7 +79,7 @@ func fakeServer(t *testing.T, h http.HandlerFunc) string {
 // TestHookFailsClosed: after every failure the agent does not run the tool, and its model is told
 // why.
 func TestHookFailsClosed(t *testing.T) {
-	parallel(t)
+	cleanEnvironment(t)
 	hangs := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()

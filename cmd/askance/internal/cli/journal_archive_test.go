@@ -119,7 +119,7 @@ func TestJournalArchive(t *testing.T) {
 // A process that is killed at any step of an archive loses nothing. The next start or archive
 // completes the archive or starts over.
 func TestJournalArchiveKilled(t *testing.T) {
-	parallel(t)
+	cleanEnvironment(t)
 	s := audited(t)
 	s.finish(150)
 	s.stop()
