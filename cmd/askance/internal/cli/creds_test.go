@@ -75,7 +75,13 @@ func TestCreds(t *testing.T) {
 		t.Errorf("olga sees\n%s", out)
 	}
 	fails(t, cli.ExitForbidden, "", "approve", "c1", "--yes", "--nats", s.url, "--creds", ann) // the approval request is for boss
+	if r := run(t, "approve", "c2", "--yes", "--nats", s.url, "--creds", bot); r.code != cli.ExitForbidden || !strings.Contains(r.err, "lacks the NATS permissions of the role approver") || strings.Contains(r.err, "level=") {
+		t.Errorf("a runtime's login approves: exit %d\n%s", r.code, r.err)
+	}
 	ok(t, "approve", "c2", "--yes", "--nats", s.url, "--creds", ann)
+	if out := run(t, "__complete", "show", "--nats", s.url, "--creds", bob, "").out; !strings.Contains(out, "c2\tpay queued ") {
+		t.Errorf("completion of a queued call:\n%s", out)
+	}
 	shown := decode[toolcall.ShowReply](t, ok(t, "show", "c2", "--json", "--nats", s.url, "--creds", bob))
 	if len(shown.Call.Votes) != 1 || shown.Call.Votes[0].By != (toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann", Auth: "nats-jwt"}) {
 		t.Errorf("the votes are %+v", shown.Call.Votes)
