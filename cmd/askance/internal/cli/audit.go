@@ -151,13 +151,8 @@ another place: askance audit verify --anchor checks that the checkpoint still ex
 		Example: `  askance audit checkpoint
   askance audit checkpoint --json`,
 		Args: noArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
-			last, err := l.audit.Checkpoint(c.Context())
+		RunE: env.connected(toolcall.RoleAuditor, func(ctx context.Context, l *link, _ []string) error {
+			last, err := l.audit.Checkpoint(ctx)
 			if err != nil {
 				return err
 			}
@@ -171,7 +166,7 @@ another place: askance audit verify --anchor checks that the checkpoint still ex
 			anchor := proof.Anchor{Number: last.Number, Hash: hash}
 			return env.print(map[string]any{"anchor": anchor.String(), "checkpoint": last},
 				fmt.Sprintf("Checkpoint %d signs records %d to %d with key %s.\n%s\n", last.Number, last.From, last.To, last.KeyID, env.out.Dim("anchor "+anchor.String())))
-		},
+		}),
 	}
 	env.cfg.bindClient(c)
 	return c

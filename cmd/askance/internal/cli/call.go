@@ -54,12 +54,7 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 	f.StringVar(&id, "id", "", "id of the call (default a new one)")
 	f.StringVar(&r.Agent, "agent", "", "agent that proposes the call")
 	f.BoolVar(&noWait, "no-wait", false, "do not wait for the result")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		l, err := env.connect(c.Context(), toolcall.RoleRuntime)
-		if err != nil {
-			return err
-		}
-		defer l.Close()
+	c.RunE = env.connected(toolcall.RoleRuntime, func(ctx context.Context, l *link, _ []string) error {
 		if r.Session == "" {
 			r.Session = message.SessionID("cli-" + env.cfg.As)
 		}
@@ -70,7 +65,7 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 			id = "call_" + uuid.NewString()[:8]
 		}
 		r.Calls[0].ID = message.CallID(id)
-		reply, err := l.Propose(c.Context(), r)
+		reply, err := l.Propose(ctx, r)
 		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeUnknownOutcome {
 			err = withHint(me, fmt.Sprintf("to try again, add --session %s --reply %s --id %s: another id is another call", term.ShellWord(string(r.Session)), term.ShellWord(string(r.Reply)), term.ShellWord(id)))
 		}
@@ -79,12 +74,12 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		case err == nil:
 			call, stopped = reply.Calls[0], "The call stays open."
 			if !noWait {
-				call, err = env.waitForCall(c.Context(), l, call)
+				call, err = env.waitForCall(ctx, l, call)
 			}
-		case env.json || !unsure || !errors.Is(context.Cause(c.Context()), errSignal):
+		case env.json || !unsure || !errors.Is(context.Cause(ctx), errSignal):
 			return err
 		}
-		if err != nil && errors.Is(context.Cause(c.Context()), errSignal) {
+		if err != nil && errors.Is(context.Cause(ctx), errSignal) {
 			if err = errSignal; !env.json {
 				again := fmt.Sprintf("call %s --args %s --session %s --reply %s --id %s", term.ShellWord(call.Tool), term.ShellWord(input), term.ShellWord(string(r.Session)), term.ShellWord(string(r.Reply)), term.ShellWord(id))
 				if r.Agent != "" {
@@ -101,12 +96,12 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		}
 		err = callError(env, call)
 		if me, ok := errors.AsType[*message.Error](err); ok && call.Cause == string(toolcall.CauseRefuse) {
-			if info, err := l.Info(c.Context()); err == nil && !slices.Contains(info.Tools, call.Tool) {
+			if info, err := l.Info(ctx); err == nil && !slices.Contains(info.Tools, call.Tool) {
 				me.What += didYouMean("", spelling.Nearest(call.Tool, info.Tools))
 			}
 		}
 		return err
-	}
+	})
 	return c
 }
 

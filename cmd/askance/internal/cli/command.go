@@ -93,21 +93,28 @@ type operation[Req, Rep any] struct {
 }
 
 func (o operation[Req, Rep]) run(env *environment) func(*cobra.Command, []string) error {
-	return func(c *cobra.Command, args []string) error {
-		l, err := env.connect(c.Context(), o.role)
+	return env.connected(o.role, func(ctx context.Context, l *link, args []string) error {
+		r, err := o.request(ctx, l, args)
 		if err != nil {
 			return err
 		}
-		defer l.Close()
-		r, err := o.request(c.Context(), l, args)
-		if err != nil {
-			return err
-		}
-		reply, err := o.call(c.Context(), l, r)
+		reply, err := o.call(ctx, l, r)
 		if err != nil {
 			return err
 		}
 		return env.print(reply, o.text(env.out, r, reply))
+	})
+}
+
+// connected makes the RunE of a command that needs a connection.
+func (env *environment) connected(role toolcall.Role, do func(ctx context.Context, l *link, args []string) error) func(*cobra.Command, []string) error {
+	return func(c *cobra.Command, args []string) error {
+		l, err := env.connect(c.Context(), role)
+		if err != nil {
+			return err
+		}
+		defer l.Close()
+		return do(c.Context(), l, args)
 	}
 }
 

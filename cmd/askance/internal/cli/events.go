@@ -86,24 +86,19 @@ to continue.`,
   askance events tail ticket-8 --wait           # even if it does not exist yet`,
 		Args:              oneSession,
 		ValidArgsFunction: completeSessions(env),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: env.connected(toolcall.RoleAuditor, func(ctx context.Context, l *link, args []string) (err error) {
 			r.Session = message.SessionID(onlyArg(args))
-			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
-			if err != nil {
-				return err
-			}
-			defer l.Close()
 			if !wait || r.Session == "" {
-				if r.Session, err = theSession(c.Context(), env, l, r.Session); err != nil {
+				if r.Session, err = theSession(ctx, env, l, r.Session); err != nil {
 					return err
 				}
 			}
 			show := func(ev toolcall.SequencedEvent) error { return printEvent(env, ev) }
 			if once || !l.live {
-				return replay.Events(c.Context(), l, r, show)
+				return replay.Events(ctx, l, r, show)
 			}
-			return ended(replay.Follow(c.Context(), l, r, show))
-		},
+			return ended(replay.Follow(ctx, l, r, show))
+		}),
 	}
 	env.cfg.bindClient(c)
 	f := c.Flags()
@@ -196,17 +191,12 @@ arguments that ran.`,
   askance events replay ticket-7 --reply reply-1 --json`,
 		Args:              oneSession,
 		ValidArgsFunction: completeSessions(env),
-		RunE: func(c *cobra.Command, args []string) error {
+		RunE: env.connected(toolcall.RoleAuditor, func(ctx context.Context, l *link, args []string) (err error) {
 			r.Session = message.SessionID(onlyArg(args))
-			l, err := env.connect(c.Context(), toolcall.RoleAuditor)
-			if err != nil {
+			if r.Session, err = theSession(ctx, env, l, r.Session); err != nil {
 				return err
 			}
-			defer l.Close()
-			if r.Session, err = theSession(c.Context(), env, l, r.Session); err != nil {
-				return err
-			}
-			b, err := replay.Message(c.Context(), l, r.Session, r.Reply)
+			b, err := replay.Message(ctx, l, r.Session, r.Reply)
 			if err != nil {
 				return err
 			}
@@ -214,7 +204,7 @@ arguments that ran.`,
 				return env.printDocument(b.Msg)
 			}
 			return story.Message(env.out, b.Msg, b.Edited)
-		},
+		}),
 	}
 	env.cfg.bindClient(c)
 	c.Flags().StringVar((*string)(&r.Reply), "reply", "", "reply (default the last one)")
