@@ -151,7 +151,7 @@ another place: askance audit verify --anchor checks that the checkpoint still ex
 		Example: `  askance audit checkpoint
   askance audit checkpoint --json`,
 		Args: noArgs,
-		RunE: env.connected(toolcall.RoleAuditor, func(ctx context.Context, l *link, _ []string) error {
+		RunE: connected(env, toolcall.RoleAuditor, func(ctx context.Context, l *link, _ []string) error {
 			last, err := l.audit.Checkpoint(ctx)
 			if err != nil {
 				return err

@@ -54,7 +54,7 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 	f.StringVar(&id, "id", "", "id of the call (default a new one)")
 	f.StringVar(&r.Agent, "agent", "", "agent that proposes the call")
 	f.BoolVar(&noWait, "no-wait", false, "do not wait for the result")
-	c.RunE = env.connected(toolcall.RoleRuntime, func(ctx context.Context, l *link, _ []string) error {
+	c.RunE = connected(env, toolcall.RoleRuntime, func(ctx context.Context, l *link, _ []string) error {
 		if r.Session == "" {
 			r.Session = message.SessionID("cli-" + env.cfg.As)
 		}

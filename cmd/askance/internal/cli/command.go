@@ -93,7 +93,7 @@ type operation[Req, Rep any] struct {
 }
 
 func (o operation[Req, Rep]) run(env *environment) func(*cobra.Command, []string) error {
-	return env.connected(o.role, func(ctx context.Context, l *link, args []string) error {
+	return connected(env, o.role, func(ctx context.Context, l *link, args []string) error {
 		r, err := o.request(ctx, l, args)
 		if err != nil {
 			return err
@@ -107,7 +107,7 @@ func (o operation[Req, Rep]) run(env *environment) func(*cobra.Command, []string
 }
 
 // connected makes the RunE of a command that needs a connection.
-func (env *environment) connected(role toolcall.Role, do func(ctx context.Context, l *link, args []string) error) func(*cobra.Command, []string) error {
+func connected(env *environment, role toolcall.Role, do func(ctx context.Context, l *link, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		l, err := env.connect(c.Context(), role)
 		if err != nil {

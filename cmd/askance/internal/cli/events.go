@@ -86,7 +86,7 @@ to continue.`,
   askance events tail ticket-8 --wait           # even if it does not exist yet`,
 		Args:              oneSession,
 		ValidArgsFunction: completeSessions(env),
-		RunE: env.connected(toolcall.RoleAuditor, func(ctx context.Context, l *link, args []string) (err error) {
+		RunE: connected(env, toolcall.RoleAuditor, func(ctx context.Context, l *link, args []string) (err error) {
 			r.Session = message.SessionID(onlyArg(args))
 			if !wait || r.Session == "" {
 				if r.Session, err = theSession(ctx, env, l, r.Session); err != nil {
@@ -191,7 +191,7 @@ arguments that ran.`,
   askance events replay ticket-7 --reply reply-1 --json`,
 		Args:              oneSession,
 		ValidArgsFunction: completeSessions(env),
-		RunE: env.connected(toolcall.RoleAuditor, func(ctx context.Context, l *link, args []string) (err error) {
+		RunE: connected(env, toolcall.RoleAuditor, func(ctx context.Context, l *link, args []string) (err error) {
 			r.Session = message.SessionID(onlyArg(args))
 			if r.Session, err = theSession(ctx, env, l, r.Session); err != nil {
 				return err
