@@ -413,16 +413,16 @@ func (d *diagnosis) checkLogins(env *environment) {
 			expires("your login "+file, u.Expires, fmt.Sprintf("askance creds add %s %s --replace", u.Role, u.Name))
 		}
 	}
-	onlyOwn := func(check, path, what, mode string) {
-		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&0o022 != 0 {
+	onlyOwn := func(check string, not os.FileMode, path, what, mode string) {
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&not != 0 {
 			d.add(check, levelProblem, "other users can change "+path+", and so "+what, "chmod "+mode+" "+path)
 		}
 	}
-	onlyOwn("context", contextsFile(), "the server at which you approve", "600")
+	onlyOwn("context", 0o022, contextsFile(), "the server at which you approve", "600")
 	if isRemote(env) {
 		return
 	}
-	onlyOwn("data", env.cfg.dir(), "the keys, tokens and rules in it", "700")
+	onlyOwn("data", 0o002, env.cfg.dir(), "the keys, tokens and rules in it", "700") // Kubernetes makes volumes writable for a group
 	dir := node.Dir(env.cfg.dir())
 	tokens, err := auth.ListTokens(dir.Tokens())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, message.ErrNotFound) {

@@ -130,7 +130,7 @@ func TestDoctorWithoutDeadLetters(t *testing.T) {
 // A folder that others can change can get their keys, tokens and rules.
 func TestDoctorOpenFolder(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	for mode, want := range map[os.FileMode]int{0o700: 0, 0o755: 0, 0o777: 1} {
+	for mode, want := range map[os.FileMode]int{0o700: 0, 0o775: 0, 0o777: 1} {
 		dir := filepath.Join(t.TempDir(), "data")
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, mode)); err != nil {
 			t.Fatal(err)
