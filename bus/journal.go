@@ -61,6 +61,7 @@ type JournalOptions struct {
 // All methods are safe for concurrent use. Closing the connection ends the journal,
 // which itself holds nothing to close.
 type Journal struct {
+	taskIDs
 	space    toolcall.SpaceID
 	replicas int       // of the stream when it was opened, and of what the space stores later
 	created  time.Time // of the stream: a stream created at another time is another journal

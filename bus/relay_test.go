@@ -91,6 +91,13 @@ func TestStartDropsItsTask(t *testing.T) {
 		propose(t, w.client(toolcall.RoleRuntime, "bot"), toolCall("c1", job, `{}`))
 		wk := w.worker(job, "wk")
 		task := next(t, wk)
+		shown, err := w.client(toolcall.RoleAuditor, "eve").Show(t.Context(), toolcall.ShowRequest{V: 1, Key: task.Record.Call.Key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if seq, stored := new(bus.Journal).RecordOf(task.ID); seq != shown.Call.Seq || stored.Sub(shown.Call.UpdatedAt).Abs() > time.Second {
+			t.Errorf("the task says that its record is %d of %s, want %d of %s", seq, stored, shown.Call.Seq, shown.Call.UpdatedAt)
+		}
 		spy := w.spy("$JS.ACK.>", "$JS.API.STREAM.DELETE.>", "anything.>")
 		start := func(claim, name string) error {
 			_, err := wk.Start(t.Context(), toolcall.StartRequest{Key: task.Record.Call.Key, Attempt: 1, Claim: claim, Task: name})

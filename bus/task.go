@@ -3,6 +3,7 @@ package bus
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -147,6 +148,14 @@ func countDeliveries(task string) int {
 
 // sequenceOfTask returns the sequence of a task's event record, or 0 if the subject has none.
 func sequenceOfTask(task string) uint64 { return taskNumber(task, 1) }
+
+// taskIDs reads the ids of tasks.
+type taskIDs struct{}
+
+// RecordOf implements engine.TaskQueue.
+func (taskIDs) RecordOf(task string) (seq uint64, stored time.Time) {
+	return sequenceOfTask(task), time.Unix(0, int64(taskNumber(task, 3))) //nolint:gosec // it has at most 63 bits
+}
 
 // taskNumber returns the number at a place after the consumer's name.
 func taskNumber(task string, place int) uint64 {

@@ -112,3 +112,63 @@ func TestListKnowsWhatIsStored(t *testing.T) {
 		}
 	})
 }
+
+// ahead is a journal whose queue can hand out a task before reads show its record.
+type ahead struct {
+	*Memory
+	TaskQueue
+	seq    uint64
+	stored time.Time
+}
+
+func (a *ahead) RecordOf(string) (uint64, time.Time) { return a.seq, a.stored }
+
+// A worker drops a task whose start is refused. So it is told to ask again while reads of the
+// journal may be older than the task.
+func TestTaskBeforeItsRecordCanBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := permission.Compile(permission.Policy{}, permission.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := &ahead{Memory: NewMemory()}
+		e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceRemote}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := e.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		bot := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"})
+		made, err := bot.Propose(t.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "a", Name: "t", Input: "{}"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := made.Calls[0]
+		unknown := c.Key
+		unknown.Call = "b"
+		for name, tc := range map[string]struct {
+			key  toolcall.Key
+			task string
+			seq  uint64
+			age  time.Duration
+			want message.Code
+		}{
+			"a newer task":                  {c.Key, "task", c.Seq + 1, time.Second, message.CodeUnavailable},
+			"a newer task that may be void": {c.Key, "task", c.Seq + 1, readLag, message.CodeSuperseded},
+			"the record was read":           {c.Key, "task", c.Seq, time.Second, message.CodeSuperseded},
+			"no task":                       {c.Key, "", c.Seq + 1, time.Second, message.CodeSuperseded},
+			"the call's first record":       {unknown, "task", c.Seq + 1, time.Second, message.CodeUnavailable},
+			"no such call":                  {unknown, "task", c.Seq + 1, readLag, message.CodeNotFound},
+		} {
+			j.seq, j.stored = tc.seq, time.Now().Add(-tc.age)
+			_, err := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"}).Start(t.Context(), toolcall.StartRequest{V: 1, Key: tc.key, Attempt: 1, Claim: "x", Task: tc.task})
+			if code := message.AsError("", err).Code; err == nil || code != tc.want {
+				t.Errorf("%s: %v, want %s", name, err, tc.want)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

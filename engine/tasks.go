@@ -22,6 +22,8 @@ type TaskQueue interface {
 	// DropTask removes a task from the queue without waiting. It ignores anything that is not
 	// a task of the queue.
 	DropTask(queue toolcall.Queue, task string)
+	// RecordOf returns the journal sequence of a task's record and when it was stored.
+	RecordOf(task string) (seq uint64, stored time.Time)
 }
 
 // TaskListeners is a Journal that can tell which queues have workers with free slots.

@@ -69,6 +69,8 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		return m.Step(ev)
 	})
 	switch {
+	case err != nil && w.isBehind(c, err, r.Task):
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeUnavailable, Op: "start", What: "the record of the task cannot be read yet", Hint: "send it again", Err: err}
 	case err != nil:
 		return toolcall.StartReply{}, err
 	case !c.Open():
@@ -90,6 +92,23 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: baseNow().At,
 	}
 	return reply, reply.Sign(w.cfg.signer.SigningKey())
+}
+
+// readLag is how far reads of the journal may be behind its queues. It is bounded because the
+// record of a task can also be void, which no read shows.
+const readLag = time.Minute
+
+// isBehind reports whether a call was read as it was before a task. On a cluster the server that
+// hands out tasks can have a record before the one that answers reads. The worker would drop the
+// task if it were refused then.
+func (w *workers) isBehind(c *toolcall.Call, err error, task string) bool {
+	tasks, ok := w.journal.(TaskQueue)
+	if !ok || task == "" {
+		return false
+	}
+	seq, stored := tasks.RecordOf(task)
+	isOlder := c == nil && errors.Is(err, message.ErrNotFound) || c != nil && c.Seq < seq
+	return isOlder && time.Since(stored) < readLag
 }
 
 // finishedError is the error for a worker that asks about a finished call.
