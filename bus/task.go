@@ -154,7 +154,7 @@ type taskIDs struct{}
 
 // RecordOf implements engine.TaskQueue.
 func (taskIDs) RecordOf(task string) (seq uint64, stored time.Time) {
-	return sequenceOfTask(task), time.Unix(0, int64(taskNumber(task, 3))) //nolint:gosec // it has at most 63 bits
+	return sequenceOfTask(task), time.Unix(0, int64(taskNumber(task, 3)))
 }
 
 // taskNumber returns the number at a place after the consumer's name.
