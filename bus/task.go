@@ -149,7 +149,7 @@ func countDeliveries(task string) int {
 // sequenceOfTask returns the sequence of a task's event record, or 0 if the subject has none.
 func sequenceOfTask(task string) uint64 { return taskNumber(task, 1) }
 
-// taskIDs reads the ids of tasks.
+// taskIDs is the part of a journal that reads the ids of tasks.
 type taskIDs struct{}
 
 // RecordOf implements engine.TaskQueue.

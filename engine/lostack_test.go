@@ -155,11 +155,11 @@ func TestTaskBeforeItsRecordCanBeRead(t *testing.T) {
 			want message.Code
 		}{
 			"a newer task":                  {c.Key, "task", c.Seq + 1, time.Second, message.CodeUnavailable},
-			"a newer task that may be void": {c.Key, "task", c.Seq + 1, readLag, message.CodeSuperseded},
+			"a newer task that may be void": {c.Key, "task", c.Seq + 1, toolcall.ReadLag, message.CodeSuperseded},
 			"the record was read":           {c.Key, "task", c.Seq, time.Second, message.CodeSuperseded},
 			"no task":                       {c.Key, "", c.Seq + 1, time.Second, message.CodeSuperseded},
 			"the call's first record":       {unknown, "task", c.Seq + 1, time.Second, message.CodeUnavailable},
-			"no such call":                  {unknown, "task", c.Seq + 1, readLag, message.CodeNotFound},
+			"no such call":                  {unknown, "task", c.Seq + 1, toolcall.ReadLag, message.CodeNotFound},
 		} {
 			j.seq, j.stored = tc.seq, time.Now().Add(-tc.age)
 			_, err := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"}).Start(t.Context(), toolcall.StartRequest{V: 1, Key: tc.key, Attempt: 1, Claim: "x", Task: tc.task})

@@ -94,13 +94,8 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 	return reply, reply.Sign(w.cfg.signer.SigningKey())
 }
 
-// readLag is how far reads of the journal may be behind its queues. It is bounded because the
-// record of a task can also be void, which no read shows.
-const readLag = time.Minute
-
-// isBehind reports whether a call was read as it was before a task. On a cluster the server that
-// hands out tasks can have a record before the one that answers reads. The worker would drop the
-// task if it were refused then.
+// isBehind reports whether a call was read as it was before a task. The worker would drop the task
+// if its start were refused then.
 func (w *workers) isBehind(c *toolcall.Call, err error, task string) bool {
 	tasks, ok := w.journal.(TaskQueue)
 	if !ok || task == "" {
@@ -108,7 +103,7 @@ func (w *workers) isBehind(c *toolcall.Call, err error, task string) bool {
 	}
 	seq, stored := tasks.RecordOf(task)
 	isOlder := c == nil && errors.Is(err, message.ErrNotFound) || c != nil && c.Seq < seq
-	return isOlder && time.Since(stored) < readLag
+	return isOlder && time.Since(stored) < toolcall.ReadLag
 }
 
 // finishedError is the error for a worker that asks about a finished call.

@@ -179,6 +179,12 @@ type (
 	}
 )
 
+// ReadLag is how far reads of a journal may be behind its queues and deliveries: on a cluster the
+// server that hands out a record can have it before the one that answers reads. A decision that
+// rests on an older read must wait. That is bounded, because the record can also be void, which
+// no read shows.
+const ReadLag = time.Minute
+
 // Delivery is one event record on its way to one destination outside askance. It is
 // declared here for the same reason as [Sink]: the package that hands it out and the one
 // that takes it to its destination do not import each other.

@@ -338,3 +338,50 @@ func (l lossy) Follow(ctx context.Context, destination string, f func(context.Co
 		f(ctx, d)
 	})
 }
+
+// early is an outbox that delivers each record first before reads show it. Records of the call old
+// are from long ago.
+type early struct {
+	webhook.Outbox
+	paused, done chan message.CallID
+}
+
+func (e early) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
+	return e.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
+		if c := d.Record.Record.Call; c != nil && d.Attempt == 1 {
+			record, again, done := *d.Record.Record, d.Again, d.Done
+			if c.Call == "old" {
+				record.At = record.At.Add(-toolcall.ReadLag)
+			}
+			d.Record.Record, d.Record.Seq = &record, d.Record.Seq+1000
+			d.Again = func(time.Duration) error { e.paused <- c.Call; return again(0) }
+			d.Done = func(ctx context.Context) error { e.done <- c.Call; return done(ctx) }
+		}
+		f(ctx, d)
+	})
+}
+
+// A request is not taken for resolved because its state was read as it was before.
+func TestDeliveredBeforeItsStateCanBeRead(t *testing.T) {
+	w := gatewaytest.New(t)
+	rc := newReceiver(t)
+	d := everything(t, rc.url)
+	box := early{w.A.Outbox(), make(chan message.CallID, 8), make(chan message.CallID, 8)}
+	run(t, newHooks(t, w.A, func(cfg *webhook.Config) { cfg.Outbox = box }, d))
+	w.A.Followed(d.Name)
+	w.A.Ask("s1", "r1", "old")
+	select {
+	case <-box.done:
+	case <-box.paused:
+		t.Error("a record from long ago was put off")
+	}
+	w.A.Ask("s1", "r1", "c1")
+	select {
+	case <-box.paused:
+	case <-box.done:
+		t.Fatal("a record was not put off, whose state could not be read yet")
+	}
+	if g := rc.next(); g.notice.Call.Call != "c1" {
+		t.Errorf("received %s", g.body)
+	}
+}

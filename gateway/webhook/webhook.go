@@ -110,7 +110,7 @@ func (w *Webhooks) isCurrent(ctx context.Context, n *Notice) (bool, error) {
 	shown, err := w.cfg.Space.As(self).Show(ctx, toolcall.ShowRequest{V: 1, Key: n.Call.Key})
 	isOlder := errors.Is(err, message.ErrNotFound) || err == nil && shown.Call.Seq < n.Seq
 	switch {
-	case isOlder && time.Since(n.Timestamp) < readLag:
+	case isOlder && time.Since(n.Timestamp) < toolcall.ReadLag:
 		return false, errBehind
 	case isOlder:
 		return false, nil
@@ -120,11 +120,7 @@ func (w *Webhooks) isCurrent(ctx context.Context, n *Notice) (bool, error) {
 	return shown.Call.State == message.ToolCallAsking && shown.Call.Digest == n.Call.Digest, nil
 }
 
-// errBehind: on a cluster the server that delivers a record can have it before the one that
-// answers reads, by at most readLag.
 var errBehind = errors.New("the state of the call is older than its record")
-
-const readLag = time.Minute
 
 // Outbox stores the pending messages of each destination, as bus.Outbox does. It is
 // safe for concurrent use.

@@ -138,7 +138,7 @@ func runWorker(ctx context.Context, env *environment, w working) error {
 	defer w.runs.start(ctx)()
 	who, reach := "Worker "+env.cfg.As, "connected to"
 	if w.door.server != "" {
-		who, reach = "A worker", "which it asks for at" // the token has its name
+		who, reach = "A worker", "polling" // the token has its name
 	}
 	env.notef("%s runs %s for %s, %s %s.\n", who, w.runs.what, queuesText(w), reach, w.door.address)
 	return runAll(ctx, workers)
