@@ -24,7 +24,6 @@ type held struct {
 	tool      *tool
 	params    object // of the client's request
 	arguments json.RawMessage
-	digest    string
 	join      string
 	created   time.Time
 
@@ -83,7 +82,7 @@ func (g *Gateway) start(ctx context.Context, x *exchange, t *tool, params object
 	id := g.newCallID(x.peer.principal)
 	h := &held{
 		g: g, key: toolcall.Key{Session: g.sessionOf(x.peer.principal), Reply: message.ReplyID(id), Call: id}, peer: x.peer, principal: x.peer.principal,
-		tool: t, params: params, arguments: arguments, digest: digestOf(t.clientName(), arguments), created: time.Now(),
+		tool: t, params: params, arguments: arguments, created: time.Now(),
 		changed: make(chan struct{}), wanted: true,
 	}
 	h.bind()
