@@ -58,7 +58,7 @@ func TestHistorySnapshot(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		began := hello()
 		server, client := agui.NewHistory(began), agui.NewHistory(began)
-		m := agui.NewMapper(agui.Run{ThreadID: "t", RunID: "1", Peer: agui.Peer10}, agui.Mapping{CallStates: true})
+		m := agui.NewMapper(agui.Run{ThreadID: "t", RunID: "1", Peer: agui.Peer10}, agui.Mapping{})
 		for _, a := range drawReply(t) {
 			for _, e := range m.Map(a) {
 				server.Apply(e)

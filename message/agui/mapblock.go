@@ -109,7 +109,6 @@ func (m *blockMapper) hint(e *message.HintBlockEvent) []Event {
 const (
 	ActivityData = sourceName + ".data" // mediaType, and data or url: media of the assistant
 	ActivityHint = sourceName + ".hint" // source and hint: an instruction put between the model's turns
-	ActivityCall = "askance.call"       // toolCallId and state: the state of a call
 )
 
 // data collects the pieces of a data block and shows it whole at its end.

@@ -124,21 +124,6 @@ func (m *callMapper) completeCall(id message.CallID) []Event {
 	return []Event{&ToolCallEnd{Tagged: m.plainBase(), ToolCallID: m.wire(id)}}
 }
 
-// state shows the state of a call, if requested.
-func (m *callMapper) state(id message.CallID, state message.ToolCallState) []Event {
-	if !m.opt.CallStates {
-		return nil
-	}
-	content := object(map[string]any{"toolCallId": m.wire(id), "state": string(state)})
-	if content == nil {
-		return nil
-	}
-	return []Event{&ActivitySnapshot{
-		Tagged: m.plainBase(), MessageID: string(m.reply) + "/" + string(id) + "/state",
-		ActivityType: ActivityCall, Content: content,
-	}}
-}
-
 // resultOf collects the pieces of a result and sends it whole at its end.
 func (m *callMapper) resultOf(e message.Event) []Event {
 	var id message.CallID
@@ -194,7 +179,7 @@ func (m *callMapper) result(e message.Event, b *message.ToolResultBlock, t Tagge
 		})
 		m.round = round{}
 	}
-	return append(out, m.state(b.ID, message.ToolCallFinished)...)
+	return out
 }
 
 // resultContent returns a string or, if there is more than text, a list of parts.
@@ -240,8 +225,8 @@ func (m *callMapper) mapTurn(e message.Event) (out []Event) {
 		}
 	case *message.UserConfirmResult:
 		m.lose(e, LossResponse)
-		for i := range e.ConfirmResults {
-			out = append(out, m.answer(&e.ConfirmResults[i])...)
+		for _, r := range e.ConfirmResults { // answered on another surface
+			m.resolve(r.ToolCall.ID)
 		}
 	case *message.RequireExternalExecution:
 		for i := range e.ToolCalls {
@@ -266,7 +251,7 @@ func (m *callMapper) ask(e message.Event, b *message.ToolCallBlock) []Event {
 	}
 	m.waiting = append(m.waiting, wait{call: b.ID, interrupt: i})
 	m.lose(e, LossRequestTime)
-	return append(out, m.state(b.ID, message.ToolCallAsking)...)
+	return out
 }
 
 // request makes the interrupt of a call. Its schema always offers edits, and rules if some
@@ -298,15 +283,6 @@ func ResponseSchema(edits, rules bool) message.RawJSON {
 	return message.RawJSON(s + `},"required":["approved"]}`)
 }
 
-// answer removes an approval request that was answered on another surface.
-func (m *callMapper) answer(r *message.ConfirmResult) []Event {
-	m.resolve(r.ToolCall.ID)
-	if r.Confirmed {
-		return m.state(r.ToolCall.ID, message.ToolCallAllowed)
-	}
-	return m.state(r.ToolCall.ID, message.ToolCallFinished)
-}
-
 func (m *callMapper) handOver(e message.Event, b *message.ToolCallBlock) []Event {
 	out := m.showCall(e, b)
 	m.resolve(b.ID)
@@ -317,7 +293,7 @@ func (m *callMapper) handOver(e message.Event, b *message.ToolCallBlock) []Event
 	if c, _ := m.findShown(b.ID); !c.answered {
 		m.waiting = append(m.waiting, wait{call: b.ID, name: b.Name, client: client})
 	}
-	return append(out, m.state(b.ID, message.ToolCallSubmitted)...)
+	return out
 }
 
 // bringResult sends a result from outside, unless events of its own follow, which is the

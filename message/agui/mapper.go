@@ -58,8 +58,6 @@ type Mapping struct {
 	// Request, if set, changes the interrupt of an approval request. It is called once for
 	// each call of a REQUIRE_USER_CONFIRM; the id must stay unique in the thread.
 	Request func(call *message.ToolCallBlock, i *Interrupt)
-	// CallStates shows the state of each call as an activity "askance.call".
-	CallStates bool
 	// OnLoss, if set, is called for everything in an event that AG-UI cannot represent.
 	OnLoss func(e message.Event, loss Loss)
 }

@@ -370,7 +370,7 @@ func TestMapperMetadata(t *testing.T) {
 func TestMapperNeverBreaksTheOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run := agui.Run{ThreadID: "t", RunID: "1", Peer: rapid.SampledFrom([]agui.Peer{agui.PeerLegacy, agui.Peer10}).Draw(t, "peer"), ClientTools: map[string]bool{"a": rapid.Bool().Draw(t, "client tool")}}
-		m := agui.NewMapper(run, agui.Mapping{CallStates: rapid.Bool().Draw(t, "states")})
+		m := agui.NewMapper(run, agui.Mapping{})
 		var all []agui.Event
 		for i := range rapid.IntRange(1, 3).Draw(t, "runs") {
 			if i > 0 {
