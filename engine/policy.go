@@ -19,45 +19,22 @@ type Policy interface {
 	// Hash is the content hash of the bundle in force.
 	Hash() string
 
-	// The other methods that the engine needs are part of every policy: a wrapper without
-	// one of them would show what must be hidden, or forget what limits a standing
-	// approval.
-	Rememberer
-	Redactor
-	GroupReader
-	CountReader
-	Explainer
-}
+	// Every method is part of every policy: a wrapper without one of them would show what must
+	// be hidden, or forget what limits a standing approval.
 
-// Rememberer decides for which calls a standing approval answers. Every Policy does.
-type Rememberer interface {
 	// Covers returns nil if remembered allow rules cover a call.
 	Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error
 	// Values returns the call's values at each of the paths.
 	Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error)
-}
-
-// Redactor reports in advance whether rules hide anything. If so, arguments that a runtime
-// streams are not shown until their call is decided. Every Policy does.
-type Redactor interface {
-	// Redacts reports whether a rule in force may hide a part of arguments.
+	// Redacts reports whether a rule in force may hide a part of arguments. If so, arguments
+	// that a runtime streams are not shown until their call is decided.
 	Redacts() bool
-}
-
-// GroupReader reports in advance whether rules may read the requester's groups. Only then
-// is the directory asked. Every Policy does.
-type GroupReader interface {
+	// ReadsGroups reports whether rules may read the requester's groups. Only then is the
+	// directory asked.
 	ReadsGroups() bool
-}
-
-// CountReader reports in advance whether rules may read the number of calls in the run.
-// Only then is the journal asked about forgotten calls. Every Policy does.
-type CountReader interface {
+	// ReadsCallsThisRun reports whether rules may read the number of calls in the run. Only
+	// then is the journal asked about forgotten calls.
 	ReadsCallsThisRun() bool
-}
-
-// Explainer explains how a decision comes about.
-type Explainer interface {
 	// Explain decides about a call like Decide and gives the reasons, rule by rule. It
 	// leaves out the arguments that rules redact.
 	Explain(ctx context.Context, r permission.Request) *permission.Explanation
@@ -98,7 +75,7 @@ func (p dutiful) denyUnmet(d permission.Decision) permission.Decision {
 	return d
 }
 
-// Explain implements Explainer.
+// Explain implements Policy.
 func (p dutiful) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
 	x := p.Policy.Explain(ctx, r)
 	if d := p.denyUnmet(x.Decided); d.Behavior != x.Decided.Behavior {

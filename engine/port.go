@@ -14,8 +14,8 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Port is the engine as one principal sees it. It implements Client and WorkerClient: Call
-// checks that the principal's role may use the operation. All methods may be called from
+// Port is the engine as one principal sees it. It implements Client and the worker protocol:
+// Call checks that the principal's role may use the operation. All methods may be called from
 // many goroutines.
 type Port struct {
 	api.Methods
@@ -26,10 +26,7 @@ type Port struct {
 	relays bool             // forwards heartbeats, which only this engine receives
 }
 
-var (
-	_ Client       = (*Port)(nil)
-	_ WorkerClient = (*Port)(nil)
-)
+var _ Client = (*Port)(nil)
 
 // As returns the engine for an authenticated principal. The caller vouches for the
 // principal: its name must come from a transport that authenticated it.

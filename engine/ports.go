@@ -97,12 +97,3 @@ type Executor interface {
 // Client is what a runtime, an approver's surface or an operator works with. Engine.As
 // returns one in process, bus.Client one for another process; both behave alike.
 type Client = api.Client
-
-// WorkerClient is the engine's side of the worker protocol. Engine.As returns it in
-// process; over NATS the requests of executor's Transport arrive here.
-type WorkerClient interface {
-	Start(ctx context.Context, r toolcall.StartRequest) (toolcall.StartReply, error)
-	Heartbeat(ctx context.Context, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error)
-	Progress(ctx context.Context, r toolcall.ProgressRequest) error
-	Result(ctx context.Context, r toolcall.ResultRequest) (toolcall.ResultReply, error)
-}

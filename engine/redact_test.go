@@ -288,4 +288,4 @@ func answeredAgain(w *world) {
 	}
 }
 
-var _ engine.Redactor = (*policy)(nil)
+var _ engine.Policy = (*policy)(nil)

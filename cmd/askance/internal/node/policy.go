@@ -334,17 +334,17 @@ func (p prepared) Denied(ctx context.Context, r permission.Request) (permission.
 	return p.Live.Denied(ctx, p.resolve(ctx, r))
 }
 
-// Covers implements engine.Rememberer.
+// Covers implements engine.Policy.
 func (p prepared) Covers(ctx context.Context, r permission.Request, rules []message.PermissionRule) error {
 	return p.Live.Covers(ctx, p.resolve(ctx, r), rules)
 }
 
-// Values implements engine.Rememberer.
+// Values implements engine.Policy.
 func (p prepared) Values(ctx context.Context, r permission.Request, paths []string) (map[string]string, error) {
 	return p.Live.Values(ctx, p.resolve(ctx, r), paths)
 }
 
-// Explain implements engine.Explainer.
+// Explain implements engine.Policy.
 func (p prepared) Explain(ctx context.Context, r permission.Request) *permission.Explanation {
 	return p.Live.Explain(ctx, p.resolve(ctx, r))
 }
