@@ -89,7 +89,7 @@ func (j *Journal) returnTasks(tasks []toolcall.OfferedTask) {
 // listeningFor is how long a count of waiting requests is reused.
 const listeningFor = 2 * time.Second
 
-// CountListening implements engine.TaskListeners. All consumers of the stream are read at
+// CountListening implements engine.TaskQueue. All consumers of the stream are read at
 // once, at most every two seconds.
 func (j *Journal) CountListening(ctx context.Context, queues []toolcall.Queue) (map[toolcall.Queue]int, error) {
 	s := j.queues

@@ -26,9 +26,9 @@ func (q *reader) reportActivity(ctx context.Context, r toolcall.ActivityRequest)
 }
 
 // addListening adds to each remote queue how many requests for tasks are waiting, if the
-// journal can tell.
+// journal has queues.
 func (q *reader) addListening(ctx context.Context, queues []toolcall.ActivityQueue) {
-	tasks, ok := q.journal.(TaskListeners)
+	tasks, ok := q.journal.(TaskQueue)
 	if !ok {
 		return
 	}

@@ -24,10 +24,6 @@ type TaskQueue interface {
 	DropTask(queue toolcall.Queue, task string)
 	// RecordOf returns the journal sequence of a task's record and when it was stored.
 	RecordOf(task string) (seq uint64, stored time.Time)
-}
-
-// TaskListeners is a Journal that can tell which queues have workers with free slots.
-type TaskListeners interface {
 	// CountListening counts the waiting requests for tasks of each queue.
 	CountListening(ctx context.Context, queues []toolcall.Queue) (map[toolcall.Queue]int, error)
 }
