@@ -24,8 +24,7 @@
 //
 // A [Verifier] checks the order of a stream's events by the rules that the 1.0 client
 // enforces (its recorded results are in testdata/order) and, if Strict, by the further rules
-// of the specification. [Chunks] turns the chunk events into the separate start, content
-// and end events.
+// of the specification. It refuses chunk events, which only clients have to expand.
 //
 // # Mapping
 //

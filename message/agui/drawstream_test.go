@@ -3,6 +3,7 @@ package agui_test
 import (
 	"slices"
 
+	"github.com/askance-dev/askance/internal/aguitest"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/agui"
 	"pgregory.net/rapid"
@@ -64,7 +65,7 @@ func drawStream(t *rapid.T) []agui.Event {
 
 // verdict returns the index of the first refused event, or the number of events.
 func verdict(events []agui.Event) int {
-	var v agui.Verifier
+	var v aguitest.Verifier
 	for i, e := range events {
 		if v.Check(e) != nil {
 			return i

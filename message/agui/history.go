@@ -15,7 +15,6 @@ import (
 // state. It is not safe for concurrent use.
 type History struct {
 	messages []Message
-	chunks   Chunks
 }
 
 // NewHistory starts with a conversation, which it does not change.
@@ -38,18 +37,9 @@ func (h *History) Snapshot() *MessagesSnapshot {
 // isOwn reports whether the client keeps a message without the server.
 func isOwn(m Message) bool { return m.Role == RoleActivity || m.Role == RoleReasoning }
 
-// Apply applies the next event. An event out of place changes nothing; see [Verifier].
+// Apply applies the next event. A chunk event, and an event out of place, changes nothing; see
+// [Verifier].
 func (h *History) Apply(e Event) {
-	events, err := h.chunks.Expand(e)
-	if err != nil {
-		return
-	}
-	for _, e := range events {
-		h.apply(e)
-	}
-}
-
-func (h *History) apply(e Event) {
 	switch e := e.(type) {
 	case *RunStarted:
 		if e.Input != nil {

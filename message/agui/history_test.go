@@ -34,12 +34,19 @@ func TestHistoryAgreesWithTheClient(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := agui.NewHistory(hello())
+		var chunks aguitest.Chunks
 		for _, raw := range events {
 			e, err := aguitest.DecodeEvent(raw)
 			if err != nil {
 				t.Fatal(err)
 			}
-			h.Apply(e)
+			separate, err := chunks.Expand(e)
+			if err != nil {
+				continue // the client ends the run
+			}
+			for _, e := range separate {
+				h.Apply(e)
+			}
 		}
 		got, err := agui.AppendJSON(nil, &agui.MessagesSnapshot{Messages: h.Messages()})
 		if err != nil {

@@ -18,7 +18,7 @@ const (
 	RuleOpen      Rule = "open"         // nothing is open at RUN_FINISHED
 	RuleSubagent  Rule = "subagent"     // started once, with a known parent; ended while active
 	RuleOwner     Rule = "owner"        // an event's subagentRunId is that of the item it continues
-	RuleChunk     Rule = "chunk"        // a first chunk names its item, a later one does not contradict it
+	RuleChunk     Rule = "chunk"        // no chunk events: servers send separate start, content and end events
 	RuleIDs       Rule = "ids"          // RUN_FINISHED names the run and thread of RUN_STARTED
 	RuleThread    Rule = "thread"       // all runs of a stream belong to one thread
 	RuleInterrupt Rule = "interrupt-id" // interrupt ids are unique in a thread
@@ -72,3 +72,11 @@ func tagOf(e Event) *string {
 }
 
 func (t *Tagged) tag() *string { return t.SubagentRunID }
+
+// valueOr returns the value of an optional member, or what its absence means.
+func valueOr[T any](p *T, absent T) T {
+	if p == nil {
+		return absent
+	}
+	return *p
+}

@@ -1,6 +1,6 @@
 package agui
 
-// Verifier checks the order of a stream's events, including chunks. The zero value applies
+// Verifier checks the order of a stream's events, which have no chunks. The zero value applies
 // the rules that the 1.0 client enforces; Strict adds the further rules of the
 // specification. Each stream needs its own Verifier; it is not safe for concurrent use.
 type Verifier struct {
@@ -9,7 +9,6 @@ type Verifier struct {
 	Strict bool
 
 	err     error
-	chunks  Chunks
 	first   bool // whether an event was seen
 	started *RunStarted
 	phase   phase
@@ -69,16 +68,8 @@ func (v *Verifier) Check(e Event) error {
 		return v.err
 	}
 	v.init()
-	var events []Event
-	if events, v.err = v.chunks.Expand(e); v.err != nil {
-		return v.err
-	}
-	for _, e := range events {
-		if v.err = v.check(e); v.err != nil {
-			return v.err
-		}
-	}
-	return nil
+	v.err = v.check(e)
+	return v.err
 }
 
 // Close checks that the stream may end here: after RUN_FINISHED or RUN_ERROR.
@@ -119,6 +110,8 @@ func (v *Verifier) check(e Event) error {
 		return v.subagent(e)
 	case *MessagesSnapshot:
 		v.recordOwners(e.Messages, true)
+	case *TextMessageChunk, *ToolCallChunk, *ReasoningMessageChunk:
+		return orderError(RuleChunk, e, "a chunk replaces the events of an item")
 	default:
 		return v.item(e)
 	}

@@ -103,10 +103,10 @@ func TestVerifierRules(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := ruleOf(t, &agui.Verifier{}, tt.events); got != tt.loose {
+			if got := ruleOf(t, &aguitest.Verifier{}, tt.events); got != tt.loose {
 				t.Errorf("the client's rules: %q, want %q", got, tt.loose)
 			}
-			if got := ruleOf(t, &agui.Verifier{Strict: true}, tt.events); got != tt.strict {
+			if got := ruleOf(t, &aguitest.Verifier{Verifier: agui.Verifier{Strict: true}}, tt.events); got != tt.strict {
 				t.Errorf("strict: %q, want %q", got, tt.strict)
 			}
 		})
@@ -115,7 +115,7 @@ func TestVerifierRules(t *testing.T) {
 
 // A resumed run contains results of calls from an earlier run.
 func TestVerifierSeed(t *testing.T) {
-	v := agui.Verifier{Strict: true}
+	v := aguitest.Verifier{Verifier: agui.Verifier{Strict: true}}
 	v.Seed([]agui.Message{{ID: "m", Role: agui.RoleAssistant, ToolCalls: []agui.ToolCall{{ID: "c"}}}})
 	got := ruleOf(t, &v, []agui.Event{
 		&agui.RunStarted{ThreadID: "t", RunID: "r"}, &agui.ToolCallResult{MessageID: "x", ToolCallID: "c"}, &agui.RunFinished{ThreadID: "t", RunID: "r"},
@@ -126,7 +126,7 @@ func TestVerifierSeed(t *testing.T) {
 }
 
 // ruleOf verifies a whole stream and returns the rule that it breaks.
-func ruleOf(t *testing.T, v *agui.Verifier, events []agui.Event) agui.Rule {
+func ruleOf(t *testing.T, v *aguitest.Verifier, events []agui.Event) agui.Rule {
 	t.Helper()
 	var err error
 	for _, e := range events {
@@ -153,7 +153,7 @@ func ruleOf(t *testing.T, v *agui.Verifier, events []agui.Event) agui.Rule {
 // Expanded streams contain no chunks, and expanding them again changes nothing.
 func TestChunksExpandOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var once, twice agui.Chunks
+		var once, twice aguitest.Chunks
 		for _, e := range drawStream(t) {
 			events, err := once.Expand(e)
 			if err != nil {
@@ -167,4 +167,18 @@ func TestChunksExpandOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// No server of this module sends chunks, so a verifier takes one for a defect.
+func TestVerifierRefusesChunks(t *testing.T) {
+	for _, e := range []agui.Event{&agui.TextMessageChunk{MessageID: new("m")}, &agui.ToolCallChunk{ToolCallID: new("c"), ToolCallName: new("n")}, &agui.ReasoningMessageChunk{MessageID: new("r")}} {
+		var v agui.Verifier
+		if err := v.Check(&agui.RunStarted{ThreadID: "t", RunID: "r"}); err != nil {
+			t.Fatal(err)
+		}
+		var order *agui.OrderError
+		if err := v.Check(e); !errors.As(err, &order) || order.Rule != agui.RuleChunk {
+			t.Errorf("%s: got %v, want rule %q", agui.TypeOf(e), err, agui.RuleChunk)
+		}
+	}
 }
