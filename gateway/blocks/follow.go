@@ -338,9 +338,6 @@ func (s *subscription) turn(ctx context.Context, past []sequenced, begin int) er
 		events = append(events, e.ev)
 	}
 	frames := s.mapper.Catchup(events)
-	for len(frames) > 0 && blockstream.FrameTypeOf(frames[0]) != blockstream.FrameMessageStart {
-		frames = frames[1:] // the end of a turn that the client has not seen
-	}
 	if len(frames) > 0 {
 		at := blockstream.Cursor{Seq: past[len(past)-1].seq, Frame: lastFrame}
 		frames[len(frames)-1].Head().EventID = at.String()

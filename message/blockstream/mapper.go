@@ -101,15 +101,17 @@ func (m *Mapper) Event(e message.Event) ([]Frame, error) {
 	return m.flush(), nil
 }
 
-// Catchup returns the frames for a subscriber who has seen no event. The events must start
-// where a turn does. The frames are those of Event, but without approvals that are resolved
-// by the end, so no card is shown that can no longer be answered. Events that cannot be shown
-// are left out; see Config.OnSkip.
+// Catchup returns the frames for a subscriber who has seen no event, not even those of a turn that
+// is open here. The events must start where a turn does. The frames are those of Event, but
+// without approvals that are resolved by the end, so no card is shown that can no longer be
+// answered. Events that cannot be shown are left out; see Config.OnSkip.
 func (m *Mapper) Catchup(events []message.Event) []Frame {
+	unseen := m.turn
+	m.turn = nil
 	scout, quiet := *m, m.cfg
 	quiet.OnSkip = nil
 	scout.cfg, scout.requests = quiet, m.requests.clone()
-	scout.turn, scout.out, scout.over = nil, nil, slices.Clone(m.over)
+	scout.out, scout.over = nil, slices.Clone(m.over)
 	for _, e := range events {
 		_, _ = scout.Event(e) // events that cannot be shown are reported below
 	}
@@ -124,6 +126,12 @@ func (m *Mapper) Catchup(events []message.Event) []Frame {
 		frames, err := m.Event(e)
 		if err != nil {
 			m.skip(e, err.Error())
+		}
+		if unseen != nil && m.turn != nil {
+			if m.turn.reply != unseen.reply {
+				m.noteOver(unseen.reply)
+			}
+			unseen = nil
 		}
 		out = append(out, frames...)
 	}

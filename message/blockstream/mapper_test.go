@@ -427,6 +427,20 @@ func TestFromCall(t *testing.T) {
 	}
 }
 
+// TestResendAfterUnseenTurn: the events of a catch-up gave no frame, and an earlier turn is open here
+// that the subscriber has not seen.
+func TestResendAfterUnseenTurn(t *testing.T) {
+	m := newMapper(t)
+	run(t, m, on("r1").start().text("b", "hello").ask(block("c1", "refund", "{}")).out)
+	if frames := m.Catchup([]message.Event{&message.Custom{EventHeader: on("r2").head(), Name: "x"}}); len(frames) > 0 {
+		t.Fatalf("%d frames for an event that has none", len(frames))
+	}
+	frames := m.Resend(m.Open()[0])
+	if len(frames) == 0 || blockstream.FrameTypeOf(frames[0]) != blockstream.FrameMessageStart {
+		t.Errorf("want a turn with the card, got\n%s", lines(t, frames))
+	}
+}
+
 func TestResend(t *testing.T) {
 	old, _, _ := asking(t)
 	kept, err := json.Marshal(old.Open()[0])

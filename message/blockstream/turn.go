@@ -120,11 +120,15 @@ func (m *turnWriter) endTurn(at string) {
 		stop.DurationMS = end.Sub(m.turn.started).Milliseconds()
 	}
 	m.emit(stop)
-	m.over = append(m.over, m.turn.reply)
+	m.noteOver(m.turn.reply)
+	m.turn = nil
+}
+
+func (m *turnWriter) noteOver(reply message.ReplyID) {
+	m.over = append(m.over, reply)
 	if len(m.over) > maxOver {
 		m.over = m.over[1:]
 	}
-	m.turn = nil
 }
 
 func (m *turnWriter) emit(f Frame) {
