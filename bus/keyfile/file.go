@@ -52,6 +52,9 @@ func Load(path string) (*Keys, error) {
 	const op = "load engine keys"
 	b, err := secretfile.Read(op, path, true)
 	if err != nil {
+		if e, ok := errors.AsType[*message.Error](err); ok && errors.Is(err, fs.ErrNotExist) {
+			e.Hint = "check the path; askance serve creates the file when it first starts"
+		}
 		return nil, err
 	}
 	var f keyFile

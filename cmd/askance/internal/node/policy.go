@@ -76,8 +76,11 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 		Options: opts, Shadow: shadow,
 		Alarm: func(err error) { alarm(log, err, good.Load(), bucket == nil) },
 		Loaded: func(b *permission.Bundle) {
-			good.Store(true)
-			log.Info("policy loaded", "rules", b.Rules(), "hash", b.Hash())
+			level, what := slog.LevelInfo, "policy loaded"
+			if good.Swap(true) { // whoever changes a file wants to see that it counts
+				level, what = slog.LevelWarn, "the policy has changed and is in force"
+			}
+			log.Log(ctx, level, what, "rules", b.Rules(), "hash", b.Hash())
 			for _, n := range sources.Ignored() {
 				log.Warn("a file in a policy folder is not read", "file", n.File, "notice", n.Text)
 			}
