@@ -186,7 +186,7 @@ func meetsCall(c *toolcall.Call, r *toolcall.ListRequest) bool {
 		r.Call != "" && c.Call != r.Call,
 		!r.Since.IsZero() && c.ProposedAt.Before(r.Since),
 		!r.Until.IsZero() && !c.ProposedAt.Before(r.Until),
-		r.By != "" && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return v.By.Name == r.By }),
+		r.By != "" && !slices.ContainsFunc(c.Votes, func(v toolcall.Vote) bool { return toolcall.IsSamePerson(v.By.Name, r.By) }),
 		len(r.Results) > 0 && (c.Result == nil || !slices.Contains(r.Results, c.Result.State)),
 		len(r.Outcomes) > 0 && (c.Open() || !slices.Contains(r.Outcomes, toolcall.Cause(c.Cause))):
 		return false

@@ -353,3 +353,17 @@ func TestCountOpenWithOtherClocks(t *testing.T) {
 		t.Errorf("%d requests are urgent, want 4", urgent)
 	}
 }
+
+// TestByOnePerson: names that differ only in case are one person, here as where votes count.
+func TestByOnePerson(t *testing.T) {
+	l, err := NewList(auditor, toolcall.ListRequest{By: "Ann"}, Help{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{"ann": true, "anna": false} {
+		c := &toolcall.Call{Votes: []toolcall.Vote{{By: toolcall.Principal{Role: toolcall.RoleApprover, Name: name}}}}
+		if got := l.meetsRequest(c); got != want {
+			t.Errorf("a call with a vote of %s: %v", name, got)
+		}
+	}
+}
