@@ -11,7 +11,8 @@ type session struct {
 	id   string
 	peer *peer
 	live inflight
-	used time.Time // guarded by the server's mutex
+	open int       // requests and streams; the server's mutex guards it
+	used time.Time // when the last of them began or ended; the same
 
 	mu     sync.Mutex // guards the rest
 	queue  []*frame   // for the client's stream
@@ -38,6 +39,7 @@ func (s *httpServer) serveLegacy(w http.ResponseWriter, r *http.Request, princip
 	if ses == nil {
 		return
 	}
+	defer s.leave(ses)
 	switch {
 	case f.isResponse():
 		ses.peer.answered(f)
@@ -75,7 +77,7 @@ func (s *httpServer) add(ses *session) bool {
 	defer s.mu.Unlock()
 	own := 0
 	for id, old := range s.sessions {
-		if time.Since(old.used) > sessionIdle {
+		if old.open == 0 && time.Since(old.used) > sessionIdle { // an approval may take longer
 			delete(s.sessions, id)
 			old.end()
 		} else if old.peer.principal == ses.peer.principal {
@@ -90,7 +92,7 @@ func (s *httpServer) add(ses *session) bool {
 	return true
 }
 
-// find returns the session of a request, or refuses the request.
+// find returns the session of a request until leave, or refuses the request.
 func (s *httpServer) find(w http.ResponseWriter, r *http.Request, principal string) *session {
 	id := r.Header.Get(sessionField)
 	if id == "" {
@@ -104,8 +106,16 @@ func (s *httpServer) find(w http.ResponseWriter, r *http.Request, principal stri
 		http.Error(w, "there is no such session: send initialize", http.StatusNotFound)
 		return nil
 	}
+	ses.open++
 	ses.used = time.Now()
 	return ses
+}
+
+func (s *httpServer) leave(ses *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ses.open--
+	ses.used = time.Now()
 }
 
 // serveSession serves the stream of a session, or ends the session.
@@ -114,6 +124,7 @@ func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, princi
 	if ses == nil {
 		return
 	}
+	defer s.leave(ses)
 	if r.Method == http.MethodDelete {
 		s.mu.Lock()
 		delete(s.sessions, ses.id)

@@ -1,0 +1,43 @@
+package mcp
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestIdleSessions: a session is not removed while one of its requests waits, for however long.
+func TestIdleSessions(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &httpServer{g: &Gateway{peers: map[string]*peer{}}, cfg: HTTPConfig{Sessions: maxSessions}, sessions: map[string]*session{}}
+		begin := func(id string) {
+			p := &peer{g: s.g, principal: "bot"}
+			if !s.add(&session{id: id, peer: p, used: time.Now(), wake: make(chan struct{}, 1), ended: make(chan struct{})}) {
+				t.Fatalf("no session %s", id)
+			}
+		}
+		begin("a")
+		r := httptest.NewRequest(http.MethodPost, "/mcp", nil)
+		r.Header.Set(sessionField, "a")
+		held := s.find(httptest.NewRecorder(), r, "bot")
+		time.Sleep(2 * sessionIdle)
+		begin("b")
+		if s.sessions["a"] == nil {
+			t.Error("the session of a held request was removed")
+		}
+		s.leave(held)
+		begin("c")
+		if s.sessions["a"] == nil {
+			t.Error("the session was removed when its request ended")
+		}
+		time.Sleep(2 * sessionIdle)
+		begin("d")
+		if s.sessions["a"] != nil || s.sessions["d"] == nil || len(s.sessions) != 1 {
+			t.Errorf("%d sessions, want only the new one", len(s.sessions))
+		}
+		synctest.Wait()
+	})
+}
