@@ -136,7 +136,11 @@ func varLine(out *term.Out, v variable) string {
 		notes = append(notes, v.Format)
 	}
 	if v.MaxLength > 0 {
-		notes = append(notes, fmt.Sprintf("at most %d", v.MaxLength))
+		unit := "elements"
+		if v.Type == "string" {
+			unit = "characters"
+		}
+		notes = append(notes, fmt.Sprintf("at most %d %s", v.MaxLength, unit))
 	}
 	if len(v.Enum) > 0 {
 		if b, err := strictjson.Marshal(v.Enum); err == nil {
