@@ -2,6 +2,7 @@ package console_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -121,6 +124,34 @@ func TestOffline(t *testing.T) {
 	b.until(`!document.querySelector("#panel .main-action").disabled && document.querySelector("#feedback").value === "kept"`)
 	w.A.Approve(gatewaytest.Bob, other)
 	b.until(`document.querySelectorAll(".row").length === 1`)
+}
+
+// When the login ends, text that a person typed stays, and can be sent after a login in another tab.
+func TestLoginEnds(t *testing.T) {
+	tokens, err := auth.AwaitTokens(filepath.Join(t.TempDir(), "tokens"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	login, err := auth.New(auth.Config{Tokens: tokens})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := world(t, gatewaytest.With(func(c *gateway.Config) { c.Login, c.Surfaces = auth.LoginPath, append(c.Surfaces, login) }))
+	b := open(t, w, gatewaytest.Ann)
+	b.expect("401")
+	k := w.A.Ask("s1", "r1", "c1")
+	b.goTo(callPath(k))
+	b.press("r")
+	b.write("#feedback", "kept")
+	logIn := func(cookie string) {
+		eval[bool](b, `(document.cookie = "`+cookie+`; path=/", dispatchEvent(new Event("online")))`)
+	}
+	logIn("who=; max-age=0")
+	b.see("Your login ended.")
+	logIn("who=alpha." + gatewaytest.Bob)
+	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelector("#ended").hidden`)
+	b.send()
+	b.see("You rejected", "kept")
 }
 
 func (b *tab) network(down bool) {

@@ -1,6 +1,6 @@
 // The script of the console. Every page works without it; it makes them live.
 
-import { ask, piece, remember, show } from './page.js';
+import { ask, drafts, piece, remember, show } from './page.js';
 import * as stream from './live.js';
 import { tick } from './clock.js';
 import { listen } from './keys.js';
@@ -68,7 +68,11 @@ async function refresh() {
   try {
     const page = await ask(here);
     if (mine !== visit || here !== location.href || sending) { later(); return true; } // the person opened another page meanwhile
-    if (new URL(page.url).pathname !== location.pathname) { location.href = page.url; return true; }
+    if (new URL(page.url).pathname !== location.pathname) { // the log-in page
+      if ($('panel') && drafts($('panel'))) { $('ended').hidden = false; return false; }
+      location.href = page.url;
+      return true;
+    }
     show(page.doc);
     ready();
     return true;
@@ -100,6 +104,7 @@ function progressed({ id, line }) {
 // A page that may be out of date sends nothing.
 function told(live) {
   document.body.classList.toggle('offline', !live);
+  if (live) $('ended').hidden = true;
   guard();
 }
 

@@ -116,7 +116,10 @@ function regions(now, then) {
 // An open form stays as long as it is for the same approval request.
 function form(old, next) {
   const open = old.querySelector('[data-form]'), then = next.querySelector('[data-form]');
-  if (open && then && open.dataset.form === then.dataset.form) return;
+  if (open && then && open.dataset.form === then.dataset.form) {
+    open.elements.csrf.value = then.elements.csrf.value; // of a new login
+    return;
+  }
   if (open && !then && next.querySelector('#bar') === null && old.dataset.keep) return;
   const draft = open && then?.dataset.form.endsWith('stale') ? drafts(open) : '';
   if (made(old) === next.outerHTML) return;
@@ -130,7 +133,8 @@ function form(old, next) {
   }
 }
 
-function drafts(open) {
+/** Returns the text of a form that was not sent. */
+export function drafts(open) {
   return [...open.querySelectorAll('textarea, input:not([type])')].filter((f) => f.value.trim() && f.value !== f.defaultValue).map((f) => f.value).join('\n\n');
 }
 
