@@ -69,7 +69,7 @@ func newGate(t *testing.T, roles map[string][]toolcall.Role) *gate {
 	if g.tokens, err = auth.OpenTokens(g.path, nil); err != nil {
 		t.Fatal(err)
 	}
-	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Redirect: "http://gate.invalid/auth/oidc/callback", Space: "alpha", Roles: roles})
+	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Redirect: "http://gate.invalid/auth/oidc/callback", Space: "alpha", Roles: roles, Scopes: []string{"groups"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestCookies(t *testing.T) {
 	if cookie.Value == "chosen-by-an-attacker" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge <= 0 || cookie.MaxAge > 12*3600 {
 		t.Errorf("the cookie is %v", cookie)
 	}
-	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Redirect: "https://gate.invalid/auth/oidc/callback", Space: "alpha", Roles: map[string][]toolcall.Role{"*": approver}})
+	o, err := auth.NewOIDC(auth.OIDCConfig{Issuer: g.provider.URL, ClientID: clientID, Redirect: "https://gate.invalid/auth/oidc/callback", Space: "alpha", Scopes: []string{"groups"}, Roles: map[string][]toolcall.Role{"*": approver}})
 	if err != nil {
 		t.Fatal(err)
 	}

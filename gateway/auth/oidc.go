@@ -28,7 +28,7 @@ type OIDCConfig struct {
 	ClientID string
 	Secret   string   // of a confidential client; "": a public one. Both use PKCE.
 	Redirect string   // the URL of /auth/oidc/callback as browsers reach it
-	Scopes   []string // in addition to openid; default profile, email
+	Scopes   []string // in addition to openid, profile and email
 	// Audience is what bearer JWTs must name; default ClientID. They must be access
 	// tokens: an ID token is refused.
 	Audience string
@@ -77,9 +77,6 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	cfg.NameClaim = cmp.Or(cfg.NameClaim, "email")
 	cfg.GroupsClaim = cmp.Or(cfg.GroupsClaim, "groups")
 	cfg.Client = cmp.Or(cfg.Client, &http.Client{Timeout: providerTimeout})
-	if cfg.Scopes == nil {
-		cfg.Scopes = []string{"profile", "email"}
-	}
 	return &OIDC{cfg: cfg}, nil
 }
 
@@ -118,7 +115,7 @@ func (o *OIDC) unverified(err error, what, hint string) error {
 func (o *OIDC) oauth(p *oidc.Provider) *oauth2.Config {
 	return &oauth2.Config{
 		ClientID: o.cfg.ClientID, ClientSecret: o.cfg.Secret, Endpoint: p.Endpoint(), RedirectURL: o.cfg.Redirect,
-		Scopes: append([]string{oidc.ScopeOpenID}, o.cfg.Scopes...),
+		Scopes: append([]string{oidc.ScopeOpenID, "profile", "email"}, o.cfg.Scopes...),
 	}
 }
 
@@ -178,7 +175,7 @@ func (o *OIDC) person(name string, groups []string) (*gateway.Identity, error) {
 	slices.Sort(has)
 	has = slices.Compact(has)
 	if len(has) == 0 {
-		return nil, refusal(quote(name)+" is in no group with a role", "ask the server's operator for a role")
+		return nil, refusal("no group of "+quote(name)+" has a role", "ask the server's operator for a role")
 	}
 	return &gateway.Identity{Name: name, Space: o.cfg.Space, Roles: has, Groups: groups, GroupsFrom: "oidc", Auth: o.via()}, nil
 }

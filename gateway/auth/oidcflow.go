@@ -29,6 +29,7 @@ const (
 func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
 	p, err := a.cfg.OIDC.discover(r.Context())
 	if err != nil {
+		a.cfg.Log.Warn("the identity provider cannot be used", "err", err)
 		return a.page(w, r, http.StatusServiceUnavailable, err)
 	}
 	at := attempt{State: randomID(), Nonce: randomID(), Verifier: oauth2.GenerateVerifier(), Next: localPath(r.URL.Query().Get("next")), Until: time.Now().Add(attemptLife)}

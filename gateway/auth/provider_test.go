@@ -78,7 +78,7 @@ func (p *provider) json(w http.ResponseWriter, v any) {
 // authorize is the login page of the provider; the person agrees at once.
 func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
-	if q.Get("response_type") != "code" || q.Get("client_id") != clientID || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("nonce") == "" {
+	if q.Get("response_type") != "code" || q.Get("client_id") != clientID || q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") == "" || q.Get("nonce") == "" || q.Get("scope") != "openid profile email groups" {
 		http.Error(w, "bad request", http.StatusBadRequest)
 		return
 	}

@@ -95,6 +95,7 @@ type config struct {
 	OIDCAudience    string   `flag:"oidc-audience" absent:"the client id" help:"audience that JWTs of programs must name"`
 	OIDCNameClaim   string   `flag:"oidc-name-claim" default:"email" help:"claim that names people; email counts only if it is verified"`
 	OIDCGroupsClaim string   `flag:"oidc-groups-claim" default:"groups" help:"claim with the groups of people"`
+	OIDCScopes      []string `flag:"oidc-scope" help:"scope to request at logins, in addition to openid, profile and email; some providers send groups only for the scope groups"`
 	OIDCRoles       []string `flag:"oidc-role" help:"role of a group at the provider, as GROUP=ROLE; * is every user of the provider"`
 
 	EngineKeys       []string `flag:"engine-key" path:"file" absent:"engine.pub in the data folder" help:"public key file of the engines, or folder of such files, with which a worker checks grants"`

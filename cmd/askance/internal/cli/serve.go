@@ -84,7 +84,7 @@ second signal stops it at once. Neither loses acknowledged records.`,
 	cfg.bind(c, &cfg.Listen, &cfg.Cert, &cfg.CertKey, &cfg.CredsDir, &cfg.Durability, &cfg.Replicas, &cfg.SystemCreds,
 		&cfg.Spaces, &cfg.Metrics, &cfg.MetricsWindow, &cfg.MetricsPeople,
 		&cfg.HTTP, &cfg.HTTPSocket, &cfg.HTTPSocketGroup, &cfg.HTTPSocketRoles, &cfg.HTTPCert, &cfg.HTTPKey, &cfg.HTTPInsecure, &cfg.HTTPTokens, &cfg.HTTPURL, &cfg.HTTPOrigins, &cfg.HTTPSession,
-		&cfg.OIDCIssuer, &cfg.OIDCClient, &cfg.OIDCSecretFile, &cfg.OIDCAudience, &cfg.OIDCNameClaim, &cfg.OIDCGroupsClaim, &cfg.OIDCRoles)
+		&cfg.OIDCIssuer, &cfg.OIDCClient, &cfg.OIDCSecretFile, &cfg.OIDCAudience, &cfg.OIDCNameClaim, &cfg.OIDCGroupsClaim, &cfg.OIDCScopes, &cfg.OIDCRoles)
 	cfg.bind(c, cfg.ofSpace()...)
 	f := c.Flags()
 	f.BoolVar(&s.insecure, "insecure", false, "use no credentials, and let the embedded server listen anywhere: everyone who reaches it can act under any name")

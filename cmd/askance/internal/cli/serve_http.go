@@ -60,9 +60,9 @@ func webConfig(env *environment, dir node.Dir, s serving) (web.Config, error) {
 
 func (cfg *config) provider(o *auth.OIDCConfig) error {
 	o.Issuer, o.ClientID, o.Audience = cfg.OIDCIssuer, cfg.OIDCClient, cfg.OIDCAudience
-	o.NameClaim, o.GroupsClaim = cfg.OIDCNameClaim, cfg.OIDCGroupsClaim
+	o.NameClaim, o.GroupsClaim, o.Scopes = cfg.OIDCNameClaim, cfg.OIDCGroupsClaim, cfg.OIDCScopes
 	claims := cmp.Or(o.NameClaim, "email") != "email" || cmp.Or(o.GroupsClaim, "groups") != "groups" // not the defaults
-	if o.Issuer == "" && (claims || o.ClientID != "" || o.Audience != "" || cfg.OIDCSecretFile != "" || len(cfg.OIDCRoles) > 0) {
+	if o.Issuer == "" && (claims || o.ClientID != "" || o.Audience != "" || cfg.OIDCSecretFile != "" || len(cfg.OIDCScopes)+len(cfg.OIDCRoles) > 0) {
 		return usagef("--oidc-issuer is missing: the other --oidc flags describe its logins, and without it this server has none")
 	}
 	if o.Issuer == "" {

@@ -110,6 +110,7 @@ func TestServeLooksFirst(t *testing.T) {
 		{cli.ExitUsage, "--http-tokens is empty", []string{"--http-tokens", ""}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-role", "a=approver"}},
 		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-groups-claim", "roles"}},
+		{cli.ExitUsage, "--oidc-issuer is missing", []string{"--oidc-scope", "groups"}},
 		{cli.ExitUsage, "is not host:port", []string{"--metrics", "9464"}},
 		{cli.ExitNotFound, "empty has no credentials", []string{"--creds-dir", "empty"}},
 		{cli.ExitUnavailable, "another program already listens at " + taken, []string{"--http", taken}},
