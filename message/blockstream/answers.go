@@ -139,7 +139,8 @@ func (c AskedCall) answer(d Decision) (toolcall.Response, error) {
 
 // ErrorFrame converts an error to a frame; key is the approval that it is about, or "".
 func ErrorFrame(err error, key string) *Error {
-	e := message.AsError("", err)
+	e := *message.AsError("", err)
+	e.Op = "" // internal
 	f := &Error{Message: e.Error(), ApprovalKey: key, Code: codeOf(err, e.Code)}
 	if e.Code == message.CodeInternal {
 		f.Message = "internal error" // the details are only for our log
