@@ -218,7 +218,8 @@ func (a *appending) attemptOnce(caller context.Context) (uint64, error) {
 		}
 		return seq, a.settleRecord(caller, seq)
 	}
-	a.j.storing.raiseMark(ack.Seq)
+	raiseTo(&a.j.storing.last, ack.Seq)
+	a.j.store.noteReached(ack.Seq)
 	content := proof.Content(provedHeader(a.msg.Header), a.msg.Data)
 	leaf := proof.Leaf(a.msg.Subject, content)
 	if err := a.j.guard.noteStored(ack.Seq, before, leaf); err != nil {
@@ -241,11 +242,6 @@ func (a *appending) attemptOnce(caller context.Context) (uint64, error) {
 type storing struct {
 	failed atomic.Pointer[storeFailure] // nil: the last record was stored
 	last   atomic.Uint64                // the highest sequence that it acknowledged
-}
-
-func (s *storing) raiseMark(seq uint64) {
-	for last := s.last.Load(); seq > last && !s.last.CompareAndSwap(last, seq); last = s.last.Load() {
-	}
 }
 
 type storeFailure struct {

@@ -98,3 +98,6 @@ func (j *Journal) SetPauseAfter(d time.Duration) { j.pauseAfter = d }
 
 // MetaArchiving is the metadata that warns of an archive.
 const MetaArchiving = metaArchiving
+
+// ExpectLag makes the journal treat its stream as a replicated one.
+func (j *Journal) ExpectLag() { j.store.lag.on = true }

@@ -111,6 +111,7 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, key
 		return nil, err
 	}
 	j.replicas = max(1, info.Config.Replicas)
+	j.store.lag.on = j.replicas > 1
 	if !o.Inspect {
 		j.voids.learn = j.guard.learnArchivesFor
 	}
@@ -139,7 +140,7 @@ func newJournal(nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys, o Jou
 	if o.asksHealth = o.Health != nil; !o.asksHealth {
 		o.Health = func() error { return nil }
 	}
-	store := reader{nc: nc, js: js, stream: StreamName(space)}
+	store := reader{nc: nc, js: js, stream: StreamName(space), lag: &lag{}}
 	j := &Journal{
 		space: space, store: store, codec: codec{space: space, keys: keys, bases: newBases(store)}, pub: o.Publisher,
 		claims: &claims{stated: o.Durability, server: nc.ConnectedServerName()},

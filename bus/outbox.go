@@ -163,6 +163,7 @@ func (o *Outbox) followOnce(ctx context.Context, name string, f func(context.Con
 		if err != nil {
 			return err
 		}
+		o.j.store.noteSeen(meta.Sequence.Stream)
 		r, err := o.j.voids.decode(ctx, stored{subject: m.Subject(), seq: meta.Sequence.Stream, time: meta.Timestamp.UTC(), header: m.Headers(), data: m.Data()})
 		if err != nil {
 			<-room

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -20,6 +21,42 @@ type reader struct {
 	nc     *nats.Conn
 	js     jetstream.JetStream
 	stream string
+	lag    *lag // nil: not known
+}
+
+// lag is how far the leader of a replicated stream is behind what other servers delivered. An
+// answer of a leader that is behind could undo what this process knows already.
+type lag struct {
+	on            bool
+	seen, reached atomic.Uint64
+}
+
+// noteSeen notes that a server has the record at seq.
+func (rd reader) noteSeen(seq uint64) {
+	if rd.lag != nil && rd.lag.on {
+		raiseTo(&rd.lag.seen, seq)
+	}
+}
+
+// noteReached notes that the leader has the record at seq.
+func (rd reader) noteReached(seq uint64) {
+	if rd.lag != nil {
+		raiseTo(&rd.lag.reached, seq)
+	}
+}
+
+// isBehind reports whether the leader may lack a record that was seen, and up to where.
+func (rd reader) isBehind() (seen uint64, behind bool) {
+	if rd.lag == nil {
+		return 0, false
+	}
+	seen = rd.lag.seen.Load()
+	return seen, rd.lag.reached.Load() < seen
+}
+
+func raiseTo(mark *atomic.Uint64, seq uint64) {
+	for last := mark.Load(); seq > last && !mark.CompareAndSwap(last, seq); last = mark.Load() {
+	}
 }
 
 var errNone = errors.New("no message found")
@@ -43,7 +80,8 @@ type getReply struct {
 	} `json:"message"`
 }
 
-// get reads one message from the leader, and repeats the request until it is answered.
+// get reads one message from the leader, and repeats the request until it is answered. It first
+// waits until the leader has what other servers delivered.
 func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	ask, err := strictjson.Marshal(r)
 	if err != nil {
@@ -51,6 +89,9 @@ func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	}
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
+	if _, behind := rd.isBehind(); behind {
+		_, _ = rd.lookUpStream(ctx) // it waits for the leader; the read below meets the same errors
+	}
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		m, err := rd.getOnce(ctx, ask)
 		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleepFor(ctx, randomPause(pause)) {
@@ -149,14 +190,21 @@ func (rd reader) streamInfo(ctx context.Context) (*jetstream.StreamInfo, error) 
 }
 
 // lookUpStream asks for the stream's info until a server answers: during an election, none
-// does.
+// does. It waits a while for a leader that is behind.
 func (rd reader) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
-	for {
+	seen, _ := rd.isBehind()
+	for began := time.Now(); ; {
 		one, end := context.WithTimeout(ctx, attemptTimeout)
 		st, err := rd.js.Stream(one, rd.stream)
 		end()
+		if err == nil {
+			rd.noteReached(st.CachedInfo().State.LastSeq)
+			if rd.lag != nil && rd.lag.reached.Load() < seen && time.Since(began) < attemptTimeout && sleepFor(ctx, firstPause) {
+				continue
+			}
+		}
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return st, err
 		}

@@ -299,6 +299,7 @@ const maxDelay = time.Hour
 // A record that this engine cannot read goes to the worker unchanged.
 func (c codec) forWorker(ctx context.Context, task *nats.Msg) (message.RawJSON, error) {
 	seq := sequenceOfTask(task.Reply)
+	c.bases.store.noteSeen(seq)
 	if known := c.bases.get(seq); known != nil {
 		return strictjson.Marshal(known.Record)
 	}

@@ -216,6 +216,7 @@ func (w *watcher) readOne(ctx context.Context) bool {
 
 // deliverRecord fails if the record cannot be expanded now.
 func (w *watcher) deliverRecord(ctx context.Context, m stored) error {
+	w.j.store.noteSeen(m.seq)
 	if w.j.guard.archives.isLeftOver(m.seq) {
 		w.at = m.seq
 		return nil

@@ -1,0 +1,174 @@
+package bus_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/internal/bustest"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	askInfo     = "$JS.API.STREAM.INFO."
+	askInfoLate = "$JX.API.STREAM.INFO." // as long as askInfo
+)
+
+// lagging is a leader that has not applied records yet which other servers deliver. It catches up
+// when it is asked often enough how far it is.
+type lagging struct{ *oblivious }
+
+func newLagging(t *testing.T, b *bustest.Bus) lagging {
+	t.Helper()
+	f := lagging{newOblivious(t, b)}
+	sub, err := f.nc.Subscribe(askInfoLate+">", func(m *nats.Msg) { _ = m.Respond(f.info(m)) })
+	if err == nil {
+		err = f.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	return f
+}
+
+// info answers without the records that it lacks, which are the last ones.
+func (f lagging) info(m *nats.Msg) []byte {
+	stream := strings.TrimPrefix(m.Subject, askInfoLate)
+	reply, err := f.nc.Request(askInfo+stream, m.Data, patience)
+	if err != nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(f.forgot) == 0 || stream != bus.StreamName("test") {
+		return reply.Data
+	}
+	if f.answered++; f.answered == f.healAt {
+		f.forgot = nil
+		return reply.Data
+	}
+	return withLast(reply.Data, f.forgot[0]-1)
+}
+
+// withLast changes how many messages a stream has, by its info.
+func withLast(info []byte, n uint64) []byte {
+	var all map[string]any
+	if err := json.Unmarshal(info, &all); err != nil {
+		return nil
+	}
+	state := all["state"].(map[string]any)
+	state["last_seq"], state["messages"] = n, n
+	out, _ := json.Marshal(all) //nolint:errchkjson // it was decoded from JSON
+	return out
+}
+
+// InProcessConn implements nats.InProcessConnProvider.
+func (f lagging) InProcessConn() (net.Conn, error) {
+	c, err := f.oblivious.InProcessConn()
+	return askingInfo{c}, err
+}
+
+type askingInfo struct{ net.Conn }
+
+func (c askingInfo) Write(b []byte) (int, error) {
+	return c.Conn.Write(bytes.ReplaceAll(b, []byte(askInfo), []byte(askInfoLate)))
+}
+
+func (f lagging) journal(t *testing.T) *bus.Journal {
+	t.Helper()
+	nc, err := bus.ConnectInProcess(t.Context(), f, bus.ConnectOptions{Principal: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	j, err := bus.OpenJournal(t.Context(), nc, "test", f.b.Keys(), bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.ExpectLag()
+	return j
+}
+
+// What a journal has delivered is in everything that is read from it later, although the leader of
+// a cluster can be behind the server that delivered it.
+func TestReadsAreNotOlderThanWhatWasDelivered(t *testing.T) {
+	t.Parallel()
+	for name, read := range map[string]func(t *testing.T, j *bus.Journal) (last uint64, err error){
+		"Last": func(t *testing.T, j *bus.Journal) (uint64, error) {
+			r, err := j.Last(t.Context(), callKey("c1"))
+			return r.Seq, err
+		},
+		"Last of an unknown call": func(t *testing.T, j *bus.Journal) (uint64, error) {
+			_, err := j.Last(t.Context(), callKey("unknown"))
+			if errors.Is(err, message.ErrNotFound) {
+				return 3, nil
+			}
+			return 0, err
+		},
+		"History": func(t *testing.T, j *bus.Journal) (last uint64, err error) {
+			all, err := j.History(t.Context(), callKey("c1"))
+			for _, r := range all {
+				last = r.Seq
+			}
+			return last, err
+		},
+		"Read": func(t *testing.T, j *bus.Journal) (uint64, error) {
+			_, last, err := j.Read(t.Context(), callKey("").SessionKey(), 1, 10)
+			return last, err
+		},
+		"CountCalls": func(t *testing.T, j *bus.Journal) (uint64, error) {
+			_, through, err := j.CountCalls(t.Context(), callKey("").ReplyKey())
+			return through, err
+		},
+		"Ready": func(t *testing.T, j *bus.Journal) (uint64, error) { return 3, j.Ready(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := bustest.New(t)
+			writer, leader := b.Journal("test"), newLagging(t, b)
+			j := leader.journal(t)
+			watched := watch(t, j, 0)
+			mustAppend(t, writer, callRecord("other", callKey("other"), message.ToolCallPending, "propose"), 0)
+			watched.wait(t, "the first record", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 1 })
+			leader.forget(5, 2, 3)
+			prev := mustAppend(t, writer, callRecord("first", callKey("c1"), message.ToolCallPending, "propose"), 0)
+			mustAppend(t, writer, callRecord("second", callKey("c1"), message.ToolCallAsking, "ask"), prev)
+			watched.wait(t, "all records", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 3 })
+			if last, err := read(t, j); err != nil || last != 3 {
+				t.Errorf("read up to %d, %v; want 3", last, err)
+			}
+		})
+	}
+}
+
+// A process can receive a record that builds on one which another process received.
+func TestRecordOnOneThatTheLeaderLacks(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	writer, leader := w.journalWithQueue(t), newLagging(t, w.Bus)
+	j, other := leader.journal(t), leader.journal(t)
+	prev := mustAppend(t, writer, callRecord("first", callKey("c1"), message.ToolCallAsking, "ask"), 0)
+	out, _ := follow(t, openOutbox(t, j), "hook")
+	begun(t, w.Bus, "hook")
+	leader.forget(5, 1, 2)
+	mustAppend(t, writer, workRecord("second", callKey("c1"), job), prev)
+	if d := handed(t, out); d.Record.Record == nil || d.Record.Record.Call.State != message.ToolCallSubmitted {
+		t.Errorf("the outbox delivered %+v", d.Record)
+	}
+	leader.forget(5, 1, 2)
+	tasks, err := other.TakeTasks(t.Context(), toolcall.Queue{Tool: job}, 1, time.Minute)
+	if err != nil || len(tasks) != 1 {
+		t.Fatalf("%d tasks, %v", len(tasks), err)
+	}
+	if s, err := toolcall.DecodeStored(tasks[0].Record); err != nil || s.IsCompact() {
+		t.Errorf("the worker's task is not a whole record: %v", err)
+	}
+}
