@@ -66,7 +66,7 @@ func withLast(info []byte, n uint64) []byte {
 	}
 	state := all["state"].(map[string]any)
 	state["last_seq"], state["messages"] = n, n
-	out, _ := json.Marshal(all) //nolint:errchkjson // it was decoded from JSON
+	out, _ := json.Marshal(all)
 	return out
 }
 
@@ -156,8 +156,8 @@ func TestRecordOnOneThatTheLeaderLacks(t *testing.T) {
 	writer, leader := w.journalWithQueue(t), newLagging(t, w.Bus)
 	j, other := leader.journal(t), leader.journal(t)
 	prev := mustAppend(t, writer, callRecord("first", callKey("c1"), message.ToolCallAsking, "ask"), 0)
-	out, _ := follow(t, openOutbox(t, j), "hook")
-	begun(t, w.Bus, "hook")
+	out, _ := follow(t, openOutbox(t, j), "other")
+	begun(t, w.Bus, "other")
 	leader.forget(5, 1, 2)
 	mustAppend(t, writer, workRecord("second", callKey("c1"), job), prev)
 	if d := handed(t, out); d.Record.Record == nil || d.Record.Record.Call.State != message.ToolCallSubmitted {
@@ -170,5 +170,50 @@ func TestRecordOnOneThatTheLeaderLacks(t *testing.T) {
 	}
 	if s, err := toolcall.DecodeStored(tasks[0].Record); err != nil || s.IsCompact() {
 		t.Errorf("the worker's task is not a whole record: %v", err)
+	}
+}
+
+// The server that lists the files of a bucket can be behind the one that says whether they changed.
+func TestFilesListedBeforeTheirLastChange(t *testing.T) {
+	b := bustest.New(t)
+	writer := openBucket(t, b)
+	put(t, writer, "a.yaml", "1")
+	leader := newOblivious(t, b)
+	knows := make(chan uint64, 1)
+	sub, err := leader.nc.Subscribe(askInfoLate+">", func(m *nats.Msg) {
+		reply, err := leader.nc.Request(askInfo+strings.TrimPrefix(m.Subject, askInfoLate), m.Data, patience)
+		if err != nil {
+			return
+		}
+		select {
+		case n := <-knows:
+			reply.Data = withLast(reply.Data, n)
+		default:
+		}
+		_ = m.Respond(reply.Data)
+	})
+	if err == nil {
+		err = leader.nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = sub.Unsubscribe() }()
+	nc, err := bus.ConnectInProcess(t.Context(), lagging{leader}, bus.ConnectOptions{Principal: "engine"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	p, err := bus.OpenPolicyBucket(t.Context(), nc, "test", bus.PolicyBucketOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	knows <- 2
+	if got := contents(t, p); got != "a.yaml=1" {
+		t.Errorf("listed %q", got)
+	}
+	put(t, writer, "a.yaml", "2")
+	if got := contents(t, p); got != "a.yaml=2" {
+		t.Errorf("a change that the list lacked is never read: %q", got)
 	}
 }

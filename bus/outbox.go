@@ -246,6 +246,9 @@ func (o *Outbox) DeadLetters(ctx context.Context) ([]toolcall.DeadLetter, error)
 	const op = "list failed deliveries"
 	out := []toolcall.DeadLetter{}
 	err := readBucket(ctx, op, o.kv, "dead.>", func(e jetstream.KeyValueEntry) error {
+		if e.Operation() != jetstream.KeyValuePut {
+			return nil
+		}
 		var l toolcall.DeadLetter
 		if err := strictjson.Unmarshal(e.Value(), &l); err != nil {
 			return &message.Error{Code: message.CodeInvalid, Op: op, What: "the entry " + e.Key() + " of bucket " + o.name + " is not a failed delivery", Hint: "find out who writes to the bucket", Err: err}

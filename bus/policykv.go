@@ -193,11 +193,14 @@ func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 	info := st.CachedInfo()
 	state := bucketState{info.Created.UnixNano(), info.State.FirstSeq, info.State.LastSeq, info.State.Msgs}
 	if state != b.state {
-		files, err := b.list(ctx)
+		files, through, err := b.list(ctx)
 		if err != nil {
 			return nil, err
 		}
-		b.state, b.files = state, files
+		if b.files = files; through < state.last { // another server listed it, which does not have the last change yet
+			state = bucketState{}
+		}
+		b.state = state
 	}
 	out := make([]PolicyFile, len(b.files))
 	for i, f := range b.files {
@@ -206,20 +209,24 @@ func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 	return out, nil
 }
 
-func (b *PolicyBucket) list(ctx context.Context) ([]PolicyFile, error) {
+// list returns the files and the revision of the last change that it saw.
+func (b *PolicyBucket) list(ctx context.Context) (files []PolicyFile, through uint64, err error) {
 	op := "read " + b.what + "s"
-	var files []PolicyFile
-	err := readBucket(ctx, op, b.kv, ">", func(e jetstream.KeyValueEntry) error {
+	err = readBucket(ctx, op, b.kv, ">", func(e jetstream.KeyValueEntry) error {
+		through = max(through, e.Revision())
+		if e.Operation() != jetstream.KeyValuePut {
+			return nil
+		}
 		files = append(files, PolicyFile{Name: e.Key(), Data: e.Value(), Revision: e.Revision()})
 		return b.checkName(op, e.Key())
 	})
 	slices.SortFunc(files, func(x, y PolicyFile) int { return strings.Compare(x.Name, y.Name) })
-	return files, err
+	return files, through, err
 }
 
-// readBucket visits every entry of a bucket that matches the filter.
+// readBucket visits every entry of a bucket that matches the filter, with those of deletions.
 func readBucket(ctx context.Context, op string, kv jetstream.KeyValue, filter string, visit func(jetstream.KeyValueEntry) error) error {
-	w, err := kv.Watch(ctx, filter, jetstream.IgnoreDeletes())
+	w, err := kv.Watch(ctx, filter)
 	if err != nil {
 		return apiError(op, "bucket "+kv.Bucket(), err)
 	}
