@@ -81,16 +81,24 @@ func (p *proposer) placeCalls(ctx context.Context, r toolcall.ProposeRequest, ca
 	if key.ReplyKey() == calls[0].ReplyKey() {
 		return &message.Error{Code: message.CodeInvalid, What: "parent: the call " + string(key.Call) + " belongs to the reply of the proposed calls", Hint: "give the calls that are made within a call a reply of their own"}
 	}
+	var parent *toolcall.Parent
 	around, err := p.store.LastCall(ctx, key)
+	if err == nil {
+		switch parent, err = around.AsParent(); {
+		case err == nil:
+		case p.areKnown(ctx, calls): // a repeated proposal is answered with the state of its calls
+			err = nil
+		case around.Runtime == calls[0].Runtime:
+			return errorAt("parent", err)
+		default: // another runtime may not see the call's state
+			err = message.ErrNotFound
+		}
+	}
 	if errors.Is(err, message.ErrNotFound) {
 		return &message.Error{Code: message.CodeNotFound, What: "parent: no call " + key.String() + " exists", Hint: "name the call that started the sub-agent, or leave parent out"}
 	}
 	if err != nil {
 		return err
-	}
-	parent, err := around.AsParent()
-	if err != nil && !p.areKnown(ctx, calls) { // a repeated proposal is answered with the state of its calls
-		return errorAt("parent", err)
 	}
 	for _, c := range calls {
 		c.Parent = parent
