@@ -405,6 +405,34 @@ func streamsEnd(t *testing.T) {
 	}
 }
 
+// Events that wait for a slow reader are not sent after its credentials have ended.
+func TestNoEventsAfterTheCredentials(t *testing.T) {
+	gone := errors.New("revoked")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, end := context.WithCancelCause(r.Context())
+		err := gateway.Streaming(ctx, w, time.Hour, func(_ context.Context, s *gateway.Stream) error {
+			err := s.JSON("call", "early")
+			end(gone)
+			if late := s.JSON("call", "late"); err != nil || !errors.Is(late, gone) {
+				t.Errorf("before the end %v, and after it %v", err, late)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}))
+	defer server.Close()
+	res, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err := io.ReadAll(res.Body); err != nil || !strings.Contains(string(body), "early") || strings.Contains(string(body), "late") {
+		t.Errorf("the stream has %q, %v", body, err)
+	}
+}
+
 func TestRoutesAreUnique(t *testing.T) {
 	r := gateway.Route{Method: http.MethodGet, Path: "/x", Access: gateway.Everybody, Serve: answer("x")}
 	if _, err := gateway.New(gateway.Config{Spaces: []*gateway.Space{stillSpace()}, Auth: fakeAuth{}, Surfaces: []gateway.Surface{gateway.Routes{r, r}}}); err == nil {

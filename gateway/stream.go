@@ -17,6 +17,7 @@ import (
 type Stream struct {
 	mu  sync.Mutex
 	sse *SSE
+	ctx context.Context //nolint:containedctx // of the request: nothing is written once it has ended
 }
 
 // Streaming replies with a stream that f writes. ctx ends with the request, or when the peer
@@ -24,7 +25,7 @@ type Stream struct {
 func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Duration, f func(context.Context, *Stream) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &Stream{sse: NewSSE(w)}
+	s := &Stream{sse: NewSSE(w), ctx: ctx}
 	if err := s.KeepAlive(); err != nil { // sends the headers
 		return nil // the peer is gone
 	}
@@ -57,14 +58,19 @@ func Streaming(ctx context.Context, w http.ResponseWriter, keepAlive time.Durati
 func (s *Stream) Event(id, name string, data []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
 	return s.sse.Event(id, name, data)
 }
 
 // JSON is SSE.JSON.
 func (s *Stream) JSON(name string, v any) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sse.JSON(name, v)
+	b, err := strictjson.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return s.Event("", name, b)
 }
 
 // KeepAlive is SSE.KeepAlive.

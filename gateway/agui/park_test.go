@@ -1,12 +1,16 @@
 package agui
 
 import (
+	"context"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestParkRecord: a record reads back as it was written. A record is rejected if it would let an
@@ -57,5 +61,16 @@ func TestParkRecord(t *testing.T) {
 	}
 	if parkOf(&message.Custom{Name: parkEvent, Value: value}) != nil || parkOf(&message.Custom{Name: "other", Value: value}) != nil {
 		t.Error("a record with unknown members or another name was accepted")
+	}
+}
+
+// Events that wait for a slow client are not sent after its credentials have ended.
+func TestNoEventsAfterTheEnd(t *testing.T) {
+	gone := errors.New("revoked")
+	ctx, end := context.WithCancelCause(t.Context())
+	end(gone)
+	batch := gateway.EventBatch{Events: []toolcall.SequencedEvent{{Seq: 1, Event: message.RawJSON(`{}`)}}}
+	if err := (&follower{}).take(ctx, batch); !errors.Is(err, gone) {
+		t.Errorf("took an event: %v", err)
 	}
 }

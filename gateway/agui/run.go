@@ -126,6 +126,9 @@ func (f *follower) endEarly(ctx context.Context, err error) error {
 // take maps a batch of events.
 func (f *follower) take(ctx context.Context, b gateway.EventBatch) error {
 	for _, e := range b.Events {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		ev, err := message.DecodeEvent(e.Event)
 		if err != nil {
 			return message.Errorf(message.CodeInternal, "run", "the event at %d cannot be read: %w", e.Seq, err)

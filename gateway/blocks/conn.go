@@ -156,7 +156,8 @@ func (c *conn) send(ctx context.Context, frames ...blockstream.Frame) bool {
 	return true
 }
 
-// write writes the queue to the socket, and at the end what is left in it.
+// write writes the queue to the socket, and at the end what is left in it, unless the credentials
+// have ended.
 func (c *conn) write(ctx context.Context, cancel context.CancelFunc) {
 	defer cancel()
 	var buf []byte
@@ -170,6 +171,9 @@ func (c *conn) write(ctx context.Context, cancel context.CancelFunc) {
 			default:
 				return
 			}
+		}
+		if errors.Is(gateway.Ended(c.r.Context()), message.ErrForbidden) {
+			return
 		}
 		var err error
 		if buf, err = blockstream.AppendFrame(buf[:0], f); err != nil {

@@ -117,6 +117,10 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 		http.Error(w, "the body is too large or did not arrive", http.StatusRequestEntityTooLarge)
 		return
 	}
+	if now, err := s.cfg.Authenticate(r); err != nil || now != principal {
+		http.Error(w, "the credentials ended before the request was carried out", http.StatusUnauthorized)
+		return
+	}
 	f, err := parseFrame(body)
 	if err != nil {
 		refuse(w, &frame{}, &rpcError{code: codeParse, text: "Parse error: " + err.Error()})
@@ -250,7 +254,8 @@ func sameNumber(a, b string) bool {
 // the result.
 type answer struct {
 	legacy  bool
-	mu      sync.Mutex // guards the rest
+	ctx     context.Context //nolint:containedctx // of the request: it ends with the credentials
+	mu      sync.Mutex      // guards the rest
 	w       http.ResponseWriter
 	streams bool // the client accepts a stream
 	started bool
@@ -259,7 +264,7 @@ type answer struct {
 
 func newAnswer(w http.ResponseWriter, r *http.Request, legacy bool) *answer {
 	accept := strings.Join(r.Header.Values("Accept"), ",")
-	return &answer{w: w, legacy: legacy, streams: strings.Contains(accept, "text/event-stream")}
+	return &answer{w: w, legacy: legacy, ctx: r.Context(), streams: strings.Contains(accept, "text/event-stream")}
 }
 
 // begin begins the stream. It returns false if the client accepts none or the answer is over.
@@ -301,7 +306,7 @@ func event(f *frame) []byte {
 func (a *answer) send(f *frame) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.begin() {
+	if a.ctx.Err() == nil && a.begin() {
 		a.write(event(f))
 	}
 }

@@ -493,3 +493,27 @@ func TestRevokedWhileOpen(t *testing.T) {
 		})
 	}
 }
+
+// A request whose credentials end before its body arrives is not carried out.
+func TestRevokedBeforeTheBody(t *testing.T) {
+	w := &world{World: gatewaytest.New(t, gatewaytest.Policy("version: 1\nname: none\nrules: []\n")), t: t, ran: filepath.Join(t.TempDir(), "ran")}
+	g, err := mcp.New(w.config("modern"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	var revoked atomic.Bool
+	server := httptest.NewServer(g.Handler(mcp.HTTPConfig{Authenticate: func(*http.Request) (string, error) {
+		if revoked.Swap(true) {
+			return "", errors.New("revoked")
+		}
+		return "ann", nil
+	}}))
+	t.Cleanup(server.Close)
+	status, got := post(t, server.URL, "", `{"jsonrpc":"2.0","id":1,"method":"tools/list","params":{`+meta+`}}`, func(r *http.Request) {
+		r.Header.Set("Mcp-Method", "tools/list")
+	})
+	if status != http.StatusUnauthorized {
+		t.Errorf("%d %s, want 401", status, got)
+	}
+}

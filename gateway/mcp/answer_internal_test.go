@@ -1,0 +1,22 @@
+package mcp
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// Frames that wait for a slow client are not sent after its credentials have ended.
+func TestNoFramesAfterTheCredentials(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", http.NoBody)
+	r.Header.Set("Accept", "text/event-stream")
+	w := httptest.NewRecorder()
+	a := newAnswer(w, r, false)
+	end()
+	a.send(&frame{method: "notifications/message"})
+	if w.Body.Len() > 0 {
+		t.Errorf("sent %q", w.Body)
+	}
+}
