@@ -21,6 +21,45 @@ func (w *wired) touch(i int, id message.CallID) {
 	}
 }
 
+// A request about a call comes to an engine that has fallen behind, and whose reads are old. Its
+// sender learned of the call's state from another engine.
+func TestRequestAboutAStateThatIsNotKnownYet(t *testing.T) {
+	for name, row := range map[string]struct {
+		tool string
+		send func(w *wired) error
+	}{
+		"response": {asks, func(w *wired) error {
+			_, err := w.as(1, toolcall.RoleApprover, "ann").SubmitResponse(w.Context(), toolcall.Response{Key: callKey("a"), Kind: toolcall.ResponseApprove, Digest: w.now("a").Digest})
+			return err
+		}},
+		"report": {safe, func(w *wired) error {
+			_, err := w.as(1, toolcall.RoleRuntime, "bot").Report(w.Context(), toolcall.ReportRequest{Key: callKey("a"), Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
+			return err
+		}},
+		"revoke": {remote, func(w *wired) error {
+			_, err := w.as(1, toolcall.RoleOperator, "op").Revoke(w.Context(), toolcall.RevokeRequest{Key: callKey("a")})
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWires(t, 2, func(w *wired) {
+				w.propose(0, bareCall("warm", safe)) // the session is bound
+				w.pass(0)
+				w.wires[1].lag(true)
+				w.wires[1].onLast(func(toolcall.Key) error { return message.ErrNotFound })
+				w.propose(0, bareCall("a", row.tool))
+				sent := make(chan error, 1)
+				go func() { sent <- row.send(w) }()
+				w.pass(0)
+				w.wires[1].lag(false)
+				if err := <-sent; err != nil {
+					w.Error(err)
+				}
+			})
+		})
+	}
+}
+
 // An engine that has fallen behind reads a call before those that it waits for.
 func TestSerialCallWaitsForCallsThatAreNotKnownYet(t *testing.T) {
 	inWires(t, 2, func(w *wired) {

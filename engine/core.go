@@ -107,6 +107,30 @@ func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolc
 	return c.store.UpdateCall(ctx, op, key, by, change)
 }
 
+// newsLimit is how long a request waits for news of a call that it does not fit: its sender may have
+// learned of a later state from another engine, which was told earlier.
+const newsLimit = 250 * time.Millisecond
+
+// updateSeen is update for a request about a state that its sender has seen.
+func (c *core) updateSeen(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error) {
+	over := time.After(newsLimit)
+	for {
+		moved, leave := c.view.Watch(key.ReplyKey())
+		call, err := c.update(ctx, op, key, by, change)
+		if errors.Is(err, message.ErrNotFound) || errors.Is(err, message.ErrDigest) || errors.Is(err, message.ErrState) {
+			select {
+			case <-moved:
+				leave()
+				continue
+			case <-over:
+			case <-ctx.Done():
+			}
+		}
+		leave()
+		return call, err
+	}
+}
+
 // snapshotOf returns what a decision about a call depends on now.
 func (c *core) snapshotOf(ctx context.Context, call *toolcall.Call) decide.Snapshot {
 	return c.snapshotWith(ctx, call, c.view.Rules(call))

@@ -22,7 +22,7 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 	if err := checkResolve(r); err != nil {
 		return nil, err
 	}
-	return o.update(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+	return o.updateSeen(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), baseNow()
 		if c.Open() && c.Phase() != toolcall.PhaseBlocked {
 			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine returns the right error
@@ -66,7 +66,7 @@ func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r too
 	if len(r.Reason) > toolcall.MaxTextBytes {
 		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
-	return o.update(ctx, "revoke", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+	return o.updateSeen(ctx, "revoke", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		if err := o.responses.CheckRevoke(ctx, by, m.Call()); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r t
 	if err != nil {
 		return nil, err
 	}
-	return o.update(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
+	return o.updateSeen(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		wrong := checkNamed(c, r.Result)
 		switch {
