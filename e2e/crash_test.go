@@ -74,6 +74,9 @@ func (s *stage) round(p point, i int) strike {
 		victim = s.workers[tool]
 	}
 	dead := s.killAt(victim, sight.seen, p.spread, fmt.Sprintf("round %d: %s of %s", i, p.name, tool))
+	if p.both {
+		s.workers[tool].kill()
+	}
 	victim.start()
 	if p.twice {
 		<-time.After(s.between(0, 100*ms))
@@ -87,6 +90,11 @@ func (s *stage) round(p point, i int) strike {
 		}
 	}
 	s.found(session)
+	if p.both {
+		victim.up() // a worker ends without a server
+		s.workers[tool].start()
+		s.workers[tool].up()
+	}
 	s.must(s.answerOpen(session))
 	return strike{struck: struck, dead: dead, sight: sight}
 }

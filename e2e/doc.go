@@ -39,9 +39,11 @@
 //	local start        engine  runs again with its key, or waits as unknown        20
 //	worker start       engine  ends with the result, or as after a lost lease      20
 //	result unanswered  engine  ends with the result, sent again until answered     20
+//	result lost        both    runs again with its key, or waits as unknown        20
 //	result stored      engine  has ended                                           20
 //	worker offered     worker  is run                                              20
 //	worker running     worker  runs again with its key, or waits as unknown        20
+//	worker started     worker  the same; killed as its tool begins                 20
 //
 // Other tests:
 //

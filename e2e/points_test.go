@@ -23,6 +23,7 @@ type point struct {
 	slow   bool     // its tool runs long enough to be hit during the run
 	see    func(w *world, struck toolcall.Key) *sighting
 	spread time.Duration
+	both   bool // the engine is killed, and then the worker
 	twice  bool // the process is killed once more while it starts again
 	hit    func(strike) bool
 }
@@ -77,8 +78,10 @@ var points = []point{
 	{name: "local start", tools: []string{note, post}, slow: true, see: onStep(toolcall.CauseStart), spread: 60 * ms, hit: running},
 	{name: "worker start", tools: remote, see: onStep(toolcall.CauseStart), spread: 5 * ms, hit: running},
 	{name: "result unanswered", tools: remote, see: onWire(bus.KindResult), spread: ms / 2, hit: unanswered(toolcall.CauseResult)},
+	{name: "result lost", both: true, tools: remote, see: onWire(bus.KindResult), hit: running},
 	{name: "result stored", tools: remote, see: onStep(toolcall.CauseResult), spread: 2 * ms, hit: stored},
 	{name: "worker offered", worker: true, tools: remote, see: onStep(toolcall.CauseSubmit), hit: resting(message.ToolCallSubmitted)},
+	{name: "worker started", worker: true, tools: remote, see: onStep(toolcall.CauseStart), spread: 2 * ms, hit: running},
 	{name: "worker running", worker: true, tools: remote, slow: true, see: onStep(toolcall.CauseStart), spread: 60 * ms, hit: running},
 }
 
