@@ -3,7 +3,6 @@ package agui
 import (
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -22,12 +21,9 @@ func readInput(r *http.Request) (*wire.RunInput, error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "read run input", What: "the body is not declared as JSON", Hint: "send Content-Type: application/json"}
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := gateway.ReadBody("read run input", r)
 	if err != nil {
-		if _, large := errors.AsType[*http.MaxBytesError](err); large {
-			return nil, &message.Error{Code: message.CodeTooLarge, Op: "read run input", What: fmt.Sprintf("the body is longer than %d bytes", MaxBody), Hint: "send large content as a URL"}
-		}
-		return nil, &message.Error{Code: message.CodeInvalid, Op: "read run input", What: "the body did not arrive as a whole", Hint: "send it again", Err: err}
+		return nil, err
 	}
 	return decodeInput(body)
 }
