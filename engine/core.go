@@ -107,13 +107,12 @@ func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolc
 	return c.store.UpdateCall(ctx, op, key, by, change)
 }
 
-// newsLimit is how long a request waits for news of a call that it does not fit: its sender may have
-// learned of a later state from another engine, which was told earlier.
-const newsLimit = 250 * time.Millisecond
-
 // updateSeen is update for a request about a state that its sender has seen.
 func (c *core) updateSeen(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error) {
-	over := time.After(newsLimit)
+	if c.cfg.lag == 0 {
+		return c.update(ctx, op, key, by, change)
+	}
+	over := time.After(c.cfg.lag)
 	for {
 		moved, leave := c.view.Watch(key.ReplyKey())
 		call, err := c.update(ctx, op, key, by, change)

@@ -16,7 +16,8 @@ type operators struct {
 	responses *approve.Responses
 }
 
-// resolveCall ends a blocked call with the outcome that an operator states, or runs it again.
+// resolveCall ends a blocked or external call with the outcome that an operator states, or runs a
+// blocked one again.
 func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r toolcall.ResolveRequest) (*toolcall.Call, error) {
 	r.Space = o.space
 	if err := checkResolve(r); err != nil {
@@ -24,8 +25,11 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 	}
 	return o.updateSeen(ctx, "resolve", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c, now := m.Call(), baseNow()
-		if c.Open() && c.Phase() != toolcall.PhaseBlocked {
+		if c.Open() && !c.CanResolve() {
 			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine returns the right error
+		}
+		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Placement == toolcall.PlaceExternal {
+			return &message.Error{Code: message.CodeState, Op: "resolve", Call: toolcall.ErrorCall(c), What: "the call runs in its runtime, which alone can run it again", Hint: "use happened or did_not_happen"}
 		}
 		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
 			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {

@@ -34,7 +34,7 @@ type config struct {
 	mode         permission.Mode
 	cwd          string
 	dirs         []string
-	grace        time.Duration
+	grace, lag   time.Duration
 	drain        time.Duration
 	keep         int
 	maxOpen      int
@@ -142,6 +142,13 @@ func WithWorkingDirs(cwd string, dirs ...string) Option {
 // it takes the step itself; the default is 1 s.
 func WithGrace(d time.Duration) Option {
 	return setIf(d > 0, fmt.Errorf("grace %s must be positive", d), func(c *config) { c.grace = d })
+}
+
+// WithLag sets how long a request waits for news of a call that it does not fit. On a cluster its
+// sender may have learned of a later state from another engine, which was told earlier. The
+// default, 0, is for journals that are never behind.
+func WithLag(d time.Duration) Option {
+	return setIf(d >= 0, fmt.Errorf("lag %s must not be negative", d), func(c *config) { c.lag = d })
 }
 
 // WithKeep sets how many finished calls are kept in memory; the default is 4096. Others

@@ -217,6 +217,21 @@ func externalCall(w *world) {
 		w.Errorf("the error for a second result does not show the first: %+v", toolcall.CallOf(e))
 	}
 	w.wantPath(c.Key, "propose+allow+submit result")
+	for id, outcome := range map[message.CallID]toolcall.Outcome{"happened": toolcall.OutcomeHappened, "did_not": toolcall.OutcomeDidNot} { // its runtime is gone
+		c := e.propose(call(id, external, `{}`))[0]
+		state := toolcall.ResolveRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: toolcall.OutcomeRunAgain}
+		_, err := e.operator().Resolve(w.Context(), state)
+		w.wantErr(err, message.ErrState)
+		state.Outcome, state.Output = outcome, "seen"
+		c, err = e.operator().Resolve(w.Context(), state)
+		w.must(err)
+		if outcome == toolcall.OutcomeHappened {
+			w.wantResult(c, message.ToolResultSuccess, "seen")
+		} else {
+			w.wantResult(c, message.ToolResultError, "nothing happened")
+		}
+		w.wantPath(c.Key, "propose+allow+submit resolve")
+	}
 	local := e.propose(call("l", block, `{}`))[0]
 	_, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: local.Key, Result: report.Result})
 	w.wantErr(err, message.ErrState)

@@ -155,14 +155,20 @@ func (m *Machine) end(cause Cause, r message.ToolResultBlock, digest string) err
 	return nil
 }
 
+// CanResolve reports whether an operator may state the outcome: the call is blocked, or its
+// runtime runs it, which may never report a result.
+func (c *Call) CanResolve() bool {
+	return c.Blocked != NotBlocked || c.Placement == PlaceExternal && c.State == message.ToolCallSubmitted
+}
+
 func (m *Machine) applyResolution(ev Resolved) error {
 	c := m.call
 	if err := m.checkAttempt(CauseResolve, ev.Attempt); err != nil {
 		return err
 	}
-	if c.Blocked == NotBlocked {
+	if !c.CanResolve() {
 		return &message.Error{Code: message.CodeState, Op: "resolve", Call: ErrorCall(c),
-			What: "the call is not blocked", Hint: "only blocked calls can be resolved: list them with --blocked"}
+			What: "the call is neither blocked nor run by its runtime", Hint: "only such calls can be resolved: list blocked ones with --blocked"}
 	}
 	if err := m.move(CauseResolve); err != nil {
 		return err

@@ -94,7 +94,7 @@ func PhaseTable() []PhaseRow {
 		{ready, "allowed; an engine has to begin it", "the policy, the last approver, a retry of a local call",
 			next{queued, running, finished}, "at once on the engine that decided it, after the grace period (1 s) on any other engine that has the tool"},
 		{queued, "waits for a worker, or for the result of an external tool", "the engine that offers it",
-			next{queued, running, retrying, blocked, finished}, "a grant lasts for the tool's offer timeout (10 min) and is then renewed; the queue timeout of the tool blocks it; an external call has no limit"},
+			next{queued, running, retrying, blocked, finished}, "a grant lasts for the tool's offer timeout (10 min) and is then renewed; the queue timeout of the tool blocks it; an external call has no limit, but an operator can resolve it"},
 		{running, "an engine or a worker owns the attempt", "the owner that starts it",
 			next{retrying, blocked, finished}, "the tool's timeout; an owner that is silent for a lease (10 s) loses the attempt"},
 		{retrying, "an attempt was lost or returned; the next one is due later", "the engine that misses the owner, the owner, or a worker that rejects the task",

@@ -354,7 +354,7 @@ func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
 		}
 	}
 	request = ""
-	if p.Has(toolcall.RoleOperator) && c.Call.Phase() == toolcall.PhaseBlocked && c.Call.Blocked != toolcall.BlockedClock {
+	if p.Has(toolcall.RoleOperator) && c.Call.CanResolve() && c.Call.Blocked != toolcall.BlockedClock {
 		add(&c.Manage, doResolve, "Resolve", "", "good")
 	}
 	if (p.Has(toolcall.RoleOperator) || p.Has(toolcall.RoleApprover)) && c.Call.Open() {

@@ -211,7 +211,6 @@ func functions() template.FuncMap {
 		"base":     path.Base,
 		"time":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"sentence": sentence,
-		"outcomes": func() any { return asked.Outcomes },
 		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
 		"day":      func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
 		"ago":      func(t, now time.Time) string { return asked.Span(now.Sub(t)) + " ago" },

@@ -68,7 +68,8 @@ type panel struct {
 	Preview *previewed
 	Ruled   []ruleChoice
 	Limits  *toolcall.RememberLimits
-	CanTerm bool // a standing approval may have limits
+	CanTerm bool           // a standing approval may have limits
+	Stated  []asked.Stated // what resolve can state
 	Hidden  bool
 	Post    string
 	Back    string // the page without the form
@@ -96,7 +97,7 @@ func (c *card) openPanel(p *gateway.Peer, f *form) {
 	v := &panel{form: *f, Hidden: c.Redacted, Post: "/inbox/response", Back: c.Href}
 	c.Panel = v
 	if managed {
-		v.Post, v.Attempt = "/inbox/"+f.Do, c.Call.Attempt.Number
+		v.Post, v.Attempt, v.Stated = "/inbox/"+f.Do, c.Call.Attempt.Number, asked.Outcomes(c.Call)
 		return
 	}
 	switch {

@@ -10,7 +10,7 @@ import (
 // Frames that wait for a slow client are not sent after its credentials have ended.
 func TestNoFramesAfterTheCredentials(t *testing.T) {
 	ctx, end := context.WithCancel(t.Context())
-	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", http.NoBody)
+	r := httptest.NewRequestWithContext(ctx, http.MethodGet, "/mcp", nil)
 	r.Header.Set("Accept", "text/event-stream")
 	w := httptest.NewRecorder()
 	a := newAnswer(w, r, false)

@@ -244,7 +244,7 @@ func (h *held) present(ctx context.Context, x *exchange, later bool) (json.RawMe
 		case input != nil && p.modern:
 			return x.inputRequired(h, input.requests, state{Leg: input.leg}), nil
 		case unknown && (!p.hasTasks() || x.params.text("name") == waitTool):
-			return refusal("outcome unknown: the call may have happened; do not repeat it. It stays open until an operator interrupts it. Its id is "+string(h.key.Call), call).result, nil
+			return refusal("outcome unknown: the call may have happened; do not repeat it. It stays open until an operator resolves it. Its id is "+string(h.key.Call), call).result, nil
 		case (unknown || call != nil && call.State == message.ToolCallAsking) && p.modern && p.hasTasks() && x.params.text("name") != waitTool:
 			return h.taskResult(), nil
 		case call == nil || call.State != message.ToolCallAsking:

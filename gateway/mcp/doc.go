@@ -17,7 +17,7 @@
 //   - A tool runs only if askance allowed the call, with the arguments on record. The
 //     gateway marks the call in the journal before it runs; only the first mark runs.
 //   - A repeated request joins the open call of the same principal, tool and arguments.
-//   - A call whose server died has an unknown outcome, and stays open until an operator interrupts it,
+//   - A call whose server died has an unknown outcome, and stays open until an operator resolves it,
 //     unless the tool is idempotent.
 //   - A definition that changed since the decision does not run.
 //   - What a client returns (call ids, requestState) is authenticated.

@@ -48,7 +48,7 @@ func (h *held) task(modern bool) object {
 			status = "cancelled"
 		}
 	case unknown:
-		text = "the outcome is unknown: the call may have happened. It stays open until an operator interrupts it"
+		text = "the outcome is unknown: the call may have happened. It stays open until an operator resolves it"
 	case input != nil && modern:
 		status, text = "input_required", "the server asks for input"
 	}

@@ -44,14 +44,23 @@ func Refusal(err error) string {
 	return text
 }
 
-// Outcomes are what an operator can state about a blocked call.
-var Outcomes = []struct {
+// Stated is what an operator can state about a call.
+type Stated struct {
 	Outcome toolcall.Outcome
 	Text    string
-}{
-	{toolcall.OutcomeHappened, "It happened: enter its result"},
-	{toolcall.OutcomeDidNot, "It did not happen: end the call with an error"},
-	{toolcall.OutcomeRunAgain, "Run it again, as a new attempt"},
+}
+
+// Outcomes returns what an operator can state about a call, the usual first.
+func Outcomes(c *toolcall.Call) []Stated {
+	out := []Stated{
+		{toolcall.OutcomeHappened, "It happened: enter its result"},
+		{toolcall.OutcomeDidNot, "It did not happen: end the call with an error"},
+		{toolcall.OutcomeRunAgain, "Run it again, as a new attempt"},
+	}
+	if c.Placement == toolcall.PlaceExternal { // only its runtime can run it
+		return out[:2]
+	}
+	return out
 }
 
 // Resolved describes a call after an operator resolved it.

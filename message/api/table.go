@@ -84,7 +84,7 @@ var (
 	Resolve = Define[toolcall.ResolveRequest, *toolcall.Call](Operation{
 		Name: "resolve", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleOperator}, NATS: map[toolcall.Role]string{toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "resolveCall", Method: "POST", Path: callPath + "/resolve", Tag: "calls",
-			Summary: "Resolve a blocked call", Doc: "States the outcome of a call whose outcome is unknown, or ends or repeats a call that no worker took or whose attempts were all lost."},
+			Summary: "Resolve a call", Doc: "States the outcome of a call whose outcome is unknown or whose runtime reports none, or ends or repeats a call that no worker took or whose attempts were all lost."},
 	})
 	RevokeStandingApproval = Define[toolcall.RevokeStandingApprovalRequest, *toolcall.StandingApproval](Operation{
 		Name: "revoke_standing_approval", Class: ClassStop, Changes: true, Roles: revokers, NATS: onRevoke,

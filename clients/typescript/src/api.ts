@@ -1783,7 +1783,7 @@ export const operations = {
   showCall: { method: "GET", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}", does: "show a call" },
   explainCall: { method: "GET", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/explain", does: "explain a decision" },
   makeReceipt: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/receipt", does: "make a receipt" },
-  resolveCall: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/resolve", does: "resolve a blocked call" },
+  resolveCall: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/resolve", does: "resolve a call" },
   submitResponse: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/response", does: "respond to an approval request" },
   reportResult: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/result", does: "report the result of an external call" },
   revokeCall: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/revoke", does: "revoke an approval" },

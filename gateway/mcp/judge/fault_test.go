@@ -320,12 +320,12 @@ func TestResolve(t *testing.T) {
 	}
 	eventually(t, "the task says that the outcome is unknown", func() bool { return strings.Contains(p.task(r.TaskID).StatusMessage, "unknown") })
 	c := h.wait("is there", func(c *call) bool { return c.Tool == "effect" })
-	status, out := h.request(bot, "POST", "/v1/calls/"+c.path()+"/result", map[string]any{"result": map[string]any{"type": "tool_result", "id": c.ID, "name": "effect", "state": "success", "output": "it happened"}})
+	status, out := h.request(olga, "POST", "/v1/calls/"+c.path()+"/resolve", map[string]any{"attempt": 1, "outcome": "happened", "output": "it happened"})
 	if status != 200 {
-		t.Fatalf("report the result: %d %s", status, out)
+		t.Fatalf("resolve: %d %s", status, out)
 	}
 	if r := p.taskEnded(r.TaskID); r.Status != "completed" || r.Result == nil || !strings.Contains(r.Result.text(), "it happened") {
-		t.Errorf("the task after its result was reported: %s", r.raw)
+		t.Errorf("the task after the call was resolved: %s", r.raw)
 	}
 	if n := u.calls("effect"); n != 1 {
 		t.Errorf("the tool ran %d times", n)

@@ -28,8 +28,9 @@ func newResolveCommand(env *environment) *cobra.Command {
 		Use:   "resolve CALL --outcome OUTCOME",
 		Short: "Resolve a call whose outcome is unknown",
 		Long: `A call is blocked if its worker died after the start and the tool is not idempotent,
-if every permitted attempt was lost, or if no worker took it in time. Find out what
-happened, then resolve the call:
+if every permitted attempt was lost, or if no worker took it in time. A call that an
+agent or an MCP gateway runs itself has no result if that stopped before it reported one.
+Find out what happened, then resolve the call:
 
   happened         the effect took place; --output is the result
   did_not_happen   the effect did not take place; the model gets an error

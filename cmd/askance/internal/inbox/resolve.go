@@ -35,10 +35,10 @@ const (
 )
 
 func canResolve(c *toolcall.Call) bool {
-	return c.Phase() == toolcall.PhaseBlocked && c.Blocked != toolcall.BlockedClock
+	return c.CanResolve() && c.Blocked != toolcall.BlockedClock
 }
 
-// resolve opens the screen that resolves a blocked call.
+// resolve opens the screen that resolves a call.
 func (m *model) resolve(q *request) {
 	if m.cfg.Resolve != nil && canResolve(q.call) {
 		m.push(newResolve(q.call))
@@ -56,7 +56,7 @@ func (s *resolveScreen) writes() {}
 
 func (s *resolveScreen) holds(k toolcall.Key) bool { return k == s.call.Key }
 
-func (s *resolveScreen) outcome() toolcall.Outcome { return asked.Outcomes[s.row].Outcome }
+func (s *resolveScreen) outcome() toolcall.Outcome { return asked.Outcomes(s.call)[s.row].Outcome }
 
 // obstacle says why the call cannot be resolved from here; "" if it can.
 func (s *resolveScreen) obstacle(m *model) string {
@@ -83,7 +83,7 @@ func (s *resolveScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 		}
 	case s.at == resolveOutcome:
 		if d, ok := moves(key, 1); ok && !k.Paste {
-			s.row = max(0, min(len(asked.Outcomes)-1, s.row+d))
+			s.row = max(0, min(len(asked.Outcomes(s.call))-1, s.row+d))
 		}
 	default:
 		return update(&s.in[s.at], k)
@@ -147,7 +147,7 @@ func (s *resolveScreen) view(m *model, w, h int) (title string, body []string, k
 	switch s.at {
 	case resolveOutcome:
 		keys = "up down choose  enter continue  esc cancel"
-		for i, o := range asked.Outcomes {
+		for i, o := range asked.Outcomes(s.call) {
 			text := "  " + o.Text
 			if i == s.row {
 				text = m.out.Selected("> " + o.Text)
@@ -167,7 +167,7 @@ func (s *resolveScreen) view(m *model, w, h int) (title string, body []string, k
 
 func (s *resolveScreen) lines(m *model, w int) []string {
 	f := records{width: w, dim: m.out.Dim}
-	f.add("outcome", m.out.Ask(asked.Outcomes[s.row].Text))
+	f.add("outcome", m.out.Ask(asked.Outcomes(s.call)[s.row].Text))
 	r := s.request()
 	if r.Outcome == toolcall.OutcomeHappened {
 		f.add("result", cmp.Or(reveal.Line(r.Output), "(empty)"))

@@ -77,7 +77,7 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 		Alarm: func(err error) { alarm(log, err, good.Load(), bucket == nil) },
 		Loaded: func(b *permission.Bundle) {
 			level, what := slog.LevelInfo, "policy loaded"
-			if good.Swap(true) { // whoever changes a file wants to see that it counts
+			if good.Swap(true) { // people who change a file want to see that it counts
 				level, what = slog.LevelWarn, "the policy has changed and is in force"
 			}
 			log.Log(ctx, level, what, "rules", b.Rules(), "hash", b.Hash())

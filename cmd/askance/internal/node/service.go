@@ -103,6 +103,9 @@ func (n *Node) openLedger(ctx context.Context) (err error) {
 // Ledger returns the ledger with the signed checkpoints of the journal.
 func (n *Node) Ledger() *bus.Ledger { return n.ledger }
 
+// clusterLag is how long an engine of a cluster can be behind another one.
+const clusterLag = 250 * time.Millisecond
+
 func (n *Node) openEngine(ctx context.Context) error {
 	opts := []engine.Option{
 		engine.WithSigner(n.signing), engine.WithLogger(n.cfg.Log), engine.WithVersion(n.cfg.Version),
@@ -124,6 +127,9 @@ func (n *Node) openEngine(ctx context.Context) error {
 	opts = append(opts, engine.WithDirectory(groups))
 	if n.cfg.Mode != "" {
 		opts = append(opts, engine.WithMode(n.cfg.Mode))
+	}
+	if n.journal.Claim().Durability == bus.DurabilityQuorum {
+		opts = append(opts, engine.WithLag(clusterLag))
 	}
 	if !n.cfg.Offline {
 		opts = append(opts, engine.WithExecutor(n.cfg.Local))
