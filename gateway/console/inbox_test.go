@@ -121,6 +121,7 @@ func TestBulk(t *testing.T) {
 	w.A.SubmitResponse(gatewaytest.Bob, toolcall.Response{Key: refunds[1], Kind: toolcall.ResponseApprove, Input: &change})
 	b.click(".main-action")
 	b.see("Approved 1 of 3 requests", "too late, it was rejected by bob")
+	b.until(`document.querySelector("#to-inbox .count").innerText.includes("3")`)
 	b.shot("report")
 	if c := w.A.Finished(refunds[0]); len(c.Votes) != 1 || c.Votes[0].By.Name != gatewaytest.Ann {
 		t.Errorf("the listed request has the votes %+v", c.Votes)

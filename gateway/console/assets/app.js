@@ -1,6 +1,6 @@
 // The script of the console. Every page works without it; it makes them live.
 
-import { ask, drafts, piece, remember, show } from './page.js';
+import { around, ask, drafts, piece, remember, show } from './page.js';
 import * as stream from './live.js';
 import { tick } from './clock.js';
 import { listen } from './keys.js';
@@ -62,19 +62,19 @@ let wanted, last = 0;
 
 async function refresh() {
   if (sending) { later(); return true; }
-  if ('still' in $('main').dataset) return true; // what a person reviews does not change under their eyes
+  const still = 'still' in $('main').dataset; // what a person reviews does not change under their eyes, only the pages' counts
   const mine = visit, here = location.href;
   last = Date.now();
   try {
-    const page = await ask(here);
+    const page = await ask(still ? '/inbox' : here);
     if (mine !== visit || here !== location.href || sending) { later(); return true; } // the person opened another page meanwhile
-    if (new URL(page.url).pathname !== location.pathname) { // the log-in page
-      if ($('panel') && drafts($('panel'))) { $('ended').hidden = false; return false; }
+    if (still ? !page.doc.querySelector('#main[data-page]') : new URL(page.url).pathname !== location.pathname) { // the log-in page
+      if (drafts($('main'))) { $('ended').hidden = false; return false; }
       location.href = page.url;
       return true;
     }
-    show(page.doc);
-    ready();
+    if (still) around(page.doc);
+    else { show(page.doc); ready(); }
     return true;
   } catch {
     return false;

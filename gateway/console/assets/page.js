@@ -41,6 +41,13 @@ export async function ask(url, options = {}) {
 
 let fresh; // whether a person, and not a change, requested the page
 
+/** Updates what is around the main part. */
+export function around(doc) {
+  for (const id of ['rail', 'dock']) exchangeAll($(id), doc.getElementById(id));
+  const open = /^\(\d+\) /;
+  document.title = (open.exec(doc.title)?.[0] ?? '') + document.title.replace(open, '');
+}
+
 /** Updates the open page to another one. */
 export function show(doc, asked = false) {
   fresh = asked;

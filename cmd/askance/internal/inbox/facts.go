@@ -103,6 +103,9 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 		}
 		return []string{"waiting: other calls of the reply come first"}
 	case toolcall.PhaseQueued:
+		if c.Placement == toolcall.PlaceExternal {
+			return []string{"queued" + since + ", its runtime runs it"}
+		}
 		return []string{"queued" + since + ", waits for a worker"}
 	case toolcall.PhaseRunning:
 		text := "running"

@@ -62,7 +62,7 @@ func (s *resolveScreen) outcome() toolcall.Outcome { return asked.Outcomes(s.cal
 func (s *resolveScreen) obstacle(m *model) string {
 	q := m.qs.get(s.call.Key)
 	if q == nil || !canResolve(q.call) || q.call.Attempt.Number != s.call.Attempt.Number {
-		return "This call is no longer blocked, or blocked again after another attempt. Nothing was sent: go back and open it again."
+		return "This call has ended or has another attempt. Nothing was sent: go back and open it again."
 	}
 	return ""
 }

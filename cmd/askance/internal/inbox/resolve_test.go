@@ -66,7 +66,7 @@ func TestResolveIsForBlockedCalls(t *testing.T) {
 		}
 	}
 	m.stack = []screen{newResolve(day(t)[8])}
-	see(t, types(m, "j\r\ry"), "no longer blocked")
+	see(t, types(m, "j\r\ry"), "This call has ended")
 	if len(*sent) != 1 {
 		t.Errorf("sent %v", *sent)
 	}
