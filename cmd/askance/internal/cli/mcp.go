@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/cmd/askance/internal/hook"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
@@ -161,9 +162,16 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 	}
 	m.inbox = cmp.Or(m.inbox, m.door.server)
 	client := remote.New(m.door.server, m.door.tokenIfAny)
-	info, err := client.Info(ctx)
+	who, err := client.Whoami(ctx)
 	if err != nil {
 		return nil, nil, m.door.adviseToken(err)
+	}
+	if !slices.Contains(who.Roles, role) {
+		return nil, nil, &message.Error{Code: message.CodeForbidden, Op: "mcp", What: "the token of " + who.Name + " lacks the role " + string(role), Hint: hook.TokenHint(string(role))}
+	}
+	info, err := client.Info(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
 	env.cfg.Space = string(info.Space)
 	return client, func() {}, nil

@@ -189,3 +189,13 @@ func TestMCPRefuses(t *testing.T) {
 		fails(t, cli.ExitUsage, c.says, append(args, strings.Fields(c.more)...)...)
 	}
 }
+
+// TestMCPRole: a token of another role is refused at the start, not with the first call.
+func TestMCPRole(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	s := serveOn(t, filepath.Join(dir, "data"))
+	token := filepath.Join(dir, "token")
+	write(t, token, ok(t, "token", "create", "ann", "--role", "approver", "--data", s.data))
+	fails(t, cli.ExitForbidden, "the token of ann lacks the role runtime", "mcp", "--server", s.http, "--token-file", token, "--data", dir, "--", "cat")
+}
