@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,6 +123,14 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 	ups, err := m.readUpstreams()
 	if err != nil {
 		return err
+	}
+	for _, up := range ups {
+		if len(up.Command) == 0 {
+			continue
+		}
+		if _, err := exec.LookPath(up.Command[0]); err != nil {
+			return usagef("the MCP server cannot be started: %w", err)
+		}
 	}
 	key, err := stateKey(env.cfg.dir())
 	if err != nil {
