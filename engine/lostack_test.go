@@ -132,7 +132,7 @@ func TestTaskBeforeItsRecordCanBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := &ahead{Memory: NewMemory()}
-		e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceRemote}})
+		e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceRemote}}, WithLag(time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,6 +165,14 @@ func TestTaskBeforeItsRecordCanBeRead(t *testing.T) {
 			_, err := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"}).Start(t.Context(), toolcall.StartRequest{V: 1, Key: tc.key, Attempt: 1, Claim: "x", Task: tc.task})
 			if code := message.AsError("", err).Code; err == nil || code != tc.want {
 				t.Errorf("%s: %v, want %s", name, err, tc.want)
+			}
+		}
+		w := e.As(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w"})
+		for attempt := range 3 { // none has started here
+			_, err := w.Result(t.Context(), toolcall.ResultRequest{V: 1, Key: c.Key, Attempt: attempt, Claim: "x", Result: message.ToolResultBlock{State: message.ToolResultSuccess}})
+			_, beat := w.Heartbeat(t.Context(), toolcall.HeartbeatRequest{V: 1, Key: c.Key, Attempt: attempt, Claim: "x"})
+			if !errors.Is(err, message.ErrUnavailable) || !errors.Is(beat, message.ErrUnavailable) {
+				t.Errorf("attempt %d: the result gets %v and a heartbeat %v, want unavailable", attempt, err, beat)
 			}
 		}
 		if err := e.Close(); err != nil {

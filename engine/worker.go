@@ -106,6 +106,15 @@ func (w *workers) isBehind(c *toolcall.Call, err error, task string) bool {
 	return isOlder && time.Since(stored) < toolcall.ReadLag
 }
 
+// checkSeen returns an error for a request about an attempt whose start cannot be read here yet.
+// Otherwise its owner, which has a signed reply to that start, would drop its result.
+func (w *workers) checkSeen(op string, c *toolcall.Call, attempt int) error {
+	if w.cfg.lag == 0 || c == nil || !c.Open() || c.Attempt.Number > attempt || c.Attempt.Number == attempt && c.Started() {
+		return nil
+	}
+	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the start of the attempt cannot be read yet", Hint: "send it again"}
+}
+
 // finishedError is the error for a worker that asks about a finished call.
 func finishedError(op string, c *toolcall.Call) error {
 	return &message.Error{Code: message.CodeFinished, Op: op, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the task"}
@@ -168,7 +177,7 @@ func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queues 
 	case !c.Open():
 		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "the call is finished: " + c.Cause}, nil
 	case !isOwner(c, by, r.Attempt, r.Claim):
-		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or worker has replaced this one"}, nil
+		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or worker has replaced this one"}, w.checkSeen("heartbeat", c, r.Attempt)
 	}
 	now := time.Now()
 	w.liveness.Hear(c.Key, c.Attempt.Number, now)
@@ -240,6 +249,8 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	switch {
 	case err == nil:
 		return toolcall.ResultReply{Stored: true, State: c.State}, nil
+	case w.checkSeen("result", c, r.Attempt) != nil:
+		return toolcall.ResultReply{}, w.checkSeen("result", c, r.Attempt)
 	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrSuperseded):
 		owner, nerr := w.noteLateResult(ctx, by, r, digest)
 		switch {
