@@ -100,4 +100,4 @@ func (j *Journal) SetPauseAfter(d time.Duration) { j.pauseAfter = d }
 const MetaArchiving = metaArchiving
 
 // ExpectLag makes the journal treat its stream as a replicated one.
-func (j *Journal) ExpectLag() { j.store.lag.on = true }
+func (j *Journal) ExpectLag() { j.store.lag.on.Store(true) }

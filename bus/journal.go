@@ -111,7 +111,6 @@ func OpenJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, key
 		return nil, err
 	}
 	j.replicas = max(1, info.Config.Replicas)
-	j.store.lag.on = j.replicas > 1
 	if !o.Inspect {
 		j.voids.learn = j.guard.learnArchivesFor
 	}

@@ -149,6 +149,24 @@ func TestReadsAreNotOlderThanWhatWasDelivered(t *testing.T) {
 	}
 }
 
+// Records that a cluster lost after it had delivered them are found missing: the examination does
+// not wait for them.
+func TestDeliveredRecordsThatAreLost(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	writer, leader := b.Journal("test"), newLagging(t, b)
+	j := leader.journal(t)
+	watched := watch(t, j, 0)
+	mustAppend(t, writer, callRecord("a", callKey("a"), message.ToolCallPending, "propose"), 0)
+	watched.wait(t, "the first record", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 1 })
+	leader.forget(0, 2)
+	mustAppend(t, writer, callRecord("b", callKey("b"), message.ToolCallPending, "propose"), 0)
+	watched.wait(t, "both records", func(r []toolcall.JournalEntry, _ int) bool { return len(r) == 2 })
+	if err := j.Ready(t.Context()); !errors.Is(err, message.ErrDamaged) {
+		t.Errorf("Ready: %v, want damaged", err)
+	}
+}
+
 // A process can receive a record that builds on one which another process received.
 func TestRecordOnOneThatTheLeaderLacks(t *testing.T) {
 	t.Parallel()

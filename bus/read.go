@@ -27,13 +27,13 @@ type reader struct {
 // lag is how far the leader of a replicated stream is behind what other servers delivered. An
 // answer of a leader that is behind could undo what this process knows already.
 type lag struct {
-	on            bool
+	on            atomic.Bool // the stream is replicated
 	seen, reached atomic.Uint64
 }
 
 // noteSeen notes that a server has the record at seq.
 func (rd reader) noteSeen(seq uint64) {
-	if rd.lag != nil && rd.lag.on {
+	if rd.lag != nil && rd.lag.on.Load() {
 		raiseTo(&rd.lag.seen, seq)
 	}
 }
@@ -94,6 +94,7 @@ func (rd reader) get(ctx context.Context, r getRequest) (stored, error) {
 	}
 	for pause := firstPause; ; pause = min(2*pause, electionPause) {
 		m, err := rd.getOnce(ctx, ask)
+		rd.noteReached(m.seq)
 		if err == nil || !canRetryRead(err) || rd.nc.IsClosed() || !sleepFor(ctx, randomPause(pause)) {
 			return m, err
 		}
@@ -190,7 +191,8 @@ func (rd reader) streamInfo(ctx context.Context) (*jetstream.StreamInfo, error) 
 }
 
 // lookUpStream asks for the stream's info until a server answers: during an election, none
-// does. It waits a while for a leader that is behind.
+// does. It waits a while for a leader that is behind, but only once: records that it lacks for
+// longer can be lost, and the examination that finds this must not wait for them.
 func (rd reader) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 	ctx, cancel := withDefault(ctx, giveUpAfter)
 	defer cancel()
@@ -199,10 +201,17 @@ func (rd reader) lookUpStream(ctx context.Context) (jetstream.Stream, error) {
 		one, end := context.WithTimeout(ctx, attemptTimeout)
 		st, err := rd.js.Stream(one, rd.stream)
 		end()
-		if err == nil {
-			rd.noteReached(st.CachedInfo().State.LastSeq)
-			if rd.lag != nil && rd.lag.reached.Load() < seen && time.Since(began) < attemptTimeout && sleepFor(ctx, firstPause) {
-				continue
+		if err == nil && rd.lag != nil {
+			info := st.CachedInfo()
+			rd.noteReached(info.State.LastSeq)
+			if info.Config.Replicas > 1 {
+				rd.lag.on.Store(true)
+			}
+			if reached := rd.lag.reached.Load(); reached < seen {
+				if time.Since(began) < attemptTimeout && sleepFor(ctx, firstPause) {
+					continue
+				}
+				rd.lag.seen.CompareAndSwap(seen, reached)
 			}
 		}
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
