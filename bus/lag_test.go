@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 const (
@@ -191,12 +193,50 @@ func TestRecordOnOneThatTheLeaderLacks(t *testing.T) {
 	}
 }
 
+// A bucket is not listed again and again if the last changes were removed from it.
+func TestBucketWithoutItsLastChange(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	p, nc := openBucket(t, b), b.Conn("operator")
+	put(t, p, "a.yaml", "1")
+	put(t, p, "b.yaml", "2")
+	if err := p.Delete(t.Context(), "b.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	kv, err := must(jetstream.New(nc)).KeyValue(t.Context(), p.Name())
+	if err == nil {
+		err = kv.PurgeDeletes(t.Context(), jetstream.DeleteMarkersOlderThan(-1))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents(t, p)
+	listed, err := nc.SubscribeSync("$JS.API.CONSUMER.CREATE.>")
+	if err == nil {
+		err = nc.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := contents(t, p); got != "a.yaml=1" {
+		t.Errorf("read %q", got)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := listed.Pending(); n > 0 || err != nil {
+		t.Errorf("listed %d times, %v", n, err)
+	}
+}
+
 // The server that lists the files of a bucket can be behind the one that says whether they changed.
 func TestFilesListedBeforeTheirLastChange(t *testing.T) {
 	b := bustest.New(t)
 	writer := openBucket(t, b)
 	put(t, writer, "a.yaml", "1")
+	change := sync.OnceFunc(func() { put(t, writer, "a.yaml", "2") })
 	leader := newOblivious(t, b)
+	leader.asked = change // the leader has it, once the other server was asked for the list
 	knows := make(chan uint64, 1)
 	sub, err := leader.nc.Subscribe(askInfoLate+">", func(m *nats.Msg) {
 		reply, err := leader.nc.Request(askInfo+strings.TrimPrefix(m.Subject, askInfoLate), m.Data, patience)
@@ -230,7 +270,7 @@ func TestFilesListedBeforeTheirLastChange(t *testing.T) {
 	if got := contents(t, p); got != "a.yaml=1" {
 		t.Errorf("listed %q", got)
 	}
-	put(t, writer, "a.yaml", "2")
+	change()
 	if got := contents(t, p); got != "a.yaml=2" {
 		t.Errorf("a change that the list lacked is never read: %q", got)
 	}

@@ -30,6 +30,8 @@ type oblivious struct {
 	b  *bustest.Bus
 	nc *nats.Conn
 
+	asked func() // nil, or called before each answer
+
 	mu       sync.Mutex // guards all below
 	forgot   []uint64
 	answered int // requests for which it forgot something
@@ -80,6 +82,9 @@ func (f *oblivious) answer(m *nats.Msg) []byte {
 	var r leaderAsk
 	if err := strictjson.UnmarshalOpen(m.Data, &r); err != nil {
 		return nil
+	}
+	if f.asked != nil {
+		f.asked()
 	}
 	stream := strings.TrimPrefix(m.Subject, askForgets)
 	if r.LastFor == "" {

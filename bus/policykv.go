@@ -197,8 +197,8 @@ func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.files = files; through < state.last { // another server listed it, which does not have the last change yet
-			state = bucketState{}
+		if b.files = files; through < state.last && !b.hasNothingAfter(ctx, through) {
+			state = bucketState{} // another server listed it, which does not have the last change yet
 		}
 		b.state = state
 	}
@@ -207,6 +207,12 @@ func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 		out[i] = PolicyFile{Name: f.Name, Data: bytes.Clone(f.Data), Revision: f.Revision}
 	}
 	return out, nil
+}
+
+// hasNothingAfter reports whether the last changes were removed, such as old deletions.
+func (b *PolicyBucket) hasNothingAfter(ctx context.Context, revision uint64) bool {
+	m, err := reader{nc: b.js.Conn(), js: b.js, stream: "KV_" + b.name}.get(ctx, getRequest{LastFor: ">"})
+	return m.seq <= revision && (err == nil || errors.Is(err, errNone))
 }
 
 // list returns the files and the revision of the last change that it saw.
