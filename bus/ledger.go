@@ -191,6 +191,9 @@ func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof
 			if m.seq > through {
 				break
 			}
+			if err := l.checkMissing(ctx, next, m.seq-1); err != nil {
+				return nil, err
+			}
 			for ; next < m.seq; next++ {
 				out = append(out, proof.Entry{})
 			}
@@ -200,11 +203,28 @@ func (l *Ledger) readEntries(ctx context.Context, from, through uint64) ([]proof
 			out = append(out, proof.Entry{Subject: m.subject, Content: proof.Content(provedHeader(m.header), m.data)})
 			next++
 		}
-		for seen = min(seen, through); next <= seen; next++ { // no record there
+		seen = min(seen, through)
+		if err := l.checkMissing(ctx, next, seen); err != nil {
+			return nil, err
+		}
+		for ; next <= seen; next++ { // no record there
 			out = append(out, proof.Entry{})
 		}
 	}
 	return out, nil
+}
+
+// checkMissing makes sure that the sequences from … through have no record because of an accepted
+// loss or an archive. Otherwise the leader may be behind, and what a checkpoint says stays.
+func (l *Ledger) checkMissing(ctx context.Context, from, through uint64) error {
+	if from > through || l.loss != nil { // the loss names them
+		return nil
+	}
+	x, err := l.j.guard.examineJournal(ctx)
+	if err == nil && !x.missing.has(from, through) {
+		err = &message.Error{Code: message.CodeUnavailable, Op: "checkpoint", What: "the server that leads the journal has no record " + proof.Range{From: from, Through: through}.String(), Hint: "look for lost records with askance journal check; if there are none, try again"}
+	}
+	return err
 }
 
 // confirmRemembered forgets all remembered records if the journal has another one in place

@@ -2,6 +2,7 @@ package bus_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"path/filepath"
@@ -647,6 +648,32 @@ func TestAuditOverNATS(t *testing.T) {
 		if _, err := w.client(role, "x").Records(t.Context(), bus.RecordsRequest{}); err == nil || !strings.Contains(err.Error(), "cannot do this") {
 			t.Errorf("a %s reads records: %v", role, err)
 		}
+	}
+}
+
+// A leader that lacks records, because it is behind or cut off, gets no checkpoint that says that
+// there are none.
+func TestNoCheckpointOfRecordsThatTheLeaderLacks(t *testing.T) {
+	t.Parallel()
+	b := bustest.New(t)
+	writer, leader := b.Journal("test"), newOblivious(t, b)
+	l := ledgerOf(t, leader.journal(t, bus.JournalOptions{}))
+	for i := range 5 {
+		mustAppend(t, writer, callRecord(id(i), callKey(id(i)), message.ToolCallPending, "propose"), 0)
+		if i == 2 {
+			_, _ = l.Checkpoint(t.Context())
+		}
+	}
+	leader.forget(0, 4, 5)
+	if c, err := l.Checkpoint(t.Context()); !errors.Is(err, message.ErrUnavailable) {
+		t.Fatalf("signed up to %+v, %v", c, err)
+	}
+	leader.forget(0)
+	if c, err := l.Checkpoint(t.Context()); err != nil || c.To != 5 {
+		t.Fatalf("signed up to %+v, %v", c, err)
+	}
+	if r := verifyWith(t, l, b.Keys().VerificationKeys()); len(r.Findings) > 0 {
+		t.Errorf("the proof has the findings %+v", r.Findings)
 	}
 }
 
