@@ -158,7 +158,7 @@ type (
 		Result message.ToolResultBlock
 		Digest string
 	}
-	// Resolved ends a blocked call with the outcome that an operator states; Result is what
+	// Resolved ends a call with the outcome that an operator states; Result is what
 	// the model sees.
 	Resolved struct {
 		Base

@@ -98,7 +98,7 @@ type InterruptReply struct {
 	Calls []*Call `json:"calls"`
 }
 
-// Outcome is what an operator found out about a blocked call.
+// Outcome is what an operator found out about a call.
 type Outcome string
 
 // The outcomes of resolving.
@@ -108,7 +108,7 @@ const (
 	OutcomeRunAgain Outcome = "run_again"      // offer the call again, as a new attempt
 )
 
-// ResolveRequest resolves a blocked call.
+// ResolveRequest resolves a blocked call, or one that its runtime runs.
 type ResolveRequest struct {
 	V int `json:"v,omitzero"`
 	Key

@@ -30,7 +30,7 @@ const (
 	CauseReturn    Cause = "return"    // (ours) a worker did not begin the attempt and returned it
 	CauseSuspend   Cause = "suspend"   // (ours) blocked until a person resolves it
 	CauseResult    Cause = "result"    // the owner reported the result
-	CauseResolve   Cause = "resolve"   // (ours) a person stated the outcome of a blocked call
+	CauseResolve   Cause = "resolve"   // (ours) a person stated the outcome of a call
 	CauseRevoke    Cause = "revoke"    // (ours) an approval was revoked before the start
 	CauseInterrupt Cause = "interrupt" // the reply was interrupted
 	CauseBypass    Cause = "bypass"    // (ours) the agent ran an external call that was not decided here

@@ -122,7 +122,7 @@ func (in *Console) Routes() []gateway.Route {
 		check,
 		post("/inbox/response", approvers, "Respond to an approval request.", in.answer),
 		post(pathBulk, approvers, "Respond to several requests.", bulkPages{in}.answer),
-		post("/inbox/resolve", operators, "Resolve a blocked call.", in.resolve),
+		post("/inbox/resolve", operators, "Resolve a call.", in.resolve),
 		post("/inbox/revoke", both, "Revoke an allowed call that has not started.", in.revoke),
 		post("/inbox/interrupt", both, "Interrupt every open call of a reply.", in.interrupt),
 		post("/standing/revoke", both, "Revoke a standing approval.", in.revokeRule),

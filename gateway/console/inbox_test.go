@@ -351,5 +351,5 @@ func TestSeededInbox(t *testing.T) {
 	b.goTo("/inbox?show=blocked")
 	b.see("Execution")
 	b.click(`#bar [data-do="resolve"]`)
-	b.see("Resolve a blocked call")
+	b.see("Resolve the call")
 }

@@ -32,7 +32,7 @@ var helpKeys = [][2]string{
 	{"t", "respond: supply the result instead of the tool"},
 	{"h", "delegate to another person, with a note"},
 	{"s", "skip, with a note: other approvers decide"},
-	{"r", "on a blocked call: resolve it, as an operator"},
+	{"r", "on a blocked or external call: resolve it, as an operator"},
 	{"i", "explain how the policy decided, rule by rule"},
 	{"w", "edit the standing approval: rules, scope, end, number of calls, budget"},
 	{"", ""},

@@ -13,7 +13,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Resolve resolves a blocked call in the role of an operator.
+// Resolve resolves a call in the role of an operator.
 type Resolve func(ctx context.Context, r toolcall.ResolveRequest) (*toolcall.Call, error)
 
 // resolveScreen states the outcome of a blocked call: first the outcome, then what goes
