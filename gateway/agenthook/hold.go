@@ -3,6 +3,7 @@ package agenthook
 import (
 	"cmp"
 	"context"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -121,7 +122,7 @@ func (g *gate) report(ctx context.Context) error {
 			r.Result.Metadata = map[string]any{"decided_by": "local user", "evidence": "agent-prompt"}
 		}
 		_, err = g.c.Report(ctx, r)
-	case c.Cause != string(toolcall.CauseResult) && c.Cause != string(toolcall.CauseBypass): // else reported before
+	case !slices.Contains([]toolcall.Cause{toolcall.CauseResult, toolcall.CauseBypass, toolcall.CauseResolve}, toolcall.Cause(c.Cause)): // else its outcome is known
 		why = "the call was " + string(c.State) + " (" + c.Cause + ") when the agent ran it"
 	}
 	if err != nil || why == "" {

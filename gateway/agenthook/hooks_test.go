@@ -473,7 +473,17 @@ func TestRanOtherwise(t *testing.T) {
 		w.ask(d, pre(d, id("tool"), "ls", `{"command":"x"}`))
 		check("another tool", 1, post(d, id("tool"), "Bash", `{"command":"x"}`, `"ok"`), d)
 	}
+
 	const d = dialect.ClaudeCode
+	w.ask(d, pre(d, "stated", "ls", `{"command":"y"}`))
+	c, err := w.A.Client(gatewaytest.Bot).List(t.Context(), toolcall.ListRequest{Call: "stated"})
+	if err != nil || len(c.Calls) != 1 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	if _, err := w.A.Client(gatewaytest.Olga).Resolve(t.Context(), toolcall.ResolveRequest{Key: c.Calls[0].Key, Attempt: c.Calls[0].Attempt.Number, Outcome: toolcall.OutcomeHappened}); err != nil {
+		t.Fatal(err)
+	}
+	check("after an operator stated it", 0, post(d, "stated", "ls", `{"command":"y"}`, `"ok"`), d)
 	w.ask(d, pre(d, "cd", "ls", `{"command":"cd sub"}`))
 	check("a folder that the tool entered", 0, strings.Replace(post(d, "cd", "ls", `{"command":"cd sub"}`, `"ok"`), "/w", "/w/sub", 1), d)
 	got := w.later(d, pre(d, "q", "AskUserQuestion", `{"questions":[]}`))
