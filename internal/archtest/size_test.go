@@ -15,8 +15,8 @@ import (
 // Limits for the code that the command links. Lower them when the code gets smaller; only a new
 // feature may raise one.
 const (
-	maxLines      = 143_133
-	maxFiles      = 675
+	maxLines      = 142_984
+	maxFiles      = 673
 	maxSmallFiles = 20 // files with fewer than smallFile lines
 	smallFile     = 40
 )
