@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -18,5 +19,9 @@ func TestNoFramesAfterTheCredentials(t *testing.T) {
 	a.send(&frame{method: "notifications/message"})
 	if w.Body.Len() > 0 {
 		t.Errorf("sent %q", w.Body)
+	}
+	a.finish(responseTo(intID(1), []byte(`"secret"`), nil), false)
+	if w.Code != http.StatusUnauthorized || strings.Contains(w.Body.String(), "secret") {
+		t.Errorf("answered %d %q", w.Code, w.Body)
 	}
 }

@@ -107,6 +107,11 @@ func (s *httpServer) isOwnPage(origin string) bool {
 	return found && !s.cfg.Public && auth.LoopbackHost(host)
 }
 
+func refuseEnded(w http.ResponseWriter) {
+	w.Header().Set("WWW-Authenticate", "Bearer")
+	http.Error(w, "the credentials ended before the request was answered", http.StatusUnauthorized)
+}
+
 func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal string) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		http.Error(w, "the body is not application/json", http.StatusUnsupportedMediaType)
@@ -118,7 +123,7 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 		return
 	}
 	if now, err := s.cfg.Authenticate(r); err != nil || now != principal {
-		http.Error(w, "the credentials ended before the request was carried out", http.StatusUnauthorized)
+		refuseEnded(w)
 		return
 	}
 	f, err := parseFrame(body)
@@ -339,6 +344,13 @@ func (a *answer) keepAlive() (stop func()) {
 func (a *answer) finish(f *frame, modern bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.ctx.Err() != nil { // the client is gone, or its credentials have ended
+		if !a.started {
+			refuseEnded(a.w)
+		}
+		a.over = true
+		return
+	}
 	if (a.started || f.fault == nil) && a.begin() {
 		a.write(event(f))
 		a.over = true

@@ -89,17 +89,7 @@ func Join(dir, p string) (string, error) {
 }
 
 // Within reports whether p is dir or below it. Both must be absolute.
-func Within(p, dir string) (bool, error) {
-	inner, err := Abs(p)
-	if err != nil {
-		return false, err
-	}
-	outer, err := Abs(dir)
-	if err != nil {
-		return false, err
-	}
-	return isBelow(inner, outer)
-}
+func Within(p, dir string) (bool, error) { return WithinAny(p, []string{dir}) }
 
 // WithinAny reports whether p is one of dirs or below one. All must be absolute, even those after a
 // match. Without dirs the result is false.
