@@ -117,11 +117,7 @@ func (a *attempt) giveBack(handlers context.Context, why string) {
 }
 
 func (a *attempt) logRun(res message.ToolResultBlock, err error) {
-	log := a.log
-	if err != nil {
-		log = log.With("err", err)
-	}
-	log.Info("ran", "state", res.State)
+	a.log.Debug("ran", "state", res.State, "err", err)
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		a.log.Error("the handler panicked", "value", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}

@@ -114,7 +114,7 @@ func TestAuditVerify(t *testing.T) {
 	} else if r := runWith(t, string(text), "audit", "verify", "-", "--key", key); r.code != cli.ExitOK || r.out != ok(t, "audit", "verify", file, "--key", key) {
 		t.Errorf("standard input: exit %d\n%s%s", r.code, r.out, r.err)
 	}
-	fails(t, cli.ExitUsage, "pass the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
+	fails(t, cli.ExitNotFound, "pass the engine's public key with --key", "audit", "verify", file, "--data", t.TempDir())
 	fails(t, cli.ExitNotFound, "no such file", "audit", "verify", "nowhere.jsonl", "--key", key)
 	fails(t, cli.ExitUsage, "use NUMBER:sha256:HEX", "audit", "verify", "--anchor", "7")
 }
