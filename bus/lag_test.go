@@ -30,14 +30,7 @@ type lagging struct{ *oblivious }
 func newLagging(t *testing.T, b *bustest.Bus) lagging {
 	t.Helper()
 	f := lagging{newOblivious(t, b)}
-	sub, err := f.nc.Subscribe(askInfoLate+">", func(m *nats.Msg) { _ = m.Respond(f.info(m)) })
-	if err == nil {
-		err = f.nc.Flush()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = sub.Unsubscribe() })
+	f.serve(t, askInfoLate, f.info)
 	return f
 }
 

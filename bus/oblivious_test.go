@@ -41,7 +41,14 @@ type oblivious struct {
 func newOblivious(t *testing.T, b *bustest.Bus) *oblivious {
 	t.Helper()
 	f := &oblivious{b: b, nc: b.Conn("leader")}
-	sub, err := f.nc.Subscribe(askForgets+">", func(m *nats.Msg) { _ = m.Respond(f.answer(m)) })
+	f.serve(t, askForgets, f.answer)
+	return f
+}
+
+// serve answers the requests whose subjects begin with prefix.
+func (f *oblivious) serve(t *testing.T, prefix string, answer func(*nats.Msg) []byte) {
+	t.Helper()
+	sub, err := f.nc.Subscribe(prefix+">", func(m *nats.Msg) { _ = m.Respond(answer(m)) })
 	if err == nil {
 		err = f.nc.Flush()
 	}
@@ -49,7 +56,6 @@ func newOblivious(t *testing.T, b *bustest.Bus) *oblivious {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sub.Unsubscribe() })
-	return f
 }
 
 // forget makes it lack these records for the given number of answers; 0 means until further notice.

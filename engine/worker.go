@@ -106,8 +106,7 @@ func (w *workers) isBehind(c *toolcall.Call, err error, task string) bool {
 	return isOlder && time.Since(stored) < toolcall.ReadLag
 }
 
-// checkSeen returns an error for a request about an attempt whose start cannot be read here yet.
-// Otherwise its owner, which has a signed reply to that start, would drop its result.
+// checkSeen returns an error if the start cannot be read here yet: its owner must not drop the result.
 func (w *workers) checkSeen(op string, c *toolcall.Call, attempt int) error {
 	if w.cfg.lag == 0 || c == nil || !c.Open() || c.Attempt.Number > attempt || c.Attempt.Number == attempt && c.Started() {
 		return nil
@@ -249,9 +248,10 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	switch {
 	case err == nil:
 		return toolcall.ResultReply{Stored: true, State: c.State}, nil
-	case w.checkSeen("result", c, r.Attempt) != nil:
-		return toolcall.ResultReply{}, w.checkSeen("result", c, r.Attempt)
 	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrSuperseded):
+		if err := w.checkSeen("result", c, r.Attempt); err != nil {
+			return toolcall.ResultReply{}, err
+		}
 		owner, nerr := w.noteLateResult(ctx, by, r, digest)
 		switch {
 		case nerr != nil:
