@@ -211,7 +211,7 @@ func (w *intruded) intruders() []intruder {
 		{name: "the requester", port: as(toolcall.RoleApprover, "bot"), may: allowing("interrupt"), revokes: true},
 		{name: "the runtime of the session", port: as(toolcall.RoleRuntime, "bot"), may: allowing("propose", "emit", "interrupt", "report")},
 		{name: "another runtime", port: as(toolcall.RoleRuntime, "eve")},
-		{name: "an operator", port: as(toolcall.RoleOperator, "olga"), may: allowing("interrupt", "revoke", "revoke lease", "report")},
+		{name: "an operator", port: as(toolcall.RoleOperator, "olga"), may: allowing("interrupt", "resolve", "revoke", "revoke lease", "report")},
 		{name: "an auditor", port: as(toolcall.RoleAuditor, "aud")},
 		{name: "a worker of another tool", port: w.eng.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w1", Auth: "test"}, toolcall.Queue{Tool: "other"})},
 		{name: "another worker", port: w.eng.Worker(toolcall.Principal{Role: toolcall.RoleWorker, Name: "w2", Auth: "test"}, toolcall.Queue{Tool: "run"})},
@@ -236,9 +236,6 @@ func (w *intruded) request() {
 	}
 	c := w.calls[rapid.IntRange(0, len(w.calls)-1).Draw(w.T, "call")]
 	if op == "revoke" && c.Tool != "pay" && who.revokes {
-		return
-	}
-	if op == "resolve" && who.name == "an operator" && c.CanResolve() {
 		return
 	}
 	if err := w.send(who, op, c); err == nil && op != "read" {
