@@ -1328,7 +1328,7 @@ export interface Requirement {
   users: string[];
 }
 
-/** ResolveBody resolves a blocked call. */
+/** ResolveBody resolves a blocked call, or one that its runtime runs. */
 export interface ResolveBody {
   /** the attempt to resolve, as a fence */
   attempt: number;

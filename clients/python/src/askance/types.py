@@ -1157,7 +1157,7 @@ class _ResolveBody(TypedDict):
 
 
 class ResolveBody(_ResolveBody, total=False):
-    """ResolveBody resolves a blocked call."""
+    """ResolveBody resolves a blocked call, or one that its runtime runs."""
 
     note: str
     output: str
