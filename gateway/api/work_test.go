@@ -345,9 +345,9 @@ func TestShellWorker(t *testing.T) {
 	if err := os.WriteFile(slow, []byte(before+"run() {\n  sleep 300\n}\n"+after), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	worker, stop := begin(slow, gatewaytest.Frail, keys)
+	worker, stop := begin(slow, gatewaytest.Job, keys)
 	t.Cleanup(stop)
-	key = w.A.Propose("s", "r", "c3", gatewaytest.Frail, `{"n": 3}`).Key
+	key = w.A.Propose("s", "r", "c3", gatewaytest.Job, `{"n": 3}`).Key
 	hasBeat := func() bool {
 		_, err := os.Stat(filepath.Join(worker.Dir, "beat"))
 		return err == nil
@@ -357,9 +357,9 @@ func TestShellWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = worker.Wait() // the signal is its error
-	for range 10 {
+	for range 5 {
 		_ = os.Remove(filepath.Join(worker.Dir, "beat"))
-		time.Sleep(time.Second)
+		time.Sleep(5 * time.Second) // the lease is 10 s: more than one heartbeat
 		if !hasBeat() {
 			return
 		}
