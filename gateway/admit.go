@@ -181,7 +181,7 @@ func (b bounded) callInTurn(ctx context.Context, v *visit, op *api.Operation, re
 		}
 	}()
 	// A slow body or a wait for the turn can outlast the credentials.
-	if !reads && b.peer.ended() {
+	if b.peer.ended() {
 		return nil, errEnded
 	}
 	return b.callInTime(capacity.With(ctx, place), op, request)
