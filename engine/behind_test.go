@@ -55,7 +55,7 @@ func TestRequestAboutAStateThatIsNotKnownYet(t *testing.T) {
 				if err := <-sent; err != nil {
 					w.Error(err)
 				}
-			}, engine.WithLag(time.Second))
+			}, engine.WithLag(func() time.Duration { return time.Second }))
 		})
 	}
 }

@@ -109,10 +109,11 @@ func (c *core) update(ctx context.Context, op string, key toolcall.Key, by toolc
 
 // updateSeen is update for a request about a state that its sender has seen.
 func (c *core) updateSeen(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change store.Change) (*toolcall.Call, error) {
-	if c.cfg.lag == 0 {
+	lag := c.cfg.lag()
+	if lag == 0 {
 		return c.update(ctx, op, key, by, change)
 	}
-	over := time.After(c.cfg.lag)
+	over := time.After(lag)
 	for {
 		moved, leave := c.view.Watch(key.ReplyKey())
 		call, err := c.update(ctx, op, key, by, change)

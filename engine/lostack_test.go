@@ -132,7 +132,7 @@ func TestTaskBeforeItsRecordCanBeRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		j := &ahead{Memory: NewMemory()}
-		e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceRemote}}, WithLag(time.Second))
+		e, err := New("x", j, policy, []Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceRemote}}, WithLag(func() time.Duration { return time.Second }))
 		if err != nil {
 			t.Fatal(err)
 		}

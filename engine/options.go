@@ -34,7 +34,8 @@ type config struct {
 	mode         permission.Mode
 	cwd          string
 	dirs         []string
-	grace, lag   time.Duration
+	grace        time.Duration
+	lag          func() time.Duration // on a cluster
 	drain        time.Duration
 	keep         int
 	maxOpen      int
@@ -64,7 +65,7 @@ func setIf(valid bool, why error, set func(*config)) Option {
 }
 
 func newConfig(opts []Option) (config, error) {
-	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, maxOpen: 250_000, maxRunning: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}, proofs: noProofs{}}
+	cfg := config{log: slog.New(slog.DiscardHandler), grace: time.Second, drain: 10 * time.Second, keep: 4096, maxOpen: 250_000, maxRunning: 4096, version: "devel", signals: noSignals{}, executor: noExecutor{}, lag: func() time.Duration { return 0 }, proofs: noProofs{}}
 	for _, o := range opts {
 		if err := o(&cfg); err != nil {
 			return cfg, err
@@ -144,11 +145,11 @@ func WithGrace(d time.Duration) Option {
 	return setIf(d > 0, fmt.Errorf("grace %s must be positive", d), func(c *config) { c.grace = d })
 }
 
-// WithLag sets how long a request waits for news of a call that it does not fit. On a cluster its
-// sender may have learned of a later state from another engine, which was told earlier. The
-// default, 0, is for journals that are never behind.
-func WithLag(d time.Duration) Option {
-	return setIf(d >= 0, fmt.Errorf("lag %s must not be negative", d), func(c *config) { c.lag = d })
+// WithLag sets a function for how long a request waits for news of a call that it does not fit. On
+// a cluster its sender may have learned of a later state from another engine, which was told
+// earlier. The default, 0, is for journals that are never behind.
+func WithLag(now func() time.Duration) Option {
+	return setIf(now != nil, errors.New("lag is nil"), func(c *config) { c.lag = now })
 }
 
 // WithKeep sets how many finished calls are kept in memory; the default is 4096. Others

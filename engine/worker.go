@@ -108,7 +108,7 @@ func (w *workers) isBehind(c *toolcall.Call, err error, task string) bool {
 
 // checkSeen returns an error if the start cannot be read here yet: its owner must not drop the result.
 func (w *workers) checkSeen(op string, c *toolcall.Call, attempt int) error {
-	if w.cfg.lag == 0 || c == nil || !c.Open() || c.Attempt.Number > attempt || c.Attempt.Number == attempt && c.Started() {
+	if w.cfg.lag() == 0 || c == nil || !c.Open() || c.Attempt.Number > attempt || c.Attempt.Number == attempt && c.Started() {
 		return nil
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the start of the attempt cannot be read yet", Hint: "send it again"}

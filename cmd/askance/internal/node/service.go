@@ -103,8 +103,13 @@ func (n *Node) openLedger(ctx context.Context) (err error) {
 // Ledger returns the ledger with the signed checkpoints of the journal.
 func (n *Node) Ledger() *bus.Ledger { return n.ledger }
 
-// clusterLag is how long an engine of a cluster can be behind another one.
-const clusterLag = 250 * time.Millisecond
+// lag is how long this engine can be behind another one.
+func (n *Node) lag() time.Duration {
+	if n.journal.Claim().Durability == bus.DurabilityQuorum {
+		return 250 * time.Millisecond
+	}
+	return 0
+}
 
 func (n *Node) openEngine(ctx context.Context) error {
 	opts := []engine.Option{
@@ -124,12 +129,9 @@ func (n *Node) openEngine(ctx context.Context) error {
 		groups.Next = n.people
 		opts = append(opts, engine.WithApproverKeys(n.people.ApproverKeys))
 	}
-	opts = append(opts, engine.WithDirectory(groups))
+	opts = append(opts, engine.WithDirectory(groups), engine.WithLag(n.lag))
 	if n.cfg.Mode != "" {
 		opts = append(opts, engine.WithMode(n.cfg.Mode))
-	}
-	if n.journal.Claim().Durability == bus.DurabilityQuorum {
-		opts = append(opts, engine.WithLag(clusterLag))
 	}
 	if !n.cfg.Offline {
 		opts = append(opts, engine.WithExecutor(n.cfg.Local))
