@@ -69,7 +69,7 @@ func Listen(ctx context.Context, cfg Config) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", net.JoinHostPort(host, port))
 	if cfg.Address == "" && errors.Is(err, syscall.EADDRINUSE) {
-		cfg.Log.Warn("another program uses the usual address of the gateway: give clients and hooks the address that is printed below", "in_use", DefaultAddress)
+		cfg.Log.Warn("another program uses the usual address of the gateway, so this server takes another port: give its address to clients and hooks", "in_use", DefaultAddress)
 		l, err = lc.Listen(ctx, "tcp", net.JoinHostPort(host, "0"))
 	}
 	if err != nil {
