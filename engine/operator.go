@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"reflect"
 
 	"github.com/askance-dev/askance/engine/internal/approve"
 	"github.com/askance-dev/askance/message"
@@ -84,9 +85,14 @@ func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r t
 	if err := r.Key.Validate(); err != nil {
 		return nil, err
 	}
-	digest, err := checkResult(&r.Result)
-	if err != nil {
-		return nil, err
+	digest := ""
+	if !r.Unknown {
+		var err error
+		if digest, err = checkResult(&r.Result); err != nil {
+			return nil, err
+		}
+	} else if r.Unasked || !reflect.ValueOf(r.Result).IsZero() {
+		return nil, &message.Error{Code: message.CodeInvalid, What: "unknown is set together with result or unasked", Hint: "send the result if the tool ran, otherwise only unknown"}
 	}
 	return o.updateSeen(ctx, "report", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
@@ -100,6 +106,10 @@ func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r t
 			return errNoChange
 		case c.Open() && c.Placement != toolcall.PlaceExternal:
 			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call is not external: its result comes from its worker", Hint: "report only results of external tools"}
+		case r.Unknown && c.Blocked == toolcall.BlockedUnknown:
+			return errNoChange
+		case r.Unknown:
+			return m.Step(toolcall.Suspended{Base: baseNow(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool

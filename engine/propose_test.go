@@ -232,10 +232,42 @@ func externalCall(w *world) {
 		}
 		w.wantPath(c.Key, "propose+allow+submit resolve")
 	}
+	for id, end := range map[message.CallID]func(*toolcall.Call) (*toolcall.Call, error){ // its runtime does not know whether it ran
+		"late": func(c *toolcall.Call) (*toolcall.Call, error) {
+			return e.bot().Report(w.Context(), toolcall.ReportRequest{Key: c.Key, Result: message.ToolResultBlock{State: message.ToolResultSuccess, Output: message.Content{Text: "may have taken effect"}}})
+		},
+		"revoked": func(c *toolcall.Call) (*toolcall.Call, error) {
+			return e.operator().Revoke(w.Context(), toolcall.RevokeRequest{Key: c.Key})
+		},
+		"stated": func(c *toolcall.Call) (*toolcall.Call, error) {
+			return e.operator().Resolve(w.Context(), toolcall.ResolveRequest{Key: c.Key, Attempt: c.Attempt.Number, Outcome: toolcall.OutcomeHappened, Output: "it may have taken effect"})
+		},
+	} {
+		unknown := toolcall.ReportRequest{Key: e.propose(call(id, external, `{}`))[0].Key, Unknown: true}
+		c, err := e.bot().Report(w.Context(), unknown)
+		w.must(err)
+		if c.Phase() != toolcall.PhaseBlocked || c.Blocked != toolcall.BlockedUnknown {
+			w.Errorf("a call with an unknown outcome is %s", describe(c))
+		}
+		if again, err := e.bot().Report(w.Context(), unknown); err != nil || again.Seq != c.Seq {
+			w.Errorf("unknown again: %+v, %v", again, err)
+		}
+		c, err = end(c)
+		w.must(err)
+		if text := c.Result.Output.Text; c.Open() || !strings.Contains(text, "may have taken effect") || c.Denial != nil {
+			w.Errorf("%s: a call with an unknown outcome ends as %s: %s", id, describe(c), text)
+		}
+		_, err = e.bot().Report(w.Context(), unknown)
+		w.wantErr(err, message.ErrFinished)
+	}
 	local := e.propose(call("l", block, `{}`))[0]
 	_, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: local.Key, Result: report.Result})
 	w.wantErr(err, message.ErrState)
+	_, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: local.Key, Unknown: true})
+	w.wantErr(err, message.ErrState)
 	asking := e.propose(call("a", askOut, `{}`))[0]
+	_, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: asking.Key, Unknown: true})
+	w.wantErr(err, message.ErrState)
 	_, err = e.bot().Report(w.Context(), toolcall.ReportRequest{Key: asking.Key, Result: report.Result})
 	w.wantErr(err, message.ErrState)
 }

@@ -125,11 +125,14 @@ type RevokeRequest struct {
 	Reason string `json:"reason,omitzero"`
 }
 
-// ReportRequest reports the result of an external call.
+// ReportRequest reports the result of an external call, or that its outcome is unknown.
 type ReportRequest struct {
 	V int `json:"v,omitzero"`
 	Key
-	Result message.ToolResultBlock `json:"result"`
+	Result message.ToolResultBlock `json:"result,omitzero"`
+	// Unknown reports, instead of a result, that the runtime does not know whether the call
+	// ran: an operator must resolve it, or the runtime reports a result after all.
+	Unknown bool `json:"unknown,omitzero"`
 	// Unasked reports a call that ran before it was decided: the agent's own prompt was
 	// faster, or its hook failed. The call ends, and its record says so.
 	Unasked bool `json:"unasked,omitzero"`

@@ -390,20 +390,15 @@ func stateOf(c *toolcall.Call) state {
 }
 
 func blockedText(c *toolcall.Call) string {
-	switch c.Blocked {
-	case toolcall.BlockedUnknown:
-		return "The worker died after it started the call, so the outcome is unknown."
-	case toolcall.BlockedDeadLetter:
-		return "Every permitted attempt was lost."
-	case toolcall.BlockedNoWorker:
-		return "No worker took it in time."
-	case toolcall.BlockedReturned:
-		return "A " + c.ReturnText() + ". Correct the worker, then resolve the call."
-	case toolcall.BlockedClock:
-		return c.BlockedReason
-	case toolcall.NotBlocked:
+	why := asked.WhyBlocked(c)
+	if why == "" || c.Blocked == toolcall.BlockedClock {
+		return why
 	}
-	return ""
+	why = strings.ToUpper(why[:1]) + why[1:] + "."
+	if c.Blocked == toolcall.BlockedReturned {
+		why += " Correct the worker, then resolve the call."
+	}
+	return why
 }
 
 // change is one line of a diff; Mark is "+", "-" or " ".

@@ -132,15 +132,15 @@ func randomText() string {
 	return hex.EncodeToString(b[:])
 }
 
-// closeTime bounds the wait for calls that run at an upstream.
-const closeTime = 5 * time.Second
+// Bounds of the waits for calls that run at an upstream, and for reports of what is then unknown.
+const (
+	closeTime  = 5 * time.Second
+	reportTime = 2 * time.Second
+)
 
 // Close waits a short time for running calls, and ends the upstreams.
 func (g *Gateway) Close() {
-	select {
-	case <-g.busy.quiet():
-	case <-time.After(closeTime):
-	}
+	g.waitQuiet(closeTime)
 	g.end()
 	g.mu.Lock()
 	peers := slices.Collect(maps.Values(g.peers))
@@ -150,6 +150,14 @@ func (g *Gateway) Close() {
 		wg.Go(p.close)
 	}
 	wg.Wait()
+	g.waitQuiet(reportTime)
+}
+
+func (g *Gateway) waitQuiet(most time.Duration) {
+	select {
+	case <-g.busy.quiet():
+	case <-time.After(most):
+	}
 }
 
 // about describes the gateway to clients and servers.

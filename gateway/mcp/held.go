@@ -164,7 +164,9 @@ func (h *held) drive(ctx context.Context, begin func(context.Context) (*toolcall
 	h.change(func() { h.call = call })
 	if call.Open() {
 		h.g.busy.add()
-		call = h.run(ctx, call)
+		if call = h.run(ctx, call); call.Open() {
+			call = h.record.reportUnknown(ctx, call)
+		}
 		h.g.busy.done()
 		idle()
 	}

@@ -159,6 +159,28 @@ func (r *record) again(ctx context.Context, ask func() error) error {
 	}
 }
 
+// reportUnknown blocks the call until an operator resolves it. It returns the call as it is then.
+func (r *record) reportUnknown(ctx context.Context, call *toolcall.Call) *toolcall.Call {
+	if ctx.Err() != nil { // the gateway ends
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
+		defer cancel()
+		ctx = last
+	}
+	var now *toolcall.Call
+	err := r.again(ctx, func() (err error) {
+		now, err = r.askance.Report(ctx, toolcall.ReportRequest{Key: call.Key, Unknown: true})
+		return err
+	})
+	if err == nil {
+		return now
+	}
+	if found := toolcall.CallOf(err); found != nil && !found.Open() {
+		return found
+	}
+	r.log.Error("cannot report that the outcome of a call is unknown", "call", r.key.Call, "error", err)
+	return call
+}
+
 // report puts the result on record. The server keeps the first result of a call.
 func (r *record) report(ctx context.Context, call *toolcall.Call, o *outcome) (done *toolcall.Call, stored bool) {
 	request := toolcall.ReportRequest{Key: call.Key, Result: resultBlock(call, o)}

@@ -63,6 +63,28 @@ func Outcomes(c *toolcall.Call) []Stated {
 	return out
 }
 
+// WhyBlocked says why a call waits for an operator, or nothing if it does not.
+func WhyBlocked(c *toolcall.Call) string {
+	switch c.Blocked {
+	case toolcall.NotBlocked:
+		return ""
+	case toolcall.BlockedUnknown:
+		if c.Placement == toolcall.PlaceExternal {
+			return "its runtime does not know whether it ran"
+		}
+		return "the worker died after the start, so the outcome is unknown"
+	case toolcall.BlockedDeadLetter:
+		return "every permitted attempt was lost"
+	case toolcall.BlockedNoWorker:
+		return "no worker took it in time"
+	case toolcall.BlockedReturned:
+		return c.ReturnText()
+	case toolcall.BlockedClock:
+		return c.BlockedReason
+	}
+	return string(c.Blocked)
+}
+
 // Resolved describes a call after an operator resolved it.
 func Resolved(c *toolcall.Call) string { return "Resolved: the call is " + string(c.Phase()) + "." }
 

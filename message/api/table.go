@@ -53,7 +53,7 @@ var (
 		Name: "report", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator},
 		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "propose", toolcall.RoleOperator: "operate"},
 		HTTP: &HTTP{ID: "reportResult", Method: "POST", Path: callPath + "/result", Tag: "calls",
-			Summary: "Report the result of an external call", Doc: "Ends an external call with the result that its runtime reports. Only the first result counts."},
+			Summary: "Report the result of an external call", Doc: "Ends an external call with the result that its runtime reports; only the first one counts. With unknown instead of a result, blocks the call until an operator resolves it."},
 	})
 	Emit = Define[toolcall.EmitRequest, toolcall.EmitReply](Operation{
 		Name: "emit", Class: ClassPropose, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,

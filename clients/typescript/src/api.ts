@@ -1278,9 +1278,9 @@ export interface RememberLimits {
   uses?: number;
 }
 
-/** ReportBody reports the result of an external call. */
+/** ReportBody reports the result of an external call, or that its outcome is unknown. */
 export interface ReportBody {
-  result: {
+  result?: {
     created_at?: string;
     finished_at?: string | null;
     id: string;
@@ -1294,6 +1294,8 @@ export interface ReportBody {
   };
   /** Unasked reports a call that ran before it was decided: the agent's own prompt was faster, or its hook failed. The call ends, and its record says so. */
   unasked?: boolean;
+  /** Unknown reports, instead of a result, that the runtime does not know whether the call ran: an operator must resolve it, or the runtime reports a result after all. */
+  unknown?: boolean;
 }
 
 /** Requester describes the user on whose behalf a call is proposed, from the credentials of the proposal or from the directory. */

@@ -158,6 +158,7 @@ func TestGatewayKilled(t *testing.T) {
 	if r := p.untilEnded(p.call("ask_running", `{}`).result()); !r.IsError || !strings.Contains(r.text(), "may have happened") || u.calls("ask_running") != 1 {
 		t.Errorf("the call that ran when the gateway was killed: %s; %d runs", r.raw, u.calls("ask_running"))
 	}
+	h.wait("is blocked", func(c *call) bool { return c.Tool == "ask_running" && c.Blocked == "unknown" })
 }
 
 // TestServerDown: without askance nothing runs, and the client is told. When askance is back, the
@@ -319,7 +320,7 @@ func TestResolve(t *testing.T) {
 		t.Fatalf("a call whose outcome is unknown: %s", r.raw)
 	}
 	eventually(t, "the task says that the outcome is unknown", func() bool { return strings.Contains(p.task(r.TaskID).StatusMessage, "unknown") })
-	c := h.wait("is there", func(c *call) bool { return c.Tool == "effect" })
+	c := h.wait("is blocked", func(c *call) bool { return c.Tool == "effect" && c.Phase == "blocked" && c.Blocked == "unknown" })
 	status, out := h.request(olga, "POST", "/v1/calls/"+c.path()+"/resolve", map[string]any{"attempt": 1, "outcome": "happened", "output": "it happened"})
 	if status != 200 {
 		t.Fatalf("resolve: %d %s", status, out)

@@ -1112,14 +1112,12 @@ class RememberLimits(_RememberLimits, total=False):
     uses: int
 
 
-class _ReportBody(TypedDict):
+class ReportBody(TypedDict, total=False):
+    """ReportBody reports the result of an external call, or that its outcome is unknown."""
+
     result: dict[str, Any]
-
-
-class ReportBody(_ReportBody, total=False):
-    """ReportBody reports the result of an external call."""
-
     unasked: bool
+    unknown: bool
 
 
 class Requester(TypedDict):

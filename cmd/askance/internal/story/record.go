@@ -91,7 +91,7 @@ func runLine(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause, word 
 	case toolcall.CauseReturn:
 		return told{word: word(out.Bad, "returned"), rest: fmt.Sprintf("attempt %d, %s", c.Attempt.Number, returnText(f))}
 	case toolcall.CauseSuspend:
-		return told{word: word(out.Ask, "blocked"), rest: BlockedText(c.Blocked)}
+		return told{word: word(out.Ask, "blocked"), rest: BlockedDetail(c)}
 	case toolcall.CauseResult:
 		return told{word: word(stateColour(out, c.Result.State), string(c.Result.State)), rest: tookText(c, f.At) + resultLine(c)}
 	case toolcall.CauseResolve:
@@ -214,32 +214,15 @@ func outputLine(o message.Content) string {
 	return cmp.Or(line, "(no output)")
 }
 
-// BlockedDetail says why a call is blocked: its own reason, if it has one.
+// BlockedDetail says why a call is blocked and what to do.
 func BlockedDetail(c *toolcall.Call) string {
-	switch {
-	case c.BlockedReason != "":
-		return term.SafeLine(c.BlockedReason)
-	case c.Blocked == toolcall.BlockedReturned:
-		return term.SafeLine(c.ReturnText()) + ": correct the worker, then resolve it"
-	}
-	return BlockedText(c.Blocked)
-}
-
-// BlockedText says why a call waits to be resolved.
-func BlockedText(h toolcall.Blocked) string {
-	switch h {
-	case toolcall.BlockedUnknown:
-		return "the worker died after the start, so the outcome is unknown: resolve it"
-	case toolcall.BlockedDeadLetter:
-		return "every permitted attempt was lost: resolve it"
-	case toolcall.BlockedNoWorker:
-		return "no worker took it in time: resolve it"
+	why := term.SafeLine(asked.WhyBlocked(c))
+	switch c.Blocked {
+	case toolcall.NotBlocked, toolcall.BlockedClock: // its reason has a hint
+		return why
 	case toolcall.BlockedReturned:
-		return "workers returned its task too often: correct them, then resolve it"
-	case toolcall.BlockedClock:
-		return "the clock of its worker is off: correct it"
-	case toolcall.NotBlocked:
-		return ""
+		return why + ": correct the worker, then resolve it"
+	default:
+		return why + ": resolve it"
 	}
-	return term.SafeLine(string(h))
 }
