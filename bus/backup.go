@@ -215,13 +215,17 @@ func checkChunk(m *nats.Msg, index int) error {
 	return nil
 }
 
-// askStream sends one request about a copy.
+// askStream sends one request about a copy. In a cluster, the server that the request goes to can
+// learn later than the sender who takes it.
 func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (about copied, deliver string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, backupSilence)
 	defer cancel()
-	m, err := nc.RequestWithContext(ctx, subject, ask)
-	if err != nil {
-		return about, "", err
+	var m *nats.Msg
+	for began := time.Now(); m == nil; {
+		m, err = nc.RequestWithContext(ctx, subject, ask)
+		if err != nil && (!errors.Is(err, nats.ErrNoResponders) || time.Since(began) > giveUpAfter || !sleepFor(ctx, firstPause)) {
+			return about, "", err
+		}
 	}
 	if len(m.Data) == 0 {
 		return about, "", nil // a chunk was accepted
