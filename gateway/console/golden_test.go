@@ -218,9 +218,10 @@ func TestLooks(t *testing.T) {
 				screens = p.phone
 			}
 			b.do(chromedp.EmulateViewport(v.width, v.height*screens))
+			b.dark(false)
+			b.show(w, p)
 			for _, dark := range []bool{false, true} {
 				b.dark(dark)
-				b.show(w, p)
 				b.compare(p.name, v.width, v.reduce, dark)
 			}
 		}
