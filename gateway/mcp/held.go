@@ -162,14 +162,15 @@ func (h *held) drive(ctx context.Context, begin func(context.Context) (*toolcall
 		}
 	}
 	h.change(func() { h.call = call })
-	if call.Open() {
+	if call.Open() && call.Blocked == toolcall.NotBlocked {
 		h.g.busy.add()
-		if call = h.run(ctx, call); call.Open() {
+		if call = h.run(ctx, call); call.Open() && (ctx.Err() == nil || h.stop != nil) { // else another gateway may still run it
+			h.change(func() { h.call, h.unknown = call, true })
 			call = h.record.reportUnknown(ctx, call)
 		}
 		h.g.busy.done()
-		idle()
 	}
+	idle()
 	for call.Open() { // its outcome is unknown until a person states it
 		h.change(func() { h.call, h.unknown = call, true })
 		if call, err = h.record.wait(ctx, toolcall.UntilFinished); err != nil {
@@ -213,7 +214,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	h.change(func() { h.stop = stop })
-	if now, err := h.record.look(ctx); err != nil || !now.Open() { // revoked or interrupted meanwhile
+	if now, err := h.record.look(ctx); err != nil || !now.Open() || now.Blocked != toolcall.NotBlocked { // revoked, interrupted or blocked meanwhile
 		if err == nil {
 			return now
 		}

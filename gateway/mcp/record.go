@@ -159,13 +159,17 @@ func (r *record) again(ctx context.Context, ask func() error) error {
 	}
 }
 
+// outlast returns a context for reports, which ends a short time after ctx.
+func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
+	last, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(reportTime, cancel) })
+	return last, func() { stop(); cancel() }
+}
+
 // reportUnknown blocks the call until an operator resolves it. It returns the call as it is then.
 func (r *record) reportUnknown(ctx context.Context, call *toolcall.Call) *toolcall.Call {
-	if ctx.Err() != nil { // the gateway ends
-		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTime)
-		defer cancel()
-		ctx = last
-	}
+	ctx, cancel := outlast(ctx)
+	defer cancel()
 	var now *toolcall.Call
 	err := r.again(ctx, func() (err error) {
 		now, err = r.askance.Report(ctx, toolcall.ReportRequest{Key: call.Key, Unknown: true})
@@ -183,9 +187,11 @@ func (r *record) reportUnknown(ctx context.Context, call *toolcall.Call) *toolca
 
 // report puts the result on record. The server keeps the first result of a call.
 func (r *record) report(ctx context.Context, call *toolcall.Call, o *outcome) (done *toolcall.Call, stored bool) {
+	last, cancel := outlast(ctx)
+	defer cancel()
 	request := toolcall.ReportRequest{Key: call.Key, Result: resultBlock(call, o)}
-	err := r.again(ctx, func() (err error) {
-		done, err = r.askance.Report(ctx, request)
+	err := r.again(last, func() (err error) {
+		done, err = r.askance.Report(last, request)
 		return err
 	})
 	if err == nil {

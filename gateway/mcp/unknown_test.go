@@ -1,0 +1,131 @@
+package mcp_test
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/gateway/mcp"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// faulty refuses some requests to an askance server.
+type faulty struct {
+	mcp.Client
+	report func(toolcall.ReportRequest) error
+	emit   func() error
+}
+
+func (f faulty) Report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error) {
+	if f.report != nil {
+		if err := f.report(r); err != nil {
+			return nil, err
+		}
+	}
+	return f.Client.Report(ctx, r)
+}
+
+func (f faulty) Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
+	if f.emit != nil {
+		if err := f.emit(); err != nil {
+			return toolcall.EmitReply{}, err
+		}
+	}
+	return f.Client.Emit(ctx, r)
+}
+
+func (f faulty) between(cfg *mcp.Config) { f.Client = cfg.Askance; cfg.Askance = f }
+
+// only returns the one call.
+func (w *world) only() *toolcall.Call {
+	w.t.Helper()
+	list, err := w.A.Client(gatewaytest.Bot).List(w.t.Context(), toolcall.ListRequest{All: true})
+	if err != nil || len(list.Calls) != 1 {
+		w.t.Fatalf("%d calls, %v", len(list.Calls), err)
+	}
+	return list.Calls[0]
+}
+
+// The client learns at once that an outcome is unknown, and the call is blocked as soon as the
+// server can be reached.
+func TestUnknownWhileAway(t *testing.T) {
+	w := newWorld(t)
+	var back atomic.Bool
+	away := faulty{report: func(toolcall.ReportRequest) error {
+		if back.Load() {
+			return nil
+		}
+		return &message.Error{Code: message.CodeUnavailable, What: "away"}
+	}}
+	c := w.connect("legacy", away.between, func(cfg *mcp.Config) { cfg.Hold = 10 * time.Second })
+	c.initialize("{}")
+	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"die":1}}`), `"isError":true`, "may have happened")
+	back.Store(true)
+	for w.only().Blocked != toolcall.BlockedUnknown {
+		runtime.Gosched()
+	}
+}
+
+// A gateway that finds a blocked call does not run it: an operator may be about to resolve it.
+func TestBlockedCallDoesNotRun(t *testing.T) {
+	w := newWorld(t)
+	refused := faulty{emit: func() error { return &message.Error{Code: message.CodeForbidden, What: "no"} }}
+	for _, change := range []func(*mcp.Config){refused.between, func(*mcp.Config) {}} {
+		c := w.connect("legacy", change)
+		c.initialize("{}")
+		wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{}}`), `"isError":true`, "outcome unknown")
+		c.stop()
+		if call, n := w.only(), w.runs(); call.Blocked != toolcall.BlockedUnknown || n != 0 {
+			t.Errorf("the call is %s %s and ran %d times", call.Phase(), call.Blocked, n)
+		}
+	}
+}
+
+// A gateway that ends reports what it knows, and nothing about a call that another one runs.
+func TestReportsAtTheEnd(t *testing.T) {
+	known, other := newWorld(t), newWorld(t)
+	var back atomic.Int64
+	back.Store(time.Now().Add(time.Hour).UnixNano())
+	late := known.connect("legacy", faulty{report: func(r toolcall.ReportRequest) error {
+		if r.Unknown || time.Now().UnixNano() > back.Load() {
+			return nil
+		}
+		return &message.Error{Code: message.CodeUnavailable, What: "away"}
+	}}.between)
+	late.initialize("{}")
+	late.start("tools/call", `{"name":"lookup","arguments":{}}`)
+	first := other.connect("legacy")
+	first.initialize("{}")
+	first.start("tools/call", `{"name":"lookup","arguments":{"hang":1}}`)
+	for known.runs() == 0 || other.runs() == 0 {
+		runtime.Gosched()
+	}
+	var taken atomic.Bool
+	second := other.connect("legacy", faulty{emit: func() error { taken.Store(true); return nil }}.between)
+	second.initialize("{}")
+	second.start("tools/call", `{"name":"lookup","arguments":{"hang":1}}`)
+	for !taken.Load() {
+		runtime.Gosched()
+	}
+	back.Store(time.Now().Add(5500 * time.Millisecond).UnixNano()) // Close waits 5 s before it ends what runs
+	var wg sync.WaitGroup
+	wg.Go(late.stop)
+	wg.Go(second.stop)
+	wg.Wait()
+	if call := known.only(); toolcall.Cause(call.Cause) != toolcall.CauseResult {
+		t.Errorf("the call whose result is known is %s %s", call.Phase(), call.Blocked)
+	}
+	call := other.only()
+	if call.Phase() != toolcall.PhaseQueued {
+		t.Errorf("the call that the other gateway runs is %s %s", call.Phase(), call.Blocked)
+	}
+	if _, err := other.A.Client(gatewaytest.Olga).Interrupt(t.Context(), toolcall.InterruptRequest{Session: call.Session, Reply: call.Reply}); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, first.read(), "interrupted")
+}
