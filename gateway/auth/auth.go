@@ -109,11 +109,11 @@ func (a *Auth) Run(ctx context.Context, _ *gateway.Server) {
 		wg.Go(func() { a.cfg.Tokens.Watch(ctx, reloadEvery) })
 	}
 	if o := a.cfg.OIDC; o != nil {
-		wg.Go(func() {
-			if _, err := o.discover(ctx); err != nil {
+		go func() { // not in wg: a provider that hangs must not delay the end
+			if _, err := o.discover(ctx); err != nil && ctx.Err() == nil {
 				a.cfg.Log.Warn("logins at the identity provider fail", "issuer", o.cfg.Issuer, "error", err)
 			}
-		})
+		}()
 	}
 	if a.cfg.Local != nil {
 		wg.Go(func() { a.watchCredentials(ctx) })
