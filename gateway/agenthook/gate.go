@@ -212,6 +212,8 @@ func (g *gate) await(ctx context.Context, call *toolcall.Call) (*toolcall.Call, 
 // verdict is what a decided call means for the agent.
 func (g *gate) verdict(c *toolcall.Call) dialect.Verdict {
 	switch {
+	case c.Blocked != toolcall.NotBlocked:
+		return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: "This call may have run, and an operator must resolve it. Do not repeat it."}
 	case c.Open():
 		return dialect.Verdict{Behavior: message.BehaviorAllow, Input: c.Input, Pass: g.o.Pass, Reason: allowedText(c)}
 	case c.Cause == string(toolcall.CauseRespond):

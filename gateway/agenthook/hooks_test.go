@@ -620,3 +620,19 @@ func TestDryRun(t *testing.T) {
 		t.Errorf("recorded %d calls, %v", len(r.Calls), err)
 	}
 }
+
+// A hook allows no call that is blocked: it may have run, and an operator has to resolve it.
+func TestBlockedCall(t *testing.T) {
+	w := newWorld(t)
+	event := pre(dialect.ClaudeCode, "c1", "Read", `{"f":"a"}`)
+	if a := w.ask(dialect.ClaudeCode, event); !allowed(dialect.ClaudeCode, a) {
+		t.Fatal(a.Text)
+	}
+	key := w.list(1, message.ToolCallSubmitted)[0].Key
+	if _, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: key, Unknown: true}); err != nil {
+		t.Fatal(err)
+	}
+	if why := denied(dialect.ClaudeCode, w.ask(dialect.ClaudeCode, event)); !strings.Contains(why, "may have run") {
+		t.Errorf("the hook says %q", why)
+	}
+}
