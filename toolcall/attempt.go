@@ -214,7 +214,7 @@ func revokedText(c *Call, ev Revoked) string {
 }
 
 func revokedAgainText(tool, reason string) string {
-	return withReason(fmt.Sprintf("<system-reminder>Approval to run tool %q again was revoked. An earlier attempt started and may have taken effect.", tool), reason)
+	return withReason(fmt.Sprintf("<system-reminder>Approval to run tool %q was revoked. The tool may have run before that, so it may have taken effect.", tool), reason)
 }
 
 func withReason(text, reason string) string {

@@ -181,7 +181,7 @@ func (m *Machine) applyRevocation(ev Revoked) error {
 		return &message.Error{Code: message.CodeState, Op: "revoke", Call: ErrorCall(m.call),
 			What: "the call has been started", Hint: "interrupt the reply to cancel it"}
 	}
-	if m.call.Begun > 0 || m.call.Blocked == BlockedUnknown { // an earlier attempt may have had its effect, so it is not denied
+	if m.call.Begun > 0 || m.call.Blocked == BlockedUnknown { // it may have had its effect, so it is not denied
 		return m.finish(CauseRevoke, message.ToolResultInterrupted, revokedAgainText(m.call.Tool, ev.Reason), ev.At)
 	}
 	d := newDenial(m.call, cmp.Or(ev.Reason, "the approval was revoked"))
