@@ -147,7 +147,7 @@ func (r *run) needsPerson(c *toolcall.Call) bool {
 }
 
 func (r *run) isClientCall(c *toolcall.Call) bool {
-	return c.State == message.ToolCallSubmitted && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
+	return c.Phase() == toolcall.PhaseQueued && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
 }
 
 func (r *run) onlyWorkers(calls []*toolcall.Call) bool {
