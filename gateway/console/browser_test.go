@@ -201,7 +201,7 @@ func (b *tab) until(js string) {
 		if err == nil {
 			return
 		}
-		if ctx.Err() != nil || !strings.Contains(err.Error(), "context") { // the page that was evaluated is gone
+		if ctx.Err() != nil || !strings.Contains(err.Error(), "context") && !strings.Contains(err.Error(), "navigated") { // the page that was evaluated is gone
 			b.shot("failed")
 			b.t.Fatalf("waiting for %s: %v\n%s", js, err, b.text())
 		}

@@ -148,7 +148,7 @@ func TestLoginEnds(t *testing.T) {
 	}
 	logIn("who=; max-age=0")
 	b.see("Your login ended.")
-	logIn("who=alpha." + gatewaytest.Bob)
+	logIn("who=alpha." + gatewaytest.Ann)
 	b.until(`document.querySelector("#live").dataset.live === "on" && document.querySelector("#ended").hidden`)
 	b.send()
 	b.see("You rejected", "kept")

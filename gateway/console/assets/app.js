@@ -15,13 +15,16 @@ const seen = new Set(); // digests of approval requests whose arguments were on 
 let visit = 0; // counts page requests: a reply to an older one is dropped
 let sending = false;
 
+// Whether it is the log-in page, or another person's after a login in another tab.
+const isOthers = (doc) => !doc.querySelector('#main[data-page]') || doc.body.dataset.who !== document.body.dataset.who;
+
 /** Opens a page of this server without a full load. */
 async function go(url, { push = true, focus = true, options } = {}) {
   const mine = ++visit;
   try {
     const page = await ask(url, options);
     if (mine !== visit) return;
-    if (!page.doc.querySelector('#main[data-page]')) { location.href = page.url; return; } // the log-in page
+    if (isOthers(page.doc)) { location.href = page.url; return; }
     const hash = new URL(url, location).hash;
     const stays = options && new URL(page.url).pathname === new URL(url, location).pathname; // a form that was not accepted
     if (push && !stays) history.pushState(null, '', page.url.split('#')[0] + (options ? '' : hash));
@@ -68,9 +71,9 @@ async function refresh() {
   try {
     const page = await ask(still ? '/inbox' : here);
     if (mine !== visit || here !== location.href || sending) { later(); return true; } // the person opened another page meanwhile
-    if (still ? !page.doc.querySelector('#main[data-page]') : new URL(page.url).pathname !== location.pathname) { // the log-in page
+    if (isOthers(page.doc) || !still && new URL(page.url).pathname !== location.pathname) {
       if (drafts($('main'))) { $('ended').hidden = false; return false; }
-      location.href = page.url;
+      if (isOthers(page.doc)) location.reload(); else location.href = page.url;
       return true;
     }
     if (still) around(page.doc);
