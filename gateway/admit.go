@@ -131,14 +131,11 @@ func (p *Peer) cancelAtEnd(cancel context.CancelCauseFunc, stream bool) (stop fu
 // The request's context then ends with the token. A request that has a peer keeps it, and is
 // refused if the token is of another identity.
 func Login(r *http.Request, token string) (*Peer, error) {
-	v, ok := r.Context().Value(visitKey{}).(*visit)
-	if !ok || !v.route.OwnAuth {
-		return nil, errors.New("gateway: cannot log in: the route has no OwnAuth: call Login only on an OwnAuth route")
+	v, id, err := identify(r, token)
+	if err != nil {
+		return nil, err
 	}
-	id, err := v.s.cfg.Auth.Token(r, token)
 	switch p := v.peer; {
-	case err != nil:
-		return nil, v.stranger(r, err)
 	case p == nil:
 		return v.admit(r, id)
 	case p.Name != id.Name || p.Space.ID != id.Space || !slices.Equal(slices.Sorted(slices.Values(p.Roles)), slices.Sorted(slices.Values(id.Roles))):
@@ -146,6 +143,28 @@ func Login(r *http.Request, token string) (*Peer, error) {
 	default:
 		return p, nil
 	}
+}
+
+// LoginAgain is Login for a request whose peer the token may replace.
+func LoginAgain(r *http.Request, token string) (*Peer, error) {
+	v, id, err := identify(r, token)
+	if err != nil {
+		return nil, err
+	}
+	return v.admit(r, id)
+}
+
+// identify checks the token of a request of an OwnAuth route.
+func identify(r *http.Request, token string) (*visit, *Identity, error) {
+	v, ok := r.Context().Value(visitKey{}).(*visit)
+	if !ok || !v.route.OwnAuth {
+		return nil, nil, errors.New("gateway: cannot log in: the route has no OwnAuth: call Login only on an OwnAuth route")
+	}
+	id, err := v.s.cfg.Auth.Token(r, token)
+	if err != nil {
+		return nil, nil, v.stranger(r, err)
+	}
+	return v, id, nil
 }
 
 // bounded is an engine for one peer: each operation takes capacity of its class.

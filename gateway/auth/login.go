@@ -102,7 +102,7 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 	}
 	if p == nil || token != "" {
 		var err error
-		if p, err = a.authenticateForm(r, p, token); err != nil {
+		if p, err = gateway.LoginAgain(r, token); err != nil {
 			status := http.StatusUnauthorized
 			if message.AsError("", err).Code == message.CodeOverLimit {
 				status = http.StatusTooManyRequests
@@ -115,20 +115,6 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 	}
 	a.goTo(w, r, next)
 	return nil
-}
-
-// authenticateForm checks the token of a form, even if the browser is already logged in.
-func (a *Auth) authenticateForm(r *http.Request, now *gateway.Peer, token string) (*gateway.Peer, error) {
-	if now == nil {
-		return gateway.Login(r, token)
-	}
-	id, err := a.Token(r, token)
-	if err != nil {
-		return nil, err
-	}
-	p := *now
-	p.Identity = *id
-	return &p, nil
 }
 
 // goTo redirects a browser within this server.

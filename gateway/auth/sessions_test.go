@@ -186,3 +186,33 @@ func TestOnlySealedCookies(t *testing.T) {
 		t.Errorf("at a server with another key: %d", code)
 	}
 }
+
+// TestLogInOverSession: a person who is logged in logs in again by the rules of a first login, so a
+// token that reads nothing does not replace the session by one that can neither log in nor out.
+func TestLogInOverSession(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"*": approver})
+	elsewhere, _ := create(t, g.path, auth.Token{Name: "eve", Space: "gamma", Roles: approver})
+	worker, _ := create(t, g.path, auth.Token{Name: "wendy", Space: "alpha", Roles: []toolcall.Role{toolcall.RoleWorker}, Tools: []string{"job"}})
+	if err := g.tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	c := g.browser()
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}})
+	before, _ := g.self(c)
+	for who, token := range map[string]string{"of a space that is not served": elsewhere, "of a worker": worker} {
+		if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {token}, "csrf": {before.CSRF}}); code != http.StatusUnauthorized {
+			t.Errorf("a token %s: %d", who, code)
+		}
+		if after, _ := g.self(c); after.Name != "ann" || after.CSRF != before.CSRF {
+			t.Fatalf("after a token %s: %+v", who, after)
+		}
+	}
+	limited := false
+	for range 40 {
+		code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {"wrong"}, "csrf": {before.CSRF}})
+		limited = limited || code == http.StatusTooManyRequests
+	}
+	if !limited {
+		t.Error("40 wrong tokens were answered within a minute")
+	}
+}
