@@ -240,8 +240,8 @@ type Loopback struct {
 // allRoles are the roles of a person on their own machine.
 var allRoles = []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleApprover, toolcall.RoleOperator, toolcall.RoleAuditor}
 
-// forwarding are the headers of a forwarding proxy.
-var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+// forwarding are the headers of a forwarding proxy, besides those that begin with X-Forwarded.
+var forwarding = []string{"Cf-Connecting-Ip", "Forwarded", "True-Client-Ip", "Via", "X-Client-Ip", "X-Original-Host", "X-Real-Ip"}
 
 // checkDirect refuses a request from another machine where only the connection identifies the
 // sender. After DNS rebinding a browser still sends the other site's name; a proxy hides its
@@ -257,10 +257,17 @@ func checkDirect(r *http.Request, spaces []toolcall.SpaceID, hint string) (toolc
 	} else if !LoopbackHost(r.Host) {
 		return "", refusal("the host "+quote(r.Host)+" of the request does not name this machine", hint)
 	}
-	for _, name := range forwarding {
-		if len(r.Header.Values(name)) > 0 {
-			return "", refusal("a proxy forwarded the request (header "+name+"), so the connection does not say who sends it", gateway.TokenHint(r)+" through the proxy, or connect without it")
+	sign := ""
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(forwarding, name) {
+			sign = "header " + name
 		}
+	}
+	if !r.ProtoAtLeast(1, 1) {
+		sign = "HTTP/1.0, which nginx speaks unless told otherwise"
+	}
+	if sign != "" {
+		return "", refusal("a proxy forwarded the request ("+sign+"), so the connection does not say who sends it", gateway.TokenHint(r)+" through the proxy, or connect without it")
 	}
 	return space, nil
 }

@@ -97,9 +97,11 @@ func TestProxyHidesSender(t *testing.T) {
 		if cfg.Unix != nil {
 			ctx = auth.WithPeer(ctx, 64100)
 		}
-		for _, header := range []string{"", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via"} {
+		for _, header := range []string{"", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP", "CF-Connecting-IP", "Via", "HTTP/1.0"} {
 			r := httptest.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/", http.NoBody)
-			if header != "" {
+			if header == "HTTP/1.0" {
+				r.ProtoMajor, r.ProtoMinor = 1, 0
+			} else if header != "" {
 				r.Header.Set(header, "192.0.2.1")
 			}
 			id, err := a.Authenticate(r)
