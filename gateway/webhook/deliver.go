@@ -32,6 +32,7 @@ func (w *Webhooks) deliver(ctx context.Context, d *Destination, dl toolcall.Deli
 		w.resolve(ctx, dl)
 		return
 	}
+	dl.Attempt = w.attemptOf(n, dl)
 	log := w.cfg.Log.With("destination", d.Name, "id", n.ID, "type", n.Type, "attempt", dl.Attempt)
 	current, err := w.isCurrent(ctx, n)
 	switch {
@@ -81,6 +82,18 @@ func (w *Webhooks) again(dl toolcall.Delivery, pause time.Duration) {
 	if err := dl.Again(pause); err != nil {
 		w.cfg.Log.Debug("cannot reschedule a delivery; it comes again", "seq", dl.Record.Seq, "err", err)
 	}
+}
+
+// attemptOf returns which attempt a delivery is. One that a restart cut off, or that could not read
+// the state, counts only as far as the pauses had time to pass.
+func (w *Webhooks) attemptOf(n *Notice, dl toolcall.Delivery) int {
+	attempt, left := 1, time.Since(n.Timestamp)
+	for ; attempt < dl.Attempt; attempt++ {
+		if left -= w.cfg.Pauses[min(attempt, len(w.cfg.Pauses))-1]; left < 0 {
+			break
+		}
+	}
+	return attempt
 }
 
 // maxAfter bounds Retry-After.

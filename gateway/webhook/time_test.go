@@ -1,15 +1,18 @@
 package webhook_test
 
 import (
+	"context"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // memory passes requests to a handler without a socket, as bubbles require.
@@ -87,5 +90,37 @@ func TestSchedule(t *testing.T) {
 		if took := letters[0].At.Sub(begun); took < 15*time.Minute || took > 18*time.Minute {
 			t.Errorf("given up after %s", took)
 		}
+	})
+}
+
+// Deliveries that never reached the receiver, because the server was restarted or could not read the
+// state, leave the receiver its attempts.
+func TestCutOffDeliveriesAreNoAttempts(t *testing.T) {
+	dir := t.TempDir()
+	inBubble(t, func(t *testing.T) {
+		w, rc := bubble(t, dir, func(c *webhook.Config) { c.Outbox = restarted{c.Outbox} })
+		var once sync.Once
+		rc.answer(func(rw http.ResponseWriter, _ *http.Request, _ got) {
+			once.Do(func() { rw.WriteHeader(http.StatusServiceUnavailable) })
+		})
+		w.A.Ask("s1", "r1", "c1")
+		first := rc.next()
+		time.Sleep(10 * time.Second)
+		if letters, err := w.A.Outbox().DeadLetters(t.Context()); err != nil || len(letters) != 0 {
+			t.Fatalf("dead letters after one attempt: %+v, %v", letters, err)
+		}
+		if len(rc.news) != 1 || rc.next().id != first.id {
+			t.Error("the second attempt did not come after the first pause")
+		}
+	})
+}
+
+// restarted is an outbox whose records were delivered nine times before anything was sent.
+type restarted struct{ webhook.Outbox }
+
+func (o restarted) Follow(ctx context.Context, destination string, f func(context.Context, toolcall.Delivery)) error {
+	return o.Outbox.Follow(ctx, destination, func(ctx context.Context, d toolcall.Delivery) {
+		d.Attempt += 9
+		f(ctx, d)
 	})
 }
