@@ -153,10 +153,11 @@ func (s *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq
 	return nil
 }
 
-// reliesOnStandingApproval reports whether a call that a standing approval allowed may still begin.
+// reliesOnStandingApproval reports whether a call that a standing approval allowed may still begin
+// without an operator.
 func reliesOnStandingApproval(c *toolcall.Call, id toolcall.StandingID) bool {
 	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
-	return allowed && !c.Started() && slices.Contains(c.Decision.StandingApprovals(), id)
+	return allowed && !c.Started() && c.Blocked != toolcall.BlockedUnknown && slices.Contains(c.Decision.StandingApprovals(), id)
 }
 
 // notRevokedError is the error when the revocation is recorded, but some call may still

@@ -141,6 +141,9 @@ func (e entry) address() (string, error) {
 	if e.URL != "" {
 		return e.URL, nil
 	}
+	if strings.Contains(e.URLFile+e.URLEnv, "://") { // do not show what may be a secret
+		return "", errors.New("url_file and url_env name a file and a variable that contain the URL; write the URL itself as url")
+	}
 	return source{e.URLFile, e.URLEnv}.read("url")
 }
 
