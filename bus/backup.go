@@ -41,8 +41,7 @@ const (
 	contentSuffix     = ".snapshot"
 )
 
-// contentsList lists the content of a backup. It is written last: its presence means that
-// the backup is complete.
+// contentsList lists the content of a backup. It is written last, so a backup that has it is complete.
 const contentsList = "backup.json"
 
 // readContents reads which streams a backup has.
@@ -101,10 +100,14 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 	if err != nil {
 		return out, err
 	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return out, err
+	}
 	slices.SortStableFunc(infos, func(a, b *jetstream.StreamInfo) int {
 		return cmp.Compare(copyRank(space, a.Config.Name), copyRank(space, b.Config.Name))
 	})
-	announced, err := announcedArchives(ctx, nc, space, keys)
+	announced, err := announcedArchives(ctx, nc, js, space, keys)
 	if err == nil {
 		err = backUpArchives(ctx, announced, archives, folder, &out)
 	}
@@ -116,12 +119,12 @@ func BackUp(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *ke
 		if name == archiveStream(space) { // its files are copied one by one, and compared with what was signed
 			continue
 		}
-		if err := backUpStream(ctx, nc, name, filepath.Join(folder, name)); err != nil {
+		if err := backUpStream(ctx, nc, js, name, filepath.Join(folder, name)); err != nil {
 			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the copy of the stream " + name + " is incomplete", Hint: "remove the folder and try again", Err: err}
 		}
 		out.Streams = append(out.Streams, name)
 	}
-	now, err := announcedArchives(ctx, nc, space, keys)
+	now, err := announcedArchives(ctx, nc, js, space, keys)
 	if err != nil {
 		return out, err
 	}
@@ -143,7 +146,17 @@ func copyRank(space toolcall.SpaceID, name string) int {
 	return slices.Index([]string{LedgerName(space), StreamName(space), name}, name)
 }
 
-func backUpStream(ctx context.Context, nc *nats.Conn, name, path string) (err error) {
+func backUpStream(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, name, path string) (err error) {
+	st, err := js.Stream(ctx, name)
+	if err != nil {
+		return err
+	}
+	// NATS copies no stream while a consumer of it does not answer, such as a watcher that went down with its server.
+	for c := range st.ListConsumers(ctx).Info() {
+		if c.Config.Durable == "" && c.Cluster != nil && c.Cluster.Leader == "" {
+			_ = st.DeleteConsumer(ctx, c.Config.Name) // if it stays, the copy fails and says so
+		}
+	}
 	inbox := nc.NewInbox()
 	sub, err := nc.SubscribeSync(inbox)
 	if err != nil {
@@ -203,8 +216,7 @@ func receiveChunks(ctx context.Context, nc *nats.Conn, sub *nats.Subscription, w
 	}
 }
 
-// checkChunk compares a chunk with the size and the number in its reply subject. Only the
-// last chunk, which is smaller than the others, can have no reply subject.
+// checkChunk compares a chunk with the size and the number in its reply subject, which only the last can lack.
 func checkChunk(m *nats.Msg, index int) error {
 	if m.Reply == "" && len(m.Data) < backupChunk {
 		return nil
@@ -357,14 +369,12 @@ func restoreStream(ctx context.Context, nc *nats.Conn, name, path string, about 
 		return err
 	}
 	whole.Config["num_replicas"] = replicas
-	if old, ok := whole.Config["metadata"].(map[string]any); ok {
-		maps.Copy(old, meta)
-	} else {
-		whole.Config["metadata"] = meta
-	}
-	if m, ok := whole.Config["metadata"].(map[string]any); ok {
-		delete(m, metaArchiving) // its archiver is not running here, and its index may not be in the backup
-	}
+	all := map[string]any{}
+	old, _ := whole.Config["metadata"].(map[string]any)
+	maps.Copy(all, old)
+	maps.Copy(all, meta)
+	delete(all, metaArchiving) // its archiver is not running here, and its index may not be in the backup
+	whole.Config["metadata"] = all
 	ask, err := strictjson.Marshal(whole)
 	if err != nil {
 		return err
@@ -421,11 +431,7 @@ type copiedArchive struct {
 }
 
 // announcedArchives reads the archives that verified checkpoints announce.
-func announcedArchives(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, keys *keyfile.Keys) ([]*archived, error) {
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, err
-	}
+func announcedArchives(ctx context.Context, nc *nats.Conn, js jetstream.JetStream, space toolcall.SpaceID, keys *keyfile.Keys) ([]*archived, error) {
 	ledger := checkpoints{store: reader{nc: nc, js: js, stream: LedgerName(space)}, space: space, signing: func() *keyfile.Keys { return keys }, optional: true}
 	last, err := ledger.readNewest(ctx)
 	if err != nil {

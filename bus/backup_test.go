@@ -6,8 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/keyfile"
@@ -250,6 +252,41 @@ func streamNames(t *testing.T, nc *nats.Conn) (names []string) {
 		t.Fatal(err)
 	}
 	return names
+}
+
+// A space is copied while the server of an ephemeral consumer is down.
+func TestBackupWithoutAServer(t *testing.T) {
+	t.Parallel()
+	c := bustest.NewCluster(t, 3)
+	nc, keys := c.Conn("engine"), newClusterKeys(t)
+	j, err := onCluster(t, nc, keys, bus.JournalOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, j, newRecord(0), 0)
+	ledger, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ledger.Checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// An engine that was connected to the same server does not remove its watcher.
+	lost, err := js.CreateConsumer(t.Context(), bus.StreamName("test"), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy, MemoryStorage: true, Replicas: 1, InactiveThreshold: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Stop(c.Index(lost.CachedInfo().Cluster.Leader))
+	tries := 0
+	waitUntil(t, "two of three servers copy the space", func() error {
+		tries++
+		_, err := bus.BackUp(t.Context(), nc, "test", keys, filepath.Join(t.TempDir(), strconv.Itoa(tries)), bus.ArchiveFolder(t.TempDir()))
+		return err
+	})
 }
 
 // A backup without the archives and a restore without a folder for them are errors.
