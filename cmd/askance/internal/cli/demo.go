@@ -95,6 +95,9 @@ func demoConfig(env *environment, p playing) (demo.Config, error) {
 	}
 	cfg.Script = fs.FS(incident.Files)
 	if p.script != "" {
+		if _, err := os.Stat(p.script); err != nil {
+			return cfg, fmt.Errorf("demo: find the folder of --script: %w", err)
+		}
 		cfg.Script = os.DirFS(p.script)
 	}
 	if cfg.Dir == "" {

@@ -127,6 +127,16 @@ func TestDoctorWithoutDeadLetters(t *testing.T) {
 	}
 }
 
+// With --nats, doctor does not know the address of HTTP.
+func TestDoctorNamesNoAddressOfNATS(t *testing.T) {
+	env, d := &environment{}, &diagnosis{}
+	env.cfg.NATS = "nats://n1:4222,nats://n2:4222"
+	d.checkDeadLetters(t.Context(), env)
+	if got := d.text(term.New(&strings.Builder{})); !strings.Contains(got, "webhooks list --url URL\n") {
+		t.Errorf("doctor says %s", got)
+	}
+}
+
 // A folder that others can change can get their keys, tokens and rules.
 func TestDoctorOpenFolder(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

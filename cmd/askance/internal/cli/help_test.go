@@ -102,6 +102,7 @@ func TestUsageErrors(t *testing.T) {
 		{`unknown permission mode "yolo"`, "serve --mode yolo"},
 		{"concurrency is 0", "bench --concurrency 0"},
 		{`--log-level is "loud"`, "list --log-level loud"},
+		{`--log-format is "xml"`, "list --log-format xml"},
 		{`--json is "perhaps", use true or false`, "serve --listen 1 --json=perhaps"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
@@ -151,3 +152,8 @@ var defaultName = func() *strings.Replacer {
 	}
 	return strings.NewReplacer(`(default "`+u.Username+`")`, `(default "YOU")`)
 }()
+
+// A folder of --script that does not exist is named.
+func TestDemoWithoutItsScript(t *testing.T) {
+	fails(t, cli.ExitNotFound, "nowhere", "demo", "--yes", "--script", "nowhere", "--data", t.TempDir())
+}

@@ -198,11 +198,14 @@ func (env *environment) prepare(c *cobra.Command) error {
 		return usagef("--log-level is %q, use debug, info, warn or error", env.cfg.LogLevel)
 	}
 	opts := &slog.HandlerOptions{Level: level}
-	if env.json || env.cfg.LogFormat == "json" {
+	switch {
+	case env.json || env.cfg.LogFormat == "json":
 		env.log = slog.New(slog.NewJSONHandler(env.err, opts))
-	} else {
+	case env.cfg.LogFormat == "text":
 		opts.ReplaceAttr = shownAttr
 		env.log = slog.New(slog.NewTextHandler(env.err, opts))
+	default:
+		return usagef("--log-format is %q, use text or json", env.cfg.LogFormat)
 	}
 	warnOfVariables(env.log)
 	return nil

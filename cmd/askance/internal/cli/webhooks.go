@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -134,7 +133,11 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 // checkDeadLetters looks for dead letters, which only the gateway lists.
 func (d *diagnosis) checkDeadLetters(ctx context.Context, env *environment) {
 	g := gate{env: env, url: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText}
-	command := programName() + " webhooks list --url " + term.ShellWord(cmp.Or(bus.RedactURL(g.url), "URL"))
+	url := "URL" // with --nats, the address of HTTP is not known
+	if g.url != "" {
+		url = term.ShellWord(bus.RedactURL(g.url))
+	}
+	command := programName() + " webhooks list --url " + url
 	if !isRemote(env) {
 		g.url, _ = node.Dir(env.cfg.dir()).ConsoleURL()
 		command = commandLineFor(env, "webhooks list")
