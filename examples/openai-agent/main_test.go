@@ -99,6 +99,20 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
+// TestTerminalEnds ends the input while a request is open.
+func TestTerminalEnds(t *testing.T) {
+	h := newHouse(t, t.TempDir())
+	var out bytes.Buffer
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if err := talk(ctx, h, newRunner(t, h), "openai-agent", "s", strings.NewReader("tidy up\n"), &out); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil || !strings.HasSuffix(out.String(), "to reject with these words: \n") {
+		t.Errorf("%v, and the terminal ends with %q", ctx.Err(), out.String())
+	}
+}
+
 // TestServe asks the running server whether it is there.
 func TestServe(t *testing.T) {
 	h := newHouse(t, t.TempDir())

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -27,8 +28,17 @@ type terminal struct {
 // say prints, and ignores errors: a person who closes the terminal does not read it.
 func say(out io.Writer, format string, args ...any) { _, _ = fmt.Fprintf(out, format, args...) }
 
+// errEnded says that the input or the context ended.
+var errEnded = errors.New("the conversation ended")
+
 // talk reads messages and prints replies until the input or ctx ends.
-func talk(ctx context.Context, h *house, runner *agent.Runner, name, session string, in io.Reader, out io.Writer) error {
+func talk(ctx context.Context, h *house, runner *agent.Runner, name, session string, in io.Reader, out io.Writer) (err error) {
+	defer func() {
+		if errors.Is(err, errEnded) {
+			say(out, "\n")
+			err = nil
+		}
+	}()
 	by := toolcall.Principal{Role: toolcall.RoleRuntime, Name: you}
 	t := &terminal{
 		user: h.as(by), person: h.as(toolcall.Principal{Role: toolcall.RoleApprover, Name: you}),
@@ -49,8 +59,7 @@ func talk(ctx context.Context, h *house, runner *agent.Runner, name, session str
 		say(out, "> ")
 		line, ok := t.line(ctx)
 		if !ok {
-			say(out, "\n")
-			return nil
+			return errEnded
 		}
 		if line = strings.TrimSpace(line); line == "" {
 			continue
@@ -156,7 +165,7 @@ func (t *terminal) ask(ctx context.Context, reply message.ReplyID, id message.Ca
 	say(t.out, "%s\n  %s %s\n  y to allow, anything else to reject with these words: ", c.Request.Text, c.Tool, c.Input)
 	line, ok := t.line(ctx)
 	if !ok {
-		return nil // the approval request stays open
+		return errEnded // the approval request stays open
 	}
 	a := toolcall.Response{Key: key, Digest: c.Digest, Kind: toolcall.ResponseReject, Feedback: line}
 	if strings.TrimSpace(line) == "y" {
