@@ -1,6 +1,6 @@
 import type { Call, ChangeEvent, Denial, InfoReply, ListReply, ResponseBody, ProgressBody, ShowReply, ToolAnnotations, WhoamiReply } from "./api.js";
-import { AskanceError, invalidReply, Unavailable } from "./errors.js";
-import { Allowed, Gate, messageOf, textOf, toOutput, type GateOptions, type Output, type Proposal, type RunContext } from "./gate.js";
+import { AskanceError, invalidReply, messageOf, Unavailable } from "./errors.js";
+import { Allowed, Gate, textOf, toOutput, type GateOptions, type Output, type Proposal, type RunContext } from "./gate.js";
 import { Transport, type ClientOptions } from "./http.js";
 import { readStream } from "./stream.js";
 import { Worker, type WorkerOptions, type WorkerTool } from "./worker.js";

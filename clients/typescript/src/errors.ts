@@ -89,3 +89,7 @@ export function invalidReply(does: string, why: string, status = 200): AskanceEr
 export function misconfigured(what: string, hint: string): AskanceError {
   return new AskanceError(what, { code: "misconfigured", hint });
 }
+
+export function messageOf(err: unknown): string {
+  return err instanceof Error ? err.message : String(err);
+}

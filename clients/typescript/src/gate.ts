@@ -1,6 +1,6 @@
 // The gate between a runtime and its tools: propose, wait, run what was approved, report.
 import type { Call, Denial, EventsReply, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
-import { AskanceError, invalidReply, Unfinished } from "./errors.js";
+import { AskanceError, invalidReply, messageOf, Unfinished } from "./errors.js";
 import { encodeID, type Transport } from "./http.js";
 import { canonicalize, parseStrict } from "./json.js";
 import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js";
@@ -112,10 +112,6 @@ export interface GateOptions {
   /** The tools that this runtime runs: names, or definitions. If it is absent, the runtime runs every call. */
   tools?: ReadonlyArray<string | ToolDefinition>;
   signal?: AbortSignal;
-}
-
-export function messageOf(err: unknown): string {
-  return err instanceof Error ? err.message : String(err);
 }
 
 /** Writes what a tool returned as the output of a result. */

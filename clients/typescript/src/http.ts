@@ -1,6 +1,6 @@
 // Sends requests, and repeats those that are safe to repeat.
 import { operations } from "./api.js";
-import { AskanceError, errorOf, invalidReply, misconfigured, Unavailable } from "./errors.js";
+import { AskanceError, errorOf, invalidReply, messageOf, misconfigured, Unavailable } from "./errors.js";
 import { parseStrict, type Node } from "./json.js";
 import { randomID } from "./proof.js";
 
@@ -63,6 +63,8 @@ export interface Request {
   hold?: number;
   /** How long it is repeated, in milliseconds; default: the client's. */
   retryFor?: number;
+  /** Receives the error before each repetition. */
+  retried?: (err: Unavailable) => void;
 }
 
 const pauses = [100, 200, 500, 1000, 2000];
@@ -126,7 +128,7 @@ export class Transport {
   }
 
   /** Repeats requests that failed temporarily. */
-  async repeat<T>(request: Pick<Request, "signal" | "hold" | "retryFor">, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
+  async repeat<T>(request: Pick<Request, "signal" | "hold" | "retryFor" | "retried">, send: (signal: AbortSignal) => Promise<T>): Promise<T> {
     let end: number | undefined;
     for (let tries = 0; ; tries++) {
       const limit = new AbortController();
@@ -142,6 +144,7 @@ export class Transport {
         end ??= this.clock.monotonic() + (request.retryFor ?? this.#retryFor);
         const pause = Math.max(pauses[Math.min(tries, pauses.length - 1)] ?? 0, (err as { retryAfter?: number }).retryAfter ?? 0);
         if (this.clock.monotonic() + pause >= end) throw err;
+        request.retried?.(err);
         await this.clock.sleep(pause, request.signal);
       } finally {
         clearTimeout(timer);
@@ -168,7 +171,8 @@ export class Transport {
   }
 
   #silent(does: string, cause: unknown): Unavailable {
-    return new Unavailable(`cannot ${does}: the server at ${this.url} does not answer`, { code: "unavailable", retryable: true, hint: "Check that askance serve runs there", cause });
+    const why = messageOf((cause as { cause?: unknown } | null)?.cause ?? cause); // fetch itself says only "fetch failed"
+    return new Unavailable(`cannot ${does}: the server at ${this.url} does not answer${why && ` (${why})`}`, { code: "unavailable", retryable: true, hint: "Check that askance serve runs there", cause });
   }
 }
 

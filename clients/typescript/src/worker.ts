@@ -1,7 +1,7 @@
 // A worker over HTTP: see gateway/api/WORK.md.
 import type { EngineKeysReply, HeartbeatReply, ResultReply } from "./api.js";
-import { AskanceError, misconfigured } from "./errors.js";
-import { messageOf, toOutput } from "./gate.js";
+import { AskanceError, messageOf, misconfigured } from "./errors.js";
+import { toOutput } from "./gate.js";
 import type { Transport } from "./http.js";
 import { canonicalize, integer, member, text, type Node } from "./json.js";
 import { checkStart, checkTask, followKeys, randomID, readKeys, readTime, type CallKey, type Checked, type KeySet } from "./proof.js";
@@ -142,7 +142,7 @@ export class Worker {
 
   async #next(tool: WorkerTool, limit: number, stop: AbortSignal): Promise<Node[]> {
     const body = { ...queueOf(tool), limit, wait_ms: 25_000 };
-    const { node } = await this.#transport.read("takeTasks", { body, hold: 25_000, retryFor: Infinity, signal: stop });
+    const { node } = await this.#transport.read("takeTasks", { body, hold: 25_000, retryFor: Infinity, signal: stop, retried: (err) => this.#log(`${err.message}; asking again`) });
     const tasks = member(node, "tasks");
     return tasks?.kind === "array" ? tasks.items : [];
   }

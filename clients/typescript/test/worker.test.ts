@@ -202,6 +202,14 @@ test("an exception, a result that is too large, a number that is not exact", asy
   });
 });
 
+test("a server that does not answer: the worker says why and asks again", async () => {
+  let asked = 0;
+  const log = await working([{ name: "job", run: () => "ok" }], async () => {
+    await finished(await propose("silent", "job"));
+  }, { fetch: changed((operation, send) => (operation === "next" && ++asked === 1 ? Promise.reject(new TypeError("fetch failed", { cause: new Error("nothing listens") })) : send())) });
+  assert.match(log.join("\n"), /does not answer \(nothing listens\)\. Check that askance serve runs there; asking again/);
+});
+
 test("lost replies: the tool runs once", async () => {
   const lost = new Map<string, number>();
   let runs = 0;

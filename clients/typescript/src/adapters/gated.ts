@@ -1,7 +1,7 @@
 // What the adapters share: the run of a framework's tool goes through the gate.
 import type { ParentKey, ToolDefinition } from "../api.js";
 import type { Client } from "../client.js";
-import { messageOf } from "../gate.js";
+import { messageOf } from "../errors.js";
 import { sha256 } from "../proof.js";
 
 /** Settings of every adapter. */
