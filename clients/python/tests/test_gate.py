@@ -34,6 +34,7 @@ def test_denied(server: Server, session: str) -> None:
     assert "Dropping tables is not allowed here." in outcome.text
     assert outcome.denial is not None
     assert outcome.denial["rule"] == "drops"
+    assert "session_id" not in repr(outcome)
 
 
 def test_approved(server: Server, session: str) -> None:

@@ -33,7 +33,7 @@ def parse_key(text: str) -> bytes:
         raise Invalid(
             f"cannot read the engine key {text!r:.80}",
             code="invalid",
-            hint="Copy it from engine.pub, or from what askance serve prints",
+            hint="Pass the path of engine.pub, which must exist here, or a public key from it",
         )
     return key
 

@@ -35,7 +35,7 @@ class _Once:
 class Allowed:
     """The call is allowed and this process owns its run. Run it with exactly ``input``."""
 
-    call: Call
+    call: Call = field(repr=False)
     input: Any
     input_text: str
     _once: _Once = field(default_factory=_Once, repr=False, compare=False)
@@ -60,7 +60,7 @@ class Allowed:
 class Denied:
     """The call does not run. ``text`` is for the model; ``denial`` contains the rule and what would be allowed."""
 
-    call: Call
+    call: Call = field(repr=False)
     text: str
     state: str = "denied"
     denial: Mapping[str, Any] | None = None
@@ -70,7 +70,7 @@ class Denied:
 class Answered:
     """The call is finished: a person or a worker gave the result, or it ran earlier. Do not run it."""
 
-    call: Call
+    call: Call = field(repr=False)
     output: str
     content: Any = None
 
