@@ -156,18 +156,20 @@ UNRACED_TESTS := \
 # Last in `make test`, so that what is seen last is each package with its time.
 # The tests of e2e kill real processes at moments of their choosing: they have
 # the machine for themselves, and their programs are built as users build them.
-# One package more than there are processors, as many tests wait. Test files are vetted
-# by `make vet`: with -race, go test would vet them and all they import once more.
+# The packages without the race detector run one by one beside the others, as many of their tests
+# wait. Test files are vetted by `make vet`: with -race, go test would vet them and all they import
+# once more.
 .PHONY: race
 race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
 	@[ -n "$(RACE)" ] || echo "no C compiler found: the tests run without the race detector"
 	@set -o pipefail; failed=; check() { echo "$$@"; "$$@" || failed=1; }; \
-	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; test="$(GO) test -vet=off -count=1 -timeout 15m"; side="-p $$(($$(nproc) + 1))"; \
+	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; test="$(GO) test -vet=off -count=1 -timeout 15m"; \
 	  single=$$(printf '%s\n' $(UNRACED_TESTS) | sed 's/.*://' | paste -sd '|'); \
-	  check $$test $(RACE) $$side -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
-	  check $$test $$side $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); \
-	  check $$test $$side -run "^($$single)\$$" $(TESTFLAGS) $$(printf './%s\n' $(UNRACED_TESTS) | sed 's/:.*//' | sort -u); \
+	  (failed=; check $$test -p 1 $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); [ -z "$$failed" ]) & others=$$!; \
+	  check $$test $(RACE) -p $$(nproc) -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
+	  wait $$others || failed=1; \
+	  check $$test -run "^($$single)\$$" $(TESTFLAGS) $$(printf './%s\n' $(UNRACED_TESTS) | sed 's/:.*//' | sort -u); \
 	  check $$test $(TESTFLAGS) ./e2e; \
 	  [ -z "$$failed" ]
 
