@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -75,5 +76,25 @@ func TestStoppedCall(t *testing.T) {
 	want := "Stopped waiting. The request may be recorded.\n  wait again: askance call pay --args '{}' --session s --reply r --id c" + at + "  end it:     askance interrupt s/r/c" + at
 	if got := strings.ReplaceAll(errs.String(), programName(), "askance"); code != ExitInterrupted || got != want {
 		t.Errorf("exit %d\n%s\nwant\n%s", code, got, want)
+	}
+}
+
+// A hook that was stopped blocks its call, and does not say that the server is down.
+func TestStoppedHook(t *testing.T) {
+	clearSettings(t)
+	t.Setenv("ASKANCE_TOKEN", "")
+	ctx, stop := context.WithCancelCause(t.Context())
+	defer stop(nil)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		stop(errSignal)
+		<-r.Context().Done()
+	}))
+	defer srv.Close()
+	event := `{"hook_event_name":"PreToolUse","session_id":"s","tool_use_id":"c","tool_name":"Read","tool_input":{},"cwd":"/"}`
+	var errs strings.Builder
+	code := Main(ctx, IO{In: strings.NewReader(event), Out: &errs, Err: &errs}, []string{"hook", "claude-code", "--url", srv.URL})
+	if code != 2 || !strings.Contains(errs.String(), "blocked: the hook was stopped before a decision\n") {
+		t.Errorf("exit %d\n%s", code, errs.String())
 	}
 }

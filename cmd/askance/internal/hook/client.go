@@ -43,8 +43,7 @@ const (
 	pause     = 200 * time.Millisecond
 )
 
-// Answer relays one event and returns what the agent must read; empty: nothing. The
-// timeout counts from began.
+// Answer relays one event and returns what the agent must read, or nothing. The timeout counts from began.
 func (c Client) Answer(ctx context.Context, event []byte, began time.Time) ([]byte, error) {
 	if c.Timeout <= dialect.Margin {
 		return nil, blocked(message.CodeInvalid, "--timeout is "+c.Timeout.String(), "pass the agent's own timeout of the hook, over "+dialect.Margin.String())
@@ -97,12 +96,12 @@ func (c Client) send(ctx context.Context, event []byte, invocation string, hold 
 	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, true, c.unreachable(err)
+		return nil, true, c.unreachable(ctx, err)
 	}
 	defer func() { _ = res.Body.Close() }() // only read
 	b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil || len(b) > maxAnswer {
-		return nil, true, c.unreachable(err)
+		return nil, true, c.unreachable(ctx, err)
 	}
 	return c.read(res, b, invocation)
 }
@@ -112,7 +111,10 @@ func TokenHint(role string) string {
 	return "pass --token-file or set ASKANCE_TOKEN; to create a token: askance token create NAME --role " + role
 }
 
-func (c Client) unreachable(err error) error {
+func (c Client) unreachable(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) { // the agent or a person stopped the hook
+		return blocked(message.CodeUnavailable, "the hook was stopped before a decision", "make the call again")
+	}
 	what := "askance does not respond at " + c.URL
 	if errors.Is(err, context.DeadlineExceeded) {
 		what += " in time"
