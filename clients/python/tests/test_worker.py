@@ -314,6 +314,8 @@ def test_engine_key_file(server: Server, tmp_path: Path) -> None:
     (tmp_path / "x.pub").write_text("{}")
     with pytest.raises(askance.Invalid, match=r"engine\.pub"):
         read_engine_keys(tmp_path / "x.pub")
+    with pytest.raises(askance.Invalid, match="No such file"):
+        read_engine_keys(str(tmp_path / "missing"))
 
 
 def test_worker_outlives_the_server(own_server: Server, session: str) -> None:

@@ -107,7 +107,7 @@ def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> lis
     """Read pinned keys: the path of engine.pub, or the keys themselves."""
     if keys is None:
         return None
-    if isinstance(keys, os.PathLike) or (isinstance(keys, str) and os.path.exists(keys)):
+    if isinstance(keys, os.PathLike) or (isinstance(keys, str) and (set(keys) & set("/\\.") or os.path.exists(keys))):
         try:
             with open(keys, encoding="utf-8") as file:
                 return [str(entry["public_key"]) for entry in json.load(file)["keys"]]
