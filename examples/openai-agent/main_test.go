@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -61,6 +63,17 @@ func newHouse(t *testing.T, workspace string) *house {
 	}
 	t.Cleanup(h.Close)
 	return h
+}
+
+// TestMissingFolder: an agent does not start without its folder.
+func TestMissingFolder(t *testing.T) {
+	h, err := openHouse(t.Context(), options{workspace: filepath.Join(t.TempDir(), "missing"), data: t.TempDir()})
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("openHouse(missing workspace) = %v, want an error", err)
+	}
+	if err == nil {
+		h.Close()
+	}
 }
 
 // TestTerminal talks with the agent: what may run runs, what asks is asked, and

@@ -64,7 +64,8 @@ func tools() ([]engine.Tool, error) {
 
 // register registers the tools for a folder.
 func register(r *executor.Registry, folder string) error {
-	var errs []error
+	_, err := os.Stat(folder)
+	errs := []error{err}
 	for _, t := range toolbox {
 		errs = append(errs, r.Register(t.name, func(_ context.Context, task executor.Task) (executor.Output, error) {
 			var a args
