@@ -35,7 +35,7 @@ var hints = []struct {
 	{ErrUnknownMember, "remove it or correct its spelling; names are case-sensitive"},
 	{ErrMissingMember, "add it; names are case-sensitive"},
 	{ErrSyntax, "send one JSON value in UTF-8"},
-	{ErrType, "see the field's documented type"},
+	{ErrType, "give a value of the wanted type"},
 }
 
 // Error says what is wrong with an input, and where.
@@ -66,8 +66,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// AtLine returns the text of err with a line and column of text, which people can find, instead of
-// a byte offset.
+// AtLine returns the text of err with a line and column of text instead of a byte offset.
 func AtLine(err error, text string) string {
 	e, ok := errors.AsType[*Error](err)
 	if !ok || e.Offset < 0 || e.Offset > int64(len(text)) {

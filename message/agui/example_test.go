@@ -56,7 +56,7 @@ func write(peer agui.Peer, events ...agui.Event) {
 func ExampleDecodeRunInput() {
 	_, err := agui.DecodeRunInput([]byte(`{"threadId":"t1","runId":"r1","messages":{}}`))
 	fmt.Println(err)
-	// Output: decode run input: decode JSON at /messages (byte 41): wrong type: want array, got object; see the field's documented type
+	// Output: decode run input: decode JSON at /messages (byte 41): wrong type: want array, got object; give a value of the wanted type
 }
 
 // An approval request ends a run, and the answer starts the next. The payload contains denials,
