@@ -126,7 +126,7 @@ func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives b
 	}
 	if url == "" {
 		if _, err := os.Stat(string(dir)); err != nil {
-			return nil, nil, nil, &message.Error{Code: message.CodeNotFound, Op: "journal", What: "there is no data folder " + string(dir), Hint: "pass --data or --nats; to restore on this machine, make the folder and put the engine.key of the backup into it", Err: err}
+			return nil, nil, nil, &message.Error{Code: message.CodeNotFound, Op: "journal", What: "the data folder cannot be used", Hint: "pass --data or --nats; to restore on this machine, make the folder and put the engine.key of the backup into it", Err: err}
 		}
 		if url, err = dir.URL(); err != nil {
 			return nil, nil, nil, err
