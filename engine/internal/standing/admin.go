@@ -153,8 +153,7 @@ func (s *Approvals) revokeCalls(ctx context.Context, id toolcall.StandingID, seq
 	return nil
 }
 
-// reliesOnStandingApproval reports whether a call that a standing approval allowed may still begin
-// without an operator.
+// reliesOnStandingApproval reports whether a call that a standing approval allowed may still begin.
 func reliesOnStandingApproval(c *toolcall.Call, id toolcall.StandingID) bool {
 	allowed := c.State == message.ToolCallAllowed || c.State == message.ToolCallSubmitted
 	return allowed && !c.Started() && c.Blocked != toolcall.BlockedUnknown && slices.Contains(c.Decision.StandingApprovals(), id)
