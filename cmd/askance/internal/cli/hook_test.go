@@ -198,13 +198,15 @@ func TestHookCrash(t *testing.T) {
 		<-r.Context().Done()
 	})
 	for _, d := range dialect.Dialects() {
-		c, out, errs := hookProcess(t, d, beforeTool(d, "c1", "Read"), "--url", url)
-		<-asked
-		if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-			t.Fatal(err)
-		}
-		if _ = c.Wait(); c.ProcessState.ExitCode() != 2 || out.Len() > 0 || errs.Len() == 0 {
-			t.Errorf("%s after SIGTERM: exit %d, printed %q and %q", d, c.ProcessState.ExitCode(), out, errs)
+		for _, sent := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+			c, out, errs := hookProcess(t, d, beforeTool(d, "c1", "Read"), "--url", url)
+			<-asked
+			if err := c.Process.Signal(sent); err != nil {
+				t.Fatal(err)
+			}
+			if _ = c.Wait(); c.ProcessState.ExitCode() != 2 || out.Len() > 0 || errs.Len() == 0 {
+				t.Errorf("%s after %s: exit %d, printed %q and %q", d, sent, c.ProcessState.ExitCode(), out, errs)
+			}
 		}
 	}
 }

@@ -219,12 +219,15 @@ func helpTopics() []*cobra.Command {
 	}
 }
 
-// SignalContext returns a context that ends at the first SIGINT or SIGTERM. The
-// second ends the process at once, which is safe: what was acknowledged is durable.
+// SignalContext returns a context that ends at the first SIGINT, SIGTERM or SIGHUP. The second ends
+// the process at once, which is safe: what was acknowledged is durable.
 func SignalContext() (ctx context.Context, stop func()) {
 	ctx, end := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	go func() {
 		if _, sent := <-signals; sent {
 			end(errSignal)
