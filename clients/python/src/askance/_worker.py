@@ -113,7 +113,9 @@ def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> lis
                 return [str(entry["public_key"]) for entry in json.load(file)["keys"]]
         except (OSError, ValueError, KeyError, TypeError) as err:
             raise Invalid(
-                f"cannot read the engine keys in {os.fspath(keys)}: {err}", code="invalid", hint="Pass engine.pub"
+                f"cannot read the engine keys in {os.fspath(keys)}: {err}",
+                code="invalid",
+                hint="Pass engine.pub, which must exist here",
             ) from err
     return [keys] if isinstance(keys, str) else list(keys)
 
