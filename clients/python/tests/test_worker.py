@@ -141,7 +141,7 @@ def test_interrupt_reaches_the_tool(server: Server, session: str) -> None:
 def test_engine_key_of_no_file(server: Server) -> None:
     client = server.client("wendy")
     with pytest.raises(askance.Invalid, match=r"nowhere\.pub.*must exist here"):
-        client.worker([client.tool(lambda: "ok", name="job")], engine_keys="nowhere.pub").run()
+        client.worker([client.tool(name="job")(lambda: "ok")], engine_keys="nowhere.pub").run()
 
 
 def test_token_of_another_role_ends_the_worker(server: Server) -> None:
