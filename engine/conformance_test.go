@@ -73,6 +73,7 @@ func runEngine(t *testing.T, open newJournal) {
 		{"remember by rule", rememberRuleCases()},
 		{"remember an edit", rememberEditCases()},
 		{"remember plain rules", rememberPlainCases()},
+		{"an external call begins", beginCases()},
 		{"revoke while a call begins", revokeRaceCases()},
 		{"budget", budgetCases()},
 		{"quorum", quorumCases()},

@@ -119,7 +119,9 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 	case toolcall.PhaseRetrying:
 		at(c.RetryAt.Add(late))
 	case toolcall.PhaseRunning:
-		k.watchOwner(c, now)
+		if c.Placement != toolcall.PlaceExternal { // its runtime sends no heartbeats
+			k.watchOwner(c, now)
+		}
 	case toolcall.PhaseReady:
 		at(now.Add(late))
 	case toolcall.PhaseQueued:

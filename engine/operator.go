@@ -79,6 +79,41 @@ func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r too
 	})
 }
 
+// beginCall gives an external call to the process that runs it. A call that must not run ends
+// or is blocked instead, and every reply that does not mean "run it" is an error.
+func (o *operators) beginCall(ctx context.Context, by toolcall.Principal, r toolcall.BeginRequest) (*toolcall.Call, error) {
+	if err := o.checkOwner("begin", &r.Key, r.Claim); err != nil {
+		return nil, err
+	}
+	c, err := o.updateSeen(ctx, "begin", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
+		c := m.Call()
+		switch {
+		case c.Runtime != by.Name:
+			return &message.Error{Code: message.CodeForeign, What: "the session belongs to another runtime", Hint: "begin only calls of your own sessions"}
+		case !c.Open() || c.Phase() == toolcall.PhaseRunning && isOwner(c, by, c.Attempt.Number, r.Claim):
+			return errNoChange
+		case c.Placement != toolcall.PlaceExternal:
+			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call is not external: askance runs it", Hint: "begin only calls of external tools"}
+		case c.State != message.ToolCallSubmitted:
+			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call is not allowed yet", Hint: "wait with until=runnable"}
+		case c.Phase() == toolcall.PhaseQueued:
+			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
+				return err
+			}
+		}
+		return m.Step(toolcall.Started{Base: baseNow(), Attempt: c.Attempt.Number, Worker: by.Name, Claim: r.Claim})
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !c.Open():
+		return nil, &message.Error{Code: message.CodeFinished, Op: "begin", Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; use its result"}
+	case c.Phase() != toolcall.PhaseRunning:
+		return nil, &message.Error{Code: message.CodeSuperseded, Op: "begin", Call: toolcall.ErrorCall(c), What: "the call is blocked", Hint: "do not run it; an operator has to resolve it"}
+	}
+	return c, nil
+}
+
 // reportResult records the result of an external call; the first result counts.
 func (o *operators) reportResult(ctx context.Context, by toolcall.Principal, r toolcall.ReportRequest) (*toolcall.Call, error) {
 	r.Space = o.space

@@ -88,6 +88,9 @@ type handler func(ctx context.Context, p *Port, request any) (any, error)
 var handlers = map[string]handler{
 	api.Propose.Name: handlerOf(api.Propose, (*Port).propose),
 	api.Wait.Name:    handlerOf(api.Wait, (*Port).wait),
+	api.Begin.Name: handlerOf(api.Begin, func(p *Port, ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error) {
+		return p.showOne(p.e.operators.beginCall(ctx, p.by, r))
+	}),
 	api.Report.Name: handlerOf(api.Report, func(p *Port, ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error) {
 		return p.showOne(p.e.operators.reportResult(ctx, p.by, r))
 	}),

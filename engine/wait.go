@@ -117,7 +117,7 @@ func (q *reader) isWaitOver(c *toolcall.Call, until toolcall.WaitUntil) bool {
 	case phase == toolcall.PhaseFinished:
 		return true
 	case until == toolcall.UntilRunnable:
-		return phase == toolcall.PhaseQueued && c.Placement == toolcall.PlaceExternal
+		return (phase == toolcall.PhaseQueued || phase == toolcall.PhaseRunning) && c.Placement == toolcall.PlaceExternal
 	case until == toolcall.UntilFinished:
 		return false
 	}

@@ -122,8 +122,8 @@ func finishedError(op string, c *toolcall.Call) error {
 // maxClaim bounds the ids of claims and requests that workers send.
 const maxClaim = 128
 
-func (w *workers) checkOwner(op string, key *toolcall.Key, claim string) error {
-	key.Space = w.space
+func (c *core) checkOwner(op string, key *toolcall.Key, claim string) error {
+	key.Space = c.space
 	if claim == "" || len(claim) > maxClaim {
 		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
 	}

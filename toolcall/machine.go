@@ -247,7 +247,7 @@ func effectsOf(before, after *Call) []Effect {
 		out = append(out, EffectClosed)
 	}
 	if after.State == finished {
-		if before != nil && before.Open() && before.Started() && after.Cause != string(CauseResult) {
+		if before != nil && before.Open() && before.Started() && before.Placement != PlaceExternal && after.Cause != string(CauseResult) {
 			out = append(out, EffectCancel)
 		}
 		return append(out, EffectFinished)

@@ -125,6 +125,15 @@ type RevokeRequest struct {
 	Reason string `json:"reason,omitzero"`
 }
 
+// BeginRequest takes an external call for the process that is about to run it.
+type BeginRequest struct {
+	V int `json:"v,omitzero"`
+	Key
+	// Claim is a random id of the process: only the first one may run the call. The same
+	// request may be sent again.
+	Claim string `json:"claim"`
+}
+
 // ReportRequest reports the result of an external call, or that its outcome is unknown.
 type ReportRequest struct {
 	V int `json:"v,omitzero"`

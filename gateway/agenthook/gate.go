@@ -59,6 +59,9 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 	defer cancel()
 	call, err = g.await(wait, call)
 	if isDecided(call) {
+		if call, err = g.begin(ctx, call); err != nil {
+			return dialect.Verdict{}, err
+		}
 		return g.verdict(call), nil
 	}
 	if wait.Err() == nil {
@@ -71,6 +74,28 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 		return dialect.Verdict{}, errors.Join(context.Cause(ctx), releaseErr)
 	}
 	return dialect.Verdict{Behavior: message.BehaviorDeny, Reason: g.waitingText(call)}, nil
+}
+
+// hookClaim is the claim of every hook: who holds a call is decided before, by events.
+const hookClaim = "hook"
+
+// begin records that the agent runs the call if it may, and returns the call as it is then.
+func (g *gate) begin(ctx context.Context, c *toolcall.Call) (*toolcall.Call, error) {
+	if c.State == message.ToolCallAllowed { // an engine is about to submit it
+		out, err := g.c.Wait(ctx, toolcall.WaitRequest{Session: c.Session, Reply: c.Reply, Calls: []message.CallID{c.Call}, Until: toolcall.UntilRunnable})
+		if err != nil || len(out.Calls) != 1 {
+			return nil, cmp.Or(err, errors.New("the reply has no call"))
+		}
+		c = out.Calls[0]
+	}
+	if !c.Open() || c.Blocked != toolcall.NotBlocked {
+		return c, nil
+	}
+	now, err := g.c.Begin(ctx, toolcall.BeginRequest{Key: c.Key, Claim: hookClaim})
+	if known := toolcall.CallOf(err); known != nil && (!known.Open() || known.Blocked != toolcall.NotBlocked) {
+		return known, nil
+	}
+	return now, err
 }
 
 // find returns the call of the event: one with the same id, or an earlier call with the same

@@ -628,7 +628,11 @@ func TestBlockedCall(t *testing.T) {
 	if a := w.ask(dialect.ClaudeCode, event); !allowed(dialect.ClaudeCode, a) {
 		t.Fatal(a.Text)
 	}
-	key := w.list(1, message.ToolCallSubmitted)[0].Key
+	c := w.list(1, message.ToolCallSubmitted)[0]
+	key := c.Key
+	if _, err := w.A.Client(gatewaytest.Olga).Revoke(t.Context(), toolcall.RevokeRequest{Key: key}); c.Phase() != toolcall.PhaseRunning || !errors.Is(err, message.ErrState) {
+		t.Errorf("the call that the agent runs is %s; a revocation: %v", c.Phase(), err)
+	}
 	if _, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: key, Unknown: true}); err != nil {
 		t.Fatal(err)
 	}

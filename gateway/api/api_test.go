@@ -114,6 +114,7 @@ func TestStory(t *testing.T) {
 
 	// An external call, whose result the runtime reports.
 	w.A.Propose("s1", "r3", "c1", gatewaytest.Lookup, `{}`)
+	w.ok(bot, post, "/v1/calls/s1/r3/c1/begin", `{"claim":"mine"}`, nil)
 	w.ok(bot, post, "/v1/calls/s1/r3/c1/result", `{"result":{"type":"tool_result","id":"c1","name":"lookup","output":"found","state":"success"}}`, nil)
 
 	// Interrupt.

@@ -23,8 +23,7 @@ import (
 type Client interface {
 	Propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error)
 	Wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error)
-	Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error)
-	Events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error)
+	Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error)
 	Report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error)
 	Interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error)
 	List(ctx context.Context, r toolcall.ListRequest) (toolcall.ListReply, error)

@@ -203,32 +203,28 @@ const watchAfter = 250 * time.Millisecond
 // run runs the call at the upstream, once, and reports its result. The call that it
 // returns is open if the outcome is unknown.
 func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
-	first, err := h.record.claim(ctx, call)
-	if err != nil {
-		h.g.cfg.Log.Error("cannot take a call, and it does not run", "call", h.key.Call, "error", err)
+	now, mine, err := h.record.begin(ctx)
+	switch {
+	case err != nil:
+		h.g.cfg.Log.Error("cannot begin a call, and it does not run", "call", h.key.Call, "error", err)
 		return call
-	}
-	if !first && !h.tool.isIdempotent() {
+	case !now.Open() || now.Blocked != toolcall.NotBlocked: // revoked, interrupted or blocked meanwhile
+		return now
+	case !mine && !h.tool.isIdempotent():
 		return h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime))
 	}
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	h.change(func() { h.stop = stop })
-	if now, err := h.record.look(ctx); err != nil || !now.Open() || now.Blocked != toolcall.NotBlocked { // revoked, interrupted or blocked meanwhile
-		if err == nil {
-			return now
-		}
-		return call
-	}
 	defer time.AfterFunc(watchAfter, func() {
 		if found, err := h.record.wait(runCtx, toolcall.UntilFinished); err == nil && !found.Open() {
 			stop(errEnded)
 		}
 	}).Stop()
 	var result json.RawMessage
-	begun := !first // a server took it and did not answer
+	begun := !mine // a server took it and did not answer
 	for range maxRuns {
-		result, err = h.callUpstream(runCtx, json.RawMessage(call.Input))
+		result, err = h.callUpstream(runCtx, json.RawMessage(now.Input))
 		begun = begun || errors.Is(err, errLost)
 		if !errors.Is(err, errLost) || !h.tool.isIdempotent() || ctx.Err() != nil {
 			break

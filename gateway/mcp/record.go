@@ -87,21 +87,6 @@ func (r *record) wait(ctx context.Context, until toolcall.WaitUntil) (*toolcall.
 	}
 }
 
-// look returns the call as it is now.
-func (r *record) look(ctx context.Context) (call *toolcall.Call, err error) {
-	err = r.again(ctx, func() error {
-		out, err := r.askance.Wait(ctx, toolcall.WaitRequest{Session: r.key.Session, Reply: r.key.Reply, Calls: []message.CallID{r.key.Call}, Until: toolcall.UntilParked, TimeoutMS: 1})
-		if err == nil && len(out.Calls) != 1 {
-			err = errors.New("the reply has no call")
-		}
-		if err == nil {
-			call = out.Calls[0]
-		}
-		return err
-	})
-	return call, err
-}
-
 // waitForOther waits a short time for the result of a call that another gateway took: that
 // gateway may be running it now, or may have stopped in the middle.
 func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most time.Duration) *toolcall.Call {
@@ -113,37 +98,18 @@ func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most tim
 	return call
 }
 
-// runMark is the CUSTOM event with which a gateway takes a call: only the first one in the
-// journal may run the call.
-const runMark = "mcp.run"
-
-// claim takes the call. It returns false if this gateway or another one took it before.
-func (r *record) claim(ctx context.Context, call *toolcall.Call) (bool, error) {
-	mine := "mcp-run-" + randomText()
-	event := encode(map[string]any{"type": "CUSTOM", "id": mine, "name": runMark, "value": map[string]any{"call": string(r.key.Call)}})
-	if err := r.again(ctx, func() error {
-		_, err := r.askance.Emit(ctx, toolcall.EmitRequest{Session: r.key.Session, Reply: r.key.Reply, Events: []message.RawJSON{event}})
+// begin takes the call for this gateway. mine is false if the call is over, blocked, or was taken
+// before, by this gateway or another one.
+func (r *record) begin(ctx context.Context) (call *toolcall.Call, mine bool, err error) {
+	request := toolcall.BeginRequest{Key: r.key, Claim: randomText()}
+	err = r.again(ctx, func() (err error) {
+		call, err = r.askance.Begin(ctx, request)
 		return err
-	}); err != nil {
-		return false, err
+	})
+	if now := toolcall.CallOf(err); now != nil && (errors.Is(err, message.ErrFinished) || errors.Is(err, message.ErrSuperseded)) {
+		return now, false, nil
 	}
-	after := max(call.First, 1) - 1
-	for {
-		var page toolcall.EventsReply
-		if err := r.again(ctx, func() (err error) {
-			page, err = r.askance.Events(ctx, toolcall.EventsRequest{Session: r.key.Session, After: after, WaitMS: 1000})
-			return err
-		}); err != nil {
-			return false, err
-		}
-		for _, e := range page.Events {
-			o := objectOf(e.Event)
-			if o.text("type") == "CUSTOM" && o.text("name") == runMark && objectOf(o.get("value")).text("call") == string(r.key.Call) {
-				return o.text("id") == mine, nil
-			}
-		}
-		after = page.Next
-	}
+	return call, err == nil, err
 }
 
 // again repeats a request to the server until it answers or the gateway ends.

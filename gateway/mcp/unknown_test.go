@@ -18,7 +18,7 @@ import (
 type faulty struct {
 	mcp.Client
 	report func(toolcall.ReportRequest) error
-	emit   func() error
+	begin  func() error
 }
 
 func (f faulty) Report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error) {
@@ -30,13 +30,13 @@ func (f faulty) Report(ctx context.Context, r toolcall.ReportRequest) (*toolcall
 	return f.Client.Report(ctx, r)
 }
 
-func (f faulty) Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error) {
-	if f.emit != nil {
-		if err := f.emit(); err != nil {
-			return toolcall.EmitReply{}, err
+func (f faulty) Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error) {
+	if f.begin != nil {
+		if err := f.begin(); err != nil {
+			return nil, err
 		}
 	}
-	return f.Client.Emit(ctx, r)
+	return f.Client.Begin(ctx, r)
 }
 
 func (f faulty) between(cfg *mcp.Config) { f.Client = cfg.Askance; cfg.Askance = f }
@@ -74,7 +74,7 @@ func TestUnknownWhileAway(t *testing.T) {
 // A gateway that finds a blocked call does not run it: an operator may be about to resolve it.
 func TestBlockedCallDoesNotRun(t *testing.T) {
 	w := newWorld(t)
-	refused := faulty{emit: func() error { return &message.Error{Code: message.CodeForbidden, What: "no"} }}
+	refused := faulty{begin: func() error { return &message.Error{Code: message.CodeForbidden, What: "no"} }}
 	for _, change := range []func(*mcp.Config){refused.between, func(*mcp.Config) {}} {
 		c := w.connect("legacy", change)
 		c.initialize("{}")
@@ -106,7 +106,7 @@ func TestReportsAtTheEnd(t *testing.T) {
 		runtime.Gosched()
 	}
 	var taken atomic.Bool
-	second := other.connect("legacy", faulty{emit: func() error { taken.Store(true); return nil }}.between)
+	second := other.connect("legacy", faulty{begin: func() error { taken.Store(true); return nil }}.between)
 	second.initialize("{}")
 	second.start("tools/call", `{"name":"lookup","arguments":{"hang":1}}`)
 	for !taken.Load() {
@@ -121,7 +121,7 @@ func TestReportsAtTheEnd(t *testing.T) {
 		t.Errorf("the call whose result is known is %s %s", call.Phase(), call.Blocked)
 	}
 	call := other.only()
-	if call.Phase() != toolcall.PhaseQueued {
+	if call.Phase() != toolcall.PhaseRunning {
 		t.Errorf("the call that the other gateway runs is %s %s", call.Phase(), call.Blocked)
 	}
 	if _, err := other.A.Client(gatewaytest.Olga).Interrupt(t.Context(), toolcall.InterruptRequest{Session: call.Session, Reply: call.Reply}); err != nil {

@@ -15,6 +15,7 @@ type Client interface {
 	Wait(ctx context.Context, r toolcall.WaitRequest) (toolcall.WaitReply, error)
 	Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.EmitReply, error)
 	Events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error)
+	Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error)
 	Report(ctx context.Context, r toolcall.ReportRequest) (*toolcall.Call, error)
 	SubmitResponse(ctx context.Context, r toolcall.Response) (*toolcall.Call, error)
 	Interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error)
@@ -54,6 +55,11 @@ func (m Methods) Emit(ctx context.Context, r toolcall.EmitRequest) (toolcall.Emi
 // Events calls the operation.
 func (m Methods) Events(ctx context.Context, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	return Events.Call(ctx, m.Caller, r)
+}
+
+// Begin calls the operation.
+func (m Methods) Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error) {
+	return Begin.Call(ctx, m.Caller, r)
 }
 
 // Report calls the operation.

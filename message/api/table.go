@@ -49,6 +49,11 @@ var (
 			},
 			Summary: "Wait for calls", Doc: "Holds the request until the wait for all calls is over, or for timeout_ms."},
 	}).withHold(func(r *toolcall.WaitRequest) *int64 { return &r.TimeoutMS }, true)
+	Begin = Define[toolcall.BeginRequest, *toolcall.Call](Operation{
+		Name: "begin", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
+		HTTP: &HTTP{ID: "beginCall", Method: "POST", Path: callPath + "/begin", Tag: "calls",
+			Summary: "Begin an external call", Doc: "Records that the process that sends claim runs the external call now. Run the call only if this succeeds: it fails if the call was revoked, interrupted or denied meanwhile, or if another claim was first. From then on nobody can revoke it."},
+	})
 	Report = Define[toolcall.ReportRequest, *toolcall.Call](Operation{
 		Name: "report", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator},
 		NATS: map[toolcall.Role]string{toolcall.RoleRuntime: "propose", toolcall.RoleOperator: "operate"},
@@ -276,7 +281,7 @@ func ofWorkers(name string, changes bool, id, summary, doc string) Operation {
 // Table returns every operation of the engine.
 func Table() []*Operation {
 	return []*Operation{
-		Propose.Operation, Wait.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
+		Propose.Operation, Wait.Operation, Begin.Operation, Report.Operation, Emit.Operation, Interrupt.Operation,
 		SubmitResponse.Operation, Revoke.Operation, Resolve.Operation, RevokeStandingApproval.Operation,
 		List.Operation, Show.Operation, Explain.Operation, Preview.Operation, Events.Operation, Info.Operation, PolicyStatus.Operation, PolicyText.Operation, ProofStatus.Operation, Receipt.Operation, CheckReceipt.Operation, Load.Operation, Activity.Operation, Standings.Operation, ShowStandingApproval.Operation,
 		Start.Operation, Heartbeat.Operation, Progress.Operation, Result.Operation, Next.Operation, Ack.Operation, Keys.Operation,

@@ -388,6 +388,12 @@ export interface Attempt {
   worker?: string;
 }
 
+/** BeginBody takes an external call for the process that is about to run it. */
+export interface BeginBody {
+  /** Claim is a random id of the process: only the first one may run the call. The same request may be sent again. */
+  claim: string;
+}
+
 /** Budget limits the sum of one numeric argument over the further calls for which a standing approval answers. */
 export interface Budget {
   /** a decimal number as text, stored exactly */
@@ -1783,6 +1789,7 @@ export const operations = {
   listCalls: { method: "GET", path: "/v1/calls", does: "list calls" },
   watchCalls: { method: "GET", path: "/v1/calls/stream", does: "watch calls" },
   showCall: { method: "GET", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}", does: "show a call" },
+  beginCall: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/begin", does: "begin an external call" },
   explainCall: { method: "GET", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/explain", does: "explain a decision" },
   makeReceipt: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/receipt", does: "make a receipt" },
   resolveCall: { method: "POST", path: "/v1/calls/{session_id}/{reply_id}/{tool_call_id}/resolve", does: "resolve a call" },

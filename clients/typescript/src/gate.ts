@@ -1,5 +1,5 @@
 // The gate between a runtime and its tools: propose, wait, run what was approved, report.
-import type { Call, Denial, EventsReply, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
+import type { Call, Denial, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
 import { AskanceError, invalidReply, messageOf, Unfinished } from "./errors.js";
 import { encodeID, type Transport } from "./http.js";
 import { canonicalize, parseStrict } from "./json.js";
@@ -304,36 +304,24 @@ export class Gate {
     return outcome === "run" ? call : outcome;
   }
 
+  /** Begins a call: only the first process that does may run it, unless its tool is idempotent. */
   async #allow(p: Identified, call: Call, signal: AbortSignal): Promise<Outcome> {
     const declared = (this.#options.tools ?? []).some((t) => typeof t !== "string" && t.name === call.tool_name && t.annotations?.idempotent === true);
     const isIdempotent = p.idempotent ?? declared;
-    if (!isIdempotent && await this.#begin(call, signal)) return new Allowed(this, call);
-    const [now] = await this.wait([p.id], { signal });
+    let now: Call | undefined;
+    try {
+      now = await this.#transport.call<Call>("beginCall", { path: { ...this.#path(), tool_call_id: p.id }, body: { claim: randomID() }, once: true, signal });
+    } catch (err) {
+      if (!(err instanceof AskanceError) || !["finished", "superseded"].includes(err.code)) throw err;
+      now = err.call; // ended before, or begun by another process
+      if (err.code === "superseded" && (!isIdempotent || now?.blocked)) throw new Unfinished(call);
+    }
     const outcome = now && readOutcome(now, this.#expect(p));
-    if (isIdempotent && now && outcome === "run") return new Allowed(this, now);
-    if (typeof outcome !== "object") throw invalidReply("begin the call", "its events say that it ended, and its state does not");
-    return outcome;
+    if (!now || outcome === undefined) throw invalidReply("begin the call", "the server says that the call may run, and it may not");
+    return outcome === "run" ? new Allowed(this, now) : outcome;
   }
 
   #expect(p: Identified): Parameters<typeof readOutcome>[1] {
     return { key: { session_id: this.session, reply_id: this.reply, tool_call_id: p.id }, tool: p.name };
-  }
-
-  /** Claims the run of a call: the first claim in the journal wins. Returns false if the call ended before. */
-  async #begin(call: Call, signal: AbortSignal): Promise<boolean> {
-    const value = { tool_call_id: call.tool_call_id ?? "", attempt: call.attempt?.number ?? 1, claim: randomID() };
-    await this.#transport.call("emitEvents", { path: this.#path(), body: { events: [{ type: "CUSTOM", name: "call.begin", value }] }, once: true, signal });
-    for (let after = call.first_seq ?? 0; ; ) {
-      const page = await this.#transport.call<EventsReply>("readEvents", { path: this.#path(), query: [["reply_id", this.reply], ["after", String(after)]], signal });
-      for (const { event } of Array.isArray(page.events) ? page.events : []) {
-        const e = event as { type?: string; name?: string; tool_call_id?: string; value?: Partial<typeof value> };
-        if (e.type === "TOOL_RESULT_END" && e.tool_call_id === value.tool_call_id) return false;
-        if (e.type !== "CUSTOM" || e.name !== "call.begin" || e.value?.tool_call_id !== value.tool_call_id || e.value.attempt !== value.attempt) continue;
-        if (e.value.claim === value.claim) return true;
-        throw new Unfinished(call);
-      }
-      if (!(page.next > after)) throw invalidReply("begin the call", "the server does not show the event call.begin");
-      after = page.next;
-    }
   }
 }

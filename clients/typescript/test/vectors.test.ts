@@ -116,7 +116,7 @@ test("errors", async () => {
 test("requests", async () => {
   interface Row { name: string; arguments: Record<string, never>; method: string; path: string; body?: unknown; status: number; idempotency_key?: boolean }
   for (const row of readVectors<{ rows: Row[] }>("requests").rows) {
-    if (["next", "begin", "read_events", "keys"].includes(row.name)) continue; // operations of a worker and of a run, which the tests with a server cover
+    if (["next", "begin", "keys"].includes(row.name)) continue; // operations of a worker and of a run, which the tests with a server cover
     const sent: Array<{ url: string; init: RequestInit }> = [];
     const client = new Client({ url: "http://x", token: "t", fetch: (url, init) => { sent.push({ url: String(url), init: init ?? {} }); return Promise.resolve(Response.json({ calls: [], done: true })); } });
     const a = row.arguments as Record<string, never> & { calls: never; tool_call_ids: never };

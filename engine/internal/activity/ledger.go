@@ -151,7 +151,7 @@ func (l *Ledger) Record(f *toolcall.EventRecord) {
 	if c.State != message.ToolCallAsking {
 		delete(l.since, l.hashCall(c))
 	}
-	if w := c.Attempt.Worker; w != "" && (f.By.Name == w || c.Cause == string(toolcall.CauseStart)) {
+	if w := c.Attempt.Worker; w != "" && c.Placement != toolcall.PlaceExternal && (f.By.Name == w || c.Cause == string(toolcall.CauseStart)) {
 		l.Workers.Hear(w, c.Queue(), f.At)
 	}
 }

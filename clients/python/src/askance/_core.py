@@ -18,7 +18,7 @@ from typing import Any, TypeVar, Union, cast
 from urllib.parse import quote
 
 from . import _json
-from ._errors import AskanceError, Invalid, Unavailable, Unfinished, make_invalid_reply, make_problem
+from ._errors import AskanceError, Conflict, Invalid, Unavailable, Unfinished, make_invalid_reply, make_problem
 from ._outcomes import Allowed, Answered, Denied, Outcome, Proposal, read_outcome, read_text, write_output
 from .types import Call, PreviewReply
 
@@ -319,56 +319,34 @@ class GateCore:
         return out
 
     def claim(self, outcome: Outcome) -> Op[Outcome]:
-        """Claim the run of an allowed call in the journal: only the first claim of an attempt may run.
+        """Begin an allowed call: only the first process that does may run it, unless its tool is idempotent.
 
-        A call that ended before the claim has another outcome by now.
+        A call that ended before has another outcome by now.
         """
         if not isinstance(outcome, Allowed):
             return outcome
-        allowed, call = outcome, outcome.call
-        what = f"begin the call {allowed.id}"
-        if (self.definitions.get(allowed.name, {}).get("annotations") or {}).get("idempotent") is True:
-            return (yield from self.read_again(what, allowed))
-        mine = {
-            "tool_call_id": allowed.id,
-            "attempt": (call.get("attempt") or {}).get("number", 1),
-            "claim": secrets.token_hex(16),
-        }
-        event = {"type": "CUSTOM", "name": "call.begin", "value": mine}
-        stored = yield from self.requests.post(what, self.base + "/events", {"events": [event]})
-        after, path = (
-            max(0, int(call.get("first_seq", 1)) - 1),
-            f"/v1/sessions/{segment(self.session, 'session id')}/events",
-        )
-        while True:
-            query = [("reply_id", self.reply), ("after", str(after)), ("wait_ms", "5000")]
-            page = yield from self.requests.get(what, path, query, held=5)
-            first = find_claim(what, page, mine)
-            if first == mine["claim"]:
-                return allowed
-            if first == ENDED:
-                ended = yield from self.read_again(what, allowed)
-                if isinstance(ended, Allowed):
-                    raise make_invalid_reply(what, "its events say that it ended, and its state does not")
-                return ended
-            if first is not None:
+        what = f"begin the call {outcome.id}"
+        idempotent = (self.definitions.get(outcome.name, {}).get("annotations") or {}).get("idempotent") is True
+        try:
+            path = call_path(self.session, self.reply, outcome.id) + "/begin"
+            body = yield from self.requests.post(what, path, {"claim": secrets.token_hex(16)})
+            call = cast(Call, body)
+        except Conflict as err:
+            if err.call is None or err.code not in ("finished", "superseded"):
+                raise
+            call = cast(Call, err.call)
+            if err.code == "superseded" and (not idempotent or call.get("blocked")):
                 raise Unfinished(
-                    f"cannot run the call {allowed.id} of {allowed.name}: another process began it and did not report",
+                    f"cannot run the call {outcome.id} of {outcome.name}: another process began it and did not report",
                     code="unfinished",
-                    call=call,
+                    call=err.call,
                     hint="Find out what it did, then report the result or resolve the call",
-                )
-            if not isinstance(page.get("next"), int) or page["next"] <= after:
-                raise make_invalid_reply(what, f"the journal does not have the event {stored.get('seq')}")
-            after = page["next"]
-
-    def read_again(self, what: str, allowed: Allowed) -> Op[Outcome]:
-        """Read the outcome of a call that was allowed."""
-        [call] = yield from self.wait([allowed.id], None)
-        outcome = read_outcome(call, allowed.name)
-        if outcome is None:
-            raise make_invalid_reply(what, "the server says that the call is done, and it is not")
-        return outcome
+                ) from None
+        [call] = self.match(what, [Proposal("", "", outcome.id)], [call])
+        now = read_outcome(call, outcome.name)
+        if now is None:
+            raise make_invalid_reply(what, "the server says that the call may run, and it may not")
+        return now
 
     def report(self, call: str, name: str, output: object, state: str) -> Op[Call]:
         """Report the result of a call that this runtime ran."""
@@ -461,28 +439,3 @@ class ToolResult:
 
 def describe(err: BaseException) -> str:
     return str(err) or type(err).__name__
-
-
-ENDED = ""
-
-
-def find_claim(what: str, page: Json, mine: Mapping[str, Any]) -> str | None:
-    """Find the first claim of this call and attempt on a page of events; ENDED if the call ended before."""
-    events = page.get("events")
-    if not isinstance(events, list):
-        raise make_invalid_reply(what, "the reply lists no events")
-    for item in events:
-        event = item.get("event") if isinstance(item, dict) else None
-        if not isinstance(event, dict):
-            raise make_invalid_reply(what, "the reply has an event that cannot be read")
-        if event.get("type") == "TOOL_RESULT_END" and event.get("tool_call_id") == mine["tool_call_id"]:
-            return ENDED
-        if event.get("type") != "CUSTOM" or event.get("name") != "call.begin":
-            continue
-        value = event.get("value")
-        if isinstance(value, dict) and (value.get("tool_call_id"), value.get("attempt")) == (
-            mine["tool_call_id"],
-            mine["attempt"],
-        ):
-            return str(value.get("claim") or "unnamed")
-    return None

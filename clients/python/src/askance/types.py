@@ -298,6 +298,12 @@ class Attempt(TypedDict, total=False):
     worker: str
 
 
+class BeginBody(TypedDict):
+    """BeginBody takes an external call for the process that is about to run it."""
+
+    claim: str
+
+
 class Budget(TypedDict):
     """Budget limits the sum of one numeric argument over the further calls for which a standing approval answers."""
 

@@ -141,8 +141,11 @@ func queueText(c *toolcall.Call) string {
 }
 
 func startText(c *toolcall.Call) string {
-	if c.Placement == toolcall.PlaceLocal {
+	switch c.Placement {
+	case toolcall.PlaceLocal:
 		return "in the engine's process"
+	case toolcall.PlaceExternal:
+		return "by runtime " + term.SafeLine(c.Attempt.Worker)
 	}
 	return "by worker " + term.SafeLine(c.Attempt.Worker)
 }
