@@ -8,6 +8,8 @@ import (
 	"encoding/base64"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -19,9 +21,10 @@ import (
 )
 
 const (
-	attemptCookie = "askance-oidc"
+	attemptCookie = "askance-oidc-" // followed by the beginning of the state, so each tab has its own login
 	attemptLife   = 10 * time.Minute
 	attemptPath   = "/auth/oidc/"
+	maxAttempts   = 8 // of one browser: all its requests carry their cookies
 )
 
 // start redirects a browser to the provider. A sealed cookie carries state, nonce and the PKCE
@@ -37,18 +40,32 @@ func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) er
 	if err != nil {
 		return err
 	}
-	http.SetCookie(w, a.attemptCookie(sealed, int(attemptLife.Seconds())))
+	if open := a.attempts(r); len(open) >= maxAttempts {
+		for _, c := range open {
+			c.Path, c.MaxAge = "/", -1
+			http.SetCookie(w, c)
+		}
+	}
+	http.SetCookie(w, a.attemptCookie(at.State, sealed, int(attemptLife.Seconds())))
 	http.Redirect(w, r, a.cfg.OIDC.oauth(p).AuthCodeURL(at.State, oidc.Nonce(at.Nonce), oauth2.S256ChallengeOption(at.Verifier)), http.StatusSeeOther)
 	return nil
 }
 
-func (a *Auth) attemptCookie(value string, seconds int) *http.Cookie {
-	return &http.Cookie{Name: cookieName(attemptCookie, a.cfg.Secure), Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
+// attempts returns the cookies of the logins that a browser has started.
+func (a *Auth) attempts(r *http.Request) []*http.Cookie {
+	prefix := cookieName(attemptCookie, a.cfg.Secure)
+	return slices.DeleteFunc(r.Cookies(), func(c *http.Cookie) bool { return !strings.HasPrefix(c.Name, prefix) })
+}
+
+// attemptCookie makes the cookie of the login with a state.
+func (a *Auth) attemptCookie(state, value string, seconds int) *http.Cookie {
+	name := cookieName(attemptCookie, a.cfg.Secure) + state[:min(len(state), 8)]
+	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS
 }
 
 // callback receives a browser that the provider redirected.
 func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
-	http.SetCookie(w, a.attemptCookie("", -1)) // valid once
+	http.SetCookie(w, a.attemptCookie(r.URL.Query().Get("state"), "", -1)) // valid once
 	id, next, err := a.exchange(r)
 	if err != nil {
 		a.cfg.Log.Info("a login at the identity provider failed", "err", err)
@@ -67,7 +84,8 @@ func (a *Auth) callback(w http.ResponseWriter, r *http.Request, _ *gateway.Peer)
 
 func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	again := "start the login again"
-	c, err := r.Cookie(cookieName(attemptCookie, a.cfg.Secure))
+	q := r.URL.Query()
+	c, err := r.Cookie(a.attemptCookie(q.Get("state"), "", 0).Name)
 	if err != nil {
 		return nil, "", refusal(errSeal.Error(), again)
 	}
@@ -75,7 +93,6 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	if a.sealer.unseal(sealedAttempt, c.Value, &at) != nil || time.Now().After(at.Until) {
 		return nil, "", refusal(errSeal.Error(), again)
 	}
-	q := r.URL.Query()
 	switch {
 	case subtle.ConstantTimeCompare([]byte(q.Get("state")), []byte(at.State)) != 1:
 		return nil, "", refusal("the provider's reply belongs to another login", again)
