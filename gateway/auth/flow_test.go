@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/cookiejar"
@@ -18,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -59,11 +61,31 @@ type gate struct {
 	provider *provider
 	oidc     *auth.OIDC
 	auth     *auth.Auth
+	logMu    sync.Mutex // guards log
+	log      strings.Builder
+}
+
+// Write implements io.Writer, for the log.
+func (g *gate) Write(b []byte) (int, error) {
+	g.logMu.Lock()
+	defer g.logMu.Unlock()
+	return g.log.Write(b)
+}
+
+func (g *gate) logged() string {
+	g.logMu.Lock()
+	defer g.logMu.Unlock()
+	return g.log.String()
 }
 
 func newGate(t *testing.T, roles map[string][]toolcall.Role) *gate {
 	t.Helper()
-	g := &gate{t: t, path: tokenFile(t), provider: newProvider(t)}
+	return newGateAt(t, newProvider(t), roles)
+}
+
+func newGateAt(t *testing.T, p *provider, roles map[string][]toolcall.Role) *gate {
+	t.Helper()
+	g := &gate{t: t, path: tokenFile(t), provider: p}
 	g.ann, _ = create(t, g.path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
 	var err error
 	if g.tokens, err = auth.OpenTokens(g.path, nil); err != nil {
@@ -82,7 +104,7 @@ func newGate(t *testing.T, roles map[string][]toolcall.Role) *gate {
 func (g *gate) serve(key [32]byte) {
 	g.t.Helper()
 	t := g.t
-	a, err := auth.New(auth.Config{Tokens: g.tokens, OIDC: g.oidc, Key: key})
+	a, err := auth.New(auth.Config{Tokens: g.tokens, OIDC: g.oidc, Key: key, Log: slog.New(slog.NewTextHandler(g, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"bytes"
 	"net/http"
 	"net/url"
 	"strings"
@@ -44,5 +45,45 @@ func TestLoginsInTabs(t *testing.T) {
 	}
 	if code, _, _ := g.do(c, http.MethodGet, strings.Replace(last, "state=", "state=%00", 1), nil); code != http.StatusForbidden {
 		t.Errorf("an invalid state: %d", code)
+	}
+}
+
+// TestProviderOfOddReplies: the server reads a bounded part of a reply, and uses no address in
+// plain text beyond this machine.
+func TestProviderOfOddReplies(t *testing.T) {
+	elsewhere := func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "http://id.invalid/", http.StatusTemporaryRedirect)
+	}
+	for name, tt := range map[string]struct {
+		path, want string
+		reply      http.HandlerFunc
+	}{
+		"huge configuration":  {"/.well-known/openid-configuration", "too large", huge},
+		"huge keys":           {"/keys", "too large", huge},
+		"other configuration": {"/.well-known/openid-configuration", "plain HTTP", elsewhere},
+		"other keys":          {"/keys", "plain HTTP", elsewhere},
+		"a code for others":   {"/token", "plain HTTP", elsewhere},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newProvider(t)
+			p.odd = map[string]http.HandlerFunc{tt.path: tt.reply}
+			g := newGateAt(t, p, map[string][]toolcall.Role{"approvers": approver})
+			code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil)
+			if code != http.StatusServiceUnavailable || strings.Contains(text, tt.want) {
+				t.Errorf("%d, and the page is %s", code, text)
+			}
+			if logged := g.logged(); !strings.Contains(logged, tt.want) {
+				t.Errorf("logged %s", logged)
+			}
+		})
+	}
+}
+
+// huge replies with 8 MiB.
+func huge(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write([]byte(`{"issuer":"`)) // the reader may be gone
+	for range 8 {
+		_, _ = w.Write(bytes.Repeat([]byte("a"), 1<<20))
 	}
 }

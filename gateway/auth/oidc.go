@@ -76,8 +76,30 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	cfg.Audience = cmp.Or(cfg.Audience, cfg.ClientID)
 	cfg.NameClaim = cmp.Or(cfg.NameClaim, "email")
 	cfg.GroupsClaim = cmp.Or(cfg.GroupsClaim, "groups")
-	cfg.Client = cmp.Or(cfg.Client, &http.Client{Timeout: providerTimeout})
+	cfg.Client = cmp.Or(cfg.Client, &http.Client{Timeout: providerTimeout, Transport: careful{}})
 	return &OIDC{cfg: cfg}, nil
+}
+
+// maxProviderReply bounds a reply of the provider. Its configuration and keys take a few KB.
+const maxProviderReply = 1 << 20
+
+// careful reaches the provider. It bounds replies, and sends nothing over the network in plain
+// text, no matter which address the provider's configuration or a redirection names.
+type careful struct{}
+
+// RoundTrip implements http.RoundTripper.
+func (careful) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" && !LoopbackHost(r.URL.Host) {
+		if r.Body != nil {
+			_ = r.Body.Close() // nothing was sent
+		}
+		return nil, errors.New("the address is plain HTTP, so the network could log in as anyone: let the provider name an https address")
+	}
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, maxProviderReply)
+	}
+	return res, err
 }
 
 // via is how votes record a name of this provider.

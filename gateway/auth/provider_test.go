@@ -31,6 +31,7 @@ type provider struct {
 	last  string                // the last ID token
 	codes map[string]url.Values // the authorization requests
 	down  bool
+	odd   map[string]http.HandlerFunc // in place of the usual replies, by path
 }
 
 const clientID = "askance"
@@ -56,8 +57,12 @@ func newProvider(t *testing.T) *provider {
 	mux.HandleFunc("POST /token", p.token)
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
-		down := p.down
+		down, odd := p.down, p.odd[r.URL.Path]
 		p.mu.Unlock()
+		if odd != nil {
+			odd(w, r)
+			return
+		}
 		if down {
 			http.Error(w, "down", http.StatusBadGateway)
 			return
