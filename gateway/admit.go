@@ -45,6 +45,12 @@ func (v *visit) enter(r *http.Request) (p *Peer, err error) {
 		return nil, errNamed
 	}
 	id, err := v.s.cfg.Auth.Authenticate(r)
+	if err == nil {
+		v.w.csrf = id.CSRF
+		if id.CSRF != "" && v.s.spaces[id.Space] == nil { // a login of a space that was removed: log in again
+			err = ErrNoCredentials
+		}
+	}
 	if errors.Is(err, ErrNoCredentials) && (v.route.Access.Public || v.route.OwnAuth) {
 		return nil, v.s.origins.checkPublic(v.route, r)
 	}

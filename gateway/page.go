@@ -35,6 +35,7 @@ var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 {{if .Hint}}<p>What to do: {{.Hint}}.</p>{{end}}
 <p class="code">{{.Status}} {{.Title}}</p>
 <a class="button" href="/">Open the console</a>
+{{if .CSRF}}<form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.CSRF}}"><button>Log out</button></form>{{end}}
 </div>
 </main>
 </body>
@@ -44,7 +45,7 @@ var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
 // errorPolicy allows the page's own style and nothing else.
 var errorPolicy = func() string {
 	sum := sha256.Sum256([]byte(PageCSS))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 }()
 
 // sentence turns the text of an error into a sentence.
@@ -55,14 +56,15 @@ func sentence(words string) string {
 	return strings.ToUpper(words[:1]) + strings.TrimSuffix(words[1:], ".") + "."
 }
 
-// writePage replies to a browser.
-func (p Problem) writePage(w http.ResponseWriter) {
-	heading := p.Title
+// writePage replies to a browser. A login that may not open a page can be ended there, because the
+// login page only leads back.
+func (p Problem) writePage(w *response) {
+	heading, csrf := p.Title, ""
 	switch p.Status {
 	case http.StatusNotFound:
 		heading = "Page not found"
 	case http.StatusForbidden:
-		heading = "You cannot open this page"
+		heading, csrf = "You cannot open this page", w.csrf
 	case http.StatusTooManyRequests:
 		heading = "Too many requests"
 	case http.StatusInternalServerError:
@@ -73,9 +75,9 @@ func (p Problem) writePage(w http.ResponseWriter) {
 	var b bytes.Buffer
 	err := errorPage.Execute(&b, struct {
 		Problem
-		Heading, Sentence string
-		Style, Brand      template.HTML
-	}{p, heading, sentence(p.Detail), template.HTML("<style>" + PageCSS + "</style>"), Brand}) //nolint:gosec // our own file
+		Heading, Sentence, CSRF string
+		Style, Brand            template.HTML
+	}{p, heading, sentence(p.Detail), csrf, template.HTML("<style>" + PageCSS + "</style>"), Brand}) //nolint:gosec // our own file
 	if err != nil { // only a mistake in the template
 		b.Reset()
 	}

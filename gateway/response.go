@@ -24,7 +24,8 @@ import (
 // response records the status and size of a reply.
 type response struct {
 	http.ResponseWriter
-	page    bool // a browser asks, so errors are pages
+	page    bool   // a browser asks, so errors are pages
+	csrf    string // of the browser's login, if it has one
 	status  int
 	bytes   int64
 	sending func(n int) // called before n bytes are sent; may be nil
@@ -262,7 +263,7 @@ func writeProblem(w http.ResponseWriter, err error) {
 
 func (p Problem) write(w http.ResponseWriter) {
 	if r, ok := w.(*response); ok && r.page {
-		p.writePage(w)
+		p.writePage(r)
 		return
 	}
 	b, err := strictjson.Marshal(p)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/askance-dev/askance/gateway"
+	"github.com/askance-dev/askance/gateway/auth"
+	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -85,5 +88,73 @@ func huge(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write([]byte(`{"issuer":"`)) // the reader may be gone
 	for range 8 {
 		_, _ = w.Write(bytes.Repeat([]byte("a"), 1<<20))
+	}
+}
+
+// TestLogOutOfNoAccess: a person whose login opens no page can log out there, and log in again.
+func TestLogOutOfNoAccess(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"builders": {toolcall.RoleWorker}})
+	g.provider.is(map[string]any{"email": "bo@example.org", "email_verified": true, "groups": "builders"})
+	c := g.browser()
+	code, text, res := g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil, "Accept", "text/html")
+	if code != http.StatusForbidden || !strings.Contains(text, "You cannot open this page") {
+		t.Fatalf("a worker got %d at %s: %s", code, res.Request.URL, text)
+	}
+	_, rest, _ := strings.Cut(text, `<form method="post" action="/logout"><input type="hidden" name="csrf" value="`)
+	csrf, _, found := strings.Cut(rest, `"`)
+	if policy := res.Header.Get("Content-Security-Policy"); !found || !strings.Contains(policy, "form-action 'self'") {
+		t.Fatalf("the page has no button to log out, or its policy %q forbids it: %s", policy, text)
+	}
+	code, text, res = g.do(c, http.MethodPost, "/logout", url.Values{"csrf": {csrf}}, "Accept", "text/html")
+	if code != http.StatusOK || res.Request.URL.Path != "/login" || !strings.Contains(text, `name="token"`) {
+		t.Errorf("after the logout: %d at %s: %s", code, res.Request.URL, text)
+	}
+	if code, text, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {"wrong"}}, "Accept", "text/html"); strings.Contains(text, "/logout") {
+		t.Errorf("without a login, the page offers to log out: %d %s", code, text)
+	}
+}
+
+// TestLoginOfARemovedSpace: the browser is led to the login page, where another token works.
+func TestLoginOfARemovedSpace(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"*": approver})
+	bea, _ := create(t, g.path, auth.Token{Name: "bea", Space: "beta", Roles: approver})
+	gone, _ := create(t, g.path, auth.Token{Name: "bea", Space: "gone", Roles: approver})
+	if err := g.tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	key := [32]byte{1}
+	serve := func(spaces ...string) {
+		a, err := auth.New(auth.Config{Tokens: g.tokens, Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.World = gatewaytest.New(t, gatewaytest.Auth(a), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{a} }),
+			gatewaytest.With(func(c *gateway.Config) {
+				c.Login = auth.LoginPath
+				extra := *c.Spaces[0]
+				for _, id := range spaces {
+					extra.ID = toolcall.SpaceID(id)
+					c.Spaces = append(c.Spaces, &extra)
+				}
+			}))
+	}
+	serve("gone")
+	c := g.browser()
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {gone}, "next": {"/auth/session"}})
+	if s, code := g.self(c); code != http.StatusOK || s.Name != "bea" {
+		t.Fatalf("logged in: %d %+v", code, s)
+	}
+	serve()
+	c.Transport = g.browser().Transport
+	code, text, res := g.do(c, http.MethodGet, "/auth/session", nil, "Accept", "text/html")
+	if code != http.StatusOK || res.Request.URL.Path != "/login" || !strings.Contains(text, `name="token"`) {
+		t.Fatalf("%d at %s: %s", code, res.Request.URL, text)
+	}
+	if code, text, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {gone}}); code != http.StatusUnauthorized || !strings.Contains(text, "does not serve the space") {
+		t.Errorf("the token of the space: %d %s", code, text)
+	}
+	g.do(c, http.MethodPost, "/login", url.Values{"token": {bea}, "next": {"/auth/session"}})
+	if s, code := g.self(c); code != http.StatusOK || s.Name != "bea" {
+		t.Errorf("another login: %d %+v", code, s)
 	}
 }
