@@ -100,14 +100,18 @@ func (l *limiter) takeStream(p *Peer) (done func(), ok bool) {
 	}, true
 }
 
-// address returns the client address of a request; for IPv6, its /64 network.
+// address returns the client address of a request; for IPv6, its /64 network, and for a Unix
+// socket, the user.
 func address(remote string) string {
 	host, _, err := net.SplitHostPort(remote)
 	if err != nil {
 		return remote
 	}
 	ip, err := netip.ParseAddr(host)
-	if err != nil || ip.Unmap().Is4() {
+	if err != nil {
+		return remote // the user of a Unix socket
+	}
+	if ip.Unmap().Is4() {
 		return host
 	}
 	network, err := ip.Prefix(64)

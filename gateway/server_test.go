@@ -341,6 +341,17 @@ func TestLimits(t *testing.T) {
 			t.Errorf("guess %d: %d, want %d", i+1, w.Code, want)
 		}
 	}
+	for from, want := range map[string]int{"192.0.2.1:9": 429, "192.0.2.2:9": 401, "unix-peer:1001": 401, "unix-peer:1002": 401} { // the tests send from 192.0.2.1
+		for i := range 3 {
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "http://gate.example/calls", http.NoBody)
+			r.RemoteAddr = from
+			r.Header.Set("Authorization", "Bearer guess")
+			w := httptest.NewRecorder()
+			if s.ServeHTTP(w, r); w.Code != want {
+				t.Errorf("guess %d from %s: %d, want %d", i+1, from, w.Code, want)
+			}
+		}
+	}
 	if w := s.ask(http.MethodGet, "/calls", "Authorization", "Bearer bot"); w.Code != http.StatusOK {
 		t.Errorf("correct credentials after wrong ones from the same address: %d", w.Code)
 	}
