@@ -132,7 +132,8 @@ func (v *visit) fail(err error) {
 
 // refuse replies to a request that was not admitted.
 func (v *visit) refuse(r *http.Request, err error) {
-	if _, stranger := errors.AsType[strangerError](err); !stranger {
+	stranger, is := errors.AsType[strangerError](err)
+	if !is {
 		v.fail(err)
 		return
 	}
@@ -143,7 +144,7 @@ func (v *visit) refuse(r *http.Request, err error) {
 	v.w.Header().Set("WWW-Authenticate", `Bearer realm="askance"`)
 	p := ProblemOf(err)
 	p.Status, p.Title = http.StatusUnauthorized, http.StatusText(http.StatusUnauthorized)
-	if errors.Is(err, ErrNoCredentials) {
+	if stranger.error == ErrNoCredentials { //nolint:errorlint // an error around it has its own hint
 		p.Hint = TokenHint(r) + ", or log in"
 	}
 	p.write(v.w)

@@ -2,8 +2,11 @@ package auth_test
 
 import (
 	"bytes"
+	"context"
+	"net"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -156,5 +159,53 @@ func TestLoginOfARemovedSpace(t *testing.T) {
 	g.do(c, http.MethodPost, "/login", url.Values{"token": {bea}, "next": {"/auth/session"}})
 	if s, code := g.self(c); code != http.StatusOK || s.Name != "bea" {
 		t.Errorf("another login: %d %+v", code, s)
+	}
+}
+
+// TestLogInOverTheSocket: a person whom the Unix socket does not identify, over ssh or through a
+// proxy, can log in. A program gets the reason.
+func TestLogInOverTheSocket(t *testing.T) {
+	path := tokenFile(t)
+	ann, _ := create(t, path, auth.Token{Name: "ann", Space: "alpha", Roles: approver})
+	tokens, err := auth.OpenTokens(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	peers, err := auth.NewUnixPeers("alpha", 64100, "me", nil) // not this process
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := auth.New(auth.Config{Tokens: tokens, Unix: peers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := auth.ListenUnix(t.Context(), socket, -1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{t: t, World: gatewaytest.New(t, gatewaytest.Auth(a), gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface { return []gateway.Surface{a} }), gatewaytest.With(func(c *gateway.Config) { c.Login = auth.LoginPath }))}
+	server := gateway.HTTP(g.Gateway, nil)
+	server.ConnContext = auth.ConnContext
+	go func() { _ = server.Serve(l) }() // until the end of the test
+	t.Cleanup(func() { _ = server.Close() })
+	for name, header := range map[string][]string{"over ssh": {"Accept", "text/html"}, "through a proxy": {"Accept", "text/html", "X-Forwarded-For", "192.0.2.1"}} {
+		t.Run(name, func(t *testing.T) {
+			c := g.browser()
+			c.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return new(net.Dialer).DialContext(ctx, "unix", socket)
+			}}
+			t.Cleanup(c.CloseIdleConnections)
+			code, text, res := g.do(c, http.MethodGet, "/auth/session", nil, header...)
+			if code != http.StatusOK || res.Request.URL.Path != "/login" || !strings.Contains(text, `name="token"`) {
+				t.Fatalf("a browser got %d at %s: %s", code, res.Request.URL, text)
+			}
+			if code, text, _ := g.do(c, http.MethodGet, "/auth/session", nil, header[2:]...); code != http.StatusUnauthorized || !strings.Contains(text, "does not name this machine") || strings.Contains(text, "or log in") {
+				t.Errorf("a program got %d %s", code, text)
+			}
+			if code, text, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {ann}, "next": {"/auth/session"}}, header...); code != http.StatusOK || !strings.Contains(text, `"ann"`) {
+				t.Errorf("logged in: %d %s", code, text)
+			}
+		})
 	}
 }
