@@ -3,16 +3,21 @@ package auth_test
 import (
 	"bytes"
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -39,7 +44,7 @@ func TestLoginsInTabs(t *testing.T) {
 			t.Errorf("the reply to the tab of %s again: %d", next, code)
 		}
 	}
-	for range 30 {
+	for range 10 {
 		begin("/")
 	}
 	if n := len(c.Jar.Cookies(&url.URL{Scheme: "http", Host: "gate.invalid"})); n > 10 {
@@ -207,5 +212,62 @@ func TestLogInOverTheSocket(t *testing.T) {
 				t.Errorf("logged in: %d %s", code, text)
 			}
 		})
+	}
+}
+
+// TestServersAtOnePath: of servers that start together at the path of one that has ended, one
+// serves. The end of a server keeps the socket of its successor.
+func TestServersAtOnePath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for range 10 {
+		stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		stale.SetUnlinkOnClose(false) // as after a crash
+		_ = stale.Close()
+		var served []net.Listener
+		var mu sync.Mutex // guards served
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				l, err := auth.ListenUnix(t.Context(), path, -1, nil)
+				if err == nil {
+					mu.Lock()
+					defer mu.Unlock()
+					served = append(served, l)
+				} else if !errors.Is(err, message.ErrUnavailable) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if len(served) != 1 {
+			t.Errorf("%d servers serve one path", len(served))
+		}
+		for _, l := range served {
+			_ = l.Close()
+		}
+	}
+	first, err := auth.ListenUnix(t.Context(), path, -1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	second, err := auth.ListenUnix(t.Context(), path, -1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = first.Close()
+	c, err := new(net.Dialer).DialContext(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatalf("the end of the first server removed the socket of the second: %v", err)
+	}
+	_ = c.Close()
+	_ = second.Close()
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after the end of the second server: %v", err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gofrs/flock"
+
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -166,11 +168,24 @@ func (c peerConn) RemoteAddr() net.Addr { return c.from }
 // peerListener accepts connections of known users.
 type peerListener struct {
 	*net.UnixListener
-	log *slog.Logger
+	file   fs.FileInfo // of the socket
+	remove sync.Once
+	log    *slog.Logger
+}
+
+// Close removes the socket, unless another server has one at its path now.
+func (l *peerListener) Close() error {
+	l.remove.Do(func() {
+		path := l.Addr().String()
+		if now, err := os.Lstat(path); err == nil && os.SameFile(now, l.file) {
+			_ = os.Remove(path) // the next server replaces it
+		}
+	})
+	return l.UnixListener.Close()
 }
 
 // Accept closes a connection whose user the kernel does not name.
-func (l peerListener) Accept() (net.Conn, error) {
+func (l *peerListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.AcceptUnix()
 		if err != nil {
@@ -195,6 +210,14 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: "this system does not support Unix sockets with peer credentials", Hint: "leave out --http-socket and use tokens (askance token create)"}
 	}
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	// Two servers that start together must not both remove a socket, which may be the other's by then.
+	lock := flock.New(filepath.Dir(path), flock.SetFlag(os.O_RDONLY))
+	limited, cancel := context.WithTimeout(ctx, lockFor)
+	defer cancel()
+	if ok, err := lock.TryLockContext(limited, lockFor/100); !ok {
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot lock the folder of the Unix socket " + path, Hint: "use --http-socket with a path in a folder that exists, and try again", Err: err}
+	}
+	defer func() { _ = lock.Unlock() }() // the end of the process also releases it
 	if err := clearSocket(ctx, path); err != nil {
 		return nil, err
 	}
@@ -203,8 +226,11 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "http", What: "cannot listen at the Unix socket " + path, Hint: "use --http-socket with a path of at most 100 bytes in a folder that you can write", Err: err}
 	}
+	socket := &peerListener{UnixListener: l.(*net.UnixListener), log: log} //nolint:forcetypeassert // of the network "unix"
+	socket.SetUnlinkOnClose(false)
+	socket.file, err = os.Lstat(path)
 	mode := fs.FileMode(0o600)
-	if gid >= 0 {
+	if err == nil && gid >= 0 {
 		mode = 0o660
 		err = os.Chown(path, -1, gid)
 	}
@@ -212,10 +238,10 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 		err = os.Chmod(path, mode)
 	}
 	if err != nil {
-		_ = l.Close() // nothing was served
+		_ = socket.Close() // nothing was served
 		return nil, &message.Error{Code: message.CodeForbidden, Op: "http", What: "cannot set who may open the Unix socket " + path, Hint: "use --http-socket-group with one of your groups", Err: err}
 	}
-	return peerListener{l.(*net.UnixListener), log}, nil //nolint:forcetypeassert // of the network "unix"
+	return socket, nil
 }
 
 // clearSocket removes the socket of a server that has ended, and nothing else.
