@@ -44,7 +44,7 @@ func TestLoginsInTabs(t *testing.T) {
 			t.Errorf("the reply to the tab of %s again: %d", next, code)
 		}
 	}
-	for range 10 {
+	for range 30 {
 		begin("/")
 	}
 	if n := len(c.Jar.Cookies(&url.URL{Scheme: "http", Host: "gate.invalid"})); n > 10 {
