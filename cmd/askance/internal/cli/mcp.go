@@ -47,6 +47,8 @@ type proxying struct {
 	idempotent []string
 	argv       []string
 	door       door
+
+	isOpen func() bool // with --http: whether clients need no token
 }
 
 func newMCPCommand(env *environment) *cobra.Command {
@@ -186,19 +188,24 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 	return client, func() {}, nil
 }
 
+var errFormTokens = errors.New("--form needs one principal, and --http has those of a token file: leave out one of them")
+
 // voter responds in the name of the one principal that the operator states.
 func (m *proxying) voter(ctx context.Context, env *environment) (vote func(context.Context, string, toolcall.Response) error, end func(), err error) {
 	if !m.form {
 		return nil, func() {}, nil
 	}
 	if m.http != "" && env.tokenFile() != "" {
-		return nil, nil, usagef("--form needs one principal, and --http has those of a token file: leave out one of them")
+		return nil, nil, usageError{errFormTokens}
 	}
 	c, end, err := m.connect(ctx, env, toolcall.RoleApprover)
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, _ string, r toolcall.Response) error {
+		if m.isOpen != nil && !m.isOpen() {
+			return errFormTokens
+		}
 		_, err := c.SubmitResponse(ctx, r)
 		return err
 	}, end, nil
@@ -209,15 +216,13 @@ func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gatew
 	if err := mcp.CheckAddress(m.http, path != "", env.cfg.HTTPCert != "" || env.cfg.HTTPInsecure); err != nil {
 		return usageError{err}
 	}
-	cfg := mcp.HTTPConfig{Origins: env.cfg.HTTPOrigins, Authenticate: func(*http.Request) (string, error) { return env.cfg.As, nil }}
-	if path != "" {
-		tokens, err := auth.OpenTokens(path, env.log)
-		if err != nil {
-			return err
-		}
-		go tokens.Watch(ctx, time.Second)
-		cfg.Authenticate = func(r *http.Request) (string, error) { return env.cfg.runtimeOf(tokens.Authenticate(r)) }
+	admission, err := m.admission(env, path)
+	if err != nil {
+		return err
 	}
+	go admission.Run(ctx, nil)
+	m.isOpen = admission.IsOpen
+	cfg := mcp.HTTPConfig{Origins: env.cfg.HTTPOrigins, Authenticate: func(r *http.Request) (string, error) { return env.cfg.runtimeOf(admission.Authenticate(r)) }}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", m.http)
 	if err != nil {
@@ -235,6 +240,24 @@ func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gatew
 		return err
 	}
 	return nil
+}
+
+// admission admits the tokens of a file. Without one, it admits every program on this machine as
+// --as until the default file exists.
+func (*proxying) admission(env *environment, path string) (*auth.Auth, error) {
+	open := auth.OpenTokens
+	if path == "" {
+		path, open = node.Dir(env.cfg.dir()).Tokens(), auth.AwaitTokens
+	}
+	tokens, err := open(path, env.log)
+	if err != nil {
+		return nil, err
+	}
+	cfg := auth.Config{Tokens: tokens, TokenCommand: programName() + " token create NAME --role runtime" + flagsGiven(env, byCurrentContext, "data", "http-tokens", "space"), Log: env.log}
+	if tokens.Missing() {
+		cfg.Local = &auth.Loopback{Name: env.cfg.As, Space: env.cfg.spaceID()}
+	}
+	return auth.New(cfg)
 }
 
 // tokenFile is the token file in force; "" if there is none.

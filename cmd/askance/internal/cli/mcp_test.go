@@ -127,10 +127,6 @@ func TestMCPSpace(t *testing.T) {
 	dir := t.TempDir()
 	tokens := filepath.Join(dir, "tokens.json")
 	s := serveOn(t, filepath.Join(dir, "data"))
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	token := func(args ...string) string {
 		t.Helper()
 		return strings.TrimSpace(ok(t, append([]string{"token", "create", "bot", "--http-tokens", tokens}, args...)...))
@@ -140,7 +136,22 @@ func TestMCPSpace(t *testing.T) {
 		token("--role", "approver"):                   http.StatusUnauthorized,
 		token("--role", "runtime", "--space", "team"): http.StatusUnauthorized,
 	}
-	gateway := exec.Command(self, "mcp", "--data", s.data, "--http-tokens", tokens, "--http", "127.0.0.1:0", "--", self, mcpServer)
+	at := startMCP(t, "--data", s.data, "--http-tokens", tokens)
+	for secret, want := range status {
+		if got := initializeMCP(t, at, secret); got != want {
+			t.Errorf("%s: %d, want %d", secret, got, want)
+		}
+	}
+}
+
+// startMCP starts a gateway at a free port and returns its URL.
+func startMCP(t *testing.T, args ...string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gateway := exec.Command(self, append(append([]string{"mcp"}, args...), "--http", "127.0.0.1:0", "--", self, mcpServer)...)
 	says, _ := gateway.StderrPipe()
 	if err := gateway.Start(); err != nil {
 		t.Fatal(err)
@@ -151,20 +162,41 @@ func TestMCPSpace(t *testing.T) {
 	for at == "" && lines.Scan() {
 		_, at, _ = strings.Cut(lines.Text(), "MCP gateway at ")
 	}
-	for secret, want := range status {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/json")
+	return at
+}
+
+// initializeMCP begins a session with a token, if there is one, and returns the status.
+func initializeMCP(t *testing.T, at, secret string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(`{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if secret != "" {
 		r.Header.Set("Authorization", "Bearer "+secret)
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close()
-		if res.StatusCode != want {
-			t.Errorf("%s: %d, want %d", secret, res.StatusCode, want)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	return res.StatusCode
+}
+
+// TestMCPDemandsTokensOnceTheyExist: the first token ends the access of every program on the
+// machine to a running gateway.
+func TestMCPDemandsTokensOnceTheyExist(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"))
+	at := startMCP(t, "--data", s.data)
+	if got := initializeMCP(t, at, ""); got != http.StatusOK {
+		t.Fatalf("without tokens: %d", got)
+	}
+	secret := strings.TrimSpace(ok(t, "token", "create", "bot", "--role", "runtime", "--data", s.data))
+	for token, want := range map[string]int{"": http.StatusUnauthorized, "wrong": http.StatusUnauthorized, secret: http.StatusOK} {
+		if got := initializeMCP(t, at, token); got != want {
+			t.Errorf("with the token %q: %d, want %d", token, got, want)
 		}
 	}
 }
