@@ -271,3 +271,20 @@ func TestServersAtOnePath(t *testing.T) {
 		t.Errorf("after the end of the second server: %v", err)
 	}
 }
+
+// TestSocketInAnOpenFolder: where every user can replace the socket, a server does not start.
+func TestSocketInAnOpenFolder(t *testing.T) {
+	dir := t.TempDir()
+	for mode, refused := range map[fs.FileMode]bool{0o777: true, 0o757: true, 0o777 | fs.ModeSticky: false, 0o755: false, 0o770: false} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		l, err := auth.ListenUnix(t.Context(), filepath.Join(dir, "s"), -1, nil)
+		if refused != errors.Is(err, message.ErrForbidden) || !refused && err != nil {
+			t.Errorf("%v: %v", mode, err)
+		}
+		if err == nil {
+			_ = l.Close()
+		}
+	}
+}

@@ -210,8 +210,12 @@ func ListenUnix(ctx context.Context, path string, gid int, log *slog.Logger) (ne
 		return nil, &message.Error{Code: message.CodeInvalid, Op: "http", What: "this system does not support Unix sockets with peer credentials", Hint: "leave out --http-socket and use tokens (askance token create)"}
 	}
 	log = cmp.Or(log, slog.New(slog.DiscardHandler))
+	dir := filepath.Dir(path)
+	if info, err := os.Stat(dir); err == nil && info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
+		return nil, &message.Error{Code: message.CodeForbidden, Op: "http", What: "every user can write to " + dir + ", and put another socket at " + path, Hint: "chmod o-w " + dir}
+	}
 	// Two servers that start together must not both remove a socket, which may be the other's by then.
-	lock := flock.New(filepath.Dir(path), flock.SetFlag(os.O_RDONLY))
+	lock := flock.New(dir, flock.SetFlag(os.O_RDONLY))
 	limited, cancel := context.WithTimeout(ctx, lockFor)
 	defer cancel()
 	if ok, err := lock.TryLockContext(limited, lockFor/100); !ok {
