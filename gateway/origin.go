@@ -107,7 +107,8 @@ func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	if err := o.checkSite(r); err != nil {
 		return err
 	}
-	if err := o.checkPublic(route, r); err != nil || id.CSRF == "" || !alters(route, r) {
+	// The form of a login has no proof, because its page may be older than the present session.
+	if err := o.checkPublic(route, r); err != nil || id.CSRF == "" || route.OwnAuth || !alters(route, r) {
 		return err
 	}
 	proof := r.Header.Get(CSRFHeader)

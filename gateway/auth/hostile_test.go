@@ -288,3 +288,29 @@ func TestSocketInAnOpenFolder(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenLoginsInTabs: a login page that was open before the browser logged in still works, and
+// no other site can use it.
+func TestTokenLoginsInTabs(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"*": approver})
+	bob, _ := create(t, g.path, auth.Token{Name: "bob", Space: "alpha", Roles: approver})
+	if err := g.tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	c := g.browser()
+	for _, name := range []string{"ann", "ann", "bob"} {
+		token := map[string]string{"ann": g.ann, "bob": bob}[name]
+		code, text, res := g.do(c, http.MethodPost, "/login", url.Values{"token": {token}, "next": {"/auth/session"}}, "Origin", site, "Sec-Fetch-Site", "same-origin")
+		if code != http.StatusOK || res.Request.URL.Path != "/auth/session" || !strings.Contains(text, name) {
+			t.Errorf("a login as %s: %d at %s: %s", name, code, res.Request.URL, text)
+		}
+	}
+	for _, header := range [][]string{{"Origin", "https://evil.example"}, {"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}} {
+		if code, _, _ := g.do(c, http.MethodPost, "/login", url.Values{"token": {g.ann}}, header...); code != http.StatusForbidden {
+			t.Errorf("with %v: %d", header, code)
+		}
+	}
+	if s, _ := g.self(c); s.Name != "bob" {
+		t.Errorf("another site logged the browser in as %+v", s)
+	}
+}
