@@ -17,7 +17,7 @@ import (
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	v := &visit{s: s, w: &response{ResponseWriter: rw, page: wantsPage(r)}, began: time.Now(), id: requestID(r)}
+	v := &visit{s: s, w: &response{ResponseWriter: rw, page: isBrowser(r)}, began: time.Now(), id: requestID(r)}
 	v.w.sending = v.place.send
 	defer v.end(r)
 	setSecurityHeaders(v.w.Header(), r)
@@ -137,7 +137,7 @@ func (v *visit) refuse(r *http.Request, err error) {
 		v.fail(err)
 		return
 	}
-	if login := v.s.cfg.Login; login != "" && wantsPage(r) && errors.Is(err, ErrNoCredentials) {
+	if login := v.s.cfg.Login; login != "" && r.Method == http.MethodGet && isBrowser(r) && errors.Is(err, ErrNoCredentials) {
 		http.Redirect(v.w, r, login+"?next="+url.QueryEscape(r.URL.RequestURI()), http.StatusSeeOther) //nolint:gosec // G710: to our own page
 		return
 	}
@@ -162,10 +162,8 @@ func TokenHint(r *http.Request) string {
 	return hint + " (askance token create NAME --role " + role + ")"
 }
 
-// wantsPage reports whether a browser asks for a page.
-func wantsPage(r *http.Request) bool {
-	return r.Method == http.MethodGet && strings.Contains(r.Header.Get("Accept"), "text/html")
-}
+// isBrowser reports whether a browser shows the reply to a person.
+func isBrowser(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 // replyUnmatched replies to a request that no route matches.
 func replyUnmatched(w http.ResponseWriter, r *http.Request, h http.Handler) {

@@ -64,7 +64,7 @@ func (p Problem) writePage(w *response) {
 	case http.StatusNotFound:
 		heading = "Page not found"
 	case http.StatusForbidden:
-		heading, csrf = "You cannot open this page", w.csrf
+		heading, csrf = "You cannot do this", w.csrf
 	case http.StatusTooManyRequests:
 		heading = "Too many requests"
 	case http.StatusInternalServerError:

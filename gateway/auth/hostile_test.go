@@ -105,7 +105,7 @@ func TestLogOutOfNoAccess(t *testing.T) {
 	g.provider.is(map[string]any{"email": "bo@example.org", "email_verified": true, "groups": "builders"})
 	c := g.browser()
 	code, text, res := g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil, "Accept", "text/html")
-	if code != http.StatusForbidden || !strings.Contains(text, "You cannot open this page") {
+	if code != http.StatusForbidden || !strings.Contains(text, "You cannot do this") {
 		t.Fatalf("a worker got %d at %s: %s", code, res.Request.URL, text)
 	}
 	_, rest, _ := strings.Cut(text, `<form method="post" action="/logout"><input type="hidden" name="csrf" value="`)
@@ -312,5 +312,10 @@ func TestTokenLoginsInTabs(t *testing.T) {
 	}
 	if s, _ := g.self(c); s.Name != "bob" {
 		t.Errorf("another site logged the browser in as %+v", s)
+	}
+	// The button Log out of a page of ann's session.
+	code, text, res := g.do(c, http.MethodPost, "/logout", url.Values{"csrf": {"old"}}, "Accept", "text/html")
+	if code != http.StatusForbidden || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || !strings.Contains(text, "load the page again") {
+		t.Errorf("a logout from an old page: %d %s", code, text)
 	}
 }
