@@ -48,19 +48,22 @@ func (in *Console) events(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 		return nil
 	}
 	out := gateway.NewSSE(w)
-	in.follow(out, f)
+	in.follow(ctx, out, f)
 	return nil
 }
 
-// follow writes until the reader disconnects or falls behind, or the server stops. The page then
-// reconnects and reloads.
-func (in *Console) follow(out *gateway.SSE, f *follower) {
+// follow writes until the reader disconnects or falls behind, its login ends, or the server stops.
+// The page then reconnects and reloads.
+func (in *Console) follow(ctx context.Context, out *gateway.SSE, f *follower) {
 	err := out.Event("", "ready", []byte("{}"))
 	timer := time.NewTicker(tick)
 	defer timer.Stop()
 	for err == nil {
 		select {
 		case c := <-f.changes:
+			if ctx.Err() != nil { // it waited for a slow reader
+				return
+			}
 			err = in.tell(out, c)
 		case <-timer.C:
 			err = out.Event("", "tick", []byte("{}"))
