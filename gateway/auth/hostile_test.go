@@ -3,6 +3,9 @@ package auth_test
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"net"
@@ -12,7 +15,10 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
@@ -317,5 +323,33 @@ func TestTokenLoginsInTabs(t *testing.T) {
 	code, text, res := g.do(c, http.MethodPost, "/logout", url.Values{"csrf": {"old"}}, "Accept", "text/html")
 	if code != http.StatusForbidden || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") || !strings.Contains(text, "load the page again") {
 		t.Errorf("a logout from an old page: %d %s", code, text)
+	}
+}
+
+// TestUnknownKeys: JWTs of strangers do not make the server ask the provider for its keys again
+// and again.
+func TestUnknownKeys(t *testing.T) {
+	p := newProvider(t)
+	var asked atomic.Int32
+	p.odd = map[string]http.HandlerFunc{"/keys": func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		p.json(w, jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: p.key.Public(), KeyID: "k1", Algorithm: "ES256", Use: "sig"}}})
+	}}
+	g := newGateAt(t, p, map[string][]toolcall.Role{"approvers": approver})
+	stranger, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	claims := map[string]any{"email": "ann@example.org", "email_verified": true, "groups": "approvers", "scope": "askance"}
+	for range 50 {
+		if code, _, _ := g.do(g.browser(), http.MethodGet, "/auth/session", nil, "Authorization", "Bearer "+p.sign(stranger, claims)); code != http.StatusUnauthorized && code != http.StatusTooManyRequests {
+			t.Fatalf("a stranger's JWT: %d", code)
+		}
+	}
+	if n := asked.Load(); n > 10 { // one in five seconds
+		t.Errorf("50 JWTs made the server ask for the keys %d times", n)
+	}
+	if code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/session", nil, "Authorization", "Bearer "+p.sign(p.key, claims)); code != http.StatusOK {
+		t.Errorf("a JWT of the provider: %d %s", code, text)
 	}
 }

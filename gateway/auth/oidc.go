@@ -1,11 +1,13 @@
 package auth
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -76,7 +78,7 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	cfg.Audience = cmp.Or(cfg.Audience, cfg.ClientID)
 	cfg.NameClaim = cmp.Or(cfg.NameClaim, "email")
 	cfg.GroupsClaim = cmp.Or(cfg.GroupsClaim, "groups")
-	cfg.Client = cmp.Or(cfg.Client, &http.Client{Timeout: providerTimeout, Transport: careful{}})
+	cfg.Client = cmp.Or(cfg.Client, &http.Client{Timeout: providerTimeout, Transport: &careful{got: map[string]*document{}}})
 	return &OIDC{cfg: cfg}, nil
 }
 
@@ -84,17 +86,59 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 const maxProviderReply = 1 << 20
 
 // careful reaches the provider. It bounds replies, and sends nothing over the network in plain
-// text, no matter which address the provider's configuration or a redirection names.
-type careful struct{}
+// text, no matter which address the provider's configuration or a redirection names. It asks for a
+// document at most once in askAgain: the library wants the keys for each JWT of an unknown key,
+// and strangers can send many.
+type careful struct {
+	mu  sync.Mutex // guards got
+	got map[string]*document
+}
+
+// document is a reply of the provider to a GET.
+type document struct {
+	res  http.Response
+	body []byte
+	at   time.Time
+}
 
 // RoundTrip implements http.RoundTripper.
-func (careful) RoundTrip(r *http.Request) (*http.Response, error) {
+func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !LoopbackHost(r.URL.Host) {
 		if r.Body != nil {
 			_ = r.Body.Close() // nothing was sent
 		}
 		return nil, errors.New("the address is plain HTTP, so the network could log in as anyone: let the provider name an https address")
 	}
+	if r.Method != http.MethodGet {
+		return send(r)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	d := c.got[r.URL.String()]
+	if d == nil || time.Since(d.at) >= askAgain {
+		res, err := send(r)
+		if err != nil {
+			return nil, err
+		}
+		d = &document{res: *res, at: time.Now()}
+		d.body, err = io.ReadAll(res.Body)
+		if err = errors.Join(err, res.Body.Close()); err != nil {
+			return nil, err
+		}
+		if len(c.got) >= 8 { // a provider has two documents
+			clear(c.got)
+		}
+		if res.StatusCode == http.StatusOK {
+			c.got[r.URL.String()] = d
+		}
+	}
+	res := d.res
+	res.Request, res.Body = r, io.NopCloser(bytes.NewReader(d.body))
+	return &res, nil
+}
+
+// send limits the body of a reply.
+func send(r *http.Request) (*http.Response, error) {
 	res, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil {
 		res.Body = http.MaxBytesReader(nil, res.Body, maxProviderReply)
