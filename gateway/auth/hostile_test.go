@@ -353,3 +353,21 @@ func TestUnknownKeys(t *testing.T) {
 		t.Errorf("a JWT of the provider: %d %s", code, text)
 	}
 }
+
+// TestLoginFromALongAddress: a browser keeps the cookie of a login, even if the person comes from a
+// page whose address is too long for it.
+func TestLoginFromALongAddress(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})
+	for length, want := range map[int]string{2000: "/" + strings.Repeat("a", 2000), 5000: "/"} {
+		c := g.browser()
+		c.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+		_, _, begun := g.do(c, http.MethodGet, "/auth/oidc/start?next=/"+strings.Repeat("a", length), nil)
+		if cookie := begun.Cookies()[0]; len(cookie.Name)+len(cookie.Value) > 4096 {
+			t.Errorf("the cookie has %d bytes", len(cookie.Name)+len(cookie.Value))
+		}
+		_, _, agreed := g.do(c, http.MethodGet, begun.Header.Get("Location"), nil)
+		if code, _, res := g.do(c, http.MethodGet, agreed.Header.Get("Location"), nil); code != http.StatusSeeOther || res.Header.Get("Location") != want {
+			t.Errorf("from an address of %d bytes: %d", length, code)
+		}
+	}
+}

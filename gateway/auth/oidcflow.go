@@ -37,6 +37,10 @@ func (a *Auth) start(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) er
 	}
 	at := attempt{State: randomID(), Nonce: randomID(), Verifier: oauth2.GenerateVerifier(), Next: localPath(r.URL.Query().Get("next")), Until: time.Now().Add(attemptLife)}
 	sealed, err := a.sealer.seal(sealedAttempt, at)
+	if len(sealed) > maxCookie { // a browser would not keep it
+		at.Next = "/"
+		sealed, err = a.sealer.seal(sealedAttempt, at)
+	}
 	if err != nil {
 		return err
 	}
