@@ -128,12 +128,13 @@ func TestNotReadOnly(t *testing.T) {
 		"less -p 'x\n!touch PWNED\n' f", "less -pX f", "less --pattern=x f", "more -p '!touch' f",
 		"git branch -quorigin/main", "git branch -vuorigin/main", "git branch -qtx",
 		"git remote show evil.com:x", "git remote show ssh://evil.com/secret", "git remote show user@evil.com",
+		"tree -Po '*' out", "tree -aIo x out d", "tree -L2o 2 out",
 	} {
 		if shell.Parse(line).ReadOnly() {
 			t.Errorf("%q is read-only", line)
 		}
 	}
-	for _, line := range []string{"less -N f", "more f", "git branch -q", "git branch -vv", "git remote show origin"} {
+	for _, line := range []string{"less -N f", "more f", "git branch -q", "git branch -vv", "git remote show origin", "tree -aL 2 -I vendor d"} {
 		if l := shell.Parse(line); !l.ReadOnly() {
 			t.Errorf("%q is not read-only: %v", line, l.Reasons)
 		}
