@@ -1,8 +1,8 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
-	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
 )
@@ -64,7 +64,7 @@ func (f *flow) isStatement(s *syntax.Stmt, piped bool) bool {
 		return true
 	case *syntax.ForClause:
 		iter, words := c.Loop.(*syntax.WordIter)
-		return words && !c.Select && iter.InPos.IsValid() && strings.ToLower(iter.Name.Value) == iter.Name.Value &&
+		return words && !c.Select && iter.InPos.IsValid() && !isSetting.MatchString(iter.Name.Value) &&
 			f.areFixed(iter.Items) && f.areStatements(c.Do, piped)
 	case *syntax.CaseClause:
 		for _, item := range c.Items {
@@ -76,6 +76,9 @@ func (f *flow) isStatement(s *syntax.Stmt, piped bool) bool {
 	}
 	return false
 }
+
+// isSetting matches variables from which programs take settings, if the environment has them.
+var isSetting = regexp.MustCompile(`[A-Z]|^(?:p?npm|yarn)_|_proxy$`)
 
 func (f *flow) areFixed(words []*syntax.Word) bool {
 	_, why := f.readWords(words)
