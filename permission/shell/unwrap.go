@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -139,6 +140,9 @@ func (x runFinder) addFrom(cmd Command, argv []Word, name string) {
 	x.addCommand(Command{Argv: argv, Offset: cmd.Offset, Via: via(cmd, name), piped: cmd.piped, input: cmd.input})
 }
 
+// givenName matches the letters before the name that exec gives to a program.
+var givenName = regexp.MustCompile(`^-[cl]*a?`)
+
 // skipWrapper skips the wrapper's own arguments. If it does not know one of them, every
 // argument may begin the command.
 func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
@@ -160,6 +164,9 @@ func (x runFinder) skipWrapper(cmd Command, name string, w wrapper) {
 		}
 		if i := strings.IndexAny(a.Text, "|!"); i >= 0 { // strace -o '|rm x'
 			textFinder(x).readHanded(a.Text[i+1:])
+		}
+		if given := givenName.ReplaceAllString(a.Text, ""); name == "exec" && given != "" { // exec -a rm busybox x
+			x.addFrom(cmd, append([]Word{{Text: given, Fixed: a.Fixed}}, rest[1:]...), name)
 		}
 	}
 	if name == "xargs" && len(rest) > 0 { // it appends what it reads
