@@ -78,7 +78,7 @@ var argumentChecks = map[string]func([]Word) string{
 	// tree takes the next word for the value of L, P and I, and reads on within this one: -Po '*' out writes
 	// out. xxd takes the first letter alone: -il in out writes out.
 	"tree": refuseReach(`^-[a-zA-Z0-9]*[LPI].*[^0-9]`), "xxd": refuseReach(`^-(?:[a-oq-zA-Z][a-zA-Z]|p[a-rt-zA-Z]|ps.)`),
-	"awk": refuseReach(`[|>@]|\\\r?\n|system|getline|ARG[CV]|ENVIRON|SYMTAB`),
+	"awk": refuseReach(`(?s)@|(?:^|[^|])\|\s*[^|\s]|print.*>|\\\r?\n|system|getline|ARG[CV]|ENVIRON|SYMTAB`),
 	"yq":  refuseReach(jqReach + `|env\(|envsubst|(?:^|\.\.|\.\d|[^.\w])\w*(?:load|system|eval)(?:\w+(?:[^\w"]|$)|\s*[^\s\w".:/-]|\s+["\w.])`),
 }
 
