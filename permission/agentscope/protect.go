@@ -223,6 +223,8 @@ var (
 	deep          = regexp.MustCompile(`^(-[A-Za-z]*[rRa][A-Za-z]*|--(recursive|archive|dereference-recursive|directories=recurse))$`)
 	// runsEach are the options of fd that run a program.
 	runsEach = regexp.MustCompile(`^(-[A-Za-z0-9]*[xX].*|--exec.*)$`)
+	// listed matches a command that gets names of files from its input or from a file.
+	listed = regexp.MustCompile(`^(?:(?:cpio|pax|parallel)(?: |$)|tar (?:-?|.* -)[A-Za-z]*T|.* --files0?-from)`)
 	// inCode splits code into texts that may be paths.
 	inCode = regexp.MustCompile("[\\s\"'`(){}<>;|&,=]+")
 )
@@ -357,6 +359,9 @@ func (p *bashCall) addCommand(out *linePaths, add func(*[]string, string), c she
 	if (name == "fd" || name == "fdfind") && slices.ContainsFunc(c.Argv[1:], func(w shell.Word) bool { return runsEach.MatchString(w.Text) }) {
 		add(&out.globs, "*")
 	}
+	if listed.MatchString(name + strings.TrimPrefix(strings.Join(c.Args(), " "), c.Argv[0].Text)) {
+		out.unknown = "a name that " + name + " reads"
+	}
 	var git []shell.Word
 	if name == "git" {
 		git = shell.GitCommand(c.Argv[1:])
@@ -433,13 +438,17 @@ func (p *bashCall) addTarget(out *linePaths, add func(*[]string, string), raw st
 	}
 }
 
-var fileURL = regexp.MustCompile(`^file://[^/]*`)
+var (
+	fileURL = regexp.MustCompile(`(?i)^file://[^/]*`)
+	// oddURL matches a URL of a file that curl spells otherwise: file:///%65tc, f[i-i]le:///etc.
+	oddURL = regexp.MustCompile(`(?i)^(?:--url=)?(?:file:.*[\[{%]|[a-z]*[\[{][a-z0-9\[\]{},-]*:/)`)
+)
 
 // addWord adds what a word may name: the whole word, and the text before and after a sign that
 // programs put next to a path: --file=x, @x, host:x, -fx. It returns them.
 func (p *bashCall) addWord(out *linePaths, add func(*[]string, string), word string, fixed bool) []string {
 	text := word
-	if !fixed && (strings.ContainsRune(text, '$') || text == "..." || text == "{}") {
+	if !fixed && (strings.ContainsRune(text, '$') || text == "..." || text == "{}") || oddURL.MatchString(text) {
 		out.unknown = word
 		return nil
 	}
