@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sedScript accepts only scripts that print, number, delete or replace lines, or end: sed also has
+// sedScript accepts only scripts that print, delete or replace lines: sed also has
 // commands that run programs and write files. It may check words that are not scripts,
 // but never misses one.
 func sedScript(args []Word) string {
@@ -15,7 +15,7 @@ func sedScript(args []Word) string {
 	}
 	for _, s := range scripts {
 		if !plainSed(s) {
-			return "the script " + clipText(s) + " is more than a plain p, d, q, = or s///"
+			return "the script " + clipText(s) + " is more than a plain p, d or s///"
 		}
 	}
 	return ""
@@ -65,7 +65,7 @@ func sedScripts(args []Word) (scripts []string, ok bool) {
 	return scripts, true
 }
 
-// plainSed reads a script of p, d, q, = and s commands, separated by ";" or newlines.
+// plainSed reads a script of p, d and s commands, separated by ";" or newlines.
 func plainSed(script string) bool {
 	if strings.Contains(script, "[") && strings.ContainsAny(script, ";\n") {
 		return false // versions of sed differ on where a part with brackets ends
@@ -86,7 +86,7 @@ func plainSed(script string) bool {
 	}
 }
 
-// sedCommand reads [address[,address]]p, d, q, = or s///flags and returns what follows.
+// sedCommand reads [address[,address]]p, d or s///flags and returns what follows.
 func sedCommand(s string) (rest string, ok bool) {
 	s, ok = sedAddress(s)
 	if ok && strings.HasPrefix(s, ",") {
@@ -97,7 +97,7 @@ func sedCommand(s string) (rest string, ok bool) {
 		return "", false
 	}
 	switch s[0] {
-	case 'p', 'd', 'q', '=':
+	case 'p', 'd':
 		return s[1:], true
 	case 's':
 		return sedReplace(s[1:])
