@@ -19,9 +19,10 @@
 // readings must agree: the parser's for bash, its reading for sh, and that of a small
 // reader of our own for the language that they share. Calls may be joined by && || ; |
 // and newlines, and may be in if, while, for, case, a group or a subshell. Anything
-// else is asked about, and so are substitutions, expansions, globs that do not begin
-// with ./ or /, redirects except to /dev/null and between descriptors, assignments, and
-// builtins that change the shell. [Line.Reasons] lists the reasons.
+// else is asked about, and so are substitutions but the text "$(cat <<'EOF' ... )",
+// expansions, globs that do not begin with ./ or /, redirects except to /dev/null and
+// between descriptors, assignments, and builtins that change the shell. [Line.Reasons]
+// lists the reasons.
 //
 // A rule without :* and star covers the command or line that it states, word for word,
 // including operators. Any other rule covers commands that literally begin with its

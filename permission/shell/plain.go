@@ -246,6 +246,11 @@ func (r *plainReader) readDoubleQuoted(b *strings.Builder) bool {
 		case '`':
 			return false
 		case '$':
+			if text, size := documentAt(r.text[r.pos:]); size > 0 {
+				b.WriteString(text)
+				r.pos += size - 1
+				continue
+			}
 			if r.pos+1 == len(r.text) || strings.IndexByte("\" |)/", r.text[r.pos+1]) < 0 {
 				return false
 			}
@@ -260,4 +265,39 @@ func (r *plainReader) readDoubleQuoted(b *strings.Builder) bool {
 		b.WriteByte(c)
 	}
 	return false
+}
+
+// documentAt returns the text that $(cat <<'EOF' ... ) at the beginning of s stands for, and its
+// length in s. It refuses a text in which a shell that counts quotes and brackets there could find
+// another end.
+func documentAt(s string) (text string, size int) {
+	rest, ok := strings.CutPrefix(s, "$(cat <<'")
+	name, rest, named := strings.Cut(rest, "'\n")
+	text, rest, ended := strings.Cut("\n"+rest, "\n"+name+"\n")
+	rest, closed := strings.CutPrefix(strings.TrimLeft(rest, " \t\n"), ")")
+	if !ok || !named || !ended || !closed || name == "" || strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" || strings.ContainsAny(text, "'\"`$\\") {
+		return "", 0
+	}
+	depth := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		// dash drops a byte of a character behind a part of the name.
+		if strings.HasPrefix(strings.TrimSpace(line), name) || line != "" && line[0] == name[0] && len(line) > utf8.RuneCountInString(line) {
+			return "", 0
+		}
+		for _, c := range line {
+			switch c {
+			case '(':
+				depth++
+			case ')':
+				depth--
+			}
+			if depth < 0 || depth > 0 && strings.Contains(text, "#") {
+				return "", 0
+			}
+		}
+	}
+	if depth != 0 {
+		return "", 0
+	}
+	return strings.TrimRight(strings.TrimPrefix(text, "\n"), "\n"), len(s) - len(rest)
 }

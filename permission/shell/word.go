@@ -88,9 +88,11 @@ func (r *wordReader) readPart(part syntax.WordPart) {
 		for _, inner := range p.Parts {
 			if lit, ok := inner.(*syntax.Lit); ok {
 				r.readQuoted(lit.Value)
-				continue
+			} else if text, ok := printedDocument(inner); ok {
+				r.text.WriteString(text)
+			} else {
+				r.readPart(inner)
 			}
-			r.readPart(inner)
 		}
 	case *syntax.CmdSubst:
 		r.addHole(CodeSubst, "$(...) runs another command", "$")
@@ -112,6 +114,28 @@ func (r *wordReader) readPart(part syntax.WordPart) {
 		}
 		r.addHole(CodeExpansion, "the value of "+clipText(r.raw)+" is not known before it runs", as)
 	}
+}
+
+// printedDocument returns the text that "$(cat <<'EOF' ... )" stands for.
+func printedDocument(part syntax.WordPart) (text string, ok bool) {
+	sub, ok := part.(*syntax.CmdSubst)
+	if !ok || sub.Backquotes || len(sub.Stmts) != 1 || len(sub.Stmts[0].Redirs) != 1 {
+		return "", false
+	}
+	s, doc := sub.Stmts[0], sub.Stmts[0].Redirs[0]
+	call, ok := s.Cmd.(*syntax.CallExpr)
+	if !ok || s.Negated || s.Background || s.Coprocess || s.Disown || len(call.Assigns) > 0 || len(call.Args) != 1 || call.Args[0].Lit() != "cat" ||
+		doc.N != nil || doc.Op != syntax.Hdoc || doc.Word.Lit() != "" || !plainDocument(doc) {
+		return "", false
+	}
+	for _, part := range doc.Hdoc.Parts {
+		lit, ok := part.(*syntax.Lit)
+		if !ok {
+			return "", false
+		}
+		text += lit.Value
+	}
+	return strings.TrimRight(text, "\n"), true
 }
 
 func (r *wordReader) addHole(code Code, detail, as string) {
