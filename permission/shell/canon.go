@@ -31,6 +31,10 @@ func canonicalArguments(program string, args []Word) []Word {
 		return canonicalDestroy(args)
 	case "chmod":
 		return replaceFirst(args, chmodMode)
+	case "cargo":
+		if len(args) > 0 && strings.HasPrefix(args[0].Text, "+") { // cargo +nightly publish
+			return args[1:]
+		}
 	case "tar":
 		if len(args) > 0 && args[0].Fixed && args[0].Text != "" && args[0].Text[0] != '-' {
 			return append([]Word{{Text: "-" + args[0].Text, Fixed: true}}, args[1:]...)
@@ -110,7 +114,7 @@ func normalizeSignals(args []Word) []Word {
 }
 
 func canonicalDestroy(args []Word) []Word {
-	if !slices.ContainsFunc(args, func(a Word) bool { return a.Text == "-destroy" || a.Text == "--destroy" }) {
+	if !slices.ContainsFunc(args, func(a Word) bool { return strings.HasPrefix(strings.Replace(a.Text, "--", "-", 1), "-destroy") }) {
 		return args
 	}
 	return replaceFirst(args, func(s string) string {
@@ -317,11 +321,11 @@ func holdsWord(args []Word, word string) bool {
 	return slices.ContainsFunc(args, func(a Word) bool { return a.Fixed && a.Text == word })
 }
 
-// canonicalPush writes +main and --mirror as -f, and a refspec as the branch that it
-// updates: HEAD:refs/heads/main is main.
+// canonicalPush writes +main and --mirror as -f, :main as -d, and a refspec as the branch
+// that it updates: HEAD:refs/heads/main is main.
 func canonicalPush(args []Word, push int) []Word {
 	out := slices.Clone(args)
-	force := false
+	force, deletes := false, false
 	for i := push + 1; i < len(out); i++ {
 		text := out[i].Text
 		force = force || len(text) > 2 && strings.HasPrefix("--mirror", text)
@@ -330,13 +334,16 @@ func canonicalPush(args []Word, push int) []Word {
 		}
 		spec, plus := strings.CutPrefix(text, "+")
 		force = force || plus
-		if _, to, ok := strings.Cut(spec, ":"); ok && !strings.Contains(spec, "@") {
-			spec = to
+		if from, to, ok := strings.Cut(spec, ":"); ok && !strings.Contains(spec, "@") {
+			spec, deletes = to, deletes || from == "" && to != ""
 		}
 		out[i].Text = strings.TrimPrefix(strings.TrimPrefix(spec, "refs/"), "heads/")
 	}
 	if force {
 		out = append(out, Word{Text: "-f", Fixed: true})
+	}
+	if deletes {
+		out = append(out, Word{Text: "-d", Fixed: true})
 	}
 	return out
 }
@@ -378,13 +385,13 @@ func npmCommand(word string) string {
 var npmNames = func() map[string]string {
 	names := map[string]string{}
 	for name := range strings.FieldsSeq("access adduser audit bugs cache completion config dedupe deprecate diff dist-tag docs doctor edit exec " +
-		"explain explore find-dupes fund get help help-search hook init install-ci-test install-test link ll login logout ls org outdated owner " +
+		"explain explore find-dupes fund get help help-search hook init link ll login logout ls org outdated owner " +
 		"pack ping pkg prefix profile prune publish query rebuild repo restart root run sbom search set shrinkwrap star stars start stop " +
 		"team test token undeprecate unpublish unstar update version view whoami") {
 		names[name] = name
 	}
 	for full, others := range map[string]string{
-		"install": "install add i in ins inst insta instal isnt isnta isntal isntall", "ci": "ci clean-install ic install-clean isntall-clean",
+		"install": "install install-test it add i in ins inst insta instal isnt isnta isntal isntall", "ci": "ci install-ci-test cit clean-install-test sit clean-install ic install-clean isntall-clean",
 		"uninstall": "uninstall unlink remove rm r un", "run": "run-script rum urn", "test": "tst t", "exec": "x", "init": "create innit",
 		"ls": "list", "view": "info show v", "update": "up upgrade udpate", "publish": "publish", "config": "c", "login": "add-user", "rebuild": "rb",
 	} {

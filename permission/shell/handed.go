@@ -287,6 +287,9 @@ func (x runFinder) readGit(cmd Command) {
 		if i > 0 && args[sub].Text == "config" && strings.HasPrefix(strings.ToLower(args[sub+i].Text), "alias.") { // alias.p push
 			x.addFrom(cmd, append(fixedWords([]string{"git"}), fixedWords(strings.Fields(w.Text))...), "alias")
 		}
+		if i > 0 && args[sub].Text == "config" {
+			x.addFrom(cmd, pushOf(args[sub+i].Text, w.Text), "config")
+		}
 		if _, address, ok := strings.Cut(w.Text, "::"); ok { // ext::rm x
 			textFinder(x).readHanded(address)
 		} else if args[sub].Text == "config" && w.Fixed { // core.pager 'rm x'
@@ -310,8 +313,24 @@ func (x textFinder) readGitSetting(cmd Command, w Word, rest []Word) {
 		}
 		runFinder(x).addFrom(cmd, append(argv, rest...), "alias")
 	default:
+		runFinder(x).addFrom(cmd, pushOf(key, value), "-c")
 		x.readHanded(text)
 	}
+}
+
+// pushOf returns the push that a setting stands for: of remote.origin.push +main, git push origin
+// +main; nil for other settings.
+func pushOf(key, value string) []Word {
+	remote, ok := strings.CutPrefix(key, "remote.")
+	name, pushes := strings.CutSuffix(remote, ".push")
+	mirrored, mirrors := strings.CutSuffix(remote, ".mirror")
+	switch {
+	case ok && pushes:
+		return fixedWords([]string{"git", "push", name, value})
+	case ok && mirrors:
+		return fixedWords([]string{"git", "push", mirrored, "--mirror"})
+	}
+	return nil
 }
 
 // checkGlued checks texts for shells that follow the letter of their option in the same

@@ -179,8 +179,12 @@ func (p *Pattern) matchesStated(c *Command, plain string) bool {
 	if len(texts)*len(plain) > maxStated {
 		return true // no author writes such a line, and comparing all of it takes too long
 	}
-	return slices.ContainsFunc(texts, func(w Word) bool {
-		return p.matchesRaw(plain+" "+w.Text) || p.matchesRaw(programName(c.Argv[0].Text)+" "+w.Text) || p.matchesRaw(programName(c.Argv[0].Text)+" - "+w.Text)
+	fold := *p // statements of SQL and redis know no case
+	fold.text = strings.ToLower(p.text)
+	fold.glob, plain = readGlob(fold.text), strings.ToLower(plain)
+	return fold.matchesRaw(plain) || slices.ContainsFunc(texts, func(w Word) bool {
+		text := strings.ToLower(w.Text)
+		return fold.matchesRaw(plain+" "+text) || fold.matchesRaw(name+" "+text) || fold.matchesRaw(name+" - "+text)
 	})
 }
 

@@ -67,7 +67,7 @@ var otherNames = map[string]string{
 	"sudo-rs": "sudo", "su-rs": "su", "kubecolor": "kubectl", "microk8s.kubectl": "kubectl", "hub": "git",
 	"nc.openbsd": "nc", "nc.traditional": "nc", "vim.basic": "vim", "vim.tiny": "vim", "vim.nox": "vim", "vim.gtk3": "vim",
 	"zf_chgrp": "chgrp", "zf_chmod": "chmod", "zf_chown": "chown", "zf_ln": "ln", "zf_mkdir": "mkdir", "zf_mv": "mv", "zf_rm": "rm", "zf_rmdir": "rmdir", "zf_sync": "sync",
-	"mke2fs": "mkfs.ext4", "yarnpkg": "yarn", "docker.io": "docker", "batcat": "bat",
+	"mke2fs": "mkfs.ext4", "yarnpkg": "yarn", "docker.io": "docker", "batcat": "bat", "py.test": "pytest",
 }
 
 // gnu are programs whose names get the prefix g where the system has its own version.

@@ -185,6 +185,7 @@ func (p parts) from(program string, i int, want []string) response {
 			return no
 		case sameOperand(program, p.operands[i], want[0]):
 			want = want[1:]
+		case program == "git" && p.operands[first] == "push" && i > first+1: // another branch
 		case i == first || !p.before[i]:
 			return no
 		}
@@ -193,7 +194,7 @@ func (p parts) from(program string, i int, want []string) response {
 }
 
 // anyOrder are programs for which the order of operands does not matter.
-var anyOrder = setOf("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr")
+var anyOrder = setOf("rm rmdir unlink shred cat head tail less more touch mkdir dd chattr make mvn gradle gradlew ninja rake")
 
 func (p parts) hasOption(program string, want []string) response {
 	for _, w := range want {
@@ -223,7 +224,8 @@ var synonyms = map[string]map[string]string{
 	"sort":     {"output": "o"},
 	"mysql":    {"execute": "e"},
 	"psql":     {"command": "c", "file": "f"},
-	"node":     {"eval": "e", "print": "p"},
+	"node":     {"eval": "e", "print": "p", "p": "e"},
+	"perl":     {"E": "e"},
 	"iptables": {"flush": "F", "delete": "D", "append": "A", "insert": "I", "policy": "P", "table": "t"},
 	"docker":   {"force": "f"}, "ln": {"force": "f", "symbolic": "s"}, "mv": {"force": "f"},
 	"kubectl": {"filename": "f", "namespace": "n", "output": "o"}, "npm": {"global": "g"},
