@@ -236,7 +236,7 @@ func readFileWords(pattern string) (words fileWords, names bool, err error) {
 		switch {
 		case strings.Trim(text, "*") == "":
 			w.kind = anyWords
-		case len(star) > 0 && (strings.Contains(text, "/") || star[0] == 0):
+		case len(star) > 0 && (strings.Contains(text, "/") || star[0] == 0 || i == len(all)-1 && star[len(star)-1] < len(text)-1):
 			w.kind, names = fileName, true
 			w.folder = text[:strings.LastIndexByte(text[:star[0]], '/')+1]
 		case len(star) > 0 && i < len(all)-1: // "web*" of ssh web* uptime
