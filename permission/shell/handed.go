@@ -350,13 +350,13 @@ func (x runFinder) checkGlued(cmd Command, name string) {
 // checkRenamed checks programs that get another name, and settings that name a program:
 // cp /bin/rm x, go env -w CC=rm.
 func (x runFinder) checkRenamed(cmd Command, name string) {
-	for _, w := range cmd.Argv[1:] {
+	for _, w := range slices.Concat(cmd.Argv[1:], cmd.files) { // cat </bin/rm >x
 		switch {
 		case copies[name] && strings.Contains(w.Text, "bin/"), name == "cat" && len(cmd.Redirects) > 0 && strings.Contains(w.Text, "bin/"):
 			x.line.crude = append(x.line.crude, []Word{w})
 		case copies[name] || name == "cat" && len(cmd.Redirects) > 0:
 			fileFinder(x).addLocated([]Word{w})
-		case name == "go" && strings.Contains(w.Text, "=") && cmd.Argv[1].Text == "env":
+		case name == "go" && len(cmd.Argv) > 1 && strings.Contains(w.Text, "=") && cmd.Argv[1].Text == "env":
 			textFinder(x).checkSetting(w, cmd.Offset)
 		}
 	}

@@ -270,7 +270,7 @@ func (l *Line) addSeenElsewhere() {
 				for _, f := range folders {
 					if moved, ok := c.viewFrom(f); ok {
 						l.moved = append(l.moved, moved)
-						if copies[name] && strings.HasSuffix(f, "bin") { // cd /bin; cp rm /tmp/x
+						if (copies[name] || name == "cat" && len(c.Redirects) > 0) && strings.HasSuffix(f, "bin") { // cd /bin; cp rm /tmp/x
 							l.crude = append(l.crude, moved.Argv[1:])
 						}
 					}
