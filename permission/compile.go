@@ -190,9 +190,13 @@ func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 			known = append(known, t.Name)
 		}
 		slices.Sort(known)
+		what := "declare it in the tools file, or write " + Frontend + display.Quoted(name) + " for a tool that the agent or the MCP gateway supplies"
+		if own := strings.TrimPrefix(name, Frontend); slices.Contains(known, own) {
+			what = "the tools file declares " + display.Quoted(own) + ": write the name without " + Frontend
+		}
 		line, col := r.at.Start("tool_name")
 		c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.KeyInFile("tool_name"), Kind: ProblemTool,
-			Msg: "there is no tool " + display.Quoted(name), Hint: cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(name, known), "declare it in the tools file, or write "+Frontend+display.Quoted(name)+" for a tool that the agent or the MCP gateway supplies")})
+			Msg: "there is no tool " + display.Quoted(name), Hint: cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(name, known), what)})
 		return nil
 	}
 	tr = c.newTool(name, nil)
