@@ -64,6 +64,10 @@ func playAgentScopeV1(t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal("python3 is not installed: run make deps")
 	}
+	out, err := exec.Command(python, "agentscope-v1/agent.py", "http://127.0.0.1:1").CombinedOutput()
+	if err == nil || !strings.HasPrefix(string(out), "cannot reach http://127.0.0.1:1/") || strings.Contains(string(out), "Traceback") {
+		t.Errorf("without a server it ends with %v and prints:\n%s", err, out)
+	}
 	data := filepath.Join(t.TempDir(), "data")
 	server := start(t, filepath.Join(bin, "askance"), "serve", "--json", "--data", data, "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0",
 		"--policy", "policy-file/policy.yaml", "--tools", "policy-file/tools.yaml", "--durability", "cached")

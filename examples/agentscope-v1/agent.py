@@ -5,6 +5,7 @@ It needs nothing but Python. With AgentScope 1.x installed it uses its Msg.
 
 import json
 import sys
+import urllib.error
 import urllib.request
 
 try:
@@ -32,8 +33,13 @@ def ask(url, msgs=None):
     """Sends messages, or none, and returns the calls as messages."""
     body = msgs and json.dumps({"messages": [m.to_dict() for m in msgs]}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": TYPE, "Accept": TYPE})
-    with urllib.request.urlopen(request) as answer:
-        reply = json.load(answer)
+    try:
+        with urllib.request.urlopen(request) as answer:
+            reply = json.load(answer)
+    except urllib.error.HTTPError as e:
+        sys.exit(f"askance refuses {url}: {e}: {e.read().decode()}")
+    except urllib.error.URLError as e:
+        sys.exit(f"cannot reach {url}: {e.reason}. Start askance serve as README.md says.")
     return [Msg.from_dict(m) for m in reply["messages"]], reply["done"]
 
 
