@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -114,6 +115,15 @@ func TestMCPWorkerPage(t *testing.T) {
 		t.Fatalf("the page has the commands %q", commands)
 	}
 	ok(t, commands[0]...)
+	tools, err := os.ReadFile("tools.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range regexp.MustCompile("`destructive: true`; give .* `lookup`, `(.*?)` instead").FindAllStringSubmatch(string(page), 1) {
+		before, lookup, _ := strings.Cut(string(tools), "- name: lookup")
+		write(t, "tools.yaml", before+"- name: lookup"+strings.Replace(lookup, "destructive: true", part[1], 1))
+	}
+	ok(t, "policy", "lint", "rules.yaml", "--tools", "tools.yaml")
 	s := serveOn(t, filepath.Join(dir, "data"), commands[1][1:]...)
 	process(t, append(commands[2], "--data", s.data)...)
 	s.propose("r1", "c1", "lookup", "{}")
