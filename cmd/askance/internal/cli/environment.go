@@ -43,7 +43,7 @@ func (env *environment) report(err error) {
 	if err == errSignal { //nolint:errorlint // nothing failed: a person ended a command that follows
 		return
 	}
-	what, hint := err.Error(), ""
+	what, hint := err.Error(), missingFileHint(err)
 	if me, ok := errors.AsType[*message.Error](err); ok {
 		if before, found := strings.CutSuffix(what, " ("+me.Hint+")"); found && me.Hint != "" {
 			what, hint = before, hintOf(env, err, me)

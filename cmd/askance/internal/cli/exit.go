@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,10 +155,18 @@ func hintOf(env *environment, err error, e *message.Error) string {
 	return e.Hint
 }
 
+// missingFileHint is what to do about a file that does not exist, if the error says no more.
+func missingFileHint(err error) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "check the path"
+	}
+	return ""
+}
+
 func errorBodyOf(env *environment, err error) errorBody {
-	b := errorBody{Exit: ExitCode(err), What: err.Error()}
+	b := errorBody{Exit: ExitCode(err), What: err.Error(), Hint: missingFileHint(err)}
 	if me, ok := errors.AsType[*message.Error](err); ok {
-		b.Code, b.Op, b.What, b.Hint = me.Code, me.Op, me.What, hintOf(env, err, me)
+		b.Code, b.Op, b.What, b.Hint = me.Code, me.Op, me.What, cmp.Or(hintOf(env, err, me), b.Hint)
 		if me.Err != nil && me.Err.Error() != "" {
 			b.What += ": " + me.Err.Error()
 		}
