@@ -155,7 +155,7 @@ def test_server_down() -> None:
     client._sleep, client._requests.clock, client._perform = sleep, lambda: now[0], watch  # type: ignore[method-assign]
     with pytest.raises(askance.Unavailable, match="does not answer") as caught:
         client.gate("s", "r").call("lookup", {})
-    assert caught.value.code == "unreachable"
+    assert caught.value.code == "unavailable"
     assert 55 < now[0] < 60
     assert len(keys) > 20
     assert len(set(keys)) == 1
@@ -181,7 +181,7 @@ def test_report_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPat
 
     def break_report(effect: Any) -> Any:
         if isinstance(effect, Send) and effect.path.endswith("/result"):
-            raise askance.Unavailable("cannot report", code="unreachable", retryable=True)
+            raise askance.Unavailable("cannot report", code="unavailable", retryable=True)
         return perform(effect)
 
     monkeypatch.setattr(client, "_perform", break_report)

@@ -10,7 +10,7 @@ class AskanceError(Exception):
     """A request or a check that failed. Nothing was allowed by it.
 
     ``code`` is the server's code (gateway/api/API.md), or one of the client's own:
-    ``unreachable``, ``invalid_reply``, ``timeout``, ``denied``, ``untrusted``, ``unfinished``.
+    ``invalid_reply``, ``timeout``, ``denied``, ``untrusted``, ``unfinished``.
     """
 
     tool_ran = False  # the effect happened, but its result is not stored

@@ -83,7 +83,7 @@ def make_unreachable(what: str, url: str, err: Exception) -> Unavailable:
     """Make the error for a request that got no response."""
     return Unavailable(
         f"cannot {what}: askance at {url} does not answer ({str(err) or type(err).__name__})",
-        code="unreachable",
+        code="unavailable",
         retryable=True,
         hint="Check that askance serve runs and that the URL is right",
     )
