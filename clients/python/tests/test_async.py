@@ -110,6 +110,11 @@ def test_gated_function_of_the_synchronous_client(server: Server, session: str) 
         assert lookup("a") == {"order": "a"}
         result = gate.run(lookup, '{"order": "b"}', id="c2")
         assert (result.state, result.text) == ("success", '{"order":"b"}')
+        assert gate.run("lookup", '{"order": "b"}', id="c4").text == '{"order":"b"}'
+        with pytest.raises(
+            askance.Invalid, match=r"the gate has no function for it\. Give the gate the tool in tools="
+        ):
+            gate.run("refund", "{}", id="c5")
         wrong = gate.run(lookup, '{"order": 7}', id="c3")
         assert wrong.state == "error"
         assert "7" in wrong.text

@@ -119,10 +119,11 @@ class AsyncGate:
         id: str = "",
         timeout: float | None = None,
     ) -> ToolResult:
-        """Propose, wait, run and report one call of a model. A failure is in the result, as a text for the model."""
-        name, function = choose_function(tool, function)
-        if not isinstance(tool, str):
-            self.core.declare(tool)
+        """Propose, wait, run and report one call of a model. A failure is in the result, as a text for the model.
+
+        ``tool`` is a tool, the name of one that the gate has in ``tools``, or any name with a ``function``.
+        """
+        name, function = choose_function(self.core, tool, function)
         return await self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
 
     async def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:

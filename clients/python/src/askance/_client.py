@@ -112,10 +112,11 @@ class Gate:
         id: str = "",
         timeout: float | None = None,
     ) -> ToolResult:
-        """Propose, wait, run and report one call of a model. A failure is in the result, as a text for the model."""
-        name, function = choose_function(tool, function)
-        if not isinstance(tool, str):
-            self.core.declare(tool)
+        """Propose, wait, run and report one call of a model. A failure is in the result, as a text for the model.
+
+        ``tool`` is a tool, the name of one that the gate has in ``tools``, or any name with a ``function``.
+        """
+        name, function = choose_function(self.core, tool, function)
         return self._drive(self.core.execute(Proposal(name, input, id), function, timeout))
 
     def report(self, call: Allowed | str, output: object, state: State = "success", *, name: str = "") -> Call:
@@ -143,15 +144,23 @@ def name_call(call: Allowed | str, name: str) -> tuple[str, str]:
     return call, name
 
 
-def choose_function(tool: HasSpec | str, function: Callable[[Any], Any] | None) -> tuple[str, Callable[[Any], Any]]:
-    """Return the name and the function of a tool to run."""
-    if not isinstance(tool, str):
-        return tool.spec.name, function or tool.spec.invoke
+def choose_function(
+    core: GateCore, tool: HasSpec | str, function: Callable[[Any], Any] | None
+) -> tuple[str, Callable[[Any], Any]]:
+    """Return the name and the function of a tool to run; a text names a tool that the gate has."""
+    if isinstance(tool, str):
+        name = tool
+    else:
+        name = tool.spec.name
+        core.declare(tool)
+    function = function or core.functions.get(name)
     if function is None:
         raise Invalid(
-            f"cannot run {tool}: there is no function", code="invalid", hint="Pass a tool, or a name and a function"
+            f"cannot run {name}: the gate has no function for it",
+            code="invalid",
+            hint="Give the gate the tool in tools=, or pass a function",
         )
-    return tool, function
+    return name, function
 
 
 def finish_call(result: ToolResult) -> Any:

@@ -194,6 +194,7 @@ class GateCore:
     parent: Json | None = None
     own: frozenset[str] | None = None
     definitions: dict[str, Json] = field(default_factory=dict)
+    functions: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
     counts: dict[tuple[str, str], int] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -216,6 +217,8 @@ class GateCore:
     def declare(self, tool: Any) -> None:
         """Send the definition of a tool along with its calls."""
         definition = dict(tool) if isinstance(tool, Mapping) else tool.spec.define()
+        if not isinstance(tool, Mapping):
+            self.functions[tool.spec.name] = tool.spec.invoke
         if self.own is None or definition["name"] in self.own:
             self.definitions[definition["name"]] = definition
 
