@@ -22,7 +22,7 @@ func (e *TransitionError) Error() string {
 
 // stateError returns the error for a step that the table does not have. A finished call has
 // its own code, because callers treat it differently: another party was first.
-func stateError(c *Call, cause Cause) error {
+func stateError(c *Call, cause Cause) *message.Error {
 	te := &TransitionError{Call: c.Key, State: c.State, Cause: cause}
 	e := &message.Error{Code: message.CodeState, Op: string(cause), Err: te, Call: ErrorCall(c),
 		What: "the state of the call does not permit this step", Hint: "show the call, and try again if it is still needed"}

@@ -1,6 +1,10 @@
 package toolcall
 
-import "github.com/askance-dev/askance/message"
+import (
+	"fmt"
+
+	"github.com/askance-dev/askance/message"
+)
 
 // This file applies people's responses to an open approval request.
 
@@ -83,7 +87,11 @@ func (m *Machine) applyEdit(ev Edited) error {
 func (m *Machine) CheckRequest(digest string) error {
 	c := m.call
 	if c.State != asking {
-		return stateError(c.Clone(), CauseApprove)
+		err := stateError(c.Clone(), CauseApprove)
+		if n := len(c.Votes); n > 0 {
+			err.What += fmt.Sprintf("; %s responded first: %s", c.Votes[n-1].By.Name, c.Votes[n-1].Kind)
+		}
+		return err
 	}
 	if digest != c.Digest {
 		return &message.Error{Code: message.CodeDigest, Op: "submit_response", Call: ErrorCall(c),

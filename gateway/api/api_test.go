@@ -281,7 +281,10 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 	w.refused(ann, post, callPath(k)+"/response", strings.Replace(body, "approve", "reject", 1), http.StatusConflict, message.CodeConflict, "Idempotency-Key", "one")
 	// Keys belong to a person. Without a key the request is carried out again.
-	w.refused(w.A.HTTP(gatewaytest.Bob), post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
+	late := w.refused(w.A.HTTP(gatewaytest.Bob), post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
+	if want := "the call is finished and cannot change; ann responded first: approve"; late.Detail != want {
+		t.Errorf("a second response is refused with %q, want %q", late.Detail, want)
+	}
 	w.A.Finished(k)
 	w.refused(ann, post, callPath(k)+"/response", body, http.StatusConflict, message.CodeFinished)
 	// The journal knows what a restart forgets: with a new key, the response is already on record.
