@@ -282,13 +282,16 @@ func (d *diagnosis) lintPolicy(ctx context.Context, env *environment) {
 	if last.Tools != "" {
 		command += " --tools " + last.Tools
 	}
+	found := func(what string) string {
+		return "lint finds " + what + " in the rules; askance policy lint also reads their tests"
+	}
 	switch r := lint.Run(s.files, lint.Options{Options: s.opts}); {
 	case r.Errors > 0:
-		d.add("lint", levelProblem, "the policy has "+asked.Count(r.Errors, "error"), command)
+		d.add("lint", levelProblem, found(asked.Count(r.Errors, "error")), command)
 	case r.Warnings > 0:
-		d.add("lint", levelWarning, "the policy has "+asked.Count(r.Warnings, "warning"), command)
+		d.add("lint", levelWarning, found(asked.Count(r.Warnings, "warning")), command)
 	default:
-		d.add("lint", levelOK, "lint finds nothing in the rules; askance policy lint also reads their tests", "")
+		d.add("lint", levelOK, found("nothing"), "")
 	}
 }
 

@@ -30,6 +30,8 @@ func TestWorkersThatWentAway(t *testing.T) {
 	}
 	listening := queue(3, worker("wk-1", 5*time.Minute, 0))
 	listening.Listening = &one
+	local := queue(1)
+	local.Placement = toolcall.PlaceLocal
 	for _, tc := range []struct {
 		name           string
 		q              toolcall.ActivityQueue
@@ -40,6 +42,7 @@ func TestWorkersThatWentAway(t *testing.T) {
 		{"one of two", queue(1, worker("wk-1", 5*time.Minute, 0), worker("wk-2", 5*time.Second, 0)), "1 worker connected (1 more seen in the last hour)", "1 worker connected, 1 more seen in the last hour; no call", levelOK},
 		{"busy", queue(1, worker("wk-1", 5*time.Minute, 1)), "1 worker connected, 1 queued", "1 worker connected; no call", levelOK},
 		{"at another engine", listening, "a worker waits for calls (1 seen in the last hour)", "no call waits without one", levelOK},
+		{"local", local, "pay: runs in the engine, 1 queued", "no call waits", levelOK},
 		{"none", queue(0), "no worker connected, 0 queued", "no worker has contacted the engine in the last hour; no call waits", levelOK},
 	} {
 		out := term.New(&strings.Builder{})

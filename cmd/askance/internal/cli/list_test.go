@@ -168,7 +168,7 @@ func TestStatusAndDoctor(t *testing.T) {
 	r := fails(t, cli.ExitError, "doctor found 1 problem", "doctor", "--data", s.data)
 	for _, want := range []string{
 		"ok       server", "ok       version", "warning  durability", "→ start askance serve with --durability fsynced", "warning  login", "askance creds init",
-		"ok       policy     5 rules in force, 3 calls decided", "warning  lint", "askance policy lint", "ok       clock", "problem  workers    1 waiting call of pay: no worker connected", "askance worker --tool pay --data " + s.data + " -- COMMAND", "disk", "ok       journal", "records, not signed yet",
+		"ok       policy     5 rules in force, 3 calls decided", "warning  lint       lint finds 1 warning in the rules; askance policy lint also reads their tests", "ok       clock", "problem  workers    1 waiting call of pay: no worker connected", "askance worker --tool pay --data " + s.data + " -- COMMAND", "disk", "ok       journal", "records, not signed yet",
 	} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("doctor does not print %q:\n%s", want, r.out)

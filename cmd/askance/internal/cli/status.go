@@ -209,7 +209,7 @@ func queueLine(out *term.Out, q toolcall.ActivityQueue, now time.Time) string {
 		name += " on " + term.SafeLine(q.Route)
 	}
 	workers := workersText(q, now)
-	if q.Depth > 0 && !q.HasWorker(now) {
+	if q.Placement == toolcall.PlaceRemote && q.Depth > 0 && !q.HasWorker(now) {
 		workers = out.Bad(workers)
 	}
 	text := fmt.Sprintf("%s: %s, %d queued, %d running", name, workers, q.Depth, q.Running)
@@ -227,6 +227,9 @@ func queueLine(out *term.Out, q toolcall.ActivityQueue, now time.Time) string {
 
 // workersText says how many workers of a queue are connected, and how many were.
 func workersText(q toolcall.ActivityQueue, now time.Time) string {
+	if q.Placement == toolcall.PlaceLocal {
+		return "runs in the engine"
+	}
 	n := q.Connected(now)
 	text, more := asked.Count(n, "worker")+" connected", "more "
 	if n == 0 {
