@@ -117,7 +117,11 @@ func (a *attempt) giveBack(handlers context.Context, why string) {
 }
 
 func (a *attempt) logRun(res message.ToolResultBlock, err error) {
-	a.log.Debug("ran", "state", res.State, "err", err)
+	about := []any{"state", res.State}
+	if err != nil {
+		about = append(about, "err", err)
+	}
+	a.log.Info("ran the call", about...)
 	if p, ok := errors.AsType[*PanicError](err); ok {
 		a.log.Error("the handler panicked", "value", fmt.Sprint(p.Value), "stack", string(p.Stack))
 	}

@@ -69,5 +69,8 @@ func TestWorkerReportsItsClock(t *testing.T) {
 		meet()
 		r.wantResult(f.Call.Key, message.ToolResultSuccess, "ok")
 		r.wantRuns(1)
+		if n := log.count(`level=INFO msg="ran the call"`); n != 1 {
+			t.Errorf("the worker logged %d times that it ran the call, want once", n)
+		}
 	}, executor.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 }

@@ -49,6 +49,8 @@ ASKANCE_ATTEMPT, ASKANCE_INPUT_BYTES, ASKANCE_SPACE, ASKANCE_SESSION_ID,
 ASKANCE_REPLY_ID, ASKANCE_CALL_ID. Pass the idempotency key to the system that has the
 effect.
 
+With --log-level info the worker logs each call that it ran.
+
 A policy rule can route calls (executor: {subject: …}). Only workers with that
 --subject get such calls, and they get no others.
 
