@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -33,6 +34,9 @@ The first letters of an id are enough, at least four, if they are unique:
 askance never guesses: if several calls match, it lists them and does nothing. An exact
 id wins over the beginning of another one, and an open call over a finished one.
 askance list --all shows finished calls.
+
+askance list -o name prints each address as one word, with %20 for a space in an id, %2F
+for a slash and so on; commands read it.
 
 With --yes you do not see the call before it is decided, so the id must be complete and
 unambiguous: no other open id begins with it, and no recent call of another session or
@@ -92,6 +96,32 @@ const completionTimeout = 2 * time.Second
 
 func keyPath(k toolcall.Key) string {
 	return string(k.Session) + "/" + string(k.Reply) + "/" + string(k.Call)
+}
+
+// keyName returns the address of a call as one word that neither a shell nor xargs splits or
+// takes for a flag. Agents choose the ids: one with a space could name another call.
+func keyName(k toolcall.Key) string {
+	name := url.PathEscape(string(k.Session)) + "/" + url.PathEscape(string(k.Reply)) + "/" + url.PathEscape(string(k.Call))
+	if strings.HasPrefix(name, "-") {
+		return "%2D" + name[1:]
+	}
+	return name
+}
+
+// readKeyName returns the call that keyName names, or none.
+func readKeyName(name string) (toolcall.Key, bool) {
+	parts := strings.Split(name, "/")
+	if len(parts) != 3 || !strings.Contains(name, "%") {
+		return toolcall.Key{}, false
+	}
+	for i, p := range parts {
+		plain, err := url.PathUnescape(p)
+		if err != nil {
+			return toolcall.Key{}, false
+		}
+		parts[i] = plain
+	}
+	return toolcall.Key{Session: message.SessionID(parts[0]), Reply: message.ReplyID(parts[1]), Call: message.CallID(parts[2])}, true
 }
 
 // addressWord returns the address of a call as a shell reads it, or CALL instead of a flag.
@@ -199,6 +229,9 @@ func (ad *address) requests() []toolcall.ListRequest {
 	parts := strings.Split(ad.arg, "/")
 	if ad.session != "" || ad.reply != "" || len(parts) > maxCandidates { // too many slashes to try
 		return []toolcall.ListRequest{id}
+	}
+	if k, ok := readKeyName(ad.arg); ok {
+		out = append(out, toolcall.ListRequest{Session: k.Session, Reply: k.Reply, Call: k.Call})
 	}
 	for i := 1; i < len(parts)-1; i++ {
 		for j := i + 1; j < len(parts); j++ {

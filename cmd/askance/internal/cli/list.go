@@ -51,7 +51,7 @@ commands. With --json each call also has its state, AgentScope's coarser classif
   askance list --phase blocked                  # calls that an operator must resolve
   askance list --tool bash --since 1h --sort -age -o wide
   askance list --all --session ticket-7 --json
-  askance list --mine -o name | xargs askance approve --yes`,
+  askance list --mine -o name | xargs -r askance approve --yes`,
 		Annotations: map[string]string{printsNames: "true"},
 		Args:        noArgs,
 		PreRunE:     func(*cobra.Command, []string) error { return l.check(time.Now()) },
@@ -222,7 +222,7 @@ func (l *listing) text(calls []*toolcall.Call) string {
 	}
 	var b strings.Builder
 	for _, c := range calls {
-		b.WriteString(term.SafeLine(keyPath(c.Key)) + "\n")
+		b.WriteString(keyName(c.Key) + "\n")
 	}
 	return b.String()
 }

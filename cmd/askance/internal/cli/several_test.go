@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -249,5 +250,23 @@ func TestInterruptEndsWith130(t *testing.T) {
 	}
 	if _ = c.Wait(); c.ProcessState.ExitCode() != 130 || errs.Len() > 0 {
 		t.Errorf("exit %d\n%s", c.ProcessState.ExitCode(), errs.String())
+	}
+}
+
+// An agent chooses an id that a shell splits into the addresses of two other calls: list -o name
+// still prints one word for each call, which names that call alone.
+func TestNamesAreSingleWords(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	s.propose("r1", "victim", "boss", "{}")
+	s.propose("r3", "decoy", "pay", `{"cents":500}`)
+	s.propose("r3", "decoy s1/r1/victim", "pay", `{"cents":600}`)
+	names := strings.Fields(ok(t, "list", "--tool", "pay", "-o", "name", "--data", s.data))
+	if want := []string{"s1/r3/decoy", "s1/r3/decoy%20s1%2Fr1%2Fvictim"}; !slices.Equal(names, want) {
+		t.Fatalf("list -o name printed %q, want %q", names, want)
+	}
+	ok(t, append([]string{"reject", "--yes", "--data", s.data}, names...)...)
+	if out := ok(t, "list", "-o", "name", "--data", s.data); out != "s1/r1/victim\n" {
+		t.Errorf("after the calls of pay were rejected, these are open: %s", out)
 	}
 }

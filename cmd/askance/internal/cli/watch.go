@@ -251,7 +251,7 @@ func (w *changes) printChange(c *toolcall.Call) error {
 	case env.json:
 		return env.printItem(c)
 	case env.format == formatName:
-		return env.printf("%s\n", term.SafeLine(keyPath(c.Key)))
+		return env.printf("%s\n", keyName(c.Key))
 	}
 	id := string(c.Call)
 	if w.ids[c.Call] == (toolcall.Key{}) {
