@@ -38,9 +38,10 @@ askance list --all shows finished calls.
 askance list -o name prints each address as one word, with %20 for a space in an id, %2F
 for a slash and so on; commands read it.
 
-With --yes you do not see the call before it is decided, so the id must be complete and
-unambiguous: no other open id begins with it, and no recent call of another session or
-reply has it. With --session and --reply, a complete id always names one call.
+With --yes, and with resolve, revoke and interrupt, you do not see the call before the
+command acts, so the id must be complete and unambiguous: no other open id begins with it,
+and no recent call of another session or reply has it. With --session and --reply, a
+complete id always names one call.
 `
 
 type address struct {

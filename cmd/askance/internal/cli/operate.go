@@ -74,7 +74,7 @@ Find out what happened, then resolve the call:
 }
 
 func newRevokeCommand(env *environment) *cobra.Command {
-	var ad address
+	ad := address{whole: true}
 	var reason string
 	c := &cobra.Command{
 		Use:               "revoke CALL",
@@ -96,7 +96,7 @@ func newRevokeCommand(env *environment) *cobra.Command {
 }
 
 func newInterruptCommand(env *environment) *cobra.Command {
-	var ad address
+	ad := address{whole: true}
 	var reason string
 	c := &cobra.Command{
 		Use:   "interrupt CALL",

@@ -115,6 +115,13 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	for _, command := range [][]string{{"approve"}, {"reject"}, {"edit", "--input", "{}"}, {"respond", "--output", "x"}, {"delegate"}} {
 		fails(t, cli.ExitUsage, "call_x could mean 2 calls", append(command, "call_x", "--yes", "--data", s.data)...)
 	}
+	for _, command := range []string{"resolve", "revoke", "interrupt"} { // they never ask
+		args := []string{command, "call_x", "--data", s.data}
+		if command == "resolve" {
+			args = append(args, "--outcome", "happened")
+		}
+		fails(t, cli.ExitUsage, "call_x could mean 2 calls", args...)
+	}
 	fails(t, cli.ExitUsage, "call_x could mean 2 calls", "approve", "call_x", "call_x1", "--yes", "--data", s.data)
 	s.propose("r3", "s1/r2/call_x", "pay", `{"cents":700}`) // or the full address
 	fails(t, cli.ExitUsage, "s1/r2/call_x could mean 2 calls", "approve", "s1/r2/call_x", "--yes", "--data", s.data)
