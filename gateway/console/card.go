@@ -358,7 +358,7 @@ func (c *card) addActions(p *gateway.Peer, base url.Values, revise bool) {
 		add(&c.Manage, doResolve, "Resolve", "", "good")
 	}
 	if (p.Has(toolcall.RoleOperator) || p.Has(toolcall.RoleApprover)) && c.Call.Open() {
-		if c.Running && !c.Call.Started() && (c.Call.Blocked == toolcall.NotBlocked || c.Call.Blocked == toolcall.BlockedClock) {
+		if c.Running && !c.Call.Started() {
 			add(&c.Manage, doRevoke, "Revoke", "", "")
 		}
 		add(&c.Manage, doInterrupt, "Interrupt the reply", "", "")

@@ -6,9 +6,13 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // An operator revokes a call that has not started, and interrupts a reply.
@@ -33,6 +37,22 @@ func TestManage(t *testing.T) {
 	b.click(`[data-do="interrupt"]`)
 	b.click("#panel .main-action")
 	b.see("Decided: interrupted by olga")
+}
+
+// A blocked call that no worker has started can be revoked, as on the command line.
+func TestRevokeBlocked(t *testing.T) {
+	w := world(t, gatewaytest.Policy("version: 1\nname: world\nrules:\n  - {name: lonely, tool: lonely, behavior: allow}\n"),
+		gatewaytest.Tools(engine.Tool{Tool: permission.Tool{Name: "lonely"}, Placement: toolcall.PlaceRemote, QueueTimeout: time.Millisecond}))
+	b := open(t, w, gatewaytest.Olga)
+	k := w.A.Propose("s1", "r1", "c1", "lonely", `{}`).Key
+	b.goTo(callPath(k))
+	b.see("Blocked: No worker took it in time.", "Resolve")
+	b.click(`#bar [data-do="revoke"]`)
+	b.click("#panel .main-action")
+	b.see("Revoked: the call will not run.")
+	if c := w.A.Finished(k); c.Cause != "revoke" {
+		t.Errorf("the call ended with the cause %s", c.Cause)
+	}
 }
 
 // ask sends a request as the browser of a person of the space alpha does.
