@@ -314,6 +314,9 @@ func address(k toolcall.Key, base url.Values, more ...string) string {
 
 func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {
 	k := toolcall.Key{Space: space, Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply")), Call: message.CallID(q.Get("call"))}
+	if k.Session == "" || k.Reply == "" || k.Call == "" {
+		return k, &message.Error{Code: message.CodeInvalid, What: "the address names no call", Hint: "open the call from the inbox or the history"}
+	}
 	return k, k.Validate()
 }
 

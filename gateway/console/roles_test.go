@@ -55,6 +55,15 @@ func TestRevokeBlocked(t *testing.T) {
 	}
 }
 
+// An address without a call says what people can do.
+func TestAddressWithoutCall(t *testing.T) {
+	w := world(t)
+	code, body := ask(t, w, "alpha.ann", "GET", "/inbox/call?session=s1", nil)
+	if code != 400 || !strings.Contains(body, "The address names no call") || strings.Contains(body, "reply_id") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
 // ask sends a request as the browser of a person of the space alpha does.
 func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.Values) (int, string) {
 	t.Helper()
