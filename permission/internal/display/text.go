@@ -43,7 +43,7 @@ func IsMisleading(r rune) bool {
 	return false
 }
 
-// Visible marks what a person could not see, or would see as something else: control and format
+// Visible escapes what a person could not see, or would see as something else: control and format
 // characters (above all bidirectional overrides) and broken UTF-8. Newlines and tabs stay.
 func Visible(s string) string {
 	if allPlain(s) {
@@ -61,7 +61,7 @@ func Visible(s string) string {
 		if clean(r) {
 			b.WriteRune(r)
 		} else {
-			fmt.Fprintf(&b, "‹U+%04X›", r) // as package reveal marks it
+			fmt.Fprintf(&b, `\u{%x}`, r)
 		}
 	}
 	return b.String()
