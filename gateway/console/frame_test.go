@@ -1,6 +1,7 @@
 package console_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/chromedp/chromedp"
@@ -46,6 +47,31 @@ func TestPhone(t *testing.T) {
 	b.until(`location.pathname === "/standing" && !document.querySelector("#rail").matches(":popover-open")`)
 	w.A.Ask("s1", "r1", "c1")
 	b.until(`document.querySelector("#dock .count").textContent === "(1 open)"`)
+}
+
+// At every width what would run is readable next to the responses, which are on one line on a desktop.
+func TestWidths(t *testing.T) {
+	w := world(t, gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "behavior: ask\n", "behavior: ask\n    expiry: 2h\n", 1)))
+	b := open(t, w, gatewaytest.Ann)
+	k := w.A.Ask("s1", "r1", "c1")
+	for _, width := range []int64{821, 853, 901, 1000, 1100, 1101, 1180, 1260, 1261, 1280, 1366, 1401, 1920} {
+		b.do(chromedp.EmulateViewport(width, 700))
+		b.goTo(callPath(k))
+		b.see("Skip", "left, then denied")
+		if lines := eval[int](b, `new Set([...document.querySelectorAll("#bar .btn")].map((e) => e.offsetTop)).size`); lines != 1 {
+			t.Errorf("at %d pixels the responses are on %d lines", width, lines)
+		}
+		if got := eval[int](b, `document.querySelector("#args").offsetWidth`); got < 420 {
+			t.Errorf("at %d pixels the arguments have a width of %d", width, got)
+		}
+		alone := width <= 1100
+		if shown := eval[bool](b, `document.querySelector("#side").offsetParent !== null`); shown == alone {
+			t.Errorf("at %d pixels the list is shown: %v", width, shown)
+		}
+		if back := eval[bool](b, `document.querySelector("#back").offsetParent !== null`); back != alone {
+			t.Errorf("at %d pixels the way back to the list is shown: %v", width, back)
+		}
+	}
 }
 
 // The overview shows activity live and links to what it shows.

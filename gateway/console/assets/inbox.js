@@ -155,7 +155,7 @@ export function respond(key) {
 
 // ---- the open call
 
-const wide = () => matchMedia('(min-width: 821px)').matches;
+const wide = () => matchMedia('(min-width: 1101px)').matches;
 let soon;
 
 /** Opens the call of a row next to the list, with a form or after a moment. */
