@@ -31,6 +31,20 @@ func TestNarrowList(t *testing.T) {
 	}
 }
 
+// On a narrow terminal a row continues below its text, not below its label.
+func TestNarrowRows(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	x := termtest.Open(t, 44, 30, exec.CommandContext(t.Context(), os.Args[0], "status", "--data", s.data))
+	screen := x.See("durability", "calls")
+	x.Ends(cli.ExitOK)
+	_, row, _ := strings.Cut(screen, "  durability ")
+	lines := strings.Split(row, "\n")
+	if indent := strings.Repeat(" ", 13); !strings.HasPrefix(lines[1], indent) || strings.HasPrefix(lines[1], indent+" ") {
+		t.Errorf("the row continues as %q:\n%s", lines[1], screen)
+	}
+}
+
 // No command waits for a terminal that does not reply to questions.
 func TestCommandAsksTerminalNothing(t *testing.T) {
 	cleanEnvironment(t)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/charmbracelet/lipgloss"
 	"github.com/charmbracelet/lipgloss/table"
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
@@ -222,9 +223,14 @@ func newSheet(out *term.Out, width int, heading string) *sheet {
 
 func (s *sheet) line(text string) { s.WriteString(text + "\n") }
 
-// row adds a labelled row, unless its text is empty.
+// row adds a labelled row, unless its text is empty. A text of one line continues below itself on
+// a narrow terminal; one of several lines is quoted, so it gets no line ends.
 func (s *sheet) row(label, text string) {
 	if text != "" {
+		if s.out.Terminal() && !strings.Contains(text, "\n") {
+			indent := s.width + 3
+			text = strings.TrimLeft(term.Indent(ansi.Wordwrap(text, s.out.Width()-indent, ""), strings.Repeat(" ", indent)), " ")
+		}
 		_, _ = fmt.Fprintf(s, "  %s %s\n", s.out.Dim(fmt.Sprintf("%-*s", s.width, label)), text)
 	}
 }
