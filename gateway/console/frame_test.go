@@ -49,19 +49,23 @@ func TestPhone(t *testing.T) {
 	b.until(`document.querySelector("#dock .count").textContent === "(1 open)"`)
 }
 
+// overlapping returns the names of tools that do not fit into their cell.
+const overlapping = `[...document.querySelectorAll(".history tbody .tool")].filter((e) => e.offsetParent && e.offsetLeft + e.offsetWidth > e.closest("td").offsetLeft + e.closest("td").offsetWidth).map((e) => e.innerText)`
+
 // At every width what would run is readable next to the responses, which are on one line on a desktop.
 func TestWidths(t *testing.T) {
 	w := world(t, gatewaytest.Policy(strings.Replace(gatewaytest.Rules, "behavior: ask\n", "behavior: ask\n    expiry: 2h\n", 1)))
 	b := open(t, w, gatewaytest.Ann)
+	w.A.Reject(gatewaytest.Bob, w.A.Ask("s0", "r1", "old"), "no")
 	k := w.A.Ask("s1", "r1", "c1")
-	for _, width := range []int64{821, 853, 901, 1000, 1100, 1101, 1180, 1260, 1261, 1280, 1366, 1401, 1920} {
+	for _, width := range []int64{360, 768, 853, 960, 961, 1024, 1100, 1101, 1180, 1260, 1261, 1280, 1366, 1401, 1920} {
 		b.do(chromedp.EmulateViewport(width, 700))
 		b.goTo(callPath(k))
 		b.see("Skip", "left, then denied")
-		if lines := eval[int](b, `new Set([...document.querySelectorAll("#bar .btn")].map((e) => e.offsetTop)).size`); lines != 1 {
+		if lines := eval[int](b, `new Set([...document.querySelectorAll("#bar .btn")].map((e) => e.offsetTop)).size`); lines != 1 && width > 960 {
 			t.Errorf("at %d pixels the responses are on %d lines", width, lines)
 		}
-		if got := eval[int](b, `document.querySelector("#args").offsetWidth`); got < 420 {
+		if got := eval[int](b, `document.querySelector("#args").offsetWidth`); got < min(420, int(width)-50) {
 			t.Errorf("at %d pixels the arguments have a width of %d", width, got)
 		}
 		alone := width <= 1100
@@ -70,6 +74,11 @@ func TestWidths(t *testing.T) {
 		}
 		if back := eval[bool](b, `document.querySelector("#back").offsetParent !== null`); back != alone {
 			t.Errorf("at %d pixels the way back to the list is shown: %v", width, back)
+		}
+		b.goTo("/history")
+		b.see("rejected by bob")
+		if over := eval[[]string](b, overlapping); len(over) > 0 {
+			t.Errorf("at %d pixels texts of the history cover others: %q", width, over)
 		}
 	}
 }

@@ -20,7 +20,10 @@ import (
 // shadow.
 func livePolicy(t *testing.T) (live *permission.Live, path string, opts []engine.Option) {
 	t.Helper()
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("long-name-", 6)) // wider than a phone
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	path = filepath.Join(dir, "rules.yaml")
 	shadow := filepath.Join(dir, "shadow.yaml")
 	write := func(name, text string) {
