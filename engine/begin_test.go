@@ -25,7 +25,7 @@ func (r *replica) begin(key toolcall.Key, claim string) (*toolcall.Call, error) 
 }
 
 // begunOnce checks that only the process that was first may run a call, also after a restart, and
-// that nobody revokes the call from then on.
+// that the call can no longer be revoked then.
 func begunOnce(w *world) {
 	e := w.engine()
 	for id, end := range map[message.CallID]func(*replica, *toolcall.Call) (*toolcall.Call, error){

@@ -60,8 +60,8 @@ func spanAfter(c *toolcall.Call, s toolcall.Step) string {
 	case toolcall.CauseSuspend:
 		return "block"
 	}
-	if c.Placement == toolcall.PlaceExternal {
-		return "run" // the runtime runs it, reporting only the result
+	if c.Placement == toolcall.PlaceExternal && !c.Open() && !c.Started() {
+		return "run" // its runtime reported only the result
 	}
 	return "queue"
 }

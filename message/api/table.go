@@ -52,7 +52,7 @@ var (
 	Begin = Define[toolcall.BeginRequest, *toolcall.Call](Operation{
 		Name: "begin", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "beginCall", Method: "POST", Path: callPath + "/begin", Tag: "calls",
-			Summary: "Begin an external call", Doc: "Records that the process that sends claim runs the external call now. Run the call only if this succeeds: it fails if the call was revoked, interrupted or denied meanwhile, or if another claim was first. From then on nobody can revoke it."},
+			Summary: "Begin an external call", Doc: "Records that the process that sends claim runs the external call now. Run the call only if this succeeds: it fails if the call was revoked, interrupted or denied meanwhile, or if another claim was first. From then on it can no longer be revoked."},
 	})
 	Report = Define[toolcall.ReportRequest, *toolcall.Call](Operation{
 		Name: "report", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime, toolcall.RoleOperator},
