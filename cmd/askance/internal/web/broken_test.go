@@ -100,6 +100,7 @@ func (w *wired) probes() map[string]probe {
 		"POST /v1/sessions/{session_id}/replies/{reply_id}/calls": {role: "runtime", path: "/v1/sessions/m/replies/r2/calls",
 			body: `{"tool_calls":[{"type":"tool_call","id":"n","name":"pay","input":"{\"to\":\"x\",\"amount\":1}"}]}`},
 		"GET /v1/sessions/{session_id}/replies/{reply_id}/wait":          {role: "runtime", path: "/v1/sessions/m/replies/r/wait", reads: true},
+		"POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/begin":    {role: "runtime", path: "/v1/calls/m/r/out/begin", body: `{"claim":"x"}`},
 		"POST /v1/calls/{session_id}/{reply_id}/{tool_call_id}/result":   {role: "runtime", path: "/v1/calls/m/r/out/result", body: `{"result":{"type":"tool_result","id":"out","name":"lookup","state":"success","output":"x"}}`},
 		"POST /v1/sessions/{session_id}/replies/{reply_id}/events":       {role: "runtime", path: "/v1/sessions/m/replies/r/events", body: `{"events":[{"type":"CUSTOM","name":"x","value":{}}]}`},
 		"POST /v1/sessions/{session_id}/replies/{reply_id}/interrupt":    {role: "runtime", path: "/v1/sessions/m/replies/r/interrupt", body: `{}`},
