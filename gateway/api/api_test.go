@@ -299,6 +299,22 @@ func TestIdempotencyKey(t *testing.T) {
 	w.refused(ann, post, callPath(k)+"/response", body, http.StatusRequestEntityTooLarge, message.CodeTooLarge, "Idempotency-Key", strings.Repeat("k", 256))
 }
 
+// A call that must not run any more does not begin by the reply to the first of two same requests.
+func TestBeginAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bot := w.A.HTTP(gatewaytest.Bot)
+	k := w.A.Propose("s1", "r1", "c1", gatewaytest.Lookup, `{}`).Key
+	const claim = `{"claim":"mine"}`
+	for range 2 { // the first reply was lost
+		w.ok(bot, post, callPath(k)+"/begin", claim, nil, "Idempotency-Key", "one")
+	}
+	if _, err := w.A.Client(gatewaytest.Olga).Interrupt(t.Context(), toolcall.InterruptRequest{Session: k.Session, Reply: k.Reply}); err != nil {
+		t.Fatal(err)
+	}
+	w.refused(bot, post, callPath(k)+"/begin", claim, http.StatusConflict, message.CodeFinished, "Idempotency-Key", "one")
+}
+
 // TestPages reads a list page by page, filtered by the API and by the engine.
 func TestPages(t *testing.T) {
 	t.Parallel()
