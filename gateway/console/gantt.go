@@ -60,7 +60,7 @@ func spanAfter(c *toolcall.Call, s toolcall.Step) string {
 	case toolcall.CauseSuspend:
 		return "block"
 	}
-	if c.Placement == toolcall.PlaceExternal && !c.Open() && !c.Started() {
+	if c.Placement == toolcall.PlaceExternal && c.Cause == string(toolcall.CauseResult) && !c.Started() {
 		return "run" // its runtime reported only the result
 	}
 	return "queue"

@@ -19,7 +19,7 @@ func historyOf(id message.CallID, steps ...string) toolcall.ShowReply {
 	to := map[string]message.ToolCallState{
 		"propose": message.ToolCallPending, "ask": message.ToolCallAsking, "vote": message.ToolCallAsking, "allow": message.ToolCallAllowed, "approve": message.ToolCallAllowed,
 		"submit": message.ToolCallSubmitted, "start": message.ToolCallSubmitted, "lose": message.ToolCallSubmitted, "offer": message.ToolCallSubmitted, "suspend": message.ToolCallSubmitted,
-		"result": message.ToolCallFinished, "reject": message.ToolCallFinished, "deny": message.ToolCallFinished,
+		"result": message.ToolCallFinished, "reject": message.ToolCallFinished, "deny": message.ToolCallFinished, "revoke": message.ToolCallFinished,
 	}
 	out := toolcall.ShowReply{Call: c}
 	attempt := 0
@@ -71,6 +71,28 @@ func TestSpans(t *testing.T) {
 	}
 	if spans, marks := spansOf(historyOf("c1", "0s runtime bot propose deny"), began); len(spans) != 0 || len(marks) != 2 || marks[1].Who != "policy" {
 		t.Errorf("a denied call has %+v and %+v", spans, marks)
+	}
+}
+
+// An external call runs from its begin, or, if its runtime only reports a result, from its
+// permission; one that never ran does not.
+func TestSpansOfExternalCalls(t *testing.T) {
+	for _, tt := range []struct{ rest, want string }{
+		{"2s runtime bot start|5s runtime bot result", "queue run"}, {"5s runtime bot result", "run"}, {"5s operator olga revoke", "queue"},
+	} {
+		show := historyOf("c1", append([]string{"0s runtime bot propose allow submit"}, strings.Split(tt.rest, "|")...)...)
+		show.Call.Placement = toolcall.PlaceExternal
+		if strings.Contains(tt.rest, "start") {
+			show.Call.Attempt.Claim = "x"
+		}
+		var got []string
+		spans, _ := spansOf(show, began.Add(time.Minute))
+		for _, s := range spans {
+			got = append(got, s.Kind)
+		}
+		if strings.Join(got, " ") != tt.want {
+			t.Errorf("%s: the spans are %v, want %s", tt.rest, got, tt.want)
+		}
 	}
 }
 
