@@ -64,6 +64,26 @@ func TestAddressWithoutCall(t *testing.T) {
 	}
 }
 
+// A runtime that runs its own calls is no worker.
+func TestRuntimeIsNoWorker(t *testing.T) {
+	w := world(t)
+	for _, id := range []string{"running", "unknown"} {
+		k := w.A.Propose("s1", "r1", id, gatewaytest.Lookup, `{}`).Key
+		if _, err := w.A.Client(gatewaytest.Bot).Begin(t.Context(), toolcall.BeginRequest{Key: k, Claim: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		if id == "running" {
+			continue
+		}
+		if _, err := w.A.Client(gatewaytest.Bot).Report(t.Context(), toolcall.ReportRequest{Key: k, Unknown: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code, body := ask(t, w, "alpha.olga", "GET", "/workers", nil); code != 200 || !strings.Contains(body, "Its runtime does not know") || strings.Contains(body, "Running calls") || strings.Contains(body, ">bot<") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
 // ask sends a request as the browser of a person of the space alpha does.
 func ask(t *testing.T, w *gatewaytest.World, who, method, path string, form url.Values) (int, string) {
 	t.Helper()

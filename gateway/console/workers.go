@@ -82,10 +82,14 @@ func (v *workersView) read(ctx context.Context, c engine.Client) error {
 		v.More = v.More || page.Next != 0
 		for _, call := range page.Calls {
 			row := busyRow{Href: address(call.Key, nil), Tool: call.Tool, Text: call.Summary, Worker: call.Attempt.Worker, Since: call.UpdatedAt, Attempt: call.Attempt.Number}
+			external := call.Placement == toolcall.PlaceExternal
+			if external { // its runtime is no worker
+				row.Worker = ""
+			}
 			if phase == toolcall.PhaseBlocked {
 				row.Why = blockedText(call)
 				v.Blocked = append(v.Blocked, row)
-			} else {
+			} else if !external {
 				v.Running = append(v.Running, row)
 			}
 		}
