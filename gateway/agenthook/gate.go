@@ -59,10 +59,14 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 	defer cancel()
 	call, err = g.await(wait, call)
 	if isDecided(call) {
-		if call, err = g.begin(ctx, call); err != nil {
+		begun, err := g.begin(ctx, call)
+		if err != nil && !errors.Is(err, message.ErrSuperseded) { // a later call can begin it
+			err = errors.Join(err, g.release(context.WithoutCancel(ctx), call))
+		}
+		if err != nil {
 			return dialect.Verdict{}, err
 		}
-		return g.verdict(call), nil
+		return g.verdict(begun), nil
 	}
 	if wait.Err() == nil {
 		return dialect.Verdict{}, err

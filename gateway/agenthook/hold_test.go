@@ -54,3 +54,29 @@ func TestFirstClaimCounts(t *testing.T) {
 	claim("early", bot, true)
 	claim("other", bot, false)
 }
+
+// away is a server that cannot be reached when a call begins.
+type away struct{ engine.Client }
+
+func (away) Begin(context.Context, toolcall.BeginRequest) (*toolcall.Call, error) {
+	return nil, &message.Error{Code: message.CodeUnavailable, What: "away"}
+}
+
+// An approved call whose begin fails is not lost: the agent does not run it, and its next call with
+// the same arguments does.
+func TestBeginFails(t *testing.T) {
+	w := gatewaytest.New(t, gatewaytest.Surfaces(func(*gatewaytest.World) []gateway.Surface {
+		return []gateway.Surface{New(func(toolcall.SpaceID) string { return "" })}
+	}))
+	bot := w.A.Client(gatewaytest.Bot)
+	for i, c := range []engine.Client{away{bot}, bot} {
+		g := &gate{c: c, ev: &dialect.Event{Dialect: dialect.ClaudeCode, Session: "s", Call: []string{"first", "second"}[i], Tool: gatewaytest.Lookup, Input: message.RawJSON(`{}`)}}
+		if v, err := g.decide(t.Context()); (err == nil) != (i == 1) || err == nil && v.Behavior != message.BehaviorAllow {
+			t.Errorf("hook %d: %+v, %v", i+1, v, err)
+		}
+	}
+	list, err := bot.List(t.Context(), toolcall.ListRequest{All: true})
+	if err != nil || len(list.Calls) != 1 || list.Calls[0].Phase() != toolcall.PhaseRunning {
+		t.Errorf("the calls are %+v, %v; want one that runs", list.Calls, err)
+	}
+}
