@@ -215,7 +215,11 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	}
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	h.change(func() { h.stop = stop })
+	wanted := true
+	h.change(func() { h.stop, wanted = stop, h.wanted })
+	if !wanted { // cancel is interrupting it
+		return h.record.waitForOther(ctx, call, otherTime)
+	}
 	defer time.AfterFunc(watchAfter, func() {
 		if found, err := h.record.wait(runCtx, toolcall.UntilFinished); err == nil && !found.Open() {
 			stop(errEnded)

@@ -129,3 +129,34 @@ func TestReportsAtTheEnd(t *testing.T) {
 	}
 	wants(t, first.read(), "interrupted")
 }
+
+// slow is a server whose reply to a begin comes late.
+type slow struct {
+	mcp.Client
+	began chan toolcall.Key
+	reply chan struct{}
+}
+
+func (s slow) Begin(ctx context.Context, r toolcall.BeginRequest) (*toolcall.Call, error) {
+	call, err := s.Client.Begin(ctx, r)
+	s.began <- r.Key
+	<-s.reply
+	return call, err
+}
+
+// A call that its client cancels while it begins does not run.
+func TestCancelWhileBeginning(t *testing.T) {
+	w := newWorld(t)
+	s := slow{began: make(chan toolcall.Key), reply: make(chan struct{})}
+	c := w.connect("legacy", func(cfg *mcp.Config) { s.Client = cfg.Askance; cfg.Askance = s })
+	c.initialize("{}")
+	id := c.start("tools/call", `{"name":"lookup","arguments":{}}`)
+	key := <-s.began
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	w.A.Finished(key)
+	close(s.reply)
+	c.stop()
+	if n := w.runs(); n != 0 {
+		t.Errorf("the call ran %d times", n)
+	}
+}
