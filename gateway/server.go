@@ -36,8 +36,8 @@
 //   - The gateway runs in the engine's process. A surface gets the engine.Client of
 //     one authenticated person.
 //   - The MCP gateway works on JSON-RPC messages, below the SDK, which reads numbers
-//     as floats and refuses unknown content. It keeps no state but a key: the first
-//     CUSTOM event mcp.run of a call may run it. Two gateways share no local file.
+//     as floats and refuses unknown content. It keeps no state but a key: the gateway that
+//     begins a call first may run it. Two gateways share no local file.
 //   - One reader of the journal serves all watchers of a session with the same rights.
 //     Queues for each watcher cost memory or lose events.
 //   - Browser logins live in sealed cookies, under a key derived from the space's keys,
