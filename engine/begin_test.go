@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -160,5 +162,34 @@ func TestBegunCallHasNoLease(t *testing.T) {
 			}
 		}
 		w.wantPath(c.Key, "propose+allow+submit start")
+	})
+}
+
+// An engine whose own step about a call failed looks at the call again. It does not take the process
+// that began it meanwhile for dead.
+func TestBegunWhileAStepFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t.Context(), t, newMemory)
+		w.policy.use(w, remembering(func(r *permission.Rule) { r.Tools = []string{askOut} }))
+		e, other := w.engine(), w.engine()
+		l := e.remember(e.ask("q", askOut, `{}`), toolcall.StandingTerms{Uses: 5, Scope: toolcall.ScopeSpace})
+		other.knows(l)
+		e.cord.onAppend(func(ctx context.Context, f *toolcall.EventRecord, prev uint64, store appendFunc) (uint64, error) {
+			seq, err := store(ctx, f, prev)
+			if err != nil || f.Kind() != "submit" {
+				return seq, err
+			}
+			if _, err := other.begin(f.Call.Key, "x"); err != nil {
+				t.Errorf("begin: %v", err)
+			}
+			time.Sleep(time.Second) // until this engine has read it
+			return 0, cutError("append")
+		})
+		c := e.propose(call("c", askOut, `{}`))[0]
+		time.Sleep(time.Minute)
+		if now := other.wait(toolcall.UntilParked, time.Millisecond, "c").Calls[0]; now.Phase() != toolcall.PhaseRunning {
+			t.Errorf("the call is %s", describe(now))
+		}
+		w.wantPath(c.Key, "propose+allow submit start")
 	})
 }

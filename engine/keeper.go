@@ -119,9 +119,7 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 	case toolcall.PhaseRetrying:
 		at(c.RetryAt.Add(late))
 	case toolcall.PhaseRunning:
-		if c.Placement != toolcall.PlaceExternal { // its runtime sends no heartbeats
-			k.watchOwner(c, now)
-		}
+		k.watchOwner(c, now)
 	case toolcall.PhaseReady:
 		at(now.Add(late))
 	case toolcall.PhaseQueued:
@@ -174,6 +172,9 @@ func (k *keeper) fireTimer(d schedule.Due) {
 // isAlive handles a timer of a running attempt. It reports whether the owner was heard of
 // within the lease, and if so sets the next timer.
 func (k *keeper) isAlive(c *toolcall.Call) bool {
+	if c.Placement == toolcall.PlaceExternal { // its runtime sends no heartbeats
+		return true
+	}
 	now := time.Now()
 	if d := c.Attempt.Deadline; !d.IsZero() && !now.Before(d) {
 		k.cancelOwner(c, ErrDeadline.Error())
