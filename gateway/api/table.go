@@ -49,7 +49,7 @@ func tableOp(row *operation.Operation, keep *replies) *op {
 			}
 		}
 		act := func() (any, error) { return a.call(row, content) }
-		if row.Changes && row.Name != operation.Begin.Name { // its claim makes it safe to repeat, and the call may have ended since
+		if row.Changes && !row.Repeatable {
 			return keep.once(a, content, act)
 		}
 		reply, err := act()

@@ -107,7 +107,7 @@ func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.Body != nil {
 			_ = r.Body.Close() // nothing was sent
 		}
-		return nil, errors.New("the address is plain HTTP, so the network could log in as anyone: let the provider name an https address")
+		return nil, errors.New("the address is plain HTTP, so someone on the network could forge logins: let the provider name an https address")
 	}
 	if r.Method != http.MethodGet {
 		return send(r)

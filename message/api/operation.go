@@ -66,6 +66,9 @@ type Operation struct {
 	// Roles may use it. A peer with several roles acts in the first of these that it has.
 	Roles   []toolcall.Role
 	Changes bool // whether it can write
+	// Repeatable requests name themselves. HTTP carries out a repeated one again instead of sending
+	// the first reply, which may be out of date.
+	Repeatable bool
 	// NATS maps each role to the kind of its subject; it is empty if not offered over NATS.
 	NATS map[toolcall.Role]string
 	HTTP *HTTP // the route; nil if not offered over HTTP

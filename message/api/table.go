@@ -50,7 +50,7 @@ var (
 			Summary: "Wait for calls", Doc: "Holds the request until the wait for all calls is over, or for timeout_ms."},
 	}).withHold(func(r *toolcall.WaitRequest) *int64 { return &r.TimeoutMS }, true)
 	Begin = Define[toolcall.BeginRequest, *toolcall.Call](Operation{
-		Name: "begin", Class: ClassDecide, Changes: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
+		Name: "begin", Class: ClassDecide, Changes: true, Repeatable: true, Roles: []toolcall.Role{toolcall.RoleRuntime}, NATS: onPropose,
 		HTTP: &HTTP{ID: "beginCall", Method: "POST", Path: callPath + "/begin", Tag: "calls",
 			Summary: "Begin an external call", Doc: "Records that the process that sends claim runs the external call now. Run the call only if this succeeds: it fails if the call was revoked, interrupted or denied meanwhile, or if another claim was first. From then on it can no longer be revoked."},
 	})

@@ -161,7 +161,7 @@ func (c Config) Check() error {
 	case err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https":
 		return &Error{"--oidc-issuer " + c.OIDC.Issuer + " is not a URL such as https://id.example"}
 	case u.Scheme == "http" && !auth.LoopbackHost(u.Host):
-		return &Error{"--oidc-issuer " + c.OIDC.Issuer + " is plain HTTP, so the network could log in as anyone: use https"}
+		return &Error{"--oidc-issuer " + c.OIDC.Issuer + " is plain HTTP, so someone on the network could forge logins: use https"}
 	}
 	o := c.OIDC
 	o.Redirect, o.Space = "http://localhost/", toolcall.SpaceID("default") // neither is known yet
