@@ -189,6 +189,27 @@ def test_report_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPat
     assert result.text == "The tool ran, do not call it again. Its result is lost: cannot report"
 
 
+def test_reply_of_begin_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start is recorded and its reply lost: the same client runs the call once, another one does not."""
+    client, lost = server.client(patience=0.0), [1, 2]
+    perform = client._perform
+
+    def lose_begin(effect: Any) -> Any:
+        reply = perform(effect)
+        if isinstance(effect, Send) and effect.path.endswith("/begin") and lost:
+            lost.pop()
+            raise askance.Unavailable("lost", code="unavailable", retryable=True)
+        return reply
+
+    monkeypatch.setattr(client, "_perform", lose_begin)
+    for asking in (client, server.client(), client):
+        with pytest.raises(askance.Unavailable if asking is client else askance.Unfinished):
+            asking.gate(session, "r1").call("lookup", {}, id="c1")
+    assert isinstance(client.gate(session, "r1").call("lookup", {}, id="c1"), Allowed)
+    with pytest.raises(askance.Unfinished):
+        client.gate(session, "r1").call("lookup", {}, id="c1")
+
+
 def test_edit_of_a_number_to_a_boolean() -> None:
     """Python treats true as equal to 1, but such an edit counts as an edit."""
     assert is_same({"a": [1]}, {"a": [1]})

@@ -1,6 +1,6 @@
 // The gate between a runtime and its tools: propose, wait, run what was approved, report.
 import type { Call, Denial, ParentKey, PreviewReply, ProposeBody, ProposeReply, ReportBody, ToolDefinition, WaitReply } from "./api.js";
-import { AskanceError, invalidReply, messageOf, Unfinished } from "./errors.js";
+import { AskanceError, Conflict, invalidReply, messageOf, Unfinished } from "./errors.js";
 import { encodeID, type Transport } from "./http.js";
 import { canonicalize, parseStrict } from "./json.js";
 import { deriveCallID, idempotencyKey, randomID, type CallKey } from "./proof.js";
@@ -308,11 +308,19 @@ export class Gate {
   async #allow(p: Identified, call: Call, signal: AbortSignal): Promise<Outcome> {
     const declared = (this.#options.tools ?? []).some((t) => typeof t !== "string" && t.name === call.tool_name && t.annotations?.idempotent === true);
     const isIdempotent = p.idempotent ?? declared;
+    const path = { ...this.#path(), tool_call_id: p.id };
+    const key = JSON.stringify(path);
+    const { claims } = this.#transport;
+    const claim = claims.get(key) ?? randomID();
+    claims.delete(key); // two callers never share one
     let now: Call | undefined;
     try {
-      now = await this.#transport.call<Call>("beginCall", { path: { ...this.#path(), tool_call_id: p.id }, body: { claim: randomID() }, once: true, signal });
+      now = await this.#transport.call<Call>("beginCall", { path, body: { claim }, once: true, signal });
     } catch (err) {
-      if (!(err instanceof AskanceError) || !["finished", "superseded"].includes(err.code)) throw err;
+      if (!(err instanceof AskanceError) || !["finished", "superseded"].includes(err.code)) {
+        if (!(err instanceof Conflict)) claims.set(key, claim);
+        throw err;
+      }
       now = err.call; // ended before, or begun by another process
       if (err.code === "superseded" && (!isIdempotent || now?.blocked)) throw new Unfinished(call);
     }

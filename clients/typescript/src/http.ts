@@ -80,6 +80,8 @@ function variable(name: string): string | undefined {
 export class Transport {
   readonly url: string;
   readonly clock: Clock;
+  /** By call, the claims of beginnings that got no reply and may be recorded. */
+  readonly claims = new Map<string, string>();
   readonly #token: string;
   readonly #retryFor: number;
   readonly #fetch: typeof fetch;

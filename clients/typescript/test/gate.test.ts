@@ -194,6 +194,22 @@ test("a process that died in a run: the next one does not run the call again", a
   assert.equal(await again.run(() => "harmless"), "harmless");
 });
 
+test("the start of a call was recorded, but its reply got lost: the same client runs the call once", async () => {
+  let lost = 2;
+  const lossy: typeof fetch = async (url, init) => {
+    const response = await fetch(url, init);
+    if (String(url).endsWith("/begin") && lost-- > 0) throw new Error("gone");
+    return response;
+  };
+  const client = server.client("bot", { retryFor: 0, fetch: lossy });
+  const ask = () => client.gate("lost", "r").call("look", {}, { id: "c" });
+  await assert.rejects(ask(), Unavailable);
+  await assert.rejects(server.client("bot").gate("lost", "r").call("look", {}, { id: "c" }), Unfinished);
+  await assert.rejects(ask(), Unavailable);
+  const ends = await Promise.allSettled([ask(), ask()]);
+  assert.deepEqual(ends.map((e) => (e.status === "fulfilled" ? "run" : (e.reason as Error).name)).sort(), ["Unfinished", "run"]);
+});
+
 test("a process that died while asking: the next one runs the call, which was approved in the meantime", async () => {
   const abort = new AbortController();
   const lost = server.client("bot").gate("asking", "r").call("refund", {}, { id: "c", signal: abort.signal });

@@ -152,6 +152,7 @@ class Requests:
 
     patience: float = 30.0
     clock: Callable[[], float] = field(default=time.monotonic)
+    claims: Json = field(default_factory=dict)  # by path, of beginnings that got no reply and may be recorded
 
     def send(self, send: Send) -> Op[Json]:
         """Send a request. Without a reply, repeat it with the same key for patience seconds."""
@@ -330,10 +331,10 @@ class GateCore:
             return outcome
         what = f"begin the call {outcome.id}"
         idempotent = (self.definitions.get(outcome.name, {}).get("annotations") or {}).get("idempotent") is True
+        path = call_path(self.session, self.reply, outcome.id) + "/begin"
+        claim = self.requests.claims.pop(path, "") or secrets.token_hex(16)
         try:
-            path = call_path(self.session, self.reply, outcome.id) + "/begin"
-            body = yield from self.requests.post(what, path, {"claim": secrets.token_hex(16)})
-            call = cast(Call, body)
+            call = cast(Call, (yield from self.requests.post(what, path, {"claim": claim})))
         except Conflict as err:
             if err.call is None or err.code not in ("finished", "superseded"):
                 raise
@@ -345,6 +346,9 @@ class GateCore:
                     call=err.call,
                     hint="Find out what it did, then report the result or resolve the call",
                 ) from None
+        except BaseException:
+            self.requests.claims[path] = claim
+            raise
         [call] = self.match(what, [Proposal("", "", outcome.id)], [call])
         now = read_outcome(call, outcome.name)
         if now is None:
