@@ -189,6 +189,16 @@ def test_report_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPat
     assert result.text == "The tool ran, do not call it again. Its result is lost: cannot report"
 
 
+def test_result_too_large(server: Server, session: str) -> None:
+    """The call ends with an error instead of waiting for ever, and the model is told that the tool ran."""
+    gate = server.client().gate(session, "r1")
+    result = gate.run("lookup", {}, lambda given: "x" * 1_000_000, id="c1")
+    assert result.text.startswith("The tool ran, do not call it again. Its result is lost: cannot report")
+    [call] = gate.wait("c1")
+    assert call["result"]["state"] == "error"
+    assert call["result"]["output"].startswith("the tool ran and ended with success, but askance refused its result")
+
+
 def test_reply_of_begin_lost(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The start is recorded and its reply lost: the same client runs the call once, another one does not."""
     client, lost = server.client(patience=0.0), [1, 2]

@@ -356,7 +356,11 @@ class GateCore:
         return now
 
     def report(self, call: str, name: str, output: object, state: str) -> Op[Call]:
-        """Report the result of a call that this runtime ran."""
+        """Report the result of a call that this runtime ran.
+
+        A result that the server refuses for its content raises, and the call ends with an error
+        that says so: nothing else would end it.
+        """
         if state not in ("success", "error", "interrupted"):
             raise Invalid(
                 f"cannot report the state {state!r}", code="invalid", hint="Use success, error or interrupted"
@@ -364,7 +368,15 @@ class GateCore:
         result = {"type": "tool_result", "id": call, "name": name, "output": write_output(output), "state": state}
         path = call_path(self.session, self.reply, call) + "/result"
         what = f"report the result of the call {call}"
-        return cast(Call, (yield from self.requests.post(what, path, {"result": result})))
+        try:
+            return cast(Call, (yield from self.requests.post(what, path, {"result": result})))
+        except AskanceError as err:
+            if err.code in ("invalid", "too_large"):
+                text = f"the tool ran and ended with {state}, but askance refused its result: {err}"
+                yield from self.requests.post(
+                    what, path, {"result": result | {"output": text[:4000], "state": "error"}}
+                )
+            raise
 
     def run(self, allowed: Allowed, function: Callable[[Any], Any]) -> Op[Any]:
         """Run an allowed call once and report its outcome. Its exception is raised after the report."""
