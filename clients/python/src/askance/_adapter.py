@@ -124,7 +124,7 @@ def run_allowed(
 
 
 def report(core: GateCore, allowed: Allowed, output: Any, state: str) -> Op[None]:
-    """Report a result. If askance cannot accept it, the call stays open for an operator: its effect happened."""
+    """Report a result. If it cannot be stored, the framework gets what the tool returned: its effect happened."""
     try:
         yield from core.report(allowed.id, allowed.name, output, state)
     except AskanceError as err:
