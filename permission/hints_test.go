@@ -111,6 +111,7 @@ func TestHints(t *testing.T) {
 		{"message with an apostrophe", head + "    message: \"'It's ' + args.order\"\n", "give a text its own quotes"},
 
 		{"other language's key", strings.Replace(head, "behavior", "effect", 1), "did you mean behavior?"},
+		{"id of a rule", strings.Replace(head, "- name: r\n", "- id: r\n", 1), "did you mean name?"},
 		{"question", head + "    question: '\"Deploy?\"'\n", "did you mean message?"},
 		{"condition", head + "    condition: args.cents > 5\n", "did you mean when?"},
 		{"priority", head + "    priority: 5\n", "rules have no order"},

@@ -149,6 +149,7 @@ var words = []line{
 	{`^(?i:conditions?|if|where|expr|expression|cel)$`, "when"},
 	{`^(?i:text|prompt|question|reason)$`, "message"},
 	{`^(?i:comment|note)$`, "description"},
+	{`^(?i:(rule_?)?(id|title))$`, "name"},
 	{`^(?i:timeout|ttl|expires|deadline)$`, "expiry"},
 	{`^(?i:reviewers|who)$`, "approvers"},
 	{`^(?i:pattern|content|command|specifier)$`, "rule_content"},
