@@ -22,6 +22,21 @@ type request struct {
 	interrupt *wire.Interrupt
 }
 
+// approve notes the arguments that people approved, which an edit may have changed, and shows them in
+// a history: the client must run those.
+func (r requests) approve(e message.Event, h *wire.History) {
+	answer, ok := e.(*message.UserConfirmResult)
+	if !ok {
+		return
+	}
+	for _, a := range answer.ConfirmResults {
+		if q := r[a.ToolCall.ID]; q != nil && a.Confirmed {
+			q.block.Input = a.ToolCall.Input
+			h.ShowAsked(*q.interrupt.ToolCallID, q.block.Name, q.block.Input)
+		}
+	}
+}
+
 // fill completes the interrupt from the current state of the call, and returns what is asked. It
 // returns false if the call no longer has the approval request that was put.
 func (q *request) fill(c *toolcall.Call, id string, mayRespond bool) (asked, bool) {

@@ -64,6 +64,7 @@ func (l *projection) take(e entry) {
 		l.history.Apply(o)
 		l.open = track(l.open, o)
 	}
+	l.asked.approve(e.event, l.history)
 }
 
 // begin starts the next reply. Calls of earlier replies are finished. What the client claims

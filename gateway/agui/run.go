@@ -158,6 +158,7 @@ func (f *follower) mapEvent(ctx context.Context, seq uint64, ev message.Event) e
 			return err
 		}
 	}
+	f.asked.approve(ev, f.out.history)
 	return nil
 }
 
