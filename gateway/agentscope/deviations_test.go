@@ -96,7 +96,7 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestSecondResult: row 15. A second result of an external call is refused, and the refusal
+// TestSecondResult: row 16. A second result of an external call is refused, and the refusal
 // contains the first one.
 func TestSecondResult(t *testing.T) {
 	t.Parallel()
@@ -172,5 +172,24 @@ func TestHistoryShowsTheCallOfTheDigest(t *testing.T) {
 	s.A.Finished(key)
 	if text := string(s.history(ann, "s9")[0].Content); !strings.Contains(text, "read_note") {
 		t.Errorf("the history of the finished call no longer has what was streamed: %s", text)
+	}
+}
+
+// TestHistoryShowsWhatRuns: row 15. A frontend that runs a call from the history has the arguments
+// that were allowed, in both forms.
+func TestHistoryShowsWhatRuns(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	s.A.Say("s9", "r9", &message.ReplyStart{Session: "s9", Name: "bot", Role: message.RoleAssistant},
+		&message.ToolCallStart{ToolCallID: "c1", ToolCallName: gatewaytest.Lookup}, &message.ToolCallDelta{ToolCallID: "c1", Delta: `{"q":1}`}, &message.ToolCallEnd{ToolCallID: "c1"})
+	s.A.Propose("s9", "r9", "c1", gatewaytest.Lookup, `{"q":2}`)
+	bot := s.A.HTTP(gatewaytest.Bot)
+	var all struct{ Messages []*message.Msg }
+	s.ok(bot, "GET", "/sessions/s9/messages", nil, &all)
+	if c := all.Messages[0].ToolCall("c1"); c.State != message.ToolCallSubmitted || c.Input != `{"q":2}` {
+		t.Errorf("AgentScope 2.0 shows %+v", c)
+	}
+	if text := string(s.history(bot, "s9")[0].Content); !strings.Contains(text, `"input":{"q":2}`) {
+		t.Errorf("AgentScope 1.x shows %s", text)
 	}
 }

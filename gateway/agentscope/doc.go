@@ -46,7 +46,7 @@
 //	14  its web client creates, lists and pages   no such routes: a session begins with its first
 //	    sessions, and asks for their status       message, messages has open_reply_id, and the
 //	                                              calls of all sessions are in /v1/calls
-//	15  a call that is asking stays as streamed   the history has the tool and the arguments of
-//	                                              its approval request
-//	15  a second external result is queued        409 finished, with the call: the first one stands
+//	15  a call that is asking or submitted        the history has the tool and the arguments of
+//	    stays as streamed                         its approval request, or those that run
+//	16  a second external result is queued        409 finished, with the call: the first one stands
 package agentscope

@@ -34,7 +34,8 @@ type Place struct {
 	Next uint64 `json:"next"`
 }
 
-// askedCall is the call that an approval request shows, and the digest of the request.
+// askedCall is the call that an approval request shows, or that a frontend has to run, and the digest
+// of the request.
 type askedCall struct {
 	call   message.ToolCallBlock
 	digest string
@@ -48,10 +49,16 @@ func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	t, asked := agent.NewThread(), map[callOf]askedCall{}
 	through, err := agent.EachEvent(r.Context(), c, toolcall.EventsRequest{Session: sessionOf(r)}, func(_ uint64, ev message.Event) error {
 		t.Add(ev)
-		if e, ok := ev.(*message.RequireUserConfirm); ok {
+		switch e := ev.(type) {
+		case *message.RequireUserConfirm:
 			for _, b := range e.ToolCalls {
 				asked[callOf{e.Reply, b.ID}] = askedCall{b, e.RequestDigest()}
 			}
+		case *message.RequireExternalExecution:
+			for _, b := range e.ToolCalls {
+				asked[callOf{e.Reply, b.ID}] = askedCall{call: b}
+			}
+		default:
 		}
 		return nil
 	})
@@ -68,13 +75,18 @@ func (s *Surface) messages(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	return answer(w, http.StatusOK, MessagesReply{t.Messages, at})
 }
 
-// showAsked gives the blocks of calls that are asking the name and arguments of their approval
-// request, so that a decision is about what was shown. A runtime need not propose what it streamed.
-// It can also stream several calls with one id; a reader may pair the request with any of them.
+// showAsked gives the blocks of calls that are asking or submitted the name and arguments of their
+// approval request, or those that run, so that a decision is about what was shown, and a frontend runs
+// what was allowed. A runtime need not propose what it streamed, and an approver can edit it. A runtime
+// can also stream several calls with one id; a reader may pair the request with any of them.
 func showAsked(m *message.Msg, asked map[callOf]askedCall) {
 	for _, b := range message.BlocksOf[*message.ToolCallBlock](m) {
-		if a, ok := asked[callOf{message.ReplyID(m.ID), b.ID}]; ok && m.ToolCall(b.ID).State == message.ToolCallAsking {
-			b.Name, b.Input = a.call.Name, a.call.Input
+		switch m.ToolCall(b.ID).State {
+		case message.ToolCallAsking, message.ToolCallSubmitted:
+			if a, ok := asked[callOf{message.ReplyID(m.ID), b.ID}]; ok {
+				b.Name, b.Input = a.call.Name, a.call.Input
+			}
+		default:
 		}
 	}
 }

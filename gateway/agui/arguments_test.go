@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
+	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -65,5 +66,20 @@ func TestClientRunsEditedArguments(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestClientRunsProposedArguments: a runtime streams other arguments than it proposes. The client sees
+// those that were allowed.
+func TestClientRunsProposedArguments(t *testing.T) {
+	s := newStage(t)
+	s.A.Say("t", "r", &message.ReplyStart{Session: "t", Name: "bot", Role: message.RoleAssistant},
+		&message.ToolCallStart{ToolCallID: "c", ToolCallName: gatewaytest.Lookup}, &message.ToolCallDelta{ToolCallID: "c", Delta: `{"q":1}`}, &message.ToolCallEnd{ToolCallID: "c"})
+	s.A.Propose("t", "r", "c", gatewaytest.Lookup, `{"q":2}`)
+	c := s.client(gatewaytest.Bot, "t")
+	c.tools = []wire.Tool{{Name: gatewaytest.Lookup}}
+	c.post("/agui/connect", c.input()).is(t, "success")
+	if got := c.arguments(); got != `{"q":2}` {
+		t.Errorf("the client runs %s", got)
 	}
 }

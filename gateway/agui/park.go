@@ -172,6 +172,7 @@ func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]
 	for _, q := range f.asked {
 		f.out.history.ShowAsked(*q.interrupt.ToolCallID, q.block.Name, q.block.Input)
 	}
+	showPending(f.out.history, f.mapper)
 	events := f.mapper.Park(f.restate()...)
 	if end, ok := events[len(events)-1].(*wire.RunFinished); ok && end.Outcome != nil && end.Outcome.Type == wire.OutcomeInterrupt {
 		if end.Outcome.Interrupts = dropUnrecorded(end.Outcome.Interrupts, rec, held); len(end.Outcome.Interrupts) == 0 {

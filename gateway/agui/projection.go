@@ -65,6 +65,17 @@ func (l *projection) take(e entry) {
 		l.open = track(l.open, o)
 	}
 	l.asked.approve(e.event, l.history)
+	if _, ok := e.event.(*message.RequireExternalExecution); ok {
+		showPending(l.history, l.mapper)
+	}
+}
+
+// showPending gives the client's own calls the arguments that it has to run: a runtime need not
+// propose what it streamed.
+func showPending(h *wire.History, m *wire.Mapper) {
+	for id, c := range m.Pending() {
+		h.ShowAsked(id, c.Name, c.Input)
+	}
 }
 
 // begin starts the next reply. Calls of earlier replies are finished. What the client claims

@@ -197,8 +197,8 @@ func (h *History) appendArguments(e Event, id, delta string) {
 	}
 }
 
-// ShowAsked gives a call the name and arguments of its approval request, which a person must see
-// instead of what was streamed.
+// ShowAsked gives a call the name and arguments of its approval request, or those that run, which a
+// person or the client must see instead of what was streamed.
 func (h *History) ShowAsked(id, name, arguments string) {
 	if c, _ := h.findCall(id); c != nil {
 		c.Name, c.Arguments = name, arguments

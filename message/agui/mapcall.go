@@ -24,6 +24,7 @@ type callState struct {
 type wait struct {
 	call      message.CallID
 	name      string     // of the tool, for a call without an interrupt
+	input     string     // the arguments that run, for such a call
 	interrupt *Interrupt // set if a person is asked; else see client
 	client    bool       // whether it is the client's own tool, and not a worker's
 }
@@ -291,7 +292,7 @@ func (m *callMapper) handOver(e message.Event, b *message.ToolCallBlock) []Event
 		m.lose(e, LossExternal)
 	}
 	if c, _ := m.findShown(b.ID); !c.answered {
-		m.waiting = append(m.waiting, wait{call: b.ID, name: b.Name, client: client})
+		m.waiting = append(m.waiting, wait{call: b.ID, name: b.Name, input: b.Input, client: client})
 	}
 	return out
 }

@@ -133,13 +133,13 @@ func (m *Mapper) Next(run Run) *Mapper {
 	}
 }
 
-// Pending returns the client's own calls that the reply waits for, by the client's id, for
-// [RunInput.ToolResults].
+// Pending returns the client's own calls that the reply waits for, with the arguments that run, by
+// the client's id, for [RunInput.ToolResults].
 func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 	out := map[string]message.ToolCallBlock{}
 	for _, w := range m.calls.waiting {
 		if w.client {
-			out[m.calls.wire(w.call)] = message.ToolCallBlock{ID: w.call, Name: w.name}
+			out[m.calls.wire(w.call)] = message.ToolCallBlock{ID: w.call, Name: w.name, Input: w.input}
 		}
 	}
 	return out
