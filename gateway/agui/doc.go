@@ -48,6 +48,10 @@
 // the client can send the same resume again. If a rule requires several approvals, the run asks
 // the other approvers again.
 //
+// A call of the client's own tool begins in the journal when a run ends with it pending: the
+// policy must still allow it, and it can no longer be revoked. AG-UI does not tell pages apart, so
+// every page of the owner is told to run it until it has a result; the first result counts.
+//
 // # Roles
 //
 // Talking to an agent requires the role runtime, and responding the role approver; cancelling all

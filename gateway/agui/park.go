@@ -110,6 +110,9 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	someone := slices.ContainsFunc(calls, f.needsPerson)
 	held := map[string]string{}
 	for _, c := range calls {
+		if c.State == message.ToolCallSubmitted && !f.isClientCall(c) {
+			f.mapper.Withhold(c.Call)
+		}
 		switch {
 		case !c.Open():
 			return nil // its result is on the way
@@ -138,7 +141,39 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	if len(rec.Asked) == 0 && len(rec.Tools) == 0 {
 		return nil
 	}
+	if begun, err := f.beginClientCalls(ctx, calls); !begun || err != nil {
+		return err
+	}
 	return f.recordAndEnd(ctx, rec, held)
+}
+
+// handOverClaim is the claim of calls that were handed to a client. Every page of the thread's owner
+// may run them, because AG-UI does not tell pages apart.
+const handOverClaim = "ag-ui"
+
+// beginClientCalls begins the calls that the client is about to be told to run: a policy that
+// denies them by now stops them, and from then on they cannot be revoked. It returns false if one
+// of them must not run: its result is on the way, or the parkWatcher tries again.
+func (f *follower) beginClientCalls(ctx context.Context, calls []*toolcall.Call) (bool, error) {
+	for _, c := range calls {
+		if !f.isClientCall(c) || c.Phase() == toolcall.PhaseRunning {
+			continue
+		}
+		_, err := f.owner.Begin(ctx, toolcall.BeginRequest{Key: c.Key, Claim: handOverClaim})
+		switch {
+		case err == nil:
+		case isOvertaken(err), isUncertain(err), errors.Is(err, message.ErrSuperseded):
+			return false, nil
+		default:
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// isUncertain reports whether it is unknown if a request took effect.
+func isUncertain(err error) bool {
+	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome)
 }
 
 // isHandedOver reports whether a call of the client's tools was handed to it.
@@ -161,7 +196,7 @@ func (f *follower) recordAndEnd(ctx context.Context, rec *park, held map[string]
 			return message.Errorf(message.CodeInternal, "run", "record the interrupts: %w", err)
 		}
 		_, err = f.owner.Emit(ctx, toolcall.EmitRequest{Session: f.session, Reply: f.reply, Events: []message.RawJSON{raw}})
-		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
+		if isUncertain(err) {
 			return nil // the parkWatcher tries again
 		}
 		if err != nil {

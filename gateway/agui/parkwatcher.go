@@ -146,8 +146,11 @@ func (r *run) needsPerson(c *toolcall.Call) bool {
 	return c.Phase() == toolcall.PhaseAsking || c.Phase() == toolcall.PhaseBlocked || r.isClientCall(c)
 }
 
+// isClientCall reports whether the client has to run a call. Another program of the thread's owner can
+// have begun it.
 func (r *run) isClientCall(c *toolcall.Call) bool {
-	return c.Phase() == toolcall.PhaseQueued && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
+	free := c.Phase() == toolcall.PhaseQueued || c.Phase() == toolcall.PhaseRunning && c.Attempt.Claim == handOverClaim
+	return free && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
 }
 
 func (r *run) onlyWorkers(calls []*toolcall.Call) bool {

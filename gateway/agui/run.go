@@ -2,7 +2,6 @@ package agui
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -202,7 +201,7 @@ func (f *follower) deliverApproved(ctx context.Context) error {
 			continue
 		}
 		err := f.deliverResults(ctx, f.reply, []message.ToolResultBlock{b})
-		if errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) {
+		if isUncertain(err) {
 			return nil // the parkWatcher tries again
 		}
 		if err != nil {

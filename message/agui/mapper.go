@@ -145,6 +145,16 @@ func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 	return out
 }
 
+// Withhold makes the reply wait for a call as for that of a worker: the client must not run it,
+// although its tool has the name of one of the client's.
+func (m *Mapper) Withhold(id message.CallID) {
+	for i, w := range m.calls.waiting {
+		if w.call == id {
+			m.calls.waiting[i].client = false
+		}
+	}
+}
+
 // OmitResult leaves out the result of a call that the client provides itself.
 func (m *Mapper) OmitResult(id message.CallID) {
 	c, _ := m.calls.findShown(id)
