@@ -1,6 +1,8 @@
 package agui_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
@@ -81,5 +83,86 @@ func TestClientRunsProposedArguments(t *testing.T) {
 	c.post("/agui/connect", c.input()).is(t, "success")
 	if got := c.arguments(); got != `{"q":2}` {
 		t.Errorf("the client runs %s", got)
+	}
+}
+
+// bring adds the client's result of its first call to its conversation.
+func (c *client) bring(text string) {
+	c.history.Apply(&wire.ToolCallResult{MessageID: "brought", ToolCallID: "call-1-1", Content: wire.Content{Text: text}, Role: new(wire.RoleTool)})
+}
+
+// TestResultOfOtherArguments: the result of a call that the client ran with other arguments than the
+// allowed ones does not count, and the client does not run the call again.
+func TestResultOfOtherArguments(t *testing.T) {
+	for name, misrun := range map[string]func(*stage, *client) *response{
+		"edited elsewhere": func(s *stage, c *client) *response {
+			s.editElsewhere(t, `{"of":9}`)
+			c.bring("red")
+			return c.talk(c.all(`{"approved":true}`)...)
+		},
+		"another history": func(_ *stage, c *client) *response {
+			c.talk(c.all(`{"approved":true}`)...).is(t, "success")
+			c.history.ShowAsked("call-1-1", "picker", `{"of":666}`)
+			c.bring("red")
+			return c.talk()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t)
+			c := picking(t, s, wire.Version)
+			if got := misrun(s, c).is(t, "success").pendingIDs(); len(got) != 0 {
+				t.Errorf("the client has to run %v", got)
+			}
+			c.talk().is(t, "success")
+			if words := c.words(); !strings.Contains(words, "picker: error: The frontend ran") || strings.Contains(words, "red") {
+				t.Errorf("the client has\n%s", words)
+			}
+		})
+	}
+}
+
+// TestResultOfOwnEdit: the client's user edits the arguments, and the client sends the result at once.
+func TestResultOfOwnEdit(t *testing.T) {
+	s := newStage(t)
+	c := picking(t, s, wire.Version)
+	c.bring("red")
+	c.talk(c.all(`{"approved":true,"editedArgs":{"of":9}}`)...).is(t, "success")
+	if words := c.words(); !strings.Contains(words, "picker: success: red") {
+		t.Errorf("the client has\n%s", words)
+	}
+}
+
+// TestResultThatCameTooLate: the reply was interrupted before the client sent its result. The client
+// then has the result that is on record.
+func TestResultThatCameTooLate(t *testing.T) {
+	s := newStage(t)
+	c, call := s.unattended(t)
+	c.post("/agui/connect", c.input()).is(t, "success")
+	if _, err := s.A.Client(gatewaytest.Olga).Interrupt(t.Context(), toolcall.InterruptRequest{Session: "t", Reply: call.Reply}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.owner().Wait(t.Context(), toolcall.WaitRequest{Session: "t", Reply: call.Reply, Calls: []message.CallID{call.Call}}); err != nil {
+		t.Fatal(err)
+	}
+	c.bring("found")
+	c.talk().is(t, "success")
+	if words := c.words(); !strings.Contains(words, "tool: <system-reminder>") || strings.Contains(words, "found") {
+		t.Errorf("the client has\n%s", words)
+	}
+}
+
+// TestSnapshotKeepsBroughtResult: a client that needs a snapshot brings a result. It keeps the result, so
+// that it does not run the call again.
+func TestSnapshotKeepsBroughtResult(t *testing.T) {
+	s := newStage(t)
+	c, _ := s.unattended(t)
+	c.post("/agui/connect", c.input()).is(t, "success")
+	c.bring("found")
+	messages := c.history.Messages()
+	slices.Reverse(messages)
+	c.history = wire.NewHistory(messages)
+	c.talk().is(t, "success")
+	if words := c.words(); strings.Count(words, "tool: found") != 1 || !strings.Contains(words, "lookup: success: found") {
+		t.Errorf("the client has\n%s", words)
 	}
 }

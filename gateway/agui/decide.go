@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway/agent"
+	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/message"
 	wire "github.com/askance-dev/askance/message/agui"
 	"github.com/askance-dev/askance/toolcall"
@@ -69,13 +70,15 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	if err != nil {
 		return nil, err
 	}
+	results := brought
 	if !again {
 		if err := r.answer(ctx, st, res); err != nil {
 			return nil, refuse(err)
 		}
-		if err := r.deliverResults(ctx, now.reply, r.completeResults(now, brought, turn)); err != nil {
-			return nil, refuse(err)
-		}
+		results = r.completeResults(now, brought, turn)
+	}
+	if err := r.deliverResults(ctx, now.reply, results); err != nil {
+		return nil, refuse(err)
 	}
 	p := r.continueReply(t, st, now, brought)
 	p.notes = append(notes, r.listLost(st, res)...)
@@ -129,7 +132,7 @@ func (r *run) completeResults(now *projection, brought []message.ToolResultBlock
 	all := slices.Clone(brought)
 	for _, c := range now.mapper.Pending() {
 		if !slices.ContainsFunc(brought, func(b message.ToolResultBlock) bool { return b.ID == c.ID }) {
-			all = append(all, message.ToolResultBlock{ID: c.ID, Name: c.Name, State: message.ToolResultError, Output: message.Content{Text: "The user went on without a result of this call."}})
+			all = append(all, failedResult(c, "The user went on without a result of this call."))
 		}
 	}
 	return all
@@ -159,7 +162,36 @@ func (r *run) results(now *projection) []message.ToolResultBlock {
 	if now.mapper == nil || now.mapper.Ended() {
 		return nil
 	}
-	return r.in.ToolResults(now.mapper.Pending())
+	return r.resultsOf(now.mapper.Pending())
+}
+
+// resultsOf returns the client's results for calls that wait for them. A result of other arguments
+// than the allowed ones becomes an error: the client must not run the call again, either.
+func (r *run) resultsOf(waiting map[string]message.ToolCallBlock) []message.ToolResultBlock {
+	out := r.in.ToolResults(waiting)
+	for id, c := range waiting {
+		a := r.approved[c.ID]
+		if a != nil && a.edited != nil && jcs.Equal(a.edited, []byte(c.Input)) || hasArguments(r.in.Messages, id, c.Input) {
+			continue
+		}
+		if i := slices.IndexFunc(out, func(b message.ToolResultBlock) bool { return b.ID == c.ID }); i >= 0 {
+			out[i] = failedResult(c, "The frontend ran this call with other arguments than those that were allowed. Its result does not count.")
+		}
+	}
+	return out
+}
+
+// hasArguments reports whether messages show a call only with these arguments.
+func hasArguments(messages []wire.Message, id, input string) bool {
+	return !slices.ContainsFunc(messages, func(m wire.Message) bool {
+		return slices.ContainsFunc(m.ToolCalls, func(c wire.ToolCall) bool {
+			return c.ID == id && !jcs.Equal([]byte(c.Arguments), []byte(input))
+		})
+	})
+}
+
+func failedResult(c message.ToolCallBlock, text string) message.ToolResultBlock {
+	return message.ToolResultBlock{ID: c.ID, Name: c.Name, State: message.ToolResultError, Output: message.Content{Text: text}}
 }
 
 // deliverResults passes results of the client's tools to the engine. It skips those that the
@@ -193,10 +225,24 @@ func (r *run) continueReply(t *thread, st *standing, now *projection, brought []
 		p.done = true
 		return p
 	}
-	if len(brought) > 0 && len(p.projection.open) == 0 {
-		for _, b := range brought {
-			p.projection.mapper.OmitResult(b.ID)
+	if len(p.projection.open) > 0 {
+		return p
+	}
+	waiting := now.mapper.Pending()
+	for _, m := range r.in.Messages { // so that a snapshot keeps what the client brings
+		i := slices.IndexFunc(brought, func(b message.ToolResultBlock) bool {
+			return m.Role == wire.RoleTool && m.Content != nil && b.ID == waiting[m.ToolCallID].ID
+		})
+		if i < 0 {
+			continue
 		}
+		content := *m.Content
+		if brought[i].Output.Blocks == nil {
+			content = wire.Content{Text: brought[i].Output.Text}
+		}
+		p.projection.history.Apply(&wire.ToolCallResult{MessageID: m.ID, ToolCallID: m.ToolCallID, Content: content})
+		p.projection.mapper.OmitResult(brought[i].ID)
+		brought = slices.Delete(brought, i, i+1) // the first result counts
 	}
 	return p
 }

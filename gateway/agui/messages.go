@@ -1,6 +1,7 @@
 package agui
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -60,7 +61,7 @@ func needsSnapshot(have, want []wire.Message) bool {
 			continue
 		}
 		i := counterpart(have, w)
-		if i <= at || w.Role == wire.RoleAssistant && !hasSameText(have[i], w) {
+		if i <= at || (w.Role == wire.RoleAssistant || w.Role == wire.RoleTool) && !hasSameText(have[i], w) {
 			return true
 		}
 		at = i
@@ -70,8 +71,11 @@ func needsSnapshot(have, want []wire.Message) bool {
 
 func hasSameText(a, b wire.Message) bool {
 	text := func(m wire.Message) string {
-		if m.Content == nil {
+		switch {
+		case m.Content == nil:
 			return ""
+		case m.Error != nil: // it is the result of a call that failed without content
+			return cmp.Or(m.Content.String(), *m.Error)
 		}
 		return m.Content.String()
 	}
@@ -92,11 +96,11 @@ func hasSeenMore(have, then, now []wire.Message) bool {
 }
 
 // mergeMessages returns the server's conversation, with the messages that only the client has in
-// the client's places, and with the client's own messages and results in the client's form.
+// the client's places, and with the client's own messages and accepted results in its form.
 func mergeMessages(have, want []wire.Message) []wire.Message {
 	out := slices.Clone(want)
 	for i, m := range out {
-		if at := counterpart(have, m); m.Role != wire.RoleAssistant && at >= 0 {
+		if at := counterpart(have, m); at >= 0 && m.Role != wire.RoleAssistant && (m.Role != wire.RoleTool || hasSameText(have[at], m)) {
 			out[i] = have[at]
 		}
 	}

@@ -240,7 +240,7 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 			return err
 		}
 		if err == nil && a.Approved {
-			r.approved[asked.Call] = false
+			r.approved[asked.Call] = &approvedCall{edited: a.Edited}
 		}
 	}
 	return nil

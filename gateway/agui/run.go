@@ -27,9 +27,15 @@ type run struct {
 	session message.SessionID
 	log     *slog.Logger
 
-	answered map[string]bool         // interrupts that this run has answered
-	approved map[message.CallID]bool // calls that this run has approved; true: their result is also delivered
-	parked   *park                   // the last park of the thread
+	answered map[string]bool // interrupts that this run has answered
+	approved map[message.CallID]*approvedCall
+	parked   *park // the last park of the thread
+}
+
+// approvedCall is a call that this run has approved.
+type approvedCall struct {
+	edited    message.RawJSON // the arguments, if the approval changed them
+	delivered bool            // whether the client's result is delivered
 }
 
 // follower shows a run to its client: first what was before, then what comes.
@@ -197,7 +203,7 @@ func (f *follower) goOn(ctx context.Context, seq uint64, end *message.ReplyEnd) 
 // calls: the client has already run these calls.
 func (f *follower) deliverApproved(ctx context.Context) error {
 	for _, b := range f.approvedResults() {
-		if f.approved[b.ID] {
+		if f.approved[b.ID].delivered {
 			continue
 		}
 		err := f.deliverResults(ctx, f.reply, []message.ToolResultBlock{b})
@@ -208,7 +214,7 @@ func (f *follower) deliverApproved(ctx context.Context) error {
 			return err
 		}
 		f.mapper.OmitResult(b.ID)
-		f.approved[b.ID] = true
+		f.approved[b.ID].delivered = true
 	}
 	return nil
 }
@@ -221,7 +227,7 @@ func (f *follower) approvedResults() []message.ToolResultBlock {
 	}
 	waiting := f.mapper.Pending()
 	maps.DeleteFunc(waiting, func(_ string, c message.ToolCallBlock) bool { _, ok := f.approved[c.ID]; return !ok })
-	return f.in.ToolResults(waiting)
+	return f.resultsOf(waiting)
 }
 
 // brings reports whether the client sent the result of a call that was approved.

@@ -51,7 +51,7 @@ func (s *Surface) serve(w http.ResponseWriter, req *http.Request, p *gateway.Pee
 	r := &run{
 		s: s, in: in, of: of, peer: p, owner: owner, runner: runner, agent: name, session: key.session,
 		log:      s.log.With("thread", in.ThreadID, "run", in.RunID, "peer", p.Name),
-		answered: map[string]bool{}, approved: map[message.CallID]bool{},
+		answered: map[string]bool{}, approved: map[message.CallID]*approvedCall{},
 	}
 	return r.serve(req.Context(), w, l, connect)
 }
