@@ -56,7 +56,7 @@ type Turn interface {
 	Input() map[string]message.RawJSON
 	// Emit streams events of the reply; only the Runner emits REPLY_START and REPLY_END. It fills
 	// in empty header fields. Block ids must be unique within the session, call ids within the
-	// reply. While no engine answers, Emit waits for one.
+	// reply. While no engine answers, or the store is full, Emit and Call wait.
 	Emit(ctx context.Context, events ...message.Event) error
 	// Call proposes tool calls and waits, for days if necessary, until every one has a result. It
 	// first emits the TOOL_CALL_* events of calls that the agent has not emitted; for the others

@@ -73,7 +73,7 @@ func (t *turn) propose(ctx context.Context, calls []message.ToolCallBlock) error
 	return retry(ctx, func() error {
 		_, err := t.as().Propose(ctx, req)
 		return err
-	})
+	}, message.ErrFull)
 }
 
 // wait waits until every call is finished.

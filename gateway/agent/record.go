@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/askance-dev/askance/engine"
@@ -227,8 +228,8 @@ func emit(ctx context.Context, as port, session message.SessionID, reply message
 	})
 }
 
-// retry repeats an idempotent request until an engine answers.
-func retry(ctx context.Context, request func() error) error {
+// retry repeats an idempotent request until an engine answers, with none of the errors in waits.
+func retry(ctx context.Context, request func() error, waits ...error) error {
 	for {
 		err := request()
 		switch {
@@ -236,7 +237,7 @@ func retry(ctx context.Context, request func() error) error {
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !errors.Is(err, message.ErrUnavailable) && !errors.Is(err, message.ErrUnknownOutcome):
+		case !slices.ContainsFunc(append(waits, message.ErrUnavailable, message.ErrUnknownOutcome), func(w error) bool { return errors.Is(err, w) }):
 			return err
 		}
 		select {

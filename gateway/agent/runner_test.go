@@ -1,9 +1,11 @@
 package agent_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/gateway/agent"
 	"github.com/askance-dev/askance/gateway/gatewaytest"
@@ -164,6 +166,36 @@ func TestFailures(t *testing.T) {
 		s.begin(row.line, "m", row.line)
 		s.want(s.ended(row.line), "user me: ["+row.line+"]", row.want)
 	}
+}
+
+// crammed fills the store before it goes on, and makes room a moment later.
+type crammed struct{ s *stage }
+
+func (crammed) Info() agent.Info { return agent.Info{Name: "crammed"} }
+
+func (c crammed) Run(ctx context.Context, t agent.Turn) error {
+	for _, id := range []message.CallID{"said", "done"} {
+		c.s.A.Break(gatewaytest.Full)
+		time.AfterFunc(100*time.Millisecond, func() { c.s.A.Break(gatewaytest.Works) })
+		if _, err := t.Call(ctx, message.ToolCallBlock{ID: id, Name: gatewaytest.Echo, Input: `{}`}); err != nil {
+			return err
+		}
+	}
+	c.s.A.Break(gatewaytest.Full) // the end of the reply cannot be stored, either
+	time.AfterFunc(100*time.Millisecond, func() { c.s.A.Break(gatewaytest.Works) })
+	return nil
+}
+
+// TestFullStore: a turn waits while the store is full. It neither fails nor stays open for the next
+// process.
+func TestFullStore(t *testing.T) {
+	c := &crammed{}
+	s := newStage(t, c)
+	c.s = s
+	if _, err := s.runner.Start(t.Context(), user(), "s", "crammed", agent.Input{Messages: []*message.Msg{says(t, "m", "go on")}}); err != nil {
+		t.Fatal(err)
+	}
+	s.want(s.ended("s"), "user me: [go on]", "assistant crammed: said=echo{}:finished said->success{{}} done=echo{}:finished done->success{{}} completed")
 }
 
 func TestInterrupt(t *testing.T) {

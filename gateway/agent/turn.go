@@ -176,7 +176,7 @@ func (t *turn) send(ctx context.Context, events ...message.Event) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return emit(ctx, t.as, t.note.Session, t.note.Reply, events...)
+	return retry(ctx, func() error { return emit(ctx, t.as, t.note.Session, t.note.Reply, events...) }, message.ErrFull)
 }
 
 // sync reads what was written to the session since the last sync.
@@ -197,7 +197,7 @@ func (t *turn) finish(ctx context.Context, failed error) error {
 	if err := t.end(ctx, failed); err != nil && !errors.Is(err, message.ErrInterrupted) && !errors.Is(err, ErrInterrupted) {
 		return err
 	}
-	return t.notes.recordClosed(ctx, t.note)
+	return retry(ctx, func() error { return t.notes.recordClosed(ctx, t.note) }, message.ErrFull)
 }
 
 func (t *turn) end(ctx context.Context, failed error) error {
