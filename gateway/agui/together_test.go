@@ -16,7 +16,7 @@ var picker = []any{map[string]any{"name": "picker", "description": "Picks one.",
 func TestClientMessageTogether(t *testing.T) {
 	with(t, map[string]func(*scenario){
 		"deny and say": denyAndSay, "approve and say": approveAndSay, "cancel and say": cancelAndSay, "asks again": asksAgain,
-		"result and say": resultAndSay, "no result and say": noResultAndSay, "failure": failureAndSay, "approval and result": approvalAndResult,
+		"result and say": resultAndSay, "no result and say": noResultAndSay, "failure": failureAndSay, "approval and result": approvalAndResult, "edit": editAndRun,
 	})
 }
 
@@ -143,6 +143,19 @@ func approvalAndResult(c *scenario) {
 	if wantLines(c.T, e, "picker: success: red", "nice"); strings.Count(e.words(), "tool: red") != 1 {
 		c.Errorf("the client has\n%s", e.words())
 	}
+}
+
+// editAndRun: the client that runs its tool after an edit has the arguments that were approved.
+func editAndRun(c *scenario) {
+	a := c.everybody()
+	e := a.run(map[string]any{"say": `call picker {"of":2}`, "tools": picker}).fine(c.T)
+	edit := map[string]any{"approved": true, "editedArgs": map[string]any{"of": 9}}
+	e = wantSuccess(c.T, a.run(map[string]any{"resume": []any{entry(e.Interrupts[0], edit)}, "tools": picker}))
+	if call := e.Messages[len(e.Messages)-1].ToolCalls[0]; call.Function.Arguments != `{"of":9}` {
+		c.Fatalf("the client runs %s", call.Function.Arguments)
+	}
+	result := map[string]any{"id": "picked", "role": "tool", "toolCallId": "call-1-1", "content": "red"}
+	wantLines(c.T, wantSuccess(c.T, a.run(map[string]any{"results": []any{result}, "tools": picker})), "picker: success: red")
 }
 
 // TestDeniedResult: a result that comes with a rejection is ignored.
