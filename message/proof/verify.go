@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/askance-dev/askance/toolcall"
@@ -273,27 +274,61 @@ func (v *verifier) checkWhole() error {
 
 // findDifferences reads ahead and resolves the differences.
 func (v *verifier) findDifferences() error {
-	if err := v.readSigned(window); err != nil {
-		return err
-	}
 	if err := v.readPresent(window); err != nil {
 		return err
 	}
-	was, is := v.was[:min(len(v.was), window)], v.is[:min(len(v.is), window)]
+	is := v.is[:min(len(v.is), window)]
+	if err := v.dropAbsent(is); err != nil {
+		return err
+	}
+	was := v.was[:min(len(v.was), window)]
 	if v.wasEnd && len(is) > len(was) && len(was) < window { // records after the last checkpoint are not insertions
 		is = is[:v.countCandidates(was, is)]
 	}
 	a := align(was, is, v.wasEnd && len(was) == len(v.was) || v.isEnd && len(is) == len(v.is), v.moved)
 	for _, d := range a.diffs {
-		v.known[max(d.is.seq, d.was.seq)] = true
-		if d.kind == Removed && v.isEnd && d.was.seq > v.rep.Last {
-			v.reportLostEnd(d.was)
-			continue
-		}
-		v.add(d.finding())
+		v.report(d)
 	}
 	v.was, v.is = v.was[a.was:], v.is[a.is:]
 	return nil
+}
+
+// dropAbsent reads signed slots ahead, and reports those whose sequence and content are both
+// absent: a hole that is longer than the window could not be aligned.
+func (v *verifier) dropAbsent(is []slot) error {
+	seqs, leaves, last := make(map[uint64]bool, len(is)), make(map[Hash]bool, len(is)), uint64(0)
+	for _, s := range is {
+		seqs[s.seq], leaves[s.leaf], last = true, true, max(last, s.seq)
+	}
+	if v.isEnd && len(is) == len(v.is) {
+		last = math.MaxUint64
+	}
+	for {
+		if err := v.readSigned(window); err != nil {
+			return err
+		}
+		n := len(v.was)
+		v.was = slices.DeleteFunc(v.was, func(s slot) bool {
+			_, met := v.moved[s.leaf]
+			absent := s.seq < last && !seqs[s.seq] && !leaves[s.leaf] && !met
+			if absent {
+				v.report(difference{kind: Removed, was: s})
+			}
+			return absent
+		})
+		if len(v.was) == n {
+			return nil
+		}
+	}
+}
+
+func (v *verifier) report(d difference) {
+	v.known[max(d.is.seq, d.was.seq)] = true
+	if d.kind == Removed && v.isEnd && d.was.seq > v.rep.Last {
+		v.reportLostEnd(d.was)
+		return
+	}
+	v.add(d.finding())
 }
 
 // countCandidates counts the current records up to the last signed one, or up to the last

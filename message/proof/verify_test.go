@@ -326,6 +326,50 @@ func TestEnds(t *testing.T) {
 	})
 }
 
+// Records that are missing are found as removed, and nothing else is, however many there are.
+// An accepted loss or an archive that is stored elsewhere explains them.
+func TestLongHoles(t *testing.T) {
+	const from, through, all = 1001, 8000, 10_000
+	for _, tc := range []struct {
+		name string
+		gone func(seq uint64) bool
+		want int
+	}{
+		{"one hole", func(uint64) bool { return true }, through - from + 1},
+		{"many holes", func(seq uint64) bool { return seq%10 != 0 }, (through - from + 1) / 10 * 9},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			j := &journal{}
+			for i := range all {
+				j.write(fmt.Sprint("call-", i%50), fmt.Sprint("record-", i+1))
+			}
+			j.seal(1000)
+			var ranges []proof.Range
+			j.records = slices.DeleteFunc(j.records, func(r proof.Record) bool {
+				gone := r.Seq >= from && r.Seq <= through && tc.gone(r.Seq)
+				if gone {
+					ranges = append(ranges, proof.Range{From: r.Seq, Through: r.Seq})
+				}
+				return gone
+			})
+			r := j.verify(proof.Options{})
+			if r.Found != tc.want || slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind != proof.Removed }) {
+				t.Errorf("found %d, the first %v", r.Found, r.Findings[:3])
+			}
+			if r := j.verify(proof.Options{Losses: []proof.Loss{{Missing: ranges}}}); !r.OK || r.Explained != tc.want {
+				t.Errorf("with an accepted loss, %d are explained, and found are %v", r.Explained, r.Findings)
+			}
+			if r := j.verify(proof.Options{Archives: []proof.Archive{{Gone: ranges, Records: uint64(tc.want)}}}); !r.OK || r.NotShown != uint64(tc.want) {
+				t.Errorf("with an archive, %d are not shown, and found are %v", r.NotShown, r.Findings)
+			}
+			j.records[1500].SetBody([]byte(`{}`))
+			if r := j.verify(proof.Options{Losses: []proof.Loss{{Missing: ranges}}}); r.Found != 1 || r.Findings[0].Kind != proof.Changed || r.Findings[0].Seq != j.records[1500].Seq {
+				t.Errorf("with a changed record found %v", r.Findings)
+			}
+		})
+	}
+}
+
 // A journal that an earlier release started has event records without links. This is reported but
 // not a finding. An unlinked record after linked ones is a finding.
 func TestUnchained(t *testing.T) {
