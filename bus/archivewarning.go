@@ -65,7 +65,7 @@ func (l archiver) warnEngines(ctx context.Context, a *proof.Archive) (w warned, 
 	}
 	if err == nil {
 		w.text, w.began = string(text), time.Now()
-		err = l.j.setWarning(ctx, "", w.text)
+		err = l.j.setMetadata(ctx, metaArchiving, "", w.text)
 	}
 	if err == nil {
 		err = l.waitForEngines(ctx)
@@ -91,7 +91,7 @@ func (w warned) endWarning(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	defer cancel()
-	_ = w.l.j.setWarning(ctx, w.text, "") // else it ends after maxWarning
+	_ = w.l.j.setMetadata(ctx, metaArchiving, w.text, "") // else it ends after maxWarning
 }
 
 // awaitArchivers waits until no other archiver warns, and ends the warning of one that was
@@ -112,7 +112,7 @@ func (l archiver) awaitArchivers(ctx context.Context) error {
 			if _, err := l.Checkpoint(ctx); err != nil { // an announcement that is still on its way then fails
 				return err
 			}
-			return l.j.setWarning(ctx, text, "")
+			return l.j.setMetadata(ctx, metaArchiving, text, "")
 		}
 		if !sleepFor(ctx, min(l.learnTime, time.Second)) {
 			return apiError("archive", "wait for another archiver", context.Cause(ctx))
@@ -134,23 +134,23 @@ func (l archiver) waitForEngines(ctx context.Context) error {
 	return nil
 }
 
-// setWarning replaces the warning; text "" removes it. If was is not "", only that warning is
-// replaced.
-func (j *Journal) setWarning(ctx context.Context, was, text string) error {
+// setMetadata replaces a value in the metadata of the stream; text "" removes it. If was is not
+// "", only that value is replaced.
+func (j *Journal) setMetadata(ctx context.Context, key, was, text string) error {
 	info, err := j.store.leaderInfo(ctx)
 	if err != nil {
 		return err
 	}
 	config := info.Config
-	if now := config.Metadata[metaArchiving]; now == text || was != "" && now != was {
+	if now := config.Metadata[key]; now == text || was != "" && now != was {
 		return nil
 	}
 	config.Metadata = maps.Clone(config.Metadata)
-	if delete(config.Metadata, metaArchiving); text != "" {
-		config.Metadata[metaArchiving] = text
+	if delete(config.Metadata, key); text != "" {
+		config.Metadata[key] = text
 	}
 	if _, err := j.store.js.UpdateStream(ctx, config); err != nil {
-		return apiError("archive", "stream "+j.store.stream, err)
+		return apiError("set metadata", "stream "+j.store.stream, err)
 	}
 	return nil
 }

@@ -131,6 +131,51 @@ func acceptRestored(t *testing.T, nc *nats.Conn, keys *keyfile.Keys, o bus.Journ
 	}
 }
 
+// A restored journal is refused even if the clock of the restore is behind that of an earlier
+// accepted loss.
+func TestRestoreAfterAnAcceptedLoss(t *testing.T) {
+	o := bus.JournalOptions{Durability: bus.DurabilityCached}
+	first, second := bustest.New(t), bustest.New(t)
+	keys := first.Keys()
+	j := first.Journal("test")
+	mustAppend(t, j, newRecord(0), 0)
+	if _, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	again := func(nc *nats.Conn) {
+		t.Helper()
+		folder := filepath.Join(t.TempDir(), "backup")
+		if _, err := bus.BackUp(t.Context(), first.Conn("engine"), "test", keys, folder, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bus.Restore(t.Context(), nc, "test", folder, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again(second.Conn("engine"))
+	acceptRestored(t, second.Conn("engine"), keys, o)
+	first = second
+	nc := bustest.New(t).Conn("engine")
+	again(nc)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), bus.StreamName("test"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := stream.CachedInfo().Config
+	config.Metadata["askance.restored"] = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339Nano)
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	acceptRestored(t, nc, keys, o)
+	if _, err := onCluster(t, nc, keys, o); err != nil {
+		t.Errorf("after the loss was accepted: %v", err)
+	}
+}
+
 // largeRecord begins the nth call, with a large input.
 func largeRecord(n int) *toolcall.EventRecord {
 	f := newRecord(n)
@@ -233,8 +278,23 @@ func TestInterruptedBackup(t *testing.T) {
 			t.Errorf("without %s the restore made %v", missing, names)
 		}
 	}
-	if _, err := bus.Restore(t.Context(), bustest.New(t).Conn("engine"), "test", whole, bus.ArchiveFolder(t.TempDir())); err != nil {
+	to := bustest.New(t).Conn("engine")
+	if _, err := bus.Restore(t.Context(), to, "test", whole, bus.ArchiveFolder(t.TempDir())); err != nil {
 		t.Errorf("the whole backup: %v", err)
+	}
+	js, err := jetstream.New(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := js.Stream(t.Context(), bus.StreamName("test"))
+	if err == nil {
+		err = stream.DeleteMsg(t.Context(), 1) // as if the restore was killed
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := onCluster(t, to, b.Keys(), bus.JournalOptions{Durability: bus.DurabilityCached}); !errors.Is(err, message.ErrDamaged) || !strings.Contains(err.Error(), "restore the backup again") {
+		t.Errorf("an interrupted restore: %v", err)
 	}
 }
 

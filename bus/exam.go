@@ -101,6 +101,9 @@ func (x *Exam) Error() error {
 		Hint: "nothing runs on it: restore a backup of the journal, or inspect it with askance journal check and then use askance journal accept-loss"}
 	if x.restored {
 		e.Hint = "accept the loss: askance journal accept-loss --by NAME --reason TEXT"
+		if x.last.lastSequence() > x.Last || x.hasHoles() { // a backup has every record that its checkpoints sign
+			e.Hint = "the restore was interrupted, or files were damaged after it: restore the backup again, into a new data folder or onto servers without streams of the space"
+		}
 		if len(parts) == 1 {
 			e.What = "the journal of the space " + string(x.Space) + strings.TrimPrefix(parts[0], "it")
 		}
@@ -136,10 +139,7 @@ func (x *Exam) findRestored() {
 	if text == "" {
 		return
 	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err == nil && slices.ContainsFunc(x.Losses, func(l proof.Loss) bool { return l.At.After(at) }) {
-		return
-	}
+	at, _ := time.Parse(time.RFC3339Nano, text) // for people: the clocks of a restore and of an earlier loss can differ
 	x.restored = true
 	x.addFlaw(FlawTail, 0, 0, "it was restored from a backup on %s, so later records may be missing", at.UTC().Format("2006-01-02 15:04 MST"))
 }

@@ -399,6 +399,9 @@ func (r *Recovery) Finish(ctx context.Context, by, reason, engine string, closed
 	l.loss = &loss
 	c, err := l.Checkpoint(ctx)
 	r.j.guard.anchor, r.loss = anchor, loss
+	if err == nil { // only now: without it, engines accept the journal
+		err = r.j.setMetadata(ctx, metaRestored, "", "")
+	}
 	if err != nil {
 		return nil, err
 	}

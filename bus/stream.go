@@ -31,7 +31,7 @@ type StreamOptions struct {
 // The metadata that identifies a stream as one of askance.
 const (
 	metaKind      = "askance.stream"
-	metaRestored  = "askance.restored"  // when a journal was restored from a backup
+	metaRestored  = "askance.restored"  // when a journal was restored from a backup; until an operator has accepted the loss
 	metaArchiving = "askance.archiving" // see warning
 	metaProtocol  = "askance.protocol"
 	metaRecords   = "askance.records" // the version of its event records
