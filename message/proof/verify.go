@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -160,10 +161,15 @@ func (v *verifier) addCheckpoint(o *opened) {
 			v.addRival(o)
 			return
 		}
-		v.rep.add(Finding{Kind: LostCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
-		if v.last != nil && c.From <= v.last.To { // an older checkpoint
+		v.rep.add(Finding{Kind: LostCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: message.AsError("", err).What})
+		next := uint64(1)
+		if v.last != nil {
+			next = v.last.To + 1
+		}
+		if c.From < next { // an older checkpoint
 			return
 		}
+		v.skipRange(next, c.From-1) // signed by the lost checkpoints
 	}
 	v.addEntries(o)
 }
@@ -177,7 +183,7 @@ func (v *verifier) addEntries(o *opened) {
 	v.anchored = v.anchored || v.o.Anchor == v.rep.Anchor
 	if err := o.entriesErr; err != nil {
 		v.rep.add(Finding{Kind: BadCheckpoint, Checkpoint: c.Number, Seq: c.From, Through: c.To, What: err.Error()})
-		v.skip = append(v.skip, [2]uint64{c.From, c.To})
+		v.skipRange(c.From, c.To)
 		return
 	}
 	for _, at := range o.slots {
@@ -187,6 +193,14 @@ func (v *verifier) addEntries(o *opened) {
 		}
 		v.was = append(v.was, at)
 	}
+}
+
+// skipRange leaves out the records of a range whose checkpoint cannot be used.
+func (v *verifier) skipRange(from, to uint64) {
+	v.skip = append(v.skip, [2]uint64{from, to})
+	n := len(v.is)
+	v.is = slices.DeleteFunc(v.is, func(s slot) bool { return from <= s.seq && s.seq <= to })
+	v.rep.Uncovered += uint64(n - len(v.is))
 }
 
 // reportGone reports a record that was not there when its range was signed.
@@ -277,11 +291,10 @@ func (v *verifier) findDifferences() error {
 	if err := v.readPresent(window); err != nil {
 		return err
 	}
-	is := v.is[:min(len(v.is), window)]
-	if err := v.dropAbsent(is); err != nil {
+	if err := v.dropAbsent(v.is[:min(len(v.is), window)]); err != nil {
 		return err
 	}
-	was := v.was[:min(len(v.was), window)]
+	was, is := v.was[:min(len(v.was), window)], v.is[:min(len(v.is), window)]
 	if v.wasEnd && len(is) > len(was) && len(was) < window { // records after the last checkpoint are not insertions
 		is = is[:v.countCandidates(was, is)]
 	}

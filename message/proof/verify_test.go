@@ -438,6 +438,9 @@ func TestCheckpoints(t *testing.T) {
 			if r.OK || !slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind == tc.kind }) {
 				t.Errorf("found %v, want %s", r.Findings, tc.kind)
 			}
+			if slices.ContainsFunc(r.Findings, func(f proof.Finding) bool { return f.Kind != proof.BadCheckpoint && f.Kind != proof.LostCheckpoint }) {
+				t.Errorf("found %v, but all records are genuine", r.Findings)
+			}
 		})
 	}
 }

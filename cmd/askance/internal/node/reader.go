@@ -118,7 +118,7 @@ func checkSpaceExists(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID
 		return err
 	}
 	if _, err := js.StreamInfo(bus.StreamName(space), nats.Context(ctx)); errors.Is(err, nats.ErrStreamNotFound) {
-		return &message.Error{Code: message.CodeNotFound, Op: "open journal", What: "there is no journal of the space " + string(space) + " here", Hint: "start askance serve, or name another space with --space"}
+		return &message.Error{Code: message.CodeNotFound, Op: "open journal", What: "there is no journal of the space " + string(space) + " here", Hint: "start askance serve, or name another space with --space; if there was one, see askance journal check"}
 	}
 	return nil
 }
