@@ -52,16 +52,16 @@ func lockStore(dir string) (*flock.Flock, error) {
 	return l, nil
 }
 
-// InUse reports whether a server uses the folder.
+// InUse reports whether a process uses the folder.
 func InUse(dir string) bool {
-	if _, err := os.Stat(filepath.Join(dir, lockName)); err != nil {
+	path := filepath.Join(dir, lockName)
+	if _, err := os.Stat(path); err != nil {
 		return false
 	}
-	l, err := lockStore(dir)
-	if err == nil {
-		_ = l.Close() // the end of the process also unlocks
-	}
-	return errors.Is(err, ErrStoreLocked)
+	l := flock.New(path, flock.SetPermissions(0o600))
+	free, err := l.TryRLock() // shared, so that two askers do not see each other
+	_ = l.Close()             // the end of the process also unlocks
+	return err == nil && !free
 }
 
 // probeFolder writes a file, because permission bits do not show a read-only file

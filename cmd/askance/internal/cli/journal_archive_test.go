@@ -444,3 +444,24 @@ func TestBackupOnOneMachine(t *testing.T) {
 		t.Errorf("the audit after the restore: %+v", rep)
 	}
 }
+
+// A command for a folder whose server was killed does not act on another folder's server, which
+// has the recorded address now.
+func TestAddressOfAKilledServer(t *testing.T) {
+	parallel(t)
+	killed := audited(t)
+	killed.stop()
+	other := serve(t)
+	other.propose("r9", "c9", "pay", `{"cents":500}`)
+	write(t, filepath.Join(killed.data, "endpoint"), other.url+"\n")
+	if out := ok(t, "list", "--data", killed.data); !strings.Contains(out, "c2") || strings.Contains(out, "c9") {
+		t.Errorf("list printed\n%s", out)
+	}
+	backup := filepath.Join(t.TempDir(), "backup")
+	ok(t, "journal", "backup", backup, "--data", killed.data)
+	text, err := os.ReadFile(filepath.Join(backup, bus.StreamName("default")+".json"))
+	if err != nil || strings.Contains(string(text), `"messages":2,`) {
+		t.Errorf("the backup is of another journal: %v\n%s", err, text)
+	}
+	fails(t, cli.ExitUnavailable, "no server runs", "reject", "c9", "--yes", "--data", killed.data)
+}

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -101,9 +102,14 @@ func (d Dir) Further() []toolcall.SpaceID {
 
 const maxEndpoint = 1024
 
-// URL returns where the folder's server can be reached, or "" if none has recorded
-// that. A server that was killed leaves its file behind.
-func (d Dir) URL() (string, error) { return d.readAddress(d.Endpoint()) }
+// URL returns where the folder's server can be reached, or "" if none runs. A server that was
+// killed leaves its file behind, and the server of another folder can have its address now.
+func (d Dir) URL() (string, error) {
+	if !embed.InUse(d.Store()) {
+		return "", nil
+	}
+	return d.readAddress(d.Endpoint())
+}
 
 // ConsoleURL returns where the web console of the folder's server is, "unix:" and a path
 // if it has only a Unix socket, or "" if none has recorded that.
