@@ -1,6 +1,7 @@
 package reveal
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"strings"
@@ -164,7 +165,7 @@ func (w *walk) word(word, after string, f func(piece string, r rune, hidden bool
 		r, n := utf8.DecodeRuneInString(word)
 		piece := word[:n]
 		word = word[n:]
-		next, _ := utf8.DecodeRuneInString(word + after)
+		next, _ := utf8.DecodeRuneInString(cmp.Or(word, after))
 		if unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r) {
 			w.piled++
 		} else {

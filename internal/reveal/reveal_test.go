@@ -3,6 +3,7 @@ package reveal_test
 import (
 	"encoding/json"
 	"regexp"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -236,4 +237,18 @@ func FuzzLine(f *testing.F) {
 			t.Errorf("%q is shown as something that reads back as %q", in, got)
 		}
 	})
+}
+
+// The work for a text grows with its length, not with the square of it.
+func TestLongText(t *testing.T) {
+	text := strings.Repeat("line: the quick brown fox\n", 2000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if got := reveal.Text(text); got != text {
+		t.Errorf("a plain text of %d bytes changed", len(text))
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 100*uint64(len(text)) {
+		t.Errorf("a text of %d bytes took %d bytes of memory", len(text), used)
+	}
 }
