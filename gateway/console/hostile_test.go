@@ -43,7 +43,15 @@ func TestHostileArguments(t *testing.T) {
 		b.see("Scroll to the end of the arguments first")
 		b.until(`document.querySelector("#panel .main-action").disabled`)
 		eval[bool](b, `(document.querySelector("#args-end").scrollIntoView(), true)`)
-		b.until(`!document.querySelector("#panel .main-action").disabled`)
+		await[bool](b, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))`)
+		if tall := eval[float64](b, `document.querySelector("#args").offsetHeight`); tall > 6000 {
+			t.Errorf("the arguments are %v pixels high", tall)
+		}
+		if eval[bool](b, `!document.querySelector("#panel .main-action").disabled`) {
+			t.Error("a call can be approved before its folded arguments were opened")
+		}
+		eval[bool](b, `(document.querySelectorAll("#args .fold").forEach((d) => { d.open = true }), document.querySelector("#args-end").scrollIntoView(), true)`)
+		b.until(`(document.querySelector("#args-end").scrollIntoView(), !document.querySelector("#panel .main-action").disabled)`)
 	}
 	if hit := eval[bool](b, `"hit" in window`); hit {
 		t.Error("part of the arguments was executed")

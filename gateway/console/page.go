@@ -232,6 +232,8 @@ func functions() template.FuncMap {
 		"riskTone": riskTone,
 		"laid":     func(s string) template.HTML { return markup(asked.Laid(s)) },
 		"number":   number,
+		"foldAt":   foldAt,
+		"revealed": reveal.Text,
 	}
 }
 

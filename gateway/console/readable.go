@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/linediff"
@@ -153,4 +154,49 @@ func diffOf(before, after string) []change {
 		out = append(out, change{l[:1], reveal.Text(l[2:])})
 	}
 	return out
+}
+
+// A page folds what follows the first fold lines, items or bytes of a value that has twice as many.
+const (
+	foldLines = 100
+	foldBytes = 8000
+)
+
+// foldAt returns how much of a value a page shows before it folds the rest. The value is lines, a
+// diff, members of arguments, or a text of package reveal, whose marks it does not break.
+func foldAt(value any) int {
+	switch v := value.(type) {
+	case []string:
+		return foldLinesAt(len(v), func(i int) int { return len(v[i]) })
+	case []change:
+		return foldLinesAt(len(v), func(i int) int { return len(v[i].Text) })
+	case []asked.Argument:
+		return foldLinesAt(len(v), func(int) int { return 0 })
+	case string:
+		if len(v) <= 2*foldBytes {
+			return len(v)
+		}
+		at := foldBytes
+		for !utf8.RuneStart(v[at]) {
+			at--
+		}
+		if open := strings.LastIndex(v[:at], "‹"); open > strings.LastIndex(v[:at], "›") {
+			at = open
+		}
+		return at
+	}
+	return 0
+}
+
+func foldLinesAt(n int, size func(int) int) int {
+	shown, bytes := 0, 0
+	for i := range n {
+		if bytes += size(i); i < foldLines && bytes <= foldBytes {
+			shown = i + 1
+		}
+	}
+	if n <= 2*foldLines && bytes <= 2*foldBytes {
+		return n
+	}
+	return shown
 }

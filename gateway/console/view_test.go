@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 	"pgregory.net/rapid"
@@ -152,5 +153,29 @@ func TestTabsHaveEveryPhase(t *testing.T) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("the tabs have %v, want %v", got, want)
+	}
+}
+
+// A page shows the beginning of a long value and folds the rest. Nothing is lost, and no mark is
+// broken.
+func TestFolds(t *testing.T) {
+	line := strings.Repeat("x", 99)
+	for _, tc := range []struct {
+		name  string
+		value any
+		want  int
+	}{
+		{"a short text", "ls", 2},
+		{"a text", strings.Repeat("é", 20_000), foldBytes},
+		{"a text with marks", strings.Repeat("‹U+202E›", 5000), foldBytes - foldBytes%len("‹U+202E›")},
+		{"some lines", make([]string, 2*foldLines), 2 * foldLines},
+		{"many lines", make([]string, 2*foldLines+1), foldLines},
+		{"long lines", slices.Repeat([]string{line}, 190), foldBytes / len(line)},
+		{"a diff", slices.Repeat([]change{{"+", line}}, 5000), foldBytes / len(line)},
+		{"many members", make([]asked.Argument, 1000), foldLines},
+	} {
+		if got := foldAt(tc.value); got != tc.want {
+			t.Errorf("%s: folded at %d, want %d", tc.name, got, tc.want)
+		}
 	}
 }

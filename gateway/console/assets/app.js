@@ -132,7 +132,7 @@ function watchEnd() {
   const end = $('args-end');
   if (!end || !$('panel') || seen.has(digest())) return;
   watcher = new IntersectionObserver((all) => {
-    if (all.some((e) => e.isIntersecting)) { seen.add(digest()); guard(); watcher.disconnect(); if (document.activeElement === $('panel')) land(); }
+    if (all.some((e) => e.isIntersecting) && !document.querySelector('#args .fold:not([data-opened])')) { seen.add(digest()); guard(); watcher.disconnect(); if (document.activeElement === $('panel')) land(); }
   });
   watcher.observe(end);
 }
@@ -243,7 +243,10 @@ document.addEventListener('input', (e) => {
   if (isFilter(form)) { clearTimeout(typing); typing = setTimeout(() => filterNow(form), e.target.matches('select, [type=checkbox], [type=radio]') ? 0 : 250); }
 });
 
-document.addEventListener('toggle', (e) => { if (e.target.id && stream.live) e.target.dataset.touched = '1'; }, true);
+document.addEventListener('toggle', (e) => {
+  if (e.target.id && stream.live) e.target.dataset.touched = '1';
+  if (e.target.classList.contains('fold')) { e.target.dataset.opened = '1'; watchEnd(); }
+}, true);
 
 window.addEventListener('popstate', () => go(location.href, { push: false }));
 
