@@ -62,7 +62,7 @@ func newContextListCommand(env *environment) *cobra.Command {
 			rows := []contextRow{}
 			var lines [][]string
 			for _, name := range slices.Sorted(maps.Keys(all.Named)) {
-				of, mark := all.Named[name], " "
+				of, mark := all.Named[name], ""
 				if name == all.Current {
 					mark = env.out.Good("*")
 				}
@@ -74,12 +74,12 @@ func newContextListCommand(env *environment) *cobra.Command {
 				}
 				server := cmp.Or(text("server"), text("nats"), text("data"))
 				rows = append(rows, contextRow{name, name == all.Current, of})
-				lines = append(lines, []string{mark, env.out.Name(name), server, text("as"), text("space"), cmp.Or(text("creds"), text("token_file"))})
+				lines = append(lines, []string{env.out.Name(name), mark, server, text("as"), text("space"), cmp.Or(text("creds"), text("token_file"))})
 			}
 			if len(rows) == 0 && !env.json {
 				return env.print(nil, "There are no contexts. Add one with askance context add NAME --nats URL --creds FILE.\n")
 			}
-			return env.print(map[string]any{"file": contextsFile(), "contexts": rows}, tableText(env.out, []string{" ", "NAME", "SERVER", "AS", "SPACE", "LOGIN"}, lines))
+			return env.print(map[string]any{"file": contextsFile(), "contexts": rows}, tableText(env.out, []string{"NAME", "CURRENT", "SERVER", "AS", "SPACE", "LOGIN"}, lines))
 		},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
@@ -250,7 +251,7 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 		agent := term.Clip(term.SafeName(c.Agent), nameWidth)
 		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(c.DecidingRule()), nameWidth)}
 		for n, text := range row {
-			widths[n] = max(widths[n], len([]rune(text)), len(heads[n]))
+			widths[n] = max(widths[n], ansi.StringWidth(text), len(heads[n]))
 		}
 		rows = append(rows, row)
 	}

@@ -95,14 +95,25 @@ func loadText(out *term.Out, _ toolcall.LoadRequest, r toolcall.LoadReply) strin
 	if len(r.People)+len(r.Groups) == 0 {
 		return b.String() + "There are no responses yet, and no open approval request names a person or group.\n"
 	}
+	heads := []string{"REVIEWER", "OPEN", "RESPONSES", "APPROVED", "MEDIAN", "WITHIN 2S", "DELEGATED"}
 	var rows [][]string
 	for _, p := range r.People {
-		rows = append(rows, loadRow(out, out.Who(term.Clip(reveal.Line(p.Name), 32)), p, fmt.Sprint(p.LastMinute), fmt.Sprint(p.LastHour)))
+		rows = append(rows, loadRow(out, out.Who(term.Clip(reveal.Line(p.Name), 32)), p))
 	}
 	for _, g := range r.Groups {
-		rows = append(rows, loadRow(out, "group "+out.Name(term.Clip(reveal.Line(g.Name), 32)), g, "-", "-"))
+		rows = append(rows, loadRow(out, "group "+out.Name(term.Clip(reveal.Line(g.Name), 32)), g))
 	}
-	b.WriteString(tableText(out, []string{"REVIEWER", "OPEN", "RESPONSES", "APPROVED", "MEDIAN", "WITHIN 2S", "LAST MIN", "LAST HOUR", "DELEGATED"}, rows))
+	if r.Limits.PerMinute > 0 || r.Limits.PerHour > 0 {
+		heads = append(heads, "LAST MIN", "LAST HOUR")
+		for i := range rows {
+			last := []string{"-", "-"} // limits are for people
+			if i < len(r.People) {
+				last = []string{fmt.Sprint(r.People[i].LastMinute), fmt.Sprint(r.People[i].LastHour)}
+			}
+			rows[i] = append(rows[i], last...)
+		}
+	}
+	b.WriteString(tableText(out, heads, rows))
 	if r.Others > 0 {
 		fmt.Fprintf(&b, "and %d more reviewers in total\n", r.Others)
 	}
@@ -112,7 +123,7 @@ func loadText(out *term.Out, _ toolcall.LoadRequest, r toolcall.LoadReply) strin
 // hasty is the share of responses within two seconds that is highlighted.
 const hasty = 0.5
 
-func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, lastHour string) []string {
+func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad) []string {
 	approved, median, fast := "-", "-", "-"
 	if r.Answered > 0 {
 		approved = percent(r.ApproveRate())
@@ -121,7 +132,7 @@ func loadRow(out *term.Out, name string, r toolcall.ReviewerLoad, lastMinute, la
 			fast = out.Bad(fast)
 		}
 	}
-	return []string{name, fmt.Sprint(r.Open), fmt.Sprint(r.Answered), approved, median, fast, lastMinute, lastHour, fmt.Sprint(r.Passed)}
+	return []string{name, fmt.Sprint(r.Open), fmt.Sprint(r.Answered), approved, median, fast, fmt.Sprint(r.Passed)}
 }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/internal/termtest"
 )
@@ -85,4 +87,38 @@ func TestShortBeginningOfAnID(t *testing.T) {
 	s := serve(t)
 	s.propose("r1", "call_1", "boss", `{}`)
 	fails(t, cli.ExitNotFound, "give at least the first 4 letters of an id", "show", "cal", "--data", s.data)
+}
+
+// On a terminal that is too narrow for its columns, a table lists the cells of each row below each
+// other, and no line is longer than the terminal.
+func TestNarrowTables(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveRules(t, memoryRules)
+	at := []string{"--data", s.data, "--as", "ann"}
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	ok(t, append([]string{"approve", "c1", "--yes", "--remember", "--uses", "2"}, at...)...)
+	for _, tc := range []struct {
+		width       int
+		command     string
+		want, lacks []string
+	}{
+		{60, "standing list", []string{"ID         sta_", "GRANTED BY ann", "UNTIL", "LIMITS"}, []string{"STATE"}},
+		{200, "standing list", []string{"STATE ", "GRANTED BY "}, nil},
+		{60, "load", []string{"ann", "RESPONSES 1", "APPROVED  100%"}, []string{"REVIEWER"}},
+		{80, "load", []string{"REVIEWER  OPEN  RESPONSES  APPROVED"}, []string{"LAST MIN"}},
+	} {
+		x := termtest.Open(t, tc.width, 40, exec.CommandContext(t.Context(), os.Args[0], append(strings.Fields(tc.command), at...)...))
+		screen := x.See(tc.want...)
+		x.Ends(cli.ExitOK)
+		for _, bad := range tc.lacks {
+			if strings.Contains(screen, bad) {
+				t.Errorf("%s at %d columns has %q:\n%s", tc.command, tc.width, bad, screen)
+			}
+		}
+		for line := range strings.Lines(x.Raw()) {
+			if w := ansi.StringWidth(strings.TrimRight(line, "\r\n")); w > tc.width {
+				t.Errorf("%s at %d columns has a line of %d:\n%s", tc.command, tc.width, w, line)
+			}
+		}
+	}
 }

@@ -191,19 +191,41 @@ func writeFile(path string, mode os.FileMode, write func(io.Writer) error) (err 
 	return nil
 }
 
-// tableText lays out rows below a heading, without borders.
+// tableText lays out rows below a heading, without borders. If a terminal is too narrow for a
+// column of each, it lists the cells of each row below each other.
 func tableText(out *term.Out, heads []string, rows [][]string) string {
-	heads = slices.Clone(heads)
+	styled := make([]string, len(heads))
 	for i, h := range heads {
-		heads[i] = out.Dim(h)
+		styled[i] = out.Dim(h)
 	}
 	t := table.New().Border(lipgloss.HiddenBorder()).
 		BorderTop(false).BorderBottom(false).BorderLeft(false).BorderRight(false).BorderHeader(false).BorderColumn(false).
 		StyleFunc(func(int, int) lipgloss.Style { return lipgloss.NewStyle().PaddingRight(2) }).
-		Headers(heads...).Rows(rows...)
+		Headers(styled...).Rows(rows...)
 	var b strings.Builder
 	for line := range strings.Lines(t.Render() + "\n") {
-		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+		line = strings.TrimRight(line, " \n")
+		if out.Terminal() && ansi.StringWidth(line) > out.Width() {
+			return rowSheets(out, heads, rows)
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+// rowSheets lists each row as a sheet, headed by its first cell.
+func rowSheets(out *term.Out, heads []string, rows [][]string) string {
+	width := 0
+	for _, h := range heads[1:] {
+		width = max(width, len(h))
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		s := newSheet(out, width, row[0])
+		for i, cell := range row[1:] {
+			s.row(heads[i+1], cell)
+		}
+		b.WriteString(s.String())
 	}
 	return b.String()
 }

@@ -137,7 +137,7 @@ func TestContexts(t *testing.T) {
 	if b, err := os.ReadFile(file); err != nil || strings.Contains(string(b), "not-stored") {
 		t.Errorf("%s: %s, %v", file, b, err)
 	}
-	if out := ok(t, "context", "list"); !strings.Contains(out, "*  here  "+s.data) || !strings.Contains(out, "   gone") {
+	if out := ok(t, "context", "list"); !strings.Contains(out, "here  *        "+s.data) || !strings.Contains(out, "\ngone           ") {
 		t.Errorf("context list printed\n%s", out)
 	}
 

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
 	xterm "golang.org/x/term"
 
 	"github.com/askance-dev/askance/internal/reveal"
@@ -139,13 +140,12 @@ func ShellWord(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Clip shortens a line to n characters.
+// Clip shortens a line to n columns of a terminal.
 func Clip(s string, n int) string {
-	if n < 1 || utf8.RuneCountInString(s) <= n {
+	if n < 1 {
 		return s
 	}
-	runes := []rune(s)
-	return string(runes[:n-1]) + "…"
+	return ansi.Truncate(s, n, "…")
 }
 
 // Wrapper breaks a stream of text into indented lines between words. Call Write for

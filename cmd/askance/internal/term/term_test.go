@@ -76,6 +76,9 @@ func TestClip(t *testing.T) {
 	if got := term.Clip("äöüß", 3); got != "äö…" {
 		t.Errorf("Clip = %q", got)
 	}
+	if got := term.Clip("请在明天", 5); got != "请在…" {
+		t.Errorf("Clip = %q", got)
+	}
 	if got := term.Clip("abc", 3); got != "abc" {
 		t.Errorf("Clip = %q", got)
 	}
