@@ -33,7 +33,6 @@ type card struct {
 	Excluded []string
 	Signed   bool // approvals need the approver's signature, which browsers cannot make
 	Votes    []vote
-	Asked    time.Time
 	Ends     time.Time
 	Left     string // urgent, soon or calm
 	NextStep time.Time
@@ -252,7 +251,6 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can 
 		return
 	}
 	c.Forged = asked.Forged(call, call.Digest)
-	c.Asked = asked.At(call)
 	w, _ := call.Waiting()
 	c.Ends, c.NextStep, c.Left = w.Ends, w.NextStep, urgency(w.Ends, c.Now)
 	if !w.NextStep.IsZero() {

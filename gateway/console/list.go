@@ -299,7 +299,7 @@ func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected tool
 		}
 		return r
 	}
-	r.Asked, r.Ends = asked.At(c), c.Request.Requirement.Ends()
+	r.Asked, r.Ends = c.ProposedAt, c.Request.Requirement.Ends()
 	r.Left = urgency(r.Ends, now)
 	r.Needs = approvalsOf(c)
 	v, voted := c.VoteOf(p.Name)

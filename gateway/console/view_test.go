@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -177,5 +178,15 @@ func TestFolds(t *testing.T) {
 		if got := foldAt(tc.value); got != tc.want {
 			t.Errorf("%s: folded at %d, want %d", tc.name, got, tc.want)
 		}
+	}
+}
+
+// The age in a row counts from the proposal, as in the terminal and as the order by age does, also
+// after an escalation.
+func TestRowAge(t *testing.T) {
+	proposed := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	c := &toolcall.Call{State: message.ToolCallAsking, Request: &toolcall.ApprovalRequest{}, ProposedAt: proposed, UpdatedAt: proposed.Add(time.Hour)}
+	if r := rowOf(c, &gateway.Peer{}, false, filter{}, toolcall.Key{}, proposed); !r.Asked.Equal(proposed) {
+		t.Errorf("the age counts from %v, want %v", r.Asked, proposed)
 	}
 }

@@ -207,11 +207,3 @@ func Origin(c *toolcall.Call) string {
 	}
 	return text
 }
-
-// At is when the current approval request opened, as far as the call shows.
-func At(c *toolcall.Call) time.Time {
-	if len(c.Votes) == 0 {
-		return c.UpdatedAt
-	}
-	return c.ProposedAt
-}

@@ -225,7 +225,7 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 	f.add("risk", paintAll(m.out.Bad, linesOf(riskText(c)))...)
 	switch {
 	case q.open():
-		f.add("time", asked.Deadline(c.Request.Requirement, m.now), "requested "+asked.Span(m.now.Sub(asked.At(c)))+" ago")
+		f.add("time", asked.Deadline(c.Request.Requirement, m.now), "proposed "+asked.Span(m.now.Sub(c.ProposedAt))+" ago")
 		f.add("needs", asked.Needs(c)...)
 	case tabOf(q) == tabHistory && !q.gone():
 		f.add("ended", outcomeText(m, c))
