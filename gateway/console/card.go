@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -313,7 +314,7 @@ func (c *card) addExecution(lines []line) {
 		c.Progress = lines
 	}
 	if call.Result != nil && call.State == message.ToolCallFinished {
-		c.Result, c.ResultOK = call.Result.Output.String(), call.Result.State == message.ToolResultSuccess
+		c.Result, c.ResultOK = cmp.Or(asked.Output(call.Result.Output), "No output."), call.Result.State == message.ToolResultSuccess
 	}
 }
 

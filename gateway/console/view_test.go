@@ -190,3 +190,16 @@ func TestRowAge(t *testing.T) {
 		t.Errorf("the age counts from %v, want %v", r.Asked, proposed)
 	}
 }
+
+// A result without text is a result: the page says what it has.
+func TestResultWithoutText(t *testing.T) {
+	for want, output := range map[string]message.Content{
+		"No output.":                  message.List(),
+		"[image/png at https://a/]\n": message.List(&message.DataBlock{Source: &message.URLSource{MediaType: "image/png", URL: "https://a/"}}),
+	} {
+		c := &card{Call: &toolcall.Call{State: message.ToolCallFinished, Result: &message.ToolResultBlock{Output: output, State: message.ToolResultSuccess}}}
+		if c.addExecution(nil); c.Result != want || !c.ResultOK {
+			t.Errorf("the result is %q, want %q", c.Result, want)
+		}
+	}
+}

@@ -207,3 +207,31 @@ func Origin(c *toolcall.Call) string {
 	}
 	return text
 }
+
+// Output is the output of a result for people. It names what is not text, as [image/png, 2.1 kB].
+func Output(c message.Content) string {
+	if !c.IsList() {
+		return c.Text
+	}
+	out := ""
+	for _, block := range c.Blocks {
+		name := "block of the type " + string(block.Type())
+		switch b := block.(type) {
+		case *message.TextBlock:
+			out += b.Text
+			continue
+		case *message.DataBlock:
+			switch source := b.Source.(type) {
+			case *message.Base64Source:
+				name = fmt.Sprintf("%s, %.1f kB", source.MediaType, float64(len(source.Data)*3/4)/1000)
+			case *message.URLSource:
+				name = source.MediaType + " at " + source.URL
+			}
+		}
+		if out != "" && !strings.HasSuffix(out, "\n") {
+			out += "\n"
+		}
+		out += "[" + name + "]\n"
+	}
+	return out
+}

@@ -211,3 +211,20 @@ func TestTitle(t *testing.T) {
 		t.Errorf("with a summary: %q", asked.Title(c))
 	}
 }
+
+// People see what a result has besides text.
+func TestOutput(t *testing.T) {
+	text := func(s string) message.Block { return &message.TextBlock{Text: s} }
+	image := &message.DataBlock{Source: &message.Base64Source{MediaType: "image/png", Data: strings.Repeat("A", 4000)}}
+	for want, c := range map[string]message.Content{
+		"done":                           {Text: "done"},
+		"":                               message.List(),
+		"see:\n[image/png, 3.0 kB]\nend": message.List(text("see:"), image, text("end")),
+		"[image/png, 3.0 kB]\n[audio/wav at https://a/b]\n": message.List(image, &message.DataBlock{Source: &message.URLSource{MediaType: "audio/wav", URL: "https://a/b"}}),
+		"[block of the type table]\n":                       message.List(&message.UnknownBlock{Kind: "table"}),
+	} {
+		if got := asked.Output(c); got != want {
+			t.Errorf("Output = %q, want %q", got, want)
+		}
+	}
+}

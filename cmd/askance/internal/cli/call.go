@@ -134,7 +134,7 @@ func resultOrPhase(out *term.Out, call *toolcall.Call) string {
 	if call.Open() || call.Result == nil {
 		return outcomeText(out, call) + "\n"
 	}
-	text := term.Safe(call.Result.Output.String())
+	text := term.Safe(asked.Output(call.Result.Output))
 	if text != "" && !strings.HasSuffix(text, "\n") {
 		text += "\n"
 	}

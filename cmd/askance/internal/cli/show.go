@@ -114,7 +114,7 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	row("blocked", story.BlockedDetail(c))
 	if c.Result != nil {
 		row("result", string(c.Result.State))
-		row("output", strings.TrimLeft(term.Indent(term.Safe(c.Result.Output.String()), strings.Repeat(" ", 13)), " "))
+		row("output", strings.TrimLeft(term.Indent(term.Safe(asked.Output(c.Result.Output)), strings.Repeat(" ", 13)), " "))
 	}
 	return s.String()
 }

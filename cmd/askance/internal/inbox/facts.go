@@ -131,7 +131,7 @@ func phaseText(c *toolcall.Call, now time.Time) []string {
 func resultText(c *toolcall.Call) []string {
 	switch {
 	case c.Result != nil:
-		return strings.Split(reveal.Text(strings.TrimRight(c.Result.Output.String(), "\n")), "\n")
+		return strings.Split(reveal.Text(strings.TrimRight(asked.Output(c.Result.Output), "\n")), "\n")
 	case c.Denial != nil:
 		return []string{oneLine(c.Denial.Reason)}
 	}
