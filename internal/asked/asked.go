@@ -10,6 +10,7 @@ package asked
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -234,4 +235,15 @@ func Output(c message.Content) string {
 		out += "[" + name + "]\n"
 	}
 	return out
+}
+
+// Deciders lists the people who responded to a call, each once; "policy" if none did.
+func Deciders(c *toolcall.Call) string {
+	var out []string
+	for _, v := range c.Votes {
+		if name := reveal.MarkedName(v.By.Name); !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return cmp.Or(strings.Join(out, ", "), "policy")
 }

@@ -52,6 +52,7 @@ commands. With --json each call also has its state, AgentScope's coarser classif
   askance list --phase blocked                  # calls that an operator must resolve
   askance list --tool bash --since 1h --sort -age -o wide
   askance list --all --session ticket-7 --json
+  askance list --all --by ann --since 24h       # what ann decided
   askance list --mine -o name | xargs -r askance approve --yes`,
 		Annotations: map[string]string{printsNames: "true"},
 		Args:        noArgs,
@@ -70,6 +71,7 @@ commands. With --json each call also has its state, AgentScope's coarser classif
 	f.StringVar((*string)(&l.r.Reply), "reply", "", "only calls of this reply")
 	f.StringSliceVar(&l.r.Rules, "rule", nil, "only calls that these rules of the policy decided")
 	f.BoolVarP(&l.r.Mine, "mine", "m", false, "only requests that you can respond to and have not responded to")
+	f.StringVar(&l.r.By, "by", "", "only calls whose request this person responded to")
 	f.StringVar(&l.r.Words, "search", "", "only calls with these words in an id, tool, summary, argument, agent or rule")
 	f.StringVar(&l.since, "since", "", "only calls proposed at this time or later: 24h (ago), 2026-03-01 or 2026-03-01T12:00:00Z")
 	f.StringVar(&l.until, "until", "", "only calls proposed before this time, in the same form")
@@ -198,7 +200,7 @@ func (l *listing) emptyText(ctx context.Context, c engine.Client) (string, error
 		}
 	}
 	var filters []string
-	for _, name := range []string{"phase", "state", "blocked", "tool", "agent", "session", "reply", "rule", "mine", "search", "since", "until"} {
+	for _, name := range []string{"phase", "state", "blocked", "tool", "agent", "session", "reply", "rule", "by", "mine", "search", "since", "until"} {
 		if f := l.cmd.Flags().Lookup(name); f.Changed {
 			filters = append(filters, "--"+name)
 		}
@@ -237,19 +239,26 @@ const (
 )
 
 // narrowedBy lists the columns that a narrow screen omits, in this order.
-var narrowedBy = []string{"AGENT", "RULE", "AGE", "TOOL"}
+var narrowedBy = []string{"AGENT", "RULE", "BY", "AGE", "TOOL"}
 
 // callsTable lays out calls: the summary gets the width that the other columns leave.
 // With partial there may be more calls, so no id is shortened.
 func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now time.Time) string {
 	ids := shortIDs(calls, partial)
 	heads := []string{"ID", "STATUS", "DUE", "AGE", "AGENT", "TOOL", "RULE"}
+	ended := slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return !c.Open() })
+	if ended {
+		heads = append(heads, "BY")
+	}
 	rows := make([][]string, 0, len(calls))
 	widths := make([]int, len(heads))
 	for i, c := range calls {
 		id := term.Clip(term.SafeName(ids[i]), 2*wideWidth)
 		agent := term.Clip(term.SafeName(c.Agent), nameWidth)
 		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(c.DecidingRule()), nameWidth)}
+		if ended {
+			row = append(row, map[bool]string{false: term.Clip(asked.Deciders(c), nameWidth)}[c.Open()])
+		}
 		for n, text := range row {
 			widths[n] = max(widths[n], ansi.StringWidth(text), len(heads[n]))
 		}
@@ -264,6 +273,9 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 			break
 		}
 		n := slices.Index(heads, name)
+		if n < 0 {
+			continue
+		}
 		left += widths[n] + 2
 		heads, widths = slices.Delete(heads, n, n+1), slices.Delete(widths, n, n+1)
 		for i := range rows {

@@ -5,6 +5,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -228,5 +229,25 @@ func TestDoctorLogins(t *testing.T) {
 		if !strings.Contains(out, want) {
 			t.Errorf("doctor does not print %q:\n%s", want, out)
 		}
+	}
+}
+
+// A list with finished calls says who decided each, and --by finds what one person decided.
+func TestListBy(t *testing.T) {
+	cleanEnvironment(t)
+	s := serve(t)
+	for _, id := range []string{"call_1", "call_2"} {
+		s.propose("r-"+id, id, "pay", `{"cents":500}`)
+	}
+	at := []string{"--data", s.data}
+	ok(t, append([]string{"reject", "call_1", "--yes", "--as", "ann"}, at...)...)
+	ok(t, append([]string{"reject", "call_2", "--yes", "--as", "bob"}, at...)...)
+	out := ok(t, append([]string{"list", "--all", "--by", "ann"}, at...)...)
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	if len(lines) != 2 || !slices.Contains(strings.Fields(lines[0]), "BY") || !slices.Contains(strings.Fields(lines[1]), "ann") || !strings.HasPrefix(lines[1], "call_1") {
+		t.Errorf("list --all --by ann printed\n%s", out)
+	}
+	if out := ok(t, append([]string{"list", "--all", "--by", "olga"}, at...)...); out != "No calls match --by.\n" {
+		t.Errorf("list --all --by olga printed %q", out)
 	}
 }

@@ -2,7 +2,6 @@ package inbox
 
 import (
 	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -60,17 +59,6 @@ func blockedWord(c *toolcall.Call) string {
 	case toolcall.NotBlocked:
 	}
 	return reveal.Line(string(c.Blocked))
-}
-
-// deciders lists the people who responded to a call, each once; "policy" if none did.
-func deciders(c *toolcall.Call) string {
-	var out []string
-	for _, v := range c.Votes {
-		if name := reveal.MarkedName(v.By.Name); !slices.Contains(out, name) {
-			out = append(out, name)
-		}
-	}
-	return cmp.Or(strings.Join(out, ", "), "policy")
 }
 
 // endedText says how a finished call ended, and whether it ended well.
