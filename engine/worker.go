@@ -384,7 +384,7 @@ func checkResult(b *message.ToolResultBlock) (string, error) {
 	}
 	digest, body, err := toolcall.DigestResult(b)
 	if err == nil {
-		err = strictjson.Check(body, strictjson.MaxBytes(2*toolcall.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
+		err = strictjson.Bounds(body, strictjson.MaxBytes(2*toolcall.MaxOutputBytes), strictjson.MaxDepth(resultDepth))
 	}
 	if err != nil {
 		return "", &message.Error{Code: message.CodeInvalid, What: "the result has no JSON form that can be stored", Hint: fmt.Sprintf("use text, numbers, lists and maps, nested at most %d deep", resultDepth), Err: err}
