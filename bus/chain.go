@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"sync"
 
@@ -98,17 +99,21 @@ func leafOf(m stored) proof.Hash {
 	return proof.Leaf(m.subject, proof.Content(provedHeader(m.header), m.data))
 }
 
-// provedHeader returns the headers that a reader checks. The server adds others, which
-// depend on how the record is read.
+// provedHeader returns the headers that a reader checks; it may return h. The server adds
+// others, which depend on how the record is read.
 func provedHeader(h nats.Header) map[string][]string {
-	out := make(map[string][]string, len(h))
-	for name, values := range h {
-		switch {
-		case name == headerID, name == headerPrev, name == headerFilter, !strings.HasPrefix(name, "Nats-"):
-			out[name] = values
+	for name := range h {
+		if !isProved(name) {
+			out := maps.Clone(h)
+			maps.DeleteFunc(out, func(name string, _ []string) bool { return !isProved(name) })
+			return out
 		}
 	}
-	return out
+	return h
+}
+
+func isProved(name string) bool {
+	return name == headerID || name == headerPrev || name == headerFilter || !strings.HasPrefix(name, "Nats-")
 }
 
 // unsealed has the records that this engine wrote recently, so that its ledger need not

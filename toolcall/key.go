@@ -52,15 +52,12 @@ func (k Key) Compare(other Key) int {
 // IdempotencyKey is passed to tools. It is a hash of all four parts, each prefixed with its
 // length, so no two calls share it and all attempts of one call do.
 func (k Key) IdempotencyKey() string {
-	h := sha256.New()
-	h.Write([]byte("askance-idempotency-v1\x00"))
-	for _, part := range []string{string(k.Space), string(k.Session), string(k.Reply), string(k.Call)} {
-		var n [8]byte
-		binary.BigEndian.PutUint64(n[:], uint64(len(part)))
-		h.Write(n[:])
-		h.Write([]byte(part))
+	b := append(make([]byte, 0, 256), "askance-idempotency-v1\x00"...)
+	for _, part := range [...]string{string(k.Space), string(k.Session), string(k.Reply), string(k.Call)} {
+		b = append(binary.BigEndian.AppendUint64(b, uint64(len(part))), part...)
 	}
-	return "ak_" + hex.EncodeToString(h.Sum(nil))
+	sum := sha256.Sum256(b)
+	return string(hex.AppendEncode(append(make([]byte, 0, 3+2*len(sum)), "ak_"...), sum[:]))
 }
 
 // Validate reports which part of a call's key is missing or too long.

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +23,7 @@ type Hash [sha256.Size]byte
 const hashPrefix = "sha256:"
 
 // String is the hash as text.
-func (h Hash) String() string { return hashPrefix + hex.EncodeToString(h[:]) }
+func (h Hash) String() string { return message.HashText(h) }
 
 // MarshalText writes the hash as text.
 func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
@@ -143,7 +142,12 @@ func content(header map[string][]string, body [sha256.Size]byte) Hash {
 	b := make([]byte, 0, 512)
 	b = append(b, contentDomain...)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(header)))
-	for _, name := range slices.Sorted(maps.Keys(header)) {
+	names := make([]string, 0, 8)
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
 		b = appendText(b, name)
 		b = binary.BigEndian.AppendUint32(b, uint32(len(header[name])))
 		for _, v := range header[name] {
@@ -155,9 +159,9 @@ func content(header map[string][]string, body [sha256.Size]byte) Hash {
 
 // Leaf is the RFC 6962 leaf hash of a message.
 func Leaf(subject string, content Hash) Hash {
-	b := make([]byte, 0, 256)
+	b := append(make([]byte, 0, 256), rfc6962.RFC6962LeafHashPrefix)
 	b = appendText(append(b, recordDomain...), subject)
-	return Hash(rfc6962.DefaultHasher.HashLeaf(append(b, content[:]...)))
+	return sha256.Sum256(append(b, content[:]...))
 }
 
 // Absent is the leaf of a sequence without a record when the checkpoint was made.
