@@ -242,8 +242,11 @@ func (r *quickReader) list(p *plan, v reflect.Value) bool {
 		v.Set(reflect.MakeSlice(v.Type(), 0, 0))
 		return true
 	}
+	room := max(1, 64/int(max(1, v.Type().Elem().Size()))) // most lists are short
 	for {
-		v.Grow(1)
+		if v.Len() == v.Cap() {
+			v.Grow(room)
+		}
 		v.SetLen(v.Len() + 1)
 		if !r.value(p.elem, v.Index(v.Len()-1)) {
 			return false

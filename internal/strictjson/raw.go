@@ -143,6 +143,9 @@ func Text(value []byte) (string, error) {
 	if k := KindOf(value); k != "string" {
 		return "", Wrong(ErrType, "want string, got %s", k)
 	}
+	if n := len(value); n > 1 && value[n-1] == '"' && isPlainText(value[1:n-1]) {
+		return string(value[1 : n-1]), nil
+	}
 	b, err := jsontext.AppendUnquote(nil, value)
 	if err != nil {
 		return "", errorOf("decode", err)
@@ -173,6 +176,9 @@ func Bool(value []byte) (bool, error) {
 
 // AppendString appends s as a JSON string. It fails if s is not UTF-8.
 func AppendString(dst []byte, s string) ([]byte, error) {
+	if isPlainText(s) {
+		return append(append(append(dst, '"'), s...), '"'), nil
+	}
 	b, err := jsontext.AppendQuote(dst, s)
 	if err != nil {
 		return dst, &Error{Op: "encode", Offset: -1, Err: fmt.Errorf("%w: text is not UTF-8", ErrSyntax)}
