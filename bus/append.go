@@ -100,8 +100,8 @@ type appending struct {
 	key    toolcall.Key
 	prev   uint64 // the entity's last event record, as the caller believes
 	entity Entity
-	base   *toolcall.RecordBase  // that the record builds on; nil: it has the whole call
-	read   *toolcall.EventRecord // what readers decode it to
+	base   *toolcall.RecordBase // that the record builds on; nil: it has the whole call
+	next   *toolcall.RecordBase // on which the next one builds; nil: it is of no call
 	msg    *recordMsg
 	// checked is when the last look for an archive of the call began; zero: no engine runs.
 	checked time.Time
@@ -124,7 +124,7 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	if f.Call != nil && prev > 0 {
 		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, subject.entity(), prev))
 	}
-	body, read, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would block its entity
+	body, next, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would block its entity
 	if err != nil {
 		e := message.AsError("", err)
 		return nil, a.newError(e.Code, e.What, e.Hint, e.Err)
@@ -135,7 +135,7 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	if err := a.checkShownWhole(len(body)); err != nil {
 		return nil, err
 	}
-	a.entity, a.read = subject.entity(), read
+	a.entity, a.next = subject.entity(), next
 	a.msg = recordMsgs.Get().(*recordMsg)
 	a.msg.fillRecord(f, subject.String(), a.entity, body, a.base)
 	a.msg.setPredecessor(j.codec.keys, prev)
@@ -231,8 +231,9 @@ func (a *appending) attemptOnce(caller context.Context) (uint64, error) {
 	}
 	a.j.chain.put(ack.Seq, leaf, a.prev)
 	a.j.voids.firm.put(ack.Seq)
-	if a.read.Call != nil {
-		a.j.codec.bases.put(toolcall.NewRecordBase(ack.Seq, leaf.String(), a.read, a.base), len(a.msg.Data))
+	if a.next != nil {
+		a.next.Seq, a.next.Hash = ack.Seq, leaf.String()
+		a.j.codec.bases.put(a.next, len(a.msg.Data))
 	}
 	return ack.Seq, nil
 }

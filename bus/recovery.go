@@ -374,7 +374,7 @@ func (r *Recovery) CloseLost(ctx context.Context, subject string, build func(too
 	if err != nil {
 		return false, err
 	}
-	a := &appending{j: r.j, record: f, read: f, key: f.Key(), prev: f.Prev.Seq, entity: entity, msg: recordMsgs.Get().(*recordMsg)}
+	a := &appending{j: r.j, record: f, key: f.Key(), prev: f.Prev.Seq, entity: entity, msg: recordMsgs.Get().(*recordMsg)}
 	defer a.msg.returnToPool()
 	a.msg.fillRecord(f, s.String(), entity, body, nil)
 	a.msg.setPredecessor(r.j.codec.keys, f.Prev.Seq)

@@ -47,7 +47,7 @@ func (m *Memory) EnsureQueue(context.Context, toolcall.Queue) error { return nil
 func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint64) (uint64, error) {
 	f.Prev = m.linkTo(prev)
 	base := toolcall.BaseFor(f, m.baseAt(prev))
-	body, read, err := toolcall.EncodeAndRead(f, base) // an unreadable record would end the entity
+	body, next, err := toolcall.EncodeAndRead(f, base) // an unreadable record would end the entity
 	if err != nil {
 		return 0, err
 	}
@@ -61,9 +61,10 @@ func (m *Memory) Append(ctx context.Context, f *toolcall.EventRecord, prev uint6
 		return 0, &message.Error{Code: message.CodeConflict, Op: "append", What: fmt.Sprintf("%s is at %d, not at %d", key, have, prev), Hint: "read its last event record and decide again"}
 	}
 	seq := m.add(memoryRecord{time: time.Now(), key: key, id: f.ID, record: body})
-	if read.Call != nil {
+	if next != nil {
 		r := &m.records[seq-1]
-		r.base = toolcall.NewRecordBase(seq, proof.Leaf(r.key.String(), proof.Content(nil, r.record)).String(), read, base)
+		next.Seq, next.Hash = seq, proof.Leaf(r.key.String(), proof.Content(nil, r.record)).String()
+		r.base = next
 	}
 	m.last[key] = seq
 	return seq, nil

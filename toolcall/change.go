@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -33,27 +34,44 @@ var (
 	attemptMembers = listMembers(reflect.TypeFor[Attempt](), grantMember)
 )
 
+// callWriter encodes one call after the other.
+type callWriter struct {
+	changeWriter
+	expected Call // what a reader derives
+}
+
+var callWriters = sync.Pool{New: func() any { return &callWriter{changeWriter: *newChange()} }}
+
+// returnToPool ends the use of the object that was written.
+func (w *callWriter) returnToPool() {
+	w.expected = Call{}
+	if w.b = w.b[:1]; cap(w.b) <= maxChangeKept {
+		callWriters.Put(w)
+	}
+}
+
+// maxChangeKept is the largest buffer that the pool keeps.
+const maxChangeKept = 64 << 10
+
 // writeCall encodes what a reader cannot derive about a call.
-func writeCall(c *Call, d derivation) ([]byte, error) {
-	w := newChange()
+func (w *changeWriter) writeCall(c *Call, d derivation) error {
 	if err := w.putMembers(callMembers, c, d.call); err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.putRequest(c, d); err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.putVotes(c, d); err != nil {
-		return nil, err
+		return err
 	}
 	if err := w.putAttempt(c, d); err != nil {
-		return nil, err
+		return err
 	}
-	err := errors.Join(
+	return errors.Join(
 		w.putText(proposalMember, c.Proposal, d.proposal(c)),
 		putDerived(w, suggestedMember, c.Suggested, d.suggested(c)),
 		w.putResult(c, d),
 		w.putText(resultDigestMember, c.ResultDigest, d.resultDigest(c)))
-	return w.object(), err
 }
 
 // putText is putDerived for a text.
@@ -188,12 +206,12 @@ func (w *changeWriter) putVotes(c *Call, d derivation) error {
 }
 
 func (w *changeWriter) putAttempt(c *Call, d derivation) error {
-	want, have := d.attempt(), c.Attempt
+	want, have := d.attempt(), &c.Attempt
 	return w.nest(attemptMember, false, func() error {
-		if err := w.putMembers(attemptMembers, &have, &want); err != nil {
+		if err := w.putMembers(attemptMembers, have, &want); err != nil {
 			return err
 		}
-		grant := d.grant(c, &have)
+		grant := d.grant(c, have)
 		switch {
 		case have.Grant == grant:
 		case have.Grant == nil:
@@ -245,8 +263,10 @@ func (d derivation) readRequest(c *Call, change []byte) error {
 	case change == nil && d.hasRequest():
 		c.Request = d.request(c)
 	case change != nil:
-		q := *d.request(c)
-		c.Request = &q
+		if c.Request = d.request(c); d.hasRequest() {
+			q := *c.Request
+			c.Request = &q
+		}
 		_, err := readMembers(change, c.Request)
 		return err
 	}

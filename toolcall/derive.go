@@ -35,12 +35,13 @@ type derivation struct {
 	base *Call // nil if there is none
 }
 
-func derive(f *EventRecord, base *RecordBase) derivation {
-	d := derivation{f: f}
+// derive sets call to the expected values of its members.
+func derive(f *EventRecord, base *RecordBase, call *Call) derivation {
+	d := derivation{f: f, call: call}
 	if base == nil {
-		d.call = &Call{Records: 1, UpdatedAt: f.At, ProposedAt: f.At}
+		*call = Call{Records: 1, UpdatedAt: f.At, ProposedAt: f.At}
 	} else {
-		d.base, d.call = base.Record.Call, base.Record.Call.Clone()
+		d.base, *call = base.Record.Call, *base.Record.Call
 		if d.call.Records == 1 {
 			d.call.First = base.Seq
 		}

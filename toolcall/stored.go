@@ -42,9 +42,16 @@ type RecordBase struct {
 // for a record with the whole call. It copies what others may change.
 func NewRecordBase(seq uint64, hash string, f *EventRecord, below *RecordBase) *RecordBase {
 	kept := *f
-	kept.Call, kept.Explanation = f.Call.Clone(), nil
-	kept.Call.Seq = 0
-	b := &RecordBase{Seq: seq, Hash: hash, Record: &kept}
+	kept.Call = f.Call.Clone()
+	b := newBase(&kept, below)
+	b.Seq, b.Hash = seq, hash
+	return b
+}
+
+// newBase makes a base of a record that belongs to it, and that is not stored yet.
+func newBase(f *EventRecord, below *RecordBase) *RecordBase {
+	f.Explanation, f.Call.Seq = nil, 0
+	b := &RecordBase{Record: f}
 	if below != nil {
 		b.Depth = below.Depth + 1
 		if f.Call.Input == below.Record.Call.Input { // otherwise later records build on this one and repeat its input
@@ -216,7 +223,7 @@ func (s *Stored) Expand(base *RecordBase) (*EventRecord, error) {
 	if err := f.readPath(r.Path, base); err != nil {
 		return nil, err
 	}
-	call, err := readCall(change, derive(f, base))
+	call, err := readCall(change, derive(f, base, new(Call)))
 	if err != nil {
 		return nil, err
 	}
@@ -344,14 +351,15 @@ func EncodeStored(f *EventRecord, base *RecordBase) ([]byte, error) {
 	if r.Path, err = f.writePath(base); err != nil {
 		return nil, err
 	}
-	change, err := writeCall(f.Call, derive(f, base))
-	if err != nil {
+	w := callWriters.Get().(*callWriter)
+	defer w.returnToPool()
+	if err := w.writeCall(f.Call, derive(f, base, &w.expected)); err != nil {
 		return nil, err
 	}
 	if base != nil {
-		r.Change = change
+		r.Change = w.object()
 	} else {
-		r.Call = change
+		r.Call = w.object()
 	}
 	return strictjson.Marshal(&r)
 }
@@ -369,12 +377,13 @@ func (c *Call) HiddenPaths() []string {
 // errReadsOtherwise indicates a defect of this program, not of the record.
 var errReadsOtherwise = errors.New("the stored form reads as another event record")
 
-// EncodeAndRead encodes an event record like [EncodeStored], and returns the record that
-// readers will get. The next record of the call builds on that one, because f may change.
-// After an error nothing may be written.
+// EncodeAndRead encodes an event record like [EncodeStored], and returns the base for the next
+// record of its call, if it has one: the caller sets Seq and Hash once f is stored. The base
+// has what readers will get, because f may change. After an error nothing may be written.
 //
-// Invariant: read has the same JSON form as f, except for the sequence of its call.
-func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, read *EventRecord, err error) {
+// Invariant: what readers get has the same JSON form as f, except for the sequence of its call.
+func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, next *RecordBase, err error) {
+	var read *EventRecord
 	if body, err = EncodeStored(f, base); err == nil {
 		read, err = readBack(body, f, base)
 	}
@@ -384,7 +393,10 @@ func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, read *EventRe
 	case err != nil:
 		return nil, nil, &message.Error{Code: message.CodeInvalid, Op: "append", What: "the event record has no JSON form that can be read back", Hint: "use valid UTF-8, finite numbers and at most 64 levels", Err: err}
 	}
-	return body, read, nil
+	if read.Call != nil {
+		next = newBase(read, base)
+	}
+	return body, next, nil
 }
 
 func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, error) {
