@@ -12,13 +12,8 @@ import (
 	"github.com/askance-dev/askance/message"
 )
 
-type move struct {
-	from  message.ToolCallState
-	cause Cause
-}
-
-// moves has every answer of the looplab machine, because asking it for each step is slow.
-var moves = sync.OnceValue(func() map[move]message.ToolCallState {
+// machines are reused, because building one walks the whole table.
+var machines = sync.Pool{New: func() any {
 	rows := Table()
 	desc := make(fsm.Events, 0, len(rows))
 	for _, t := range rows {
@@ -28,24 +23,21 @@ var moves = sync.OnceValue(func() map[move]message.ToolCallState {
 		}
 		desc = append(desc, fsm.EventDesc{Name: string(t.Cause), Src: src, Dst: string(t.To)})
 	}
-	f := fsm.NewFSM(string(none), desc, nil)
-	out := map[move]message.ToolCallState{}
-	for _, t := range rows {
-		for _, from := range t.From {
-			f.SetState(string(from))
-			err := f.Event(context.Background(), string(t.Cause))
-			if _, same := errors.AsType[fsm.NoTransitionError](err); err == nil || same {
-				out[move{from, t.Cause}] = message.ToolCallState(f.Current())
-			}
-		}
-	}
-	return out
-})
+	return fsm.NewFSM(string(none), desc, nil)
+}}
 
-// nextState returns where cause leads from state. A transition may lead to the same state.
+// nextState asks the looplab machine where cause leads from state. A transition may lead to
+// the same state.
 func nextState(state message.ToolCallState, cause Cause) (message.ToolCallState, bool) {
-	to, ok := moves()[move{state, cause}]
-	return to, ok
+	f := machines.Get().(*fsm.FSM)
+	defer machines.Put(f)
+	f.SetState(string(state))
+	err := f.Event(context.Background(), string(cause))
+	var same fsm.NoTransitionError
+	if err != nil && !errors.As(err, &same) {
+		return state, false
+	}
+	return message.ToolCallState(f.Current()), true
 }
 
 // Machine drives one call. It is pure: events go in, the new state and effects come out. It
