@@ -44,8 +44,8 @@ var callWriters = sync.Pool{New: func() any { return &callWriter{changeWriter: *
 
 // returnToPool ends the use of the object that was written.
 func (w *callWriter) returnToPool() {
-	w.expected = Call{}
-	if w.b = w.b[:1]; cap(w.b) <= maxChangeKept {
+	if cap(w.b) <= maxChangeKept {
+		*w = callWriter{changeWriter: changeWriter{append(w.b[:0], '{'), 1}}
 		callWriters.Put(w)
 	}
 }
