@@ -187,13 +187,17 @@ func (j *Judge) WhyUnfit(s Snapshot) string {
 	if !ok && c.Placement != toolcall.PlaceExternal {
 		return fmt.Sprintf("ToolNotFoundError: The tool named '%s' doesn't exist.", c.Tool)
 	}
+	var unfit error
+	if t.Schema != nil {
+		if unfit = t.Schema.Validate([]byte(c.Input)); unfit == nil { // it is an object, too
+			return ""
+		}
+	}
 	if _, err := strictjson.Object([]byte(c.Input)); err != nil {
 		return fmt.Sprintf("Tool '%s' cannot run: the arguments are not a JSON object: %s", c.Tool, strictjson.AtLine(err, c.Input))
 	}
-	if t.Schema != nil {
-		if err := t.Schema.Validate([]byte(c.Input)); err != nil {
-			return fmt.Sprintf("Tool '%s' cannot run: %v", c.Tool, err)
-		}
+	if unfit != nil {
+		return fmt.Sprintf("Tool '%s' cannot run: %v", c.Tool, unfit)
 	}
 	return ""
 }
