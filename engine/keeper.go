@@ -49,7 +49,7 @@ func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sen
 		missed = !k.batches.isHidden(c) && k.batches.gateOf(c) != gateWaits
 		k.lookLater(c.ReplyKey()) // news of the calls it waits for may never come
 	}
-	if hasEnded(effects) || missed {
+	if missed || hasEnded(effects) && k.hasPending(c) {
 		k.runInBackground(func(ctx context.Context) { k.batches.advanceReply(ctx, c.ReplyKey()) })
 	}
 }
@@ -94,12 +94,15 @@ func (k *keeper) lookAtReply(ctx context.Context, reply toolcall.Key) {
 // wakeSiblings schedules a look at a reply if it has pending calls, after one of its calls
 // ended or one of them became known.
 func (k *keeper) wakeSiblings(c *toolcall.Call) {
-	for _, s := range k.view.CallsOf(c.Key) {
-		if s.State == message.ToolCallPending {
-			k.lookLater(c.ReplyKey())
-			return
-		}
+	if k.hasPending(c) {
+		k.lookLater(c.ReplyKey())
 	}
+}
+
+// hasPending reports whether a call's reply has a pending call. A call that the view does not have
+// yet looks itself, once it is recorded, at those that it waits for.
+func (k *keeper) hasPending(c *toolcall.Call) bool {
+	return slices.ContainsFunc(k.view.CallsOf(c.Key), func(s *toolcall.Call) bool { return s.State == message.ToolCallPending })
 }
 
 // setTimers sets the timers for c's phase. It adds late to steps that the writer of the
