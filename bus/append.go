@@ -80,7 +80,7 @@ func (a *appending) checkArchived(ctx context.Context) error {
 	if err := g.learnArchives(ctx); err != nil {
 		return a.newError(message.AsError("", err).Code, "nothing was written: it is not known whether the call was archived", "check that NATS runs with JetStream", err)
 	}
-	return g.archives.check(a.opName(), a.key)
+	return g.archives.check(a.opName, a.key)
 }
 
 // isForNewCalls reports whether an event record begins a call or prepares one.
@@ -121,8 +121,9 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	if err != nil {
 		return nil, a.newError(message.CodeInvalid, "the event record cannot be stored", "", err)
 	}
+	a.entity = subject.entity()
 	if f.Call != nil && prev > 0 {
-		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, subject.entity(), prev))
+		a.base = toolcall.BaseFor(f, j.baseBefore(ctx, a.entity, prev))
 	}
 	body, next, err := toolcall.EncodeAndRead(f, a.base) // an unreadable record would block its entity
 	if err != nil {
@@ -135,7 +136,7 @@ func (j *Journal) newAppend(ctx context.Context, f *toolcall.EventRecord, prev u
 	if err := a.checkShownWhole(len(body)); err != nil {
 		return nil, err
 	}
-	a.entity, a.next = subject.entity(), next
+	a.next = next
 	a.msg = recordMsgs.Get().(*recordMsg)
 	a.msg.fillRecord(f, subject.String(), a.entity, body, a.base)
 	a.msg.setPredecessor(j.codec.keys, prev)

@@ -164,7 +164,7 @@ func (a *archives) readAll(ctx context.Context, name string, want proof.Sum) ([]
 }
 
 // check returns an error if the call or reply was archived.
-func (a *archives) check(op string, key toolcall.Key) error {
+func (a *archives) check(op func() string, key toolcall.Key) error {
 	if key.Reply == "" {
 		return nil
 	}
@@ -184,12 +184,12 @@ func (a *archives) check(op string, key toolcall.Key) error {
 		case x.index == nil:
 			unread = x
 		case x.index.Has(hash):
-			return &message.Error{Code: message.CodeArchived, Op: op, What: fmt.Sprintf("the reply of %s was archived on %s", errtext.Quote(key.String()), x.At.UTC().Format("2006-01-02")),
+			return &message.Error{Code: message.CodeArchived, Op: op(), What: fmt.Sprintf("the reply of %s was archived on %s", errtext.Quote(key.String()), x.At.UTC().Format("2006-01-02")),
 				Hint: "read it with askance show SESSION/REPLY/CALL, and give new calls a new reply id"}
 		}
 	}
 	if unread != nil {
-		return a.unreadError(op, unread)
+		return a.unreadError(op(), unread)
 	}
 	return nil
 }

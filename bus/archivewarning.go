@@ -329,7 +329,7 @@ func (a *appending) checkBegun(ctx context.Context) error {
 	}
 	_, err := a.j.guard.check(ctx)
 	if err == nil {
-		err = a.j.guard.archives.check(a.opName(), a.key)
+		err = a.j.guard.archives.check(a.opName, a.key)
 	}
 	if err == nil {
 		return nil

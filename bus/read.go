@@ -340,7 +340,7 @@ func (j *Journal) Last(ctx context.Context, key toolcall.Key) (toolcall.JournalE
 	if errors.Is(err, errNone) {
 		err := j.guard.checkCount(ctx) // also learns of every archive whose records were deleted
 		if err == nil {
-			err = j.guard.archives.check(op, key)
+			err = j.guard.archives.check(func() string { return op }, key)
 		}
 		if err != nil {
 			return toolcall.JournalEntry{}, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -177,7 +178,7 @@ func (p *proposer) checkCalls(by toolcall.Principal, r toolcall.ProposeRequest, 
 	out := make([]*toolcall.Call, 0, len(r.Calls))
 	for i, b := range r.Calls {
 		key := toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: b.ID}
-		at := fmt.Sprintf("tool_calls[%d]", i)
+		at := "tool_calls[" + strconv.Itoa(i) + "]"
 		if err := key.Validate(); err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}

@@ -100,6 +100,9 @@ func (m *Machine) move(cause Cause) error {
 	if !ok {
 		return stateError(m.call.Clone(), cause)
 	}
+	if m.path == nil {
+		m.path = make([]Step, 0, 4) // more than most records have
+	}
 	m.path = append(m.path, Step{Cause: string(cause), From: m.call.State, To: to})
 	if to == asking || to == finished && m.call.State != allowed && m.call.State != submitted {
 		m.call.Remember, m.call.StandingApprovals = nil, nil // nothing was allowed, so nothing is remembered
