@@ -109,8 +109,9 @@ func (w *watcher) run(ctx context.Context) error {
 func (w *watcher) deliverTurn(ctx context.Context, iter jetstream.MessagesContext, expect uint64) (uint64, error) {
 	turn, end := context.WithTimeout(ctx, watchLook)
 	defer end()
+	untilTurnEnds := []jetstream.NextOpt{jetstream.NextContext(turn)}
 	for turn.Err() == nil {
-		m, err := iter.Next(jetstream.NextContext(turn))
+		m, err := iter.Next(untilTurnEnds...)
 		switch {
 		case err != nil && turn.Err() != nil && ctx.Err() == nil:
 			return expect, nil
