@@ -9,7 +9,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -228,7 +228,14 @@ func ProposedIn(cwd string) string { return "cwd " + cwd }
 // ProposalDigest tells a repeated proposal of a call from another call under the same ids.
 // more is anything else that distinguishes them.
 func ProposalDigest(tool, input string, more ...string) string {
-	b, err := jcs.Marshal(append([]string{tool, input}, more...))
+	b, err := strictjson.AppendString(append(make([]byte, 0, 512), '['), tool) // the RFC 8785 form of a list
+	if err == nil {
+		b, err = strictjson.AppendString(append(b, ','), input)
+	}
+	for i := 0; i < len(more) && err == nil; i++ {
+		b, err = strictjson.AppendString(append(b, ','), more[i])
+	}
+	b = append(b, ']')
 	if err != nil { // invalid UTF-8: hash the parts as they are
 		b = fmt.Appendf(nil, "%d:%s%s", len(tool), tool, input)
 		for _, part := range more {

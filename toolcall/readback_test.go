@@ -2,9 +2,11 @@ package toolcall
 
 import (
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
@@ -61,6 +63,19 @@ func TestReadBackComparesEveryMember(t *testing.T) {
 	}
 	if checked < 140 {
 		t.Errorf("only %d members were changed", checked)
+	}
+}
+
+// The digest of a proposal is that of the RFC 8785 form, on which records depend.
+func TestProposalDigestIsCanonical(t *testing.T) {
+	for _, parts := range [][]string{{"", ""}, {"bash", `{"a":"b\\n"}`}, {"é\u2028", "\x00\x1f\x7f😀/<"}, {"t", strings.Repeat("\"x", 1000)}, {"t", "{}", "cwd /a", `"`}} {
+		canonical, err := jcs.Marshal(parts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := ProposalDigest(parts[0], parts[1], parts[2:]...), message.Digest(canonical); got != want {
+			t.Errorf("%q: %s, want %s", parts, got, want)
+		}
 	}
 }
 
