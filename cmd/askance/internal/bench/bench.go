@@ -16,6 +16,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -148,7 +149,7 @@ func (b *bench) startWorker(ctx context.Context) error {
 		return err
 	}
 	keys := toolcall.NewKeySet(b.node.Engine().PublicKey())
-	w, err := executor.NewWorker(transport, remoteTool, echo, keys, executor.WithSlots(b.cfg.Concurrency), executor.WithName(name))
+	w, err := executor.NewWorker(transport, remoteTool, echo, keys, executor.WithSlots(b.cfg.Concurrency), executor.WithName(name), executor.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		return err
 	}
