@@ -272,10 +272,12 @@ func (a *archives) forgetWarnings(over []*archived) {
 // beginsAgain reports whether a record begins a call in an archived reply and is not in an
 // archive. Only an engine that did not run for a while can have written it.
 func (a *archives) beginsAgain(m stored) bool {
-	_, prev, ok := basisOf(m)
 	a.mu.RLock()
 	defer a.mu.RUnlock()
-	if !ok || prev > 0 || len(a.list) == 0 {
+	if len(a.list) == 0 {
+		return false
+	}
+	if _, prev, ok := basisOf(m); !ok || prev > 0 {
 		return false
 	}
 	hashes := hashesOf(a.space, m.subject)
