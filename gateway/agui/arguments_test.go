@@ -21,14 +21,13 @@ func picking(t *testing.T, s *stage, version string) *client {
 }
 
 // editElsewhere approves the open request with other arguments.
-func (s *stage) editElsewhere(t *testing.T, edited string) toolcall.Key {
+func (s *stage) editElsewhere(t *testing.T, edited string) {
 	t.Helper()
 	key := s.asking("t")[0]
 	r := toolcall.Response{Key: key, Kind: toolcall.ResponseApprove, Digest: s.seen(key).Digest, Input: &edited}
 	if _, err := s.A.Client(gatewaytest.Ann).SubmitResponse(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	return key
 }
 
 // arguments returns the arguments of the client's only call, as the client would run it.
