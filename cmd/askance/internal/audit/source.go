@@ -149,8 +149,11 @@ func (s *Source) addFlaws(r *proof.Report) {
 		default:
 			continue // the records themselves show it
 		}
+		if f.From > 0 { // the others say it
+			f.What += ", according to the anchor file"
+		}
 		r.OK = false
 		r.Found++
-		r.Findings = append(r.Findings, proof.Finding{Kind: kind, Seq: f.From, Through: f.Through, What: f.What + ", according to the anchor file"})
+		r.Findings = append(r.Findings, proof.Finding{Kind: kind, Seq: f.From, Through: f.Through, What: f.What})
 	}
 }

@@ -415,6 +415,14 @@ func TestBackupOnOneMachine(t *testing.T) {
 	parallel(t)
 	s := audited(t)
 	s.finish(3)
+	nc, err := bus.Connect(t.Context(), s.url, bus.ConnectOptions{Principal: "admin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if _, err := bus.OpenPolicyBucket(t.Context(), nc, "default", bus.PolicyBucketOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	backup := filepath.Join(t.TempDir(), "backup")
 	ok(t, "journal", "backup", backup, "--data", s.data)
 	fails(t, cli.ExitConflict, "the servers already have the stream", "journal", "restore", backup, "--nats", s.url)
@@ -435,7 +443,9 @@ func TestBackupOnOneMachine(t *testing.T) {
 	if err := os.Chmod(filepath.Join(data, "engine.key"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	ok(t, "journal", "restore", backup, "--data", data)
+	if r := run(t, "journal", "restore", backup, "--data", data); r.code != cli.ExitOK || !strings.Contains(r.err, "The rules in the bucket ASKANCE_POLICY_default are as old as the backup") || strings.Contains(r.err, "groups") {
+		t.Errorf("restore: exit %d\n%s", r.code, r.err)
+	}
 	fails(t, cli.ExitDamaged, "askance journal accept-loss --data "+data+" --by NAME --reason TEXT\n", "serve", "--data", data, "--http", "off", "--listen", "127.0.0.1:0")
 	ok(t, "journal", "accept-loss", "--by", "ann", "--reason", "restored", "--yes", "--data", data)
 	report(t, cli.ExitOK, "--data", data) // without engine.pub, which serve writes

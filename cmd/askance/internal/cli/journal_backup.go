@@ -72,6 +72,11 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		if _, missing := os.Stat(file); err == nil && missing != nil && (env.cfg.NATS == "" || env.cfg.Keys != "") {
 			env.notef("Copy the engine.key of this backup to %s: engines cannot use the journal without it.\n", term.SafeLine(file))
 		}
+		for bucket, what := range map[string]string{bus.PolicyBucketName(space): "rules", bus.DirectoryBucketName(space): "groups of people"} {
+			if err == nil && slices.Contains(copied.Streams, "KV_"+bucket) {
+				env.notef("The %s in the bucket %s are as old as the backup: what was tightened since is undone. Put the current files there.\n", what, bucket)
+			}
+		}
 		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeConflict && env.cfg.NATS == "" {
 			own := *me
 			own.What, own.Hint = "the data folder "+env.cfg.dir()+" already has a journal", "restore into a new folder"
@@ -86,8 +91,9 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 on a cluster, else one; without --nats in a data folder that has no journal. Archive files
 go into the object store of the space, or into the data folder. Stop all engines first.
 
-An engine whose anchor file proves later records then exits with code 8: see askance
-journal check, and accept the loss with askance journal accept-loss.`,
+Engines exit with code 8 on the restored journal until its loss is accepted: see askance
+journal check and askance journal accept-loss. Rules and groups of people in buckets are
+those of the backup: put the current files there before engines start.`,
 		Example: `  askance journal restore /backup/monday --data restored
   askance journal restore /backup/monday --nats nats://nats.internal:4222 --creds engine.creds`,
 	})
