@@ -62,7 +62,7 @@ type ledger struct {
 // refuses an existing folder with CodeConflict.
 func Init(ctx context.Context, dir string) (*Folder, error) {
 	c := &Folder{dir: dir}
-	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed)), 0o700); err != nil {
+	if err := secretfile.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed))); err != nil {
 		return nil, secretfile.Error(opNewFolder, dir, err)
 	}
 	return c, c.runLocked(ctx, opNewFolder, func() error {

@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -236,7 +235,7 @@ const lockFor = 5 * time.Second
 
 // changeFile replaces a file atomically; concurrent changes wait for each other.
 func changeFile(ctx context.Context, path string, f func([]Token) ([]Token, error)) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := plainfile.MkdirAll(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("change tokens: %w", err)
 	}
 	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
@@ -246,6 +245,7 @@ func changeFile(ctx context.Context, path string, f func([]Token) ([]Token, erro
 		return &message.Error{Code: message.CodeUnavailable, Op: "change tokens", What: "another process changes " + path, Hint: "try again", Err: err}
 	}
 	defer func() { _ = lock.Unlock() }() // the end of the process also releases it
+	plainfile.KeepOwner(lock.Path())
 	all, err := ListTokens(path)
 	if err == nil {
 		all, err = f(slices.Clone(all))

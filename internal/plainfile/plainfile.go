@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"strings"
 	"sync"
@@ -153,10 +154,37 @@ func Replace(path string, data []byte) error {
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // already renamed on success
 	_, err = f.Write(data)
+	KeepOwner(f.Name())
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	return err
+}
+
+// MkdirAll makes a folder, and those above it, that only its owner can read; see [KeepOwner].
+func MkdirAll(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := MkdirAll(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	KeepOwner(dir)
+	return nil
+}
+
+// KeepOwner gives what root has made to the owner of the folder that it is in, if the system
+// permits it. Otherwise a service could not read what an administrator adds to its data folder.
+func KeepOwner(path string) {
+	folder, err := os.Stat(filepath.Dir(path))
+	if err != nil || os.Geteuid() != 0 {
+		return
+	}
+	owner := reflect.Indirect(reflect.ValueOf(folder.Sys())) // a syscall.Stat_t, where root is user 0
+	_ = os.Lchown(path, int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
 }
 
 // Reloader follows files that change while a program runs. It runs one reload at a time,

@@ -116,3 +116,31 @@ func write(t *testing.T, path, text string) {
 		t.Fatal(err)
 	}
 }
+
+// What root adds to a folder of another user belongs to that user.
+func TestKeepOwner(t *testing.T) {
+	dir := t.TempDir()
+	if os.Geteuid() == 0 {
+		if err := os.Chown(dir, 12345, 12346); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "a", "b", "file")
+	if err := errors.Join(plainfile.MkdirAll(filepath.Dir(file)), plainfile.MkdirAll(filepath.Dir(file)), plainfile.Replace(file, []byte("text"))); err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.Stat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path := file; path != dir; path = filepath.Dir(path) {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		owner := func(i os.FileInfo) uint32 { return i.Sys().(*syscall.Stat_t).Uid } //nolint:forcetypeassert // of this system
+		if owner(info) != owner(want) || info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("%s belongs to %d with %v, want %d", path, owner(info), info.Mode(), owner(want))
+		}
+	}
+}

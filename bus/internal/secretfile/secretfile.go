@@ -52,7 +52,7 @@ func Replace(path string, b []byte, mode os.FileMode) error {
 
 func writeThroughTemp(path string, b []byte, mode os.FileMode, publish func(from, to string) error) error {
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := plainfile.MkdirAll(dir); err != nil {
 		return err
 	}
 	f, err := os.CreateTemp(dir, ".askance-key-*")
@@ -61,6 +61,7 @@ func writeThroughTemp(path string, b []byte, mode os.FileMode, publish func(from
 	}
 	defer func() { _ = os.Remove(f.Name()) }() // fails if it was renamed
 	_, err = f.Write(b)
+	plainfile.KeepOwner(f.Name())
 	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
 	if err == nil {
 		err = publish(f.Name(), path)
@@ -115,6 +116,9 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// MkdirAll makes a folder that only its owner can read.
+func MkdirAll(dir string) error { return plainfile.MkdirAll(dir) }
+
 // Lock runs f while no other process holds the lock file.
 func Lock(ctx context.Context, op, lock string, f func() error) error {
 	l := flock.New(lock, flock.SetPermissions(0o600))
@@ -125,6 +129,7 @@ func Lock(ctx context.Context, op, lock string, f func() error) error {
 		return Error(op, lock, errors.Join(errors.New("another process holds the lock"), err))
 	}
 	defer func() { _ = l.Unlock() }() // the end of the process also unlocks
+	plainfile.KeepOwner(lock)
 	return f()
 }
 
