@@ -307,6 +307,7 @@ func (s *served) finished(id string) *toolcall.Call {
 var volatile = []clitest.Volatile{
 	{What: regexp.MustCompile(`sha256:[0-9a-f]{64}`), With: "sha256:HASH"},
 	{What: regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d:\d\d`), With: "DATE TIME"},
+	{What: regexp.MustCompile(`(?m)^    \d{4}-\d\d-\d\d$`), With: "    DATE"},
 	{What: regexp.MustCompile(`\d\d:\d\d:\d\d\.\d{3}`), With: "HH:MM:SS.mmm"},
 	{What: regexp.MustCompile(`\bAGE +`), With: "AGE  "},
 	{What: regexp.MustCompile(`\b(\d+m )?\d+s {2,}`), With: "0s   "}, // in a column that is wider on a slow machine

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/explain"
@@ -162,7 +163,12 @@ func attemptText(c *toolcall.Call) string {
 func historyText(out *term.Out, entries []toolcall.HistoryEntry) string {
 	var b strings.Builder
 	b.WriteString(out.Dim("  history") + "\n")
+	day := ""
 	for _, e := range entries {
+		if d := e.At.Local().Format(time.DateOnly); d != day {
+			day = d
+			b.WriteString("    " + out.Dim(day) + "\n")
+		}
 		var causes []string
 		for _, s := range e.Path {
 			causes = append(causes, s.Cause)
@@ -174,7 +180,11 @@ func historyText(out *term.Out, entries []toolcall.HistoryEntry) string {
 		if e.Worker != "" && slices.Contains(causes, "start") {
 			what += " at " + term.SafeLine(e.Worker)
 		}
-		fmt.Fprintf(&b, "    %s %6d  %-32s %s\n", out.Dim(e.At.Local().Format("15:04:05.000")), e.Seq, what, out.Who(term.SafeLine(asked.Actor(e.By))))
+		by, gap := term.SafeLine(asked.Actor(e.By)), " "
+		if out.Terminal() && 25+max(32, ansi.StringWidth(what))+1+ansi.StringWidth(by) > out.Width() {
+			gap = "\n" + strings.Repeat(" ", 17)
+		}
+		fmt.Fprintf(&b, "    %s %6d  %-32s%s%s\n", out.Dim(e.At.Local().Format("15:04:05.000")), e.Seq, what, gap, out.Who(by))
 	}
 	return b.String()
 }
