@@ -224,7 +224,10 @@ func Output(c message.Content) string {
 		case *message.DataBlock:
 			switch source := b.Source.(type) {
 			case *message.Base64Source:
-				name = fmt.Sprintf("%s, %.1f kB", source.MediaType, float64(len(source.Data)*3/4)/1000)
+				size := len(source.Data) * 3 / 4
+				if name = source.MediaType + ", " + Count(size, "byte"); size >= 1000 {
+					name = fmt.Sprintf("%s, %.1f kB", source.MediaType, float64(size)/1000)
+				}
 			case *message.URLSource:
 				name = source.MediaType + " at " + source.URL
 			}

@@ -221,6 +221,7 @@ func TestOutput(t *testing.T) {
 		"":                               message.List(),
 		"see:\n[image/png, 3.0 kB]\nend": message.List(text("see:"), image, text("end")),
 		"[image/png, 3.0 kB]\n[audio/wav at https://a/b]\n": message.List(image, &message.DataBlock{Source: &message.URLSource{MediaType: "audio/wav", URL: "https://a/b"}}),
+		"[text/csv, 12 bytes]\n":                            message.List(&message.DataBlock{Source: &message.Base64Source{MediaType: "text/csv", Data: strings.Repeat("A", 16)}}),
 		"[block of the type table]\n":                       message.List(&message.UnknownBlock{Kind: "table"}),
 	} {
 		if got := asked.Output(c); got != want {
