@@ -8,7 +8,7 @@ import { after, before, describe, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { fakeModel } from "@langchain/core/testing";
 import { Command } from "@langchain/langgraph";
-import { tool as aiTool } from "ai";
+import { jsonSchema, tool as aiTool } from "ai";
 import { MockLanguageModelV4 } from "ai/test";
 import { AIMessage } from "langchain";
 import * as z from "zod";
@@ -240,6 +240,24 @@ test("Vercel AI SDK: what changes or is lost after the proposal does not run", a
   for (const cents of [Infinity, new Map([["a", 1]])]) {
     await assert.rejects(execute({ cents }, { toolCallId: "d", messages: [] }), /no JSON: cents/);
   }
+});
+
+test("Vercel AI SDK: an edit runs as it was approved, or not at all", async () => {
+  const got: unknown[] = [];
+  const execute = (input: unknown) => { got.push(input); return "paid"; };
+  const tools = gateTools({
+    refund: aiTool({ inputSchema: jsonSchema({ type: "object" }), execute }), // checks nothing, as the tools of MCP servers
+    pay: aiTool({ inputSchema: z.object({ to: z.string(), cents: z.number().transform((n) => n * 100) }), execute }),
+  }, { client: server.client("bot"), session: "edits" });
+  const run = async (name: "refund" | "pay", input: string) => {
+    const running = (tools[name].execute as unknown as (input: unknown, context: unknown) => Promise<unknown>)({ cents: 500, to: "a" }, { toolCallId: name, messages: [] });
+    await respond("edits", name, { kind: "approve", input });
+    return running;
+  };
+  assert.equal(await run("refund", '{"cents": 1}'), "paid");
+  assert.deepEqual(got, [{ cents: 1 }]);
+  await assert.rejects(run("pay", '{"cents": 600, "to": "a"}'), /its schema changes them to .*60000/);
+  assert.deepEqual(got, [{ cents: 1 }]);
 });
 
 test("Vercel AI SDK: a tool that runs elsewhere must be named", () => {

@@ -8,6 +8,7 @@
  */
 import { asSchema, type Tool, type ToolExecutionOptions, type ToolSet } from "ai";
 
+import { canonicalize } from "../json.js";
 import { type AdapterOptions, AdapterError, deriveReply, inputTextOf, isApproved, NotRun, runGated, settingOf } from "./gated.js";
 
 /** Settings of {@link gateTools}. */
@@ -40,9 +41,12 @@ function gateTool(name: string, tool: Tool, options: AISDKOptions): Tool {
         id: context.toolCallId, name, inputText, inputSchema: await schema.jsonSchema, signal: context.abortSignal,
         description: typeof tool.description === "string" ? tool.description : undefined,
       }, async (approved, approvedText) => {
-        const checked = isApproved(name, input, approvedText) ? undefined : await schema.validate?.(approved);
-        if (checked?.success === false) throw checked.error;
-        return last(execute(checked ? checked.value : input, context));
+        if (isApproved(name, input, approvedText)) return last(execute(input, context));
+        const checked = await schema.validate?.(approved) ?? { success: true as const, value: approved };
+        if (!checked.success) throw checked.error;
+        const text = inputTextOf(name, checked.value);
+        if (canonicalize(text) !== canonicalize(approvedText)) throw new AdapterError(`the edited arguments of ${name} cannot run: its schema changes them to ${text}`);
+        return last(execute(checked.value, context));
       });
       if (ended.ran) return ended.value;
       if (ended.state === "success") return ended.text;
