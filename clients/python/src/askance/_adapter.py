@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,20 @@ class Paused(Exception):
 def is_same(approved: Any, proposed: Any) -> bool:
     """Report whether two values have the same JSON text, because Python treats true as equal to 1."""
     return _json.write(approved) == _json.write(proposed)
+
+
+def has_same_content(approved: Any, checked: Any) -> bool:
+    """Report whether two values are the same JSON value, in any order of members and for any text of a number."""
+
+    def normalize(value: Any) -> str:
+        return json.dumps(json.loads(_json.write(value), parse_float=_read_float), sort_keys=True)
+
+    return normalize(approved) == normalize(checked)
+
+
+def _read_float(text: str) -> float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
 
 
 def derive_reply(call_ids: Iterable[str]) -> str:

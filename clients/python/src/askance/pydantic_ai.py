@@ -23,7 +23,7 @@ from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from . import Allowed, Answered, AskanceError, AsyncClient, AsyncGate, Proposal
-from ._adapter import Paused, Ran, decide, define_tool, derive_reply, execute, is_same, run_allowed
+from ._adapter import Paused, Ran, decide, define_tool, derive_reply, execute, has_same_content, is_same, run_allowed
 
 
 @dataclass
@@ -51,10 +51,14 @@ class AskanceToolset(WrapperToolset[AgentDepsT]):
             # An edit must pass the tool's own checks, like the model's arguments.
             if not is_same(approved, to_jsonable_python(tool_args)):
                 args = tool.args_validator.validate_python(approved, context=ctx.validation_context)
+                if not has_same_content(approved, checked := to_jsonable_python(args)):
+                    raise ToolFailed(
+                        f"The edited arguments cannot run: the validation of {name} changes them to {checked}"
+                    )
                 if tool.args_validator_func is not None:
-                    checked = tool.args_validator_func(ctx, **args)
-                    if inspect.isawaitable(checked):
-                        await checked
+                    valid = tool.args_validator_func(ctx, **args)
+                    if inspect.isawaitable(valid):
+                        await valid
             return await self.wrapped.call_tool(name, args, ctx, tool)
 
         proposal = Proposal(name, proposed, ctx.tool_call_id or "")

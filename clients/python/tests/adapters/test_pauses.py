@@ -7,7 +7,7 @@ import json
 import uuid
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
 
@@ -83,6 +83,35 @@ def test_pydantic_ai_pauses_and_trusts_no_approval(place: Place, case: Case) -> 
 
     play(case, scene)
     assert read_effects(case.effects) == PAID
+
+
+def test_pydantic_ai_runs_no_edit_that_its_validation_changes(place: Place, case: Case) -> None:
+    from pydantic import AfterValidator
+    from pydantic_ai import Agent, FunctionToolset
+
+    from adapters.driver_pydantic_ai import scripted_model, seen
+    from askance.pydantic_ai import AskanceToolset
+
+    ran: list[float] = []
+
+    def pay(amount: float, to: str = "bob") -> str:
+        ran.append(amount)
+        return "paid"
+
+    pay.__annotations__["amount"] = Annotated[float, AfterValidator(lambda units: units * 100)]
+
+    async def run(session: str, edit: str) -> str:
+        async with askance.AsyncClient(case.url, case.token) as client:
+            gated = AskanceToolset(FunctionToolset[None]([pay]), client)
+            person = asyncio.create_task(asyncio.to_thread(place.ann.answer, session, "c1", "approve", input=edit))
+            out = await Agent(scripted_model(case.calls), toolsets=[gated]).run("go", conversation_id=session)
+            assert (await person)["input"] == edit
+            return seen(out.all_messages(), out.output).results["c1"]
+
+    assert "changes them to" in asyncio.run(run(case.session, '{"amount": 400, "to": "ada"}'))
+    assert ran == []
+    assert asyncio.run(run(case.session + "-0", '{"to": "ada", "amount": 0}')) == "paid"
+    assert ran == [0]
 
 
 def test_pydantic_ai_approvals_are_answered_within_the_run(place: Place, case: Case) -> None:
