@@ -76,8 +76,7 @@ class Askance(MiddlewareBase):
                 text = f"The edited arguments do not fit the schema of {call.name}: {err.message}"
                 await gate._drive(report(gate.core, outcome, text, "error"))
                 return PermissionDecision(PermissionBehavior.DENY, text)
-            if outcome.input != input_kwargs["tool_input"]:
-                _find(agent, call.id)[1].input = outcome.input_text  # as the agent does with its user's edit
+            _find(agent, call.id)[1].input = outcome.input_text  # a frontend runs what the block says
         self._outcomes[_key(agent, call.id)] = outcome
         return PermissionDecision(PermissionBehavior.ALLOW, "askance allowed the call")
 

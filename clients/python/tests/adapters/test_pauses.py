@@ -211,14 +211,15 @@ def test_agentscope_frontend_runs_what_was_approved(place: Place, case: Case) ->
 
     async def scene(client: askance.AsyncClient) -> None:
         tools, state = Toolkit(tools=[make_external("pay")]), AgentState(session_id=case.session)
-        agent = Agent("bot", "", ScriptedModel(case.calls), tools, middlewares=[Askance(client)], state=state)
-        edit = json.dumps({"amount": 4, "to": "ada"})
+        proposed = [Call("c1", "pay", {"amount": 4, "to": "ada", "fast": 1})]
+        agent = Agent("bot", "", ScriptedModel(proposed), tools, middlewares=[Askance(client)], state=state)
+        edit = json.dumps({"amount": 4, "to": "ada", "fast": True})  # for Python the same as 1
         person = asyncio.create_task(asyncio.to_thread(place.ann.answer, case.session, "c1", "approve", input=edit))
         stream = [e async for e in agent.reply_stream(UserMsg(name="user", content="go"))]
         await person
         asked = stream[-1]
         assert isinstance(asked, RequireExternalExecutionEvent)
-        assert json.loads(asked.tool_calls[0].input) == {"amount": 4, "to": "ada"}  # the edit, not the model's
+        assert asked.tool_calls[0].input == edit  # not the model's arguments
         result = ToolResultBlock(id="c1", name="pay", output="paid at the frontend", state="success")  # type: ignore[arg-type]
         done = ExternalExecutionResultEvent(reply_id=asked.reply_id, execution_results=[result])
         await agent.reply(done)
