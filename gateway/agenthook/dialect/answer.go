@@ -66,6 +66,9 @@ func Encode(ev *Event, v Verdict) ([]byte, error) {
 	var input message.RawJSON // the edited one
 	if allow && v.Input != "" && !SameInput(string(ev.Input), v.Input) {
 		input = message.RawJSON(v.Input)
+		if _, err := jcs.Canonicalize(input); err != nil && ev.Dialect != Codex { // the others read numbers as doubles
+			return nil, notExpressible("the approver changed a number to one that the agent would round")
+		}
 	}
 	var answer any
 	switch {

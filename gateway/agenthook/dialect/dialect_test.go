@@ -137,6 +137,11 @@ func TestEditsOfInexactNumbers(t *testing.T) {
 				t.Errorf("%s: %s: %v %s", d, input, err, got)
 			}
 		}
+		const rounded = `{"a":1,"b":9007199254740993}` // what JavaScript would make 9007199254740992
+		got, err := dialect.Encode(ev, dialect.Verdict{Behavior: message.BehaviorAllow, Input: rounded})
+		if (err == nil) != (d == dialect.Codex) || err == nil && !strings.Contains(string(got), rounded) {
+			t.Errorf("%s: %v %s", d, err, got)
+		}
 	}
 }
 
