@@ -44,16 +44,4 @@
 //   - examples/: a program for each way to use it.
 //
 // ARCHITECTURE.md gives the reasons for this design.
-//
-// # Decisions
-//
-//   - message holds what is sent, toolcall what it means. message.Error carries a call as
-//     JSON, and toolcall.CallOf reads it. There is no package call: almost every function has
-//     a variable of that name.
-//   - The root package is the short way for Go programs. Each Call gets its own reply:
-//     otherwise a call inside the function of a serial tool would wait for that function.
-//   - When its context ends, a call is interrupted: a call that runs without its caller would
-//     surprise. KeepOpen changes this.
-//   - google/jsonschema-go makes schemas of Go types. It has no dependencies;
-//     invopop/jsonschema has five.
 package askance

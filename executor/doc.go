@@ -75,32 +75,4 @@
 // no engine accepted before the worker had to stop is lost, see
 // [UndeliveredError]. Progress is best effort. The handler is trusted: nothing
 // confines it, and a Command's program only as far as its documentation says.
-//
-// # Decisions
-//
-//   - Workers have no permissions in JetStream. The client chooses the reply subject of a
-//     pull, which is enough to purge a stream.
-//   - A route has a separate queue, one token in subjects, consumers and permissions,
-//     so NATS separates the workers.
-//   - A start is signed over call, attempt, claim, grant, lease and deadline, so a
-//     stolen NATS login of an engine starts nothing. It costs 34 µs in the engine and
-//     61 µs in the worker.
-//   - A start names the grant that the worker checked, so a hung engine cannot start an
-//     old one.
-//   - A worker begins only within the lease, by its own clocks: the larger of
-//     monotonic and wall clock, because the monotonic clock stops while a machine is
-//     suspended. A process can still be frozen after this check: the tool's idempotency
-//     key closes the gap.
-//   - An attempt that never began is returned and offered again, because its owner
-//     reports it. A lease under 500 ms is an error at the start: an engine notices its
-//     own pauses only from 200 ms.
-//   - A worker that gave up a claim does not resume it. An operator may be resolving
-//     the call.
-//   - A late result from the owner resolves a call that is blocked because its outcome is
-//     unknown. After a newer attempt it is noted and ignored.
-//   - A worker's refusal returns the task, because a worker cannot tell a forged task
-//     from its own mistake. After 8 returns in a row the call waits for an operator, so a
-//     forged task does not stay hidden.
-//   - A difference between clocks is shown, not stored: another worker may have the
-//     right time.
 package executor

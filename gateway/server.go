@@ -19,31 +19,6 @@
 //
 // It decides nothing, stores nothing and does not depend on NATS: it reaches an engine only as an
 // engine.Client.
-//
-// # Decisions
-//
-//   - One route decides for hooks of coding agents. Agents run the tool when a hook
-//     fails, so the command accepts only its own random id echoed, and ends every
-//     failure with exit code 2. It reads no settings file: the agent can write one.
-//   - A call that outlived its hook has a holder in the journal. Server memory does
-//     not survive a restart, and two servers would both hand the approval out. A call
-//     that the agent ran first ends as bypass.
-//   - The terminal inbox trusts queries, not notifications. It computes the digest
-//     from the screen, and an approval needs the last line to have been shown.
-//   - The web console requests its page again. There is one rendering and no client
-//     state, and everything works without a script. htmx and idiomorph would need as
-//     many lines for trusted types and open forms.
-//   - The gateway runs in the engine's process. A surface gets the engine.Client of
-//     one authenticated person.
-//   - The MCP gateway works on JSON-RPC messages, below the SDK, which reads numbers
-//     as floats and refuses unknown content. It keeps no state but a key: the gateway that
-//     begins a call first may run it. Two gateways share no local file.
-//   - One reader of the journal serves all watchers of a session with the same rights.
-//     Queues for each watcher cost memory or lose events.
-//   - Browser logins live in sealed cookies, under a key derived from the space's keys,
-//     so that every engine accepts them. What a login may do is read at each engine.
-//     A list of ended logins that engines share was left out: revoking the token ends
-//     a copied cookie everywhere.
 package gateway
 
 import (

@@ -144,35 +144,4 @@
 // Matcher or [Kind] defines the meaning of rule_content: package permission/agentscope has the
 // kinds of AgentScope's tools, and permission/shell reads command lines. Authentication happens
 // before: the program that fills in [Caller] vouches for it.
-//
-// # Decisions
-//
-//   - Allow rules for commands admit what is listed. A list of dangerous options would fail
-//     open, because programs add new ones.
-//   - An imported hint never permits anything. askance tools import writes readOnlyHint and
-//     idempotentHint as comments unless --trust-hints is given. It reads definitions from the
-//     messages, because the MCP SDK reads numbers as floats.
-//   - The requester's groups are recorded with the call, because a later decision has no
-//     credentials.
-//   - AgentScope's tools are read more strictly where upstream runs what nothing allows; see
-//     DEVIATIONS.md. The binary does not contain the test oracle.
-//   - A kind reads one argument and says which. Guessing by the argument's name would fail open.
-//   - Denying reads protects the file, not the tool. A separate key for paths was rejected, because
-//     contents already mean files. A search or a line that may reach a protected file needs
-//     approval; denying it would stop every search above a secret.
-//   - dont_ask is default without approvers. AgentScope allows edits in that mode.
-//   - Several ask rules join as the strictest of them. A layer says who can disable rules, never
-//     which rule wins.
-//   - An unknown attribute is absent, not empty. A rule that needs it fails closed.
-//   - Windows is not analysed: no parser of PowerShell or cmd.exe reads a line as those shells do. A
-//     separate key for the system was rejected, because a wrong value would open what a missing
-//     one keeps closed.
-//   - A rule file must show that it is complete. Size and time cannot: a copy that ran out of disk
-//     space is stable. A checksum was rejected, because people edit these files.
-//   - A subfolder in a policy folder is an error. Reading it could enforce an archive; ignoring it
-//     could drop a deny rule.
-//   - What a runtime declares about its tools is a claim. The definitions are in the session's
-//     entity, because a copy in each call would repeat every schema.
-//   - A parent ends its nested calls through the party that runs it, because a sub-agent may outlive
-//     the call that started it.
 package permission
