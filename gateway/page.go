@@ -3,7 +3,7 @@ package gateway
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed" // the style
+	_ "embed" // the page and its style
 	"encoding/base64"
 	"html/template"
 	"net/http"
@@ -18,29 +18,10 @@ var PageCSS string
 // Brand is the mark of those pages, a link to the console.
 const Brand template.HTML = `<a class="brand" href="/"><svg viewBox="0 0 32 32" aria-hidden="true"><path d="M2 16C6 9 11 6 16 6s10 3 14 10c-4 7-9 10-14 10S6 23 2 16z"/><circle cx="20" cy="16" r="5"/></svg>askance</a>`
 
-var errorPage = template.Must(template.New("error").Parse(`<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{{.Heading}} – askance</title>
-{{.Style}}
-</head>
-<body>
-<main class="alone">
-{{.Brand}}
-<div class="sheet">
-<h1>{{.Heading}}</h1>
-<p role="alert">{{.Sentence}}</p>
-{{if .Hint}}<p>What to do: {{.Hint}}.</p>{{end}}
-<p class="code">{{.Status}} {{.Title}}</p>
-<a class="button" href="/">Open the console</a>
-{{if .CSRF}}<form method="post" action="/logout"><input type="hidden" name="csrf" value="{{.CSRF}}"><button>Log out</button></form>{{end}}
-</div>
-</main>
-</body>
-</html>
-`))
+//go:embed error.html
+var errorHTML string
+
+var errorPage = template.Must(template.New("error").Parse(errorHTML))
 
 // errorPolicy allows the page's own style and nothing else.
 var errorPolicy = func() string {
