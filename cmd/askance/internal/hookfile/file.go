@@ -1,25 +1,7 @@
 // Package hookfile reads the YAML file with the destinations of messages about approval
-// requests and outcomes.
-//
-//	version: 1
-//	destinations:
-//	  - name: ops-bot                     # letters, digits, _ and -; a new name starts from now
-//	    url: https://bot.example/askance  # or url_file, url_env
-//	    secrets:                          # several while one is replaced
-//	      - {file: /etc/askance/ops-bot.secret}
-//	      - {env: OPS_BOT_SECRET}
-//	    events: [request, escalation, outcome]
-//	    tools: [refund, "github/*"]       # left out: all
-//	    timeout: 15s                      # of one attempt
-//	    attempts: 8                       # over about sixteen hours
-//	  - name: team-chat
-//	    format: slack                     # left out: askance
-//	    url_file: /etc/askance/slack.url  # such an address is itself a secret
-//	    events: [request]
-//
-// A secret is whsec_ and the base64 of 24 to 64 random bytes. It is in a file or in
-// an environment variable, never in this file. Unknown keys are refused; an error
-// has file, line and column.
+// requests and outcomes; gateway/webhook/WEBHOOKS.md has an example. A secret is whsec_ and the
+// base64 of 24 to 64 random bytes. It is in a file or in an environment variable, never in this
+// file. Unknown keys are refused; an error has file, line and column.
 package hookfile
 
 import (

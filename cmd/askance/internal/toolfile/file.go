@@ -1,33 +1,6 @@
-// Package toolfile reads the YAML file that declares an engine's tools.
-//
-//	version: 1
-//	tools:
-//	  - name: refund
-//	    description: Pays a charge back.
-//	    summary: Refund {cents} cents of order {order}   # one line for people: what a call does
-//	    placement: remote        # local (default), remote, external
-//	    idempotent: true         # a lost attempt is retried with the same key
-//	    concurrency_safe: true   # runs at the same time as other safe calls of one proposal
-//	    read_only: false         # true allows it if no rule matches
-//	    lease: 10s               # silence after which the owner counts as dead; 500ms or more
-//	    timeout: 1m              # longest run of one attempt
-//	    offer_timeout: 10m       # a task that no worker started is offered again
-//	    queue_timeout: 1h        # then the call needs an operator
-//	    max_attempts: 3          # of an idempotent tool
-//	    backoff: 1s              # before the second attempt, then doubling
-//	    input_schema: {type: object}
-//	    definition: sha256:…     # of an imported MCP tool: askance worker --mcp runs it only while it is the same
-//	  - name: Bash
-//	    kind: bash               # what AgentScope's rules mean for it; see package permission/agentscope
-//	    argument: cmd            # the argument that has the command or the path, if it has another name than AgentScope's
-//	    home: /home/dev          # home folder of the user as whom it runs, which also tells the system (C:\Users\dev is
-//	                             # Windows; none: unknown); local tools have this engine's
-//	  - name: uptime
-//	    command: [uptime, -p]    # only of local tools: the program that runs it
-//	    input_schema: {type: object, additionalProperties: false}
-//
-// Unknown and duplicate keys are refused; an error has file, line and column. A JSON
-// file of the same form is also accepted.
+// Package toolfile reads the YAML or JSON file that declares an engine's tools: version 1, and a
+// list of tools with the keys of permission/TOOLS.md. Unknown and duplicate keys are refused; an
+// error has file, line and column.
 package toolfile
 
 import (
