@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"slices"
 	"sync"
 
 	"github.com/askance-dev/askance/message"
@@ -40,18 +39,6 @@ func (r *Registry) Register(tool string, h Handler) error {
 
 // Has reports whether tool has a handler.
 func (r *Registry) Has(tool string) bool { return r.handler(tool) != nil }
-
-// Tools lists the tools that have a handler, sorted.
-func (r *Registry) Tools() []string {
-	r.mu.RLock()
-	defer r.mu.RUnlock()
-	tools := make([]string, 0, len(r.handlers))
-	for t := range r.handlers {
-		tools = append(tools, t)
-	}
-	slices.Sort(tools)
-	return tools
-}
 
 func (r *Registry) handler(tool string) Handler {
 	r.mu.RLock()

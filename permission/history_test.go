@@ -52,7 +52,7 @@ func (p *process) load(text string) {
 
 func (p *process) want(step string, texts ...string) {
 	p.t.Helper()
-	all := p.Versions()
+	all := p.Status().Versions
 	if len(all) != len(texts) {
 		p.t.Fatalf("%s: %d versions, want %d: %+v", step, len(all), len(texts), all)
 	}
@@ -89,7 +89,7 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 		time.Sleep(time.Hour)
 		p := begin(t, dir, a)
 		p.want("restart", a)
-		if since := p.Versions()[0].Loaded; !since.Equal(start) {
+		if since := p.Status().Versions[0].Loaded; !since.Equal(start) {
 			t.Errorf("after a restart the policy is in force since %v, want %v", since, start)
 		}
 		time.Sleep(time.Hour)
@@ -99,7 +99,7 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 		p = begin(t, dir, c)
 		p.want("edited while no engine ran", c, b+"# a comment\n", a)
 		for i, ago := range []time.Duration{0, time.Hour, 3 * time.Hour} {
-			if got := time.Since(p.Versions()[i].Loaded); got != ago {
+			if got := time.Since(p.Status().Versions[i].Loaded); got != ago {
 				t.Errorf("version %d came into force %v ago, want %v", i, got, ago)
 			}
 		}
@@ -120,7 +120,7 @@ func TestHistoryOutlivesTheProcess(t *testing.T) {
 		}
 
 		p = begin(t, dir, "")
-		if v := p.Versions(); len(v) != 0 || !p.Status().Loaded.IsZero() {
+		if v := p.Status().Versions; len(v) != 0 || !p.Status().Loaded.IsZero() {
 			t.Errorf("without a policy in force there are the versions %+v", v)
 		}
 		if _, ok := p.Text(""); ok {
@@ -221,7 +221,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d files", len(names))
 	}
 	p = begin(t, dir, historyPolicy("t29"))
-	if v := p.Versions(); len(v) != 20 {
+	if v := p.Status().Versions; len(v) != 20 {
 		t.Errorf("%d versions", len(v))
 	}
 	comment := strings.Repeat("#"+strings.Repeat("x", 98)+"\n", 9000)
@@ -240,7 +240,7 @@ func TestHistoryIsBounded(t *testing.T) {
 		t.Errorf("%d files of %d bytes", n, size)
 	}
 	p = begin(t, dir, historyPolicy("large5")+comment)
-	if v := p.Versions(); len(v) != 4 || len(p.faults) != 0 {
+	if v := p.Status().Versions; len(v) != 4 || len(p.faults) != 0 {
 		t.Errorf("%d versions; %v", len(v), p.faults)
 	}
 	large, err := permission.NewLive(many{comment}, permission.LiveOptions{Options: permission.Options{AllowUnknownTools: true}})
@@ -252,8 +252,8 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	var faults []error
 	large.KeepHistory(t.Context(), dir, func(err error) { faults = append(faults, err) })
-	if len(faults) != 1 || !strings.Contains(faults[0].Error(), "4 MiB") || len(large.Versions()) != 1 {
-		t.Errorf("%v, %d versions", faults, len(large.Versions()))
+	if len(faults) != 1 || !strings.Contains(faults[0].Error(), "4 MiB") || len(large.Status().Versions) != 1 {
+		t.Errorf("%v, %d versions", faults, len(large.Status().Versions))
 	}
 }
 
@@ -277,12 +277,12 @@ func TestHistoryOfSeveralProcesses(t *testing.T) {
 	}
 	wg.Wait()
 	for i, p := range all {
-		if len(p.faults) > 0 || len(p.Versions()) < 16 {
-			t.Errorf("process %d: %d versions, %v", i, len(p.Versions()), errors.Join(p.faults...))
+		if len(p.faults) > 0 || len(p.Status().Versions) < 16 {
+			t.Errorf("process %d: %d versions, %v", i, len(p.Status().Versions), errors.Join(p.faults...))
 		}
 	}
 	p := begin(t, dir, historyPolicy("p0n14"))
-	if v := p.Versions(); len(v) != 20 && len(v) != 19 || len(p.faults) > 0 {
+	if v := p.Status().Versions; len(v) != 20 && len(v) != 19 || len(p.faults) > 0 {
 		t.Errorf("%d versions, %v", len(v), p.faults)
 	}
 }

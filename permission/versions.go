@@ -47,15 +47,8 @@ func (l *Live) keepVersion(v version) {
 	}
 }
 
-// Versions returns the policies that are and were in force, newest first: at most 20, and fewer if
-// their files exceed 4 MiB. Without KeepHistory they start with the process.
-func (l *Live) Versions() []api.PolicyVersion {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.listVersions()
-}
-
-// listVersions is Versions for a caller that holds mu.
+// listVersions returns the policies that are and were in force, newest first: at most 20, and fewer if
+// their files exceed 4 MiB. Without KeepHistory they start with the process. The caller holds mu.
 func (l *Live) listVersions() []api.PolicyVersion {
 	if l.inForce == nil {
 		return []api.PolicyVersion{} // the stored ones were in force in an earlier process

@@ -31,7 +31,7 @@ defaults: {mode: default}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok := live.Text(""); ok || len(live.Versions()) != 0 {
+	if _, ok := live.Text(""); ok || len(live.Status().Versions) != 0 {
 		t.Error("a text exists before a policy is in force")
 	}
 	reload := func() {
@@ -68,7 +68,7 @@ defaults: {mode: default}
 
 	src.set(first + "# a comment\n")
 	reload()
-	if v := live.Versions(); len(v) != 1 || v[0].Bundle != was {
+	if v := live.Status().Versions; len(v) != 1 || v[0].Bundle != was {
 		t.Errorf("a changed comment makes a new version: %+v", v)
 	}
 	if text, _ = live.Text(""); !strings.HasSuffix(text.Files[0].Text, "# a comment\n") || text.Loaded.IsZero() {
@@ -77,7 +77,7 @@ defaults: {mode: default}
 
 	src.set(strings.Replace(first, "behavior: deny", "behavior: ask", 1))
 	reload()
-	if v := live.Versions(); len(v) != 2 || v[0].Bundle != live.Hash() || v[1].Bundle != was {
+	if v := live.Status().Versions; len(v) != 2 || v[0].Bundle != live.Hash() || v[1].Bundle != was {
 		t.Errorf("%+v", v)
 	}
 	if text, found = live.Text(was); !found || !strings.Contains(text.Files[0].Text, "behavior: deny") {
@@ -90,11 +90,11 @@ defaults: {mode: default}
 		src.set(strings.Replace(first, "tool_name: x", "tool_name: x"+strings.Repeat("y", i+1), 1))
 		reload()
 	}
-	if v := live.Versions(); len(v) != 20 || v[0].Bundle != live.Hash() {
+	if v := live.Status().Versions; len(v) != 20 || v[0].Bundle != live.Hash() {
 		t.Errorf("%d versions", len(v))
 	}
 	src.set("rules: [")
-	if live.Reload(t.Context()) == nil || len(live.Versions()) != 20 {
+	if live.Reload(t.Context()) == nil || len(live.Status().Versions) != 20 {
 		t.Error("a refused policy became a version")
 	}
 }

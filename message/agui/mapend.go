@@ -104,23 +104,6 @@ func (m *Mapper) busyInterrupt(id message.CallID) Interrupt {
 	}
 }
 
-// Fail ends the run as an error, unless it has ended.
-func (m *Mapper) Fail(text, code string) []Event {
-	if m.ended {
-		return nil
-	}
-	return append(m.Start(), m.fail(Base{Timestamp: m.at}, text, code)...)
-}
-
-// Cancel ends the run as cancelled, unless it has ended. Use it if a person stopped the run
-// and no REPLY_END follows.
-func (m *Mapper) Cancel() []Event {
-	if m.ended {
-		return nil
-	}
-	return m.cancel(Base{Timestamp: m.at})
-}
-
 func (m *Mapper) cancel(base Base) []Event {
 	if m.run.Peer == PeerLegacy && m.run.Abandons {
 		return m.finish(base, &Outcome{Type: OutcomeSuccess})

@@ -380,11 +380,7 @@ func TestMapperNeverBreaksTheOrder(t *testing.T) {
 			for range rapid.IntRange(0, 25).Draw(t, "events") {
 				all = append(all, m.Map(drawScope(t))...)
 			}
-			end := rapid.SampledFrom([]func() []agui.Event{
-				func() []agui.Event { return m.Park(&agui.StateSnapshot{Snapshot: message.RawJSON("{}")}) },
-				func() []agui.Event { return m.Fail("x", "y") }, m.Cancel,
-			}).Draw(t, "end")
-			all = append(all, end()...)
+			all = append(all, m.Park(&agui.StateSnapshot{Snapshot: message.RawJSON("{}")})...)
 		}
 		loose, strict := agui.Verifier{}, agui.Verifier{Strict: true}
 		shown := map[string]bool{}
