@@ -1,14 +1,6 @@
 package blocks_test
 
 import (
-	"flag"
-	"fmt"
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"os"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,60 +8,6 @@ import (
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 	"github.com/askance-dev/askance/message/blockstream"
 )
-
-var update = flag.Bool("update", false, "write the table of codes into BLOCKS.md")
-
-// TestCodesDocument: BLOCKS.md lists every code that the source declares.
-func TestCodesDocument(t *testing.T) {
-	var table strings.Builder
-	table.WriteString("| code | reason | what to do |\n|---|---|---|\n")
-	known := map[blockstream.ErrorCode]bool{}
-	for _, c := range blockstream.ErrorCodes {
-		known[c.Code] = true
-		fmt.Fprintf(&table, "| `%s` | %s | %s |\n", c.Code, c.Means, c.Do)
-	}
-	src, err := parser.ParseFile(token.NewFileSet(), "../../message/blockstream/frame.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	declared := 0
-	ast.Inspect(src, func(n ast.Node) bool {
-		v, ok := n.(*ast.ValueSpec)
-		if !ok {
-			return true
-		}
-		if id, ok := v.Type.(*ast.Ident); ok && id.Name == "ErrorCode" {
-			declared++
-			if text, err := strconv.Unquote(v.Values[0].(*ast.BasicLit).Value); err != nil || !known[blockstream.ErrorCode(text)] {
-				t.Errorf("ErrorCodes lacks %s", v.Names[0].Name)
-			}
-		}
-		return true
-	})
-	if declared != len(blockstream.ErrorCodes) {
-		t.Errorf("%d codes are declared, %d are described", declared, len(blockstream.ErrorCodes))
-	}
-	page, err := os.ReadFile("BLOCKS.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, _ := strings.Cut(string(page), "<!-- codes:begin -->\n")
-	_, after, found := strings.Cut(rest, "<!-- codes:end -->")
-	if !found {
-		t.Fatal("BLOCKS.md has no markers for the codes")
-	}
-	want := before + "<!-- codes:begin -->\n" + table.String() + "<!-- codes:end -->" + after
-	switch {
-	case want == string(page):
-	case *update:
-		err = os.WriteFile("BLOCKS.md", []byte(want), 0o644)
-	default:
-		t.Error("the codes in BLOCKS.md differ from the source; run go test ./gateway/blocks -run TestCodesDocument -update")
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
 
 // TestChatWhileTurnIsOpen: the refusal of a message has another code than that of a response.
 func TestChatWhileTurnIsOpen(t *testing.T) {

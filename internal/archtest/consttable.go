@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// ConstTable renders the constants of a type with their trailing comments.
+// ConstTable renders the constants of a type with their trailing comments, in which | separates
+// columns.
 func ConstTable(tree fs.FS, file, typ, head string) (string, error) {
 	source, err := fs.ReadFile(tree, file)
 	if err != nil {
@@ -20,7 +21,7 @@ func ConstTable(tree fs.FS, file, typ, head string) (string, error) {
 		return "", err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| %s |\n|---|---|\n", head)
+	fmt.Fprintf(&b, "| %s |\n|%s\n", head, strings.Repeat("---|", 1+strings.Count(head, "|")))
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		v, ok := n.(*ast.ValueSpec)
 		if !ok {

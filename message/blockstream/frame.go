@@ -145,44 +145,23 @@ type Pong struct{ Header }
 // ErrorCode is the closed list of codes of error frames.
 type ErrorCode string
 
-// The error codes, which are our extensions.
+// The error codes, which are our extensions: the reason and, after |, what a client should do.
 const (
-	CodeInvalidCommand   ErrorCode = "INVALID_COMMAND"           // malformed: correct it
-	CodeUnauthenticated  ErrorCode = "UNAUTHENTICATED"           // authenticate first
-	CodeForbidden        ErrorCode = "FORBIDDEN"                 // this principal may not do that
-	CodeNotFound         ErrorCode = "NOT_FOUND"                 // no such session, or turn
-	CodeApprovalUnknown  ErrorCode = "APPROVAL_NOT_FOUND"        // no approval has that key
-	CodeApprovalUnclear  ErrorCode = "APPROVAL_KEY_REQUIRED"     // several are open: name one
-	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // another response was first
-	CodeApprovalExpired  ErrorCode = "APPROVAL_EXPIRED"          // it ended without a response
-	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the approval request has changed
-	CodeTurnOpen         ErrorCode = "TURN_IN_PROGRESS"          // the session has an open turn
-	CodeOverLimit        ErrorCode = "OVER_LIMIT"                // too much at once
-	CodeFull             ErrorCode = "STORE_FULL"                // the store has no room
-	CodeUnavailable      ErrorCode = "UNAVAILABLE"               // try again later
-	CodeInternal         ErrorCode = "INTERNAL"                  // a defect of askance
+	CodeInvalidCommand   ErrorCode = "INVALID_COMMAND"           // the command is malformed or too large | correct it
+	CodeUnauthenticated  ErrorCode = "UNAUTHENTICATED"           // the connection has no credentials yet | send `auth` first
+	CodeForbidden        ErrorCode = "FORBIDDEN"                 // the credentials lack the role, or the session belongs to another user | use other credentials
+	CodeNotFound         ErrorCode = "NOT_FOUND"                 // no session is subscribed, or none has the id | `subscribe` to a session that exists
+	CodeTurnOpen         ErrorCode = "TURN_IN_PROGRESS"          // `chat`: the session's turn has not ended, and the message was not accepted | respond to its requests, or `stop` it; then send the message again
+	CodeApprovalUnknown  ErrorCode = "APPROVAL_NOT_FOUND"        // no approval request of the session has the key | send the key of the card
+	CodeApprovalUnclear  ErrorCode = "APPROVAL_KEY_REQUIRED"     // the session has had other requests, or the connection other cards | name the `approval_key`
+	CodeApprovalResolved ErrorCode = "APPROVAL_ALREADY_RESOLVED" // another response was first | show the `approval_result`
+	CodeApprovalExpired  ErrorCode = "APPROVAL_EXPIRED"          // the request expired without a response | show the `approval_result`
+	CodeApprovalChanged  ErrorCode = "APPROVAL_CHANGED"          // the request changed since it was shown | show the new card, and respond to that
+	CodeOverLimit        ErrorCode = "OVER_LIMIT"                // the user sends too much, or has too many open requests | wait, then send it again
+	CodeFull             ErrorCode = "STORE_FULL"                // the server's store is full, and nothing was stored | tell an operator
+	CodeUnavailable      ErrorCode = "UNAVAILABLE"               // the server cannot tell whether the command took effect, or cannot carry it out now | check what is shown, then send it again
+	CodeInternal         ErrorCode = "INTERNAL"                  // the server failed; its log has the reason | tell an operator
 )
-
-// ErrorCodes says what each code means and what a client should do.
-var ErrorCodes = []struct {
-	Code      ErrorCode
-	Means, Do string
-}{
-	{CodeInvalidCommand, "the command is malformed or too large", "correct it"},
-	{CodeUnauthenticated, "the connection has no credentials yet", "send `auth` first"},
-	{CodeForbidden, "the credentials lack the role, or the session belongs to another user", "use other credentials"},
-	{CodeNotFound, "no session is subscribed, or none has the id", "`subscribe` to a session that exists"},
-	{CodeTurnOpen, "`chat`: the session's turn has not ended, and the message was not accepted", "respond to its requests, or `stop` it; then send the message again"},
-	{CodeApprovalUnknown, "no approval request of the session has the key", "send the key of the card"},
-	{CodeApprovalUnclear, "the session has had other requests, or the connection other cards", "name the `approval_key`"},
-	{CodeApprovalResolved, "another response was first", "show the `approval_result`"},
-	{CodeApprovalExpired, "the request expired without a response", "show the `approval_result`"},
-	{CodeApprovalChanged, "the request changed since it was shown", "show the new card, and respond to that"},
-	{CodeOverLimit, "the user sends too much, or has too many open requests", "wait, then send it again"},
-	{CodeFull, "the server's store is full, and nothing was stored", "tell an operator"},
-	{CodeUnavailable, "the server cannot tell whether the command took effect, or cannot carry it out now", "check what is shown, then send it again"},
-	{CodeInternal, "the server failed; its log has the reason", "tell an operator"},
-}
 
 // Error tells one client that its command had no effect. It changes no block.
 type Error struct {
