@@ -45,12 +45,12 @@ const (
 // The MAC covers both.
 func basisOf(m stored) (entity Entity, prev uint64, ok bool) {
 	entity = Entity(EntityIn(m.subject))
-	prev, err := m.prev()
+	prev, err := m.prevSeq()
 	return entity, prev, entity != "" && err == nil
 }
 
-// prev returns the sequence that a message's compare-and-swap names.
-func (m stored) prev() (uint64, error) {
+// prevSeq returns the sequence that a message's compare-and-swap names.
+func (m stored) prevSeq() (uint64, error) {
 	return strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
 }
 
@@ -143,7 +143,7 @@ func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error
 // beginsAgain reports whether a genuine record begins a call in an archived reply and is not in
 // an archive. Unless the record is known, it first makes sure that no archive was missed.
 func (v *voids) beginsAgain(ctx context.Context, m stored) (bool, error) {
-	if prev, err := m.prev(); err != nil || prev > 0 || EntityIn(m.subject) == "" {
+	if prev, err := m.prevSeq(); err != nil || prev > 0 || EntityIn(m.subject) == "" {
 		return false, nil
 	}
 	if v.learn != nil && !v.firm.has(m.seq) {
