@@ -253,6 +253,21 @@ func askStream(ctx context.Context, nc *nats.Conn, subject string, ask []byte) (
 	return reply.copied, reply.Deliver, nil
 }
 
+// BackupKeyID returns the [keyfile.Keys.ID] of the keys that the journal in a backup needs, or ""
+// if the folder has no backup of the space.
+func BackupKeyID(folder string, space toolcall.SpaceID) string {
+	var about struct {
+		Config struct {
+			Metadata map[string]string `json:"metadata"`
+		} `json:"config"`
+	}
+	text, _, err := plainfile.Read(filepath.Join(folder, StreamName(space)+descriptionSuffix), secretfile.MaxBytes)
+	if err != nil || strictjson.UnmarshalOpen(text, &about) != nil {
+		return "" // Restore says why
+	}
+	return about.Config.Metadata[metaKey]
+}
+
 // Restore creates the streams of a space from a folder that BackUp wrote, on servers that
 // have none of them, except perhaps archives. It restores the files of archives first. The
 // streams get three replicas on a cluster, else one. Records written after the backup are
@@ -290,7 +305,7 @@ func Restore(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder 
 			return restoreStream(ctx, nc, name, path+contentSuffix, about, meta, n)
 		})
 		if err != nil {
-			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the stream " + name + " was not restored", Hint: "restore onto servers that have no streams of this space", Err: err}
+			return out, &message.Error{Code: message.CodeUnavailable, Op: op, What: "the stream " + name + " was not restored", Hint: "look at the disk and the log of the server; then restore onto servers or into a data folder without streams of this space", Err: err}
 		}
 		out.Streams = append(out.Streams, name)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/embed"
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -432,6 +433,11 @@ func TestBackupOnOneMachine(t *testing.T) {
 	fails(t, cli.ExitConflict, "already has a journal\nhint: restore into a new folder", "journal", "restore", backup, "--data", s.data)
 	data := filepath.Join(filepath.Dir(s.data), "restored")
 	fails(t, cli.ExitNotFound, "put the engine.key of the backup into it", "journal", "restore", backup, "--data", data)
+	another := t.TempDir() // with the keys of another space
+	if _, err := keyfile.LoadOrCreate(filepath.Join(another, "engine.key")); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitForbidden, "is not the key file of this backup\nhint: restore into a new folder with the engine.key of the backup; if the space was served with --spaces, put it into "+filepath.Join(another, "spaces", "default")+" first", "journal", "restore", backup, "--data", another)
 	key, err := os.ReadFile(filepath.Join(s.data, "engine.key"))
 	if err == nil {
 		err = os.Mkdir(data, 0o700)

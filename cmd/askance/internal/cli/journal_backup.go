@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,9 +69,14 @@ It needs the engines' key file to verify the checkpoints, and with --nats their 
 
 func newJournalRestoreCommand(env *environment) *cobra.Command {
 	restore := func(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, folder string, archives bus.ArchiveStore) (bus.Copied, error) {
+		file := cmp.Or(env.cfg.Keys, node.Dir(env.cfg.dir()).Files(space).Keys())
+		keys, missing := keyfile.Load(file)
+		if id := bus.BackupKeyID(folder, space); missing == nil && id != "" && keys.ID() != id && env.cfg.NATS == "" {
+			return bus.Copied{}, &message.Error{Code: message.CodeForeignStream, Op: "restore", What: file + " is not the key file of this backup",
+				Hint: fmt.Sprintf("restore into a new folder with the engine.key of the backup; if the space was served with --spaces, put it into %s first", filepath.Join(env.cfg.dir(), "spaces", string(space)))}
+		}
 		copied, err := bus.Restore(ctx, nc, space, folder, archives)
-		file := cmp.Or(env.cfg.Keys, node.Dir(env.cfg.dir()).Keys())
-		if _, missing := os.Stat(file); err == nil && missing != nil && (env.cfg.NATS == "" || env.cfg.Keys != "") {
+		if err == nil && errors.Is(missing, fs.ErrNotExist) && (env.cfg.NATS == "" || env.cfg.Keys != "") {
 			env.notef("Copy the engine.key of this backup to %s: engines cannot use the journal without it.\n", term.SafeLine(file))
 		}
 		for bucket, what := range map[string]string{bus.PolicyBucketName(space): "rules", bus.DirectoryBucketName(space): "groups of people"} {
