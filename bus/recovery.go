@@ -28,6 +28,9 @@ func ExamineJournal(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID, 
 	if err != nil || x.stream == nil {
 		return x, err
 	}
+	if err := checkStream("check journal", x.stream.Config, streamConfig(space, keys.ID(), StreamOptions{})); err != nil {
+		return nil, err
+	}
 	return x, j.guard.readAll(ctx, x)
 }
 

@@ -481,3 +481,19 @@ func TestAddressOfAKilledServer(t *testing.T) {
 	}
 	fails(t, cli.ExitUnavailable, "no server runs", "reject", "c9", "--yes", "--data", killed.data)
 }
+
+// A check of a journal that belongs to other keys says so, instead of comparing it.
+func TestCheckOfAForeignJournal(t *testing.T) {
+	parallel(t)
+	mine, foreign := audited(t), audited(t)
+	mine.stop()
+	foreign.stop()
+	stream := filepath.Join("nats", "jetstream", "$G", "streams", bus.StreamName("default"))
+	if err := os.RemoveAll(filepath.Join(mine.data, stream)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(mine.data, stream), os.DirFS(filepath.Join(foreign.data, stream))); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitForbidden, "stream ASKANCE_default: belongs to the engine keys", "journal", "check", "--data", mine.data)
+}
