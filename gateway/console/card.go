@@ -237,7 +237,7 @@ func (c *card) addRequest(p *gateway.Peer, history []toolcall.HistoryEntry, can 
 	if call.Request == nil {
 		return
 	}
-	if d := call.Decision; d != nil && d.Message != c.Title {
+	if d := call.Decision; d != nil && asked.SaysMore(call, d.Message) {
 		c.Asks = d.Message
 	}
 	c.Open = call.State == message.ToolCallAsking

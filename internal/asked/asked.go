@@ -250,3 +250,11 @@ func Deciders(c *toolcall.Call) string {
 	}
 	return cmp.Or(strings.Join(out, ", "), "policy")
 }
+
+// SaysMore reports whether the text of a request says more than its title. A title that is the
+// first line of the text shows hidden characters in another way.
+func SaysMore(c *toolcall.Call, text string) bool {
+	title := Title(c)
+	whole := c.Decision != nil && c.Decision.Headline && !strings.Contains(text, "\n") && !strings.HasSuffix(title, "…")
+	return text != "" && text != title && !whole
+}

@@ -229,3 +229,24 @@ func TestOutput(t *testing.T) {
 		}
 	}
 }
+
+// The text of a request is shown below its title only if it says more.
+func TestSaysMore(t *testing.T) {
+	for _, tc := range []struct {
+		title, text string
+		headline    bool
+		want        bool
+	}{
+		{"Pay A\u202e?", `Pay A\u{202e}?`, true, false},
+		{"Pay A?", "Pay A?\nAlso: it is late.", true, true},
+		{"Pay A…", "Pay A and B?", true, true},
+		{"refund order A", "refund needs approval.", false, true},
+		{"Pay A?", "Pay A?", false, false},
+		{"ls", "", false, false},
+	} {
+		c := &toolcall.Call{Summary: tc.title, Decision: &toolcall.Decision{Headline: tc.headline}}
+		if got := asked.SaysMore(c, tc.text); got != tc.want {
+			t.Errorf("SaysMore(%q, %q) = %v", tc.title, tc.text, got)
+		}
+	}
+}

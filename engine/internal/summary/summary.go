@@ -7,8 +7,10 @@
 package summary
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/askance-dev/askance/internal/strictjson"
@@ -49,7 +51,7 @@ func Risk(t Tool, c *toolcall.Call) []string {
 func Line(t Tool, c *toolcall.Call) string {
 	if d := c.Decision; d != nil && d.Headline {
 		first, _, _ := strings.Cut(strings.TrimSpace(d.Message), "\n")
-		if text := joinLines(first); text != "" {
+		if text := joinLines(unescape(first)); text != "" {
 			return shortenText(text, maxLine)
 		}
 	}
@@ -203,6 +205,21 @@ func joinLines(s string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// escaped is how the policy writes a hidden character in a message.
+var escaped = regexp.MustCompile(`\\u\{[0-9a-f]{1,6}\}`)
+
+// unescape returns the hidden characters of a message, so that people see the same mark for one in
+// a summary and in the arguments.
+func unescape(s string) string {
+	return escaped.ReplaceAllStringFunc(s, func(mark string) string {
+		n, err := strconv.ParseInt(mark[len(`\u{`):len(mark)-1], 16, 32)
+		if r := rune(n); err == nil && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
+			return string(r)
+		}
+		return mark
+	})
 }
 
 // shortenText cuts a text to at most that many characters, including the ellipsis.

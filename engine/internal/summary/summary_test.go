@@ -91,6 +91,10 @@ func TestLineBySource(t *testing.T) {
 	if got := summary.Line(of, c); got != "Pay Ann $199.00." {
 		t.Errorf("with a message: %q", got)
 	}
+	c.Decision.Message = `Pay A\u{202e}n \u{72}m \u{zz} \u{1b}?`
+	if got := summary.Line(of, c); got != "Pay A\u202en \\u{72}m \\u{zz} \x1b?" {
+		t.Errorf("with hidden characters: %q", got)
+	}
 	c.Decision.Headline = false
 	if got := summary.Line(of, c); got != "Refund 19900 cents of order A-1042 to Ann Lee {now}" {
 		t.Errorf("with a template: %q", got)

@@ -251,8 +251,8 @@ func (d *detailScreen) lines(m *model, q *request, w int) []string {
 // addReasons adds the reasons for the decision, and where the call is from.
 func (d *detailScreen) addReasons(f *records, c *toolcall.Call) {
 	if c.Request != nil {
-		if text := reveal.Text(c.Request.Text); text != "" && c.Request.Text != summaryOf(c) {
-			f.add("message", strings.Split(text, "\n")...)
+		if asked.SaysMore(c, c.Request.Text) {
+			f.add("message", strings.Split(reveal.Text(c.Request.Text), "\n")...)
 		}
 		f.add("why", asked.Why(c)...)
 	} else if c.Decision != nil {
