@@ -51,7 +51,7 @@ func Risk(t Tool, c *toolcall.Call) []string {
 func Line(t Tool, c *toolcall.Call) string {
 	if d := c.Decision; d != nil && d.Headline {
 		first, _, _ := strings.Cut(strings.TrimSpace(d.Message), "\n")
-		if text := joinLines(unescape(first)); text != "" {
+		if text := joinLines(unescapeHidden(first)); text != "" {
 			return shortenText(text, maxLine)
 		}
 	}
@@ -210,9 +210,9 @@ func joinLines(s string) string {
 // escaped is how the policy writes a hidden character in a message.
 var escaped = regexp.MustCompile(`\\u\{[0-9a-f]{1,6}\}`)
 
-// unescape returns the hidden characters of a message, so that people see the same mark for one in
+// unescapeHidden returns the hidden characters of a message, so that people see the same mark for one in
 // a summary and in the arguments.
-func unescape(s string) string {
+func unescapeHidden(s string) string {
 	return escaped.ReplaceAllStringFunc(s, func(mark string) string {
 		n, err := strconv.ParseInt(mark[len(`\u{`):len(mark)-1], 16, 32)
 		if r := rune(n); err == nil && unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
