@@ -231,6 +231,7 @@ func Output(c message.Content) string {
 			case *message.URLSource:
 				name = source.MediaType + " at " + source.URL
 			}
+		default: // its type says what it is
 		}
 		if out != "" && !strings.HasSuffix(out, "\n") {
 			out += "\n"
