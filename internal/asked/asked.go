@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -31,8 +32,46 @@ func Title(c *toolcall.Call) string {
 	return c.Tool
 }
 
-// IsShortened reports whether the title leaves out a part of an argument.
-func IsShortened(c *toolcall.Call) bool { return strings.Contains(Title(c), "…") }
+// IsShortened reports whether the title does not show each argument whole. A summary that an
+// operator wrote, or that gives sizes, leaves some out without a mark.
+func IsShortened(c *toolcall.Call) bool {
+	title := Title(c)
+	if strings.Contains(title, "…") {
+		return true
+	}
+	words := wordsOf([]byte(c.Input))
+	slices.SortFunc(words, func(a, b string) int { return len(b) - len(a) }) // a short word can be in a longer one
+	for _, w := range words {
+		before, after, found := strings.Cut(title, w)
+		if !found {
+			return true
+		}
+		title = before + "\x00" + after // which shows no other word
+	}
+	return false
+}
+
+// wordsOf returns the words in a JSON value. A member that is true is shown by its name alone.
+func wordsOf(value []byte) (words []string) {
+	parts, _ := strictjson.Items(value) // of an array
+	switch strictjson.KindOf(value) {
+	case "object":
+		parts, _ = strictjson.Members(value) // arguments that cannot be read do not run
+	case "string":
+		text, _ := strictjson.Text(value)
+		return strings.Fields(text)
+	case "number", "boolean":
+		return []string{string(value)}
+	}
+	for _, m := range parts {
+		if string(m.Value) == "true" && m.Name != "" {
+			words = append(words, m.Name)
+			continue
+		}
+		words = append(words, wordsOf(m.Value)...)
+	}
+	return words
+}
 
 // Needs lists who must still agree, one line for each part.
 func Needs(c *toolcall.Call) []string {

@@ -42,11 +42,27 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// A title that omits part of an argument counts as shortened.
+// A title that omits an argument or a part of one counts as shortened.
 func TestIsShortened(t *testing.T) {
-	for title, want := range map[string]bool{"rm -rf /tmp/x": false, "": false, "rm -rf /tmp/… (stdin 3)": true, "pay note long…, cents 5": true} {
-		if got := asked.IsShortened(&toolcall.Call{Tool: "t", Summary: title}); got != want {
-			t.Errorf("%q: %t", title, got)
+	for _, tc := range []struct {
+		title, input string
+		want         bool
+	}{
+		{"", "", false},
+		{"rm -rf /tmp/x", `{"command":"rm -rf /tmp/x"}`, false},
+		{"rm -rf /tmp/… (stdin 3)", `{"command":"rm -rf /tmp/xyz","stdin":3}`, true},
+		{"pay note long…, cents 5", `{"note":"long text","cents":5}`, true},
+		{"pay to ada, cents 5, fast", `{"cents":5,"fast":true,"to":"ada","by":null}`, false},
+		{"t a {b 1}, c [x, 2.0]", `{"a":{"b":1},"c":["x",2.0]}`, false},
+		{"say line one ↵ two", `{"text":"line one\ntwo"}`, false},
+		{"Pay 5 cents", `{"cents":5,"to":"ada"}`, true}, // of a template
+		{"Pay order A10", `{"order":"A10","cents":1}`, true},
+		{"Write /etc/x (2 lines)", `{"file_path":"/etc/x","content":"a\nb"}`, true},
+		{"t a 1 field", `{"a":{"b":{"c":9}}}`, true},
+		{"t a b", `{"a":"b","dry_run":false}`, true}, // a value that summaries leave out
+	} {
+		if got := asked.IsShortened(&toolcall.Call{Tool: "t", Summary: tc.title, Input: tc.input}); got != tc.want {
+			t.Errorf("%q of %s: %t", tc.title, tc.input, got)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (d *responding) respondToMany(ctx context.Context, l *link, args []string) 
 		if d.kind.sends.Kind == toolcall.ResponseApprove {
 			shortened := ""
 			if slices.ContainsFunc(calls, asked.IsShortened) {
-				shortened = " A line with … is shortened."
+				shortened = " Some lines leave out arguments."
 			}
 			env.notef("Exactly these calls run; askance show CALL shows all arguments of one.%s\n", shortened)
 		}

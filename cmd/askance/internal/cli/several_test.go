@@ -73,7 +73,7 @@ func TestConfirmationOfSeveral(t *testing.T) {
 	s.propose("r1", "call_a1", "boss", `{"note":"`+strings.Repeat("x", 150)+`","last":"end"}`)
 	s.propose("r1", "call_a2", "pay", `{"cents":500}`)
 	x := termtest.Open(t, 200, 20, exec.CommandContext(t.Context(), os.Args[0], "approve", "call_a1", "call_a2", "--as", "boss", "--data", s.data))
-	x.See("Exactly these calls run; askance show CALL shows all arguments of one. A line with … is shortened.", "Approve these 2 calls?")
+	x.See("Exactly these calls run; askance show CALL shows all arguments of one. Some lines leave out arguments.", "Approve these 2 calls?")
 	x.Press("\x03")
 	x.Ends(cli.ExitInterrupted)
 	if out := ok(t, "show", "call_a1", "--data", s.data); strings.Count(out, "x") < 150 || !strings.Contains(out, `"end"`) {

@@ -240,7 +240,7 @@ func (s *bulkScreen) entry(m *model, d *draftResponse, at bool, w int) []string 
 		out = append(out, "      "+m.out.Dim(line))
 	}
 	if asked.IsShortened(d.call) {
-		out = append(out, paintAll(m.out.Dim, indent(wrap("The line is shortened: press enter to see all arguments.", max(12, w-6)), 6))...)
+		out = append(out, paintAll(m.out.Dim, indent(wrap("The line leaves out arguments: press enter to see all.", max(12, w-6)), 6))...)
 	}
 	if bad != "" {
 		out = append(out, paintAll(m.out.Bad, indent(wrap("Not included: "+bad, max(12, w-6)), 6))...)

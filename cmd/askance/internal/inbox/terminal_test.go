@@ -219,8 +219,8 @@ func TestBulkSaysWhatIsShortened(t *testing.T) {
 	w.ask("call_2", "soon", `{"command":"ls"}`)
 	x := w.inbox(80, 40)
 	x.See("2 open")
-	screen := x.Press("b", "Exactly these calls run; press enter to see all arguments of one.", "The line is shortened: press enter to see all arguments.")
-	if strings.Count(screen, "is shortened") != 1 {
+	screen := x.Press("b", "Exactly these calls run; press enter to see all arguments of one.", "The line leaves out arguments: press enter to see all.")
+	if strings.Count(screen, "leaves out") != 1 {
 		t.Errorf("want one shortened line:\n%s", screen)
 	}
 	x.Press("g"+enter, "&& end")
