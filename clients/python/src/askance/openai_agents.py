@@ -47,8 +47,12 @@ def tool(
         )
 
         async def run(approved: Any) -> Any:
-            text = arguments if is_same(approved, _parse(arguments)) else json.dumps(approved, ensure_ascii=False)
-            return await invoke(ctx, text)
+            if is_same(approved, _parse(arguments)):
+                return await invoke(ctx, arguments)
+            ctx.tool_arguments = json.dumps(approved, ensure_ascii=False)  # a tool can read them there, too
+            if ctx.tool_call is not None:
+                ctx.tool_call = ctx.tool_call.model_copy(update={"arguments": ctx.tool_arguments})
+            return await invoke(ctx, ctx.tool_arguments)
 
         try:
             proposal = Proposal(inner.name, arguments or "{}", ctx.tool_call_id)

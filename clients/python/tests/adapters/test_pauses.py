@@ -158,6 +158,32 @@ def test_openai_agents_approval_is_not_enough(place: Place, case: Case) -> None:
     assert read_effects(case.effects) == []
 
 
+def test_openai_agents_context_has_the_approved_arguments(place: Place, case: Case) -> None:
+    from agents import Agent, RunConfig, Runner
+    from agents.tool_context import ToolContext
+
+    from adapters.driver_openai_agents import scripted_model
+    from askance.openai_agents import tool
+
+    ran: list[Any] = []
+
+    def pay(ctx: Any, amount: int, to: str) -> str:
+        ran.extend([amount, to, json.loads(ctx.tool_arguments), json.loads(ctx.tool_call.arguments)])
+        return "paid"
+
+    pay.__annotations__["ctx"] = ToolContext[Any]
+
+    async def scene(client: askance.AsyncClient) -> None:
+        agent = Agent("bot", model=scripted_model(case), tools=[tool(client, pay)])
+        edit = json.dumps({"amount": 4, "to": "bob"})
+        person = asyncio.create_task(asyncio.to_thread(place.ann.answer, case.session, "c1", "approve", input=edit))
+        await Runner.run(agent, "go", run_config=RunConfig(group_id=case.session))
+        await person
+
+    play(case, scene)
+    assert ran == [4, "bob", {"amount": 4, "to": "bob"}, {"amount": 4, "to": "bob"}]
+
+
 def test_agentscope_parks_and_trusts_no_confirmation(place: Place, case: Case) -> None:
     from agentscope.message import UserMsg
 
