@@ -115,7 +115,14 @@ func mustNotBegin(w *world) {
 	w.wantErr(err, message.ErrForeign)
 	_, err = e.operator().Begin(w.Context(), toolcall.BeginRequest{Key: denied, Claim: "x"})
 	w.wantErr(err, message.ErrForbidden)
+	began := e.propose(call("began", external, `{}`))[0].Key
+	_, err = e.begin(began, "x")
+	w.must(err)
 	w.policy.use(w, append(rules(), noTool(external))...)
+	_, err = e.begin(began, "x")
+	w.must(err) // a repeated request of the process that runs it
+	_, err = e.begin(began, "y")
+	w.wantErr(err, message.ErrForbidden) // not superseded: that lets a client run an idempotent tool again
 	_, err = e.begin(denied, "x")
 	w.wantResult(toolcall.CallOf(w.refusal(err, message.ErrFinished)), message.ToolResultDenied, "no-"+external)
 	w.policy.use(w, rules()...)

@@ -100,6 +100,10 @@ func (o *operators) beginCall(ctx context.Context, by toolcall.Principal, r tool
 			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
 				return err
 			}
+		case c.Phase() == toolcall.PhaseRunning: // another process would run an idempotent tool again
+			if d, denied := o.attempts.judge.IsDeniedNow(ctx, o.attempts.snapshotOf(ctx, c)); denied {
+				return &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "another process began the call, and the current policy denies it: " + d.Reason, Hint: "do not run it; an operator has to resolve it"}
+			}
 		}
 		return m.Step(toolcall.Started{Base: baseNow(), Attempt: c.Attempt.Number, Worker: by.Name, Claim: r.Claim})
 	})
