@@ -59,6 +59,9 @@ func (g *gate) decide(ctx context.Context) (dialect.Verdict, error) {
 	defer cancel()
 	call, err = g.await(wait, call)
 	if isDecided(call) {
+		if _, err := dialect.Encode(g.ev, g.verdict(call)); err != nil { // the agent cannot run what was approved
+			return dialect.Verdict{}, err
+		}
 		begun, err := g.begin(ctx, call)
 		if err != nil && !errors.Is(err, message.ErrSuperseded) { // a later call can begin it
 			err = errors.Join(err, g.release(context.WithoutCancel(ctx), call))

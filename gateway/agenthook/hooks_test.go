@@ -547,6 +547,22 @@ func TestPermissionRequest(t *testing.T) {
 	}
 }
 
+// A call that the agent cannot run as it was approved does not begin.
+func TestEditThatTheAgentCannotRun(t *testing.T) {
+	w := newWorld(t)
+	for d, edit := range map[dialect.Dialect]string{dialect.ClaudeCode: `{"command":"make","jobs":9007199254740993}`, dialect.Gemini: `{"jobs":1}`} {
+		got := w.later(d, pre(d, string(d), "Bash", `{"command":"make"}`))
+		c := w.asking()
+		w.A.SubmitResponse(gatewaytest.Ann, toolcall.Response{Key: c.Key, Kind: toolcall.ResponseApprove, Input: &edit})
+		if why := denied(d, got()); !strings.Contains(why, "the approver") {
+			t.Errorf("%s: %q", d, why)
+		}
+		if shown, err := w.A.Client(gatewaytest.Olga).Show(t.Context(), toolcall.ShowRequest{Key: c.Key}); err != nil || shown.Call.Phase() != toolcall.PhaseQueued {
+			t.Errorf("%s: the call is %s, %v", d, shown.Call.Phase(), err)
+		}
+	}
+}
+
 // A response to the agent's question to its user replaces the tool's result.
 func TestAnswerInPlace(t *testing.T) {
 	w := newWorld(t)
