@@ -379,8 +379,7 @@ var errReadsOtherwise = errors.New("the stored form reads as another event recor
 
 // EncodeAndRead encodes an event record like [EncodeStored], and returns the base for the next
 // record of its call, if it has one: the caller sets Seq and Hash once f is stored. The base
-// has what readers will get. It shares memory with f as [Call.Clone] does. After an error
-// nothing may be written.
+// has what readers will get, because f may change. After an error nothing may be written.
 //
 // Invariant: what readers get has the same JSON form as f, except for the sequence of its call.
 func EncodeAndRead(f *EventRecord, base *RecordBase) (body []byte, next *RecordBase, err error) {
@@ -417,10 +416,6 @@ func readBack(body []byte, f *EventRecord, base *RecordBase) (*EventRecord, erro
 		defer func() { read.Call.Seq = 0 }()
 	}
 	if isEqual(reflect.ValueOf(read), reflect.ValueOf(f), true) {
-		if c := read.Call; c != nil { // what the next record shares with f is compared quickly
-			*c, *read = *f.Call, *f
-			read.Call = c
-		}
 		return read, nil
 	}
 	have, err := strictjson.Marshal(read) // equal values may differ in memory
