@@ -45,13 +45,14 @@ const (
 // The MAC covers both.
 func basisOf(m stored) (entity Entity, prev uint64, ok bool) {
 	entity = Entity(EntityIn(m.subject))
-	prev, err := m.prevSeq()
-	return entity, prev, entity != "" && err == nil
+	prev, ok = m.expectedSequence()
+	return entity, prev, ok && entity != ""
 }
 
-// prevSeq returns the sequence that a message's compare-and-swap names.
-func (m stored) prevSeq() (uint64, error) {
-	return strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
+// expectedSequence returns the sequence that a message's compare-and-swap names.
+func (m stored) expectedSequence() (seq uint64, ok bool) {
+	seq, err := strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
+	return seq, err == nil
 }
 
 // linkedTo returns the sequence of the record that this one links to as its predecessor, or
@@ -143,7 +144,7 @@ func (v *voids) isVoidUpTo(ctx context.Context, m stored, more int) (bool, error
 // beginsAgain reports whether a genuine record begins a call in an archived reply and is not in
 // an archive. Unless the record is known, it first makes sure that no archive was missed.
 func (v *voids) beginsAgain(ctx context.Context, m stored) (bool, error) {
-	if prev, err := m.prevSeq(); err != nil || prev > 0 || EntityIn(m.subject) == "" {
+	if prev, ok := m.expectedSequence(); !ok || prev > 0 || EntityIn(m.subject) == "" {
 		return false, nil
 	}
 	if v.learn != nil && !v.firm.has(m.seq) {
