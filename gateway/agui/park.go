@@ -138,8 +138,8 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 		}
 	}
 	rec.Tools = slices.Sorted(maps.Keys(f.mapper.Pending()))
-	if len(rec.Asked) == 0 && len(rec.Tools) == 0 {
-		return nil
+	if len(rec.Asked) == 0 && len(rec.Tools) == 0 || !f.mapper.Waits() {
+		return nil // or the event that says so is on the way
 	}
 	if begun, err := f.beginClientCalls(ctx, calls); !begun || err != nil {
 		return err

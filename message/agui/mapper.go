@@ -145,6 +145,9 @@ func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 	return out
 }
 
+// Waits reports whether the reply waits for people, the client or a worker, as [Mapper.Park] says.
+func (m *Mapper) Waits() bool { return len(m.calls.waiting) > 0 }
+
 // Withhold makes the reply wait for a call as for that of a worker: the client must not run it,
 // although its tool has the name of one of the client's.
 func (m *Mapper) Withhold(id message.CallID) {
