@@ -131,6 +131,23 @@ func TestResultOfOwnEdit(t *testing.T) {
 	}
 }
 
+// TestResultOfOwnEditAgain: the process ended after it had submitted the edit and before it delivered the
+// result that came with it. The client sends both again.
+func TestResultOfOwnEditAgain(t *testing.T) {
+	s := newStage(t)
+	c := picking(t, s, wire.Version)
+	key := s.asking("t")[0]
+	s.editElsewhere(t, `{"of":9}`)
+	if _, err := s.owner().Wait(t.Context(), toolcall.WaitRequest{Session: "t", Reply: key.Reply, Calls: []message.CallID{key.Call}, Until: toolcall.UntilRunnable}); err != nil {
+		t.Fatal(err)
+	}
+	c.bring("red")
+	a := c.talk(c.all(`{"approved":true,"editedArgs":{"of":9}}`)...).is(t, "success")
+	if words := c.words(); len(a.pendingIDs()) != 0 || !strings.Contains(words, "picker: success: red") {
+		t.Errorf("the client has to run %v, and has\n%s", a.pendingIDs(), words)
+	}
+}
+
 // TestResultThatCameTooLate: the reply was interrupted before the client sent its result. The client
 // then has the result that is on record.
 func TestResultThatCameTooLate(t *testing.T) {

@@ -58,6 +58,7 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 		r.log.Warn("an answer to an interrupt that the thread never had was left aside", "interrupt", e.InterruptID, "status", string(e.Status))
 	}
 	now := t.project(t.through, r.run())
+	r.noteApprovals(t.parks, now.reply)
 	brought := r.results(now)
 	notes := st.listOvertaken(r.in.Resume)
 	if len(brought)+len(res.Answers)+len(res.Replayed)+len(res.Overtaken) == 0 {
@@ -75,7 +76,9 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 		if err := r.answer(ctx, st, res); err != nil {
 			return nil, refuse(err)
 		}
-		results = r.completeResults(now, brought, turn)
+		if results, err = r.completeResults(ctx, now, brought, turn); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.deliverResults(ctx, now.reply, results); err != nil {
 		return nil, refuse(err)
@@ -124,18 +127,20 @@ func (r *run) principal() toolcall.Principal {
 }
 
 // completeResults adds an error result for every other call that was handed to the client, if the
-// person begins another turn: the client gave those calls up.
-func (r *run) completeResults(now *projection, brought []message.ToolResultBlock, turn *agent.Input) []message.ToolResultBlock {
+// person begins another turn: the client gave those calls up. Another program can run one of them.
+func (r *run) completeResults(ctx context.Context, now *projection, brought []message.ToolResultBlock, turn *agent.Input) ([]message.ToolResultBlock, error) {
 	if turn == nil || now.mapper == nil || now.mapper.Ended() {
-		return brought
+		return brought, nil
 	}
+	open, err := engine.ListAll(ctx, r.owner, toolcall.ListRequest{Session: r.session, Reply: now.reply}, 0)
 	all := slices.Clone(brought)
 	for _, c := range now.mapper.Pending() {
-		if !slices.ContainsFunc(brought, func(b message.ToolResultBlock) bool { return b.ID == c.ID }) {
+		if !slices.ContainsFunc(brought, func(b message.ToolResultBlock) bool { return b.ID == c.ID }) &&
+			slices.ContainsFunc(open, func(o *toolcall.Call) bool { return o.Call == c.ID && r.isClientCall(o) }) {
 			all = append(all, failedResult(c, "The user went on without a result of this call."))
 		}
 	}
-	return all
+	return all, err
 }
 
 // listLost lists the responses of this run that others overtook while it submitted them.

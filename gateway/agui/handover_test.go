@@ -3,6 +3,7 @@ package agui_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,10 +22,11 @@ func (s *stage) owner() engine.Client {
 	return s.A.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Everything, Auth: gatewaytest.AuthToken})
 }
 
-// unattended begins a turn whose frontend is away, and returns the call that its tool has to run.
-func (s *stage) unattended(t *testing.T) (*client, *toolcall.Call) {
+// unattended begins a turn whose frontend is away, and returns the call that its tool has to run. More
+// lines can add calls.
+func (s *stage) unattended(t *testing.T, more ...string) (*client, *toolcall.Call) {
 	t.Helper()
-	m, err := message.UserMsg(gatewaytest.Everything, message.Content{Text: `call lookup {"q":1}`}, message.WithID("u"))
+	m, err := message.UserMsg(gatewaytest.Everything, message.Content{Text: strings.Join(append([]string{`call lookup {"q":1}`}, more...), "\n")}, message.WithID("u"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,6 +120,31 @@ func TestBegunElsewhere(t *testing.T) {
 	a := c.post("/agui/connect", c.input()).is(t, "interrupt")
 	if len(a.pendingIDs()) != 0 || len(c.open) != 1 || c.open[0].Reason != wire.ReasonExternal {
 		t.Errorf("ended with\n%s", show(a))
+	}
+}
+
+// TestUserGoesOnWhileAnotherProgramRuns: the user goes on with the result of one call. The other call runs
+// in another program of the owner, whose result counts.
+func TestUserGoesOnWhileAnotherProgramRuns(t *testing.T) {
+	s := newStage(t, func(c *agui.Config) { c.Patience = 10 * time.Millisecond })
+	c, call := s.unattended(t, `also lookup {"q":2}`)
+	other := call.Key
+	other.Call = "call-1-2"
+	if _, err := s.owner().Begin(t.Context(), toolcall.BeginRequest{Key: other, Claim: "another"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.post("/agui/connect", c.input()).is(t, "success").pendingIDs(); len(got) != 1 {
+		t.Fatalf("the client has to run %v", got)
+	}
+	c.bring("found")
+	c.said("say enough").talk().is(t, "interrupt")
+	result := message.ToolResultBlock{ID: other.Call, Output: message.Content{Text: "late"}, State: message.ToolResultSuccess}
+	if _, err := s.owner().Report(t.Context(), toolcall.ReportRequest{Key: other, Result: result}); err != nil {
+		t.Errorf("the result of the other program was refused: %v", err)
+	}
+	c.talk(c.all(`{}`)...).is(t, "success")
+	if words := c.words(); !strings.Contains(words, "lookup: success: found") || !strings.Contains(words, "lookup: success: late") || !strings.Contains(words, "enough") {
+		t.Errorf("the client has\n%s", words)
 	}
 }
 

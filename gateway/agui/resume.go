@@ -193,11 +193,8 @@ func agrees(e wire.ResumeEntry, v *toolcall.Vote, c *toolcall.Call) bool {
 	if e.Status == wire.ResumeCancelled {
 		return v.Kind == toolcall.ResponseReject
 	}
-	var said struct {
-		Approved bool            `json:"approved"`
-		Edited   message.RawJSON `json:"editedArgs"`
-	}
-	if err := strictjson.UnmarshalOpen(e.Payload, &said); err != nil || said.Approved != (v.Kind == toolcall.ResponseApprove) || v.Kind == toolcall.ResponseRespond {
+	said, err := readApproval(e)
+	if err != nil || said.Approved != (v.Kind == toolcall.ResponseApprove) || v.Kind == toolcall.ResponseRespond {
 		return false
 	}
 	if !said.Approved {
@@ -207,6 +204,32 @@ func agrees(e wire.ResumeEntry, v *toolcall.Vote, c *toolcall.Call) bool {
 		return !v.Edited
 	}
 	return jcs.Equal(said.Edited, []byte(c.Input))
+}
+
+// approvalText is the part of a response that says whether and with which arguments a call may run.
+type approvalText struct {
+	Approved bool            `json:"approved"`
+	Edited   message.RawJSON `json:"editedArgs"`
+}
+
+func readApproval(e wire.ResumeEntry) (said approvalText, err error) {
+	return said, strictjson.UnmarshalOpen(e.Payload, &said)
+}
+
+// noteApprovals notes the calls of a reply that the client's responses approve. A repeated response
+// counts too: the process can have ended before it delivered the results that came with the first one.
+func (r *run) noteApprovals(all parks, reply message.ReplyID) {
+	for _, e := range r.in.Resume {
+		said, err := readApproval(e)
+		if err != nil || !said.Approved || e.Status != wire.ResumeResolved {
+			continue
+		}
+		for _, p := range all {
+			if a, ok := p.find(e.InterruptID); ok && a.Digest != "" && p.Reply == reply {
+				r.approved[a.Call] = &approvedCall{edited: said.Edited}
+			}
+		}
+	}
 }
 
 // answer submits the responses of a run in the order of the approval requests and
@@ -238,9 +261,6 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 			}
 		} else if err != nil {
 			return err
-		}
-		if err == nil && a.Approved {
-			r.approved[asked.Call] = &approvedCall{edited: a.Edited}
 		}
 	}
 	return nil
