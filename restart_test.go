@@ -210,4 +210,11 @@ func TestCallerOverNATS(t *testing.T) {
 	if _, err := os.Stat(endpoint); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the endpoint file is left: %v", err)
 	}
+	if err := os.WriteFile(endpoint, url, 0o600); err != nil { // as a killed process leaves it
+		t.Fatal(err)
+	}
+	open(t, echo, echo, askance.Data(data))
+	if _, err := os.Stat(endpoint); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the endpoint file of a killed process is left: %v", err)
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -480,6 +481,13 @@ func TestAddressOfAKilledServer(t *testing.T) {
 		t.Errorf("the backup is of another journal: %v\n%s", err, text)
 	}
 	fails(t, cli.ExitUnavailable, "no server runs", "reject", "c9", "--yes", "--data", killed.data)
+	write(t, filepath.Join(killed.data, "endpoint"), other.url+"\n")
+	reader, err := node.OpenReader(t.Context(), node.Dir(killed.data), "", "default", "auditor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reader.Close() }()
+	fails(t, cli.ExitUnavailable, "accepts no commands", "reject", "c9", "--yes", "--data", killed.data)
 }
 
 // A check of a journal that belongs to other keys says so, instead of comparing it.

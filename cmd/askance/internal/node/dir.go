@@ -103,7 +103,7 @@ func (d Dir) Further() []toolcall.SpaceID {
 const maxEndpoint = 1024
 
 // URL returns where the folder's server can be reached, or "" if none runs. A server that was
-// killed leaves its file behind, and the server of another folder can have its address now.
+// killed leaves its file behind until the next one starts; another folder's can have its address.
 func (d Dir) URL() (string, error) {
 	if !embed.InUse(d.Store()) {
 		return "", nil

@@ -45,13 +45,13 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	if err := dir.Exists(); err != nil {
 		return nil, err
 	}
-	store := dir.Store()
+	options := embed.Options{StoreDir: dir.Store(), AddressFile: dir.Endpoint()}
 	dir = dir.Files(space)
 	keys, err := keyfile.Load(cmp.Or(keyFile, dir.Keys()))
 	if err != nil {
 		return nil, err
 	}
-	server, err := embed.Start(ctx, embed.Options{StoreDir: store})
+	server, err := embed.Start(ctx, options)
 	if err != nil {
 		return nil, err
 	}
