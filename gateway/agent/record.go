@@ -228,7 +228,7 @@ func emit(ctx context.Context, as port, session message.SessionID, reply message
 	})
 }
 
-// retry repeats an idempotent request until an engine answers, with none of the errors in waits.
+// retry repeats an idempotent request while no engine answers, or while its error is one of waits.
 func retry(ctx context.Context, request func() error, waits ...error) error {
 	for {
 		err := request()
