@@ -83,7 +83,7 @@ func (r *run) decide(ctx context.Context, t *thread, connect bool) (*plan, error
 	if err := r.deliverResults(ctx, now.reply, results); err != nil {
 		return nil, refuse(err)
 	}
-	p := r.continueReply(t, st, now, brought)
+	p := r.continueReply(t, st, now, results)
 	p.notes = append(notes, r.listLost(st, res)...)
 	return p, r.enqueue(ctx, t, turn, p)
 }
@@ -200,11 +200,20 @@ func failedResult(c message.ToolCallBlock, text string) message.ToolResultBlock 
 }
 
 // deliverResults passes results of the client's tools to the engine. It skips those that the
-// engine already has.
+// engine already has. A result that the engine refuses for its content becomes an error in results:
+// the client would send it again in every run.
 func (r *run) deliverResults(ctx context.Context, reply message.ReplyID, results []message.ToolResultBlock) error {
-	for _, b := range results {
+	deliver := func(b message.ToolResultBlock) error {
 		ev := &message.ExternalExecutionResult{EventHeader: message.NewHeader(reply), ExecutionResults: []message.ToolResultBlock{b}}
-		err := engine.Deliver(ctx, r.owner, r.session, ev, nil)
+		return engine.Deliver(ctx, r.owner, r.session, ev, nil)
+	}
+	for i, b := range results {
+		err := deliver(b)
+		if errors.Is(err, message.ErrTooLarge) || errors.Is(err, message.ErrInvalid) {
+			text := "The frontend ran this call, but its result cannot be stored: " + message.AsError("", err).What + "."
+			results[i] = failedResult(message.ToolCallBlock{ID: b.ID, Name: b.Name}, text)
+			err = deliver(results[i])
+		}
 		if err != nil && !isOvertaken(err) && !errors.Is(err, message.ErrNotFound) {
 			return err
 		}

@@ -160,3 +160,19 @@ func TestWorkersCallIsNotTheClients(t *testing.T) {
 		t.Errorf("ended with\n%s", show(a))
 	}
 }
+
+// TestRefusedResult: the engine refuses a result for its content. The call ends with an error that says
+// so, because the client would send the result again in each run of the thread.
+func TestRefusedResult(t *testing.T) {
+	s := newStage(t)
+	c, call := s.unattended(t)
+	c.post("/agui/connect", c.input()).is(t, "success")
+	c.bring(strings.Repeat("x", toolcall.MaxOutputBytes+1))
+	c.talk().is(t, "success")
+	if got := s.seen(call.Key).Result; got == nil || got.State != message.ToolResultError || !strings.HasSuffix(got.Output.String(), "cannot be stored: the result has 524334 bytes, the limit is 524288.") {
+		t.Errorf("the result is %+v", got)
+	}
+	if words := c.words(); strings.Contains(words, "xxx") || !strings.Contains(words, "tool: The frontend ran this call") {
+		t.Errorf("the client has\n%.2000s", words)
+	}
+}
