@@ -171,9 +171,9 @@ func (f *follower) beginClientCalls(ctx context.Context, calls []*toolcall.Call)
 	return true, nil
 }
 
-// isUncertain reports whether it is unknown if a request took effect.
+// isUncertain reports whether a request may have taken effect, or will once the store has room.
 func isUncertain(err error) bool {
-	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome)
+	return errors.Is(err, message.ErrUnavailable) || errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrFull)
 }
 
 // isHandedOver reports whether a call of the client's tools was handed to it.

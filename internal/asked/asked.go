@@ -280,11 +280,12 @@ func Output(c message.Content) string {
 	return out
 }
 
-// Deciders lists the people who responded to a call, each once; "policy" if none did.
+// Deciders lists the people who decided about a call, each once; "policy" if none did.
 func Deciders(c *toolcall.Call) string {
 	var out []string
 	for _, v := range c.Votes {
-		if name := reveal.MarkedName(v.By.Name); !slices.Contains(out, name) {
+		isPassed := v.Kind == toolcall.ResponseSkip || v.Kind == toolcall.ResponseDelegate
+		if name := reveal.MarkedName(v.By.Name); !isPassed && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

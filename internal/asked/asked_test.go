@@ -266,3 +266,18 @@ func TestSaysMore(t *testing.T) {
 		}
 	}
 }
+
+func TestDeciders(t *testing.T) {
+	vote := func(name string, kind toolcall.ResponseKind) toolcall.Vote {
+		return toolcall.Vote{Kind: kind, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: name}}
+	}
+	for want, votes := range map[string][]toolcall.Vote{
+		"policy":   {vote("ann", toolcall.ResponseSkip), vote("bob", toolcall.ResponseDelegate)},
+		"bob, eve": {vote("ann", toolcall.ResponseSkip), vote("bob", toolcall.ResponseApprove), vote("eve", toolcall.ResponseApprove), vote("bob", toolcall.ResponseApprove)},
+	} {
+		c := asking(t, nil)
+		if c.Votes = votes; asked.Deciders(c) != want {
+			t.Errorf("%s decided, want %s", asked.Deciders(c), want)
+		}
+	}
+}
