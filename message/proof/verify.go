@@ -291,12 +291,13 @@ func (v *verifier) findDifferences() error {
 	if err := v.readPresent(window); err != nil {
 		return err
 	}
-	if err := v.dropAbsent(v.is[:min(len(v.is), window)]); err != nil {
+	signed, err := v.dropAbsent(v.is[:min(len(v.is), window)])
+	if err != nil {
 		return err
 	}
 	was, is := v.was[:min(len(v.was), window)], v.is[:min(len(v.is), window)]
 	if v.wasEnd && len(is) > len(was) && len(was) < window { // records after the last checkpoint are not insertions
-		is = is[:v.countCandidates(was, is)]
+		is = is[:countCandidates(was, is, signed)]
 	}
 	a := align(was, is, v.wasEnd && len(was) == len(v.was) || v.isEnd && len(is) == len(v.is), v.moved)
 	for _, d := range a.diffs {
@@ -307,8 +308,9 @@ func (v *verifier) findDifferences() error {
 }
 
 // dropAbsent reads signed slots ahead, and reports those whose sequence and content are both
-// absent: a hole that is longer than the window could not be aligned.
-func (v *verifier) dropAbsent(is []slot) error {
+// absent: a hole that is longer than the window could not be aligned. It returns the last signed
+// sequence that it read.
+func (v *verifier) dropAbsent(is []slot) (signed uint64, err error) {
 	seqs, leaves, last := make(map[uint64]bool, len(is)), make(map[Hash]bool, len(is)), uint64(0)
 	for _, s := range is {
 		seqs[s.seq], leaves[s.leaf], last = true, true, max(last, s.seq)
@@ -318,9 +320,12 @@ func (v *verifier) dropAbsent(is []slot) error {
 	}
 	for {
 		if err := v.readSigned(window); err != nil {
-			return err
+			return 0, err
 		}
 		n := len(v.was)
+		if n > 0 {
+			signed = max(signed, v.was[n-1].seq)
+		}
 		v.was = slices.DeleteFunc(v.was, func(s slot) bool {
 			_, met := v.moved[s.leaf]
 			absent := s.seq < last && !seqs[s.seq] && !leaves[s.leaf] && !met
@@ -330,7 +335,7 @@ func (v *verifier) dropAbsent(is []slot) error {
 			return absent
 		})
 		if len(v.was) == n {
-			return nil
+			return signed, nil
 		}
 	}
 }
@@ -346,14 +351,14 @@ func (v *verifier) report(d difference) {
 
 // countCandidates counts the current records up to the last signed one, or up to the last
 // signed sequence.
-func (v *verifier) countCandidates(was, is []slot) int {
+func countCandidates(was, is []slot, signed uint64) int {
 	leaves := make(map[Hash]bool, len(was))
 	for _, w := range was {
 		leaves[w.leaf] = true
 	}
 	n := 0
 	for j, s := range is {
-		if leaves[s.leaf] || s.seq <= was[len(was)-1].seq {
+		if leaves[s.leaf] || s.seq <= signed {
 			n = j + 1
 		}
 	}
