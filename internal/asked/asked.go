@@ -280,8 +280,11 @@ func Output(c message.Content) string {
 	return out
 }
 
-// Deciders lists the people who decided about a call, each once; "policy" if none did.
+// Deciders lists the people who decided about a finished call, each once; "policy" if none did.
 func Deciders(c *toolcall.Call) string {
+	if c.Open() {
+		return ""
+	}
 	var out []string
 	for _, v := range c.Votes {
 		isPassed := v.Kind == toolcall.ResponseSkip || v.Kind == toolcall.ResponseDelegate

@@ -276,6 +276,7 @@ func TestDeciders(t *testing.T) {
 		"bob, eve": {vote("ann", toolcall.ResponseSkip), vote("bob", toolcall.ResponseApprove), vote("eve", toolcall.ResponseApprove), vote("bob", toolcall.ResponseApprove)},
 	} {
 		c := asking(t, nil)
+		c.State = message.ToolCallFinished
 		if c.Votes = votes; asked.Deciders(c) != want {
 			t.Errorf("%s decided, want %s", asked.Deciders(c), want)
 		}

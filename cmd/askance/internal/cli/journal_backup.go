@@ -79,9 +79,9 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		if err == nil && errors.Is(missing, fs.ErrNotExist) && (env.cfg.NATS == "" || env.cfg.Keys != "") {
 			env.notef("Copy the engine.key of this backup to %s: engines cannot use the journal without it.\n", term.SafeLine(file))
 		}
-		for bucket, what := range map[string]string{bus.PolicyBucketName(space): "rules", bus.DirectoryBucketName(space): "groups of people"} {
-			if err == nil && slices.Contains(copied.Streams, "KV_"+bucket) {
-				env.notef("The %s in the bucket %s are as old as the backup: what was tightened since is undone. Put the current files there.\n", what, bucket)
+		for _, old := range [][2]string{{"rules", bus.PolicyBucketName(space)}, {"groups of people", bus.DirectoryBucketName(space)}} {
+			if err == nil && slices.Contains(copied.Streams, "KV_"+old[1]) {
+				env.notef("The %s in the bucket %s are as old as the backup: what was tightened since is undone. Put the current files there.\n", old[0], old[1])
 			}
 		}
 		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeConflict && env.cfg.NATS == "" {

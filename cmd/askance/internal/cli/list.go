@@ -257,7 +257,7 @@ func callsTable(out *term.Out, calls []*toolcall.Call, wide, partial bool, now t
 		agent := term.Clip(term.SafeName(c.Agent), nameWidth)
 		row := []string{id, statusOf(c), dueText(c, now), asked.ShortSpan(now.Sub(c.ProposedAt)), agent, term.Clip(term.SafeLine(c.Tool), nameWidth), term.Clip(term.SafeLine(c.DecidingRule()), nameWidth)}
 		if ended {
-			row = append(row, map[bool]string{false: term.Clip(asked.Deciders(c), nameWidth)}[c.Open()])
+			row = append(row, term.Clip(asked.Deciders(c), nameWidth))
 		}
 		for n, text := range row {
 			widths[n] = max(widths[n], ansi.StringWidth(text), len(heads[n]))
