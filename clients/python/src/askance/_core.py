@@ -373,9 +373,9 @@ class GateCore:
         except AskanceError as err:
             if err.code in ("invalid", "too_large"):
                 text = f"the tool ran and ended with {state}, but askance refused its result: {err}"
-                yield from self.requests.post(
-                    what, path, {"result": result | {"output": text[:4000], "state": "error"}}
-                )
+                refused = result | {"output": text[:4000], "state": "error"}
+                with contextlib.suppress(AskanceError):  # the first error says why
+                    yield from self.requests.post(what, path, {"result": refused})
             raise
 
     def run(self, allowed: Allowed, function: Callable[[Any], Any]) -> Op[Any]:
