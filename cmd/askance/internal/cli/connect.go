@@ -49,9 +49,13 @@ func (l *link) Close() { _ = l.close() }
 // connect connects to the server of --server, of --nats or of the data folder. Without a
 // server, auditors read the folder, and others act on it only with --offline.
 func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link, error) {
+	return env.connectThrough(ctx, &door{insecure: env.cfg.PlainText, plain: "nats-insecure", role: role}, role)
+}
+
+func (env *environment) connectThrough(ctx context.Context, d *door, role toolcall.Role) (*link, error) {
 	by := toolcall.Principal{Role: role, Name: env.cfg.As}
 	if env.cfg.Server != "" {
-		return dialHTTP(ctx, env, role)
+		return d.dial(ctx, env)
 	}
 	if env.cfg.NATS != "" {
 		return env.dial(ctx, env.cfg.NATS, by)
@@ -95,9 +99,8 @@ func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link,
 // isRemote reports whether the command talks to a server other than that of the data folder.
 func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Server != "" }
 
-// dialHTTP reaches a server over HTTP. Its token says who acts, in which roles.
-func dialHTTP(ctx context.Context, env *environment, role toolcall.Role) (*link, error) {
-	d := door{server: env.cfg.Server, tokenFile: env.cfg.TokenFile, insecure: env.cfg.PlainText, plain: "nats-insecure", role: role}
+// dial reaches a server over HTTP. Its token says who acts, in which roles and in which space.
+func (d *door) dial(ctx context.Context, env *environment) (*link, error) {
 	if err := d.check(env); err != nil {
 		return nil, err
 	}
@@ -106,10 +109,11 @@ func dialHTTP(ctx context.Context, env *environment, role toolcall.Role) (*link,
 	if err != nil {
 		return nil, d.adviseToken(err)
 	}
-	env.cfg.As = who.Name
-	if _, err := client.Info(ctx); err != nil {
+	info, err := client.Info(ctx)
+	if err != nil {
 		return nil, err
 	}
+	env.cfg.As, env.cfg.Space = who.Name, string(info.Space)
 	return &link{Client: client, roles: who.Roles, live: true, audit: noAudit{}, close: func() error { return nil }}, nil
 }
 

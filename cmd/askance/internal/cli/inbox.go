@@ -97,7 +97,7 @@ func inboxSigner(sign *signing) (*inbox.Signer, error) {
 // because it must not lock the data folder.
 func (env *environment) connectLive(ctx context.Context, role toolcall.Role) (*link, error) {
 	if env.cfg.Server != "" {
-		return dialHTTP(ctx, env, role)
+		return env.connect(ctx, role)
 	}
 	url, err := env.findServer("start it with askance serve --data " + env.cfg.dir())
 	if err != nil {

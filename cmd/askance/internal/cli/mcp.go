@@ -22,7 +22,6 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/hook"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
-	"github.com/askance-dev/askance/cmd/askance/internal/remote"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/gateway"
@@ -92,11 +91,12 @@ connect.`,
 				return usagef("expected a command after --, or --upstreams, for instance: askance mcp -- ./server.py")
 			}
 			m.argv = args
-			return m.door.check(env)
+			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return m.run(c.Context(), env) },
 	}
 	env.cfg.bindService(c)
+	m.door.bind(c, env)
 	env.cfg.bind(c, &env.cfg.HTTPTokens, &env.cfg.HTTPCert, &env.cfg.HTTPKey)
 	env.cfg.bindAs(c, &env.cfg.HTTPInsecure, "allow --http to listen beyond loopback without TLS, behind a proxy that has it")
 	env.cfg.bindAs(c, &env.cfg.HTTPOrigins, "origin of pages that can use --http from a browser; may be repeated")
@@ -106,9 +106,6 @@ connect.`,
 	f.StringVar(&m.session, "session", "", "askance session of the calls of --as; other principals have their own (default one for each start)")
 	f.StringVar(&m.agent, "agent", "", "name of the agent in proposals (default the name of the client's token, or --as)")
 	f.StringVar(&m.inbox, "inbox", "", "URL of the web inbox, for links to approval requests (default --server)")
-	f.StringVar(&m.door.server, "server", "", "URL of askance serve: reach it over HTTP instead of NATS")
-	f.StringVar(&m.door.tokenFile, "token-file", "", "with --server: file with a runtime's token (default the token in $ASKANCE_TOKEN)")
-	f.BoolVar(&m.door.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
 	durationVar(f, &m.hold, "hold", mcp.DefaultHold, "how long a request waits for a person, if its client cannot wait longer")
 	f.BoolVar(&m.block, "block", false, "hold each request until it is decided: for clients without a timeout")
 	f.IntVar(&m.legs, "retry-legs", 0, "how often a client of revision 2026-07-28 is told to retry before it gets askance_wait")
@@ -122,6 +119,9 @@ connect.`,
 }
 
 func (m *proxying) run(ctx context.Context, env *environment) error {
+	if err := m.door.check(env); err != nil {
+		return err
+	}
 	ups, err := m.readUpstreams()
 	if err != nil {
 		return err
@@ -162,30 +162,17 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 	return m.serveHTTP(ctx, env, g)
 }
 
-// connect reaches askance: over HTTP at --server, else as other commands do.
+// connect reaches askance, over HTTP with a token that must have the role.
 func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.Role) (c engine.Client, end func(), err error) {
-	if m.door.server == "" {
-		l, err := env.connect(ctx, role)
-		if err != nil {
-			return nil, nil, err
-		}
-		return l, l.Close, nil
-	}
-	m.inbox = cmp.Or(m.inbox, m.door.server)
-	client := remote.New(m.door.server, m.door.tokenIfAny)
-	who, err := client.Whoami(ctx)
-	if err != nil {
-		return nil, nil, m.door.adviseToken(err)
-	}
-	if !slices.Contains(who.Roles, role) {
-		return nil, nil, &message.Error{Code: message.CodeForbidden, Op: "mcp", What: "the token of " + who.Name + " lacks the role " + string(role), Hint: hook.TokenHint(string(role))}
-	}
-	info, err := client.Info(ctx)
+	l, err := env.connectThrough(ctx, &m.door, role)
 	if err != nil {
 		return nil, nil, err
 	}
-	env.cfg.Space = string(info.Space)
-	return client, func() {}, nil
+	if env.cfg.Server != "" && !slices.Contains(l.roles, role) {
+		return nil, nil, &message.Error{Code: message.CodeForbidden, Op: "mcp", What: "the token of " + env.cfg.As + " lacks the role " + string(role), Hint: hook.TokenHint(string(role))}
+	}
+	m.inbox = cmp.Or(m.inbox, env.cfg.Server)
+	return l, l.Close, nil
 }
 
 var errFormTokens = errors.New("--form needs one principal, and --http has those of a token file: leave out one of them")

@@ -87,7 +87,7 @@ idempotent tool again, and asks an operator about any other.`,
 					return usageError{err}
 				}
 			}
-			return w.door.check(env)
+			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return runWorker(c.Context(), env, w) },
 	}
@@ -99,12 +99,16 @@ idempotent tool again, and asks an operator about any other.`,
 	f.StringArrayVar(&w.passEnv, "pass-env", nil, "variable of this environment to pass to CMD; may be repeated")
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends; for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
-	w.door.bind(f)
+	w.door.bind(c, env)
+	f.BoolVar(&w.door.trust, "trust-server-keys", false, "with --server: take the engines' keys from the server instead of --engine-key: anyone who controls the server can then run calls here")
 	w.runs.bind(c)
 	return c
 }
 
 func runWorker(ctx context.Context, env *environment, w working) error {
+	if err := w.door.check(env); err != nil {
+		return err
+	}
 	if w.lifeline {
 		var stop context.CancelCauseFunc
 		ctx, stop = context.WithCancelCause(ctx)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/keyfile"
@@ -44,17 +44,16 @@ type way struct {
 	source executor.KeySource
 }
 
-func (d *door) bind(f *pflag.FlagSet) {
-	f.StringVar(&d.server, "server", "", "URL of askance serve: take calls over HTTP instead of NATS")
-	f.StringVar(&d.tokenFile, "token-file", "", "with --server: file with the worker's token (default the token in $ASKANCE_TOKEN)")
-	f.BoolVar(&d.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
-	f.BoolVar(&d.trust, "trust-server-keys", false, "with --server: take the engines' keys from the server instead of --engine-key: anyone who controls the server can then run calls here")
+func (d *door) bind(c *cobra.Command, env *environment) {
+	env.cfg.bind(c, &env.cfg.Server, &env.cfg.TokenFile)
+	c.Flags().BoolVar(&d.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
 }
 
-// check refuses flags that cannot be combined.
+// check takes the settings, and refuses those that cannot be combined.
 func (d *door) check(env *environment) error {
+	d.server, d.tokenFile = env.cfg.Server, env.cfg.TokenFile
 	if d.server == "" {
-		if d.tokenFile != "" || d.insecure || d.trust {
+		if env.found.source("token_file") == byFlag || d.insecure || d.trust {
 			return usagef("--token-file, --server-insecure and --trust-server-keys are only for --server")
 		}
 		return nil

@@ -52,7 +52,8 @@ func TestWorkerOverHTTP(t *testing.T) {
 	}
 }
 
-// If it trusts the server for the keys, a worker needs no file of the engine.
+// If it trusts the server for the keys, a worker needs no file of the engine. Its server and
+// token are settings, as those of other commands are.
 func TestWorkerTrustsServer(t *testing.T) {
 	s, token := serveWorkers(t)
 	b, err := os.ReadFile(token)
@@ -60,7 +61,8 @@ func TestWorkerTrustsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("ASKANCE_TOKEN", string(b))
-	process(t, "worker", "--server", s.http, "--trust-server-keys", "--data", t.TempDir(), "--tool", "pay", "--", "cat")
+	t.Setenv("ASKANCE_SERVER", s.http)
+	process(t, "worker", "--trust-server-keys", "--data", t.TempDir(), "--tool", "pay", "--", "cat")
 	s.propose("r1", "c1", "pay", `{"cents":5}`)
 	if c := s.finished("c1"); c.Result.State != message.ToolResultSuccess {
 		t.Errorf("the call ended with %+v", c.Result)
