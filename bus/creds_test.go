@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/askance-dev/askance/bus"
@@ -346,6 +347,25 @@ func TestReplaceLogin(t *testing.T) {
 	nc.Close()
 	if trust, err := creds.LoadTrust(dir); err != nil || trust.Revoked() != 1 {
 		t.Errorf("revoked %d, %v; want 1", trust.Revoked(), err)
+	}
+}
+
+// A revocation ends a login that was issued while the clock was ahead.
+func TestRevokeAfterClockSetBack(t *testing.T) {
+	c, dir := initCreds(t)
+	held := filepath.Join(t.TempDir(), "old.creds")
+	copyFile(t, addLogin(t, c, toolcall.RoleWorker, "wk", job), held)
+	synctest.Test(t, func(t *testing.T) { // its clock is decades behind
+		if err := c.Revoke(t.Context(), creds.User{Space: "test", Role: toolcall.RoleWorker, Name: "wk"}); err != nil {
+			t.Fatal(err)
+		}
+	})
+	w := newWorld(t, bustest.Listening(), trusting(t, dir))
+	if nc, err := bus.Connect(t.Context(), w.URL(), bus.ConnectOptions{Principal: "wk", CredsFile: held}); !errors.Is(err, message.ErrForbidden) {
+		if err == nil {
+			nc.Close()
+		}
+		t.Errorf("the revoked login: %v", err)
 	}
 }
 

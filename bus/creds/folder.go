@@ -183,6 +183,9 @@ func (c *Folder) add(u User, now time.Time) (string, error) {
 	return path, nil
 }
 
+// forever is later than any login was issued. Each login has a key of its own.
+var forever = time.Unix(1<<40, 0)
+
 // revokeUser changes the account before the list, so that a login listed as revoked is
 // revoked.
 func (c *Folder) revokeUser(u User, now time.Time) error {
@@ -202,7 +205,7 @@ func (c *Folder) revokeUser(u User, now time.Time) error {
 	}
 	if err := c.changeAccount(func(a *jwt.AccountClaims) {
 		for _, key := range keys {
-			a.RevokeAt(key, now.Add(time.Second)) // a login's time of issue has whole seconds
+			a.RevokeAt(key, forever) // not now: the clock that issued the login may have been ahead
 		}
 	}); err != nil {
 		return err
