@@ -119,6 +119,23 @@ func TestIsDeniedNow(t *testing.T) {
 	}
 }
 
+// denies is a policy whose deny rules have come into force.
+type denies struct{ policy }
+
+func (denies) Denied(context.Context, permission.Request) (permission.Decision, bool) {
+	return permission.Decision{Behavior: message.BehaviorDeny}, true
+}
+
+// A call may have waited although the clock, or that of another engine, says that it has not.
+func TestIsDeniedNowAfterClockSetBack(t *testing.T) {
+	c := call("c", "safe", message.ToolCallAllowed)
+	c.Decision = &toolcall.Decision{Bundle: "b2"}
+	j := decide.NewJudge(denies{}, nil, decide.Settings{})
+	if _, denied := j.IsDeniedNow(t.Context(), decide.Snapshot{Call: c, Now: now.Add(-time.Hour)}); !denied {
+		t.Error("deny rules are not checked")
+	}
+}
+
 // A call is denied if rules demand something of its run that the engine cannot enforce.
 func TestEnforce(t *testing.T) {
 	tests := []struct {

@@ -162,7 +162,7 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 	if c.Decision != nil {
 		req.Recheck = c.Decision.Recheck
 	}
-	if same && len(req.Recheck) == 0 && s.Now.Sub(c.UpdatedAt) < decisionHolds {
+	if same && len(req.Recheck) == 0 && s.Now.Sub(c.UpdatedAt).Abs() < decisionHolds { // a clock may have been set back
 		return permission.Decision{}, false
 	}
 	d, denied := j.policy.Denied(ctx, req)
