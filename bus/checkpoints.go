@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/keyfile"
@@ -29,6 +30,7 @@ type newest struct {
 	place      uint64            // sequence of the checkpoint in the ledger's stream
 	seq        uint64            // sequence of the last message in that stream
 	rivals     []proof.Hash      // of checkpoints with its number; see message/proof
+	read       time.Time         // when this engine first read the checkpoint
 }
 
 // lastArchive returns the place of the last announced archive in the ledger, or 0.

@@ -137,8 +137,12 @@ func (l *Ledger) signAll(ctx context.Context, pause time.Duration) (*proof.Check
 
 // refreshCheckpoint reads the last checkpoint and notes it in the anchor. l.mu is held.
 func (l *Ledger) refreshCheckpoint(ctx context.Context) (err error) {
+	before := l.last
 	if l.last, err = l.kept.readNewest(ctx); err != nil {
 		return err
+	}
+	if l.last.read = before.read; l.last.place != before.place || before.read.IsZero() {
+		l.last.read = time.Now()
 	}
 	return l.j.guard.anchor.noteCheckpoint(l.last.checkpoint)
 }
@@ -340,8 +344,10 @@ func (l *Ledger) isDue(ctx context.Context, p Pace) (bool, error) {
 }
 
 func (p Pace) isDue(last newest, end uint64) bool {
-	if end <= last.lastSequence() {
-		return false
+	if end <= last.lastSequence() || last.checkpoint == nil {
+		return end > last.lastSequence()
 	}
-	return last.checkpoint == nil || end-last.lastSequence() >= uint64(p.Records) || time.Since(last.checkpoint.At) >= p.Every
+	// The clock may have been set back since the checkpoint was signed, or its engine's may be ahead.
+	age := max(time.Since(last.checkpoint.At), time.Since(last.read))
+	return end-last.lastSequence() >= uint64(p.Records) || age >= p.Every
 }
