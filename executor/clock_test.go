@@ -74,3 +74,24 @@ func TestWorkerReportsItsClock(t *testing.T) {
 		}
 	}, executor.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
 }
+
+// A worker whose clock is ahead leaves a task to the workers whose clocks are right. The task is
+// dropped once its grant has expired by the engine's clock.
+func TestClockAheadReleasesTheTask(t *testing.T) {
+	bubble(t, ok, func(r *rig) {
+		const ahead = 2 * time.Hour
+		r.engine.Ahead(-ahead)
+		f := r.engine.Record("call-1", `{"n":1}`)
+		g := f.Call.Attempt.Grant
+		g.NotBefore, g.Expires = g.NotBefore.Add(-ahead), g.Expires.Add(-ahead)
+		r.engine.Sign(f)
+		r.engine.Offer(f)
+		synctest.Wait()
+		r.wantTask(f.Call.Key, 0, 1)
+		time.Sleep(time.Hour)
+		r.engine.Offer(f)
+		synctest.Wait()
+		r.wantTask(f.Call.Key, 1, 1)
+		r.wantRuns(0)
+	})
+}

@@ -84,10 +84,10 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 		a.reportClock(ctx)
 	}
 	switch {
-	case errors.Is(refusal, errExpired): // the next offer is another task
+	case errors.Is(refusal, errExpired) && !a.w.clock.engineTime().Before(a.call.Attempt.Grant.Expires): // the next offer is another task
 		a.w.ack(ctx, a.task)
 		return toolcall.StartReply{}, false
-	case errors.Is(refusal, errEarly):
+	case errors.Is(refusal, errEarly), errors.Is(refusal, errExpired): // a worker with the right clock may start it
 		a.w.release(a.task, notOursDelay)
 		return toolcall.StartReply{}, false
 	}

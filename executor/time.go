@@ -100,6 +100,16 @@ func (k *clock) measure(log *slog.Logger, sent, received, engine time.Time) {
 	}
 }
 
+// engineTime is the time by the engine's clock, as last measured.
+func (k *clock) engineTime() time.Time {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.off {
+		return time.Now()
+	}
+	return time.Now().Add(-k.ahead)
+}
+
 // on tells an engine of the clock, with a heartbeat.
 func (k *clock) on(r toolcall.HeartbeatRequest) toolcall.HeartbeatRequest {
 	k.mu.Lock()
