@@ -178,13 +178,22 @@ func MkdirAll(dir string) error {
 
 // KeepOwner gives what root has made to the owner of the folder that it is in, if the system
 // permits it. Otherwise a service could not read what an administrator adds to its data folder.
+// Only a file of this very folder changes, even if the path leads elsewhere meanwhile.
 func KeepOwner(path string) {
-	folder, err := os.Stat(filepath.Dir(path))
-	if err != nil || os.Geteuid() != 0 {
+	if os.Geteuid() != 0 {
 		return
 	}
-	owner := reflect.Indirect(reflect.ValueOf(folder.Sys())) // a syscall.Stat_t, where root is user 0
-	_ = os.Lchown(path, int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
+	folder, err := os.OpenRoot(filepath.Dir(path))
+	if err != nil {
+		return
+	}
+	defer func() { _ = folder.Close() }() // only read
+	info, err := folder.Stat(".")
+	if err != nil {
+		return
+	}
+	owner := reflect.Indirect(reflect.ValueOf(info.Sys())) // a syscall.Stat_t, where root is user 0
+	_ = folder.Lchown(filepath.Base(path), int(owner.FieldByName("Uid").Uint()), int(owner.FieldByName("Gid").Uint()))
 }
 
 // Reloader follows files that change while a program runs. It runs one reload at a time,

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -141,6 +142,48 @@ func TestKeepOwner(t *testing.T) {
 		owner := func(i os.FileInfo) uint32 { return i.Sys().(*syscall.Stat_t).Uid } //nolint:forcetypeassert // of this system
 		if owner(info) != owner(want) || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s belongs to %d with %v, want %d", path, owner(info), info.Mode(), owner(want))
+		}
+	}
+}
+
+// A path that its owner makes lead to another folder meanwhile gives that folder's file to no one.
+func TestKeepOwnerOfAMovingPath(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives files away")
+	}
+	dir := t.TempDir()
+	own, other, at := filepath.Join(dir, "own"), filepath.Join(dir, "other"), filepath.Join(dir, "at")
+	if err := errors.Join(os.Mkdir(own, 0o700), os.Mkdir(other, 0o700), os.Chown(own, 12345, 12346), os.Symlink(own, at)); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(own, "file"), "")
+	write(t, filepath.Join(other, "file"), "")
+	var moving sync.WaitGroup
+	done := make(chan struct{})
+	moving.Go(func() {
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			link := filepath.Join(dir, "link")
+			if err := errors.Join(os.Symlink([]string{own, other}[i%2], link), os.Rename(link, at)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	defer moving.Wait()
+	defer close(done)
+	for range 2_000 {
+		plainfile.KeepOwner(filepath.Join(at, "file"))
+		info, err := os.Stat(filepath.Join(other, "file"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 { //nolint:forcetypeassert // of this system
+			t.Fatalf("the file of the other folder belongs to %d", uid)
 		}
 	}
 }
