@@ -389,9 +389,7 @@ func (n *Node) owedByAll() (sum int64) {
 
 // Check reads the files of a node as [Start] does, and starts nothing.
 func Check(ctx context.Context, cfg Config) error {
-	if cfg.Log == nil {
-		cfg.Log = slog.New(slog.DiscardHandler)
-	}
+	cfg.Log = slog.New(slog.DiscardHandler) // Start logs the same
 	n := newNode(cfg)
 	if err := n.readFiles(ctx); err != nil {
 		return fmt.Errorf("space %s: %w", cfg.Space, err)

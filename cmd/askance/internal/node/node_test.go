@@ -313,6 +313,9 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 	}
 	cfg.Policy = []string{folder}
 	cfg.Cwd, cfg.Mode = t.TempDir(), "accept_edits"
+	if err := node.Check(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
 	n := start(t, cfg)
 	propose(t, n, "inside", "Write", `{"file_path": "a.txt"}`)
 	propose(t, n, "outside", "Write", `{"file_path": "/nowhere/a.txt"}`)
@@ -326,8 +329,8 @@ func TestNoticesAndWorkingDirs(t *testing.T) {
 	if err := n.Close(); err != nil {
 		t.Error(err)
 	}
-	if !strings.Contains(log.String(), "rule=sources") || !strings.Contains(log.String(), "working directories") {
-		t.Errorf("the log does not say what the rule means:\n%s", log.String())
+	if strings.Count(log.String(), "rule=sources") != 1 || !strings.Contains(log.String(), "working directories") {
+		t.Errorf("the log does not say once what the rule means:\n%s", log.String())
 	}
 	if !strings.Contains(log.String(), ".p.yaml.swp") || !strings.Contains(log.String(), "hidden") {
 		t.Errorf("the log does not say which file is not read:\n%s", log.String())
