@@ -246,7 +246,7 @@ func TestServeSaysWhatRuns(t *testing.T) {
 	data := filepath.Join(dir, "data")
 	for next, args := range map[string][]string{
 		"askance init, then start again with --policy FILE": {"--tools", tools},
-		"askance open --data " + data:                       {"--policy", rules},
+		"askance open --data " + data:                       {"--policy", rules, "--http-url", "http://inbox.localhost"},
 		"askance inbox --data " + data:                      {"--policy", rules, "--tools", tools, "--http", "off"},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -267,7 +267,10 @@ func TestServeSaysWhatRuns(t *testing.T) {
 		if slices.Contains(args, "--policy") {
 			want = append(want, "  policy   1 rule in "+rules+", in force since 20")
 		}
-		if !slices.Contains(args, "off") {
+		switch {
+		case slices.Contains(args, "--http-url"):
+			want = append(want, "  console  http://inbox.localhost (listens at http://127.0.0.1:")
+		case !slices.Contains(args, "off"):
 			want = append(want, "  console  http://127.0.0.1:")
 		}
 		for _, part := range want {

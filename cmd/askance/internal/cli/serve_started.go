@@ -91,9 +91,14 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 		return writeJSON(env.out, st)
 	}
 	text := newSheet(env.out, 8, env.out.Bold("askance is running"))
+	console := env.cfg.HTTPURL
 	if over.url != "" {
-		text.row("console", over.url+"  "+cmp.Or(over.logins, env.out.Ask("no login: every process on this machine can approve as "+term.SafeLine(userName()))))
+		if console = cmp.Or(console, over.url); console != over.url {
+			console += " (listens at " + over.url + ")"
+		}
+		console += "  " + cmp.Or(over.logins, env.out.Ask("no login: every process on this machine can approve as "+term.SafeLine(userName())))
 	}
+	text.row("console", console)
 	if over.socket != "" {
 		text.row("socket", over.socket+"  the kernel identifies the user")
 	}
