@@ -201,6 +201,52 @@ func TestMCPDemandsTokensOnceTheyExist(t *testing.T) {
 	}
 }
 
+// TestMCPFormEndsOnceTokensExist: a form decides in the name of --as only while no one needs a token.
+func TestMCPFormEndsOnceTokensExist(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"))
+	at := startMCP(t, "--data", s.data, "--as", "ann", "--form", "--hold", "1s")
+	secret := ""
+	call := func(more string) string {
+		t.Helper()
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{"elicitation":{"form":{}}}},"name":"browse","arguments":{}` + more + `}}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"}, "Mcp-Protocol-Version": {"2026-07-28"}, "Mcp-Method": {"tools/call"}, "Mcp-Name": {"browse"}}
+		if secret != "" {
+			r.Header.Set("Authorization", "Bearer "+secret)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	approve := func() string {
+		t.Helper()
+		m := regexp.MustCompile(`"requestState":"([^"]+)"`).FindStringSubmatch(call(""))
+		if m == nil {
+			t.Fatal("the gateway shows no form")
+		}
+		return `,"requestState":"` + m[1] + `","inputResponses":{"askance":{"action":"accept","content":{"decision":"approve"}}}`
+	}
+	if text := call(approve()); !strings.Contains(text, "the shop answers") {
+		t.Errorf("without tokens: %s", text)
+	}
+	form := approve()
+	secret = strings.TrimSpace(ok(t, "token", "create", "ann", "--role", "runtime", "--data", s.data))
+	if text := call(form); strings.Contains(text, "the shop answers") || !strings.Contains(text, "waits for the approval of a person") {
+		t.Errorf("once tokens exist: %s", text)
+	}
+}
+
 func TestMCPRefuses(t *testing.T) {
 	cleanEnvironment(t)
 	dir := t.TempDir()
