@@ -319,7 +319,7 @@ func TestInterruptAndResolve(t *testing.T) {
 	s.propose("r1", "c1", "pay", `{"cents":500}`)
 	s.propose("r1", "c2", "pay", `{"cents":5}`)
 	fails(t, cli.ExitUsage, "use happened, did_not_happen or run_again", "resolve", "c2", "--outcome", "maybe", "--data", s.data)
-	fails(t, cli.ExitConflict, "neither blocked nor run by its runtime", "resolve", "c2", "--outcome", "happened", "--data", s.data)
+	fails(t, cli.ExitConflict, "neither blocked nor run by its runtime", "resolve", "c2", "--outcome", "happened", "--output", "", "--data", s.data)
 	fails(t, cli.ExitNotFound, "the reply s1/r9 has no calls", "interrupt", "--session", "s1", "--reply", "r9", "--data", s.data)
 	if out := ok(t, "interrupt", "c1", "--reason", "wrong ticket", "--data", s.data); !strings.Contains(out, "Reply s1/r1 interrupted, 2 open calls ended.") {
 		t.Errorf("interrupt printed %q", out)

@@ -40,7 +40,7 @@ Find out what happened, then resolve the call:
   askance resolve call_42 --outcome run_again --note "the provider never saw it"`,
 		Args:              oneCall(&ad),
 		ValidArgsFunction: env.completeCalls(message.ToolCallSubmitted, message.ToolCallAllowed),
-		PreRunE: func(*cobra.Command, []string) (err error) {
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
 			if r.Outcome == "" {
 				return usagef("--outcome is missing: use happened, did_not_happen or run_again")
 			}
@@ -49,6 +49,9 @@ Find out what happened, then resolve the call:
 			}
 			if output != "" && r.Outcome != toolcall.OutcomeHappened {
 				return usagef("--output is for --outcome happened: leave it out, or put it into --note")
+			}
+			if r.Outcome == toolcall.OutcomeHappened && !c.Flags().Changed("output") {
+				return usagef("--output is missing: pass the result that the model gets, or --output \"\" if the tool returned nothing")
 			}
 			r.Output, err = env.readText("--output", output, toolcall.MaxOutputBytes)
 			return err

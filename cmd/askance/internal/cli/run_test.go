@@ -72,7 +72,7 @@ func TestOffline(t *testing.T) {
 		t.Errorf("%d open calls, want 2", n)
 	}
 	start := "start it with askance serve --data " + s.data
-	for _, args := range []string{"approve c1 --yes", "reject c1 --yes", "respond c1 --output x --yes", "revoke c1", "interrupt c1", "resolve c1 --outcome happened", "standing revoke sta_1"} {
+	for _, args := range []string{"approve c1 --yes", "reject c1 --yes", "respond c1 --output x --yes", "revoke c1", "interrupt c1", "resolve c1 --outcome happened --output x", "standing revoke sta_1"} {
 		fails(t, cli.ExitUnavailable, start, append(strings.Fields(args), "--data", s.data)...)
 	}
 	if r := run(t, "__complete", "show", "--data", s.data, ""); strings.Contains(r.out, "c1") {

@@ -118,7 +118,7 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 	for _, command := range []string{"resolve", "revoke", "interrupt"} { // they never ask
 		args := []string{command, "call_x", "--data", s.data}
 		if command == "resolve" {
-			args = append(args, "--outcome", "happened")
+			args = append(args, "--outcome", "happened", "--output", "x")
 		}
 		fails(t, cli.ExitUsage, "call_x could mean 2 calls", args...)
 	}
@@ -131,7 +131,7 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 		fails(t, cli.ExitUsage, id+" could mean ", "approve", id, "--yes", "--data", s.data)
 	}
 	ok(t, "approve", "s1/againr1/call_x1", "--yes", "--data", s.data)
-	fails(t, cli.ExitUsage, "call_x could mean", "resolve", "call_x", "--outcome", "happened", "--data", s.data)
+	fails(t, cli.ExitUsage, "call_x could mean", "resolve", "call_x", "--outcome", "happened", "--output", "x", "--data", s.data)
 	// A digest identifies the call.
 	digest := decode[toolcall.ShowReply](t, ok(t, "show", "s1/againr2/call_x", "--json", "--data", s.data)).Call.Digest
 	ok(t, "approve", "call_x", "--reply", "againr2", "--digest", digest, "--yes", "--data", s.data)

@@ -215,7 +215,7 @@ func TestOverHTTP(t *testing.T) {
 	if out := ok(t, "events", "tail", "s1", "--once"); !strings.Contains(out, "USER_CONFIRM_RESULT") {
 		t.Errorf("events over HTTP printed\n%s", out)
 	}
-	fails(t, cli.ExitForbidden, "", "resolve", "call_1", "--outcome", "happened")
+	fails(t, cli.ExitForbidden, "", "resolve", "call_1", "--outcome", "happened", "--output", "x")
 	fails(t, cli.ExitUsage, "cannot be read over HTTP", "audit", "checkpoint")
 	if out := ok(t, "open", "--print"); out != s.http+"/\n" {
 		t.Errorf("open --print printed %q", out)
