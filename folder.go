@@ -50,7 +50,7 @@ func openFolder(ctx context.Context, o options) (*folder, error) {
 		return f, err
 	}
 	f.keys = keyfile.NewLive(keyPath, keys)
-	if f.server, err = embed.Start(ctx, embed.Options{StoreDir: filepath.Join(f.path, "nats"), AddressFile: f.endpoint(), Listen: o.listen, Logger: f.log}); err != nil {
+	if f.server, err = embed.Start(ctx, embed.Options{StoreDir: filepath.Join(f.path, "nats"), AddressFiles: []string{f.endpoint(), filepath.Join(f.path, "console")}, Listen: o.listen, Logger: f.log}); err != nil {
 		return f, err
 	}
 	if f.conn, err = f.server.Connect(ctx, bus.ConnectOptions{Principal: creds.EngineName, Logger: f.log}); err != nil {

@@ -74,9 +74,9 @@ type Options struct {
 	// Rebuild makes the server count its records again and cut off what it cannot
 	// read. Damaged descriptions of streams are renamed.
 	Rebuild bool
-	// AddressFile is a file that a killed server may have left with its address, which another
-	// server can have now. Start removes it; "" is none.
-	AddressFile string
+	// AddressFiles are files that a killed server may have left with its addresses, which another
+	// server can have now. Start removes them.
+	AddressFiles []string
 	// Logger logs the messages of the server. Nil means no log.
 	Logger *slog.Logger
 }
@@ -123,9 +123,11 @@ func Start(ctx context.Context, o Options) (*Server, error) {
 		return nil, err
 	}
 	_ = os.Remove(probeFile(o.StoreDir)) // a killed process may have left it
-	if err := os.Remove(o.AddressFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.Close()
-		return nil, unwritableError(o.AddressFile, err)
+	for _, path := range o.AddressFiles {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			s.Close()
+			return nil, unwritableError(path, err)
+		}
 	}
 	if err := s.claimStore(o); err != nil {
 		s.Close()

@@ -480,14 +480,20 @@ func TestAddressOfAKilledServer(t *testing.T) {
 	if err != nil || strings.Contains(string(text), `"messages":2,`) {
 		t.Errorf("the backup is of another journal: %v\n%s", err, text)
 	}
-	fails(t, cli.ExitUnavailable, "no server runs", "reject", "c9", "--yes", "--data", killed.data)
+	console := filepath.Join(killed.data, "console")
+	write(t, console, "http://127.0.0.1:1\n")
+	for _, args := range []string{"reject c9 --yes", "open --print", "webhooks list"} {
+		fails(t, cli.ExitUnavailable, "no server runs", append(strings.Fields(args), "--data", killed.data)...)
+	}
 	write(t, filepath.Join(killed.data, "endpoint"), other.url+"\n")
+	write(t, console, "http://127.0.0.1:1\n")
 	reader, err := node.OpenReader(t.Context(), node.Dir(killed.data), "", "default", "auditor")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = reader.Close() }()
 	fails(t, cli.ExitUnavailable, "accepts no commands", "reject", "c9", "--yes", "--data", killed.data)
+	fails(t, cli.ExitUnavailable, "has no web console", "open", "--print", "--data", killed.data)
 }
 
 // A check of a journal that belongs to other keys says so, instead of comparing it.

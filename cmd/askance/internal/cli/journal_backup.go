@@ -154,7 +154,7 @@ func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives b
 			return nil, nil, nil, err
 		}
 	}
-	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store(), AddressFile: dir.Endpoint()}) // a killed server leaves its address
+	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store(), AddressFiles: dir.Addresses()}) // a killed server leaves its address
 	if err != nil {
 		return nil, nil, nil, err
 	}

@@ -3,16 +3,13 @@ package cli
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,7 +40,7 @@ address; with --print it only prints the address.`,
 		ValidArgsFunction: env.completeCalls(),
 		Args:              optional(oneCall(&ad)),
 		RunE: func(c *cobra.Command, _ []string) error {
-			at, err := consoleURL(c.Context(), env)
+			at, err := consoleURL(env)
 			if err != nil {
 				return err
 			}
@@ -69,7 +66,7 @@ address; with --print it only prints the address.`,
 const overSocket = "unix:"
 
 // consoleURL returns the address of the server's web console.
-func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
+func consoleURL(env *environment) (*url.URL, error) {
 	dir, text := node.Dir(env.cfg.dir()), cmp.Or(env.cfg.HTTPURL, env.cfg.Server)
 	if text == "" && env.cfg.NATS == "" {
 		var err error
@@ -78,9 +75,7 @@ func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 		}
 	}
 	socket, local := strings.CutPrefix(text, overSocket)
-	if local && !isListening(ctx, socket) {
-		text = "" // of a server that was killed
-	}
+	socket = strings.TrimPrefix(socket, "//")
 	switch {
 	case text != "" && local:
 		return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the server of " + string(dir) + " shows its web console only at the Unix socket " + socket + ", which browsers cannot open", Hint: "start the server also with --http 127.0.0.1:8787, and log in with a token (askance token create); or put a proxy in front of the socket, and start the server with its address as --http-url"}
@@ -88,10 +83,7 @@ func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 	case env.cfg.NATS != "":
 		return nil, &message.Error{Code: message.CodeNotFound, Op: "open console", What: "the address of the web console is not known", Hint: "pass --http-url, or store it with askance context add --http-url"}
 	default:
-		if embed.InUse(dir.Store()) {
-			return nil, &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the program on " + string(dir) + " has no web console", Hint: "use " + commandLineFor(env, "inbox")}
-		}
-		return nil, noServer(dir, nil, "start it with askance serve --data "+string(dir)+"; if it runs with --http off, there is no web console")
+		return nil, noConsole(dir, "use "+commandLineFor(env, "inbox"))
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
@@ -100,13 +92,12 @@ func consoleURL(ctx context.Context, env *environment) (*url.URL, error) {
 	return u, nil
 }
 
-// isListening reports whether a server may be at a Unix socket.
-func isListening(ctx context.Context, socket string) bool {
-	conn, err := (&net.Dialer{Timeout: consoleTimeout}).DialContext(ctx, "unix", socket)
-	if err == nil {
-		_ = conn.Close() // it was only a try
+// noConsole is the error for a data folder without the address of a web console.
+func noConsole(dir node.Dir, instead string) error {
+	if embed.InUse(dir.Store()) {
+		return &message.Error{Code: message.CodeUnavailable, Op: "open console", What: "the program on " + string(dir) + " has no web console", Hint: instead}
 	}
-	return !errors.Is(err, syscall.ECONNREFUSED) && !errors.Is(err, fs.ErrNotExist)
+	return noServer(dir, nil, "start it with askance serve --data "+string(dir)+"; if it runs with --http off, there is no web console")
 }
 
 // localConsole returns where the server of the data folder shows the space, or "".

@@ -117,7 +117,11 @@ func (g gate) do(ctx context.Context, method, path string, into any) error {
 	from := "--url"
 	if g.url == "" {
 		from = "the server's address"
-		if g.url, _ = node.Dir(g.env.cfg.dir()).ConsoleURL(); !strings.HasPrefix(g.url, "http") { // none, or a Unix socket
+		dir := node.Dir(g.env.cfg.dir())
+		if g.url, _ = dir.ConsoleURL(); g.url == "" && dir.Exists() == nil {
+			return noConsole(dir, "start it without --http off, or pass --url")
+		}
+		if g.url == "" {
 			g.url = "http://" + web.DefaultAddress
 		}
 	}

@@ -68,7 +68,7 @@ func (n *connection) connecting(principal string) bus.ConnectOptions {
 // serverOptions returns the options of the embedded server, with the logins of a
 // credentials folder if there is one.
 func (n *connection) serverOptions() embed.Options {
-	o := embed.Options{StoreDir: n.cfg.Dir.Store(), AddressFile: n.cfg.Dir.Endpoint(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
+	o := embed.Options{StoreDir: n.cfg.Dir.Store(), AddressFiles: n.cfg.Dir.Addresses(), Listen: n.cfg.Listen, Durability: n.cfg.Durability, Logger: n.cfg.Log, Reopen: n.cfg.Reopen, TLSCert: n.cfg.Cert, TLSKey: n.cfg.Key, PlainText: n.cfg.PlainText}
 	if n.trust != nil {
 		o.Trust, o.Login = n.trust, creds.EngineLogin(n.cfg.CredsDir)
 	}

@@ -69,6 +69,9 @@ func (d Dir) Endpoint() string { return filepath.Join(string(d), "endpoint") }
 // Console is the file with the address of the web console.
 func (d Dir) Console() string { return filepath.Join(string(d), "console") }
 
+// Addresses are the files of a running server that a killed one leaves behind.
+func (d Dir) Addresses() []string { return []string{d.Endpoint(), d.Console()} }
+
 // Certificate is the file with the embedded server's certificate, if it has TLS.
 func (d Dir) Certificate() string { return filepath.Join(string(d), "nats.crt") }
 
@@ -112,8 +115,12 @@ func (d Dir) URL() (string, error) {
 }
 
 // ConsoleURL returns where the web console of the folder's server is, "unix:" and a path
-// if it has only a Unix socket, or "" if none has recorded that.
+// if it has only a Unix socket, or "" if none runs. A folder without a store is that of a server
+// on an existing NATS, which locks nothing: its address counts as it is.
 func (d Dir) ConsoleURL() (string, error) {
+	if d.Exists() == nil && !embed.InUse(d.Store()) {
+		return "", nil
+	}
 	text, err := d.readAddress(d.Console())
 	return listensAnywhere.ReplaceAllString(text, "${1}127.0.0.1$2"), err
 }

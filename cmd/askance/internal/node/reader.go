@@ -45,7 +45,7 @@ func OpenReader(ctx context.Context, dir Dir, keyFile string, space toolcall.Spa
 	if err := dir.Exists(); err != nil {
 		return nil, err
 	}
-	options := embed.Options{StoreDir: dir.Store(), AddressFile: dir.Endpoint()}
+	options := embed.Options{StoreDir: dir.Store(), AddressFiles: dir.Addresses()}
 	dir = dir.Files(space)
 	keys, err := keyfile.Load(cmp.Or(keyFile, dir.Keys()))
 	if err != nil {

@@ -57,7 +57,7 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 		}
 		s.close = s.nc.Close
 	} else {
-		server, err := embed.Start(ctx, embed.Options{StoreDir: d.Dir.Store(), AddressFile: d.Dir.Endpoint(), Rebuild: rebuild})
+		server, err := embed.Start(ctx, embed.Options{StoreDir: d.Dir.Store(), AddressFiles: d.Dir.Addresses(), Rebuild: rebuild})
 		if err != nil {
 			return nil, err
 		}
