@@ -240,6 +240,22 @@ func TestAuditFindsTampering(t *testing.T) {
 	}
 }
 
+// A journal that was deleted is lost, unlike one that never was.
+func TestAuditOfADeletedJournal(t *testing.T) {
+	parallel(t)
+	s := audited(t)
+	s.stop()
+	store := filepath.Join(s.data, "nats")
+	if err := os.RemoveAll(filepath.Join(store, "jetstream", "$G", "streams", bus.StreamName("default"))); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitDamaged, "is gone, but its anchor file", "audit", "verify", "--data", s.data)
+	if err := os.RemoveAll(store); err != nil {
+		t.Fatal(err)
+	}
+	fails(t, cli.ExitNotFound, "if the folder "+store+" was deleted, restore a backup", "audit", "verify", "--data", s.data)
+}
+
 // The deletion of a record from the stream of a live server is found.
 func TestAuditFindsDeletion(t *testing.T) {
 	parallel(t)

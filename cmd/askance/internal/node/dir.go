@@ -157,6 +157,8 @@ func (d Dir) Exists() error {
 	}
 	_, err := os.Stat(d.Store())
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && d.hasAnchors():
+		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no askance journal, but the anchor file of one", Hint: "if it is on another server, name that with --nats; if the folder " + d.Store() + " was deleted, restore a backup or see askance journal check"}
 	case errors.Is(err, fs.ErrNotExist):
 		return &message.Error{Code: message.CodeNotFound, Op: "open data folder", What: string(d) + " has no askance journal", Hint: "start one with askance serve, or name another folder with --data"}
 	case err != nil:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"os"
 	"reflect"
 	"slices"
 	"sync"
@@ -104,6 +105,9 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 // must not leave an empty journal behind.
 func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, dir Dir) (*bus.Journal, error) {
 	if err := checkSpaceExists(ctx, nc, space); err != nil {
+		if _, serr := os.Stat(dir.Anchor(space)); serr == nil && errors.Is(err, message.ErrNotFound) {
+			err = &message.Error{Code: message.CodeDamaged, Op: "open journal", What: "the journal of the space " + string(space) + " is gone, but its anchor file " + dir.Anchor(space) + " is there", Hint: "restore a backup, or see askance journal check"}
+		}
 		return nil, err
 	}
 	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room, Archives: bus.ArchiveFolder(dir.Archives()), Inspect: true})
