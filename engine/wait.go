@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -103,6 +104,11 @@ func (q *reader) callsToWaitFor(ctx context.Context, reply toolcall.Key, ids []m
 		key := reply
 		key.Call = id
 		c, err := q.store.Call(ctx, key)
+		if errors.Is(err, message.ErrArchived) {
+			if found, rerr := q.store.CallOrNil(ctx, key); found != nil || rerr != nil {
+				c, err = found, rerr
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

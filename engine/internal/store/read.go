@@ -236,6 +236,9 @@ func (s *Store) CheckReply(ctx context.Context, reply toolcall.Key) error {
 		return !found
 	})
 	if err == nil && !found {
+		if _, err := s.journal.Last(ctx, reply); errors.Is(err, message.ErrArchived) {
+			return err
+		}
 		err = &message.Error{Code: message.CodeNotFound, What: "no reply " + string(reply.Reply) + " of the session " + string(reply.Session) + " is known", Hint: "look at the list of open calls"}
 	}
 	return err

@@ -95,6 +95,18 @@ func TestJournalArchive(t *testing.T) {
 		if out := ok(t, "show", "s1/done1/d1", "--data", s.data); !strings.Contains(out, "result") {
 			t.Errorf("a running engine shows\n%s", out)
 		}
+		bot, of := s.bot(), toolcall.WaitRequest{V: 1, Session: "s1", Reply: "done1"}
+		if _, err := bot.Wait(t.Context(), of); !errors.Is(err, message.ErrArchived) {
+			t.Errorf("a wait for an archived reply: %v", err)
+		}
+		of.Calls = []message.CallID{"d1"}
+		if r, err := bot.Wait(t.Context(), of); err != nil || !r.Done || r.Calls[0].Result == nil {
+			t.Errorf("a wait for an archived call: %+v, %v", r, err)
+		}
+		of.Calls = []message.CallID{"other"}
+		if _, err := bot.Wait(t.Context(), of); !errors.Is(err, message.ErrArchived) {
+			t.Errorf("a wait for an unknown call of an archived reply: %v", err)
+		}
 		report(t, cli.ExitOK, "--data", s.data)
 		s.stop()
 	}
