@@ -257,6 +257,37 @@ func TestArchiveFiles(t *testing.T) {
 	}
 	w.refused(w.j)
 	w.proved(true)
+
+	signed := must(os.ReadFile(index))
+	for what, spoil := range map[string]func() error{
+		"lost":    func() error { return os.Remove(index) },
+		"changed": func() error { return os.WriteFile(index, signed[1:], 0o600) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		w.open()
+		if err := w.j.Ready(t.Context()); !errors.Is(err, message.ErrUnavailable) {
+			t.Errorf("ready with a %s index: %v", what, err)
+		}
+		if _, err := w.l.ResumeArchives(t.Context()); err != nil {
+			t.Errorf("a %s index: %v", what, err)
+		}
+		if err := w.j.Ready(t.Context()); err != nil || !bytes.Equal(must(os.ReadFile(index)), signed) {
+			t.Errorf("a %s index was not made again: %v", what, err)
+		}
+		w.refused(w.j)
+	}
+	if err := errors.Join(os.Remove(index), os.WriteFile(file, whole[1:], 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	if _, err := w.l.ResumeArchives(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(index); err == nil || w.j.Ready(t.Context()) == nil {
+		t.Errorf("an index was made from a changed file: %v", err)
+	}
 }
 
 // The loss of a record that is in no archive is detected even while archived records are still in
@@ -642,41 +673,39 @@ func (w *archiving) recovery(t *testing.T) *bus.Recovery {
 	return r
 }
 
-// If a file is missing or changed while its records are being deleted, the error names the file and
-// what to do, and no more records are deleted.
+// If the file of the records is missing or changed while they are being deleted, the error names it
+// and what to do, and no more records are deleted. A lost index is made again.
 func TestInterruptedArchiveWithoutFiles(t *testing.T) {
-	for _, suffix := range []string{".index", ".jsonl.zst"} {
-		w := newArchiving(t)
-		w.archiveUntil(t, 7)
-		found, err := filepath.Glob(filepath.Join(w.folder, "*"+suffix))
-		if err != nil || len(found) != 1 {
-			t.Fatal(found, err)
-		}
-		whole := must(os.ReadFile(found[0]))
-		for code, spoil := range map[error]func() error{
-			message.ErrNotFound: func() error { return os.Remove(found[0]) },
-			message.ErrDamaged:  func() error { return os.WriteFile(found[0], whole[1:], 0o600) },
-		} {
-			if err := spoil(); err != nil {
-				t.Fatal(err)
-			}
-			w.open()
-			before := w.records()
-			_, err := w.l.Archive(t.Context(), bus.Retention{})
-			if !errors.Is(err, code) || !strings.Contains(err.Error(), filepath.Base(found[0])) || !strings.Contains(err.Error(), "journal archive again") {
-				t.Errorf("without %s: %v", suffix, err)
-			}
-			if w.records() != before {
-				t.Errorf("%d of %d records are left without %s", w.records(), before, suffix)
-			}
-		}
-		if err := os.WriteFile(found[0], whole, 0o600); err != nil {
+	w := newArchiving(t)
+	w.archiveUntil(t, 7)
+	found, err := filepath.Glob(filepath.Join(w.folder, "*.jsonl.zst"))
+	if err != nil || len(found) != 1 {
+		t.Fatal(found, err)
+	}
+	whole := must(os.ReadFile(found[0]))
+	for code, spoil := range map[error]func() error{
+		message.ErrNotFound: func() error { return os.Remove(found[0]) },
+		message.ErrDamaged:  func() error { return os.WriteFile(found[0], whole[1:], 0o600) },
+	} {
+		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
 		w.open()
-		w.archive()
-		w.proved(true)
+		before := w.records()
+		_, err := w.l.Archive(t.Context(), bus.Retention{})
+		if !errors.Is(err, code) || !strings.Contains(err.Error(), filepath.Base(found[0])) || !strings.Contains(err.Error(), "journal archive again") {
+			t.Errorf("without the file: %v", err)
+		}
+		if w.records() != before {
+			t.Errorf("%d of %d records are left without the file", w.records(), before)
+		}
 	}
+	if err := errors.Join(os.WriteFile(found[0], whole, 0o600), os.Remove(strings.TrimSuffix(found[0], ".jsonl.zst")+".index")); err != nil {
+		t.Fatal(err)
+	}
+	w.open()
+	w.archive()
+	w.proved(true)
 }
 
 // If someone without the key writes to an archived call whose archive is not in this folder, every

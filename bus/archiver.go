@@ -363,15 +363,19 @@ func (l *Ledger) LastArchive() time.Time {
 	return all[len(all)-1].At
 }
 
-// ResumeArchives deletes what is left of announced archives, whose files it compares with
-// the checkpoints again.
+// ResumeArchives makes lost indexes again, and deletes what is left of announced archives, whose
+// files it compares with the checkpoints again.
 func (l *Ledger) ResumeArchives(ctx context.Context) (uint64, error) {
 	return archiver{Ledger: l}.resumeArchives(ctx)
 }
 
 func (l archiver) resumeArchives(ctx context.Context) (uint64, error) {
 	g := l.j.guard
-	if _, err := g.examineWhole(ctx); err != nil || !g.pending.Load() {
+	_, err := g.examineWhole(ctx)
+	if err == nil {
+		err = l.rebuildIndexes(ctx)
+	}
+	if err != nil || !g.pending.Load() {
 		return 0, err
 	}
 	all := g.archives.allArchives()

@@ -199,7 +199,7 @@ func (a *archives) unreadError(op string, x *archived) error {
 		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "an archive is being made whose index is not readable, so it is not known whether it includes the call", Hint: "wait until it is made; if its archiver was killed, run askance journal archive", Err: x.unread}
 	}
 	return &message.Error{Code: message.CodeUnavailable, Op: op, What: fmt.Sprintf("the index %s of archive %d is not readable, so it is not known which calls were archived, and new ones are refused", x.Name+archive.IndexSuffix, x.Number),
-		Hint: "put that file back into the folder of archives", Err: x.unread}
+		Hint: "put that file back into the folder of archives, or run askance journal archive, which makes it again from " + x.Name + archive.FileSuffix, Err: x.unread}
 }
 
 // checkReadable returns an error if an archive makes [archives.check] refuse every new call.

@@ -200,6 +200,51 @@ func hashesOf(space toolcall.SpaceID, subject string) []uint64 {
 	return out
 }
 
+// rebuildIndexes makes lost indexes again, each from the signed file with its records.
+func (l archiver) rebuildIndexes(ctx context.Context) error {
+	files := l.j.guard.archives.store
+	for _, x := range l.j.guard.archives.allArchives() {
+		if files == nil || !errors.Is(x.unread, fs.ErrNotExist) && !errors.Is(x.unread, errChanged) {
+			continue
+		}
+		index, err := l.rebuildIndex(ctx, files, x)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errChanged) {
+			continue // what needs the index says so
+		}
+		if err == nil {
+			err = files.Put(ctx, x.Name+archive.IndexSuffix, func(out io.Writer) error {
+				_, err := out.Write(index)
+				return err
+			})
+		}
+		if err == nil {
+			_, err = l.j.guard.examineWhole(ctx) // reads it
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l archiver) rebuildIndex(ctx context.Context, files ArchiveStore, x *archived) ([]byte, error) {
+	f, err := files.Open(ctx, x.Name+archive.FileSuffix)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	if err := checkSum(f, x.File); err != nil {
+		return nil, err
+	}
+	var index bytes.Buffer
+	sum := &summed{w: &index, sum: sha256.New()}
+	err = archive.RebuildIndex(sum, f, x.File.Bytes, l.j.space, func(subject string) []uint64 { return hashesOf(l.j.space, subject) })
+	if err == nil && sum.result() != x.Index {
+		err = errChanged
+	}
+	return index.Bytes(), err
+}
+
 // eachOf visits exactly the records of some ranges, in order.
 func (l archiver) eachOf(ctx context.Context, gone []proof.Range, visit func(stored) error) error {
 	next := gone[0].From

@@ -121,13 +121,74 @@ func (w *Writer) flush() error {
 	if _, err := w.w.Write(w.packed); err != nil {
 		return err
 	}
+	w.endChunk()
+	w.lines, w.records = w.lines[:0], 0
+	return nil
+}
+
+// endChunk adds the current chunk to the index.
+func (w *Writer) endChunk() {
 	w.head.Chunks = append(w.head.Chunks, w.now)
 	for e := range w.found {
 		w.entries = append(w.entries, e)
 	}
 	clear(w.found)
-	w.now, w.lines, w.records = Chunk{Offset: w.now.Offset + int64(len(w.packed))}, w.lines[:0], 0
-	return nil
+	w.now = Chunk{Offset: w.now.Offset + int64(w.now.Bytes)}
+}
+
+// RebuildIndex writes the index of a file again. entities returns the hashes of the entities to
+// which a record belongs.
+func RebuildIndex(out io.Writer, f io.ReaderAt, size int64, space toolcall.SpaceID, entities func(subject string) []uint64) error {
+	w := Writer{found: map[entry]struct{}{}, head: head{V: 1, Space: space}}
+	for w.now.Offset < size {
+		n, err := frameBytes(f, w.now.Offset)
+		if err != nil {
+			return err
+		}
+		w.now.Bytes = n
+		records, err := w.now.Read(f)
+		if err != nil || len(records) == 0 {
+			return cmp.Or(err, errIndex)
+		}
+		w.now.First, w.now.Last = records[0].Seq, records[len(records)-1].Seq
+		for _, r := range records {
+			for _, h := range entities(r.Subject) {
+				w.found[entry{h, uint32(len(w.head.Chunks))}] = struct{}{}
+			}
+		}
+		w.endChunk()
+	}
+	return w.WriteIndex(out)
+}
+
+// frameBytes returns the size of the zstd frame at an offset, by the headers of its blocks.
+func frameBytes(f io.ReaderAt, at int64) (int, error) {
+	var b [zstd.HeaderMaxSize]byte
+	n, err := f.ReadAt(b[:], at)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	var h zstd.Header
+	if err := h.Decode(b[:n]); err != nil {
+		return 0, err
+	}
+	for size := h.HeaderSize; ; {
+		if _, err := f.ReadAt(b[:3], at+int64(size)); err != nil {
+			return 0, err
+		}
+		block := int(b[0]) | int(b[1])<<8 | int(b[2])<<16
+		if size += 3; block>>1&3 == 1 { // one byte, repeated
+			size++
+		} else {
+			size += block >> 3
+		}
+		if block&1 == 1 { // the last one
+			if h.HasCheckSum {
+				size += 4
+			}
+			return size, nil
+		}
+	}
 }
 
 // Close writes the last records. The caller closes the file.
