@@ -112,11 +112,20 @@ class Askance(MiddlewareBase):
         """Reports what the agent's frontend ran, and delivers the results of askance's workers and people."""
         inputs = input_kwargs["inputs"]
         if isinstance(inputs, ExternalExecutionResultEvent):
+            results = []
             for result in inputs.execution_results:
                 self._outcomes.pop(_key(agent, result.id), None)
                 output = result.model_dump(mode="json")["output"]
                 reported = _REPORTED.get(result.state, "error")
-                await self.gate(agent, result.id).report(result.id, output, reported, name=result.name)
+                try:
+                    await self.gate(agent, result.id).report(result.id, output, reported, name=result.name)
+                except AskanceError as err:
+                    if err.code not in ("invalid", "too_large"):
+                        raise
+                    text = f"The tool ran, but askance refused its result: {err}"  # so the call ended there
+                    result = result.model_copy(update={"output": text, "state": ToolResultState("error")})
+                results.append(result)
+            inputs = inputs.model_copy(update={"execution_results": results})
         while True:
             answered: list[ToolResultBlock] = []
             async for item in next_handler(**{**input_kwargs, "inputs": inputs}):

@@ -265,6 +265,32 @@ def test_agentscope_frontend_runs_what_was_approved(place: Place, case: Case) ->
     assert (call["state"], call["result"]["state"]) == ("finished", "success")
 
 
+def test_agentscope_frontend_result_that_is_too_large(place: Place, case: Case) -> None:
+    from agentscope.agent import Agent
+    from agentscope.event import ExternalExecutionResultEvent
+    from agentscope.message import ToolResultBlock, UserMsg
+    from agentscope.state import AgentState
+    from agentscope.tool import Toolkit
+
+    from adapters.driver_agentscope import ScriptedModel, seen
+    from askance.agentscope import Askance
+
+    async def scene(client: askance.AsyncClient) -> None:
+        tools, state = Toolkit(tools=[make_external("pay")]), AgentState(session_id=case.session)
+        agent = Agent("bot", "", ScriptedModel(case.calls), tools, middlewares=[Askance(client)], state=state)
+        person = asyncio.create_task(asyncio.to_thread(place.ann.answer, case.session, "c1", "approve"))
+        stream = [e async for e in agent.reply_stream(UserMsg(name="user", content="go"))]
+        await person
+        result = ToolResultBlock(id="c1", name="pay", output="x" * 2_000_000, state="success")  # type: ignore[arg-type]
+        await agent.reply(ExternalExecutionResultEvent(reply_id=stream[-1].reply_id, execution_results=[result]))
+        assert seen(agent).results["c1"].startswith("The tool ran, but askance refused its result: ")
+        assert seen(agent).final == "done"
+
+    play(case, scene)
+    call = place.ann.find(case.session, "c1")
+    assert (call["state"], call["result"]["state"]) == ("finished", "error")
+
+
 def test_agentscope_answer_of_a_person_reaches_an_external_call(place: Place, case: Case) -> None:
     from agentscope.agent import Agent
     from agentscope.message import UserMsg
