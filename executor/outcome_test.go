@@ -9,6 +9,7 @@ import (
 
 	"github.com/askance-dev/askance/executor"
 	"github.com/askance-dev/askance/executor/executortest"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // If a handler has no result, the worker reports none: neither a success nor a failure that
@@ -44,5 +45,34 @@ func TestHandlerWithoutResult(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A handler without a result that also says why its context ended has none either: a server
+// that did not answer before the deadline may still run the call.
+func TestHandlerWithoutResultAtTheDeadline(t *testing.T) {
+	for _, c := range []struct {
+		err      error
+		notBegun int
+	}{
+		{executor.ErrUnknownOutcome, 0},
+		{executor.ErrNotBegun, 1},
+	} {
+		for name, why := range map[string]func(context.Context) error{"cause": context.Cause, "error": context.Context.Err} {
+			t.Run(c.err.Error()+", "+name, func(t *testing.T) {
+				bubble(t, func(ctx context.Context, _ executor.Task) (executor.Output, error) {
+					<-ctx.Done()
+					return executor.Output{}, fmt.Errorf("%w: the server did not answer: %w", c.err, why(ctx))
+				}, func(r *rig) {
+					r.engine.Terms(toolcall.StartReply{LeaseMS: 15_000, Deadline: time.Now().Add(10 * time.Second)})
+					k := r.offer("call-1")
+					time.Sleep(time.Minute)
+					r.wantNotBegun(k, c.notBegun, "did not answer")
+					if got := r.engine.Call(k); got.Result != nil || len(got.Late) != 0 {
+						t.Errorf("the worker sent a result: %+v", got.Result)
+					}
+				})
+			})
+		}
 	}
 }

@@ -130,7 +130,8 @@ func call(ctx context.Context, h Handler, t Task) (out Output, err error) {
 // ended. A deadline counts as the tool's failure, everything else as an interruption.
 func interruptedOutput(ctx context.Context, out Output, err error) (Output, error) {
 	cause := context.Cause(ctx)
-	if !errors.Is(err, cause) && !errors.Is(err, ctx.Err()) {
+	noResult := errors.Is(err, ErrNotBegun) || errors.Is(err, ErrUnknownOutcome) // the Worker must see that
+	if noResult || !errors.Is(err, cause) && !errors.Is(err, ctx.Err()) {
 		cause = fmt.Errorf("%w: %w", cause, err)
 	}
 	out.State = message.ToolResultInterrupted
