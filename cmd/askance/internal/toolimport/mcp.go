@@ -58,13 +58,16 @@ func list(ctx context.Context, t mcp.Transport) (*Found, error) {
 
 // List reads all pages of a session that was connected through rec. One list is read at a time.
 func (rec *Recorder) List(ctx context.Context, session *mcp.ClientSession) (*Found, error) {
-	found, cursor := &Found{}, ""
+	found, cursor, size := &Found{}, "", 0
 	for range maxPages {
 		r, err := session.ListTools(ctx, &mcp.ListToolsParams{Cursor: cursor})
 		if err != nil {
 			return nil, err
 		}
-		page, err := rec.page()
+		page, n, err := rec.page()
+		if size += n; err == nil && size > MaxBytes {
+			err = fmt.Errorf("the list has more than %d bytes", MaxBytes)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -80,8 +83,12 @@ func (rec *Recorder) List(ctx context.Context, session *mcp.ClientSession) (*Fou
 // keepValid removes the tools that the SDK dropped, because the protocol says that a
 // client must not use them.
 func (f *Found) keepValid(valid []*mcp.Tool) {
+	names := make(map[string]bool, len(valid))
+	for _, t := range valid {
+		names[t.Name] = true
+	}
 	f.Tools = slices.DeleteFunc(f.Tools, func(d Definition) bool {
-		is := slices.ContainsFunc(valid, func(t *mcp.Tool) bool { return t.Name == d.Name })
+		is := names[d.Name]
 		if !is {
 			f.Notes = append(f.Notes, "left out: "+d.Name+" is invalid in the protocol, so clients must not use it")
 		}
@@ -105,23 +112,24 @@ func (rec *Recorder) Connect(ctx context.Context) (mcp.Connection, error) {
 	return recorded{c, rec}, nil
 }
 
-// page reads the last list.
-func (rec *Recorder) page() (*Found, error) {
+// page reads the last list, and returns its size.
+func (rec *Recorder) page() (*Found, int, error) {
 	rec.mu.Lock()
 	defer rec.mu.Unlock()
 	if err := strictjson.Check(rec.last, strictjson.MaxBytes(MaxBytes)); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	members, err := strictjson.Members(rec.last)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	for i := range members {
 		if members[i].Name == "nextCursor" {
 			members[i].Name = "_meta" // the caller reads the next page
 		}
 	}
-	return readToolsMember(members)
+	found, err := readToolsMember(members)
+	return found, len(rec.last), err
 }
 
 type recorded struct {

@@ -124,3 +124,35 @@ func TestFromURL(t *testing.T) {
 		}
 	}
 }
+
+// A list that never ends is refused before it takes the memory.
+func TestEndlessList(t *testing.T) {
+	pages := 0
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var q struct {
+			ID     json.RawMessage `json:"id"`
+			Method string          `json:"method"`
+			Params struct {
+				Version string `json:"protocolVersion"`
+			} `json:"params"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || q.ID == nil {
+			w.WriteHeader(http.StatusAccepted)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		body := `"error":{"code":-32601,"message":"no"}`
+		switch q.Method {
+		case "initialize":
+			body = fmt.Sprintf(`"result":{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"e","version":"1"}}`, q.Params.Version)
+		case "tools/list":
+			pages++
+			body = fmt.Sprintf(`"result":{"nextCursor":"c","tools":[{"name":"t%d","description":%q,"inputSchema":{"type":"object"}}]}`, pages, strings.Repeat("x", 1<<20))
+		}
+		_, _ = fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,%s}`, q.ID, body)
+	}))
+	defer srv.Close()
+	if _, err := toolimport.FromURL(t.Context(), srv.URL, ""); err == nil || !strings.Contains(err.Error(), "bytes") || pages > 10 {
+		t.Errorf("after %d pages: %v", pages, err)
+	}
+}
