@@ -240,3 +240,13 @@ func (r *plainReader) release() {
 	r.buf = bytes.Buffer{} // keeps no input alive
 	plainReaders.Put(r)
 }
+
+// RepairText returns a JSON value with U+FFFD in place of invalid UTF-8 and of unpaired
+// surrogates, which some programs write. Other faults remain.
+func RepairText(data []byte) []byte {
+	v := jsontext.Value(bytes.Clone(data))
+	if v.Format(jsontext.AllowInvalidUTF8(true)) != nil {
+		return data
+	}
+	return v
+}

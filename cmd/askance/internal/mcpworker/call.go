@@ -171,6 +171,10 @@ const maxAnswer = 16 * toolcall.MaxOutputBytes
 func decodeAnswer(data []byte) (answer, error) {
 	var a answer
 	err := strictjson.UnmarshalOpen(data, &a, strictjson.MaxBytes(maxAnswer))
+	if err != nil { // a text that is cut within a character does not make the outcome unknown
+		a = answer{}
+		err = strictjson.UnmarshalOpen(strictjson.RepairText(data), &a, strictjson.MaxBytes(maxAnswer))
+	}
 	return a, err
 }
 

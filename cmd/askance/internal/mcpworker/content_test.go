@@ -26,6 +26,7 @@ func TestReadAnswer(t *testing.T) {
 		"twice":       {`{"content":[{"type":"text","text":"{\"a\": 1}"}],"structuredContent":{"a":1}}`, "", `{"a": 1}`},
 		"both":        {`{"content":[{"type":"text","text":"one"}],"structuredContent":{"a":1}}`, "", `{"text":"one","type":"text"} {"text":"{\"a\":1}","type":"text"}`},
 		"no content":  {`{}`, "", ``},
+		"cut text":    {`{"content":[{"type":"text","text":"a\ud83d <b>"}],"structuredContent":{"t":"` + "\xff" + `","n":1E400}}`, "", `{"text":"a� <b>","type":"text"} {"text":"{\"t\":\"�\",\"n\":1E400}","type":"text"}`},
 		"not an item": {`{"content":[1]}`, "", `1`},
 	} {
 		out, err := readAnswer(&jsonrpc.Response{Result: []byte(tt.result)})
@@ -33,8 +34,10 @@ func TestReadAnswer(t *testing.T) {
 			t.Errorf("%s: %s %s, %v; want %s %s", name, out.State, got, err, tt.state, tt.want)
 		}
 	}
-	if _, err := readAnswer(&jsonrpc.Response{Result: []byte(`{"content":"x"}`)}); !errors.Is(err, executor.ErrUnknownOutcome) {
-		t.Errorf("an answer that cannot be read: %v", err)
+	for _, result := range []string{`{"content":"x"}`, `{"content":[],"content":[]}`} {
+		if _, err := readAnswer(&jsonrpc.Response{Result: []byte(result)}); !errors.Is(err, executor.ErrUnknownOutcome) {
+			t.Errorf("an answer that cannot be read: %v", err)
+		}
 	}
 	if _, err := readAnswer(&jsonrpc.Response{Result: []byte(`{"resultType":"input_required"}`)}); err == nil || errors.Is(err, executor.ErrUnknownOutcome) {
 		t.Errorf("a request for input: %v", err)
