@@ -38,6 +38,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// hostile are tools of systems that have signals.
+var hostile = map[string]mcp.ToolHandler{}
+
 // server returns a server with the tools of the tests; "changed" changes their definitions.
 func server(kind string) *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
@@ -56,6 +59,9 @@ func server(kind string) *mcp.Server {
 	add("fail", func(context.Context, *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: "no such order"}}}, nil
 	})
+	for name, h := range hostile {
+		add(name, h)
+	}
 	add("wait", func(ctx context.Context, r *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		_ = r.Session.NotifyProgress(ctx, &mcp.ProgressNotificationParams{ProgressToken: r.Params.GetProgressToken(), Message: "waiting", Progress: 1})
 		<-ctx.Done()

@@ -10,7 +10,9 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"time"
 
@@ -61,15 +63,30 @@ func (p *program) Connect(ctx context.Context) (mcp.Connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := cmd.StdoutPipe()
+	out, theirs, err := os.Pipe() // that of StdoutPipe would lose what the server wrote before it ended
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, in.Close())
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	cmd.Stdout, cmd.Cancel = theirs, in.Close
+	err = cmd.Start()
+	_ = theirs.Close() // the server has it
+	if err != nil {
+		return nil, errors.Join(err, out.Close())
 	}
-	pipe := &pipe{ReadCloser: out, in: in, cmd: cmd}
-	return (&mcp.IOTransport{Reader: pipe, Writer: &lines{s: p.s, pipe: pipe}, MaxLineLength: maxAnswer}).Connect(ctx)
+	pipe := &pipe{File: out, in: in, cmd: cmd, ended: make(chan struct{})}
+	go pipe.await()
+	c, err := (&mcp.IOTransport{Reader: pipe, Writer: &lines{s: p.s, pipe: pipe}, MaxLineLength: maxAnswer}).Connect(ctx)
+	return bounded{c}, err
+}
+
+// bounded ends the session if the server does not read a request within the time of the
+// request: every later one would wait behind it.
+type bounded struct{ mcp.Connection }
+
+// Write implements mcp.Connection.
+func (b bounded) Write(ctx context.Context, m jsonrpc.Message) error {
+	defer context.AfterFunc(ctx, func() { _ = b.Close() })()
+	return b.Connection.Write(ctx, m)
 }
 
 func (p *program) said(err error) error {
@@ -79,22 +96,32 @@ func (p *program) said(err error) error {
 	return err
 }
 
-// pipe ends the process when it is closed.
+// pipe is the standard output of the process. Closing it ends the process.
 type pipe struct {
-	io.ReadCloser
-	in   io.WriteCloser
-	cmd  *exec.Cmd
-	once sync.Once
+	*os.File
+	in    io.WriteCloser
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when the process has ended
+}
+
+// await ends the reading after the process has ended: other processes can hold its output.
+func (p *pipe) await() {
+	defer close(p.ended)
+	_ = p.cmd.Wait() // it may have been killed
+	killGroup(p.cmd)
+	_ = p.SetReadDeadline(time.Now().Add(stopGrace)) // fails only if it is closed
 }
 
 // Close implements io.Closer.
 func (p *pipe) Close() error {
-	p.once.Do(func() {
-		_ = p.in.Close() // asks it to end
-		kill := time.AfterFunc(stopGrace, func() { killGroup(p.cmd) })
-		_ = p.cmd.Wait() // it may have been killed
-		kill.Stop()
-	})
+	_ = p.in.Close() // asks it to end
+	select {
+	case <-p.ended:
+	case <-time.After(stopGrace):
+		killGroup(p.cmd)
+		<-p.ended
+	}
+	_ = p.File.Close() // it was only read, and may be closed already
 	return nil
 }
 
@@ -112,9 +139,12 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 	if c != nil { // a line break ends a message; outside of strings it has no meaning
 		out = append(bytes.ReplaceAll(bytes.ReplaceAll(bytes.TrimRight(out, "\n"), []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")), '\n')
+	}
+	n, err := l.pipe.in.Write(out)
+	if c != nil && n >= len(out)-1 { // no server can run a part of a message
 		c.markSent()
 	}
-	if _, err := l.pipe.in.Write(out); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	return len(b), nil
@@ -147,17 +177,26 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.GetBody = nil // net/http must not send a call twice
 	}
 	maps.Copy(req.Header, r.s.cfg.Header)
-	if c == nil {
-		return http.DefaultTransport.RoundTrip(req)
+	if c != nil {
+		trace := &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { c.markSent() }}
+		req = req.WithContext(httptrace.WithClientTrace(req.Context(), trace))
 	}
-	trace := &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { c.markSent() }}
-	res, err := http.DefaultTransport.RoundTrip(req.WithContext(httptrace.WithClientTrace(req.Context(), trace)))
-	if err == nil {
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	if c != nil {
 		c.mu.Lock()
 		c.status = res.StatusCode
 		c.mu.Unlock()
 	}
-	return res, err
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") { // the SDK bounds only events
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}
+	return res, nil
 }
 
 // splice puts the approved bytes into the request of a call. It refuses an unknown call.
