@@ -64,7 +64,8 @@ func (a *attempt) cancelFor(reason string) {
 func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) {
 	if !leave.Deadline.IsZero() {
 		var stop context.CancelFunc
-		ctx, stop = context.WithDeadlineCause(ctx, leave.Deadline, ErrDeadline)
+		left := leave.Deadline.Sub(cmp.Or(leave.At, time.Now())) // this machine's clock may be wrong
+		ctx, stop = context.WithTimeoutCause(ctx, left, ErrDeadline)
 		defer stop()
 	}
 	alive, stopBeats := context.WithCancel(context.WithoutCancel(handlers))

@@ -111,17 +111,21 @@ func TestStaleAttemptStopsWithinOneHeartbeat(t *testing.T) {
 	})
 }
 
+// The time until the deadline is the engine's, even if the clock of one of both is wrong.
 func TestDeadlineReachesTheHandler(t *testing.T) {
-	var got causes
-	bubble(t, got.handler, func(r *rig) {
-		begun := time.Now()
-		r.engine.Terms(toolcall.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000, Deadline: begun.Add(42 * time.Second)})
-		k := r.offer("call-1")
-		r.wantResult(k, message.ToolResultError, "the deadline of the attempt passed")
-		if !errors.Is(got.cause, executor.ErrDeadline) || got.at.Sub(begun) != 42*time.Second {
-			t.Errorf("cause %v after %s, want ErrDeadline after 42 s", got.cause, got.at.Sub(begun))
-		}
-	})
+	for _, ahead := range []time.Duration{0, time.Hour, -time.Hour} {
+		var got causes
+		bubble(t, got.handler, func(r *rig) {
+			begun := time.Now()
+			r.engine.Ahead(ahead)
+			r.engine.Terms(toolcall.StartReply{LeaseMS: 15_000, HeartbeatMS: 5_000, Deadline: begun.Add(ahead + 42*time.Second)})
+			k := r.offer("call-1")
+			r.wantResult(k, message.ToolResultError, "the deadline of the attempt passed")
+			if !errors.Is(got.cause, executor.ErrDeadline) || got.at.Sub(begun) != 42*time.Second {
+				t.Errorf("cause %v after %s, want ErrDeadline after 42 s", got.cause, got.at.Sub(begun))
+			}
+		})
+	}
 }
 
 func TestDeadlineThatHasPassedRunsNothing(t *testing.T) {

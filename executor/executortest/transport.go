@@ -86,7 +86,7 @@ func (e *Engine) Start(ctx context.Context, r toolcall.StartRequest) (toolcall.S
 		}
 		reply := e.terms
 		reply.Key, reply.Attempt, reply.Claim, reply.Request, reply.Fresh = r.Key, r.Attempt, r.Claim, r.Request, fresh
-		reply.Nonce, reply.IdempotencyKey, reply.At = s.nonce, r.Key.IdempotencyKey(), time.Now().UTC()
+		reply.Nonce, reply.IdempotencyKey, reply.At = s.nonce, r.Key.IdempotencyKey(), time.Now().Add(e.ahead).UTC()
 		if err := reply.Sign(e.replyKey); err != nil {
 			return toolcall.StartReply{}, fault(message.CodeInternal, "start", err.Error())
 		}
