@@ -21,7 +21,7 @@ POLICY = """\
 version: 1
 name: tests
 rules:
-  - {name: lookups, tool_name: [lookup, job, brittle, ship], behavior: allow}
+  - {name: lookups, tool_name: [lookup, job, brittle, ship, timed], behavior: allow}
   - {name: refunds, tool_name: [refund, pay, approved_job], behavior: ask}
   - {name: drops, tool_name: drop, behavior: deny, message: "'Dropping tables is not allowed here.'"}
   - {name: two, tool_name: transfer, behavior: ask, quorum: 2}
@@ -36,6 +36,7 @@ tools:
   - {name: drop, placement: external}
   - {name: ship, placement: remote, input_schema: {type: object}}
   - {name: job, placement: remote, lease: 2s, idempotent: true, input_schema: {type: object}}
+  - {name: timed, placement: remote, timeout: 1m, input_schema: {type: object}}
   - {name: brittle, placement: remote, lease: 2s, input_schema: {type: object}}
   - {name: approved_job, placement: remote, input_schema: {type: object}}
 """
@@ -46,7 +47,7 @@ ROLES = {
     "bob": ["--role", "approver"],
     "eve": ["--role", "approver"],
     "olga": ["--role", "operator"],
-    "wendy": ["--role", "worker", "--tool", "job", "--tool", "brittle", "--tool", "ship", "--tool", "approved_job"],
+    "wendy": ["--role", "worker", *(f"--tool={t}" for t in ("job", "brittle", "ship", "timed", "approved_job"))],
 }
 
 

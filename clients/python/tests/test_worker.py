@@ -10,15 +10,17 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import askance
 from askance import AsyncClient, Client, HasSpec, Proposal, _grants
-from askance._worker import Attempt, Clock
+from askance._worker import AsyncWorker, Attempt, Clock, Lines
 from conftest import Server
 
 
@@ -118,6 +120,138 @@ def test_exception_is_reported(server: Server, session: str) -> None:
         outcome = server.client().gate(session, "r1", tools=[]).call("job", {}, id="c1")
     assert isinstance(outcome, askance.Denied)
     assert (outcome.state, outcome.text) == ("error", "no such order")
+
+
+def exit_program() -> None:
+    sys.exit("no such order")
+
+
+async def exit_program_async() -> None:
+    sys.exit(2)
+
+
+def end_iteration() -> None:
+    next(iter([]))
+
+
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (exit_program, "the tool tried to end the program with status no such order"),
+        (exit_program_async, "the tool tried to end the program with status 2"),
+        (end_iteration, "the function raised StopIteration"),
+    ],
+)
+def test_exception_that_ends_more_than_the_tool(
+    server: Server, session: str, function: Callable[[], Any], text: str
+) -> None:
+    """sys.exit, as in a parser of arguments, ends the call and not the worker."""
+    client = AsyncClient(server.url, "x")
+    with working(server, client.tool(name="job")(function), client.tool(name="ship")(lambda: "ok")):
+        for tool, want in (("job", text), ("ship", "ok")):
+            call = server.client().gate(session, tool, tools=[]).call(tool, {}, id="c1")
+            assert (call.text if isinstance(call, askance.Denied) else getattr(call, "output", None)) == want
+
+
+def test_each_slot_has_a_thread(server: Server, session: str) -> None:
+    """Slots beyond the threads that asyncio has by default run at the same time, too."""
+    together = threading.Barrier(8)
+
+    def job(n: int) -> str:
+        together.wait(30)
+        return "ok"
+
+    sessions = [f"{session}-{n}" for n in range(8)]
+    for n, of in enumerate(sessions):
+        propose(server, of, "job", n=n)
+    with working(server, server.client("wendy").tool(job), slots=8):
+        calls = [await_end(server, of) for of in sessions]
+    assert [(c["result"]["output"], c["attempt"]["number"]) for c in calls] == [("ok", 1)] * 8
+
+
+def test_cancelled_run_does_not_begin(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call that was interrupted between its start and the tool does not run."""
+    ran: list[int] = []
+    gate = server.client().gate(session, "r1", tools=[])
+    original = Attempt.invoke
+
+    async def invoke(self: Attempt, task: askance.Task) -> Any:
+        await asyncio.to_thread(gate.interrupt, "enough")
+        await asyncio.to_thread(task.cancelled.wait, 30)
+        return await original(self, task)
+
+    monkeypatch.setattr(Attempt, "invoke", invoke)
+
+    def ship(n: int) -> None:
+        ran.append(n)
+
+    gate.propose([Proposal("ship", {"n": 1}, "c1")])
+    with working(server, server.client("wendy").tool(ship)):
+        call = await_end(server, session)
+    assert ran == []
+    assert call["state"] == "finished"
+
+
+def test_tool_is_cancelled_once(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Later heartbeats that repeat the cancellation do not break the tool's cleanup."""
+    beats: list[str] = []
+    original = AsyncWorker.post
+
+    async def post(self: AsyncWorker, what: str, operation: str, body: Any, held: float = 0.0) -> Any:
+        reply = await original(self, what, operation, body, held)
+        if operation == "heartbeat":
+            beats.append(what)
+            reply["cancel"] = True
+        return reply
+
+    monkeypatch.setattr(AsyncWorker, "post", post)
+
+    async def job() -> str:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            while len(beats) < 3:
+                await asyncio.sleep(0.01)
+        return "cleaned up"
+
+    propose(server, session, "job")
+    with working(server, AsyncClient(server.url, "x").tool(job)):
+        call = await_end(server, session)
+    assert (call["result"]["state"], call["result"]["output"]) == ("success", "cleaned up")
+
+
+def test_deadline_with_a_wrong_clock(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time until the deadline is the engine's, not that of this machine's clock."""
+    ahead = SimpleNamespace(
+        monotonic=time.monotonic, time_ns=lambda: time.time_ns() + 90 * 10**9, time=lambda: time.time() + 90
+    )
+    monkeypatch.setattr("askance._worker.time", ahead)
+
+    async def timed() -> str:
+        return "ok"
+
+    propose(server, session, "timed")
+    with working(server, AsyncClient(server.url, "x").tool(timed)):
+        call = await_end(server, session)
+    assert call["result"]["output"] == "ok"
+    assert call["attempt"]["number"] == 1
+
+
+def test_flood_of_progress_is_bounded() -> None:
+    async def story() -> list[Any]:
+        lines = Lines()
+
+        def flood() -> None:
+            for n in range(100_000):
+                lines.add(f"line {n}")
+
+        await asyncio.to_thread(flood)
+        lines.close()
+        lines.add("too late")
+        return [await lines.take() for _ in range(33)]
+
+    taken = asyncio.run(story())
+    assert taken[-2:] == [(100_000, "line 99999"), None]
 
 
 def test_interrupt_reaches_the_tool(server: Server, session: str) -> None:
@@ -293,8 +427,13 @@ def test_grant_begins_once(server: Server) -> None:
     worker = AsyncClient(server.url, "x").worker(
         [Client(server.url, "x").tool(take_job)], engine_keys=server.engine_key
     )
-    assert worker.take_grant("nonce")
-    assert not worker.take_grant("nonce")
+    later = time.time_ns() + 10**12
+    assert worker.take_grant("nonce", later)
+    assert not worker.take_grant("nonce", later)
+    assert worker.take_grant("expired", 1)
+    assert worker.take_grant("next", later)
+    assert worker.take_grant("last", later)
+    assert not worker.take_grant("nonce", later)
 
 
 def test_keys_need_an_encrypted_connection_or_a_pin() -> None:

@@ -7,6 +7,7 @@ import contextvars
 import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, ParamSpec, Protocol, TypeVar, Union, cast, overload
@@ -357,9 +358,16 @@ class AsyncClient:
         return AsyncWorker(self, tools, engine_keys=engine_keys, subject=subject, slots=slots, drain=drain)
 
 
-async def run_in_thread(function: Callable[..., Any], *arguments: Any) -> Any:
+async def run_in_thread(function: Callable[..., Any], *arguments: Any, pool: Executor | None = None) -> Any:
     """Run a function in a thread and wait for its end, even if the task is cancelled, because it cannot be stopped."""
-    running = asyncio.ensure_future(asyncio.to_thread(function, *arguments))
+
+    def call() -> Any:
+        try:
+            return function(*arguments)
+        except StopIteration as err:  # no future can have it
+            raise RuntimeError("the function raised StopIteration") from err
+
+    running = asyncio.get_running_loop().run_in_executor(pool, contextvars.copy_context().run, call)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError as err:

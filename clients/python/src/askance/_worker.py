@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import collections
 import contextvars
 import json
 import logging
@@ -11,6 +12,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +42,9 @@ REST = 10.0  # the delay before a task that this worker may not start is offered
 UNPROVEN = 10.0  # how long a start is repeated whose reply no known key signed
 KEYS_EVERY = 10.0
 KEYS_SOON = 1.0
+LINES_KEPT = 32
+LINES_EVERY = 0.05
+LAST_LINES = 1.0  # how long the last lines of a run may take
 MIN_LEASE_MS = 500
 GONE = {"finished", "archived", "superseded", "interrupted", "not_found", "wrong_state"}
 NOT_OURS = {"forbidden", "foreign", "invalid", "too_large"}
@@ -147,12 +152,43 @@ def current_task() -> Task:
     return task
 
 
-def void(_: object) -> None:
-    """Return None."""
-
-
 class NotBegun(Exception):
     """The tool was never called."""
+
+
+class Lines:
+    """The newest lines of progress that were not sent yet. Tools in other threads add to them."""
+
+    def __init__(self) -> None:
+        self.loop, self.changed = asyncio.get_running_loop(), asyncio.Event()
+        self.waiting: collections.deque[tuple[int, str]] = collections.deque(maxlen=LINES_KEPT)
+        self.count, self.closed = 0, False
+        self.lock = threading.Lock()
+
+    def add(self, text: str) -> None:
+        with self.lock:
+            if self.closed:
+                return
+            self.count += 1
+            self.waiting.append((self.count, str(text)[:4000]))
+            if len(self.waiting) == 1:
+                self.loop.call_soon_threadsafe(self.changed.set)
+
+    def close(self) -> None:
+        with self.lock:
+            self.closed = True
+        self.changed.set()
+
+    async def take(self) -> tuple[int, str] | None:
+        """Return the next line and its number, or None at the end."""
+        while True:
+            with self.lock:
+                if self.waiting:
+                    return self.waiting.popleft()
+                if self.closed:
+                    return None
+                self.changed.clear()
+            await self.changed.wait()
 
 
 class Attempt:
@@ -268,11 +304,13 @@ class Attempt:
             tries += 1
             await self.client._sleep(min(0.1 * 2**tries, 5.0))
 
-    def begin(self) -> None:
-        """Allow the effect only within the lease, and only once for each grant."""
+    def begin(self, task: Task) -> None:
+        """Allow the effect only within the lease, before a cancellation, and only once for each grant."""
+        if task.cancelled.is_set():
+            raise NotBegun("the run was cancelled before it began")
         if self.lease_ms < MIN_LEASE_MS or self.clock.elapsed(self.since) * 1000 >= 0.75 * self.lease_ms:
             raise NotBegun("the start was answered too late")
-        if not self.worker.take_grant(self.grant["nonce"]):
+        if not self.worker.take_grant(self.grant["nonce"], parse_time(self.grant["expires"])):
             raise NotBegun("the grant was begun in this process already")
         self.began = True
 
@@ -281,28 +319,31 @@ class Attempt:
         _current_task.set(task)
         arguments = self.spec.read_input(_json.parse(self.call["request"]["input"]))
 
+        async def call_async() -> Any:
+            self.begin(task)
+            return await self.spec.function(**arguments)
+
         def call() -> Any:
-            self.begin()
+            self.begin(task)
             return self.spec.function(**arguments)
 
-        if self.spec.is_async:
-            return await call()
-        return await run_in_thread(call)
+        try:
+            return await (call_async() if self.spec.is_async else run_in_thread(call, pool=self.worker.threads))
+        except SystemExit as err:  # it would end the worker
+            raise RuntimeError(f"the tool tried to end the program with status {err.code}") from err
 
     async def run(self, reply: Json) -> None:
         """Run the tool and report the result, sending heartbeats until the end."""
         loop = asyncio.get_running_loop()
-        lines: asyncio.Queue[str] = asyncio.Queue()
-        task = Task(
-            self.call,
-            reply["idempotency_key"],
-            _tell=lambda text: void(loop.call_soon_threadsafe(lines.put_nowait, text)),
-        )
+        lines = Lines()
+        task = Task(self.call, reply["idempotency_key"], _tell=lines.add)
         running = asyncio.create_task(self.invoke(task))
         self.worker.running.add(running)
         why: list[str] = []
 
         def cancel(reason: str) -> None:
+            if why:  # each later heartbeat says it again, while the tool cleans up
+                return
             why.append(reason)
             task.cancelled.set()
             if self.spec.is_async:  # a thread cannot be stopped: its function checks cancelled
@@ -310,13 +351,15 @@ class Attempt:
 
         timer = None
         if reply.get("deadline"):
-            left = parse_time(reply["deadline"]) / 1e9 - time.time()
+            left = (parse_time(reply["deadline"]) - parse_time(reply["at"])) / 1e9  # this clock may be wrong
             timer = loop.call_later(max(0.0, left), cancel, "deadline")
         helpers = [asyncio.create_task(self.beat(reply, cancel)), asyncio.create_task(self.tell(lines))]
         try:
             await asyncio.wait([running])
             if timer is not None:
                 timer.cancel()
+            lines.close()
+            await asyncio.wait(helpers[1:], timeout=LAST_LINES)
             if running.cancelled() and not why and self.began:
                 return  # the worker stops: without a result the record stays correct
             await self.report(running, why)
@@ -398,16 +441,15 @@ class Attempt:
                 if told.get("stale"):
                     return
 
-    async def tell(self, lines: asyncio.Queue[str]) -> None:
+    async def tell(self, lines: Lines) -> None:
         """Send numbered lines of progress; a line without a reply is lost."""
-        number = 0
-        while True:
-            text = await lines.get()
-            number += 1
+        while line := await lines.take():
             try:
-                await self.send("progress", self.own | {"n": number, "text": text[:4000]}, once=True)
+                await self.send("progress", self.own | {"n": line[0], "text": line[1]}, once=True)
             except AskanceError as err:
                 log.debug("a line of progress was lost: %s", err)
+            if not lines.closed:
+                await asyncio.sleep(LINES_EVERY)
 
 
 class AsyncWorker:
@@ -432,7 +474,8 @@ class AsyncWorker:
         self.client, self.tools, self.subject, self.slots, self.drain = client, list(tools), subject, slots, drain
         self.clock = Clock()
         self.trust = Trust(client, read_engine_keys(engine_keys), self.clock)
-        self.begun: set[str] = set()
+        self.threads = ThreadPoolExecutor(slots * len(tools), "askance-tool")
+        self.begun: dict[str, int] = {}  # when the grants expire, oldest first
         self.running: set[asyncio.Task[Any]] = set()
         self._lock = threading.Lock()
         self._spawned: set[asyncio.Task[None]] = set()
@@ -442,12 +485,14 @@ class AsyncWorker:
         """Take no more tasks; run returns when running tasks have ended, or after drain seconds."""
         self._stopping.set()
 
-    def take_grant(self, nonce: str) -> bool:
-        """Let a grant start only once in this process."""
+    def take_grant(self, nonce: str, expires: int) -> bool:
+        """Let a grant start only once in this process. An expired grant starts nothing."""
         with self._lock:
             if nonce in self.begun:
                 return False
-            self.begun.add(nonce)
+            while self.begun and (first := next(iter(self.begun))) and self.begun[first] <= time.time_ns():
+                del self.begun[first]
+            self.begun[nonce] = expires
             return True
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -473,6 +518,7 @@ class AsyncWorker:
             for loop in loops:
                 loop.cancel()
             results = await asyncio.gather(*loops, return_exceptions=True)
+            self.threads.shutdown(wait=False)
         for result in results:
             if isinstance(result, Exception):
                 raise result
