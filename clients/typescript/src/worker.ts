@@ -47,6 +47,10 @@ const minLease = 500;
 const returnDelay = 10_000;
 const keysEvery = 10_000;
 const unprovedLimit = 10_000;
+const linesKept = 32;
+const linesEvery = 50;
+/** Longer timers fire at once. */
+const longestTimer = 2 ** 31 - 1;
 const gone = ["finished", "archived", "superseded", "interrupted", "not_found", "wrong_state"];
 
 /** Why the run of a task ended early. */
@@ -209,7 +213,7 @@ export class Worker {
           const lasts = integer(node, "lease_ms") ?? 0;
           return {
             since: fresh?.kind === "literal" && fresh.value === true ? sent : first, lasts,
-            beat: Math.min(integer(node, "heartbeat_ms") ?? lasts, lasts / 3) || 5000, deadline: readTime(text(node, "deadline")),
+            beat: Math.min(integer(node, "heartbeat_ms") ?? lasts, lasts / 3) || 5000, left: readTime(text(node, "deadline")) - readTime(text(node, "at")), // this machine's clock may be wrong
           };
         }
         this.#log(`a start reply for the call ${own.tool_call_id} is not proved to be an engine's and does not count: ${doubt}`);
@@ -246,8 +250,8 @@ export class Worker {
     const cancel = new AbortController();
     const signal = AbortSignal.any([cancel.signal, runs]);
     void this.#beat(own, lease, cancel, ended.signal);
-    if (!Number.isNaN(lease.deadline)) {
-      void this.#transport.clock.sleep(Math.max(0, lease.deadline - this.#transport.clock.now()), ended.signal).then(() => cancel.abort(new Stopped("deadline", "the deadline of the run has passed")), () => undefined);
+    if (!Number.isNaN(lease.left)) {
+      void this.#transport.clock.sleep(Math.min(Math.max(0, lease.left), longestTimer), ended.signal).then(() => cancel.abort(new Stopped("deadline", "the deadline of the run has passed")), () => undefined);
     }
     try {
       const why = this.#mayBegin(lease, signal);
@@ -273,16 +277,29 @@ export class Worker {
 
   async #invoke(tool: WorkerTool, task: Checked, own: Own, signal: AbortSignal): Promise<{ output: unknown; state: string } | undefined> {
     let lines = Promise.resolve();
+    const waiting: { n: number; text: string }[] = []; // the newest; older ones are dropped
     let n = 0;
     let open = true;
+    const send = async () => {
+      for (let line = waiting[0]; line; line = waiting[0]) {
+        await this.#transport.call("sendProgress", { body: { ...own, ...line }, retryFor: 0 }).catch(() => undefined);
+        if (waiting[0] === line) waiting.shift();
+        if (open) await this.#transport.clock.sleep(linesEvery);
+      }
+    };
     const progress = (line: string) => {
       if (!open) return;
-      const body = { ...own, n: ++n, text: line.slice(0, 16_000) };
-      lines = lines.then(() => this.#transport.call("sendProgress", { body, retryFor: 0 })).then(() => undefined, () => undefined);
+      const idle = waiting.length === 0;
+      waiting.push({ n: ++n, text: String(line).slice(0, 16_000).replace(/\p{Surrogate}/gu, "\ufffd") });
+      if (waiting.length > linesKept) waiting.shift();
+      if (idle) lines = lines.then(send);
     };
+    let ran = false;
     try {
       canonicalize(task.input); // a number that JavaScript would change is not what was approved
-      const value = await tool.run(JSON.parse(task.input) as never, { call: task.key, attempt: own.attempt, inputText: task.input, idempotencyKey: task.idempotencyKey, signal, progress });
+      const input = JSON.parse(task.input) as never;
+      const value = await tool.run(input, { call: task.key, attempt: own.attempt, inputText: task.input, idempotencyKey: task.idempotencyKey, signal, progress });
+      ran = true;
       return { output: toOutput(value), state: "success" };
     } catch (err) {
       const because = signal.aborted && signal.reason instanceof Stopped ? signal.reason.because : "";
@@ -290,7 +307,8 @@ export class Worker {
         this.#log(`the call ${own.tool_call_id} was broken off: its outcome is unknown`);
         return undefined; // no one requested this, so the record stays correct without a result
       }
-      return { output: toOutput(messageOf(err)), state: because === "cancelled" || because === "stale" ? "interrupted" : "error" };
+      const text = ran ? `the tool ran, but its output is not JSON: ${messageOf(err)}` : messageOf(err);
+      return { output: toOutput(text), state: because === "cancelled" || because === "stale" ? "interrupted" : "error" };
     } finally {
       open = false;
       await Promise.race([lines, this.#transport.clock.sleep(1000).catch(() => undefined)]);
@@ -379,7 +397,8 @@ interface Lease {
   since: Instant;
   lasts: number;
   beat: number;
-  deadline: number;
+  /** Until the deadline, in milliseconds; NaN: there is none. */
+  left: number;
 }
 
 function queueOf(tool: WorkerTool): { tool_name: string; subject?: string } {

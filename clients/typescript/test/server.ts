@@ -14,7 +14,7 @@ const binary = process.env["ASKANCE_BIN"] ?? fileURLToPath(new URL("../../../bin
 const policy = `version: 1
 name: shop
 rules:
-  - {name: free, tool: [look, count, job, frail], behavior: allow}
+  - {name: free, tool: [look, count, job, frail, timed, slow], behavior: allow}
   - {name: money, tool: [refund, ship], behavior: ask}
   - {name: release, tool: deploy, behavior: ask, quorum: 2}
   - {name: treasury, tool: pay, behavior: ask, approvers: {users: [ann]}}
@@ -31,6 +31,8 @@ tools:
   - {name: drop, placement: external, concurrency_safe: true}
   - {name: job, placement: remote, concurrency_safe: true, lease: 2s}
   - {name: ship, placement: remote, concurrency_safe: true}
+  - {name: timed, placement: remote, timeout: 1m}
+  - {name: slow, placement: remote, timeout: 60d}
   - {name: frail, placement: remote, concurrency_safe: true, lease: 1500ms}
 `;
 
@@ -38,7 +40,7 @@ export type Name = "bot" | "robot" | "ann" | "bob" | "wendy";
 
 export const roles: Record<Name, string[]> = {
   bot: ["--role", "runtime"], robot: ["--role", "runtime"], ann: ["--role", "approver"], bob: ["--role", "approver"],
-  wendy: ["--role", "worker", "--tool", "job", "--tool", "ship", "--tool", "frail"],
+  wendy: ["--role", "worker", "--tool", "job", "--tool", "ship", "--tool", "frail", "--tool", "timed", "--tool", "slow"],
 };
 
 /** A port that systems do not assign: a restarted server must find it free. */

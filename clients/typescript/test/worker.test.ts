@@ -168,6 +168,39 @@ test("heartbeats keep the lease of a run that is longer", async () => {
   }) });
 });
 
+test("the time until the deadline is the engine's, and can be longer than a timer", async () => {
+  const clock = { ...systemClock, now: () => Date.now() + 90_000 };
+  await working([{ name: "timed", run: () => "ok" }, { name: "slow", run: () => "ok" }], async () => {
+    for (const name of ["timed", "slow"]) {
+      const call = await finished(await propose(`deadline-${name}`, name));
+      assert.deepEqual([call.result?.output, call.attempt?.number], ["ok", 1]);
+    }
+  }, { clock });
+});
+
+test("a flood of progress is bounded, and its last line arrives", async () => {
+  const sent: unknown[] = [];
+  const flood = { name: "job", run: (_: never, task: Task) => { for (let n = 0; n < 100_000; n++) task.progress(`line ${n}`); return "ok"; } };
+  await working([flood], async () => {
+    assert.equal((await finished(await propose("flood", "job"))).result?.output, "ok");
+  }, { fetch: changed((operation, send, body) => {
+    if (operation === "progress") sent.push(body["n"]);
+    return send();
+  }) });
+  assert.equal(sent.at(-1), 100_000);
+  assert.ok(sent.length <= 33, `${sent.length} lines were sent`);
+});
+
+test("an output that is not JSON: the result says that the tool ran", async () => {
+  const circular: { self?: unknown } = {};
+  circular.self = circular;
+  await working([{ name: "job", run: () => circular }], async () => {
+    const { result } = await finished(await propose("circular", "job"));
+    assert.equal(result?.state, "error");
+    assert.match(String(result?.output), /^the tool ran, but its output is not JSON: /);
+  });
+});
+
 test("a call that is interrupted while it runs", async () => {
   let begun = () => {};
   const running = new Promise<void>((resolve) => { begun = resolve; });
