@@ -196,6 +196,13 @@ func (g *Gateway) adopt(p *peer) {
 	g.peers[p.key] = p
 }
 
+// hold keeps the upstreams of a peer open until release.
+func (g *Gateway) hold(p *peer) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p.users++
+}
+
 func (g *Gateway) release(p *peer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

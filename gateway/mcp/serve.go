@@ -60,6 +60,8 @@ func (i *inflight) leave() {
 func (p *peer) serve(ctx context.Context, x *exchange, of *inflight) *frame {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	p.g.hold(p) // a session that ends meanwhile leaves no server behind
+	defer p.g.release(p)
 	if !of.add(x.id, cancel) {
 		return responseTo(x.id, nil, &rpcError{code: codeInvalidRequest, text: "this request id is in use, or too many requests wait"})
 	}
@@ -142,7 +144,7 @@ func (s *stdio) receive(line []byte) {
 		if f.method == "notifications/cancelled" {
 			s.live.cancel(f)
 		} else if s.legacy != nil {
-			s.legacy.notified(s.g.life, f)
+			go s.legacy.notified(s.g.life, f) // it waits while a server starts
 		}
 		return
 	}

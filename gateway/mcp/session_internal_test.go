@@ -3,6 +3,9 @@ package mcp
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -40,4 +43,35 @@ func TestIdleSessions(t *testing.T) {
 		}
 		synctest.Wait()
 	})
+}
+
+// TestEndedSessionLeavesNoServer: a request that opens a server for a session that has ended closes
+// it again.
+func TestEndedSessionLeavesNoServer(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	up := &Upstream{Command: []string{self, "mcp-server", "legacy", filepath.Join(t.TempDir(), "ran")}}
+	g, err := New(Config{Key: make([]byte, 32), Upstreams: []*Upstream{up}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	p := g.newPeer("bot", false, legacyNewest, []byte("{}"), nil)
+	g.adopt(p)
+	p.retired = true // and what was open is closed
+	if r := p.serve(t.Context(), &exchange{peer: p, id: []byte("1"), method: "tools/list"}, &inflight{}); r.result == nil {
+		t.Fatalf("the tools are %s", r.fault)
+	}
+	isOpen := func() bool {
+		s := p.links[""]
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.link != nil
+	}
+	for isOpen() {
+		runtime.Gosched()
+	}
 }
