@@ -217,7 +217,8 @@ func (m *proxying) serveHTTP(ctx context.Context, env *environment, g *mcp.Gatew
 	}
 	cfg.Public = !auth.LoopbackHost(listener.Addr().String())
 	server := &http.Server{Handler: g.Handler(cfg), ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 64 << 10}
-	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	defer func() { g.Close(); _ = server.Close() }()                    // in this order: clients that are disconnected cancel their calls
+	defer context.AfterFunc(ctx, func() { _ = server.Shutdown(ctx) })() // it stops listening, and waits for no request
 	scheme, serve := "http", func() error { return server.Serve(listener) }
 	if env.cfg.HTTPCert != "" {
 		scheme, serve = "https", func() error { return server.ServeTLS(listener, env.cfg.HTTPCert, env.cfg.HTTPKey) }

@@ -31,6 +31,7 @@ func mcpServerMain() int {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":{}},"serverInfo":{"name":"shop","version":"1"}}}`+"\n", m[1])
 		case strings.Contains(text, `"tools/list"`):
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"lookup","inputSchema":{"type":"object"}},{"name":"browse","inputSchema":{"type":"object"}}]}}`+"\n", m[1])
+		case strings.Contains(text, `"hang"`):
 		case strings.Contains(text, `"tools/call"`):
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"the shop answers"}]}}`+"\n", m[1])
 		default:
@@ -147,6 +148,13 @@ func TestMCPSpace(t *testing.T) {
 // startMCP starts a gateway at a free port and returns its URL.
 func startMCP(t *testing.T, args ...string) string {
 	t.Helper()
+	at, _ := runMCP(t, args...)
+	return at
+}
+
+// runMCP is startMCP, and returns the process as well.
+func runMCP(t *testing.T, args ...string) (string, *exec.Cmd) {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +170,42 @@ func startMCP(t *testing.T, args ...string) string {
 	for at == "" && lines.Scan() {
 		_, at, _ = strings.Cut(lines.Text(), "MCP gateway at ")
 	}
-	return at
+	return at, gateway
+}
+
+// TestMCPStops: a gateway that is stopped while a call runs leaves open requests open.
+func TestMCPStops(t *testing.T) {
+	cleanEnvironment(t)
+	s := serveOn(t, filepath.Join(t.TempDir(), "data"))
+	at, gateway := runMCP(t, "--data", s.data)
+	call := func(arguments string) {
+		body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"browse","arguments":` + arguments + `,"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}}}`
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, at, strings.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for name, value := range map[string]string{"Content-Type": "application/json", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call", "Mcp-Name": "browse"} {
+			r.Header.Set(name, value)
+		}
+		if res, err := http.DefaultClient.Do(r); err == nil { // the gateway may end before it answers
+			_ = res.Body.Close()
+		}
+	}
+	go call(`{"hang":1}`)
+	ok(t, "approve", s.asking(), "--data", s.data, "--yes", "--as", "fiona")
+	go call(`{}`)
+	id := s.asking()
+	if err := gateway.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := gateway.Wait(); err != nil {
+		t.Errorf("the gateway ended with %v", err)
+	}
+	list := decode[toolcall.ListReply](t, ok(t, "list", "--json", "--state", "asking", "--data", s.data, "--as", "fiona"))
+	if len(list.Calls) != 1 || string(list.Calls[0].Call) != id {
+		t.Errorf("the open requests are %v, want only %s", list.Calls, id)
+	}
 }
 
 // initializeMCP begins a session with a token, if there is one, and returns the status.
