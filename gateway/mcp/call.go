@@ -304,6 +304,7 @@ func (h *held) cancel() {
 		stop(errCancelled)
 		return
 	}
+	h.forget() // a repeat does not get the interruption
 	h.g.busy.add()
 	go func() {
 		defer h.g.busy.done()

@@ -26,6 +26,7 @@ type held struct {
 	arguments json.RawMessage
 	join      string
 	created   time.Time
+	turn      chan struct{} // has an element while the client is asked
 
 	mu      sync.Mutex // guards the rest
 	changed chan struct{}
@@ -217,7 +218,10 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	defer stop(nil)
 	wanted := true
 	h.change(func() { h.stop, wanted = stop, h.wanted })
-	if !wanted { // cancel is interrupting it
+	switch {
+	case !wanted && mine:
+		return h.report(ctx, call, refusal("the call did not run: the client cancelled it", nil))
+	case !wanted: // cancel is interrupting it
 		return h.record.waitForOther(ctx, call, otherTime)
 	}
 	defer time.AfterFunc(watchAfter, func() {
@@ -259,6 +263,11 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 		return nil, err
 	}
 	now, err := l.findTool(ctx, h.tool.name, true)
+	if err != nil && l.deadError() != nil { // its session can end while a person decides
+		if l, err = h.peer.linkTo(h.tool.up); err == nil {
+			now, err = l.findTool(ctx, h.tool.name, true)
+		}
+	}
 	if err != nil {
 		return nil, errors.Join(errNotSent, err)
 	}
@@ -273,7 +282,7 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 		params = params.without("arguments")
 	}
 	values, _ := paramHeaders(now.definition.get("inputSchema"), input)
-	for {
+	for range maxRounds {
 		w := &waiting{extra: values, on: func(f *frame) { h.fromServer(ctx, l, f) }}
 		result, err := h.callPatiently(ctx, l, params, w)
 		if err != nil {
@@ -299,6 +308,7 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 			params = params.with("requestState", raw)
 		}
 	}
+	return refusal("the call may have happened; do not repeat it: the MCP server asks for input again and again", nil).result, nil
 }
 
 // cancelTime is how long a server that was told to cancel may still answer.
@@ -326,7 +336,11 @@ func (h *held) callPatiently(ctx context.Context, l *link, params object, w *wai
 		return r.result, r.err
 	case <-ctx.Done():
 	}
-	_ = l.notify(own, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
+	go func() { // a server need not read it
+		late, end := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+		defer end()
+		_ = l.notify(late, "notifications/cancelled", object{{Name: "requestId", Value: w.id}}) // the server may be gone
+	}()
 	if errors.Is(context.Cause(ctx), errEnded) {
 		return nil, errEnded // a result no longer counts
 	}
@@ -394,6 +408,12 @@ func (h *held) askClient(ctx context.Context, requests json.RawMessage, upstream
 		}
 		return h.peer.askAll(ctx, send, requests)
 	}
+	select {
+	case h.turn <- struct{}{}: // one question at a time
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 	leg := &inputLeg{requests: requests, state: upstream, answer: make(chan json.RawMessage, 1)}
 	h.change(func() { h.leg++; leg.leg = h.leg; h.input = leg })
 	defer h.change(func() { h.input = nil })
@@ -419,7 +439,7 @@ func (h *held) report(ctx context.Context, call *toolcall.Call, o *outcome) *too
 // bind joins the call with its record, and with the requests that repeat it.
 func (h *held) bind() {
 	h.record = &record{askance: h.g.cfg.Askance, log: h.g.cfg.Log, key: h.key, seen: func(c *toolcall.Call) { h.change(func() { h.call = c }) }}
-	h.join = joinOf(h.principal, h.tool.clientName(), h.arguments)
+	h.join, h.turn = joinOf(h.principal, h.tool.clientName(), h.arguments), make(chan struct{}, 1)
 }
 
 // joinOf returns a key that is equal for calls that are the same.

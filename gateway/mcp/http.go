@@ -182,7 +182,7 @@ func (s *httpServer) carryOut(r *http.Request, p *peer, x *exchange, a *answer, 
 	defer cancel(nil)
 	stop := context.AfterFunc(r.Context(), func() { cancel(gone) })
 	defer stop()
-	defer context.AfterFunc(s.g.life, func() { cancel(errGone) })()
+	defer context.AfterFunc(s.g.life, func() { cancel(errStopped) })()
 	defer a.keepAlive()()
 	response := p.serve(ctx, x, of)
 	a.finish(response, p.modern)

@@ -109,6 +109,10 @@ func withoutURL(err error) error {
 func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *waiting) error {
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // an invalid type is not JSON
 	switch {
+	case res.StatusCode == http.StatusNotFound && !h.l.modern && h.session != "":
+		_ = res.Body.Close()
+		h.l.fail(errNotSent) // the session is over: the next request opens another
+		return errNotSent
 	case res.StatusCode == http.StatusOK && kind == "text/event-stream":
 		if !h.l.modern && f.method == "notifications/initialized" {
 			break
@@ -141,9 +145,6 @@ func (h *httpWire) read(ctx context.Context, res *http.Response, f *frame, w *wa
 			}
 		}
 		return nil
-	case res.StatusCode == http.StatusNotFound && !h.l.modern && h.session != "":
-		h.l.fail(errNotSent) // the session is over: the next request opens another
-		return errNotSent
 	case res.StatusCode == http.StatusRequestTimeout || res.StatusCode == http.StatusConflict: // also sent for requests that began
 	case res.StatusCode >= 400 && res.StatusCode < 500:
 		return fmt.Errorf("%w: HTTP status %d", errNotSent, res.StatusCode)
@@ -255,12 +256,13 @@ func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.D
 	lines := bufio.NewScanner(body)
 	lines.Buffer(make([]byte, 0, 64<<10), maxFrame)
 	var data []byte
+	id := "" // of the event that is not complete
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ":")
 		value = strings.TrimPrefix(value, " ")
 		switch name {
 		case "id":
-			last = value
+			id = value
 		case "retry":
 			if ms, err := strconv.Atoi(value); err == nil && ms >= 0 {
 				wait = min(time.Duration(ms)*time.Millisecond, time.Minute)
@@ -274,12 +276,14 @@ func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.D
 			}
 			data = append(data, value...)
 		}
-		if lines.Text() == "" && len(data) > 0 {
-			if f, err := parseFrame(data); err == nil {
-				take(f)
-			}
-			data = nil
+		if lines.Text() != "" {
+			continue
 		}
+		last = id
+		if f, _ := readMessage(data); f != nil { // what is no message has no receiver
+			take(f)
+		}
+		data = nil
 	}
 	return last, wait, lines.Err() == nil
 }

@@ -69,11 +69,12 @@ type exchange struct {
 }
 
 // errCancelled ends a request that the client cancelled, errGone one whose client may
-// come back, and errEnded the run of a call that an operator ended.
+// come back, errStopped all when the gateway stops, and errEnded the run of a call that an operator ended.
 var (
 	errCancelled = errors.New("the client cancelled the request")
 	errEnded     = errors.New("the call was ended while it ran")
 	errGone      = errors.New("the client is gone")
+	errStopped   = errors.New("the gateway stopped before the request was answered")
 )
 
 // connectTime bounds the opening of an upstream.

@@ -35,13 +35,16 @@ func startProcess(ctx context.Context, l *link) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
-	out, err := cmd.StdoutPipe()
+	out, theirs, err := os.Pipe() // not StdoutPipe: Wait would close it before it was read
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
+	defer func() { _ = theirs.Close() }() // the server has its own
+	cmd.Stdout = theirs
 	cmd.Stderr = &lineLog{log: l.log}
 	cmd.WaitDelay = stopStep
 	if err := cmd.Start(); err != nil {
+		_ = out.Close() // it was not used
 		return nil, fmt.Errorf("%w: start %s: %w", errNotSent, argv[0], err)
 	}
 	p := &process{cmd: cmd, in: in, ended: make(chan struct{})}
@@ -54,24 +57,29 @@ func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ASKANCE_") })
 }
 
-func (p *process) read(l *link, out io.Reader) {
+func (p *process) read(l *link, out *os.File) {
+	exited := make(chan error, 1)
+	go func() {
+		exited <- p.cmd.Wait()
+		_ = out.SetReadDeadline(time.Now().Add(stopStep)) // a program that the server started can hold it open
+	}()
 	err := readLines(out, func(line []byte) {
-		f, err := parseFrame(line)
+		f, err := readMessage(line)
 		if err != nil {
 			l.log.Warn("the MCP server sent what is no message", "error", err)
-			return
 		}
-		l.receive(f, nil)
+		if f != nil {
+			l.receive(f, nil)
+		}
 	})
-	_ = p.in.Close() // it may have ended
-	if err != nil {  // the server would wait for its output to be read
+	l.fail(errNotSent)
+	_, _ = out.Close(), p.in.Close() // it may have ended
+	if err != nil {                  // the server would wait for its output to be read
 		_ = p.cmd.Process.Kill()
 	}
-	werr := p.cmd.Wait()
-	if err = errors.Join(err, werr); err != nil {
+	if err = errors.Join(err, <-exited); err != nil {
 		l.log.Warn("the MCP server ended", "error", err)
 	}
-	l.fail(errNotSent)
 	close(p.ended)
 }
 
@@ -95,16 +103,17 @@ func (p *process) send(_ context.Context, f *frame, _ *waiting) error {
 		return errNotSent
 	default:
 	}
-	if _, err := p.in.Write(append(f.bytes(), '\n')); err != nil {
-		return errLost // a part of it may have arrived
+	switch n, err := p.in.Write(append(f.bytes(), '\n')); {
+	case err == nil:
+		return nil
+	case n == 0:
+		return errNotSent
 	}
-	return nil
+	return errLost
 }
 
 func (p *process) close() {
-	p.mu.Lock()
-	_ = p.in.Close() // asks it to end
-	p.mu.Unlock()
+	_ = p.in.Close() // asks it to end, and ends a write that the server does not read
 	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		select {
 		case <-p.ended:

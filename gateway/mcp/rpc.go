@@ -67,6 +67,20 @@ func parseFrame(data []byte) (*frame, error) {
 	return f, nil
 }
 
+// readMessage reads a message of a server. Of a response that cannot be read it returns the id,
+// so that its request ends.
+func readMessage(data []byte) (*frame, error) {
+	f, err := parseFrame(data)
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	if err != nil && json.Unmarshal(data, &m) == nil && m.ID != nil && m.Method == "" { //nolint:forbidigo // nothing else of it is used
+		return &frame{id: m.ID}, err
+	}
+	return f, err
+}
+
 // bytes encodes the message on one line.
 func (f *frame) bytes() []byte {
 	out := []byte(`{"jsonrpc":"2.0"`)

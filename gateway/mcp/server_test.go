@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/gateway/gatewaytest"
 )
@@ -54,6 +56,7 @@ func serverMain(era, ran string) {
 		}
 		_ = f.Close() // what was written stays
 	}
+	answered := 0
 	for lines.Scan() {
 		var m struct {
 			ID     json.RawMessage
@@ -74,6 +77,11 @@ func serverMain(era, ran string) {
 		case m.Method == "notifications/cancelled":
 			note("cancelled")
 		case m.ID == nil:
+		case m.Method == "" && strings.Contains(string(m.ID), " "):
+			if answered++; answered == 2 {
+				id, _, _ := strings.Cut(strings.Trim(string(m.ID), `"`), " ")
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"both"}]}}`, id)
+			}
 		case m.Method == "": // the response to a request of this server
 			say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":%q}]}}`, strings.Trim(string(m.ID), `"`), string(m.Result))
 		case m.Method == "initialize" && era == "legacy":
@@ -81,16 +89,36 @@ func serverMain(era, ran string) {
 		case m.Method == "server/discover" && era == "modern":
 			result(`{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}},"instructions":"be kind","ttlMs":0,"cacheScope":"public"}`)
 		case m.Method == "tools/list":
+			_, notDeaf := os.Stat(ran + ".deaf")
 			extra := ""
 			if _, err := os.Stat(ran + ".changed"); err == nil {
 				extra = `,"description":"now it does something else"`
 			}
 			result(`{"tools":[{"name":"lookup","inputSchema":{"type":"object"},"big":9007199254740993},{"name":"browse","inputSchema":{"type":"object"},` +
 				`"outputSchema":{"type":"object","required":["n"],"properties":{"n":{"type":"integer"}}}` + extra + `}],"ttlMs":0,"cacheScope":"public"}`)
+			if notDeaf == nil {
+				if _, err := os.Stdin.Read(make([]byte, 1)); err == nil { // the next message arrives, and nothing reads it
+					note("deaf")
+					time.Sleep(time.Hour) // until the gateway kills it
+				}
+			}
 		case m.Method == "tools/call":
 			note(m.Params.Name + " " + string(m.Params.Arguments))
 			switch arguments := string(m.Params.Arguments); {
 			case strings.Contains(arguments, "hang"):
+			case strings.Contains(arguments, "unreadable"):
+				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"cut \ud83d"}]}}`, m.ID)
+			case strings.Contains(arguments, "endless"):
+				result(`{"resultType":"input_required"}`)
+			case strings.Contains(arguments, "orphan"):
+				child := exec.Command("sleep", "60")
+				child.Stdout = os.Stdout
+				_ = child.Start()
+				os.Exit(3)
+			case strings.Contains(arguments, "twice"):
+				for _, question := range []string{"a", "b"} {
+					say(`{"jsonrpc":"2.0","id":"%s %s","method":"elicitation/create","params":{"message":"name?"}}`, m.ID, question)
+				}
 			case strings.Contains(arguments, "meta"):
 				result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, fmt.Sprint(slices.Sorted(maps.Keys(m.Params.Meta)), string(m.Params.InputResponses), m.Params.RequestState)))
 			case strings.Contains(arguments, "die"):

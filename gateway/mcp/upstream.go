@@ -188,10 +188,10 @@ func (l *link) call(ctx context.Context, method string, params object, w *waitin
 	}
 	select {
 	case f := <-w.reply:
-		if f == nil {
+		switch {
+		case f == nil || f.fault == nil && f.result == nil:
 			return nil, errLost
-		}
-		if f.fault != nil {
+		case f.fault != nil:
 			return nil, readError(f.fault)
 		}
 		return f.result, nil

@@ -1,0 +1,227 @@
+package mcp_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/askance-dev/askance/gateway/mcp"
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
+)
+
+// answer returns the next message that is no news of the list of tools.
+func (c *client) answer() string {
+	c.t.Helper()
+	for {
+		if line := c.read(); !strings.Contains(line, "notifications/tools/list_changed") {
+			return line
+		}
+	}
+}
+
+// A call whose server answers with what is no message, or ends and leaves a program that holds its
+// output open, has an unknown outcome and does not wait for ever.
+func TestUnreadableServer(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"unreadable", "orphan"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.connect("legacy")
+			c.initialize("{}")
+			wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"`+how+`":1}}`), "outcome unknown")
+			c.start("tools/call", `{"name":"lookup","arguments":{}}`)
+			wants(t, c.answer(), "did lookup")
+		})
+	}
+}
+
+// A server that does not read its input delays neither the end of the call nor that of the gateway.
+func TestDeafServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.connect("legacy")
+	c.initialize("{}")
+	c.ask("tools/list", "{}")
+	if err := os.WriteFile(w.ran+".deaf", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := c.start("tools/call", `{"name":"lookup","arguments":{"x":"`+strings.Repeat("x", 200<<10)+`"}}`)
+	for w.runs() == 0 {
+		runtime.Gosched()
+	}
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	w.A.Finished(w.only().Key)
+	c.stop()
+}
+
+// A server that asks for nothing again and again gets the call a bounded number of times.
+func TestEndlessQuestions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.connect("modern")
+	c.initialize("{}")
+	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"endless":1}}`), "may have happened", "again and again")
+	if n := w.runs(); n > 10 {
+		t.Errorf("the server got the call %d times", n)
+	}
+}
+
+// A modern client answers the questions of a legacy server one after the other.
+func TestTwoQuestions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.connect("legacy")
+	c.modern(`{"elicitation":{"form":{}}}`)
+	answer := ""
+	for range 2 {
+		r := c.ask("tools/call", `{"name":"lookup","arguments":{"twice":1}`+answer+`}`)
+		wants(t, r, "input_required", "name?")
+		var m struct{ Result struct{ RequestState string } }
+		if err := json.Unmarshal([]byte(r), &m); err != nil {
+			t.Fatal(err)
+		}
+		answer = `,"requestState":"` + m.Result.RequestState + `","inputResponses":{"server":{"action":"accept"}}`
+	}
+	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"twice":1}`+answer+`}`), "both")
+}
+
+// A call that is repeated after its client cancelled it is a new one.
+func TestRepeatAfterCancel(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.connect("legacy")
+	c.initialize("{}")
+	id := c.start("tools/call", `{"name":"browse","arguments":{}}`)
+	first := w.asking()
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	w.A.Finished(first.Key)
+	c.start("tools/call", `{"name":"browse","arguments":{}}`)
+	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
+	wants(t, c.read(), "did browse")
+}
+
+// stubborn is a server that interrupts nothing.
+type stubborn struct {
+	mcp.Client
+	asked atomic.Bool
+}
+
+func (s *stubborn) Interrupt(context.Context, toolcall.InterruptRequest) (toolcall.InterruptReply, error) {
+	s.asked.Store(true)
+	return toolcall.InterruptReply{}, &message.Error{Code: message.CodeForbidden, What: "no"}
+}
+
+// A cancelled call that could not be interrupted does not run, and its outcome is known.
+func TestCancelledAndApproved(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := &stubborn{}
+	c := w.connect("legacy", func(cfg *mcp.Config) { s.Client = cfg.Askance; cfg.Askance = s })
+	c.initialize("{}")
+	id := c.start("tools/call", `{"name":"browse","arguments":{}}`)
+	w.asking()
+	c.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	for !s.asked.Load() {
+		runtime.Gosched()
+	}
+	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
+	w.A.Finished(w.only().Key)
+	if call := w.only(); !strings.Contains(call.Result.Output.String(), "did not run") || w.runs() != 0 {
+		t.Errorf("the call ran %d times, with the result %s", w.runs(), call.Result.Output)
+	}
+}
+
+func say(rw http.ResponseWriter, format string, args ...any) {
+	_, _ = fmt.Fprintf(rw, format, args...) // a gateway that is gone gets nothing
+}
+
+// legacyHTTP is a server of sessions over HTTP.
+type legacyHTTP struct {
+	sessions atomic.Int64
+	call     func(rw http.ResponseWriter, id json.RawMessage)
+	resume   func(rw http.ResponseWriter, last string)
+}
+
+func (s *legacyHTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		if last := r.Header.Get("Last-Event-ID"); last != "" && s.resume != nil {
+			rw.Header().Set("Content-Type", "text/event-stream")
+			s.resume(rw, last)
+			return
+		}
+		rw.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	var m struct {
+		ID     json.RawMessage
+		Method string
+	}
+	_ = json.NewDecoder(r.Body).Decode(&m) // it comes from the gateway
+	rw.Header().Set("Content-Type", "application/json")
+	session := fmt.Sprint(s.sessions.Load())
+	switch {
+	case m.ID == nil:
+		rw.WriteHeader(http.StatusAccepted)
+	case m.Method == "initialize":
+		rw.Header().Set("Mcp-Session-Id", session)
+		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"h","version":"1"}}}`, m.ID)
+	case r.Header.Get("Mcp-Session-Id") != session:
+		rw.WriteHeader(http.StatusNotFound)
+		say(rw, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
+	case m.Method == "tools/list":
+		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"browse","inputSchema":{"type":"object"}},{"name":"lookup","inputSchema":{"type":"object"}}]}}`, m.ID)
+	case m.Method == "tools/call":
+		s.call(rw, m.ID)
+	default:
+		say(rw, `{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"Method not found"}}`, m.ID)
+	}
+}
+
+func (w *world) connectHTTP(s *legacyHTTP) *client {
+	server := httptest.NewServer(s)
+	w.t.Cleanup(server.Close)
+	c := w.connect("legacy", func(cfg *mcp.Config) { cfg.Upstreams = []*mcp.Upstream{{URL: server.URL}} })
+	c.initialize("{}")
+	return c
+}
+
+// A call runs although the server's session ended while a person decided.
+func TestSessionEndsMeanwhile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := &legacyHTTP{call: func(rw http.ResponseWriter, id json.RawMessage) {
+		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"did it"}]}}`, id)
+	}}
+	c := w.connectHTTP(s)
+	c.start("tools/call", `{"name":"browse","arguments":{}}`)
+	w.asking()
+	s.sessions.Add(1)
+	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
+	wants(t, c.answer(), "did it")
+}
+
+// A stream that breaks within an event continues after the last whole one.
+func TestStreamBreaksWithinAnEvent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	answer := make(chan string, 1)
+	s := &legacyHTTP{call: func(rw http.ResponseWriter, id json.RawMessage) {
+		answer <- fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"did it"}]}}`, id)
+		rw.Header().Set("Content-Type", "text/event-stream")
+		say(rw, "id: 0\nretry: 1\ndata:\n\nid: 1\ndata: {\"jsonrpc\"")
+	}, resume: func(rw http.ResponseWriter, last string) {
+		if last == "0" {
+			say(rw, "id: 1\ndata: %s\n\n", <-answer)
+		}
+	}}
+	wants(t, w.connectHTTP(s).ask("tools/call", `{"name":"lookup","arguments":{}}`), "did it")
+}
