@@ -104,7 +104,11 @@ func printServing(env *environment, spaces servedSpaces, scrape string, over htt
 	}
 	text.row("nats", st.URL+"  "+loginsText(env.out, cfg, st.Auth))
 	text.row("metrics", scrape)
-	text.row("journal", st.Data+", space "+st.Space+", "+durabilityText(env.out, cfg, claim))
+	journal := st.Data
+	if cfg.NATS != "" {
+		journal = "on that server, keys in " + journal
+	}
+	text.row("journal", journal+", space "+st.Space+", "+durabilityText(env.out, cfg, claim))
 	text.row("policy", st.policyText(env.out))
 	text.row("tools", cmp.Or(shortList(st.Tools), "none: only tools that runtimes, coding agents and MCP gateways declare; --tools FILE adds others"))
 	for _, s := range st.Spaces {
