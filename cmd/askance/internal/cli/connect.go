@@ -49,10 +49,11 @@ func (l *link) Close() { _ = l.close() }
 // connect connects to the server of --server, of --nats or of the data folder. Without a
 // server, auditors read the folder, and others act on it only with --offline.
 func (env *environment) connect(ctx context.Context, role toolcall.Role) (*link, error) {
-	return env.connectThrough(ctx, &door{insecure: env.cfg.PlainText, plain: "nats-insecure", role: role}, role)
+	d := door{insecure: env.cfg.PlainText, plain: "nats-insecure", role: role}
+	return d.connect(ctx, env, role)
 }
 
-func (env *environment) connectThrough(ctx context.Context, d *door, role toolcall.Role) (*link, error) {
+func (d *door) connect(ctx context.Context, env *environment, role toolcall.Role) (*link, error) {
 	by := toolcall.Principal{Role: role, Name: env.cfg.As}
 	if env.cfg.Server != "" {
 		return d.dial(ctx, env)

@@ -164,7 +164,7 @@ func (m *proxying) run(ctx context.Context, env *environment) error {
 
 // connect reaches askance, over HTTP with a token that must have the role.
 func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.Role) (c engine.Client, end func(), err error) {
-	l, err := env.connectThrough(ctx, &m.door, role)
+	l, err := m.door.connect(ctx, env, role)
 	if err != nil {
 		return nil, nil, err
 	}
