@@ -173,7 +173,7 @@ func (at *attempts) loseAttempt(ctx context.Context, seen *toolcall.Call) error 
 func (at *attempts) retryCall(ctx context.Context, key toolcall.Key) error {
 	_, err := at.update(ctx, "retry", key, at.selfPrincipal(), func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if c.Phase() != toolcall.PhaseRetrying || time.Now().Before(c.RetryAt) {
+		if c.Phase() != toolcall.PhaseRetrying || time.Now().Before(c.RetryAt) && !at.isTimedAhead(c, time.Now()) {
 			return errNoChange
 		}
 		if stop, err := at.mustNotBegin(ctx, m); stop || err != nil {
@@ -216,7 +216,7 @@ func (at *attempts) offerAgain(ctx context.Context, key toolcall.Key) error {
 		if t.QueueTimeout > 0 && !now.At.Before(c.Attempt.OfferedAt.Add(t.QueueTimeout)) {
 			return m.Step(toolcall.Suspended{Base: now, Attempt: c.Attempt.Number, Blocked: toolcall.BlockedNoWorker})
 		}
-		if now.At.Before(c.Attempt.OfferUntil) && !at.hasStaleGrant(c) {
+		if now.At.Before(c.Attempt.OfferUntil) && !at.hasStaleGrant(c) && !at.isTimedAhead(c, now.At) {
 			return errNoChange
 		}
 		if stop, err := at.mustNotBegin(ctx, m); stop || err != nil {

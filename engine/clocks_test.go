@@ -101,3 +101,36 @@ func TestHeartbeatOfAnotherQueue(t *testing.T) {
 		}
 	})
 }
+
+// Another engine, whose clock was ahead by hours, offered a call or will retry it. This engine
+// does not wait for hours.
+func TestStepTimedByAClockThatWasAhead(t *testing.T) {
+	for _, retry := range []bool{false, true} {
+		inWires(t, 2, func(w *wired) {
+			w.propose(0, bareCall("a", remote))
+			w.pass(0)
+			last, err := w.journal.Last(w.Context(), callKey("a"))
+			if err != nil {
+				w.Fatal(err)
+			}
+			ahead := func(at *time.Time) { *at = at.Add(5 * time.Hour) }
+			f := *last.Record
+			f.ID, f.Call = "ahead", f.Call.Clone()
+			g := *f.Call.Attempt.Grant
+			f.Call.Attempt.Grant = &g
+			ahead(&g.NotBefore)
+			ahead(&g.Expires)
+			ahead(&f.Call.Attempt.OfferUntil)
+			if retry {
+				f.Call.RetryAt = g.NotBefore
+			}
+			if _, err := w.journal.Append(w.Context(), &f, last.Seq); err != nil {
+				w.Fatal(err)
+			}
+			w.pass(3 * wiredGrace)
+			if g := w.now("a").Attempt.Grant; g == nil || g.NotBefore.After(time.Now()) {
+				w.Errorf("retry %t: the grant is %+v", retry, g)
+			}
+		})
+	}
+}

@@ -191,6 +191,24 @@ func (c *core) hasStaleGrant(call *toolcall.Call) bool {
 	return call.Phase() == toolcall.PhaseQueued && call.Placement == toolcall.PlaceRemote && call.Attempt.Grant != nil && !c.cfg.signer.InForce(call.Attempt.Grant.KeyID)
 }
 
+const (
+	maxAhead = time.Minute // how far another clock may be ahead without consequences
+	// aheadOffers bounds how often engines whose clocks differ by hours offer a call to each other.
+	aheadOffers = 8
+)
+
+// isTimedAhead reports whether a call waits until a time that no clock like this one set: that
+// clock was far ahead, or this one was set back.
+func (c *core) isTimedAhead(call *toolcall.Call, now time.Time) bool {
+	switch t := c.toolNamed(call.Tool); {
+	case call.Phase() == toolcall.PhaseRetrying:
+		return call.RetryAt.Sub(now) > max(t.Backoff, maxBackoff)+maxAhead
+	case call.Phase() == toolcall.PhaseQueued && call.Attempt.Grant != nil:
+		return call.Attempt.Grant.NotBefore.Sub(now) > maxAhead && call.Attempt.Offers < aheadOffers
+	}
+	return false
+}
+
 // toolNamed returns the engine's configuration of a tool. An unknown tool has the
 // defaults: it may have been removed while calls of it are open.
 func (c *core) toolNamed(name string) Tool {

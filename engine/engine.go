@@ -131,6 +131,7 @@ func (e *Engine) Start(ctx context.Context) error {
 		return err
 	}
 	e.wg.Go(func() { e.timers.Run(e.store.Following(), e.liveness, e.keeper.fireTimer) })
+	e.wg.Go(func() { e.keeper.watchClock(e.store.Following()) })
 	e.keeper.recoverCalls()
 	e.wg.Go(func() { e.view.PrepareSearch(e.ctx, e.lineOf) })
 	if e.cfg.snapshots != nil {

@@ -138,6 +138,24 @@ func (k *keeper) setTimers(c *toolcall.Call, late time.Duration) {
 		}
 	case toolcall.PhaseBlocked, toolcall.PhaseFinished:
 	}
+	if k.isTimedAhead(c, now) {
+		at(now.Add(max(late, k.cfg.grace)))
+	}
+}
+
+// watchClock looks at every open call again whenever this machine's clock was set back.
+func (k *keeper) watchClock(ctx context.Context) {
+	for before, tick := time.Now(), time.NewTicker(maxAhead); ; {
+		select {
+		case now := <-tick.C:
+			if now.Sub(before)-now.Round(0).Sub(before.Round(0)) > maxAhead {
+				k.recoverCalls()
+			}
+			before = now
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // watchOwner starts listening for the owner of a started attempt.
