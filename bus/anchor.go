@@ -223,6 +223,12 @@ func (a *Anchor) currentMarks() (anchorHead, highMark) {
 	return a.head, a.high
 }
 
+// SignedAt is when the last known checkpoint was signed, by the clock of its engine.
+func (a *Anchor) SignedAt() time.Time {
+	head, _ := a.currentMarks()
+	return head.At
+}
+
 // foundState is what was at the path when the anchor was opened.
 func (a *Anchor) foundState() anchorState {
 	if a == nil {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -424,6 +425,20 @@ func TestAuditAcrossKeys(t *testing.T) {
 	}
 	ok(t, "audit", "check", before, "--data", s.data)
 	ok(t, "audit", "check", temporary(t, ok(t, "audit", "receipt", "k0", "--data", s.data)), "--data", s.data)
+}
+
+// A key is retired where the clock is behind that of the engine, which then continues its journal.
+func TestRetireWhileTheClockIsBehind(t *testing.T) {
+	parallel(t)
+	s := audited(t)
+	ok(t, "audit", "checkpoint", "--data", s.data)
+	synctest.Test(t, func(t *testing.T) { // decades behind
+		first := decode[keyList](t, ok(t, "keys", "rotate", "--json", "--data", s.data)).Keys[0].ID
+		ok(t, "keys", "retire", first, "--data", s.data)
+	})
+	if r := report(t, cli.ExitOK, "--data", s.data); r.Checkpoints < 1 {
+		t.Errorf("verify = %+v", r)
+	}
 }
 
 // A server that is killed repeatedly while it signs loses no part of the proof, and the next

@@ -2,10 +2,12 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/node"
 	"github.com/askance-dev/askance/toolcall"
@@ -101,7 +103,14 @@ stolen key can sign false successors.`,
 		Example: "  askance keys retire 0123456789abcdef",
 		Args:    wantArgs(1, "one key id; askance keys list shows the ids"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return changeKeys(c.Context(), env, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(args[0], time.Now()) })
+			return changeKeys(c.Context(), env, func(k *keyfile.Keys) (*keyfile.Keys, error) {
+				now, space := time.Now(), env.cfg.spaceID()
+				if a, err := bus.OpenAnchor(env.files().Anchor(space), space, k); err == nil { // a checkpoint signed later than now would be void
+					now = slices.MaxFunc([]time.Time{now, a.SignedAt()}, time.Time.Compare)
+					_ = a.Close()
+				}
+				return k.Retired(args[0], now)
+			})
 		},
 	}
 }
