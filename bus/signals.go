@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Hint says that the approval request of a call was opened, changed or closed. Read
-// the call with list or show before acting on it.
+// Hint says that the approval request of a call was opened, changed or closed, or that a call
+// to which people responded finished. Read the call with list or show before acting on it.
 type Hint struct {
 	V int `json:"v"` // 1
 	toolcall.Key

@@ -78,7 +78,7 @@ var table = []Row{
 	{KindCheckpoint, "proof.checkpoint", "engines", "engines", "Sealed", "the checkpoints of the journal, in order", ""},
 	{KindDecide, "decide.<approver>", "that approver", "engines", request, "responses to approval requests; the token is the identity", toolcall.RoleApprover},
 	{KindOperate, "operate.<operator>", "that operator", "engines", request, "resolving, and other work of operators", toolcall.RoleOperator},
-	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "an approval request was opened, changed or closed; best effort", ""},
+	{KindAsk, "ask.<session>.<reply>.<call>", "engines", "people", "Hint", "an approval request was opened, changed or closed, or its call finished; best effort", ""},
 	{KindPresence, "presence.<engine>", "engines", "engines", "Presence", "says that an engine runs, and in which queue group it takes requests; `<engine>` is the name with which it connects", ""},
 	{KindProgress, "progress.<session>.<reply>.<call>", "engines", "people", "ProgressRequest", "a line of progress of a running call, without its claim; best effort", ""},
 	{KindNext, "work.<tool>.<worker>.next", "that worker", "engines", request, "asks for one task of the queue; answered by several messages", toolcall.RoleWorker},

@@ -74,7 +74,7 @@ type Sink = toolcall.Sink
 // Signals are best-effort messages outside the journal. Losing one costs time, never
 // correctness: a reader who needs certainty reads the journal.
 type Signals interface {
-	// Hint announces that an approval request opened, changed or closed.
+	// Hint announces that an approval request opened, changed or closed, or that its call finished.
 	Hint(c *toolcall.Call)
 	// Cancel asks a worker to stop an attempt before its next heartbeat would tell it.
 	Cancel(queue toolcall.Queue, worker string, r toolcall.HeartbeatRequest, reason string)

@@ -346,3 +346,33 @@ func TestWaitWhileTheCallIsForgotten(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// People hear of the calls that they were asked about, once for each record. Calls that the policy
+// allows cause no notifications, because each makes every inbox read the list again.
+func TestHintsAreOfRequests(t *testing.T) {
+	inDays(t, permission.Rule{Quorum: 1, Approvers: permission.Approvers{Groups: []string{"team"}}}, func(d *days) {
+		d.rules = []permission.Rule{{Name: "r", Tools: []string{"t"}, Behavior: message.BehaviorAllow}}
+		d.start()
+		e := d.engines[2]
+		report := func(call message.CallID) {
+			key := key
+			key.Call = call
+			if _, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Report(d.Context(), toolcall.ReportRequest{Key: key, Result: message.ToolResultBlock{State: message.ToolResultSuccess}}); err != nil {
+				d.Fatal(err)
+			}
+		}
+		if _, err := e.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}).Propose(d.Context(), toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: "allowed", Name: "t", Input: `{}`}}}); err != nil {
+			d.Fatal(err)
+		}
+		report("allowed")
+		if n := d.hints.count(); n != 0 {
+			d.Errorf("%d notifications of a call that the policy allowed", n)
+		}
+		d.propose() // to the first engine, which asks
+		d.wantMay(map[string]bool{"ann": true})
+		report("c")
+		if n := d.hints.count(); n != 3 {
+			d.Errorf("%d notifications of a request that opened, was approved and whose call finished, want 3", n)
+		}
+	})
+}
