@@ -54,7 +54,7 @@ type Keys struct {
 	// are not retired.
 	ring    toolcall.KeyRing
 	secrets map[string]ed25519.PrivateKey
-	macs    sync.Pool // hash.Hash for RecordMAC
+	macs    sync.Pool // of *recordMAC
 }
 
 // New creates keys.
@@ -98,29 +98,31 @@ func (k *Keys) Signer() ed25519.PrivateKey { return k.sign }
 // Public returns the key with which workers check new grants.
 func (k *Keys) Public() ed25519.PublicKey { return k.sign.Public().(ed25519.PublicKey) }
 
+// recordMAC is a hash that is used again, with room for what it hashes before the body.
+type recordMAC struct {
+	hash.Hash
+	buf []byte
+}
+
 // recordDomain separates MACs of event records from all other MACs.
 const recordDomain = "askance-record-v1\x00"
 
 // RecordMAC authenticates an event record's body, its subject and its predecessor.
 // Length prefixes keep the parts apart.
 func (k *Keys) RecordMAC(subject string, prev uint64, body []byte) [sha256.Size]byte {
-	h, ok := k.macs.Get().(hash.Hash)
+	h, ok := k.macs.Get().(*recordMAC)
 	if !ok {
-		h = hmac.New(sha256.New, k.mac[:])
+		h = &recordMAC{Hash: hmac.New(sha256.New, k.mac[:])}
 	}
 	defer k.macs.Put(h)
 	h.Reset()
-	var n [8]byte
-	h.Write([]byte(recordDomain))
-	binary.BigEndian.PutUint64(n[:], uint64(len(subject)))
-	h.Write(n[:])
-	h.Write([]byte(subject))
-	binary.BigEndian.PutUint64(n[:], prev)
-	h.Write(n[:])
+	h.buf = append(h.buf[:0], recordDomain...)
+	h.buf = binary.BigEndian.AppendUint64(h.buf, uint64(len(subject)))
+	h.buf = append(h.buf, subject...)
+	h.buf = binary.BigEndian.AppendUint64(h.buf, prev)
+	h.Write(h.buf)
 	h.Write(body)
-	var sum [sha256.Size]byte
-	h.Sum(sum[:0])
-	return sum
+	return [sha256.Size]byte(h.Sum(h.buf[:0]))
 }
 
 // derivedDomain separates derived keys from MACs.

@@ -14,11 +14,12 @@ func Check(data []byte, opts ...Option) error {
 	if err := bounds("check", data, limitsOf(opts)); err != nil {
 		return err
 	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(data))
-	if err := dec.SkipValue(); err != nil {
+	r := readPlain(data)
+	defer r.release()
+	if err := r.dec.SkipValue(); err != nil {
 		return errorOf("check", err)
 	}
-	return atEnd("check", dec)
+	return atEnd("check", &r.dec)
 }
 
 // Bounds checks only size and nesting, for which it needs no parser. It does not check

@@ -188,6 +188,7 @@ func shortenCommitments(s string) string {
 // joinLines puts a text on one line: a line break becomes an arrow, a run of spaces one space.
 func joinLines(s string) string {
 	var b strings.Builder
+	b.Grow(len(s))
 	gap, broken := false, false
 	for _, r := range strings.ToValidUTF8(s, "\uFFFD") {
 		switch r {
