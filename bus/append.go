@@ -257,12 +257,14 @@ const failureCounts = 10 * time.Second
 
 // noteResult notes the result of an attempt that the caller did not cancel.
 func (s *storing) noteResult(err error) {
-	var api *jetstream.APIError
-	switch {
-	case err == nil:
+	if err == nil {
 		s.failed.Store(nil)
-	case errors.As(err, &api) && !isDiskError(int(api.ErrorCode), api.Description):
-	case api != nil, errors.Is(err, context.DeadlineExceeded), errors.Is(err, errBatchLost):
+		return
+	}
+	api, refused := errors.AsType[*jetstream.APIError](err)
+	switch {
+	case refused && !isDiskError(int(api.ErrorCode), api.Description):
+	case refused, errors.Is(err, context.DeadlineExceeded), errors.Is(err, errBatchLost):
 		s.failed.Store(&storeFailure{time.Now(), err})
 	}
 }

@@ -124,8 +124,9 @@ func (rs *runs) cancelRuns(c *toolcall.Call, cause error) {
 func (rs *runs) runAttempt(ctx context.Context, c *toolcall.Call) {
 	beat := toolcall.HeartbeatRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim}
 	stopBeats := make(chan struct{})
-	rs.wg.Go(func() { rs.sendBeats(c.Queue(), beat, claimTime(c), stopBeats) })
 	defer close(stopBeats)
+	// The record of the start counts as the first heartbeat. Most runs end before the second.
+	defer time.AfterFunc(heartbeatInterval(claimTime(c)), func() { rs.sendBeats(c.Queue(), beat, claimTime(c), stopBeats) }).Stop()
 	if d := c.Attempt.Deadline; !d.IsZero() {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadlineCause(ctx, d, ErrDeadline)
@@ -152,16 +153,15 @@ func (rs *runs) progressSender(c *toolcall.Call) func(text string) {
 	}
 }
 
-// sendBeats sends heartbeats for a local attempt until stop is closed. The record of its
-// start counts as the first.
+// sendBeats sends heartbeats for a local attempt until stop is closed.
 func (rs *runs) sendBeats(queue toolcall.Queue, r toolcall.HeartbeatRequest, lease time.Duration, stop <-chan struct{}) {
 	tick := time.NewTicker(heartbeatInterval(lease))
 	defer tick.Stop()
 	for {
+		rs.liveness.Hear(r.Key, r.Attempt, time.Now())
+		rs.cfg.signals.Beat(queue, rs.cfg.id, r)
 		select {
 		case <-tick.C:
-			rs.liveness.Hear(r.Key, r.Attempt, time.Now())
-			rs.cfg.signals.Beat(queue, rs.cfg.id, r)
 		case <-stop:
 			return
 		}
