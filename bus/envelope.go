@@ -14,37 +14,31 @@ import (
 // Every request is {"v":1,"op":"…","body":{…}}, every reply {"v":1,"body":{…}} or
 // {"v":1,"error":{…}}. Bodies are types of packages message and toolcall.
 type requestEnvelope struct {
-	V    int             `json:"v"`
-	Op   string          `json:"op"`
-	Body message.RawJSON `json:"body,omitzero"`
+	V    int                `json:"v"`
+	Op   string             `json:"op"`
+	Body strictjson.Encoded `json:"body,omitzero"` // only its decoder checks it
 }
 
 type replyEnvelope struct {
-	V     int             `json:"v"`
-	Body  message.RawJSON `json:"body,omitzero"`
-	Error *message.Error  `json:"error,omitzero"`
+	V     int                `json:"v"`
+	Body  strictjson.Encoded `json:"body,omitzero"` // only its decoder checks it
+	Error *message.Error     `json:"error,omitzero"`
 }
 
 // opReply is the Op of an error whose request was executed and whose reply is too
 // large.
 const opReply = "reply"
 
-var version = strconv.Itoa(ProtocolVersion)
-
-// wrapBody appends a body that is already JSON to the members before it.
-func wrapBody(before string, body []byte) []byte {
-	out := make([]byte, 0, len(before)+len(body)+1)
-	out = append(out, before...)
-	out = append(out, body...)
-	return append(out, '}')
-}
+var (
+	version     = strconv.Itoa(ProtocolVersion)
+	replyPrefix = `{"v":` + version + `,"body":`
+)
 
 func encodeRequest(op string, body any) ([]byte, error) {
-	b, err := strictjson.Marshal(body)
+	b, err := strictjson.MarshalBetween(`{"v":`+version+`,"op":"`+op+`","body":`, body, "}")
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the request has no JSON form", Err: err}
 	}
-	b = wrapBody(`{"v":`+version+`,"op":"`+op+`","body":`, b)
 	if len(b) > toolcall.MaxRequestBytes {
 		return nil, tooLargeRequest(op, len(b))
 	}
@@ -84,20 +78,19 @@ func decodeBody(op *api.Operation, body []byte) (any, error) {
 
 // encodeReply encodes a reply and fails if it has more than most bytes.
 func encodeReply(op string, body any, most int) ([]byte, error) {
-	b, err := strictjson.Marshal(body)
+	b, err := strictjson.MarshalBetween(replyPrefix, body, "}")
 	if err != nil {
 		return nil, &message.Error{Code: message.CodeInternal, Op: op, What: "the reply has no JSON form", Err: err}
 	}
-	return encodeBody(b, most)
+	return b, checkReplySize(b, most)
 }
 
-// encodeBody encodes a reply whose body is JSON.
-func encodeBody(body []byte, most int) ([]byte, error) {
-	b := wrapBody(`{"v":`+version+`,"body":`, body)
+// checkReplySize fails if a reply has more than most bytes.
+func checkReplySize(b []byte, most int) error {
 	if len(b) > most {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was executed, but its reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}
+		return &message.Error{Code: message.CodeTooLarge, Op: opReply, What: fmt.Sprintf("the request was executed, but its reply of %d bytes does not fit a message of %d", len(b), most), Hint: "read the calls one by one with list, or raise the server's max_payload"}
 	}
-	return b, nil
+	return nil
 }
 
 // encodeError encodes an error, without its call if that does not fit.
@@ -127,7 +120,10 @@ func decodeReply(op *api.Operation, data []byte) (reply any, err error) {
 		err = fmt.Errorf("reply version %d is unknown", r.V)
 	case err == nil:
 		if _, typ := op.Types(); typ == reflect.TypeFor[struct{}]() {
-			return struct{}{}, nil // it has no members
+			if reply = struct{}{}; len(r.Body) > 0 { // it has no members
+				err = strictjson.Check(r.Body, strictjson.MaxBytes(maxStoredBytes))
+			}
+			break
 		}
 		reply, err = op.DecodeReply(maxStoredBytes, r.Body)
 	}

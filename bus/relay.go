@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,14 +172,14 @@ type handed struct {
 // handOver gives a task to the worker.
 func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 	h.left--
-	if err := checkTask(h.s.space, h.queue, task); err != nil {
+	record, err := h.s.tasks.forWorker(ctx, h.queue, task)
+	if errors.Is(err, errNotTask) {
 		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
 		h.s.sendFate(task.Reply, AckDrop, 0)
 		h.s.sendState(h.m, h.p.inbox, NextReply{State: TaskNone})
 		h.left = 0
 		return nil
 	}
-	record, err := h.s.tasks.forWorker(ctx, task)
 	if err != nil {
 		h.s.sendFate(task.Reply, AckRelease, maxPause)
 		return err
@@ -197,13 +198,12 @@ func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 
 // encodeTask encodes a reply with a record, which is JSON.
 func encodeTask(r NextReply, record []byte, most int) ([]byte, error) {
-	b, err := strictjson.Marshal(r)
+	b, err := strictjson.MarshalBetween(replyPrefix, r, "}")
 	if err != nil {
 		return nil, err
 	}
-	body := append(append(b[:len(b)-1], `,"record":`...), record...)
-	body = append(body, '}')
-	return encodeBody(body, most)
+	b = slices.Concat(b[:len(b)-2], []byte(`,"record":`), record, []byte("}}"))
+	return b, checkReplySize(b, most)
 }
 
 // takeBack returns to the queue the tasks that were sent so recently that the worker, which
@@ -240,18 +240,8 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 	}
 }
 
-// checkTask makes sure that a task can be handed over. The worker checks whether it
-// may run.
-func checkTask(space toolcall.SpaceID, queue toolcall.Queue, task *nats.Msg) error {
-	subject, err := ParseSubject(task.Subject)
-	if err != nil {
-		return err
-	}
-	if subject.Kind != KindWork || subject.Space != space || subject.Tool != EncodeQueue(queue) {
-		return errors.New("it is not a task of this tool")
-	}
-	return strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes))
-}
+// errNotTask: a message of a queue is no task of it.
+var errNotTask = errors.New("it is not a task of this tool")
 
 // sendFate acknowledges, releases or drops a task without waiting. If the message is
 // lost, the task returns to the queue after ackWait.
@@ -296,12 +286,18 @@ const maxDelay = time.Hour
 
 // forWorker returns the task as workers get it: the whole event record, without the
 // explanation of the decision. It does not verify the task: the worker verifies its grant.
-// A record that this engine cannot read goes to the worker unchanged.
-func (c codec) forWorker(ctx context.Context, task *nats.Msg) (message.RawJSON, error) {
+// A record that this engine cannot read goes to the worker unchanged, if it is JSON.
+func (c codec) forWorker(ctx context.Context, queue toolcall.Queue, task *nats.Msg) (message.RawJSON, error) {
+	if s, err := ParseSubject(task.Subject); err != nil || s.Kind != KindWork || s.Space != c.space || s.Tool != EncodeQueue(queue) {
+		return nil, errtext.Because(errNotTask, err)
+	}
 	seq := sequenceOfTask(task.Reply)
 	c.bases.store.noteSeen(seq)
 	if known := c.bases.get(seq); known != nil {
 		return strictjson.Marshal(known.Record)
+	}
+	if err := strictjson.Check(task.Data, strictjson.MaxBytes(maxStoredBytes)); err != nil {
+		return nil, errtext.Because(errNotTask, err)
 	}
 	if s, err := toolcall.DecodeStored(task.Data); err != nil || !s.IsCompact() {
 		return withoutExplanation(task.Data), nil //nolint:nilerr // the worker says what is wrong with it

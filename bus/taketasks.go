@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
@@ -53,11 +54,11 @@ func (j *Journal) pullTasks(ctx context.Context, queue toolcall.Queue, ask pullR
 			switch stateOf(m) {
 			case TaskWaiting:
 			case TaskHere:
-				if err := checkTask(j.space, queue, m); err != nil {
+				record, err := j.codec.forWorker(ctx, queue, m)
+				if errors.Is(err, errNotTask) {
 					_ = nc.Publish(m.Reply, ackBody(AckDrop, 0)) // if lost, it returns
 					return out, nil
 				}
-				record, err := j.codec.forWorker(ctx, m)
 				if err != nil {
 					_ = nc.Publish(m.Reply, ackBody(AckRelease, maxPause)) // if lost, it returns after ackWait
 					return out, nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -19,13 +20,19 @@ import (
 // slices as [], nil maps as {}, no HTML escapes, no white space. The same
 // value always gives the same bytes. Text that is not UTF-8 and numbers that
 // are not finite are refused.
-func Marshal(v any) ([]byte, error) {
-	if b, ok := quickMarshal(v, false); ok {
+func Marshal(v any) ([]byte, error) { return MarshalBetween("", v, "") }
+
+// MarshalBetween returns what [Marshal] returns, between two texts.
+func MarshalBetween(before string, v any, after string) ([]byte, error) {
+	if b, ok := quickMarshal(before, v, after, false); ok {
 		return b, nil
 	}
 	b, err := json.Marshal(v, encodeOptions)
 	if err != nil {
 		return nil, errorOf("encode", err)
+	}
+	if before != "" || after != "" {
+		b = slices.Concat([]byte(before), b, []byte(after))
 	}
 	return b, nil
 }
@@ -82,8 +89,8 @@ var quickWriters = sync.Pool{New: func() any { return new(quickWriter) }}
 // maxKept is the largest buffer that the pool keeps.
 const maxKept = 64 << 10
 
-// quickMarshal returns what [Marshal] returns, or with canonical its RFC 8785 form.
-func quickMarshal(v any, canonical bool) ([]byte, bool) {
+// quickMarshal returns what [MarshalBetween] returns, or with canonical the RFC 8785 form.
+func quickMarshal(before string, v any, after string, canonical bool) ([]byte, bool) {
 	t := reflect.TypeOf(v)
 	if t == nil {
 		return nil, false
@@ -93,8 +100,9 @@ func quickMarshal(v any, canonical bool) ([]byte, bool) {
 		return nil, false
 	}
 	w := quickWriters.Get().(*quickWriter)
-	w.canonical = canonical
+	w.canonical, w.b = canonical, append(w.b, before...)
 	ok := w.value(p, reflect.ValueOf(v))
+	w.b = append(w.b, after...)
 	out := bytes.Clone(w.b)
 	if w.b = w.b[:0]; cap(w.b) <= maxKept {
 		quickWriters.Put(w)
@@ -103,7 +111,7 @@ func quickMarshal(v any, canonical bool) ([]byte, bool) {
 }
 
 // QuickCanonical returns the RFC 8785 form of v if sorting members is enough to make it.
-func QuickCanonical(v any) ([]byte, bool) { return quickMarshal(v, true) }
+func QuickCanonical(v any) ([]byte, bool) { return quickMarshal("", v, "", true) }
 
 // Append appends what [Marshal] returns for v, whose Interface method must not panic.
 func Append(dst []byte, v reflect.Value) ([]byte, error) {

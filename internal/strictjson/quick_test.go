@@ -73,9 +73,15 @@ func TestQuickMarshal(t *testing.T) {
 		if err != nil {
 			t.Fatal(i, err)
 		}
-		got, ok := quickMarshal(&v, false)
+		got, ok := quickMarshal("", &v, "", false)
 		if !ok || string(got) != string(want) {
 			t.Errorf("value %d, %v:\n%s\nwant\n%s", i, ok, got, want)
+		}
+		for _, w := range []any{&v, map[string]any{"v": v}} { // the library encodes the second
+			alone, _ := Marshal(w)
+			if got, err := MarshalBetween(`{"a":`, w, `,"b":1}`); err != nil || string(got) != `{"a":`+string(alone)+`,"b":1}` {
+				t.Errorf("value %d between texts: %s, %v", i, got, err)
+			}
 		}
 		canonical := jsontext.Value(want)
 		if err := canonical.Canonicalize(); err != nil {
@@ -220,7 +226,7 @@ func TestEncoded(t *testing.T) {
 	const text = `{"e":{"a":1},"l":[["x"],2]}`
 	v := outer{E: Encoded(`{"a":1}`), L: []Encoded{Encoded(`["x"]`), Encoded(`2`)}}
 	library, err := libraryMarshal(&v)
-	if got, ok := quickMarshal(&v, false); !ok || err != nil || string(got) != text || string(library) != text {
+	if got, ok := quickMarshal("", &v, "", false); !ok || err != nil || string(got) != text || string(library) != text {
 		t.Errorf("%s, %v, %s, %v", got, ok, library, err)
 	}
 	in := []byte(text)
