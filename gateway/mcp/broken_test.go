@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -224,4 +225,96 @@ func TestStreamBreaksWithinAnEvent(t *testing.T) {
 		}
 	}}
 	wants(t, w.connectHTTP(s).ask("tools/call", `{"name":"lookup","arguments":{}}`), "did it")
+}
+
+// A result with many escapes is on record, and not its whole JSON if that is too large.
+func TestResultWithEscapes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.connect("legacy")
+	c.initialize("{}")
+	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"escapes":1}}`), `\\\\\\`)
+	if call := w.only(); toolcall.Cause(call.Cause) != toolcall.CauseResult {
+		t.Errorf("the call is %s %s", call.Phase(), call.Blocked)
+	}
+}
+
+// A request that cannot be read gets its error, as far as its id can be read.
+func TestUnreadableRequest(t *testing.T) {
+	t.Parallel()
+	c := newWorld(t).connect("legacy")
+	for message, id := range map[string]string{
+		`{"jsonrpc":"2.0","id":"a","method":"tools/call","params":{"x":"cut \ud83d"}}`:            `"id":"a"`,
+		`{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"arguments":{},"arguments":{}}}`: `"id":7`,
+		`{"jsonrpc":"2.0","id":{},"method":"ping","method":"ping"}`:                               `"id":null`,
+		`[{"jsonrpc":"2.0","id":7,"method":"ping"}]`:                                              `"id":null`,
+	} {
+		c.send("%s", message)
+		wants(t, c.read(), id, `"code":-32700`)
+	}
+}
+
+// away is a server that stores the first proposal, and then does not answer for a while.
+type away struct {
+	mcp.Client
+	back atomic.Bool
+}
+
+func (a *away) Propose(ctx context.Context, r toolcall.ProposeRequest) (toolcall.ProposeReply, error) {
+	if _, err := a.Client.Propose(ctx, r); err != nil {
+		return toolcall.ProposeReply{}, err
+	}
+	<-ctx.Done()
+	return toolcall.ProposeReply{}, &message.Error{Code: message.CodeUnknownOutcome, What: "no answer"}
+}
+
+func (a *away) Interrupt(ctx context.Context, r toolcall.InterruptRequest) (toolcall.InterruptReply, error) {
+	if !a.back.Load() {
+		return toolcall.InterruptReply{}, &message.Error{Code: message.CodeUnavailable, What: "no answer"}
+	}
+	return a.Client.Interrupt(ctx, r)
+}
+
+// A request for approval does not stay open after its client was told that the call did not run.
+func TestProposalWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	a := &away{}
+	c := w.connect("legacy", func(cfg *mcp.Config) { a.Client = cfg.Askance; cfg.Askance = a })
+	c.initialize("{}")
+	wants(t, c.ask("tools/call", `{"name":"browse","arguments":{}}`), "did not run")
+	key := w.asking().Key
+	a.back.Store(true)
+	w.A.Finished(key)
+}
+
+// A client that does not read its stream does not block the server that it shares with others.
+func TestClientDoesNotRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g, err := mcp.New(w.config("legacy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.Close)
+	server := httptest.NewServer(g.Handler(mcp.HTTPConfig{Authenticate: func(*http.Request) (string, error) { return "ann", nil }}))
+	t.Cleanup(server.Close)
+	var d net.Dialer
+	conn, err := d.DialContext(t.Context(), "tcp", server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	body := `{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{` + strings.Replace(meta, `{`, `{"progressToken":1,`, 1) + `,"name":"lookup","arguments":{"flood":1}}}`
+	_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nMCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: lookup\r\nContent-Length: %d\r\n\r\n%s", server.Listener.Addr(), len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for w.runs() == 0 {
+		runtime.Gosched()
+	}
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{` + meta + `,"name":"lookup","arguments":{}}}`
+	if status, text := post(t, server.URL, "lookup", call, func(*http.Request) {}); !strings.Contains(text, "did lookup") {
+		t.Errorf("%d %s", status, text)
+	}
 }

@@ -49,6 +49,7 @@ func (g *Gateway) Handler(cfg HTTPConfig) http.Handler {
 
 // ServeHTTP implements http.Handler.
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the request before it on this connection
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) && !s.isOwnPage(origin) {
 		http.Error(w, "the origin "+origin+" may not use this endpoint: name it with --http-origin", http.StatusForbidden)
 		return
@@ -128,7 +129,7 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 	}
 	f, err := parseFrame(body)
 	if err != nil {
-		refuse(w, &frame{}, &rpcError{code: codeParse, text: "Parse error: " + err.Error()})
+		refuse(w, parseError(body, err))
 		return
 	}
 	meta, modern := eraOf(objectOf(f.params))
@@ -141,31 +142,30 @@ func (s *httpServer) post(w http.ResponseWriter, r *http.Request, principal stri
 }
 
 // refuse sends an error before the request is carried out.
-func refuse(w http.ResponseWriter, f *frame, err *rpcError) {
-	id := f.id
-	if id == nil {
-		id = json.RawMessage("null")
+func refuse(w http.ResponseWriter, response *frame) {
+	if response.id == nil {
+		response.id = json.RawMessage("null")
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write((&frame{id: id, fault: err.bytes()}).bytes()) // the client may be gone
+	_, _ = w.Write(response.bytes()) // the client may be gone
 }
 
 func (s *httpServer) serveModern(w http.ResponseWriter, r *http.Request, principal string, f *frame, meta object) {
 	if err := checkHeaders(r.Header, f, meta); err != nil {
-		refuse(w, f, err)
+		refuse(w, responseTo(f.id, nil, err))
 		return
 	}
 	switch {
 	case f.isResponse():
-		refuse(w, f, &rpcError{code: codeInvalidRequest, text: "a client sends no responses in this revision"})
+		refuse(w, responseTo(f.id, nil, &rpcError{code: codeInvalidRequest, text: "a client sends no responses in this revision"}))
 		return
 	case !f.isRequest():
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
 	if err := checkModern(meta); err != nil {
-		refuse(w, f, err)
+		refuse(w, responseTo(f.id, nil, err))
 		return
 	}
 	p, release := s.g.modernPeer(principal, meta)
@@ -299,9 +299,15 @@ func (a *answer) open() {
 	}
 }
 
+// writeTime is how long a client may take to accept one message. One that does not read would
+// block the server that it shares with others.
+const writeTime = 10 * time.Second
+
 func (a *answer) write(text []byte) {
-	_, _ = a.w.Write(text) // a client that is gone ends its request
-	_ = http.NewResponseController(a.w).Flush()
+	rc := http.NewResponseController(a.w)
+	_ = rc.SetWriteDeadline(time.Now().Add(writeTime)) // fails only in a test without deadlines
+	_, _ = a.w.Write(text)                             // a client that is gone ends its request
+	_ = rc.Flush()
 }
 
 func event(f *frame) []byte {

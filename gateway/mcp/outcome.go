@@ -26,6 +26,7 @@ const (
 const (
 	maxStoredResult = 200 << 10
 	maxStoredText   = 64 << 10
+	maxStored       = toolcall.MaxOutputBytes - 16<<10 // of both, as JSON
 )
 
 func textBlock(text string) map[string]string { return map[string]string{"type": "text", "text": text} }
@@ -56,8 +57,9 @@ func resultBlock(call *toolcall.Call, o *outcome) message.ToolResultBlock {
 	if o.err != nil {
 		state, text, member, raw = message.ToolResultError, "the MCP server returned the error "+o.err.Error(), errorMember, o.err.bytes()
 	}
-	block := toolcall.TextResult(call, state, cutText(text, maxStoredText), time.Now())
-	if len(raw) <= maxStoredResult {
+	text = cutText(text, maxStoredText)
+	block := toolcall.TextResult(call, state, text, time.Now())
+	if len(raw) <= maxStoredResult && len(quote(text))+len(quote(string(raw))) <= maxStored {
 		block.Metadata[member] = string(raw)
 	}
 	return block

@@ -71,14 +71,34 @@ func parseFrame(data []byte) (*frame, error) {
 // so that its request ends.
 func readMessage(data []byte) (*frame, error) {
 	f, err := parseFrame(data)
+	if err != nil {
+		if id, method := addressOf(data); id != nil && method == "" {
+			return &frame{id: id}, err
+		}
+	}
+	return f, err
+}
+
+// addressOf returns the id, if there is one, and the method of a message that parseFrame refuses.
+func addressOf(data []byte) (id json.RawMessage, method string) {
 	var m struct {
 		ID     json.RawMessage
 		Method string
 	}
-	if err != nil && json.Unmarshal(data, &m) == nil && m.ID != nil && m.Method == "" { //nolint:forbidigo // nothing else of it is used
-		return &frame{id: m.ID}, err
+	err := json.Unmarshal(data, &m) //nolint:forbidigo // nothing else of it is used
+	if kind := strictjson.KindOf(m.ID); err != nil || kind != "string" && kind != "number" {
+		return nil, ""
 	}
-	return f, err
+	return m.ID, m.Method
+}
+
+// parseError answers a message of a client that parseFrame refuses.
+func parseError(data []byte, err error) *frame {
+	id, method := addressOf(data)
+	if method == "" {
+		id = json.RawMessage("null")
+	}
+	return responseTo(id, nil, &rpcError{code: codeParse, text: "Parse error: " + err.Error()})
 }
 
 // bytes encodes the message on one line.

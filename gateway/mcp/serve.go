@@ -131,7 +131,7 @@ func (s *stdio) send(f *frame) {
 func (s *stdio) receive(line []byte) {
 	f, err := parseFrame(line)
 	if err != nil {
-		s.send(&frame{id: json.RawMessage("null"), fault: (&rpcError{code: codeParse, text: "Parse error: " + err.Error()}).bytes()})
+		s.send(parseError(line, err))
 		return
 	}
 	switch {

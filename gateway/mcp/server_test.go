@@ -108,6 +108,13 @@ func serverMain(era, ran string) {
 			case strings.Contains(arguments, "hang"):
 			case strings.Contains(arguments, "unreadable"):
 				say(`{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"cut \ud83d"}]}}`, m.ID)
+			case strings.Contains(arguments, "escapes"):
+				result(`{"content":[{"type":"text","text":"` + strings.Repeat(`\\`, 99<<10) + `"}]}`)
+			case strings.Contains(arguments, "flood"):
+				for i := range 64 {
+					say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%q}}`, m.Params.Meta["progressToken"], i, strings.Repeat("x", 1<<20))
+				}
+				result(`{"content":[]}`)
 			case strings.Contains(arguments, "endless"):
 				result(`{"resultType":"input_required"}`)
 			case strings.Contains(arguments, "orphan"):
