@@ -76,6 +76,25 @@ func TestEndlessQuestions(t *testing.T) {
 	}
 }
 
+// A server can have a bounded number of questions.
+func TestManyQuestions(t *testing.T) {
+	t.Parallel()
+	c := newWorld(t).connect("legacy")
+	c.initialize(`{"elicitation":{}}`)
+	c.start("tools/call", `{"name":"lookup","arguments":{"curious":1}}`)
+	questions := 0
+	for !strings.Contains(c.read(), `"result"`) {
+		questions++
+	}
+	c.start("ping", "{}")
+	for !strings.Contains(c.read(), `"result"`) {
+		questions++
+	}
+	if questions > 100 {
+		t.Errorf("the client is asked %d times", questions)
+	}
+}
+
 // A modern client answers the questions of a legacy server one after the other.
 func TestTwoQuestions(t *testing.T) {
 	t.Parallel()
@@ -148,6 +167,8 @@ func say(rw http.ResponseWriter, format string, args ...any) {
 // legacyHTTP is a server of sessions over HTTP.
 type legacyHTTP struct {
 	sessions atomic.Int64
+	lists    atomic.Int64
+	page     string // of an endless list, if it is set
 	call     func(rw http.ResponseWriter, id json.RawMessage)
 	resume   func(rw http.ResponseWriter, last string)
 }
@@ -178,6 +199,9 @@ func (s *legacyHTTP) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Mcp-Session-Id") != session:
 		rw.WriteHeader(http.StatusNotFound)
 		say(rw, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Session not found"}}`)
+	case m.Method == "tools/list" && s.page != "":
+		s.lists.Add(1)
+		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"lookup","description":%q}],"nextCursor":"more"}}`, m.ID, s.page)
 	case m.Method == "tools/list":
 		say(rw, `{"jsonrpc":"2.0","id":%s,"result":{"tools":[{"name":"browse","inputSchema":{"type":"object"}},{"name":"lookup","inputSchema":{"type":"object"}}]}}`, m.ID)
 	case m.Method == "tools/call":
@@ -208,6 +232,16 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 	s.sessions.Add(1)
 	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
 	wants(t, c.answer(), "did it")
+}
+
+// An endless list takes a bounded amount of memory.
+func TestEndlessList(t *testing.T) {
+	t.Parallel()
+	s := &legacyHTTP{page: strings.Repeat("x", 3<<20)}
+	wants(t, newWorld(t).connectHTTP(s).ask("tools/list", "{}"), "the list has more than 16 MiB")
+	if n := s.lists.Load(); n > 6 {
+		t.Errorf("the gateway read %d pages", n)
+	}
 }
 
 // A stream that breaks within an event continues after the last whole one.

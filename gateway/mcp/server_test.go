@@ -115,6 +115,11 @@ func serverMain(era, ran string) {
 					say(`{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":%s,"progress":%d,"message":%q}}`, m.Params.Meta["progressToken"], i, strings.Repeat("x", 1<<20))
 				}
 				result(`{"content":[]}`)
+			case strings.Contains(arguments, "curious"):
+				for i := range 1000 {
+					say(`{"jsonrpc":"2.0","id":"%d","method":"elicitation/create","params":{"message":"name?"}}`, i)
+				}
+				result(`{"content":[]}`)
 			case strings.Contains(arguments, "endless"):
 				result(`{"resultType":"input_required"}`)
 			case strings.Contains(arguments, "orphan"):

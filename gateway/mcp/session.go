@@ -16,6 +16,7 @@ type session struct {
 
 	mu     sync.Mutex // guards the rest
 	queue  []*frame   // for the client's stream
+	queued int        // bytes in it
 	wake   chan struct{}
 	stream bool // a client reads the stream
 	ended  chan struct{}
@@ -26,7 +27,8 @@ type session struct {
 const (
 	maxSessions  = 2000
 	sessionIdle  = time.Hour
-	maxQueued    = 1000
+	maxQueued    = 1000 // messages
+	maxBytes     = 4 * maxFrame
 	sessionField = "Mcp-Session-Id"
 )
 
@@ -159,7 +161,7 @@ func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, princi
 	for {
 		ses.mu.Lock()
 		queue := ses.queue
-		ses.queue = nil
+		ses.queue, ses.queued = nil, 0
 		ses.mu.Unlock()
 		for _, f := range queue {
 			a.send(f)
@@ -176,11 +178,12 @@ func (s *httpServer) serveSession(w http.ResponseWriter, r *http.Request, princi
 	}
 }
 
-// enqueue stores a message for the client's stream. Beyond the bound the oldest is lost.
+// enqueue stores a message for the client's stream. Beyond the bounds the oldest is lost.
 func (ses *session) enqueue(f *frame) {
 	ses.mu.Lock()
-	if ses.queue = append(ses.queue, f); len(ses.queue) > maxQueued {
-		ses.queue = ses.queue[1:]
+	ses.queue, ses.queued = append(ses.queue, f), ses.queued+len(f.params)
+	for len(ses.queue) > maxQueued || ses.queued > maxBytes {
+		ses.queue, ses.queued = ses.queue[1:], ses.queued-len(ses.queue[0].params)
 	}
 	ses.mu.Unlock()
 	select {

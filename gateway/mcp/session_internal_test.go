@@ -75,3 +75,18 @@ func TestEndedSessionLeavesNoServer(t *testing.T) {
 		runtime.Gosched()
 	}
 }
+
+// TestQueueIsBounded: what a client does not fetch takes a bounded amount of memory, and the newest
+// is kept.
+func TestQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	ses := &session{wake: make(chan struct{}, 1)}
+	for range 100 {
+		ses.enqueue(&frame{method: "notifications/message", params: make([]byte, 1<<20)})
+	}
+	last := &frame{method: "notifications/tools/list_changed"}
+	ses.enqueue(last)
+	if n := len(ses.queue); n != 17 || ses.queue[n-1] != last {
+		t.Errorf("%d messages are kept", n)
+	}
+}

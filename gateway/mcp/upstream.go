@@ -58,6 +58,7 @@ type link struct {
 	pending map[string]*waiting
 	dead    error
 	tools   *toolList
+	asks    int                // requests of the server that have no answer
 	listens context.CancelFunc // of the modern change notifications
 	follows <-chan struct{}    // closed when the server sends them
 }
@@ -218,9 +219,21 @@ func (l *link) notify(ctx context.Context, method string, params object) error {
 
 // answer answers a request of the server.
 func (l *link) answer(ctx context.Context, id, result json.RawMessage, err error) {
+	defer l.countAsk(-1)
 	if serr := l.wire.send(ctx, responseTo(id, result, err), nil); serr != nil {
 		l.log.Warn("cannot answer the MCP server", "error", serr)
 	}
+}
+
+// maxAsks bounds the requests of a server that have no answer. It gets none to the others.
+const maxAsks = 100
+
+// countAsk counts the requests of the server, and reports whether they are within their bound.
+func (l *link) countAsk(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.asks += n
+	return l.asks <= maxAsks
 }
 
 // receive handles a message from the server. of is the request on whose stream it came, if the
@@ -236,6 +249,11 @@ func (l *link) receive(f *frame, of *waiting) {
 			default: // answered already
 			}
 		}
+		return
+	}
+	if f.isRequest() && !l.countAsk(1) {
+		l.countAsk(-1)
+		l.log.Warn("left out a request of the MCP server: too many have no answer", "method", f.method)
 		return
 	}
 	switch f.method {
@@ -319,6 +337,7 @@ func (l *link) close() {
 
 func (l *link) listPages(ctx context.Context, method, member string) (items []json.RawMessage, last object, err error) {
 	var cursor json.RawMessage
+	size := 0
 	for range maxPages {
 		var params object
 		if cursor != nil {
@@ -327,6 +346,9 @@ func (l *link) listPages(ctx context.Context, method, member string) (items []js
 		result, err := l.call(ctx, method, params, nil)
 		if err != nil {
 			return nil, nil, err
+		}
+		if size += len(result); size > maxBytes {
+			return nil, nil, fmt.Errorf("the list has more than %d MiB", maxBytes>>20)
 		}
 		last = objectOf(result)
 		items = append(items, itemsOf(last.get(member))...)
