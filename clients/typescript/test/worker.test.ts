@@ -169,13 +169,22 @@ test("heartbeats keep the lease of a run that is longer", async () => {
 });
 
 test("the time until the deadline is the engine's, and can be longer than a timer", async () => {
-  const clock = { ...systemClock, now: () => Date.now() + 90_000 };
-  await working([{ name: "timed", run: () => "ok" }, { name: "slow", run: () => "ok" }], async () => {
+  let sent = () => {};
+  const run = (_: never, { signal, progress }: Task) => new Promise((resolve, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason));
+    sent = () => resolve("ok");
+    progress("the deadline has not passed");
+  });
+  await working([{ name: "timed", run }, { name: "slow", run }], async () => {
     for (const name of ["timed", "slow"]) {
       const call = await finished(await propose(`deadline-${name}`, name));
       assert.deepEqual([call.result?.output, call.attempt?.number], ["ok", 1]);
     }
-  }, { clock });
+  }, { clock: { ...systemClock, now: () => Date.now() + 90_000 }, fetch: changed(async (operation, send) => {
+    const response = await send();
+    if (operation === "progress") sent();
+    return response;
+  }) });
 });
 
 test("a flood of progress is bounded, and its last line arrives", async () => {
