@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,7 +50,7 @@ func newJournalBackupCommand(env *environment) *cobra.Command {
 		}
 		return copied, err
 	}
-	c := newCopyCommand(env, backUp, "Backed up", &cobra.Command{
+	c := newCopyCommand(env, backUp, "Backed up", bus.DurabilityFsynced, &cobra.Command{
 		Use:   "backup FOLDER",
 		Short: "Copy the journal, checkpoints and buckets of a space into a folder",
 		Long: `Copies all streams of the space into a new folder: from the server of --nats, or from the
@@ -91,7 +92,7 @@ func newJournalRestoreCommand(env *environment) *cobra.Command {
 		}
 		return copied, err
 	}
-	return newCopyCommand(env, restore, "Restored", &cobra.Command{
+	return newCopyCommand(env, restore, "Restored", bus.DurabilityCached, &cobra.Command{
 		Use:   "restore FOLDER",
 		Short: "Restore a space from a folder of askance journal backup",
 		Long: `Creates the streams of the space on servers that have none of them, with three replicas
@@ -106,17 +107,18 @@ those of the backup: put the current files there before engines start.`,
 	})
 }
 
-func newCopyCommand(env *environment, do copying, done string, c *cobra.Command) *cobra.Command {
+// newCopyCommand returns a command that copies with the server of --nats, or of the data folder. If
+// that server is cached, all of its files are synced once, at the end.
+func newCopyCommand(env *environment, do copying, done string, of bus.Durability, c *cobra.Command) *cobra.Command {
 	c.Args = wantArgs(1, "one folder")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		ctx := c.Context()
-		nc, archives, closeAll, err := dialStore(ctx, env)
+		nc, archives, closeAll, err := dialStore(ctx, env, of)
 		if err != nil {
 			return err
 		}
-		defer closeAll()
 		copied, err := do(ctx, nc, env.cfg.spaceID(), args[0], archives)
-		if err != nil {
+		if err = cmp.Or(err, closeAll()); err != nil {
 			return err
 		}
 		var text strings.Builder
@@ -132,7 +134,7 @@ func newCopyCommand(env *environment, do copying, done string, c *cobra.Command)
 
 // dialStore connects as engines do to the server of --nats or of the data folder. It starts the
 // folder's own server if none runs.
-func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives bus.ArchiveStore, closeAll func(), err error) {
+func dialStore(ctx context.Context, env *environment, of bus.Durability) (nc *nats.Conn, archives bus.ArchiveStore, closeAll func() error, err error) {
 	dir, space, url := node.Dir(env.cfg.dir()), env.cfg.spaceID(), env.cfg.NATS
 	if dir != "" { // else a machine without a home folder
 		archives = bus.ArchiveFolder(dir.Files(space).Archives())
@@ -148,13 +150,13 @@ func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives b
 	if url != "" {
 		nc, err = bus.Connect(ctx, url, env.connectOptions(creds.EngineName, "askance journal", url, engineLogin(env)))
 		if err == nil {
-			return nc, bus.NewArchiveBucket(nc, space, archives), nc.Close, nil
+			return nc, bus.NewArchiveBucket(nc, space, archives), func() error { nc.Close(); return nil }, nil
 		}
 		if env.cfg.NATS != "" || ctx.Err() != nil {
 			return nil, nil, nil, err
 		}
 	}
-	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store(), AddressFiles: dir.Addresses()}) // a killed server leaves its address
+	server, err := embed.Start(ctx, embed.Options{StoreDir: dir.Store(), AddressFiles: dir.Addresses(), Durability: of}) // a killed server leaves its address
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -162,7 +164,32 @@ func dialStore(ctx context.Context, env *environment) (nc *nats.Conn, archives b
 		server.Close()
 		return nil, nil, nil, err
 	}
-	return nc, archives, func() { nc.Close(); server.Close() }, nil
+	return nc, archives, func() error {
+		nc.Close()
+		server.Close()
+		if of != bus.DurabilityCached {
+			return nil
+		}
+		return syncFiles(dir.Store())
+	}, nil
+}
+
+// syncFiles makes everything in a folder durable.
+func syncFiles(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && runtime.GOOS == "windows" { // cannot sync a folder
+			return err
+		}
+		flag := os.O_RDWR
+		if d.IsDir() {
+			flag = os.O_RDONLY
+		}
+		f, err := os.OpenFile(path, flag, 0) //nolint:gosec // G304: a file of the data folder
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.Sync(), f.Close())
+	})
 }
 
 // replicasTimeout bounds the copying to new servers.
