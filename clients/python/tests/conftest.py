@@ -92,6 +92,10 @@ class Server:
         return f"http://{self.address}"
 
     @property
+    def socket(self) -> str:
+        return str(self.folder / "http.sock")
+
+    @property
     def engine_key(self) -> str:
         return str(self.data / "engine.pub")
 
@@ -99,7 +103,7 @@ class Server:
         """Start the server and wait until it listens."""
         args = [find_binary(), "serve", "--data", str(self.data), "--listen", "127.0.0.1:0", "--http", self.address]
         args += ["--policy", str(self.folder / "policy.yaml"), "--tools", str(self.folder / "tools.yaml")]
-        args += ["--durability", "cached"]
+        args += ["--durability", "cached", "--http-socket", self.socket]
         errors = (self.folder / "errors.txt").open("a")
         self.process = subprocess.Popen(args, stdout=subprocess.PIPE, stderr=errors, text=True)
         errors.close()

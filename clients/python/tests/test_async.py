@@ -140,7 +140,7 @@ def test_settings_of_the_environment(monkeypatch: pytest.MonkeyPatch, server: Se
     monkeypatch.setenv("ASKANCE_TOKEN", server.tokens["bot"])
     with Client() as client:
         assert client.whoami()["name"] == "bot"
-    for bad in ("", "127.0.0.1:1", "ftp://x", "http://x?y"):
+    for bad in ("", "127.0.0.1:1", "ftp://x", "http://x?y", "unix://x"):
         monkeypatch.delenv("ASKANCE_URL")
         if bad:
             with pytest.raises(askance.Invalid):
@@ -148,3 +148,16 @@ def test_settings_of_the_environment(monkeypatch: pytest.MonkeyPatch, server: Se
         monkeypatch.setenv("ASKANCE_URL", "http://x")
     with pytest.raises(askance.Invalid, match="token"):
         Client(server.url, "a\nb")
+
+
+def test_unix_socket(server: Server, session: str) -> None:
+    url, token = f"unix://{server.socket}", server.tokens["bot"]
+    with Client(url, token) as client:
+        assert client.whoami()["name"] == "bot"
+        assert isinstance(client.gate(session, "r1").call("lookup", {}, id="c1"), askance.Allowed)
+
+    async def main() -> None:
+        async with AsyncClient(url, token) as client:
+            assert (await client.whoami())["name"] == "bot"
+
+    asyncio.run(main())

@@ -179,7 +179,9 @@ class AsyncClient:
 
     def __init__(self, url: str | None = None, token: str | None = None, *, patience: float = 30.0) -> None:
         self._settings = Settings.read(url, token)
-        self._http = httpx.AsyncClient(follow_redirects=False)
+        socket = self._settings.socket
+        transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
+        self._http = httpx.AsyncClient(follow_redirects=False, transport=transport)
         self._requests = Requests(patience)
         self._core = ClientCore(self._requests)
         self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep

@@ -198,7 +198,9 @@ class Client:
 
     def __init__(self, url: str | None = None, token: str | None = None, *, patience: float = 30.0) -> None:
         self._settings = Settings.read(url, token)
-        self._http = httpx.Client(follow_redirects=False)
+        socket = self._settings.socket
+        transport = httpx.HTTPTransport(uds=socket) if socket else None
+        self._http = httpx.Client(follow_redirects=False, transport=transport)
         self._requests = Requests(patience)
         self._core = ClientCore(self._requests)
         self._sleep: Callable[[float], None] = time.sleep

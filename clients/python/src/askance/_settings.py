@@ -25,22 +25,28 @@ class Settings:
 
     url: str
     token: str
+    socket: str | None = None  # the path of a Unix socket
 
     @classmethod
     def read(cls, url: str | None, token: str | None) -> Settings:
         """Take the settings from the arguments, or from ASKANCE_URL and ASKANCE_TOKEN."""
         url = (url or os.environ.get("ASKANCE_URL") or DEFAULT_URL).rstrip("/")
         token = token if token is not None else os.environ.get("ASKANCE_TOKEN", "")
+        socket = None
+        if url.startswith("unix:///"):
+            url, socket = "http://localhost", url.removeprefix("unix://")
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
-            raise Invalid(f"cannot use the URL {url!r}", code="invalid", hint="Write it as https://host:port")
+            raise Invalid(
+                f"cannot use the URL {url!r}", code="invalid", hint="Write it as https://host:port or unix:///path"
+            )
         if not token.isascii() or not token.isprintable():
             raise Invalid(
                 "cannot use the token: it has other than printable ASCII letters",
                 code="invalid",
                 hint="Set ASKANCE_TOKEN",
             )
-        return cls(url, token)
+        return cls(url, token, socket)
 
     def headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}"} if self.token else {}

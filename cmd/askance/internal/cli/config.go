@@ -35,7 +35,7 @@ type config struct {
 	Data          string        `flag:"data" path:"file" absent:"{data}" help:"data folder: keys, and the journal of an embedded server"`
 	Context       string        `flag:"context" absent:"the current context, if there is one" help:"context to use, a server with your login: see askance context"`
 	NATS          string        `flag:"nats" help:"URL of an existing NATS server or cluster, instead of the data folder's own"`
-	Server        string        `flag:"server" help:"URL of askance serve, to reach it over HTTP with a token instead of NATS"`
+	Server        string        `flag:"server" help:"URL of askance serve, to reach it over HTTP with a token instead of NATS, or unix://PATH of its Unix socket"`
 	TokenFile     string        `flag:"token-file" path:"file" absent:"the token in $ASKANCE_TOKEN" help:"file with the token for --server"`
 	Creds         string        `flag:"creds" path:"file" help:"NATS credentials file"`
 	SystemCreds   string        `flag:"nats-system-creds" path:"file" help:"NATS credentials file of the system account, so that the engine can ask the server of --nats when it syncs to disk"`

@@ -171,7 +171,9 @@ func (m *proxying) connect(ctx context.Context, env *environment, role toolcall.
 	if env.cfg.Server != "" && !slices.Contains(l.roles, role) {
 		return nil, nil, &message.Error{Code: message.CodeForbidden, Op: "mcp", What: "the token of " + env.cfg.As + " lacks the role " + string(role), Hint: hook.TokenHint(string(role))}
 	}
-	m.inbox = cmp.Or(m.inbox, env.cfg.Server)
+	if !strings.HasPrefix(env.cfg.Server, overSocket) { // browsers open links to it
+		m.inbox = cmp.Or(m.inbox, env.cfg.Server)
+	}
 	return l, l.Close, nil
 }
 

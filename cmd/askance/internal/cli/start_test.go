@@ -95,13 +95,23 @@ func TestOpenWithASocket(t *testing.T) {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	data, socket := filepath.Join(dir, "data"), filepath.Join(dir, "http.sock")
 	t.Chdir(dir)
-	s := serveOn(t, data, "--http", "off", "--http-socket", filepath.Base(socket))
+	write(t, "tools.yaml", testTools)
+	s := serveOn(t, data, "--http", "off", "--http-socket", filepath.Base(socket), "--tools", "tools.yaml")
 	t.Chdir(t.TempDir()) // commands run in another folder
 	fails(t, cli.ExitUnavailable, "only at the Unix socket "+socket, "open", "--print", "--data", data)
 	fails(t, cli.ExitUnavailable, "start the server also with --http 127.0.0.1:8787", "open", "--data", data)
 	if out := ok(t, "status", "--data", data); !strings.Contains(out, "unix:"+socket) {
 		t.Errorf("status printed\n%s", out)
 	}
+	s.propose("r1", "c1", "pay", `{"cents":500}`)
+	if out := ok(t, "list", "--server", "unix://"+socket); !strings.Contains(out, "c1") {
+		t.Errorf("list over the socket printed\n%s", out)
+	}
+	ok(t, "reject", "c1", "--yes", "--server", "unix://"+socket)
+	fails(t, cli.ExitNotFound, "no webhooks", "webhooks", "list", "--data", data)
+	fails(t, cli.ExitUnavailable, "unix:///none does not answer", "list", "--server", "unix:///none")
+	fails(t, cli.ExitUsage, "is not an http or https URL", "list", "--server", "unix://http.sock")
+	fails(t, cli.ExitUsage, "is not an http or https URL", "worker", "--tool", "pay", "--server", "unix://"+socket, "--trust-server-keys", "--", "true")
 	killed, err := os.ReadFile(filepath.Join(data, "console"))
 	if err != nil {
 		t.Fatal(err)

@@ -27,6 +27,7 @@ import (
 // Client is safe for concurrent use.
 type Client struct {
 	api.Methods
+	at    string // as the caller names it
 	base  string
 	token func() (string, error)
 	http  *http.Client
@@ -38,10 +39,18 @@ const maxReply = 16 << 20
 // timeout is longer than a server holds a request.
 const timeout = 90 * time.Second
 
-// New returns a client of the server at base. token returns the present token; "" sends none.
-func New(base string, token func() (string, error)) *Client {
-	c := &Client{base: strings.TrimSuffix(base, "/"), token: token, http: &http.Client{
-		Timeout:       timeout,
+// New returns a client of the server at a URL, or at "unix:" and the path of a Unix socket. token
+// returns the present token; "" sends none.
+func New(at string, token func() (string, error)) *Client {
+	base, transport := strings.TrimSuffix(at, "/"), http.DefaultTransport
+	if socket, local := strings.CutPrefix(at, "unix:"); local {
+		base = "http://localhost"
+		transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", strings.TrimPrefix(socket, "//"))
+		}}
+	}
+	c := &Client{at: at, base: base, token: token, http: &http.Client{
+		Transport: transport, Timeout: timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // a token is for one host
 	}}
 	c.Methods.Caller = c
@@ -103,7 +112,7 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]by
 	}
 	res, err := c.http.Do(r)
 	if err != nil {
-		return nil, unavailable(op, "the server at "+c.base+" does not answer", err)
+		return nil, unavailable(op, "the server at "+c.at+" does not answer", err)
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
