@@ -18,8 +18,9 @@ import (
 type Observer interface {
 	// ObserveHeartbeat must not block. The worker and its queue are authenticated.
 	ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcall.HeartbeatRequest)
-	// ObserveWorker must not block. The worker asks for a task of the queue.
-	ObserveWorker(worker string, queue toolcall.Queue)
+	// ObserveWorker must not block. The worker asks for a task of the queue; left is called if it
+	// goes while it waits.
+	ObserveWorker(worker string, queue toolcall.Queue) (left func())
 }
 
 // The operations that the service executes itself, without the engine.

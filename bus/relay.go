@@ -39,8 +39,9 @@ type pullRequest struct {
 
 // next waits for tasks and hands them to a worker.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
+	left := func() {}
 	if s.o.Observer != nil {
-		s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
+		left = s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
 	}
 	wait := time.Duration(r.WaitMS) * time.Millisecond
 	if wait <= 0 || wait > maxHeld {
@@ -69,12 +70,17 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	}
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
-	h := &handing{s: s, queue: who.queue, p: p, m: m, left: ask.Batch}
+	h, waits := &handing{s: s, queue: who.queue, p: p, m: m, left: ask.Batch}, false
 	for h.left > 0 {
 		select {
 		case got := <-p.replies:
 			state := stateOf(got)
+			waits = waits || state == TaskWaiting
 			switch {
+			case state == TaskNoQueue && waits: // the worker has gone: there is a queue
+				h.takeBack()
+				left()
+				return nil
 			case state == TaskHere:
 				if err := h.handOver(ctx, got); err != nil {
 					return err

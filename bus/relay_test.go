@@ -186,6 +186,45 @@ func TestTasksOfAWorkerThatHasGone(t *testing.T) {
 	})
 }
 
+// A worker that stops is known to have gone with the next sign to it, not when it was silent for long.
+func TestWorkerThatStopsHasGone(t *testing.T) {
+	dir := bustest.Dir(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, bustest.In(dir))
+		e := w.engine(bus.ServiceOptions{})
+		w.journalWithQueue(t)
+		connected := func() int {
+			t.Helper()
+			r, err := e.As(toolcall.Principal{Role: toolcall.RoleAuditor, Name: "ann"}).Activity(t.Context(), toolcall.ActivityRequest{V: 1, Since: time.Now().Add(-time.Minute), Recent: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, q := range r.Queues {
+				if q.Tool == job {
+					return q.Connected(time.Now())
+				}
+			}
+			return 0
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		wk, stopped := w.worker(job, "wk"), make(chan struct{})
+		go func() {
+			defer close(stopped)
+			_, _ = wk.Next(ctx)
+		}()
+		time.Sleep(42 * time.Second) // in the middle of a request
+		if n := connected(); n != 1 {
+			t.Errorf("%d workers are connected, want 1", n)
+		}
+		stop()
+		<-stopped
+		time.Sleep(3 * time.Second)
+		if n := connected(); n != 0 {
+			t.Errorf("%d workers are connected, want none", n)
+		}
+	})
+}
+
 // The free slots of a worker share requests, each slot gets its own tasks, and a slot that gives up
 // loses no task.
 func TestSlotsShareRequests(t *testing.T) {

@@ -227,7 +227,7 @@ type beats struct {
 	seen []string
 }
 
-func (b *beats) ObserveWorker(string, toolcall.Queue) {}
+func (b *beats) ObserveWorker(string, toolcall.Queue) func() { return func() {} }
 
 func (b *beats) ObserveHeartbeat(worker string, queue toolcall.Queue, r toolcall.HeartbeatRequest) {
 	b.mu.Lock()

@@ -190,10 +190,10 @@ func (e *Engine) Renew() {
 	}
 }
 
-// ObserveWorker records that a worker asked for tasks. The transport must have
-// authenticated worker.
-func (e *Engine) ObserveWorker(worker string, queue toolcall.Queue) {
-	e.activity.Workers.Hear(worker, queue, time.Now())
+// ObserveWorker records that a worker asked for tasks. The transport must have authenticated it, and
+// calls left if the worker stopped waiting for them.
+func (e *Engine) ObserveWorker(worker string, queue toolcall.Queue) (left func()) {
+	return e.activity.Workers.Ask(worker, queue, time.Now())
 }
 
 // ObserveHeartbeat records a heartbeat that another replica answers, or that another

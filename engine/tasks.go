@@ -55,8 +55,11 @@ func (w *workers) takeTasks(ctx context.Context, by toolcall.Principal, queues [
 	if err != nil {
 		return toolcall.NextTasksReply{}, err
 	}
-	w.activity.Workers.Hear(by.Name, queue, time.Now())
+	left := w.activity.Workers.Ask(by.Name, queue, time.Now())
 	out, err := tasks.TakeTasks(ctx, queue, min(max(r.Limit, 1), MaxTasks), time.Duration(max(r.WaitMS, 1))*time.Millisecond)
+	if ctx.Err() != nil {
+		left()
+	}
 	return toolcall.NextTasksReply{Tasks: append([]toolcall.OfferedTask{}, out...)}, err
 }
 

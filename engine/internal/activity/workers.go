@@ -16,8 +16,9 @@ const (
 
 // Workers remembers when workers were last heard of. The zero value is empty.
 type Workers struct {
-	mu    sync.Mutex // guards heard
+	mu    sync.Mutex // guards all below
 	heard map[serves]time.Time
+	asked map[serves]time.Time // the last request for tasks
 }
 
 type serves struct {
@@ -42,6 +43,31 @@ func (w *Workers) Hear(worker string, queue toolcall.Queue, at time.Time) {
 	}
 }
 
+// Ask records a request for tasks, which is a sign of life. left forgets the worker, unless it has
+// asked again.
+func (w *Workers) Ask(worker string, queue toolcall.Queue, at time.Time) (left func()) {
+	w.Hear(worker, queue, at)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	k := serves{worker, queue}
+	if w.asked == nil {
+		w.asked = map[serves]time.Time{}
+	}
+	w.asked[k] = at
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.asked[k].Equal(at) {
+			w.dropPair(k)
+		}
+	}
+}
+
+func (w *Workers) dropPair(k serves) {
+	delete(w.heard, k)
+	delete(w.asked, k)
+}
+
 func (w *Workers) dropOldest() {
 	var oldest serves
 	first := true
@@ -50,7 +76,7 @@ func (w *Workers) dropOldest() {
 			oldest, first = k, false
 		}
 	}
-	delete(w.heard, oldest)
+	w.dropPair(oldest)
 }
 
 // Each calls fn for every worker heard of within the last hour, in no particular order.
