@@ -181,6 +181,11 @@ func (g *guard) checkReachable(ctx context.Context, observe func(*jetstream.Stre
 	if err := g.compareCount(ctx, info, high); err != nil {
 		return err
 	}
+	if info != nil { // the stream may have been edited
+		if err := checkStream("ready", info.Config, streamConfig(g.codec.space, g.codec.keys.ID(), StreamOptions{})); err != nil {
+			return err
+		}
+	}
 	return g.learnArchives(ctx)
 }
 

@@ -130,6 +130,23 @@ func TestForeignStreamIsRefused(t *testing.T) {
 	}
 }
 
+// A stream whose settings were weakened while an engine uses it is not ready.
+func TestEditedStreamIsNotReady(t *testing.T) {
+	b := bustest.New(t)
+	j := b.Journal("test")
+	if err := j.Ready(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	cfg := stream(t, b).CachedInfo().Config
+	cfg.SubjectTransform = &jetstream.SubjectTransformConfig{Source: ">", Destination: "x.>"}
+	if _, err := jetStream(t, b).UpdateStream(t.Context(), cfg); err != nil {
+		t.Fatal(err)
+	}
+	if err := j.Ready(t.Context()); !errors.Is(err, message.ErrForeignStream) || !strings.Contains(err.Error(), "it rewrites subjects") {
+		t.Errorf("Ready = %v", err)
+	}
+}
+
 func TestOpenJournalRefusesBadSpaces(t *testing.T) {
 	b := bustest.New(t)
 	for _, space := range []toolcall.SpaceID{"", "a.b", "UPPER", ">"} {
