@@ -1,10 +1,12 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -373,6 +375,49 @@ func TestHintsAreOfRequests(t *testing.T) {
 		report("c")
 		if n := d.hints.count(); n != 3 {
 			d.Errorf("%d notifications of a request that opened, was approved and whose call finished, want 3", n)
+		}
+	})
+}
+
+// sleeper runs each call for ten seconds, and counts the heartbeats that its engine sends.
+type sleeper struct {
+	hints
+	beats atomic.Int64
+}
+
+func (s *sleeper) Has(string) bool { return true }
+
+func (s *sleeper) Run(context.Context, toolcall.Invocation, func(string)) message.ToolResultBlock {
+	time.Sleep(10 * time.Second)
+	return message.ToolResultBlock{State: message.ToolResultSuccess}
+}
+
+func (s *sleeper) Beat(toolcall.Queue, string, toolcall.HeartbeatRequest) { s.beats.Add(1) }
+
+// An engine sends heartbeats for a local run while it lasts: four in each lease.
+func TestLocalRunSendsHeartbeats(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &days{T: t, journal: engine.NewMemory()}
+		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{{Name: "r", Tools: []string{"t"}, Behavior: message.BehaviorAllow}}}, permission.Options{Enforced: engine.Duties()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &sleeper{}
+		e, err := engine.New("default", d.journal, policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Lease: 4 * time.Second}}, engine.WithExecutor(s), engine.WithSignals(s))
+		if err == nil {
+			err = e.Start(t.Context())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = e.Close() }) // its error does not matter to a test
+		d.engines = append(d.engines, e)
+		d.propose()
+		if c := d.pass(9500 * time.Millisecond); c.Phase() != toolcall.PhaseRunning || s.beats.Load() != 9 {
+			t.Errorf("%s after 9.5 s, with %d heartbeats", c.Phase(), s.beats.Load())
+		}
+		if c := d.pass(time.Minute); c.Phase() != toolcall.PhaseFinished || s.beats.Load() > 10 {
+			t.Errorf("%s after 69.5 s, with %d heartbeats", c.Phase(), s.beats.Load())
 		}
 	})
 }
