@@ -246,6 +246,16 @@ func TestHTTPStatus(t *testing.T) {
 			w.Header().Set("Location", "/x")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		}, executor.ErrUnknownOutcome},
+		"cut stream": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, ": nothing yet\n\n")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		}, executor.ErrUnknownOutcome},
+		"ended stream": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			w.WriteHeader(http.StatusOK)
+		}, executor.ErrUnknownOutcome},
 		"broken": {func(http.ResponseWriter) { panic(http.ErrAbortHandler) }, executor.ErrUnknownOutcome},
 	} {
 		s := start(t, mcpworker.Config{URL: srv.URL, Header: http.Header{"X-Key": {"secret"}}})

@@ -290,7 +290,7 @@ func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	c := t.open[r.ID]
 	delete(t.open, r.ID)
 	t.mu.Unlock()
-	if c == nil {
+	if _, sent := r.Error.(*jsonrpc.Error); c == nil || r.Error != nil && !sent { // the SDK says so that a stream ended
 		return m, nil
 	}
 	kept := *r
