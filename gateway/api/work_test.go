@@ -327,10 +327,11 @@ func TestShellWorker(t *testing.T) {
 	stop()
 	_, stop = begin(script, gatewaytest.Job, keys)
 	t.Cleanup(stop)
-	key = w.A.Propose("s", "r", "c2", gatewaytest.Job, `{"n": 2.50, "text": "é\n"}`).Key
+	input := `{"n": 2.50, "text": "é\n` + strings.Repeat("x", 150_000) + `"}` // no argument of a program can be as large
+	key = w.A.Propose("s", "r", "c2", gatewaytest.Job, input).Key
 	c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() })
-	if want := `refunded {"n": 2.50, "text": "é\n"} under ` + c.IdempotencyKey() + "\n"; c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != want {
-		t.Errorf("the result of the call is %s %q, want %q", c.Result.State, c.Result.Output.String(), want)
+	if want := "refunded " + input + " under " + c.IdempotencyKey() + "\n"; c.Result.State != message.ToolResultSuccess || c.Result.Output.String() != want {
+		t.Errorf("the result of the call is %s %.100q, want %.100q", c.Result.State, c.Result.Output.String(), want)
 	}
 	stop()
 

@@ -5,8 +5,8 @@ url=$1 tool=$2 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
 ask() { # OPERATION BODY: sends a request until there is an answer
-  curl -sS --fail-with-body --retry 30 --retry-delay 1 --retry-connrefused --max-time 60 \
-    -H "Authorization: Bearer $ASKANCE_TOKEN" -H 'Content-Type: application/json' -d "$2" "$url/v1/work/$1"
+  printf %s "$2" | curl -sS --fail-with-body --retry 30 --retry-delay 1 --retry-connrefused --max-time 60 \
+    -H "Authorization: Bearer $ASKANCE_TOKEN" -H 'Content-Type: application/json' --data-binary @- "$url/v1/work/$1"
 }
 bytes() { tr -- '-_' '+/' | openssl base64 -d -A; } # base64url with its padding
 signed() { # PREFIX FILE: did an engine that we trust sign the object?
