@@ -64,8 +64,7 @@ func (a *attempt) cancelFor(reason string) {
 func (a *attempt) run(ctx, handlers context.Context, leave toolcall.StartReply) {
 	if !leave.Deadline.IsZero() {
 		var stop context.CancelFunc
-		left := leave.Deadline.Sub(cmp.Or(leave.At, time.Now())) // this machine's clock may be wrong
-		ctx, stop = context.WithTimeoutCause(ctx, left, ErrDeadline)
+		ctx, stop = context.WithDeadlineCause(ctx, leave.Deadline, ErrDeadline)
 		defer stop()
 	}
 	alive, stopBeats := context.WithCancel(context.WithoutCancel(handlers))

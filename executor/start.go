@@ -120,6 +120,9 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 				l.since = sent
 			}
 			a.lease.Store(&l)
+			if !reply.Deadline.IsZero() && !reply.At.IsZero() { // not after the engine's, even if this machine's clock is wrong
+				reply.Deadline = sent.Add(reply.Deadline.Sub(reply.At))
+			}
 			return reply, refusal == nil
 		case gone:
 			a.log.Debug("the attempt is already over", "err", err)
