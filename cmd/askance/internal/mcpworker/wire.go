@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"time"
 
@@ -190,12 +189,7 @@ func (r splicing) RoundTrip(req *http.Request) (*http.Response, error) {
 		c.status = res.StatusCode
 		c.mu.Unlock()
 	}
-	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") { // the SDK bounds only events
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxAnswer), res.Body}
-	}
+	toolimport.BoundReply(res, maxAnswer)
 	return res, nil
 }
 

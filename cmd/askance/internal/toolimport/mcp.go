@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -162,7 +164,21 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.Header.Set("Authorization", "Bearer "+b.token)
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	res, err := http.DefaultTransport.RoundTrip(r)
+	if err == nil {
+		BoundReply(res, MaxBytes)
+	}
+	return res, err
+}
+
+// BoundReply cuts a reply after most bytes, if it is not a stream: the SDK bounds only events.
+func BoundReply(res *http.Response, most int64) {
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream") {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, most), res.Body}
+	}
 }
 
 // Tail keeps the end of what a server writes to its standard error.

@@ -156,3 +156,24 @@ func TestEndlessList(t *testing.T) {
 		t.Errorf("after %d pages: %v", pages, err)
 	}
 }
+
+// A reply that never ends is cut, and its connection ends.
+func TestEndlessReply(t *testing.T) {
+	const most = 256 << 20
+	sent := make(chan int, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		part, n := []byte(strings.Repeat(" ", 1<<20)), 0
+		for err := error(nil); err == nil && n < most; n += len(part) {
+			_, err = w.Write(part)
+		}
+		sent <- n
+	}))
+	defer srv.Close()
+	if _, err := toolimport.FromURL(t.Context(), srv.URL, ""); err == nil {
+		t.Error("an endless reply is a list")
+	}
+	if n := <-sent; n >= most {
+		t.Errorf("the import read %d bytes", n)
+	}
+}
