@@ -365,6 +365,7 @@ class Attempt:
             await self.report(running, why)
         finally:
             self.worker.running.discard(running)
+            lines.close()
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
