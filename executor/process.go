@@ -35,15 +35,13 @@ func runCommand(ctx context.Context, cmd *exec.Cmd, grace time.Duration, t Task)
 	}
 	if err == nil {
 		ownGroup(cmd)
-		err = t.mayBegin()
-	}
-	if err == nil {
-		if err = cmd.Start(); err != nil {
-			err = notStartedError{err}
+		if err := t.mayBegin(); err != nil {
+			return Output{}, fmt.Errorf("start %s: %w", cmd.Args[0], err)
 		}
+		err = cmd.Start()
 	}
 	if err != nil {
-		return Output{}, fmt.Errorf("start %s: %w", cmd.Args[0], err)
+		return Output{}, fmt.Errorf("start %s: %w", cmd.Args[0], notStartedError{err})
 	}
 	pipes.closeTheirs()
 
