@@ -27,7 +27,7 @@ func newResolveCommand(env *environment) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "resolve CALL --outcome OUTCOME",
 		Short: "Resolve a call whose outcome is unknown",
-		Long: `A call is blocked if its worker died after the start and the tool is not idempotent,
+		Long: `A call is blocked if its worker reported no result and the tool is not idempotent,
 if every permitted attempt was lost, or if no worker took it in time. A call that an
 agent or an MCP gateway runs itself has no result if that stopped before it reported one.
 Find out what happened, then resolve the call:
