@@ -65,7 +65,7 @@ func TestDeafServer(t *testing.T) {
 }
 
 // A server that asks for nothing again and again gets the call a bounded number of times.
-func TestEndlessQuestions(t *testing.T) {
+func TestEndlessInput(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.connect("modern")
@@ -76,27 +76,27 @@ func TestEndlessQuestions(t *testing.T) {
 	}
 }
 
-// A server can have a bounded number of questions.
-func TestManyQuestions(t *testing.T) {
+// A server can ask a bounded number of times at once.
+func TestManyAsks(t *testing.T) {
 	t.Parallel()
 	c := newWorld(t).connect("legacy")
 	c.initialize(`{"elicitation":{}}`)
 	c.start("tools/call", `{"name":"lookup","arguments":{"curious":1}}`)
-	questions := 0
+	asked := 0
 	for !strings.Contains(c.read(), `"result"`) {
-		questions++
+		asked++
 	}
 	c.start("ping", "{}")
 	for !strings.Contains(c.read(), `"result"`) {
-		questions++
+		asked++
 	}
-	if questions > 100 {
-		t.Errorf("the client is asked %d times", questions)
+	if asked > 100 {
+		t.Errorf("the client is asked %d times", asked)
 	}
 }
 
-// A modern client answers the questions of a legacy server one after the other.
-func TestTwoQuestions(t *testing.T) {
+// A modern client answers what a legacy server asks one after the other.
+func TestTwoAsks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	c := w.connect("legacy")

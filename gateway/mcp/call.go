@@ -310,18 +310,8 @@ func (h *held) cancel() {
 		defer h.g.busy.done()
 		ctx, done := context.WithTimeout(h.g.life, proposeTime)
 		defer done()
-		h.interrupt(ctx, "the client cancelled the call")
+		h.record.interrupt(ctx, "the client cancelled the call")
 	}()
-}
-
-// interrupt ends a call that is not to run.
-func (h *held) interrupt(ctx context.Context, reason string) {
-	if err := h.record.again(ctx, func() error {
-		_, err := h.g.cfg.Askance.Interrupt(ctx, toolcall.InterruptRequest{Session: h.key.Session, Reply: h.key.Reply, Reason: reason})
-		return err
-	}); err != nil {
-		h.g.cfg.Log.Warn("cannot interrupt a call", "call", h.key.Call, "error", err)
-	}
 }
 
 // forget makes the next call with the same arguments a new one.

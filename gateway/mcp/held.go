@@ -152,7 +152,7 @@ func (h *held) drive(ctx context.Context, begin func(context.Context) (*toolcall
 	if err != nil {
 		h.finish(refusal("askance could not decide about this call, and it did not run: "+err.Error(), nil))
 		if idle(); isTemporary(err) { // it may be on record: people are not asked for a call that will not run
-			h.interrupt(ctx, "the gateway got no answer to the proposal, and the call did not run")
+			h.record.interrupt(ctx, "the gateway got no answer to the proposal, and the call did not run")
 		}
 		return
 	}

@@ -125,6 +125,16 @@ func (r *record) again(ctx context.Context, ask func() error) error {
 	}
 }
 
+// interrupt ends a call that is not to run.
+func (r *record) interrupt(ctx context.Context, reason string) {
+	if err := r.again(ctx, func() error {
+		_, err := r.askance.Interrupt(ctx, toolcall.InterruptRequest{Session: r.key.Session, Reply: r.key.Reply, Reason: reason})
+		return err
+	}); err != nil {
+		r.log.Warn("cannot interrupt a call", "call", r.key.Call, "error", err)
+	}
+}
+
 // outlast returns a context for reports, which ends a short time after ctx.
 func outlast(ctx context.Context) (context.Context, context.CancelFunc) {
 	last, cancel := context.WithCancel(context.WithoutCancel(ctx))

@@ -128,8 +128,8 @@ func serverMain(era, ran string) {
 				_ = child.Start()
 				os.Exit(3)
 			case strings.Contains(arguments, "twice"):
-				for _, question := range []string{"a", "b"} {
-					say(`{"jsonrpc":"2.0","id":"%s %s","method":"elicitation/create","params":{"message":"name?"}}`, m.ID, question)
+				for _, part := range []string{"a", "b"} {
+					say(`{"jsonrpc":"2.0","id":"%s %s","method":"elicitation/create","params":{"message":"name?"}}`, m.ID, part)
 				}
 			case strings.Contains(arguments, "meta"):
 				result(fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, fmt.Sprint(slices.Sorted(maps.Keys(m.Params.Meta)), string(m.Params.InputResponses), m.Params.RequestState)))
