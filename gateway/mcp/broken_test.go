@@ -114,6 +114,27 @@ func TestTwoAsks(t *testing.T) {
 	wants(t, c.ask("tools/call", `{"name":"lookup","arguments":{"twice":1}`+answer+`}`), "both")
 }
 
+// A client that joined the call of another one answers what the server asks it.
+func TestAskWhoWaits(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g, err := mcp.New(w.config("legacy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := w.connectTo(g), w.connectTo(g)
+	for _, c := range []*client{first, second} {
+		c.initialize(`{"elicitation":{}}`)
+		c.start("tools/call", `{"name":"browse","arguments":{"elicit":1},"_meta":{"progressToken":1}}`)
+		wants(t, c.read(), "waiting for approval") // it has joined
+	}
+	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
+	wants(t, second.read(), `"method":"elicitation/create"`, `"id":"askance-1"`)
+	second.send(`{"jsonrpc":"2.0","id":"askance-1","result":{"action":"accept","content":{"name":"joe"}}}`)
+	wants(t, second.read(), "joe")
+	wants(t, first.read(), "joe")
+}
+
 // A call that is repeated after its client cancelled it is a new one.
 func TestRepeatAfterCancel(t *testing.T) {
 	t.Parallel()

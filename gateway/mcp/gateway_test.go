@@ -77,6 +77,12 @@ func (w *world) connect(era string, change ...func(*mcp.Config)) *client {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	return w.connectTo(g)
+}
+
+// connectTo connects a client to a gateway, which ends with the client.
+func (w *world) connectTo(g *mcp.Gateway) *client {
+	w.t.Helper()
 	fromClient, in := io.Pipe()
 	out, toClient := io.Pipe()
 	ctx, cancel := context.WithCancel(w.t.Context())

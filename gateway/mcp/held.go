@@ -375,12 +375,8 @@ func (h *held) fromServer(ctx context.Context, l *link, f *frame) {
 		return
 	}
 	go func() {
-		if !h.peer.modern || f.method == "ping" {
-			var send func(*frame)
-			if x != nil {
-				send = x.send
-			}
-			h.peer.askFor(l, f, send)
+		if p, send := askedBy(h); !p.modern || f.method == "ping" {
+			p.askFor(l, f, send)
 			return
 		}
 		request := object{{Name: "method", Value: quote(f.method)}}
@@ -396,20 +392,24 @@ func (h *held) fromServer(ctx context.Context, l *link, f *frame) {
 	}()
 }
 
+// askedBy returns the client that a server asks within a call: the one that waits for the call now,
+// or else the one that began it. send is nil for the second.
+func askedBy(h *held) (p *peer, send func(*frame)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.user == nil {
+		return h.peer, nil
+	}
+	return h.user.peer, h.user.send
+}
+
 // inputTime bounds the wait for a client's answers within a call.
 const inputTime = 30 * time.Minute
 
 // askClient asks the client what the server wants to know.
 func (h *held) askClient(ctx context.Context, requests json.RawMessage, upstream string) (json.RawMessage, error) {
-	if !h.peer.modern {
-		h.mu.Lock()
-		x := h.user
-		h.mu.Unlock()
-		var send func(*frame)
-		if x != nil {
-			send = x.send
-		}
-		return h.peer.askAll(ctx, send, requests)
+	if p, send := askedBy(h); !p.modern {
+		return p.askAll(ctx, send, requests)
 	}
 	select {
 	case h.turn <- struct{}{}: // one question at a time
