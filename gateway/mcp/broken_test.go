@@ -135,6 +135,25 @@ func TestAskWhoWaits(t *testing.T) {
 	wants(t, first.read(), "joe")
 }
 
+// A client that no longer waits for a task is not asked.
+func TestAskWhoWaitsForATask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g, err := mcp.New(w.config("legacy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := w.connectTo(g), w.connectTo(g)
+	first.initialize(`{"elicitation":{},"tasks":{}}`)
+	second.initialize(`{"elicitation":{},"tasks":{}}`)
+	first.ask("tools/call", `{"name":"browse","arguments":{"elicit":1},"task":{}}`)
+	id := second.start("tasks/result", `{"taskId":"`+string(w.asking().Call)+`"}`)
+	second.send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}`, id)
+	second.ask("ping", "{}")
+	w.respond(toolcall.Response{Kind: toolcall.ResponseApprove})
+	wants(t, first.read(), `"method":"elicitation/create"`)
+}
+
 // A call that is repeated after its client cancelled it is a new one.
 func TestRepeatAfterCancel(t *testing.T) {
 	t.Parallel()

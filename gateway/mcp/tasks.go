@@ -171,9 +171,12 @@ func (h *held) answerInput(answers json.RawMessage) {
 
 // awaitResult holds tasks/result until the call has ended.
 func (h *held) awaitResult(ctx context.Context, x *exchange) (json.RawMessage, error) {
-	h.mu.Lock()
-	h.user = x
-	h.mu.Unlock()
+	h.change(func() { h.user = x })
+	defer h.change(func() {
+		if h.user == x { // what the server asks now goes to a client that waits
+			h.user = nil
+		}
+	})
 	for {
 		h.mu.Lock()
 		changed, done := h.changed, h.outcome
