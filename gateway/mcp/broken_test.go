@@ -154,6 +154,34 @@ func TestAskWhoWaitsForATask(t *testing.T) {
 	wants(t, first.read(), `"method":"elicitation/create"`)
 }
 
+// A gateway does not run an idempotent call again while another one runs it and has a result soon.
+func TestIdempotentRunsElsewhere(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var taken atomic.Bool
+	idempotent := func(cfg *mcp.Config) { cfg.Upstreams[0].Idempotent = []string{"lookup"} }
+	first := w.connect("legacy", idempotent)
+	second := w.connect("legacy", idempotent, faulty{begin: func() error { taken.Store(true); return nil }}.between)
+	for _, c := range []*client{first, second} {
+		c.initialize("{}")
+		c.start("tools/call", `{"name":"lookup","arguments":{"gate":1}}`)
+		for w.runs() == 0 {
+			runtime.Gosched()
+		}
+	}
+	for !taken.Load() {
+		runtime.Gosched()
+	}
+	if err := os.WriteFile(w.ran+".open", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, first.read(), "passed")
+	wants(t, second.read(), "passed")
+	if n := w.runs(); n != 1 {
+		t.Errorf("the call ran %d times", n)
+	}
+}
+
 // A call that is repeated after its client cancelled it is a new one.
 func TestRepeatAfterCancel(t *testing.T) {
 	t.Parallel()

@@ -214,8 +214,10 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 		return call
 	case !now.Open() || now.Blocked != toolcall.NotBlocked: // revoked, interrupted or blocked meanwhile
 		return now
-	case !mine && !h.tool.isIdempotent():
-		return h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime))
+	case !mine:
+		if call = h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime)); !call.Open() || !h.tool.isIdempotent() {
+			return call
+		}
 	}
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,11 @@ func serverMain(era, ran string) {
 					say(`{"jsonrpc":"2.0","id":"%d","method":"elicitation/create","params":{"message":"name?"}}`, i)
 				}
 				result(`{"content":[]}`)
+			case strings.Contains(arguments, "gate"):
+				for _, err := os.Stat(ran + ".open"); err != nil; _, err = os.Stat(ran + ".open") {
+					runtime.Gosched()
+				}
+				result(`{"content":[{"type":"text","text":"passed"}]}`)
 			case strings.Contains(arguments, "endless"):
 				result(`{"resultType":"input_required"}`)
 			case strings.Contains(arguments, "orphan"):
