@@ -132,26 +132,34 @@ vet: ## Run go vet.
 # slower: of packages that share nothing between goroutines, and of whole commands, pages,
 # examples and tools, whose parts are tested with it. `make race UNRACED='^$$' UNRACED_TESTS=`
 # uses it for all.
-UNRACED := /internal/archtest$$|/examples(/|$$)|/permission/(agentscope|lint|shell)$$|/cmd/askance/internal/(audit|cli)$$|/gateway/console$$|/e2e/internal/effect$$
+UNRACED := /internal/archtest$$|/examples(/|$$)|/permission/(agentscope|lint|shell)$$|/cmd/askance/internal/(audit|cli)$$|/gateway/(console|mcp/judge)$$|/e2e/internal/effect$$
 
 # The same for single tests, as folder:name: pure computations, and many repetitions of
 # what other tests do with it. A test compares the list with the tree.
 UNRACED_TESTS := \
   bus:TestArchiveFilesAreFetchedOnce \
   bus:TestBatchedOutcomes \
+  bus:TestInterruptedArchive \
+  bus:TestInterruptedArchiveOfSessions \
   bus:TestRandomEdits \
   bus:TestReadersDoNotStarveDecisions \
   bus:TestRubbishDropsNoOthersMessages \
   cmd/askance/internal/node:TestRecordedDecisionsOfTheProduct \
+  engine:TestEngineOnJetStream \
   engine:TestManyOpenRequests \
   engine:TestPreviewInAForgottenSession \
   engine:TestSnapshotIsWhatAWholeReadGives \
   engine:TestSortedPages \
+  message/proof:TestLongHoles \
   message/proof:TestReceiptMutations \
   permission:TestAddingADenyRuleNeverLoosens \
   permission:TestAddingAnAskRuleNeverLoosens \
+  permission:TestDecisionsAreSafe \
+  permission:TestExplainEqualsDecide \
+  permission:TestInjectedErrorNeverAllows \
   permission:TestLargePolicies \
-  permission:TestOrderOfRulesDoesNotMatter
+  permission:TestOrderOfRulesDoesNotMatter \
+  permission:TestWatchedRuleChangesNothing
 
 # Last in `make test`, so that what is seen last is each package with its time.
 # The tests of e2e kill real processes at moments of their choosing: they have
