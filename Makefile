@@ -83,6 +83,10 @@ NODE_DIRS := gateway/testdata/node gateway/mcp/judge/testdata/node
 NODE_READY := $(NODE_DIRS:%=%/node_modules/.package-lock.json)
 TYPESCRIPT_READY := clients/typescript/node_modules/.package-lock.json
 
+# A virtual environment for the tests of the Python client; make writes the file last.
+PYTHON_DIR := clients/python
+PYTHON_READY := $(PYTHON_DIR)/.venv/ready
+
 # The example programs that need no other process; the tests run the rest.
 ALONE := $(patsubst %/main.go,%,$(wildcard examples/policy-file/main.go))
 
@@ -181,6 +185,9 @@ race: node ## Run all tests, with the race detector where there is a C compiler.
 	  check $$test $(TESTFLAGS) ./e2e; \
 	  [ -z "$$failed" ]
 
+.PHONY: packages
+packages: $(NODE_READY) $(TYPESCRIPT_READY) $(PYTHON_READY) ## Install the packages of npm and PyPI that the tests use.
+
 .PHONY: node
 node: $(NODE_READY) ## Install the published clients that the gateway is tested with.
 
@@ -194,10 +201,6 @@ $(NODE_READY) $(TYPESCRIPT_READY): %/node_modules/.package-lock.json: %/package.
 .PHONY: clients
 clients: build ## Build and test the clients in other languages.
 	@$(MAKE) --no-print-directory --jobs --output-sync clients-typescript python-check python-test
-
-# A virtual environment for the tests of the Python client; make writes the file last.
-PYTHON_DIR := clients/python
-PYTHON_READY := $(PYTHON_DIR)/.venv/ready
 
 .PHONY: clients-python
 clients-python: python-check python-test ## Check and test the Python client and its adapters, with bin/askance.

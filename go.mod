@@ -2,6 +2,9 @@ module github.com/askance-dev/askance
 
 go 1.26.0
 
+// npm writes here while linters look for packages.
+ignore ./clients/typescript/node_modules
+
 require (
 	// The present home of github.com/google/cel-go: from v0.32 on the old path does
 	// not build, and v0.31 drops cost limits without a word while tracing.
