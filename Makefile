@@ -106,7 +106,7 @@ help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: test
-test: deps fmt-check vet build examples-alone demo fuzz-quarter clients deploy-check race ## Check everything: format, vet, build, examples, demo, some fuzzing, clients, deployment files, race tests.
+test: deps fmt-check build examples-alone demo fuzz-quarter clients deploy-check race ## Check everything but what lint checks: format, build, examples, demo, some fuzzing, clients, deployment files, race tests.
 
 .PHONY: deps
 deps: ## Install what the tests need on Debian or Ubuntu; without root, say how.
@@ -126,11 +126,6 @@ fmt: ## Format every Go file.
 fmt-check: ## Fail if a Go file is not formatted.
 	$(call step,format)
 	@bad=$$(gofmt -s -l .) && [ -z "$$bad" ] || { echo "not formatted; run make fmt:"; echo "$$bad"; exit 1; }
-
-.PHONY: vet
-vet: ## Run go vet.
-	$(call step,vet)
-	$(GO) vet ./...
 
 # Tests that run without the race detector, because it makes them five to ten times
 # slower: of packages that share nothing between goroutines, and of whole commands, pages,
@@ -353,7 +348,7 @@ tidy-check: ## Fail if go.mod or go.sum is not what go mod tidy writes.
 	$(GO) mod tidy -diff
 
 .PHONY: lint
-lint: $(LINT) ## Run the linters of .golangci.yml (the first time builds them).
+lint: $(LINT) ## Run go vet and the other linters of .golangci.yml (the first time builds them).
 	$(call step,lint)
 	$(LINT) run ./...
 
