@@ -71,13 +71,13 @@ func TestWorld(t *testing.T) {
 	w.A.Say("s1", "r1", &message.ReplyStart{Session: "s1", Name: "agent"})
 }
 
-// TestWorldInABubble waits two hours of fake time.
+// TestWorldInABubble waits ten minutes of fake time.
 func TestWorldInABubble(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		w := gatewaytest.New(t, gatewaytest.In(dir), gatewaytest.Piped(), gatewaytest.Surfaces(who))
 		k := w.A.Ask("s1", "r1", "c1")
-		time.Sleep(2 * time.Hour)
+		time.Sleep(10 * time.Minute)
 		if code, text := get(t, w.A.HTTP(gatewaytest.Ann), w.URL+"/who"); code != http.StatusOK {
 			t.Errorf("/who: %d %q", code, text)
 		}

@@ -65,7 +65,7 @@ func TestKilledBeforeTheAcknowledgement(t *testing.T) {
 		if again := rc.next(); again.id != first.id || string(again.body) != string(first.body) {
 			t.Errorf("first %s, then %s: %s", first.id, again.id, again.body)
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(10 * time.Minute)
 		if len(rc.news) != 0 {
 			t.Error("the message was delivered again")
 		}
