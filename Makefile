@@ -149,6 +149,7 @@ UNRACED_TESTS := \
   engine:TestPreviewInAForgottenSession \
   engine:TestSnapshotIsWhatAWholeReadGives \
   engine:TestSortedPages \
+  gateway/agent:TestKilledAnywhere \
   message/proof:TestLongHoles \
   message/proof:TestReceiptMutations \
   permission:TestAddingADenyRuleNeverLoosens \
