@@ -147,6 +147,7 @@ UNRACED_TESTS := \
   engine:TestEngineOnJetStream \
   engine:TestManyOpenRequests \
   engine:TestPreviewInAForgottenSession \
+  engine:TestRepliesAreLinearizable \
   engine:TestSnapshotIsWhatAWholeReadGives \
   engine:TestSortedPages \
   gateway/agent:TestKilledAnywhere \

@@ -23,6 +23,7 @@ const (
 )
 
 const (
+	faultRuns    = 300 // `make faults` makes 10,000
 	faultClients = 4
 	faultSteps   = 10 // for each client
 	faultCalls   = 3
