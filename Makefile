@@ -262,9 +262,9 @@ examples-alone:
 	@set -e; for folder in $(ALONE); do echo "-- $$folder"; $(GO) run "./$$folder" </dev/null; done
 
 .PHONY: demo
-demo: ## Play the demo without questions.
+demo: build ## Play the demo without questions.
 	$(call step,demo)
-	$(GO) run ./cmd/askance demo --yes </dev/null
+	bin/askance demo --yes </dev/null
 
 # The published coding agents, at the versions that docs/howto/coding-agents.md names.
 # They stay outside of the tree and of every lock file: one of them is proprietary.
