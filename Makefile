@@ -360,7 +360,7 @@ tidy-check: ## Fail if go.mod or go.sum is not what go mod tidy writes.
 .PHONY: lint
 lint: $(LINT) ## Run go vet and the other linters of .golangci.yml (the first time builds them).
 	$(call step,lint)
-	$(LINT) run ./...
+	GOGC=200 $(LINT) run ./...
 
 $(LINT):
 	@echo "building golangci-lint $(LINT_VERSION), once"
