@@ -14,7 +14,7 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// smallFileSystem runs engines on file systems of 64 MB that are really full. It needs the right to
+// smallFileSystem runs engines on file systems of 32 MB that are really full. It needs the right to
 // mount them; without it only the file size limit is tested.
 func smallFileSystem(t *testing.T) {
 	t.Parallel()
@@ -31,7 +31,7 @@ func onSmallDisk(t *testing.T) (s *stage, data string) {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=64m"); err != nil {
+	if err := syscall.Mount("tmpfs", data, "tmpfs", 0, "size=32m"); err != nil {
 		t.Logf("no small file system can be mounted here (%v): only the file size limit is tested", err)
 		return nil, ""
 	}
