@@ -26,7 +26,7 @@ const (
 )
 
 // minParallel is the number of tests that run at the same time on small machines.
-const minParallel = 3
+const minParallel = 5
 
 // bin is what TestMain built.
 var bin struct {
