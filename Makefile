@@ -150,6 +150,7 @@ UNRACED_TESTS := \
   engine:TestRepliesAreLinearizable \
   engine:TestSnapshotIsWhatAWholeReadGives \
   engine:TestSortedPages \
+  engine/internal/activity:TestLedgerIsBounded \
   gateway/agent:TestKilledAnywhere \
   message/proof:TestLongHoles \
   message/proof:TestReceiptMutations \
