@@ -137,6 +137,7 @@ UNRACED := /internal/archtest$$|/examples(/|$$)|/permission/(agentscope|lint|she
 # what other tests do with it. A test compares the list with the tree.
 UNRACED_TESTS := \
   bus:TestArchiveFilesAreFetchedOnce \
+  bus:TestBatchedFaults \
   bus:TestBatchedOutcomes \
   bus:TestInterruptedArchive \
   bus:TestInterruptedArchiveOfSessions \
