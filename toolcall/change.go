@@ -37,7 +37,8 @@ var (
 // callWriter encodes one call after the other.
 type callWriter struct {
 	changeWriter
-	expected Call // what a reader derives
+	expected Call    // what a reader derives
+	attempt  Attempt // what it derives of the attempt
 }
 
 var callWriters = sync.Pool{New: func() any { return &callWriter{changeWriter: *newChange()} }}
@@ -54,7 +55,7 @@ func (w *callWriter) returnToPool() {
 const maxChangeKept = 64 << 10
 
 // writeCall encodes what a reader cannot derive about a call.
-func (w *changeWriter) writeCall(c *Call, d derivation) error {
+func (w *callWriter) writeCall(c *Call, d derivation) error {
 	if err := w.putMembers(callMembers, c, d.call); err != nil {
 		return err
 	}
@@ -69,7 +70,7 @@ func (w *changeWriter) writeCall(c *Call, d derivation) error {
 	}
 	return errors.Join(
 		w.putText(proposalMember, c.Proposal, d.proposal(c)),
-		putDerived(w, suggestedMember, c.Suggested, d.suggested(c)),
+		putDerived(&w.changeWriter, suggestedMember, c.Suggested, d.suggested(c)),
 		w.putResult(c, d),
 		w.putText(resultDigestMember, c.ResultDigest, d.resultDigest(c)))
 }
@@ -89,9 +90,9 @@ func (w *changeWriter) putText(name, have, want string) (err error) {
 
 // putDerived writes a member unless a reader derives the same value.
 func putDerived[T any](w *changeWriter, name string, have, want T) error {
-	h := reflect.ValueOf(&have).Elem()
+	h := reflect.ValueOf(have)
 	switch {
-	case isEqual(h, reflect.ValueOf(&want).Elem(), false):
+	case isEqual(h, reflect.ValueOf(want), false):
 		return nil
 	case h.IsZero():
 		w.put(name, null)
@@ -205,10 +206,11 @@ func (w *changeWriter) putVotes(c *Call, d derivation) error {
 	return nil
 }
 
-func (w *changeWriter) putAttempt(c *Call, d derivation) error {
-	want, have := d.attempt(), &c.Attempt
+func (w *callWriter) putAttempt(c *Call, d derivation) error {
+	w.attempt = d.attempt()
+	want, have := &w.attempt, &c.Attempt
 	return w.nest(attemptMember, false, func() error {
-		if err := w.putMembers(attemptMembers, have, &want); err != nil {
+		if err := w.putMembers(attemptMembers, have, want); err != nil {
 			return err
 		}
 		grant := d.grant(c, have)
@@ -308,12 +310,12 @@ func (d derivation) readVotes(c *Call, change []byte) error {
 
 func (d derivation) readAttempt(c *Call, change []byte) error {
 	c.Attempt = d.attempt()
-	if change == nil {
-		change = []byte("{}")
-	}
-	nested, err := readMembers(change, &c.Attempt, grantMember)
-	if err != nil {
-		return err
+	var nested []strictjson.Member
+	if change != nil {
+		var err error
+		if nested, err = readMembers(change, &c.Attempt, grantMember); err != nil {
+			return err
+		}
 	}
 	c.Attempt.Grant = d.grant(c, &c.Attempt)
 	grant := strictjson.Find(nested, grantMember)
@@ -327,7 +329,8 @@ func (d derivation) readAttempt(c *Call, change []byte) error {
 			g = *c.Attempt.Grant
 		}
 		c.Attempt.Grant = &g
-		_, err = readMembers(grant, &g)
+		_, err := readMembers(grant, &g)
+		return err
 	}
-	return err
+	return nil
 }

@@ -33,9 +33,10 @@ func nextState(state message.ToolCallState, cause Cause) (message.ToolCallState,
 	defer machines.Put(f)
 	f.SetState(string(state))
 	err := f.Event(context.Background(), string(cause))
-	var same fsm.NoTransitionError
-	if err != nil && !errors.As(err, &same) {
-		return state, false
+	if err != nil {
+		if _, same := errors.AsType[fsm.NoTransitionError](err); !same {
+			return state, false
+		}
 	}
 	return message.ToolCallState(f.Current()), true
 }

@@ -161,7 +161,10 @@ func isZero(v reflect.Value) bool {
 func readMembers(object []byte, v any, later ...string) ([]strictjson.Member, error) {
 	x := reflect.ValueOf(v).Elem()
 	r := memberReader{v: x, known: membersOf(x.Type()), later: later}
-	if strictjson.Split(object, r.read) || r.err != nil {
+	if len(later) > 1 {
+		r.rest = make([]strictjson.Member, 0, 4) // more than most records have
+	}
+	if strictjson.Split(object, func(name, value []byte) bool { return r.read(name, value) }) || r.err != nil {
 		return r.rest, r.err
 	}
 	list, err := strictjson.Members(object)

@@ -125,16 +125,18 @@ var storedPrefix = fmt.Appendf(nil, `{"v":%d,`, StoredVersion)
 // DecodeStored decodes a stored event record of any version that this program reads. Only
 // [Stored.Expand] finds errors in the path and the call, and body must not change until then.
 func DecodeStored(body []byte) (*Stored, error) {
-	var head struct {
-		V int `json:"v"`
-	}
 	var s Stored
-	if bytes.HasPrefix(body, storedPrefix) { // as this program writes it
-		head.V = StoredVersion
-	} else if err := strictjson.UnmarshalOpen(body, &head, storedLimit); err != nil {
-		return nil, err
+	v := StoredVersion
+	if !bytes.HasPrefix(body, storedPrefix) { // otherwise as this program writes it
+		var head struct {
+			V int `json:"v"`
+		}
+		if err := strictjson.UnmarshalOpen(body, &head, storedLimit); err != nil {
+			return nil, err
+		}
+		v = head.V
 	}
-	switch head.V {
+	switch v {
 	case RecordVersion:
 		s.whole = &EventRecord{}
 		return &s, strictjson.Unmarshal(body, s.whole, storedLimit)
@@ -145,7 +147,7 @@ func DecodeStored(body []byte) (*Stored, error) {
 		}
 		return &s, err
 	}
-	return nil, fmt.Errorf("it has event record version %d, this program reads versions %d and %d", head.V, RecordVersion, StoredVersion)
+	return nil, fmt.Errorf("it has event record version %d, this program reads versions %d and %d", v, RecordVersion, StoredVersion)
 }
 
 // check checks that the members of the compact form are consistent.
@@ -252,37 +254,64 @@ func (r *storedRecord) checkBase(base *RecordBase) error {
 
 // readPath decodes the steps. Each begins in the state in which the previous one ended.
 func (f *EventRecord) readPath(path strictjson.Encoded, base *RecordBase) error {
-	if path == nil {
+	if path == nil || bytes.Equal(path, null) {
 		return nil
 	}
-	var steps []strictjson.Encoded
-	if err := strictjson.ReadInto(reflect.ValueOf(&steps).Elem(), path); err != nil {
+	if f.readSteps(path, stateOf(base)) {
+		return nil
+	}
+	var other []any // valid JSON that this program would write in another way
+	if err := strictjson.Unmarshal(path, &other); err != nil {
 		return err
 	}
-	state := stateOf(base)
-	f.Path = slices.Grow(f.Path, len(steps))
-	for _, raw := range steps {
-		step := Step{From: state, To: state}
-		if strictjson.KindOf(raw) == "object" {
-			if err := strictjson.Unmarshal(raw, &step); err != nil {
-				return err
-			}
-		} else {
-			var parts []string
-			if err := strictjson.Unmarshal(raw, &parts); err != nil {
-				return err
-			}
-			if len(parts) < 1 || len(parts) > 2 {
-				return fmt.Errorf("a step of its path is not a cause and a state")
-			}
-			if step.Cause = parts[0]; len(parts) == 2 {
-				step.To = message.ToolCallState(parts[1])
-			}
-		}
-		f.Path, state = append(f.Path, step), step.To
+	if path, err := strictjson.Marshal(other); err != nil || !f.readSteps(path, stateOf(base)) {
+		return fmt.Errorf("a step of its path is not a cause and a state")
 	}
 	return nil
 }
+
+// readSteps returns false for a path that this program would not write.
+func (f *EventRecord) readSteps(path []byte, state message.ToolCallState) bool {
+	f.Path = make([]Step, 0, min(bytes.Count(path, []byte("[")), 4))
+	return strictjson.SplitList(path, func(raw []byte) bool {
+		if strictjson.KindOf(raw) == "object" {
+			whole := Step{From: state, To: state}
+			err := strictjson.Unmarshal(raw, &whole)
+			f.Path, state = append(f.Path, whole), whole.To
+			return err == nil
+		}
+		n, to := 0, state
+		ok := strictjson.SplitList(raw, func(value []byte) (ok bool) {
+			text, known := pathTexts[string(value)]
+			if !known {
+				var err error
+				if text, err = strictjson.Text(value); err != nil {
+					return false
+				}
+			}
+			if n++; n == 1 {
+				f.Path = append(f.Path, Step{Cause: text, From: state, To: state})
+			} else {
+				to = message.ToolCallState(text)
+				f.Path[len(f.Path)-1].To = to
+			}
+			return n <= 2
+		})
+		state = to
+		return ok && n > 0
+	})
+}
+
+// pathTexts has the texts of paths by their JSON, so that each is in memory once.
+var pathTexts = func() map[string]string {
+	out := map[string]string{}
+	for _, t := range Table() {
+		for _, text := range []string{string(t.Cause), string(t.To)} {
+			out[`"`+text+`"`] = text
+		}
+	}
+	return out
+}()
 
 func (f *EventRecord) writePath(base *RecordBase) (_ strictjson.Encoded, err error) {
 	state := stateOf(base)

@@ -216,6 +216,31 @@ func TestSplit(t *testing.T) {
 	}
 }
 
+// SplitList visits the items that Items returns, or reports another form.
+func TestSplitList(t *testing.T) {
+	for d, want := range map[string]int{`[]`: 0, `[1]`: 1, `[["a","]"],{"b":","},null]`: 3, `["a",]`: -1, `[,"a"]`: -1, `["a" ,"b"]`: -1, `["a"`: -1, `["a"]]`: -1, `["a"]x`: -1, `["a""b"]`: -1, `{}`: -1, ``: -1, `[`: -1, `]`: -1, `null`: -1} {
+		var got []Member
+		ok := SplitList([]byte(d), func(value []byte) bool {
+			got = append(got, Member{Value: value})
+			return true
+		})
+		if ok != (want >= 0) || ok && len(got) != want {
+			t.Errorf("%s: %v, %v, want %d items", d, got, ok, want)
+		}
+		list, err := Items([]byte(d))
+		for i := range list {
+			list[i].Offset = 0
+		}
+		if ok && (err != nil || !reflect.DeepEqual(got, list)) {
+			t.Errorf("%s was split into %v, by the library into %v, %v", d, got, list, err)
+		}
+	}
+	calls := 0
+	if SplitList([]byte(`[1,2,3]`), func(value []byte) bool { calls++; return string(value) != "2" }) || calls != 2 {
+		t.Errorf("visit refused the second of three items and was called %d times", calls)
+	}
+}
+
 // What was encoded once is written as it is, by both writers, and read for its decoder.
 func TestEncoded(t *testing.T) {
 	type outer struct {

@@ -91,6 +91,21 @@ func Split(data []byte, visit func(name, value []byte) bool) bool {
 	return before == "," && len(r.data) == 1 && r.take("}")
 }
 
+// SplitList is [Split] for an array.
+func SplitList(data []byte, visit func(value []byte) bool) bool {
+	r := quickReader{data: data}
+	if r.take("[]") {
+		return len(r.data) == 0
+	}
+	before := "["
+	for ; r.take(before); before = "," {
+		if value, ok := r.part(); !ok || !visit(value) {
+			return false
+		}
+	}
+	return before == "," && len(r.data) == 1 && r.take("]")
+}
+
 // Items splits one array as [Members] splits an object. Name is empty.
 func Items(data []byte) ([]Member, error) {
 	r, err := open(data, '[')
