@@ -199,6 +199,11 @@ func sameHost(res *http.Response) (target string, ok bool) {
 // read converts a reply.
 func read(t executor.Task, res *http.Response) (executor.Output, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReply))
+	for n := 0; len(body) == maxReply-n && n < utf8.UTFMax-1; n++ { // a cut text ends with a whole character
+		if r, size := utf8.DecodeLastRune(body); r == utf8.RuneError && size == 1 {
+			body = body[:len(body)-1]
+		}
+	}
 	code := res.StatusCode
 	switch {
 	case code >= 200 && code < 300 && err != nil:

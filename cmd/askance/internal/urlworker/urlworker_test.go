@@ -186,3 +186,18 @@ func TestNewRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A reply that is too large stays a text, even if the limit is within a character.
+func TestLargeText(t *testing.T) {
+	for _, start := range []string{"", "a", "ab"} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain")
+			_, _ = io.WriteString(w, start+strings.Repeat("€", toolcall.MaxOutputBytes)) // the worker reads less
+		}))
+		out, err := handler(t, urlworker.Config{URL: srv.URL})(t.Context(), attempt(1))
+		srv.Close()
+		if err != nil || out.Content.IsList() || len(out.Content.Text) <= toolcall.MaxOutputBytes {
+			t.Errorf("%q: a list: %t, %d bytes, %v", start, out.Content.IsList(), len(out.Content.Text), err)
+		}
+	}
+}
