@@ -284,7 +284,7 @@ func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	c := t.open[r.ID]
 	delete(t.open, r.ID)
 	t.mu.Unlock()
-	if _, sent := r.Error.(*jsonrpc.Error); c == nil || r.Error != nil && !sent { // the SDK says so that a stream ended
+	if _, sent := errors.AsType[*jsonrpc.Error](r.Error); c == nil || r.Error != nil && !sent { // the SDK says so that a stream ended
 		return m, nil
 	}
 	kept := *r
