@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -133,4 +134,16 @@ func TestStepTimedByAClockThatWasAhead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A worker compares its clock before it asks to start a task, also on a cluster.
+func TestClockOfAWorkerThatHasNotStarted(t *testing.T) {
+	inWires(t, 1, func(w *wired) {
+		w.propose(0, bareCall("a", remote))
+		w.pass(0)
+		r, err := w.as(0, toolcall.RoleWorker, "w").Heartbeat(w.Context(), toolcall.HeartbeatRequest{Key: callKey("a"), Claim: "x"})
+		if err != nil || !r.At.Equal(time.Now()) {
+			w.Errorf("heartbeat = %+v, %v", r, err)
+		}
+	}, engine.WithLag(func() time.Duration { return time.Second }))
 }

@@ -214,7 +214,7 @@ func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
 	defer tick.Stop()
 	for {
 		sent := time.Now()
-		reply, err := a.sendBeat(ctx, limit)
+		reply, err := a.sendBeat(ctx, a.id, limit)
 		if a.hearReply(reply, err) {
 			return
 		}
@@ -230,9 +230,9 @@ func (a *attempt) beat(ctx context.Context, leave toolcall.StartReply) {
 }
 
 // sendBeat sends one heartbeat, and compares this worker's clock with the reply.
-func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (toolcall.HeartbeatReply, error) {
+func (a *attempt) sendBeat(ctx context.Context, r toolcall.HeartbeatRequest, limit time.Duration) (toolcall.HeartbeatReply, error) {
 	sent := time.Now()
-	reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.w.clock.on(a.id))
+	reply, err := request(ctx, limit, a.w.transport.Heartbeat, a.w.clock.on(r))
 	if err == nil {
 		a.w.clock.measure(a.w.log, sent, time.Now(), reply.At)
 	}
@@ -242,8 +242,10 @@ func (a *attempt) sendBeat(ctx context.Context, limit time.Duration) (toolcall.H
 // reportClock measures this worker's clock and reports it to the engines, so that people
 // see why a grant that is valid there starts nothing here.
 func (a *attempt) reportClock(ctx context.Context) {
-	for range 2 { // the first heartbeat measures, the second reports
-		if _, err := a.sendBeat(ctx, a.w.requestTimeout); err != nil {
+	// The first heartbeat measures, the second reports. The first names no attempt: on a cluster, an
+	// engine does not answer about one whose start it may not have read yet.
+	for _, r := range []toolcall.HeartbeatRequest{{V: a.id.V, Key: a.id.Key, Claim: a.id.Claim}, a.id} {
+		if _, err := a.sendBeat(ctx, r, a.w.requestTimeout); err != nil {
 			a.log.Debug("the clock could not be compared with the engine's", "err", err)
 			return
 		}

@@ -51,7 +51,7 @@ func TestWorkerReportsItsClock(t *testing.T) {
 		meet()
 		r.wantRuns(0)
 		beats := r.engine.Requests(executortest.OpHeartbeat)
-		if len(beats) != 4 || beats[0].ClockMS != 0 || beats[1].ClockMS != -behind.Milliseconds() || beats[len(beats)-1].ClockMS != -behind.Milliseconds() {
+		if len(beats) != 4 || beats[0].ClockMS != 0 || beats[0].Attempt != 0 || beats[1].Attempt != 1 || beats[1].ClockMS != -behind.Milliseconds() || beats[len(beats)-1].ClockMS != -behind.Milliseconds() {
 			t.Errorf("the engine received %+v, want a measurement and then %d ms", beats, -behind.Milliseconds())
 		}
 		if n := log.count("clock differs"); n != 1 {
