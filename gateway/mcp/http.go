@@ -148,7 +148,7 @@ func refuse(w http.ResponseWriter, response *frame) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusBadRequest)
-	_, _ = w.Write(response.bytes()) // the client may be gone
+	_, _ = w.Write(response.bytes()) //nolint:gosec // G705: JSON, and the client may be gone
 }
 
 func (s *httpServer) serveModern(w http.ResponseWriter, r *http.Request, principal string, f *frame, meta object) {
