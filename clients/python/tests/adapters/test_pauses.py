@@ -267,7 +267,7 @@ def test_agentscope_frontend_runs_what_was_approved(place: Place, case: Case) ->
 
 def test_agentscope_frontend_result_that_is_too_large(place: Place, case: Case) -> None:
     from agentscope.agent import Agent
-    from agentscope.event import ExternalExecutionResultEvent
+    from agentscope.event import ExternalExecutionResultEvent, RequireExternalExecutionEvent
     from agentscope.message import ToolResultBlock, UserMsg
     from agentscope.state import AgentState
     from agentscope.tool import Toolkit
@@ -279,10 +279,11 @@ def test_agentscope_frontend_result_that_is_too_large(place: Place, case: Case) 
         tools, state = Toolkit(tools=[make_external("pay")]), AgentState(session_id=case.session)
         agent = Agent("bot", "", ScriptedModel(case.calls), tools, middlewares=[Askance(client)], state=state)
         person = asyncio.create_task(asyncio.to_thread(place.ann.answer, case.session, "c1", "approve"))
-        stream = [e async for e in agent.reply_stream(UserMsg(name="user", content="go"))]
+        *_, asked = [e async for e in agent.reply_stream(UserMsg(name="user", content="go"))]
+        assert isinstance(asked, RequireExternalExecutionEvent)
         await person
         result = ToolResultBlock(id="c1", name="pay", output="x" * 2_000_000, state="success")  # type: ignore[arg-type]
-        await agent.reply(ExternalExecutionResultEvent(reply_id=stream[-1].reply_id, execution_results=[result]))
+        await agent.reply(ExternalExecutionResultEvent(reply_id=asked.reply_id, execution_results=[result]))
         assert seen(agent).results["c1"].startswith("The tool ran, but askance refused its result: ")
         assert seen(agent).final == "done"
 
