@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -235,6 +237,37 @@ def test_deadline_with_a_wrong_clock(server: Server, session: str, monkeypatch: 
         call = await_end(server, session)
     assert call["result"]["output"] == "ok"
     assert call["attempt"]["number"] == 1
+
+
+@pytest.mark.parametrize("hours", [0, 24])
+def test_grant_that_expired_by_a_wrong_clock(
+    server: Server, session: str, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """A task goes back to the queue until its grant has expired by the engine's clock."""
+    ahead = SimpleNamespace(
+        monotonic=time.monotonic, time_ns=lambda: time.time_ns() + 24 * 3600 * 10**9, time=time.time
+    )
+    monkeypatch.setattr("askance._worker.time", ahead)
+    acks: queue.Queue[dict[str, Any]] = queue.Queue()
+    plain = AsyncWorker.post
+
+    async def post(self: AsyncWorker, what: str, operation: str, body: Any, **more: Any) -> Any:
+        if operation == "ack":
+            acks.put(body)
+        reply = await plain(self, what, operation, body, **more)
+        if operation == "heartbeat":
+            reply["at"] = (datetime.fromisoformat(reply["at"][:19]) + timedelta(hours=hours)).isoformat() + "Z"
+        return reply
+
+    monkeypatch.setattr(AsyncWorker, "post", post)
+
+    def job() -> None: ...
+
+    gate = server.client().gate(session, "r1", tools=[])
+    gate.propose([Proposal("job", {}, "c1")])
+    with working(server, server.client("wendy").tool(job)):
+        assert acks.get(timeout=30).get("return", False) is (hours == 0)
+        gate.interrupt("the other tests share the queue")
 
 
 def test_flood_of_progress_is_bounded() -> None:

@@ -181,10 +181,11 @@ export class Worker {
     const giveBack = { return: true, delay_ms: returnDelay } as const;
     const keys = await this.#keysFor(text(record, "call", "attempt", "grant", "key_id") ?? "");
     const task = await checkTask(record, { tool: tool.name, subject: tool.subject ?? "", keys, now: this.#transport.clock.now() });
-    if (task.verdict === "expired" || (task.verdict === "run" && this.#begun.has(task.nonce))) return ack();
+    const own = { session_id: task.key.session_id, reply_id: task.key.reply_id, tool_call_id: task.key.tool_call_id, attempt: task.attempt, claim: randomID() };
+    if (task.verdict === "expired") return ack((await this.#isExpired(task, own)) ? undefined : giveBack);
+    if (task.verdict === "run" && this.#begun.has(task.nonce)) return ack();
     if (task.verdict === "early") return ack(giveBack);
     if (stop.aborted) return ack({ return: true, delay_ms: 0 });
-    const own = { session_id: task.key.session_id, reply_id: task.key.reply_id, tool_call_id: task.key.tool_call_id, attempt: task.attempt, claim: randomID() };
     if (task.verdict === "refuse") {
       this.#log(`cannot run the call ${own.tool_call_id}: ${task.reason}`);
       const body = { ...own, request: randomID(), grant_nonce: task.nonce, refuse: task.reason.slice(0, 1000) };
@@ -195,6 +196,16 @@ export class Worker {
     }
     const lease = await this.#start(task, own, stop, ack, giveBack);
     if (lease) await this.#run(tool, task, own, lease, runs);
+  }
+
+  /** Whether the grant has expired by the engine's clock, too: this machine's may be wrong. */
+  async #isExpired(task: Checked, own: Own): Promise<boolean> {
+    try {
+      const { at } = await this.#transport.call<HeartbeatReply>("sendHeartbeat", { body: { ...own, attempt: 0 }, retryFor: 0 }); // it only asks for the time
+      return readTime(at) >= task.expires;
+    } catch (err) {
+      return gone.includes(codeOf(err));
+    }
   }
 
   /** Claims the attempt. Returns the lease only if the engine signed it. */

@@ -187,6 +187,23 @@ test("the time until the deadline is the engine's, and can be longer than a time
   }) });
 });
 
+test("a task goes back to the queue until its grant has expired by the engine's clock", async () => {
+  const day = 24 * 3600_000;
+  for (const later of [0, day]) {
+    let told: (body: Record<string, unknown>) => void = () => {};
+    const acked = new Promise<Record<string, unknown>>((resolve) => { told = resolve; });
+    await working([{ name: "job", run: () => "ok" }], async () => {
+      const call = await propose(`ahead-${later}`, "job");
+      assert.equal((await acked)["return"] ?? false, later === 0);
+      await server.client("bot").gate(call.session_id, "r").interrupt("the other tests share the queue");
+    }, { clock: { ...systemClock, now: () => Date.now() + day }, fetch: changed((operation, send, body) => {
+      if (operation === "ack") told(body);
+      if (operation === "heartbeat") return rewrite(/"at":"[^"]*"/, `"at":"${new Date(Date.now() + later).toISOString()}"`)(send);
+      return send();
+    }) });
+  }
+});
+
 test("a flood of progress is bounded, and its last line arrives", async () => {
   const sent: unknown[] = [];
   const flood = { name: "job", run: (_: never, task: Task) => { for (let n = 0; n < 100_000; n++) task.progress(`line ${n}`); return "ok"; } };
