@@ -49,7 +49,6 @@ func (g *Gateway) Handler(cfg HTTPConfig) http.Handler {
 
 // ServeHTTP implements http.Handler.
 func (s *httpServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the request before it on this connection
 	if origin := r.Header.Get("Origin"); origin != "" && !slices.Contains(s.cfg.Origins, origin) && !s.isOwnPage(origin) {
 		http.Error(w, "the origin "+origin+" may not use this endpoint: name it with --http-origin", http.StatusForbidden)
 		return
@@ -308,6 +307,7 @@ func (a *answer) write(text []byte) {
 	_ = rc.SetWriteDeadline(time.Now().Add(writeTime)) // fails only in a test without deadlines
 	_, _ = a.w.Write(text)                             // a client that is gone ends its request
 	_ = rc.Flush()
+	_ = rc.SetWriteDeadline(time.Time{}) // HTTP/2 ends a stream at its deadline, even if nothing is written then
 }
 
 func event(f *frame) []byte {
