@@ -215,7 +215,7 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	case !now.Open() || now.Blocked != toolcall.NotBlocked: // revoked, interrupted or blocked meanwhile
 		return now
 	case !mine:
-		if call = h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime)); !call.Open() || !h.tool.isIdempotent() {
+		if call = h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime)); !call.Open() || !h.tool.isIdempotent() || ctx.Err() != nil {
 			return call
 		}
 	}

@@ -14,6 +14,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // TestIdleSessions: a session is not removed while one of its requests waits, for however long.
@@ -98,6 +101,40 @@ func TestIdleStream(t *testing.T) {
 		client.CloseIdleConnections()
 		_ = server.Close()
 		_ = ours.Close()
+	})
+}
+
+// elsewhere is a server on which another gateway took the call.
+type elsewhere struct{ Client }
+
+func (elsewhere) Begin(context.Context, toolcall.BeginRequest) (*toolcall.Call, error) {
+	call := &toolcall.Call{State: message.ToolCallSubmitted}
+	return nil, &message.Error{Code: message.CodeSuperseded, Call: toolcall.ErrorCall(call)}
+}
+
+func (elsewhere) Wait(ctx context.Context, _ toolcall.WaitRequest) (toolcall.WaitReply, error) {
+	<-ctx.Done()
+	return toolcall.WaitReply{}, ctx.Err()
+}
+
+// TestStopWhileAnotherGatewayRuns: a gateway that stops while another one runs an idempotent call
+// neither runs it, too, nor reports its outcome as unknown.
+func TestStopWhileAnotherGatewayRuns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, stop)
+		ups := []*Upstream{{Command: []string{"/nonexistent"}, Idempotent: []string{"lookup"}}}
+		g, err := New(Config{Key: make([]byte, 32), Upstreams: ups, Askance: elsewhere{}, Hold: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &held{g: g, peer: g.newPeer("bot", false, legacyNewest, []byte("{}"), nil), tool: &tool{up: ups[0], name: "lookup"}, changed: make(chan struct{}), wanted: true}
+		h.bind()
+		call := &toolcall.Call{State: message.ToolCallSubmitted}
+		if now := h.run(ctx, call); now != call || h.stop != nil {
+			t.Errorf("the call is %+v, its run %t", now, h.stop != nil)
+		}
 	})
 }
 
