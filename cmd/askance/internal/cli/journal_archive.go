@@ -26,8 +26,8 @@ in force, or if it has the last record of the journal, which shows that none is 
 
 askance audit verify checks journal and files together, askance show reads both, and the
 ids of archived calls and replies cannot be used again. Keep the files: while an .index
-file is missing, engines refuse all new calls. The command makes it again if the .jsonl.zst
-file is there, which can else be kept elsewhere.
+file is missing, engines refuse all new calls. The command makes it again from the
+.jsonl.zst file, which can otherwise be kept elsewhere.
 
 With --nats, engines can run meanwhile: the command waits until all of them refuse the ids,
 half a minute for each archive. Stop the engine of a data folder first, or start it with
