@@ -188,6 +188,16 @@ func TestCancelAndProgress(t *testing.T) {
 	e.Offer(f)
 	k := f.Call.Key
 	until(t, "progress", func() bool { lines := e.Lines(k); return len(lines) > 0 && lines[0] == "waiting" })
+	over, end := context.WithCancel(t.Context())
+	end()
+	for range 20 { // a call that ends before it is sent does not end the session of others
+		if out, err := s.Handler("echo")(over, executor.Task{Tool: "echo", Input: []byte("{}"), IdempotencyKey: "over", Attempt: 1}); !errors.Is(err, executor.ErrNotBegun) {
+			t.Errorf("a call that ended before it was sent: %+v, %v", out, err)
+		}
+	}
+	if out, err := call(t, s, "echo", "{}"); err != nil || len(e.Lines(k)) > 1 {
+		t.Fatalf("the session of another call ended: %+v, %v, %q", out, err, e.Lines(k))
+	}
 	e.Cancel(k, "no longer needed", true)
 	res, err := e.Wait(t.Context(), k)
 	if err != nil || res.State != message.ToolResultInterrupted || !strings.Contains(res.Output.String(), "may have run") {

@@ -84,7 +84,9 @@ type bounded struct{ mcp.Connection }
 
 // Write implements mcp.Connection.
 func (b bounded) Write(ctx context.Context, m jsonrpc.Message) error {
-	defer context.AfterFunc(ctx, func() { _ = b.Close() })()
+	if ctx.Err() == nil { // otherwise nothing is written
+		defer context.AfterFunc(ctx, func() { _ = b.Close() })()
+	}
 	return b.Connection.Write(ctx, m)
 }
 
@@ -284,7 +286,7 @@ func (t *tap) Read(ctx context.Context) (jsonrpc.Message, error) {
 	c := t.open[r.ID]
 	delete(t.open, r.ID)
 	t.mu.Unlock()
-	if _, sent := errors.AsType[*jsonrpc.Error](r.Error); c == nil || r.Error != nil && !sent { // the SDK says so that a stream ended
+	if _, sent := errors.AsType[*jsonrpc.Error](r.Error); c == nil || r.Error != nil && !sent { // the SDK reports the end of a stream as an error of its own
 		return m, nil
 	}
 	kept := *r
