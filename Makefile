@@ -131,7 +131,7 @@ fmt-check: ## Fail if a Go file is not formatted.
 # slower: of packages that share nothing between goroutines, and of whole commands, pages,
 # examples and tools, whose parts are tested with it. `make race UNRACED='^$$' UNRACED_TESTS=`
 # uses it for all.
-UNRACED := /internal/archtest$$|/examples(/|$$)|/permission/(agentscope|lint|shell)$$|/cmd/askance/internal/(audit|cli)$$|/gateway/(console|mcp/judge)$$|/e2e/internal/effect$$
+UNRACED := /internal/(archtest|asked|jcs|linediff|reveal|spelling|strictjson)$$|/examples(/|$$)|/(message|toolcall)(/|$$)|/permission/(agentscope|lint|shell)$$|/cmd/askance/internal/(audit|cli)$$|/gateway/(console|mcp/judge)$$|/e2e/internal/effect$$
 
 # The same for single tests, as folder:name: pure computations, and many repetitions of
 # what other tests do with it. A test compares the list with the tree.
@@ -153,8 +153,6 @@ UNRACED_TESTS := \
   engine:TestSortedPages \
   engine/internal/activity:TestLedgerIsBounded \
   gateway/agent:TestKilledAnywhere \
-  message/proof:TestLongHoles \
-  message/proof:TestReceiptMutations \
   permission:TestAddingADenyRuleNeverLoosens \
   permission:TestAddingAnAskRuleNeverLoosens \
   permission:TestDecisionsAreSafe \
@@ -167,9 +165,9 @@ UNRACED_TESTS := \
 # Last in `make test`, so that what is seen last is each package with its time.
 # The tests of e2e kill real processes at moments of their choosing: they have
 # the machine for themselves, and their programs are built as users build them.
-# Most tests of the others wait for much of their time, one after the other: two packages without the
-# race detector run beside those with it, of which one more runs than there are processors. The linters
-# vet the test files: with -race, go test would vet them and all they import once more.
+# The packages without the race detector run one by one beside the others, as many of their tests
+# wait. The linters vet the test files: with -race, go test would vet them and all they import once
+# more.
 .PHONY: race
 race: node ## Run all tests, with the race detector where there is a C compiler.
 	$(call step,tests)
@@ -177,8 +175,8 @@ race: node ## Run all tests, with the race detector where there is a C compiler.
 	@set -o pipefail; failed=; check() { echo "$$@"; "$$@" || failed=1; }; \
 	  all=$$($(GO) list ./... | grep -v '/e2e$$') || exit 1; test="$(GO) test -vet=off -count=1 -timeout 15m"; \
 	  single=$$(printf '%s\n' $(UNRACED_TESTS) | sed 's/.*://' | paste -sd '|'); \
-	  (failed=; check $$test -p 2 $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); [ -z "$$failed" ]) & others=$$!; \
-	  check $$test $(RACE) -p $$(($$(nproc) + 1)) -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
+	  (failed=; check $$test -p 1 $(TESTFLAGS) $$(grep -E '$(UNRACED)' <<<"$$all"); [ -z "$$failed" ]) & others=$$!; \
+	  check $$test $(RACE) -p $$(nproc) -skip "^($$single)\$$" $(TESTFLAGS) $$(grep -vE '$(UNRACED)' <<<"$$all"); \
 	  wait $$others || failed=1; \
 	  check $$test -run "^($$single)\$$" $(TESTFLAGS) $$(printf './%s\n' $(UNRACED_TESTS) | sed 's/:.*//' | sort -u); \
 	  check $$test $(TESTFLAGS) ./e2e; \
