@@ -97,7 +97,7 @@ connect.`,
 	}
 	env.cfg.bindService(c)
 	m.door.bind(c, env)
-	env.cfg.bind(c, &env.cfg.HTTPTokens, &env.cfg.HTTPCert, &env.cfg.HTTPKey)
+	env.cfg.bind(c, &env.cfg.Server, &env.cfg.HTTPTokens, &env.cfg.HTTPCert, &env.cfg.HTTPKey)
 	env.cfg.bindAs(c, &env.cfg.HTTPInsecure, "allow --http to listen beyond loopback without TLS, behind a proxy that has it")
 	env.cfg.bindAs(c, &env.cfg.HTTPOrigins, "origin of pages that can use --http from a browser; may be repeated")
 	f := c.Flags()

@@ -100,6 +100,7 @@ idempotent tool again, and asks an operator about any other.`,
 	f.BoolVar(&w.lifeline, "until-stdin-closes", false, "stop when standard input ends; for programs that start workers")
 	_ = f.MarkHidden("until-stdin-closes") // the flag is there: it was defined above
 	w.door.bind(c, env)
+	env.cfg.bindAs(c, &env.cfg.Server, "URL of askance serve, to take calls over HTTP with a token instead of NATS")
 	f.BoolVar(&w.door.trust, "trust-server-keys", false, "with --server: take the engines' keys from the server instead of --engine-key: anyone who controls the server can then run calls here")
 	w.runs.bind(c)
 	return c

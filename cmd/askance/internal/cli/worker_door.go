@@ -45,7 +45,7 @@ type way struct {
 }
 
 func (d *door) bind(c *cobra.Command, env *environment) {
-	env.cfg.bind(c, &env.cfg.Server, &env.cfg.TokenFile)
+	env.cfg.bind(c, &env.cfg.TokenFile)
 	c.Flags().BoolVar(&d.insecure, "server-insecure", false, "with --server: allow the token and calls to cross the network in plain text")
 }
 
