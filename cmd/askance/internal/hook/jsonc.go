@@ -162,6 +162,16 @@ func (d *document) add(n *node, depth int, child string) string {
 	return d.text[:last] + comma + body[last:] + line + tail
 }
 
+// holdsOnly reports whether a node has no other child than this one, and no comments beside it.
+func (d *document) holdsOnly(n, child *node) bool {
+	for i := n.start; i < n.end; i++ {
+		if d.text[i] != d.clean[i] && !d.trailing[i] && (i < child.begin || i >= child.end) {
+			return false
+		}
+	}
+	return len(n.children) == 1
+}
+
 // remove removes a child, with its comma and its line.
 func (d *document) remove(n, child *node) string {
 	from, to := child.begin, child.end
@@ -172,9 +182,14 @@ func (d *document) remove(n, child *node) string {
 		from = n.start + len(before)                                                             // the comma before it
 		return d.text[:from] + d.text[from+1:child.begin] + strings.TrimLeft(d.text[to:], " \t") // comments between stay
 	}
-	lead := strings.TrimRight(d.text[:from], " \t")
-	if strings.HasSuffix(lead, "\n") {
-		lead = strings.TrimRight(lead, " \t\r\n")
+	lead, after := strings.TrimRight(d.text[:from], " \t"), d.text[to:]
+	for at := range d.trailing {
+		if at >= to && strings.TrimSpace(d.clean[to:at]) == "" { // it has nothing to follow
+			after = d.text[to:at] + d.text[at+1:]
+		}
 	}
-	return lead + d.text[to:]
+	if next := strings.TrimLeft(after, " \t\r"); strings.HasSuffix(lead, "\n") && strings.HasPrefix(next, "\n") {
+		after = next[1:] // the line before keeps its end: it may be a comment
+	}
+	return lead + after
 }

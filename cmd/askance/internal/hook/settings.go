@@ -160,7 +160,7 @@ func appendHook(text, event, item string) (string, error) {
 	return "", errors.New("its member hooks cannot be extended")
 }
 
-// Uninstall removes the hooks of askance, and lists that become empty.
+// Uninstall removes the hooks of askance, and lists that become empty and have no comment.
 func Uninstall(d dialect.Dialect, text string) (string, error) {
 	for {
 		doc, err := parseDocument(text)
@@ -175,7 +175,7 @@ func Uninstall(d dialect.Dialect, text string) (string, error) {
 		if len(path[last-1].children) == 1 {
 			last -= 2 // the group, whose matcher is useless without hooks
 		}
-		for last > 1 && len(path[last-1].children) == 1 { // its parent would be empty
+		for last > 1 && doc.holdsOnly(path[last-1], path[last]) {
 			last--
 		}
 		text = doc.remove(path[last-1], path[last])
