@@ -116,6 +116,7 @@ func FuzzBash(f *testing.F) {
 		f.Add(c, "git:*", byte(0))
 	}
 	f.Add("a && (b; c) | d <<E\n$(x)\nE", `a\*b*`, byte(1))
+	f.Add("while ls; do git push;(", "git:*", byte(0))
 	f.Add("((a)) ; [[ x ]] ; coproc c ; let y=1 ; time z", ":*", byte(4))
 	f.Fuzz(func(t *testing.T, command, content string, mode byte) {
 		call := permission.Call{Tool: "Bash", Input: map[string]any{"command": command}, Mode: allModes[int(mode)%len(allModes)], Cwd: "/workspace/project"}

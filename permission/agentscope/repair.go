@@ -116,12 +116,14 @@ func repairCompound(t *tree, line []byte, at int) bool {
 	text := string(line)
 	begin, end, found := -1, 0, compounds[0]
 	for _, c := range compounds {
-		i, j := strings.LastIndex(text[:at], c.begin), strings.Index(text[at:], c.end)
-		if rest := trimSpace(text[at:]); j < 0 && (rest == "do" || rest == "then") {
-			j = len(text) - at - len(c.end) // the line ends before the statement
+		i, stop := strings.LastIndex(text[:at], c.begin), len(text)
+		if j := strings.Index(text[at:], c.end); j >= 0 {
+			stop = at + j + len(c.end)
+		} else if rest := trimSpace(text[at:]); rest != "do" && rest != "then" { // the line ends before the statement
+			continue
 		}
-		if i > begin && j+len(c.end) > 0 && endsCommand(text[:i]) {
-			begin, end, found = i, at+j+len(c.end), c
+		if i > begin && endsCommand(text[:i]) {
+			begin, end, found = i, stop, c
 		}
 	}
 	if begin < 0 || !found.keeps {
