@@ -140,12 +140,31 @@ func checkSeen(t testing.TB, o *lookups, line string) (ran int) {
 			t.Errorf("bash starts %q in %q, but the analysis does not see the program: %q", argv, line, words(all))
 			continue
 		}
-		if !slices.ContainsFunc(all, func(c shell.Command) bool { return mayBe(c.Argv, argv) }) && !hasText(all) && !evaluatesIndex.MatchString(line) {
+		if !slices.ContainsFunc(all, func(c shell.Command) bool { return mayBe(c.Argv, argv) }) && !hasText(all) && !evaluatesIndex.MatchString(line) && !isDenied(t, l, argv) {
 			t.Errorf("bash starts %q in %q, but the analysis sees other arguments: %q", argv, line, words(all))
 		}
 	}
 	return ran
 }
+
+// isDenied reports whether a rule with exactly these words matches the line, as it does if the
+// analysis only knows a text that contains them.
+func isDenied(t testing.TB, l *shell.Line, argv []string) bool {
+	t.Helper()
+	for _, arg := range argv {
+		if !plainWord.MatchString(arg) {
+			return false
+		}
+	}
+	p, err := shell.Compile(strings.Join(argv, " "))
+	if err != nil {
+		t.Fatal(err)
+	}
+	matched, err := p.Matches(l)
+	return matched || err != nil
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9.+=-]+$`)
 
 // evaluatesIndex finds an index that arithmetic evaluates and whose words alone are known.
 var evaluatesIndex = regexp.MustCompile("\\[[^\\]]*[`$]")
@@ -236,7 +255,7 @@ var odd = []string{
 	"f() { rm x; }; f", "function f { rm x; }; f", "f() (rm x); f", "rm() { :; }; command rm x", "while rm x; do break; done", "until ! rm x; do break; done", "echo \"`rm x`\"", "echo \"$(echo \"$(rm x)\")\"",
 	"echo `echo \\`rm x\\``", "`r\\`\\`m x`", "echo `r\\`true\\`m x`", "0`A\\`\\`0`", "echo $(case x in x) rm y;; esac)", "echo $(# )\nrm x)", "rm \"a\nb\"", "rm a\\\nb", "rm 'a\\\nb'", "rm \"a\\\nb\"", "let 'a[$(rm x)]=1'", "test -v 'a[$(rm x)]'", "declare 'a[$(rm x)]=1'",
 	"read -r a <<< rm; $a x", "printf -v 'a[$(rm x)]' y", "unset 'a[$(rm x)]'", "((a[$(rm x)]=1))", "a[$(rm x)]=1", "echo ${a[$(rm x)]}", "echo ${a:$(rm x)}", "x='a[$(rm x)]'; ((x))", "echo $[$(rm x)]",
-	"((a'$(rm x)'))", "((a$'$(rm x)'))", "((a'`rm x`'))", "(('$(rm x)\"'))", "echo $((a'$(rm x)'))", "echo $[a'$(rm x)']", "a['$(rm x)']=1", "echo ${a['$(rm x)']}", "a=(['$(rm x)']=1)", "exec {a['$(rm x)']}>f", "for ((i='$(rm x)'; i<1;)); do break; done",
+	"((')$(rm x)'))", "((a'$(rm x)'))", "((a$'$(rm x)'))", "((a'`rm x`'))", "(('$(rm x)\"'))", "echo $((a'$(rm x)'))", "echo $[a'$(rm x)']", "a['$(rm x)']=1", "echo ${a['$(rm x)']}", "a=(['$(rm x)']=1)", "exec {a['$(rm x)']}>f", "for ((i='$(rm x)'; i<1;)); do break; done",
 	"A \\", "{a0,}", "{,} rm x", "rm {,a}", "rm x &\nwait", "rm x & rm y", "rm a || rm b", "! rm a && rm b", "rm a |& rm b", "rm a;\n\nrm b", "{ rm a; rm b; }", "( rm a )", "((rm a); rm b)", "$(echo rm) x", "$(echo rm x)", "`echo rm` x",
 }
 

@@ -41,7 +41,7 @@ func FuzzParse(f *testing.F) {
 
 // plainLines are covered and contain everything that the readers must agree on.
 var plainLines = []string{
-	"git log --oneline # x", "git log 'a;b' \"c|d\" e\\ f", "git status 2>&1 >/dev/null </dev/null", "ls ./* | grep x\\*",
+	"git|stat", "git log --oneline # x", "git log 'a;b' \"c|d\" e\\ f", "git status 2>&1 >/dev/null </dev/null", "ls ./* | grep x\\*",
 	"echo \"a\\\"b\" '\\' \\# x#y", "git log \\\n -n 3", "a\nb c\n\n", "echo a=b {x} }{ $'' \"$\" !", "ls -- ./[a]?",
 	"echo \"$)\" \"a\\\nb\"; [ a = b ] && true", "foo '' \"\" \\a", "git log 12>&1", "echo é 'ü\u00a0'",
 }

@@ -94,7 +94,7 @@ func (o *oracle) run(t testing.TB, shell, line string) seen {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	var said strings.Builder
-	const limits = `ulimit -t 2 -f 64 -n 64 -v 1000000; exec "$0" -c "$1"`
+	const limits = `ulimit -t 2; ulimit -f 64; ulimit -n 64; ulimit -v 1000000; exec "$0" -c "$1"`
 	cmd := exec.CommandContext(ctx, filepath.Join(o.bin, "dash"), "-c", limits, filepath.Join(o.bin, shell), line)
 	cmd.Dir, cmd.Env, cmd.Stderr = o.dir, []string{"PATH=" + o.bin, "LC_ALL=C.UTF-8"}, &said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -33,8 +33,10 @@ func FuzzParse(f *testing.F) {
 			if strings.Contains(path, "/../") || strings.HasSuffix(path, "/..") || path[0] != '/' {
 				t.Fatalf("%q has the path %q", text, path)
 			}
-			if same, err := urls.Parse(u.Origin() + path); err != nil {
+			if same, err := urls.Parse(u.Origin() + path); err != nil && len(u.Origin()+path) <= urls.MaxLen {
 				t.Fatal(err)
+			} else if err != nil {
+				return // percent signs and dots make it longer
 			} else if p, err := same.Path(); err != nil || p != path {
 				t.Fatalf("path %q becomes %q, %v", path, p, err)
 			}
