@@ -9,11 +9,9 @@ import (
 	"os/exec"
 )
 
-// These systems have no process groups: only the program is killed, at once.
-func ownGroup(*exec.Cmd)           {}
-func awaitEnd(int) bool            { return false }
-func terminateGroup(p *os.Process) { _ = p.Kill() }
-func killGroup(p *os.Process)      { _ = p.Kill() }
+// These systems have no process groups: see child.Kill.
+func ownGroup(*exec.Cmd) {}
+func awaitEnd(int) bool  { return false }
 
 // readRest does nothing: here, a pipe cannot be read without waiting.
 func readRest(*os.File, io.Writer) func() { return func() {} }

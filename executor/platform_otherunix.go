@@ -6,12 +6,13 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"syscall"
+
+	"github.com/askance-dev/askance/internal/child"
 )
 
 // ownGroup makes the program lead a process group. These systems have no way
 // to end it with the worker.
-func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
+func ownGroup(cmd *exec.Cmd) { child.Lead(cmd) }
 
 // awaitEnd returns false: waiting without reaping is not portable. The group is killed
 // right after the program was reaped.

@@ -5,16 +5,9 @@ package executor
 import (
 	"io"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
-
-// terminateGroup asks the program and the processes of its group to end.
-func terminateGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGTERM) }
-
-// killGroup kills the group. A group without members is not an error.
-func killGroup(p *os.Process) { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) }
 
 // maxUnread is the largest pipe that Linux lets a user create.
 const maxUnread = 1 << 20

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/child"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -90,11 +91,11 @@ func (p *process) supervise(ctx context.Context, grace time.Duration, eof <-chan
 	case <-p.ended:
 	case <-ctx.Done():
 		broken = true
-		terminateGroup(p.cmd.Process)
+		child.Terminate(p.cmd.Process)
 		p.awaitGroup(grace, eof)
 	}
 	// Now: as long as the program is not reaped, no other group can get its number.
-	killGroup(p.cmd.Process)
+	child.Kill(p.cmd.Process)
 	<-p.ended
 	return broken
 }

@@ -222,7 +222,11 @@ func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	runCtx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	wanted := true
-	h.change(func() { h.stop, wanted = stop, h.wanted })
+	h.change(func() {
+		if wanted = h.wanted; wanted { // otherwise this gateway does not run it
+			h.stop = stop
+		}
+	})
 	switch {
 	case !wanted && mine:
 		return h.report(ctx, call, refusal("the call did not run: the client cancelled it", nil))

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/askance-dev/askance/internal/child"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
@@ -239,7 +240,7 @@ func (h *httpWire) close() {
 	if session == "" || h.l.modern {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), stopStep)
+	ctx, cancel := context.WithTimeout(context.Background(), child.Grace)
 	defer cancel()
 	if r, err := h.request(ctx, http.MethodDelete, nil); err == nil {
 		if res, err := h.client.Do(r); err == nil {

@@ -8,47 +8,26 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
-	"sync"
-	"syscall"
-	"time"
+
+	"github.com/askance-dev/askance/internal/child"
 )
 
 // process is the wire to a server that was started as a child.
 type process struct {
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	mu    sync.Mutex // guards writes
-	ended chan struct{}
+	*child.Program
+	turn chan struct{} // has an element while a message is written
 }
 
-// stopStep is how long a server has to end after each step of stopping it.
-const stopStep = 2 * time.Second
-
 func startProcess(ctx context.Context, l *link) (*process, error) {
-	argv := l.up.Command
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), argv[0], argv[1:]...) // it lives until close, not as long as a request
-	cmd.Env = append(environment(), l.up.Env...)
-	in, err := cmd.StdinPipe()
+	env := append(environment(), l.up.Env...)
+	program, err := child.Start(context.WithoutCancel(ctx), l.up.Command, env, &lineLog{log: l.log}) // it lives until close, not as long as a request
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
+		return nil, fmt.Errorf("%w: start %s: %w", errNotSent, l.up.Command[0], err)
 	}
-	out, theirs, err := os.Pipe() // not StdoutPipe: Wait would close it before it was read
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotSent, err)
-	}
-	defer func() { _ = theirs.Close() }() // the server has its own
-	cmd.Stdout = theirs
-	cmd.Stderr = &lineLog{log: l.log}
-	cmd.WaitDelay = stopStep
-	if err := cmd.Start(); err != nil {
-		_ = out.Close() // it was not used
-		return nil, fmt.Errorf("%w: start %s: %w", errNotSent, argv[0], err)
-	}
-	p := &process{cmd: cmd, in: in, ended: make(chan struct{})}
-	go p.read(l, out)
+	p := &process{program, make(chan struct{}, 1)}
+	go p.read(l)
 	return p, nil
 }
 
@@ -57,13 +36,8 @@ func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ASKANCE_") })
 }
 
-func (p *process) read(l *link, out *os.File) {
-	exited := make(chan error, 1)
-	go func() {
-		exited <- p.cmd.Wait()
-		_ = out.SetReadDeadline(time.Now().Add(stopStep)) // a program that the server started can hold it open
-	}()
-	err := readLines(out, func(line []byte) {
+func (p *process) read(l *link) {
+	err := readLines(p, func(line []byte) {
 		f, err := readMessage(line)
 		if err != nil {
 			l.log.Warn("the MCP server sent what is no message", "error", err)
@@ -73,14 +47,10 @@ func (p *process) read(l *link, out *os.File) {
 		}
 	})
 	l.fail(errNotSent)
-	_, _ = out.Close(), p.in.Close() // it may have ended
-	if err != nil {                  // the server would wait for its output to be read
-		_ = p.cmd.Process.Kill()
-	}
-	if err = errors.Join(err, <-exited); err != nil {
+	p.close()
+	if err = errors.Join(err, p.Err()); err != nil {
 		l.log.Warn("the MCP server ended", "error", err)
 	}
-	close(p.ended)
 }
 
 // readLines calls take with each line until the end. A line over the limit is an error.
@@ -95,35 +65,37 @@ func readLines(r io.Reader, take func([]byte)) error {
 	return lines.Err()
 }
 
-func (p *process) send(_ context.Context, f *frame, _ *waiting) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// send implements wire. If ctx ends in the middle of a message, the rest is written as soon as the
+// server reads it, and other messages wait for that.
+func (p *process) send(ctx context.Context, f *frame, _ *waiting) error {
 	select {
-	case <-p.ended:
+	case p.turn <- struct{}{}:
+	case <-p.Ended():
 		return errNotSent
-	default:
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNotSent, context.Cause(ctx))
 	}
-	switch n, err := p.in.Write(append(f.bytes(), '\n')); {
-	case err == nil:
+	wrote := make(chan error, 1)
+	go func() {
+		n, err := p.Write(append(f.bytes(), '\n'))
+		switch {
+		case err != nil && n == 0:
+			err = errNotSent
+		case err != nil:
+			err = errLost
+		}
+		<-p.turn
+		wrote <- err
+	}()
+	select {
+	case err := <-wrote:
+		return err
+	case <-ctx.Done():
 		return nil
-	case n == 0:
-		return errNotSent
 	}
-	return errLost
 }
 
-func (p *process) close() {
-	_ = p.in.Close() // asks it to end, and ends a write that the server does not read
-	for _, s := range []os.Signal{syscall.SIGTERM, syscall.SIGKILL} {
-		select {
-		case <-p.ended:
-			return
-		case <-time.After(stopStep):
-			_ = p.cmd.Process.Signal(s) // it may have ended meanwhile
-		}
-	}
-	<-p.ended
-}
+func (p *process) close() { _ = p.Close() } // it reports nothing
 
 // lineLog logs what a server writes to its standard error.
 type lineLog struct {

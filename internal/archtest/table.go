@@ -220,6 +220,11 @@ func core() []Row {
 			Why:    "every reader refuses a file of an operator that is not a regular one",
 		},
 		{
+			Folder: "internal/child",
+			Never:  []string{"net", "net/http"},
+			Why:    "gateway, worker and executor start and end programs, with the processes that these start, in the same way",
+		},
+		{
 			Folder: "internal/benchreport",
 			Why:    "it measures processes and renders a page; no product package uses it",
 		},
@@ -253,7 +258,7 @@ func around() []Row {
 	return []Row{
 		{
 			Folder:    "executor",
-			Own:       []string{"message", "toolcall"},
+			Own:       []string{"message", "toolcall", "internal/child"},
 			Libraries: []string{"golang.org/x/sys/unix"},
 			Why:       "a worker is small: it verifies a grant and runs a tool, over a transport that it declares (x/sys: the sealed memory that a program reads its input from)",
 		},
@@ -299,7 +304,7 @@ func around() []Row {
 		},
 		{
 			Folder: "gateway",
-			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
+			Own:    []string{"message", "toolcall", "message/api", "message/blockstream", "message/v1", "engine", "gateway", "internal/capacity", "internal/child", "internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile"},
 			Libraries: []string{
 				"github.com/coder/websocket", "github.com/coreos/go-oidc/v3", "github.com/go-jose/go-jose/v4", "golang.org/x/oauth2", "golang.org/x/sys/unix", "golang.org/x/time/rate", "github.com/gofrs/flock",
 				"github.com/google/uuid", "github.com/santhosh-tekuri/jsonschema/v6",
@@ -308,7 +313,7 @@ func around() []Row {
 		},
 		{
 			Folder: "cmd",
-			Own:    []string{"internal/asked", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/spelling"},
+			Own:    []string{"internal/asked", "internal/child", "internal/reveal", "internal/linediff", "internal/plainfile", "internal/spelling"},
 			Public: true,
 			Libraries: []string{
 				"github.com/spf13/cobra", "github.com/spf13/pflag", "github.com/charmbracelet/huh",

@@ -162,7 +162,7 @@ func (d *document) add(n *node, depth int, child string) string {
 	return d.text[:last] + comma + body[last:] + line + tail
 }
 
-// holdsOnly reports whether a node has no other child than this one, and no comments beside it.
+// holdsOnly reports whether a node has no other child than this one, and no other comments.
 func (d *document) holdsOnly(n, child *node) bool {
 	for i := n.start; i < n.end; i++ {
 		if d.text[i] != d.clean[i] && !d.trailing[i] && (i < child.begin || i >= child.end) {

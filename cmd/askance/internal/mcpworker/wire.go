@@ -10,10 +10,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"os"
-	"os/exec"
 	"sync"
-	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -21,11 +18,9 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolimport"
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/internal/child"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
-
-// stopGrace is how long a server has to end after its standard input has ended.
-const stopGrace = 3 * time.Second
 
 // transport returns the transport to the server. said adds the end of the server's standard
 // error to an error.
@@ -42,39 +37,27 @@ func (s *Server) transport(ctx context.Context) (t mcp.Transport, said func(erro
 		}
 		return tapped{&mcp.StreamableClientTransport{Endpoint: host.String(), HTTPClient: client, MaxEventSize: maxAnswer}, s}, func(err error) error { return err }
 	}
-	p := &program{s: s, command: func(argv []string) *exec.Cmd { return exec.CommandContext(ctx, argv[0], argv[1:]...) }}
+	p := &program{s: s}
+	p.start = func() (*child.Program, error) {
+		return child.Start(ctx, s.cfg.Argv, executor.PassEnvironment(s.cfg.PassEnv), &p.stderr)
+	}
 	return tapped{p, s}, p.said
 }
 
 // program is a server on the standard input and output of a process.
 type program struct {
-	s       *Server
-	command func(argv []string) *exec.Cmd // must not outlive the session
-	stderr  toolimport.Tail
+	s      *Server
+	start  func() (*child.Program, error) // for the time of the session
+	stderr toolimport.Tail
 }
 
 // Connect implements mcp.Transport.
 func (p *program) Connect(ctx context.Context) (mcp.Connection, error) {
-	cmd := p.command(p.s.cfg.Argv)
-	cmd.Env, cmd.Stderr, cmd.WaitDelay = executor.PassEnvironment(p.s.cfg.PassEnv), &p.stderr, stopGrace
-	leadGroup(cmd)
-	in, err := cmd.StdinPipe()
+	program, err := p.start()
 	if err != nil {
 		return nil, err
 	}
-	out, theirs, err := os.Pipe() // that of StdoutPipe would lose what the server wrote before it ended
-	if err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	cmd.Stdout, cmd.Cancel = theirs, in.Close
-	err = cmd.Start()
-	_ = theirs.Close() // the server has it
-	if err != nil {
-		return nil, errors.Join(err, out.Close())
-	}
-	pipe := &pipe{File: out, in: in, cmd: cmd, ended: make(chan struct{})}
-	go pipe.await()
-	c, err := (&mcp.IOTransport{Reader: pipe, Writer: &lines{s: p.s, pipe: pipe}, MaxLineLength: maxAnswer}).Connect(ctx)
+	c, err := (&mcp.IOTransport{Reader: program, Writer: &lines{program, p.s}, MaxLineLength: maxAnswer}).Connect(ctx)
 	return bounded{c}, err
 }
 
@@ -97,39 +80,10 @@ func (p *program) said(err error) error {
 	return err
 }
 
-// pipe is the standard output of the process. Closing it ends the process.
-type pipe struct {
-	*os.File
-	in    io.WriteCloser
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when the process has ended
-}
-
-// await ends the reading after the process has ended: other processes can hold its output.
-func (p *pipe) await() {
-	defer close(p.ended)
-	_ = p.cmd.Wait() // it may have been killed
-	killGroup(p.cmd)
-	_ = p.SetReadDeadline(time.Now().Add(stopGrace)) // fails only if it is closed
-}
-
-// Close implements io.Closer.
-func (p *pipe) Close() error {
-	_ = p.in.Close() // asks it to end
-	select {
-	case <-p.ended:
-	case <-time.After(stopGrace):
-		killGroup(p.cmd)
-		<-p.ended
-	}
-	_ = p.File.Close() // it was only read, and may be closed already
-	return nil
-}
-
 // lines writes messages with the approved bytes of the arguments.
 type lines struct {
-	s    *Server
-	pipe *pipe
+	*child.Program
+	s *Server
 }
 
 // Write implements io.Writer. The SDK writes one message at a time.
@@ -141,7 +95,7 @@ func (l *lines) Write(b []byte) (int, error) {
 	if c != nil { // a line break ends a message; outside of strings it has no meaning
 		out = append(bytes.ReplaceAll(bytes.ReplaceAll(bytes.TrimRight(out, "\n"), []byte("\n"), []byte(" ")), []byte("\r"), []byte(" ")), '\n')
 	}
-	n, err := l.pipe.in.Write(out)
+	n, err := l.Program.Write(out)
 	if c != nil && n >= len(out)-1 { // no server can run a part of a message
 		c.markSent()
 	}
@@ -150,9 +104,6 @@ func (l *lines) Write(b []byte) (int, error) {
 	}
 	return len(b), nil
 }
-
-// Close implements io.Closer.
-func (l *lines) Close() error { return l.pipe.Close() }
 
 // splicing sends requests with the approved bytes of the arguments.
 type splicing struct {
