@@ -231,6 +231,16 @@ func (f found) addContext(env *environment, c *cobra.Command) error {
 	return nil
 }
 
+// chooseServer removes the weaker one of a server and NATS: a flag counts before a variable.
+func (f found) chooseServer() {
+	switch server, nats := f.source("server"), f.source("nats"); {
+	case server < nats:
+		delete(f, "nats")
+	case nats < server:
+		delete(f, "server")
+	}
+}
+
 // checkContext refuses a context that has a secret or no server.
 func checkContext(of settingsOf) error {
 	if of["data"] == nil && of["nats"] == nil && of["server"] == nil {

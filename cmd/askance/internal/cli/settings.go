@@ -64,6 +64,7 @@ func (env *environment) applySettings(c *cobra.Command) error {
 	if err := env.found.addContext(env, c); err != nil {
 		return err
 	}
+	env.found.chooseServer()
 	for _, s := range settings {
 		f := c.Flags().Lookup(s.flag)
 		if g, ok := env.found[s.key()]; ok && g.from != byFlag && isSetting(f) {

@@ -57,6 +57,24 @@ func TestSettingsPrecedence(t *testing.T) {
 	}
 }
 
+// A flag for the server counts before a variable for NATS, and the other way round.
+func TestServerOrNATS(t *testing.T) {
+	clearSettings(t)
+	t.Setenv("ASKANCE_NATS", "nats://h")
+	if env, err := loadSettings(t, "--server", "https://h"); err != nil || env.cfg.NATS != "" || env.cfg.Server != "https://h" {
+		t.Errorf("--server with ASKANCE_NATS: %+v, %v", env.cfg, err)
+	}
+	t.Setenv("ASKANCE_NATS", "")
+	t.Setenv("ASKANCE_SERVER", "https://h")
+	if env, err := loadSettings(t, "--nats", "nats://h"); err != nil || env.cfg.NATS != "nats://h" || env.cfg.Server != "" {
+		t.Errorf("--nats with ASKANCE_SERVER: %+v, %v", env.cfg, err)
+	}
+	t.Setenv("ASKANCE_NATS", "nats://h")
+	if env, err := loadSettings(t); err != nil || env.cfg.NATS == "" || env.cfg.Server == "" {
+		t.Errorf("both variables must be refused later: %+v, %v", env.cfg, err)
+	}
+}
+
 // A printed command has the flags that say where the server is, as a shell reads them, and no
 // password. Settings of the environment are in force for it too.
 func TestCommandLineFor(t *testing.T) {
