@@ -139,7 +139,7 @@ type answer struct {
 // readAnswer converts the server's answer.
 func readAnswer(r *jsonrpc.Response) (executor.Output, error) {
 	if r.Error != nil {
-		return executor.Output{}, fmt.Errorf("the MCP server refuses the call: %w", r.Error)
+		return executor.Output{}, fmt.Errorf("the MCP server answered with an error: %w", r.Error)
 	}
 	a, err := decodeAnswer(r.Result)
 	if err != nil { // it answered, so the tool may have run
