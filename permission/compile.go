@@ -161,7 +161,7 @@ func (c *compiler) addRule(given *Rule) {
 func hasContent(r *Rule) bool { _, ok := r.content(); return ok }
 
 // Frontend before a tool's name says that agents' frontends supply the tool with their requests, so
-// no tools file declares it.
+// no tools file declares it. Rules and tests write it; calls name the tool without it.
 const Frontend = "frontend/"
 
 // frontendTools returns the names of a rule's tools as calls spell them. Declared tools and the

@@ -104,7 +104,7 @@ func testOf(t *rulefile.Test) Test {
 			Users: e.Users, Groups: e.Groups, Redact: e.Redact, Errors: e.Errors,
 		},
 		Call: Request{
-			Tool: c.Tool, Input: args, Mode: c.Mode, Now: c.Now.Time, Cwd: c.Cwd, WorkingDirs: c.WorkingDirs,
+			Tool: strings.TrimPrefix(c.Tool, Frontend), Input: args, Mode: c.Mode, Now: c.Now.Time, Cwd: c.Cwd, WorkingDirs: c.WorkingDirs,
 			Attempt: c.Attempt, CallsThisRun: c.CallsThisRun, Caller: Caller(c.Caller),
 		},
 	}

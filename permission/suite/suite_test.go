@@ -29,7 +29,7 @@ rules:
     behavior: allow
     when: has(args.cents) && args.cents <= 100
   - name: elsewhere
-    tool: send
+    tool: frontend/send
     behavior: deny
   - name: behind
     tool: send
@@ -63,6 +63,21 @@ func TestPassing(t *testing.T) {
 		for _, res := range r.Results {
 			t.Errorf("%s: %v", res.Name, res.Faults)
 		}
+	}
+}
+
+// A test names a frontend's tool as the rules do, or as calls do.
+func TestFrontendTool(t *testing.T) {
+	r := run(t, `
+  - name: as in a rule
+    call: {tool: frontend/send}
+    expect: {behavior: deny, rule: elsewhere}
+  - name: as in a call
+    call: {tool: send}
+    expect: {behavior: deny, rule: elsewhere}
+`)
+	if r.Failed != 0 {
+		t.Errorf("%d of %d tests failed: %v", r.Failed, len(r.Results), r.Results[0].Why)
 	}
 }
 

@@ -149,7 +149,7 @@ type Test struct {
 }
 
 type callDoc struct {
-	Tool         string                 `key:"tool" need:"name the tool" doc:"Name of the tool."`
+	Tool         string                 `key:"tool" need:"name the tool" doc:"Name of the tool, with or without frontend/."`
 	Args         *jsonObject            `key:"args" doc:"The arguments; none if left out."`
 	Input        string                 `key:"input" doc:"The arguments as JSON text, in place of args."`
 	Caller       Caller                 `key:"caller" doc:"Who calls."`

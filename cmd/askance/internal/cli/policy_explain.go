@@ -75,7 +75,7 @@ func runExplain(ctx context.Context, env *environment, x explaining, args []stri
 	text, refused := explain.Policy(env.out, e), ""
 	if i := slices.IndexFunc(e.Errors, func(f permission.RuleError) bool { return f.Rule == "" && f.Field == "input" }); i >= 0 {
 		text, refused = "The engine refuses this call before it evaluates any rule.\n", e.Errors[i].Msg
-	} else if !s.declares(req.Tool) {
+	} else if !s.declares(req.Tool) && !slices.ContainsFunc(policy.Rules, func(r permission.Rule) bool { return slices.Contains(r.Tools, permission.Frontend+req.Tool) }) {
 		refused = "the tools file does not declare " + req.Tool + didYouMean("", spelling.Nearest(req.Tool, toolNames(s.opts.Tools))) + "; if a runtime defines it, rules for any tool apply"
 	}
 	if refused != "" { // before the policy decides
@@ -118,7 +118,7 @@ func explainRequest(env *environment, x explaining, policy permission.Policy) (p
 		if err != nil {
 			return req, err
 		}
-		req = permission.Request{Tool: x.tool, Input: []byte(strings.TrimSpace(text)), Cwd: x.cfg.Cwd, WorkingDirs: x.cfg.WorkingDirs, Caller: x.caller}
+		req = permission.Request{Tool: strings.TrimPrefix(x.tool, permission.Frontend), Input: []byte(strings.TrimSpace(text)), Cwd: x.cfg.Cwd, WorkingDirs: x.cfg.WorkingDirs, Caller: x.caller}
 	}
 	return x.when(req)
 }

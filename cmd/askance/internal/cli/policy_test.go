@@ -251,6 +251,17 @@ func TestExplainUndeclaredTool(t *testing.T) {
 	}
 }
 
+// TestExplainFrontendTool: a tool that a rule names with frontend/ is explained under both names.
+func TestExplainFrontendTool(t *testing.T) {
+	policyFolder(t)
+	write(t, "agent.yaml", "version: 1\nname: agent\nrules:\n  - {name: picks, tool: frontend/pick, behavior: deny}\n")
+	for _, tool := range []string{"pick", "frontend/pick"} {
+		if out := ok(t, "policy", "explain", "agent.yaml", "--tools", "tools.yaml", "--tool", tool); !strings.HasPrefix(out, "deny by rule picks") {
+			t.Errorf("explain of %s prints %q", tool, out)
+		}
+	}
+}
+
 // TestLintTellsNotices: a rule that covers less than it seems to is reported on standard error,
 // but not as a finding.
 func TestLintTellsNotices(t *testing.T) {
