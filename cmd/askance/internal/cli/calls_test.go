@@ -221,6 +221,13 @@ func TestResponses(t *testing.T) {
 		t.Errorf("the rejected call ended as %+v", c.Result)
 	}
 
+	// Lines stay lines, each below the first, so that none looks like another row.
+	s.propose("r1", "c-lines", "ship", `{"cents":500}`)
+	ok(t, "reject", "c-lines", "--yes", "--feedback", "too much\n  result     success", "--data", s.data)
+	if out := ok(t, "show", "c-lines", "--data", s.data); !strings.Contains(out, "\n  feedback   too much\n               result     success\n") {
+		t.Errorf("show printed\n%s", out)
+	}
+
 	s.propose("r1", "c3", "ship", `{"cents":500}`)
 	if r := runWith(t, "paid by hand\n", "respond", "c3", "--output", "-", "--yes", "--data", s.data); r.code != cli.ExitOK {
 		t.Fatalf("respond: exit %d\n%s", r.code, r.err)

@@ -257,6 +257,20 @@ func (s *sheet) row(label, text string) {
 	}
 }
 
+// lines adds a row for each line of a text, with the label before the first one. It ignores a nil paint.
+func (s *sheet) lines(label, text string, paint func(string) string) {
+	for line := range strings.SplitSeq(term.Safe(text), "\n") {
+		if line == "" {
+			continue
+		}
+		if paint != nil {
+			line = paint(line)
+		}
+		s.row(label, line)
+		label = ""
+	}
+}
+
 func (s *sheet) rowf(label, format string, args ...any) {
 	s.row(label, fmt.Sprintf(format, args...))
 }

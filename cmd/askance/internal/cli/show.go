@@ -81,7 +81,7 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	row("definition", asked.Definition(c))
 	row("input", strings.TrimLeft(term.Indent(asked.Laid(c.Input), strings.Repeat(" ", 13)), " "))
 	if q := c.Request; q != nil && c.State == message.ToolCallAsking {
-		row("request", out.Ask(term.SafeLine(q.Text)))
+		s.lines("request", q.Text, out.Ask)
 		row("digest", c.Digest)
 		waitingRows(out, c, row)
 		if l := q.Requirement.Remember; l != nil {
@@ -99,8 +99,8 @@ func callText(out *term.Out, c *toolcall.Call) string {
 	}
 	for _, v := range c.Votes {
 		row("response", voteText(c, v))
-		row("feedback", term.SafeLine(v.Feedback))
-		row("note", term.SafeLine(v.Note))
+		s.lines("feedback", v.Feedback, nil)
+		s.lines("note", v.Note, nil)
 	}
 	for _, l := range c.StandingApprovals {
 		row("remembered", term.SafeLine(string(l.ID))+": "+asked.Allows(&l)+", "+term.SafeLine(l.Text()))
@@ -220,7 +220,7 @@ func waitsFor(c *toolcall.Call) string {
 		return story.BlockedDetail(c)
 	case toolcall.PhaseAsking:
 		if c.Request != nil {
-			return votesSoFar(c) + term.SafeLine(c.Request.Text)
+			return votesSoFar(c) + term.SafeLine(strings.ReplaceAll(c.Request.Text, "\n", " / "))
 		}
 		return "an approver"
 	case toolcall.PhaseWaiting:

@@ -62,7 +62,7 @@ func lineOf(out *term.Out, f *toolcall.EventRecord, cause toolcall.Cause) told {
 	case toolcall.CauseDeny:
 		return told{word: word(out.Bad, "denied"), rest: decisionText(c)}
 	case toolcall.CauseAsk:
-		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(c.Request.Text), more: byRule(c) + ", digest " + term.Clip(c.Digest, digestWidth)}
+		return told{word: word(out.Ask, "asking"), rest: term.SafeLine(strings.ReplaceAll(c.Request.Text, "\n", " / ")), more: byRule(c) + ", digest " + term.Clip(c.Digest, digestWidth)}
 	case toolcall.CauseAllow:
 		return told{word: word(out.Good, "allowed"), rest: byRule(c)}
 	case toolcall.CauseHide:
