@@ -280,7 +280,8 @@ func Output(c message.Content) string {
 	return out
 }
 
-// Deciders lists the people who decided about a finished call, each once; "policy" if none did.
+// Deciders lists the people who decided about a finished call, each once. If none did, a standing
+// approval or the policy decided.
 func Deciders(c *toolcall.Call) string {
 	if c.Open() {
 		return ""
@@ -291,6 +292,9 @@ func Deciders(c *toolcall.Call) string {
 		if name := reveal.MarkedName(v.By.Name); !isPassed && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
+	}
+	if len(out) == 0 && c.Decision != nil && c.Decision.Standing != "" {
+		return "standing approval"
 	}
 	return cmp.Or(strings.Join(out, ", "), "policy")
 }

@@ -2,6 +2,8 @@ package asked
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -107,6 +109,15 @@ func Allows(l *toolcall.StandingApproval) string {
 		out = append(out, text)
 	}
 	return strings.Join(out, ", ")
+}
+
+// Same returns what later calls must have in common with the approved one, as "path = value".
+func Same(l *toolcall.StandingApproval) []string {
+	var out []string
+	for _, path := range slices.Sorted(maps.Keys(l.Same)) {
+		out = append(out, reveal.Line(path+" = "+l.Same[path]))
+	}
+	return out
 }
 
 // Grantors names the people who granted a standing approval.

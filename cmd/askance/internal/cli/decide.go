@@ -205,7 +205,14 @@ func outcomeText(out *term.Out, c *toolcall.Call) string {
 	if c.State == message.ToolCallAsking {
 		return head + ": " + stillAsksText(c)
 	}
-	return head + ": " + waitsFor(c)
+	text := head + ": " + waitsFor(c)
+	if !c.Open() { // the standing approvals may have ended, too
+		return text
+	}
+	for _, l := range c.StandingApprovals {
+		text += "; standing approval " + term.SafeLine(string(l.ID)) + ": " + term.SafeLine(l.Text())
+	}
+	return text
 }
 
 func newApproveCommand(env *environment) *cobra.Command {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -66,7 +67,7 @@ func standingApprovalsTable(out *term.Out, _ toolcall.StandingApprovalsRequest, 
 	for _, l := range reply.StandingApprovals {
 		rows = append(rows, []string{
 			explain.State(out, l), out.Name(term.SafeLine(string(l.ID))), term.Clip(asked.Allows(l), 40),
-			term.Clip(asked.Grantors(l), 24), explain.End(l), term.SafeLine(l.Text()),
+			term.Clip(asked.Grantors(l), 24), explain.End(l), strings.Join(append([]string{term.SafeLine(l.Text())}, asked.Same(l)...), ", "),
 		})
 	}
 	return tableText(out, []string{"STATE", "ID", "ALLOWS", "GRANTED BY", "UNTIL", "LIMITS"}, rows)
@@ -99,10 +100,14 @@ func standingApprovalText(out *term.Out, _ toolcall.ShowStandingApprovalRequest,
 	s.row("limits", term.SafeLine(l.Text()))
 	s.row("until", explain.End(l))
 	s.row("reason", term.SafeLine(l.Reason))
-	for path, value := range l.Same {
-		s.row("same", term.SafeLine(path+" = "+value))
+	for _, same := range asked.Same(l) {
+		s.row("same", same)
 	}
-	s.row("of", term.SafeLine("session "+string(l.Session)+", user "+l.User+", agent "+l.Agent))
+	of := "session " + string(l.Session) + ", user " + l.User
+	if l.Agent != "" {
+		of += ", agent " + l.Agent
+	}
+	s.row("of", term.SafeLine(of))
 	s.row("from", term.SafeLine(keyPath(l.From))+", "+l.Digest)
 	for _, v := range l.GrantedBy {
 		s.row("granted by", term.SafeLine(asked.Actor(v.By))+", "+moment(v.At))

@@ -40,7 +40,10 @@ func TestRememberOnTerms(t *testing.T) {
 	fails(t, cli.ExitUsage, "write a duration", append([]string{"approve", "c1", "--yes", "--remember", "--until", "tomorrow"}, at...)...)
 	fails(t, cli.ExitUsage, "use call_like", append([]string{"approve", "c1", "--yes", "--remember", "--scope", "world"}, at...)...)
 	fails(t, cli.ExitUsage, "pass --remember", append([]string{"approve", "c1", "--yes", "--uses", "2"}, at...)...)
-	given := decode[toolcall.Call](t, ok(t, append([]string{"approve", "c1", "--yes", "--json", "--remember", "--scope", "space", "--until", "30m", "--uses", "2", "--budget", "args.cents=1500"}, at...)...))
+	if out := ok(t, append([]string{"approve", "c1", "--yes", "--remember", "--scope", "space", "--until", "30m", "--uses", "2", "--budget", "args.cents=1500"}, at...)...); !strings.Contains(out, "; standing approval sta_") || !strings.Contains(out, ": scope space, 2 of 2 uses left") {
+		t.Errorf("approve --remember printed %q", out)
+	}
+	given := decode[toolcall.ShowReply](t, ok(t, append([]string{"show", "c1", "--json"}, at...)...)).Call
 	if len(given.StandingApprovals) != 1 {
 		t.Fatalf("the standing approvals of the call are %+v", given.StandingApprovals)
 	}
@@ -66,7 +69,7 @@ func TestRememberOnTerms(t *testing.T) {
 			t.Errorf("show does not print %q:\n%s", want, out)
 		}
 	}
-	for _, want := range []string{"active", id, "ann", "scope space, 1 of 2 uses left, 500 of 1500 left of args.cents"} {
+	for _, want := range []string{"active", id, "ann", `scope space, 1 of 2 uses left, 500 of 1500 left of args.cents, caller.user = "bot"`} {
 		if out := ok(t, append([]string{"standing", "list"}, at...)...); !strings.Contains(out, want) {
 			t.Errorf("standing list does not print %q:\n%s", want, out)
 		}
@@ -88,6 +91,9 @@ func TestRememberOnTerms(t *testing.T) {
 	}
 	if c := s.finished("c2"); c.Result == nil || c.Result.State != message.ToolResultDenied {
 		t.Errorf("an allowed call that had not started ended as %+v", c.Result)
+	}
+	if out := ok(t, append([]string{"list", "--all"}, at...)...); !strings.Contains(out, "standing approval") {
+		t.Errorf("list --all does not say that a standing approval allowed c2:\n%s", out)
 	}
 	if c := s.propose("r1", "c4", "pay", `{"cents":101}`); c.State != message.ToolCallAsking {
 		t.Errorf("after the revocation the call is %s", c.State)

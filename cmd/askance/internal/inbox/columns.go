@@ -44,7 +44,7 @@ var tabColumns = [tabCount][]column{
 		{head: "ENDED", most: 6, text: func(m *model, q *request) string { return asked.ShortSpan(m.now.Sub(q.call.UpdatedAt)) }, paint: dimPaint},
 		{head: "OUTCOME", most: 11, text: func(_ *model, q *request) string { text, _ := asked.Ended(q.call); return text }, paint: endPaint},
 		toolColumn, summaryColumn,
-		{head: "BY", most: 16, wide: 60, text: func(_ *model, q *request) string { return asked.Deciders(q.call) }, paint: dimPaint},
+		{head: "BY", most: 17, wide: 60, text: func(_ *model, q *request) string { return asked.Deciders(q.call) }, paint: dimPaint},
 		agentColumn, sessionColumn, ruleColumn, callColumn,
 	},
 }

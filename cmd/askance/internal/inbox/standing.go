@@ -105,12 +105,7 @@ func standingApprovalLines(m *model, l *toolcall.StandingApproval, w int) []stri
 	}
 	f.add("time", end)
 	f.add("reason", reveal.Line(l.Reason))
-	var same []string
-	for path, value := range l.Same {
-		same = append(same, reveal.Line(path)+" = "+reveal.Line(value))
-	}
-	slices.Sort(same)
-	f.add("same", same...)
+	f.add("same", asked.Same(l)...)
 	for _, v := range l.GrantedBy {
 		f.add("granted", reveal.MarkedName(asked.Who(v.By))+", "+asked.Span(m.now.Sub(v.At))+" ago")
 	}
