@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -204,5 +205,17 @@ func TestNewRefuses(t *testing.T) {
 		if tr, err := httpwork.New(c); !errors.Is(err, message.ErrInvalid) {
 			t.Errorf("%s: %+v, %v", name, tr, err)
 		}
+	}
+}
+
+// A certificate of an unknown authority is not a server that does not answer.
+func TestCertificateOfAnotherAuthority(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports the handshake
+	s.StartTLS()
+	defer s.Close()
+	tr := dial(t, httpwork.Config{URL: s.URL, Queue: toolcall.Queue{Tool: "job"}, Token: good})
+	if _, err := tr.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "cannot verify the certificate") || !strings.Contains(err.Error(), "SSL_CERT_FILE") {
+		t.Errorf("Next = %v", err)
 	}
 }

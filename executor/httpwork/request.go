@@ -3,6 +3,7 @@ package httpwork
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -60,6 +61,9 @@ func (t *Transport) Call(ctx context.Context, op *api.Operation, request any) (a
 		return nil, err
 	}
 	res, err := t.cfg.Client.Do(r)
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return nil, fmt.Errorf("%s: cannot verify the certificate of the server (on Linux, SSL_CERT_FILE can name the file of its authority): %w", op.Name, bad.Err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: the server does not answer: %w", op.Name, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -111,6 +112,9 @@ func (c *Client) send(ctx context.Context, op *api.Operation, request any) ([]by
 		return nil, err
 	}
 	res, err := c.http.Do(r)
+	if bad, ok := errors.AsType[*tls.CertificateVerificationError](err); ok { // nothing was sent
+		return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "cannot verify the certificate of the server at " + c.at, Hint: "make the system trust the authority that signed it; on Linux, SSL_CERT_FILE can name the file of its certificate", Err: bad.Err}
+	}
 	if err != nil {
 		return nil, unavailable(op, "the server at "+c.at+" does not answer", err)
 	}

@@ -2,9 +2,12 @@ package remote_test
 
 import (
 	"errors"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/remote"
@@ -77,5 +80,19 @@ func TestClient(t *testing.T) {
 			t.Errorf("%s: a read ends with %v", name, err)
 		}
 		s.Close()
+	}
+}
+
+// Before a connection whose certificate fails, nothing is sent: no change may have been executed.
+func TestCertificateOfAnotherAuthority(t *testing.T) {
+	s := httptest.NewUnstartedServer(http.NotFoundHandler())
+	s.Config.ErrorLog = log.New(io.Discard, "", 0) // it reports the handshake
+	s.StartTLS()
+	defer s.Close()
+	c := remote.New(s.URL, func() (string, error) { return "", nil })
+	_, err := c.Interrupt(t.Context(), toolcall.InterruptRequest{Session: "s", Reply: "r"})
+	e, ok := errors.AsType[*message.Error](err)
+	if !ok || e.Code != message.CodeUnavailable || !strings.Contains(e.What, "cannot verify the certificate") || !strings.Contains(e.Hint, "SSL_CERT_FILE") {
+		t.Errorf("a change ends with %v", err)
 	}
 }
