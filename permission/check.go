@@ -226,7 +226,7 @@ func (c checker) checkTime(r *Rule) {
 		case i > 0 && e.After <= r.Escalation[i-1].After:
 			c.addFault(r, key+".after", "is not later than the step before", "put the steps in order")
 		case expiry > 0 && e.After >= expiry:
-			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %v, but the approval request expires after %v", e.After, expiry), "escalate earlier")
+			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %s, but the approval request expires after %s", rulefile.FormatDuration(e.After), rulefile.FormatDuration(expiry)), "escalate earlier")
 		}
 	}
 	if r.OnExpiry == OnExpiryEscalate {

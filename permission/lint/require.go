@@ -1,7 +1,9 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/permission/internal/hint"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -63,13 +66,13 @@ func (l *linter) namedPeople(r *permission.Rule, field string, a permission.Appr
 	people, all := slices.Clone(a.Users), allPeople(dir)
 	for _, u := range a.Users {
 		if !slices.Contains(all, u) {
-			l.add(Approvers, Error, r, field, "there is no person "+u, "correct the name")
+			l.add(Approvers, Error, r, field, "there is no person "+u, cmp.Or(hint.DidYouMean(u, all), "correct the name"))
 		}
 	}
 	for _, g := range a.Groups {
 		members, ok := dir.Groups[g]
 		if !ok {
-			l.add(Approvers, Error, r, field, "there is no group "+g, "correct the name")
+			l.add(Approvers, Error, r, field, "there is no group "+g, cmp.Or(hint.DidYouMean(g, slices.Sorted(maps.Keys(dir.Groups))), "correct the name"))
 		}
 		people = append(people, members...)
 	}
