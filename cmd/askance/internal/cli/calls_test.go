@@ -97,6 +97,9 @@ func TestPreview(t *testing.T) {
 	if out := ok(t, "preview", "picker", "--external", "--data", s.data); !strings.HasPrefix(out, "ask picker: ") {
 		t.Errorf("preview of a tool that the runtime brings:\n%s", out)
 	}
+	if out := ok(t, "preview", "picker", "--data", s.data); !strings.HasPrefix(out, "refused picker: ") || !strings.Contains(out, "pass --external") {
+		t.Errorf("preview of a tool that no one declared:\n%s", out)
+	}
 	definition := `{"input_schema": {"type": "object", "maxProperties": 0}}`
 	if out := ok(t, "preview", "picker", "--define", definition, "--args", `{"x": 1}`, "--data", s.data); !strings.Contains(out, "the arguments do not fit the tool's schema") {
 		t.Errorf("preview of a declared tool:\n%s", out)

@@ -26,6 +26,8 @@ refuses the journal and exits with code 8. These commands list what is missing a
 an operator accept the loss. They need a journal that no engine uses, except replicas and
 backup, which work while engines run.`,
 		Example: `  askance journal check
+  askance journal backup /backup/monday
+  askance journal restore /backup/monday --data NEW
   askance journal accept-loss --by ann --reason "disk failed, no backup"`,
 	}, newJournalCheckCommand(env), newJournalAcceptLossCommand(env), newJournalArchiveCommand(env), newJournalReplicasCommand(env), newJournalBackupCommand(env), newJournalRestoreCommand(env))
 }

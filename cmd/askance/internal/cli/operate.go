@@ -212,13 +212,16 @@ func previewText(out *term.Out, _ api.PreviewRequest, reply api.PreviewReply) st
 		tool := out.Bold(term.SafeLine(c.Tool))
 		if c.Decision == nil {
 			fmt.Fprintf(&b, "%s %s: %s\n", out.Bad("refused"), tool, term.SafeLine(c.Refused))
+			if strings.HasPrefix(c.Refused, "ToolNotFoundError: ") {
+				b.WriteString("No tools file declares it. If the agent runs it, pass --external.\n")
+			}
 			continue
 		}
 		d := c.Decision
 		s := newSheet(out, 8, fmt.Sprintf("%s %s: %s", explain.Behavior(out, d.Behavior), tool, term.SafeLine(d.Reason)))
 		s.row("rule", term.SafeLine(d.Rule))
 		s.row("source", term.SafeLine(asked.Source(d.Source)))
-		s.row("message", term.SafeLine(d.Message))
+		s.lines("message", d.Message, nil)
 		s.row("runs", runsText(d))
 		for _, id := range d.StandingApprovals() {
 			s.row("standing", term.SafeLine(string(id)))
