@@ -39,7 +39,7 @@ func TestFirstOpened(t *testing.T) {
 	b.until(`[...document.querySelectorAll(".row .tool")].map((e) => e.innerText).join() === "refund,refund,deploy_service,Bash,Write,send_email"`)
 	b.until(`document.querySelector(".row .ends").classList.contains("soon") && document.querySelectorAll(".ends.calm").length === 3`)
 	w.A.ProposeAs("other-bot", "other", "r1", "c1", "refund", `{"order_id":"o-1","amount_cents":9900,"currency":"EUR","reason":"x"}`)
-	b.until(`document.querySelectorAll(".row").length === 7 && document.querySelector("#rows-count").innerText === "1–7 of 7"`)
+	b.until(`document.querySelectorAll(".row").length === 7 && document.querySelector("#rows-count").innerText === "1–7 of 7" && document.querySelector("#pick-all").innerText.trim() === "All 7 that match"`)
 	b.until(`document.querySelector("#title").innerText.includes("o-77231")`)
 	b.choose("#group", "agent")
 	b.until(`[...document.querySelectorAll(".rows .head")].map((e) => e.innerText).join() === "other-bot,release-bot,support-bot"`)

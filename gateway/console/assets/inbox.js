@@ -67,8 +67,12 @@ function apply(part, calls) {
   const shown = list.querySelectorAll('.row').length;
   if (!shown || shown > 140 || (list.dataset.next && shown < 60)) return false;
   exchange($('tabs'), part.querySelector('#tabs'));
-  const first = Number(list.dataset.first);
-  if ($('rows-count')) $('rows-count').textContent = `${(first + 1).toLocaleString('en')}–${(first + shown).toLocaleString('en')} of ${Number(part.dataset.total).toLocaleString('en')}`;
+  const first = Number(list.dataset.first), total = Number(part.dataset.total), all = $('pick-all');
+  if ($('rows-count')) $('rows-count').textContent = `${(first + 1).toLocaleString('en')}–${(first + shown).toLocaleString('en')} of ${total.toLocaleString('en')}`;
+  if (all) {
+    all.hidden = total < 2;
+    all.querySelector('span').textContent = `All ${total.toLocaleString('en')} that match`;
+  }
   document.title = document.title.replace(/^(\(\d+\) )?/, Number(part.dataset.open) ? `(${part.dataset.open}) ` : '');
   for (const a of document.querySelectorAll('#to-inbox, .dock a[href="/inbox"]')) {
     a.querySelector('.count')?.remove();
