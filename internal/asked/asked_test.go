@@ -282,3 +282,18 @@ func TestDeciders(t *testing.T) {
 		}
 	}
 }
+
+// A person who remembers an approval reads that later calls run, too.
+func TestOutcomeOfARememberedApproval(t *testing.T) {
+	c := asking(t, nil)
+	c.State = message.ToolCallSubmitted
+	c.Votes = []toolcall.Vote{{Kind: toolcall.ResponseApprove, By: toolcall.Principal{Role: toolcall.RoleApprover, Name: "ann"}}}
+	a := toolcall.Response{Kind: toolcall.ResponseApprove}
+	if got := asked.Outcome(a, c); strings.Contains(got, "standing") {
+		t.Errorf("without a standing approval: %s", got)
+	}
+	c.StandingApprovals = []toolcall.StandingApproval{{ID: "sta_1"}}
+	if got := asked.Outcome(a, c); !strings.HasSuffix(got, ", and a standing approval allows later calls") {
+		t.Errorf("with a standing approval: %s", got)
+	}
+}

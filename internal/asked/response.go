@@ -112,6 +112,9 @@ func Outcome(a toolcall.Response, c *toolcall.Call) string {
 		if c.Result != nil && c.Result.State != message.ToolResultSuccess && v.Kind == toolcall.ResponseApprove {
 			return fmt.Sprintf("%s, but %s (%s)", text, c.Result.State, c.Cause)
 		}
+		if len(c.StandingApprovals) > 0 && c.Open() {
+			return fmt.Sprintf("%s, the call is %s, and a standing approval allows later calls", text, c.Phase())
+		}
 		return fmt.Sprintf("%s, the call is %s", text, c.Phase())
 	case c.Digest != a.Digest:
 		return "edited: it needs another approval, because " + c.Request.Reason
