@@ -170,6 +170,7 @@ func (st *standing) listOvertaken(entries []wire.ResumeEntry) []settled {
 			if !agrees(e, v, c) {
 				out = append(out, s)
 			}
+			break // another run of the thread may have recorded the same interrupt
 		}
 	}
 	return out
