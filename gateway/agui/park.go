@@ -110,7 +110,8 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 	someone := slices.ContainsFunc(calls, f.needsPerson)
 	held := map[string]string{}
 	for _, c := range calls {
-		if c.State == message.ToolCallSubmitted && !f.isClientCall(c) {
+		blocked := c.Phase() == toolcall.PhaseBlocked
+		if (blocked || c.State == message.ToolCallSubmitted) && !f.isClientCall(c) {
 			f.mapper.Withhold(c.Call)
 		}
 		switch {
@@ -130,9 +131,9 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 			if !f.isHandedOver(c.Call) || f.brings(c.Call) {
 				return nil // the client has not been told yet, or its result is on the way
 			}
-		case c.State == message.ToolCallSubmitted && (!someone || c.Phase() == toolcall.PhaseBlocked):
+		case blocked, c.State == message.ToolCallSubmitted && !someone:
 			rec.Asked = append(rec.Asked, asked{ID: f.busyID(c.Call), Call: c.Call})
-			if c.Phase() == toolcall.PhaseBlocked {
+			if blocked {
 				held[f.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
 			}
 		}

@@ -148,14 +148,14 @@ func (m *Mapper) Pending() map[string]message.ToolCallBlock {
 // Waits reports whether the reply waits for people, the client or a worker, as [Mapper.Park] says.
 func (m *Mapper) Waits() bool { return len(m.calls.waiting) > 0 }
 
-// Withhold makes the reply wait for a call as for that of a worker: the client must not run it,
-// although its tool has the name of one of the client's.
+// Withhold makes the reply wait for a call that has no result as for that of a worker: the client
+// must not run it, although its tool may have the name of one of the client's.
 func (m *Mapper) Withhold(id message.CallID) {
-	for i, w := range m.calls.waiting {
-		if w.call == id {
-			m.calls.waiting[i].client = false
-		}
+	if c := m.calls.known[id]; c == nil || c.answered || c.result {
+		return
 	}
+	m.calls.resolve(id)
+	m.calls.waiting = append(m.calls.waiting, wait{call: id})
 }
 
 // OmitResult leaves out the result of a call that the client provides itself.
