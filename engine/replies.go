@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/engine/internal/store"
@@ -194,7 +195,8 @@ func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, sessi
 	var next toolcall.SessionState
 	var news bool
 	own := func(state toolcall.SessionState) (err error) {
-		if state.Runtime != "" && state.Runtime != by.Name {
+		reserved := strings.HasPrefix(string(session.Session), toolcall.GatewaySessions) && by.Name != toolcall.GatewayName
+		if state.Runtime != "" && state.Runtime != by.Name || reserved {
 			return foreignSessionError(session.Session)
 		}
 		state.Key = session

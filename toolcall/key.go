@@ -172,6 +172,9 @@ func People(names []string) []string {
 // login has it.
 const GatewayName = "askance-gateway"
 
+// GatewaySessions begins the ids of the sessions that belong to GatewayName, see gateway/agent.
+const GatewaySessions = "askance.turns/"
+
 // CheckName refuses names that a reader could mistake for others.
 func CheckName(name string) error {
 	switch {

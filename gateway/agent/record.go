@@ -136,7 +136,7 @@ type notes struct {
 // may be replaced while a turn waits.
 type port func() engine.Client
 
-func (n notes) session() message.SessionID { return message.SessionID("askance.turns/" + n.id) }
+func (n notes) session() message.SessionID { return message.SessionID(toolcall.GatewaySessions + n.id) }
 
 func (n notes) recordOpened(ctx context.Context, t note) error { return n.write(ctx, noteOpened, t) }
 func (n notes) recordClosed(ctx context.Context, t note) error { return n.write(ctx, noteClosed, t) }

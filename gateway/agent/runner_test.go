@@ -220,3 +220,22 @@ func TestInterrupt(t *testing.T) {
 	s.begin("busy", "m2", "say again")
 	s.ended("busy")
 }
+
+// TestNotesAreReserved: only a runner can take the session of its notes, even before it first starts.
+func TestNotesAreReserved(t *testing.T) {
+	s := newStage(t)
+	_, err := s.runner.Start(t.Context(), user(), "askance.turns/next", "bot", agent.Input{Messages: []*message.Msg{says(t, "m1", "say hi")}})
+	if !errors.Is(err, message.ErrForeign) {
+		t.Errorf("a user's turn in the session: %v", err)
+	}
+	cfg := s.config()
+	cfg.ID = "next"
+	next, err := agent.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	if err := next.Resume(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
