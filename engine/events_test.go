@@ -317,6 +317,7 @@ func deliver(w *world) {
 		{confirm(), message.ErrInvalid},
 		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(q2, echo, q2.Input)}), message.ErrForbidden}, // changes the tool
 		{confirm(yes, yes), message.ErrInvalid},
+		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(q2, pay, `[]`)}), message.ErrInvalid}, // an edit that cannot run
 		{confirm(yes, message.ConfirmResult{Confirmed: true, ToolCall: block(out, external, `{}`)}), message.ErrState},
 		{confirm(yes, message.ConfirmResult{ToolCall: message.ToolCallBlock{ID: "unknown", Name: pay}}), message.ErrNotFound},
 		{confirm(message.ConfirmResult{Confirmed: true, ToolCall: block(q, pay, q.Input), Rules: []message.PermissionRule{{ToolName: rm, Behavior: message.BehaviorAllow}}}), message.ErrForbidden},

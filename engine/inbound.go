@@ -8,6 +8,7 @@ import (
 
 	"github.com/askance-dev/askance/engine/internal/standing"
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -87,12 +88,34 @@ func DeliverResponses(ctx context.Context, c Client, session message.SessionID, 
 }
 
 func submitAll(ctx context.Context, c Client, responses []toolcall.Response) error {
+	OrderResponses(ctx, c, responses)
 	for _, a := range responses {
 		if _, err := c.SubmitResponse(ctx, a); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// OrderResponses puts an edit that the engine would refuse before the other responses: a caller who
+// stops at the first refusal then submits none of the others.
+func OrderResponses(ctx context.Context, c Client, responses []toolcall.Response) {
+	if len(responses) < 2 {
+		return
+	}
+	i := slices.IndexFunc(responses, func(a toolcall.Response) bool {
+		if a.Input == nil {
+			return false
+		}
+		out, err := api.Preview.Call(ctx, c, api.PreviewRequest{
+			ProposeRequest: toolcall.ProposeRequest{V: 1, Session: a.Session, Reply: a.Reply},
+			Edit:           &api.PreviewEdit{Call: a.Call, Digest: a.Digest, Input: *a.Input},
+		})
+		return err == nil && len(out.Calls) == 1 && out.Calls[0].Edit == api.EditRefused
+	})
+	if i > 0 {
+		responses[0], responses[i] = responses[i], responses[0]
+	}
 }
 
 func checkConfirm(i int, r message.ConfirmResult, call *toolcall.Call) error {

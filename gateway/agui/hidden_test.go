@@ -100,6 +100,20 @@ func (s *stage) recordAgain(session message.SessionID) {
 	s.t.Fatal("no record")
 }
 
+// TestRefusedEditRunsNothing: of a run with an edit that the engine refuses, no response takes effect.
+func TestRefusedEditRunsNothing(t *testing.T) {
+	s := newStage(t)
+	c := s.client(gatewaytest.Everything, "t").said(pay, `also pay {"to":"initech","amount":7}`)
+	c.talk().is(t, "interrupt")
+	both, bad := c.all(`{"approved":true}`), c.all(`{"approved":true}`)
+	bad[1].Payload = message.RawJSON(`{"approved":true,"editedArgs":{"to":"acme","amount":-1}}`)
+	c.talk(bad...).is(t, "error invalid")
+	if open := s.asking("t"); len(open) != 2 {
+		t.Errorf("open are %v, want both", open)
+	}
+	c.talk(both...).is(t, "success")
+}
+
 // TestEditsOfInexactNumbers: what the approver sent runs, and the vote is an edit only if a number has
 // another exact value.
 func TestEditsOfInexactNumbers(t *testing.T) {

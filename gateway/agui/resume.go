@@ -233,9 +233,8 @@ func (r *run) noteApprovals(all parks, reply message.ReplyID) {
 	}
 }
 
-// answer submits the responses of a run in the order of the approval requests and
-// stops at the first that is refused. If another person was faster, their
-// decision stands.
+// answer submits the responses of a run and stops at the first that is refused. If another
+// person was faster, their decision stands.
 func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) error {
 	if len(res.Answers) == 0 {
 		return nil
@@ -244,21 +243,30 @@ func (r *run) answer(ctx context.Context, st *standing, res *wire.Resumption) er
 		_, err := r.owner.Interrupt(ctx, toolcall.InterruptRequest{Session: r.session, Reply: st.parks.last().Reply, Reason: r.peer.Name + " cancelled what was asked"})
 		return err
 	}
+	var responses []toolcall.Response
+	requests := map[message.CallID]asked{}
 	for _, a := range res.Answers {
-		asked, _ := st.parks.last().find(a.Interrupt.ID)
-		if asked.Digest == "" {
-			continue // a worker is busy: continue and check again
+		q, _ := st.parks.last().find(a.Interrupt.ID)
+		if q.Digest != "" { // else a worker is busy: continue and check again
+			responses, requests[q.Call] = append(responses, answerTo(st.calls[q.Call], q, a)), q
 		}
-		approver, err := r.peer.As(toolcall.RoleApprover)
-		if err != nil {
-			return err
-		}
-		r.answered[a.Interrupt.ID] = true
-		_, err = approver.SubmitResponse(ctx, answerTo(st.calls[asked.Call], asked, a))
+	}
+	if len(responses) == 0 {
+		return nil
+	}
+	approver, err := r.peer.As(toolcall.RoleApprover)
+	if err != nil {
+		return err
+	}
+	engine.OrderResponses(ctx, approver, responses)
+	for _, a := range responses {
+		q := requests[a.Call]
+		r.answered[q.ID] = true
+		_, err = approver.SubmitResponse(ctx, a)
 		if isOvertaken(err) {
-			delete(r.answered, asked.ID)
+			delete(r.answered, q.ID)
 			if c := toolcall.CallOf(err); c != nil { // so that the client learns the outcome
-				st.calls[asked.Call] = c
+				st.calls[q.Call] = c
 			}
 		} else if err != nil {
 			return err
