@@ -87,7 +87,7 @@ const (
 // record of a call has every call that it waits for, and a call that is finished there
 // stays finished. A view that lags only makes calls wait longer.
 func (b *batches) gateOf(c *toolcall.Call) gate {
-	if c.Turn() == toolcall.OrderNone {
+	if !b.isPlaced(c) {
 		return gateOpen
 	}
 	if c.First == 0 || c.First > b.view.Sequence() {
@@ -99,6 +99,12 @@ func (b *batches) gateOf(c *toolcall.Call) gate {
 		}
 	}
 	return gateOpen
+}
+
+// isPlaced reports whether a call is decided only once the journal has its place among the calls
+// of its reply: to wait for its turn, or because rules count the calls before it.
+func (c *core) isPlaced(call *toolcall.Call) bool {
+	return call.Turn() != toolcall.OrderNone || c.policy.ReadsCallsThisRun()
 }
 
 // isStuck reports whether a pending call needs another party to act before it can move:

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
@@ -102,6 +104,58 @@ func forgottenCallsCount(t *testing.T, limit permission.Rule, keep int) {
 	if got := propose("t", "third", "fourth"); got == message.ToolCallSubmitted {
 		t.Errorf("the fourth call, which cannot be counted, is %s", got)
 	}
+}
+
+// A limit holds for calls of a run that are proposed at the same time to several engines.
+func TestConcurrentCallsCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy, err := permission.Compile(permission.Policy{Rules: []permission.Rule{
+			{Name: "many", Tools: []string{"t"}, Behavior: message.BehaviorDeny, When: `ctx.calls_this_run > 3`},
+			{Name: "free", Tools: []string{"t"}, Behavior: message.BehaviorAllow},
+		}}, permission.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		j := unhurriedJournal{engine.NewMemory()}
+		var engines []*engine.Engine
+		for range 2 {
+			e, err := engine.New("default", j, policy, []engine.Tool{{Tool: permission.Tool{Name: "t"}, Placement: toolcall.PlaceExternal, ConcurrencySafe: true}})
+			if err == nil {
+				err = e.Start(t.Context())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { e.Close() }()
+			engines = append(engines, e)
+		}
+		bot := toolcall.Principal{Role: toolcall.RoleRuntime, Name: "bot"}
+		var wg sync.WaitGroup
+		for i := range 10 {
+			wg.Go(func() {
+				r := toolcall.ProposeRequest{Session: "s", Reply: "r", Calls: []message.ToolCallBlock{{ID: message.CallID(fmt.Sprint("c", i)), Name: "t", Input: `{}`}}}
+				if _, err := engines[i%2].As(bot).Propose(t.Context(), r); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		r, err := engines[0].As(bot).Wait(t.Context(), toolcall.WaitRequest{Session: "s", Reply: "r", Until: toolcall.UntilParked, TimeoutMS: 30_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		allowed := 0
+		for _, c := range r.Calls {
+			if c.State == message.ToolCallSubmitted {
+				allowed++
+			} else if c.State != message.ToolCallFinished {
+				t.Errorf("call %s is %s", c.Call, c.State)
+			}
+		}
+		if allowed != 3 || len(r.Calls) != 10 {
+			t.Errorf("%d of %d calls are allowed, want 3 of 10", allowed, len(r.Calls))
+		}
+	})
 }
 
 // changing is a policy that is replaced once the engine has asked whether its rules read

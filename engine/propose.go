@@ -242,9 +242,9 @@ func (p *proposer) orderCalls(calls []*toolcall.Call) {
 	}
 }
 
-// proposeOne writes the first event record of a call: proposed and, if it has no order,
-// decided and begun at once. Otherwise it must first have its place in the journal. earlier
-// are the calls before it in the same proposal.
+// proposeOne writes the first event record of a call: proposed and, unless it must first have
+// its place in the journal, decided and begun at once. earlier are the calls before it in the
+// same proposal.
 func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *toolcall.Call, earlier []*toolcall.Call) (*toolcall.Call, error) {
 	defer p.enterStep()()
 	if known, err := p.knownCall(ctx, c.Key); err != nil {
@@ -257,7 +257,7 @@ func (p *proposer) proposeOne(ctx context.Context, by toolcall.Principal, c *too
 		return nil, err
 	}
 	err := decide.ErrUndecided
-	if c.Order == toolcall.OrderNone {
+	if !p.isPlaced(c) {
 		err = p.decider.decideCall(ctx, m, earlier)
 	}
 	if errors.Is(err, decide.ErrUndecided) {
@@ -327,7 +327,7 @@ func (p *proposer) writeFirst(ctx context.Context, m *toolcall.Machine, by toolc
 	}
 	phase, err := p.replies.phaseAt(ctx, c.ReplyKey(), seq)
 	if err == nil && phase == toolcall.ReplyOpen {
-		if c.Order != toolcall.OrderNone {
+		if c.State == message.ToolCallPending && p.isPlaced(c) {
 			if next := p.batches.advanceNew(ctx, c); next != nil {
 				return next, nil
 			}
