@@ -2,6 +2,7 @@ package directory_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"errors"
 	"io/fs"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/directory"
@@ -144,6 +147,50 @@ func TestLive(t *testing.T) {
 		t.Fatal(err)
 	}
 	step("out of everything", false, true)
+}
+
+// A file that is being written changes nobody's groups: a rule may deny what members of a group
+// propose.
+func TestFileThatIsBeingWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "people.yaml")
+		write := func(text string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const start, rest = "version: 1\ngroups:\n  ops: [ann]\n", "  contractors: [bot]\n"
+		write(start + rest)
+		l, err := directory.Open(t.Context(), []string{path}, nil, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go l.Watch(ctx, time.Second)
+		time.Sleep(time.Second / 2) // between two looks
+		has := func(what string, want ...string) {
+			t.Helper()
+			if got := l.Now().Groups("bot"); !slices.Equal(got, want) {
+				t.Errorf("%s: bot is in %q, want %q", what, got, want)
+			}
+		}
+		for range 3 {
+			write(start)
+			time.Sleep(time.Second)
+			has("half of the file", "contractors")
+			write(start + rest + "  more: [bot]\n")
+			time.Sleep(time.Second)
+			has("the whole file, at first", "contractors")
+			write(start + rest)
+			time.Sleep(time.Second)
+			has("the old file", "contractors")
+		}
+		write(start)
+		time.Sleep(2 * time.Second)
+		has("a file at rest")
+	})
 }
 
 func FuzzParse(f *testing.F) {

@@ -10,7 +10,7 @@
 // Files are parsed strictly: an unknown key or an invalid name makes the whole file
 // invalid. [Live] reads them again and again; if that fails, the last good state stays
 // in force. A person who is removed from a group stays out, because there is no state
-// between two good ones.
+// between two good ones: a file that is being written is left alone.
 package directory
 
 import (
@@ -221,24 +221,30 @@ func (l *Live) ApproverKeys() toolcall.ApproverKeys { return l.Now().Keys() }
 // Reload reads everything again and reports whether it has changed. After an error,
 // the old state stays in force.
 func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
-	files, err := read(l.paths)
+	files, err := l.read(ctx)
 	if err != nil {
 		return false, err
 	}
-	source := "file"
-	if l.bucket != nil {
-		found, err := l.bucket.Read(ctx)
-		if err != nil {
-			return false, err
-		}
-		for _, f := range found {
-			files = append(files, Named{l.bucket.Name() + "/" + f.Name, f.Data})
-		}
-		source = "nats-kv"
-		if len(l.paths) > 0 {
-			source = "file+nats-kv"
-		}
+	return l.load(files)
+}
+
+// read reads the files and the bucket.
+func (l *Live) read(ctx context.Context) ([]Named, error) {
+	files, err := read(l.paths)
+	if err != nil || l.bucket == nil {
+		return files, err
 	}
+	found, err := l.bucket.Read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range found {
+		files = append(files, Named{l.bucket.Name() + "/" + f.Name, f.Data})
+	}
+	return files, nil
+}
+
+func (l *Live) load(files []Named) (changed bool, err error) {
 	if before := l.now.Load(); before != nil && slices.EqualFunc(before.files, files, isSame) {
 		return false, nil
 	}
@@ -246,13 +252,21 @@ func (l *Live) Reload(ctx context.Context) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	source := "file"
+	if l.bucket != nil {
+		source = "nats-kv"
+		if len(l.paths) > 0 {
+			source = "file+nats-kv"
+		}
+	}
 	l.now.Store(&state{files: files, dir: d, source: source})
 	return true, nil
 }
 
 func isSame(a, b Named) bool { return a.Name == b.Name && string(a.Data) == string(b.Data) }
 
-// Watch reloads until ctx ends, and logs changes and errors.
+// Watch reloads until ctx ends, and logs changes and errors. A change counts at the second look that
+// finds it, so a file that is being written is left alone.
 func (l *Live) Watch(ctx context.Context, every time.Duration) {
 	files := plainfile.Reloader{Report: func(err error) {
 		if err != nil {
@@ -261,8 +275,18 @@ func (l *Live) Watch(ctx context.Context, every time.Duration) {
 		}
 		l.log.Warn("the directory is valid again")
 	}}
+	seen := l.now.Load().files
 	files.Watch(ctx, every, func(ctx context.Context) error {
-		changed, err := l.Reload(ctx)
+		found, err := l.read(ctx)
+		before := seen
+		if seen = found; err != nil {
+			return err
+		}
+		if !slices.EqualFunc(before, found, isSame) {
+			_, err := files.Fault()
+			return err
+		}
+		changed, err := l.load(found)
 		if changed {
 			l.log.Info("directory loaded", "people", l.Now().People())
 		}
