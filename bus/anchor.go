@@ -87,6 +87,12 @@ func CreateAnchor(path string) error {
 	return nil
 }
 
+// IsBlankAnchor reports whether [CreateAnchor] wrote the file at path, and no journal was made since.
+func IsBlankAnchor(path string) bool {
+	b, _, err := plainfile.Read(path, 2*anchorBlock)
+	return err == nil && string(b) == anchorText
+}
+
 // OpenAnchor opens the anchor of a space. If there is no file, [OpenJournal] decides
 // whether to create one. Close the anchor after the journal.
 func OpenAnchor(path string, space toolcall.SpaceID, keys *keyfile.Keys) (*Anchor, error) {

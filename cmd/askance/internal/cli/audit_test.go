@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -255,6 +256,19 @@ func TestAuditOfADeletedJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	fails(t, cli.ExitNotFound, "if the folder "+store+" was deleted, restore a backup", "audit", "verify", "--data", s.data)
+}
+
+// A first start that fails, such as at a port in use, leaves no journal, and none was lost.
+func TestListAfterAFailedFirstStart(t *testing.T) {
+	parallel(t)
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	data := filepath.Join(t.TempDir(), "data")
+	fails(t, cli.ExitUnavailable, "another process listens", "serve", "--data", data, "--listen", l.Addr().String(), "--http", "off")
+	fails(t, cli.ExitNotFound, "there is no journal of the space default here", "list", "--data", data)
 }
 
 // The deletion of a record from the stream of a live server is found.

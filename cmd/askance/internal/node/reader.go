@@ -105,7 +105,7 @@ func newReader(ctx context.Context, server *embed.Server, keys *keyfile.Keys, sp
 // must not leave an empty journal behind.
 func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys *keyfile.Keys, space toolcall.SpaceID, dir Dir) (*bus.Journal, error) {
 	if err := checkSpaceExists(ctx, nc, space); err != nil {
-		if _, serr := os.Stat(dir.Anchor(space)); serr == nil && errors.Is(err, message.ErrNotFound) {
+		if _, serr := os.Stat(dir.Anchor(space)); serr == nil && !bus.IsBlankAnchor(dir.Anchor(space)) && errors.Is(err, message.ErrNotFound) {
 			err = &message.Error{Code: message.CodeDamaged, Op: "open journal", What: "the journal of the space " + string(space) + " is gone, but its anchor file " + dir.Anchor(space) + " is there", Hint: "restore a backup, or see askance journal check"}
 		}
 		return nil, err
