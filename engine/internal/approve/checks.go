@@ -34,7 +34,7 @@ var checks = []check{
 	{name: "in time", wants: "the deadline has not passed, and the reply is not interrupted", other: "the request ends, and the response is refused as `finished`", pass: checkInTime},
 	{name: "same approval request", wants: "the call is asking, and the response names the digest of the open request", other: "`digest_mismatch`, `state` or `finished`, with the current call", pass: checkRequest},
 	{name: "redaction", wants: "edited arguments keep the marks of redacted values where they were", other: "`invalid`", pass: revealInput},
-	{name: "kind", wants: "`delegate` names a person who can respond; `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
+	{name: "kind", wants: "`delegate` names a person who can respond (groups are looked up when that person responds); `approve` has a valid signature if one is needed, and is not by an excluded editor; `respond` is by a person who could approve alone", other: "`forbidden` or `invalid`", pass: checkKind},
 	{name: "suggested rules", wants: "each rule to remember is exactly one that the request suggests", other: "`forbidden`", pass: checkRules},
 	{name: "terms", wants: "the limits of what to remember cover this call and are within those of the policy", other: "`forbidden` or `invalid`", pass: checkTerms},
 	{name: "last word", wants: "the response differs from the person's last one and is more careful", other: "returns the call unchanged, or `conflict`", pass: checkLastWord},
