@@ -268,7 +268,7 @@ func TestEditAfterAMistake(t *testing.T) {
 		t.Fatalf("kept: %v, %v", kept, err)
 	}
 	write(t, kept[0], `{"cents": 50}`)
-	x = edit("--input", "@"+kept[0], "--yes")
+	x = edit("--args", "@"+kept[0], "--yes")
 	x.Ends(cli.ExitOK)
 	if c := s.finished("c1"); c.Input != `{"cents": 50}` {
 		t.Errorf("the call ran with %s", c.Input)
@@ -279,12 +279,12 @@ func TestEdit(t *testing.T) {
 	cleanEnvironment(t)
 	s := serve(t)
 	s.propose("r1", "c1", "ship", `{"cents":500}`)
-	fails(t, cli.ExitUsage, "not a JSON object", "edit", "c1", "--input", "[1]", "--yes", "--data", s.data)
-	fails(t, cli.ExitUsage, "not a JSON object", "edit", "c1", "--input", `{"cents":1,"cents":2}`, "--yes", "--data", s.data)
-	fails(t, cli.ExitUsage, "the arguments do not fit the tool's schema", "edit", "c1", "--input", `{"cents":-1}`, "--yes", "--data", s.data)
-	fails(t, cli.ExitNotFound, "no such file", "edit", "c1", "--input", "@missing.json", "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "not a JSON object", "edit", "c1", "--args", "[1]", "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "not a JSON object", "edit", "c1", "--args", `{"cents":1,"cents":2}`, "--yes", "--data", s.data)
+	fails(t, cli.ExitUsage, "the arguments do not fit the tool's schema", "edit", "c1", "--args", `{"cents":-1}`, "--yes", "--data", s.data)
+	fails(t, cli.ExitNotFound, "no such file", "edit", "c1", "--args", "@missing.json", "--yes", "--data", s.data)
 	write(t, "new.json", "{\"cents\": 50}\n")
-	r := run(t, "edit", "c1", "--input", "@new.json", "--yes", "--data", s.data)
+	r := run(t, "edit", "c1", "--args", "@new.json", "--yes", "--data", s.data)
 	if r.code != cli.ExitOK || !strings.Contains(r.err, "-   \"cents\": 500\n+   \"cents\": 50\n") {
 		t.Errorf("edit: exit %d\n%s%s", r.code, r.out, r.err)
 	}
@@ -297,7 +297,7 @@ func TestEdit(t *testing.T) {
 	}
 
 	s.propose("r1", "c2", "ship", `{"cents":500}`)
-	fails(t, cli.ExitForbidden, "the policy denies the edited call: rule cap", "edit", "c2", "--input", `{"cents":9001}`, "--yes", "--data", s.data)
+	fails(t, cli.ExitForbidden, "the policy denies the edited call: rule cap", "edit", "c2", "--args", `{"cents":9001}`, "--yes", "--data", s.data)
 	if text := ok(t, "list", "--data", s.data); !strings.Contains(text, "c2") {
 		t.Errorf("an edit that the policy denies ended the request:\n%s", text)
 	}
@@ -312,7 +312,7 @@ func TestShowEditWithHiddenValues(t *testing.T) {
 	cleanEnvironment(t)
 	s := serveRules(t, "version: 1\nname: x\nrules:\n  - {name: secret, tool_name: outside, behavior: ask, redact: [args.pin]}\n")
 	s.propose("r1", "c1", "outside", `{"pin":"correct-horse","n":1}`)
-	ok(t, "edit", "c1", "--input", `{"pin":"battery-staple","n":2}`, "--yes", "--data", s.data)
+	ok(t, "edit", "c1", "--args", `{"pin":"battery-staple","n":2}`, "--yes", "--data", s.data)
 	show := func() string { return ok(t, "show", "c1", "--data", s.data) }
 	running := show()
 	s.stop()

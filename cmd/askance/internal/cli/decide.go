@@ -272,17 +272,17 @@ func newEditCommand(env *environment) *cobra.Command {
 		Short: "Approve a call with changed arguments",
 		Long: `Approves a call with changed arguments. An edit is a new proposal by you: it must
 match the tool's schema, and the policy decides about it again, so the policy can
-deny it or require another approval. Without --input your editor ($VISUAL, $EDITOR)
+deny it or require another approval. Without --args your editor ($VISUAL, $EDITOR)
 opens.
 
 --remember and its flags work as in askance approve, for the edited call.`,
 		Example: `  askance edit call_42
-  askance edit call_42 --input '{"order_id":"A-1042","amount_cents":4900}' --yes
-  askance edit call_42 --input @refund.json --digest sha256:9f2…
-  askance edit call_42 --input @refund.json --remember --uses 3`,
+  askance edit call_42 --args '{"order_id":"A-1042","amount_cents":4900}' --yes
+  askance edit call_42 --args @refund.json --digest sha256:9f2…
+  askance edit call_42 --args @refund.json --remember --uses 3`,
 		PreRunE: func(c *cobra.Command, _ []string) error {
-			if input, err := c.Flags().GetString("input"); (err != nil || input == "") && !env.isInteractive() {
-				return usagef("not a terminal, so no editor can open: pass the new arguments with --input")
+			if input, err := c.Flags().GetString("args"); (err != nil || input == "") && !env.isInteractive() {
+				return usagef("not a terminal, so no editor can open: pass the new arguments with --args")
 			}
 			return nil
 		},
@@ -290,11 +290,11 @@ opens.
 		verb: "Approve the edited call", sends: toolcall.Response{Kind: toolcall.ResponseApprove, Input: new(string)},
 		flags: func(d *responding, f *pflag.FlagSet) {
 			d.memory.flags()
-			f.StringVar(&d.input, "input", "", "new arguments: a JSON object, @FILE, or - for standard input")
+			f.StringVar(&d.input, "args", "", "new arguments: a JSON object, @FILE, or - for standard input")
 		},
 		check: func(d *responding) (err error) {
 			if d.input != "" {
-				d.input, err = checkInput(env.readText("--input", d.input, toolcall.MaxInputBytes))
+				d.input, err = checkInput(env.readText("--args", d.input, toolcall.MaxInputBytes))
 			}
 			return err
 		},

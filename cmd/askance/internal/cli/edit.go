@@ -67,7 +67,7 @@ func (d *responding) keepWritten(err error) {
 	case err == nil:
 		_ = os.RemoveAll(filepath.Dir(d.written)) // the system cleans its temporary folder
 	default:
-		d.env.notef("Your text is in %s: correct it and pass --input @%[1]s.\n", term.ShellWord(d.written))
+		d.env.notef("Your text is in %s: correct it and pass --args @%[1]s.\n", term.ShellWord(d.written))
 	}
 }
 

@@ -85,7 +85,7 @@ func TestUsageErrors(t *testing.T) {
 		{"--until is \"soon\"", "approve a --remember --until soon --yes"},
 		{"pass --remember as well", "approve a --uses 3 --yes"},
 		{"--sign-for must be positive", "approve a --sign-key x --sign-for -1h --yes"},
-		{"not a JSON object", "edit a --input [1] --yes"},
+		{"not a JSON object", "edit a --args [1] --yes"},
 		{"cannot open the inbox: it needs a terminal for input and output; list requests with askance list", "inbox"},
 		{"not a terminal: pass --yes, or --digest", "approve a"},
 		{"not a terminal: pass --yes, or --digest", "reject a --feedback no"},

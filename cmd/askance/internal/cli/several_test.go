@@ -112,7 +112,7 @@ func TestOnlyWholeIDsWithoutConfirmation(t *testing.T) {
 		t.Errorf("the error does not name the call:\n%s", r.err)
 	}
 	s.propose("r2", "call_x", "pay", `{"cents":600}`) // the agent chooses the short form
-	for _, command := range [][]string{{"approve"}, {"reject"}, {"edit", "--input", "{}"}, {"respond", "--output", "x"}, {"delegate"}} {
+	for _, command := range [][]string{{"approve"}, {"reject"}, {"edit", "--args", "{}"}, {"respond", "--output", "x"}, {"delegate"}} {
 		fails(t, cli.ExitUsage, "call_x could mean 2 calls", append(command, "call_x", "--yes", "--data", s.data)...)
 	}
 	for _, command := range []string{"resolve", "revoke", "interrupt"} { // they never ask
