@@ -364,8 +364,9 @@ func newResultCommand(env *environment) *cobra.Command {
 
 func newDelegateCommand(env *environment) *cobra.Command {
 	return newRespondCommand(env, &cobra.Command{
-		Use:   "delegate CALL [--to NAME]",
-		Short: "Delegate an approval request to another person, or skip it",
+		Use:        "delegate CALL [--to NAME]",
+		SuggestFor: []string{"skip", "forward", "assign"},
+		Short:      "Delegate an approval request to another person, or skip it",
 		Long: `With --to, delegates an approval request to one person; without --to, you skip it and
 leave it to the other approvers. The request stays open and its deadline does not
 change. You cannot approve it afterwards, only reject it; your earlier approval is

@@ -59,6 +59,7 @@ func TestUsageErrors(t *testing.T) {
 		{`unknown command "lisst" for askance; did you mean list?`, "lisst"},
 		{`unknown command "lisst" for askance; did you mean list?`, "lisst --all --session x"},
 		{`unknown command "accept" for askance; did you mean approve?`, "accept call_42"},
+		{`unknown command "skip" for askance; did you mean delegate?`, "skip call_42"},
 		{`unknown command "aprove" for askance; did you mean approve?`, "aprove call_42 --yes"},
 		{`unknown command "frobnicate" for askance`, "frobnicate"},
 		{`unknown command "lint" for askance; did you mean policy lint?`, "lint rules.yaml"},
