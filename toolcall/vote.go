@@ -162,7 +162,7 @@ func (r Requirement) partsAt(step int) []Part {
 	for _, s := range r.Approvers {
 		p := Part{Rule: s.Rule}
 		for _, e := range s.stepsAt(at, r.isLastStep(at)) {
-			p.Users, p.Groups = append(p.Users, e.Users...), append(p.Groups, e.Groups...)
+			p.Users, p.Groups = appendNew(p.Users, e.Users), appendNew(p.Groups, e.Groups)
 		}
 		out = append(out, p)
 	}
@@ -170,6 +170,16 @@ func (r Requirement) partsAt(step int) []Part {
 		out = append(out, Part{})
 	}
 	return out
+}
+
+// appendNew adds the names that a list does not have: an escalation can name people who are asked already.
+func appendNew(list, names []string) []string {
+	for _, name := range names {
+		if !slices.Contains(list, name) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // isLastStep reports whether only the people of the last escalation are asked.

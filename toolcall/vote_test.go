@@ -1,7 +1,9 @@
 package toolcall_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -35,5 +37,18 @@ func TestNamesInAnotherCase(t *testing.T) {
 		if got := tc.r.Tally(votes, "d", 0); got.Agreed != tc.agreed {
 			t.Errorf("%+v with the approvals of %q: agreed %v", tc.r, tc.voters, got.Agreed)
 		}
+	}
+}
+
+// TestEscalationToTheSameGroup: a group that an escalation names again is asked once.
+func TestEscalationToTheSameGroup(t *testing.T) {
+	at := time.Date(2030, 1, 2, 12, 0, 0, 0, time.UTC)
+	r := toolcall.Requirement{Quorum: 2, Approvers: []toolcall.ApproverSet{{
+		Rule: "large", Users: []string{"ann"}, Groups: []string{"leads", "support"},
+		Escalation: []toolcall.EscalationStep{{At: at, Users: []string{"ann", "mia"}, Groups: []string{"leads"}}},
+	}}}
+	part := r.Tally(nil, "d", 1).Parts[0]
+	if got := strings.Join(append(part.Users, part.Groups...), " "); got != "ann mia leads support" {
+		t.Errorf("after the escalation %s are asked", got)
 	}
 }
