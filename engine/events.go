@@ -188,12 +188,16 @@ func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalE
 		return encodeEvent(ev)
 	case *message.ToolCallEnd:
 		c := st.hiddenCall(ctx, rec.Key, ev.ToolCallID)
-		if c == nil || c.State == "" {
+		if (c == nil || c.State == "") && !st.policy.Redacts() {
 			return whole
+		}
+		input := "" // so that the record has as many events once its call is on record
+		if c != nil {
+			input = c.Redacted().Input
 		}
 		h := ev.EventHeader
 		h.ID += "-input"
-		return append(encodeEvent(&message.ToolCallDelta{EventHeader: h, ToolCallID: ev.ToolCallID, Delta: c.Redacted().Input}), rec.Event)
+		return append(encodeEvent(&message.ToolCallDelta{EventHeader: h, ToolCallID: ev.ToolCallID, Delta: input}), rec.Event)
 	default:
 		return whole
 	}

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/askance-dev/askance/engine"
@@ -133,7 +135,22 @@ func hiddenStreamed(w *world) {
 		w.Errorf("the streamed arguments are visible before their call is known: %s", text)
 	}
 	emit(event("START", "d", `,"tool_call_name":"echo"`), event("DELTA", "d", `,"delta":"{\"plain\":1}"`), event("END", "d", ``))
-	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`), call("d", typed, `{"plain":1}`))
+	emit(event("START", "f", `,"tool_call_name":"deploy"`), event("DELTA", "f", `,"delta":"{\"pin\":\"`+secret+`\"}"`), event("END", "f", ``))
+	places := func() (out []string) {
+		page, err := e.as(toolcall.RoleAuditor, "eve").Events(w.Context(), toolcall.EventsRequest{Session: "s"})
+		w.must(err)
+		for _, ev := range page.Events {
+			decoded, err := message.DecodeEvent(ev.Event)
+			w.must(err)
+			out = append(out, fmt.Sprint(ev.Seq, decoded.Type()))
+		}
+		return out
+	}
+	before := places()
+	e.propose(call("c", deploy, `{"pin":"`+secret+`"}`), call("d", typed, `{"plain":1}`), call("f", deploy, `{"pin":"`+secret+`"}`))
+	if after := places(); !slices.Equal(before, after[:len(before)]) {
+		w.Errorf("a reader that resumes in\n%v\nfinds\n%v", before, after)
+	}
 	emit(event("END", "c", ``))
 	e.wantHidden()
 	if text := e.sees(toolcall.RoleAuditor); !strings.Contains(text, `{\"pin\":\"[redacted hmac`) || !strings.Contains(text, `{\"plain\":1}`) {
