@@ -43,6 +43,7 @@ func TestBlocksWithABrokenJournal(t *testing.T) {
 				block[*blockstream.ApprovalRequest](c)
 				s.A.Break(fault)
 				began := time.Now()
+				c.resumed = true // a second subscribe begins the turn again
 				c.send(cmd)
 				e := c.answer()
 				s.A.Break(gatewaytest.Works)
