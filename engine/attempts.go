@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -127,26 +128,32 @@ func (at *attempts) mustNotBegin(ctx context.Context, m *toolcall.Machine) (bool
 	if phase != toolcall.ReplyOpen {
 		return true, m.Step(toolcall.Interrupted{Base: baseNow()})
 	}
-	d, denied := at.judge.IsDeniedNow(ctx, at.snapshotOf(ctx, c))
-	revoked := toolcall.Revoked{Base: baseNow()}
-	if denied {
-		stored := decide.StoredDecision(d)
-		revoked.Denied = &stored
-	} else {
-		if d.Reason, err = at.standing.EndedReason(ctx, c); err != nil {
-			return true, err
-		}
-		denied, revoked.Reason = d.Reason != "", d.Reason
+	revoked, why, err := at.whyRevoked(ctx, c)
+	if err != nil {
+		return true, err
 	}
 	switch {
-	case !denied:
+	case why == "":
 		return false, nil
 	case c.Begun == 0 && !c.Started():
 		return true, m.Step(revoked)
 	case c.Phase() != toolcall.PhaseBlocked: // the outcome of the earlier attempt is unknown, and a retry is denied
 		return true, m.Step(toolcall.Suspended{Base: baseNow(), Attempt: c.Attempt.Number, Blocked: toolcall.BlockedUnknown})
 	}
-	return true, &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "the current policy denies the call: " + d.Reason, Hint: "resolve it as happened or did_not_happen"}
+	return true, &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "the call is no longer allowed: " + why, Hint: "resolve it as happened or did_not_happen"}
+}
+
+// whyRevoked returns why no attempt of an allowed call may begin any more, and the event that ends it;
+// "" if one may.
+func (at *attempts) whyRevoked(ctx context.Context, c *toolcall.Call) (revoked toolcall.Revoked, why string, err error) {
+	revoked.Base = baseNow()
+	if d, denied := at.judge.IsDeniedNow(ctx, at.snapshotOf(ctx, c)); denied {
+		stored := decide.StoredDecision(d)
+		revoked.Denied = &stored
+		return revoked, cmp.Or(d.Reason, "a rule denies it"), nil
+	}
+	revoked.Reason, err = at.standing.EndedReason(ctx, c)
+	return revoked, revoked.Reason, err
 }
 
 // loseAttempt declares the owner of an attempt dead. An idempotent call is retried

@@ -18,6 +18,7 @@ func beginCases() []engineCase {
 		{"once", begunOnce},
 		{"two processes at the same time", begunTwice},
 		{"or is ended", mustNotBegin},
+		{"but not again after a revocation", notBegunAgain},
 		{"and is revoked at the same time", begunWhileRevoked},
 	}
 }
@@ -134,6 +135,24 @@ func mustNotBegin(w *world) {
 		_, err = e.begin(c.Key, "x")
 		w.wantResult(toolcall.CallOf(w.refusal(err, message.ErrFinished)), message.ToolResultInterrupted, "interrupted")
 	}
+}
+
+// notBegunAgain checks that no second process runs a call whose standing approval was revoked.
+func notBegunAgain(w *world) {
+	w.policy.use(w, permission.Rule{Name: "memory", Tools: []string{askOut}, Behavior: message.BehaviorAsk, Remember: &permission.Remember{TTL: time.Hour}})
+	e := w.engine()
+	l := e.remember(e.ask("first", askOut, `{}`), toolcall.StandingTerms{Scope: toolcall.ScopeSession})
+	c := e.propose(call("second", askOut, `{}`))[0]
+	w.until("the call can begin", func() bool { return w.known(c.Key).State == message.ToolCallSubmitted })
+	_, err := e.begin(c.Key, "x")
+	w.must(err)
+	_, err = e.begin(c.Key, "y")
+	w.wantErr(err, message.ErrSuperseded)
+	w.must(second(e.operator().RevokeStandingApproval(w.Context(), toolcall.RevokeStandingApprovalRequest{ID: l.ID})))
+	_, err = e.begin(c.Key, "y")
+	w.wantErr(err, message.ErrForbidden)
+	_, err = e.begin(c.Key, "x")
+	w.must(err) // a repeated request of the process that runs it
 }
 
 // begunWhileRevoked checks that either the run or the revocation wins.

@@ -101,8 +101,10 @@ func (o *operators) beginCall(ctx context.Context, by toolcall.Principal, r tool
 				return err
 			}
 		case c.Phase() == toolcall.PhaseRunning: // another process would run an idempotent tool again
-			if d, denied := o.attempts.judge.IsDeniedNow(ctx, o.attempts.snapshotOf(ctx, c)); denied {
-				return &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "another process began the call, and the current policy denies it: " + d.Reason, Hint: "do not run it; an operator has to resolve it"}
+			if _, why, err := o.attempts.whyRevoked(ctx, c); err != nil {
+				return err
+			} else if why != "" {
+				return &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(c), What: "another process began the call, and it is no longer allowed: " + why, Hint: "do not run it; an operator has to resolve it"}
 			}
 		}
 		return m.Step(toolcall.Started{Base: baseNow(), Attempt: c.Attempt.Number, Worker: by.Name, Claim: r.Claim})
