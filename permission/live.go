@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -237,7 +238,7 @@ func (l *Live) Status() api.PolicyStatusReply {
 	s.Loads, s.Refused, s.Files = l.loads, l.refused, append([]api.PolicyFile{}, l.inForce...)
 	l.mu.Unlock()
 	if since, err := l.files.Fault(); err != nil {
-		s.Alarm, s.AlarmSince = err.Error(), since
+		s.Alarm, s.AlarmSince = strings.ToValidUTF8(err.Error(), "\uFFFD"), since // it may name a file
 	}
 	if source, ok := l.source.(interface{ Ignored() []Notice }); ok {
 		for _, n := range source.Ignored() {

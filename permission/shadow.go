@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -148,7 +149,7 @@ func (s *shadow) status(live *Bundle) *api.ShadowPolicyStatus {
 	b := s.live.Bundle()
 	out := &api.ShadowPolicyStatus{Bundle: b.Hash(), Rules: b.Rules(), Differences: []api.PolicyDifference{}}
 	if err := s.live.Err(); err != nil {
-		out.Alarm = err.Error()
+		out.Alarm = strings.ToValidUTF8(err.Error(), "\uFFFD")
 	}
 	if s.now.Load() == nil {
 		return out

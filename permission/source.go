@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
@@ -89,6 +90,9 @@ func (s *PathSource) Read(ctx context.Context) ([]File, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, fmt.Errorf("%s: %w", opRead, context.Cause(ctx))
 		}
+		if !utf8.ValidString(name) { // no record or reply can name it
+			return nil, &message.Error{Code: message.CodeInvalid, Op: opReadFile, What: fmt.Sprintf("the name %q is not UTF-8", name), Hint: "rename the file"}
+		}
 		k, err := s.readFile(name)
 		if err != nil {
 			return nil, err
@@ -154,17 +158,18 @@ func (s *PathSource) listFolder(path string) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		name := filepath.Join(path, e.Name())
+		shown := Place{File: strings.ToValidUTF8(name, "\uFFFD")}
 		ext := strings.ToLower(filepath.Ext(name))
 		switch {
 		case strings.HasPrefix(e.Name(), ".."): // versions of a folder that Kubernetes keeps
 		case e.Name()[0] == '.':
-			s.ignored = append(s.ignored, Notice{Place: Place{File: name}, Text: "is ignored because it is hidden"})
+			s.ignored = append(s.ignored, Notice{Place: shown, Text: "is ignored because it is hidden"})
 		case leadsToFolder(name, e):
 			return nil, &message.Error{Code: message.CodeInvalid, Op: opRead, What: name + " is a folder, not a file, and subfolders of the policy folder " + path + " are not read", Hint: "pass it as a separate path, or move it elsewhere"}
 		case ext == ".yaml" || ext == ".yml":
 			names = append(names, name)
 		default:
-			s.ignored = append(s.ignored, Notice{Place: Place{File: name}, Text: "is ignored because it does not end in .yaml or .yml"})
+			s.ignored = append(s.ignored, Notice{Place: shown, Text: "is ignored because it does not end in .yaml or .yml"})
 		}
 	}
 	if len(names) == 0 {

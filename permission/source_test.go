@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
 )
@@ -50,6 +51,44 @@ func TestFilesOfAFolder(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("ignored (-want +got):\n%s", diff)
+	}
+}
+
+// A name that is not UTF-8 has no place in a record or reply: such a rule file is refused, and others
+// are listed with a mark in their name.
+func TestNamesAreUTF8(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "a.yaml"), rulesFile("allow"))
+	if err := os.WriteFile(filepath.Join(dir, "\xff.txt"), nil, 0o600); err != nil {
+		t.Skip("the file system has only UTF-8 names")
+	}
+	live, err := permission.NewLive(permission.Paths(dir), permission.LiveOptions{Options: permission.Options{AllowUnknownTools: true}})
+	if err == nil {
+		err = live.Reload(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"file", "folder"} {
+		odd := filepath.Join(dir, "\xff.yaml")
+		if kind == "folder" {
+			err = os.Mkdir(odd, 0o700)
+		} else {
+			err = os.WriteFile(odd, []byte(rulesFile("deny")), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := live.Reload(t.Context()); err == nil {
+			t.Errorf("a %s with such a name is read", kind)
+		}
+		status := live.Status()
+		if _, err := strictjson.Marshal(status); err != nil || status.Alarm == "" || len(status.Ignored) != 1 {
+			t.Errorf("%s: status %+v: %v", kind, status, err)
+		}
+		if err := os.Remove(odd); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
