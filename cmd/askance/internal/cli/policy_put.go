@@ -34,7 +34,8 @@ existing file of that name is replaced.
 
 The command first loads the policy that the bucket would have and runs its tests. It
 stores nothing if the policy does not load or a test fails. It does not see rule files
-that an engine reads from elsewhere.
+that an engine reads from elsewhere. Several files come into force together: if the
+command is cut off, engines keep the last good policy until you repeat it.
 
 It needs a running server, on the data folder or at --nats, and a login that can write
 to the bucket, such as that of the engines. Exits with code 7 if a test fails.`,
@@ -97,7 +98,7 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 		return err
 	}
 	if !p.dry {
-		if err := p.store(ctx, bucket, files); err != nil {
+		if err := p.store(ctx, bucket, there, files); err != nil {
 			return err
 		}
 	}
@@ -113,6 +114,7 @@ func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permi
 	for _, f := range there {
 		next[f.Name] = permission.File{Name: f.Name, Data: f.Data}
 	}
+	delete(next, unfinished)
 	for _, name := range p.remove {
 		if _, ok := next[name]; !ok {
 			return nil, &message.Error{Code: message.CodeNotFound, Op: "delete rule file", What: "the bucket has no file " + name, Hint: "name a file of the bucket: askance policy put --dry-run lists them"}
@@ -127,6 +129,9 @@ func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permi
 		}
 		if f.Layer != "" && f.Layer != permission.LayerProject {
 			return nil, usagef("%s: the bucket has only the layer %s; pass files of other layers to the engine with --policy", f.Name, permission.LayerProject)
+		}
+		if name == unfinished {
+			return nil, usagef("rename %s: the bucket has a file of this name while files are stored", f.Name)
 		}
 		if slices.Contains(p.remove, name) {
 			return nil, usagef("%s is named both to store and to delete; leave out one of them", name)
@@ -156,8 +161,19 @@ func loadTested(ctx context.Context, files []permission.File, opts permission.Op
 	return bundle, nil
 }
 
-// store writes before it deletes, so that a moved rule is never missing.
-func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, files []permission.File) error {
+// unfinished is a file that no engine accepts. While the bucket has it, the last good policy stays
+// in force.
+const unfinished = "unfinished-put.yaml"
+
+// store stores several changes in such a way that no engine loads only some of them.
+func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, there []bus.PolicyFile, files []permission.File) error {
+	marked := slices.ContainsFunc(there, func(f bus.PolicyFile) bool { return f.Name == unfinished })
+	if several := len(files)+len(p.remove) > 1; several && !marked {
+		if _, err := bucket.Put(ctx, unfinished, []byte("askance policy put did not finish: repeat it\n")); err != nil {
+			return err
+		}
+		marked = true
+	}
 	for _, f := range files {
 		if _, err := bucket.Put(ctx, filepath.Base(f.Name), f.Data); err != nil {
 			return err
@@ -167,6 +183,9 @@ func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, files []pe
 		if err := bucket.Delete(ctx, name); err != nil {
 			return err
 		}
+	}
+	if marked {
+		return bucket.Delete(ctx, unfinished)
 	}
 	return nil
 }

@@ -6,7 +6,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
+	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -85,6 +90,79 @@ func TestPolicyPut(t *testing.T) {
 		t.Errorf("after the deletion: %+v", got)
 	}
 	fails(t, cli.ExitUsage, "no rule file", put("--delete", "main.yaml")...)
+}
+
+// Several files come into force together: with only some of the changes, a rule that moves to
+// another file would be missing. A command that was cut off is repeated.
+func TestPolicyPutOfSeveralFiles(t *testing.T) {
+	cleanEnvironment(t)
+	dir := t.TempDir()
+	tools := filepath.Join(dir, "tools.yaml")
+	write(t, tools, testTools)
+	s := serveOn(t, filepath.Join(dir, "data"), "--policy-bucket", "--tools", tools)
+	put := func(args ...string) []string {
+		return append([]string{"policy", "put", "--data", s.data, "--tools", tools}, args...)
+	}
+	a, b := putFile(t, filepath.Join(dir, "a.yaml"), "stop", "deny", "deny"), putFile(t, filepath.Join(dir, "b.yaml"), "other", "deny", "deny")
+	ok(t, put(a, b)...)
+
+	nc, err := nats.Connect(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kv, err := js.KeyValue(t.Context(), bus.PolicyBucketName("default"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string) {
+		t.Helper()
+		changes, err := kv.WatchAll(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = changes.Stop() }()
+		now, last, loads := map[string][]byte{}, uint64(0), 0
+		for e := range changes.Updates() {
+			if e == nil { // changes follow
+				ok(t, put(a, b)...)
+				stream, err := js.Stream(t.Context(), "KV_"+kv.Bucket())
+				if err != nil {
+					t.Fatal(err)
+				}
+				last = stream.CachedInfo().State.LastSeq
+				continue
+			}
+			if now[e.Key()] = e.Value(); e.Operation() != jetstream.KeyValuePut {
+				delete(now, e.Key())
+			}
+			var files []permission.File
+			for name, data := range now {
+				files = append(files, permission.File{Name: name, Data: data})
+			}
+			if _, err := permission.Load(files, permission.Options{AllowUnknownTools: true}); err == nil && last > 0 {
+				loads++
+			}
+			if e.Revision() == last {
+				break
+			}
+		}
+		if loads != 1 {
+			t.Errorf("%s: engines can load %d states of the bucket, want only the last", what, loads)
+		}
+	}
+	putFile(t, a, "first", "deny", "deny") // the rule stop moves from a.yaml to b.yaml
+	putFile(t, b, "stop", "deny", "deny")
+	check("two files")
+	if _, err := kv.PutString(t.Context(), "unfinished-put.yaml", "cut off"); err != nil {
+		t.Fatal(err)
+	}
+	check("after a command that was cut off")
+	fails(t, cli.ExitUsage, "rename", put(putFile(t, filepath.Join(dir, "unfinished-put.yaml"), "x", "deny", "deny"))...)
 }
 
 // TestLayersOffline: a command that later answers an approval request without a server finds the
