@@ -114,47 +114,27 @@ type UnknownBlock struct {
 	Raw  RawJSON
 }
 
-// Type returns BlockText.
-func (*TextBlock) Type() BlockType { return BlockText }
-
-// Type returns BlockThinking.
-func (*ThinkingBlock) Type() BlockType { return BlockThinking }
-
-// Type returns BlockData.
-func (*DataBlock) Type() BlockType { return BlockData }
-
-// Type returns BlockHint.
-func (*HintBlock) Type() BlockType { return BlockHint }
-
-// Type returns BlockToolCall.
-func (*ToolCallBlock) Type() BlockType { return BlockToolCall }
-
-// Type returns BlockToolResult.
+func (*TextBlock) Type() BlockType       { return BlockText }
+func (*ThinkingBlock) Type() BlockType   { return BlockThinking }
+func (*DataBlock) Type() BlockType       { return BlockData }
+func (*HintBlock) Type() BlockType       { return BlockHint }
+func (*ToolCallBlock) Type() BlockType   { return BlockToolCall }
 func (*ToolResultBlock) Type() BlockType { return BlockToolResult }
 
 // Type returns the type named by the block.
 func (b *UnknownBlock) Type() BlockType { return b.Kind }
 
-// BlockID returns ID.
-func (b *TextBlock) BlockID() string { return b.ID }
-
-// BlockID returns ID.
+func (b *TextBlock) BlockID() string     { return b.ID }
 func (b *ThinkingBlock) BlockID() string { return b.ID }
-
-// BlockID returns ID.
-func (b *DataBlock) BlockID() string { return b.ID }
-
-// BlockID returns ID.
-func (b *HintBlock) BlockID() string { return b.ID }
+func (b *DataBlock) BlockID() string     { return b.ID }
+func (b *HintBlock) BlockID() string     { return b.ID }
 
 // BlockID returns the call's id.
 func (b *ToolCallBlock) BlockID() string { return string(b.ID) }
 
 // BlockID returns the call's id.
 func (b *ToolResultBlock) BlockID() string { return string(b.ID) }
-
-// BlockID returns ID.
-func (b *UnknownBlock) BlockID() string { return b.ID }
+func (b *UnknownBlock) BlockID() string    { return b.ID }
 
 func (*TextBlock) isBlock()       {}
 func (*ThinkingBlock) isBlock()   {}
@@ -280,11 +260,8 @@ type URLSource struct {
 	MediaType string `json:"media_type" wire:"required"`
 }
 
-// Type returns SourceBase64.
 func (*Base64Source) Type() SourceType { return SourceBase64 }
-
-// Type returns SourceURL.
-func (*URLSource) Type() SourceType { return SourceURL }
+func (*URLSource) Type() SourceType    { return SourceURL }
 
 func (*Base64Source) isSource() {}
 func (*URLSource) isSource()    {}

@@ -68,32 +68,13 @@ type HintBlockEvent struct {
 	Hint    Content `json:"hint" wire:"required"`
 }
 
-// Type returns EventTextBlockStart.
-func (*TextBlockStart) Type() EventType { return EventTextBlockStart }
-
-// Type returns EventTextBlockDelta.
-func (*TextBlockDelta) Type() EventType { return EventTextBlockDelta }
-
-// Type returns EventTextBlockEnd.
-func (*TextBlockEnd) Type() EventType { return EventTextBlockEnd }
-
-// Type returns EventThinkingBlockStart.
+func (*TextBlockStart) Type() EventType     { return EventTextBlockStart }
+func (*TextBlockDelta) Type() EventType     { return EventTextBlockDelta }
+func (*TextBlockEnd) Type() EventType       { return EventTextBlockEnd }
 func (*ThinkingBlockStart) Type() EventType { return EventThinkingBlockStart }
-
-// Type returns EventThinkingBlockDelta.
 func (*ThinkingBlockDelta) Type() EventType { return EventThinkingBlockDelta }
-
-// Type returns EventThinkingBlockEnd.
-func (*ThinkingBlockEnd) Type() EventType { return EventThinkingBlockEnd }
-
-// Type returns EventDataBlockStart.
-func (*DataBlockStart) Type() EventType { return EventDataBlockStart }
-
-// Type returns EventDataBlockDelta.
-func (*DataBlockDelta) Type() EventType { return EventDataBlockDelta }
-
-// Type returns EventDataBlockEnd.
-func (*DataBlockEnd) Type() EventType { return EventDataBlockEnd }
-
-// Type returns EventHintBlock.
-func (*HintBlockEvent) Type() EventType { return EventHintBlock }
+func (*ThinkingBlockEnd) Type() EventType   { return EventThinkingBlockEnd }
+func (*DataBlockStart) Type() EventType     { return EventDataBlockStart }
+func (*DataBlockDelta) Type() EventType     { return EventDataBlockDelta }
+func (*DataBlockEnd) Type() EventType       { return EventDataBlockEnd }
+func (*HintBlockEvent) Type() EventType     { return EventHintBlock }

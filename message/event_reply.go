@@ -79,23 +79,10 @@ func IsOwnEvent(raw RawJSON) bool {
 	return err == nil && ok && c.Own()
 }
 
-// Type returns EventReplyStart.
-func (*ReplyStart) Type() EventType { return EventReplyStart }
-
-// Type returns EventReplyEnd.
-func (*ReplyEnd) Type() EventType { return EventReplyEnd }
-
-// Type returns EventModelCallStart.
+func (*ReplyStart) Type() EventType     { return EventReplyStart }
+func (*ReplyEnd) Type() EventType       { return EventReplyEnd }
 func (*ModelCallStart) Type() EventType { return EventModelCallStart }
-
-// Type returns EventModelCallEnd.
-func (*ModelCallEnd) Type() EventType { return EventModelCallEnd }
-
-// Type returns EventExceedMaxIters.
+func (*ModelCallEnd) Type() EventType   { return EventModelCallEnd }
 func (*ExceedMaxIters) Type() EventType { return EventExceedMaxIters }
-
-// Type returns EventUserInterrupt.
-func (*UserInterrupt) Type() EventType { return EventUserInterrupt }
-
-// Type returns EventCustom.
-func (*Custom) Type() EventType { return EventCustom }
+func (*UserInterrupt) Type() EventType  { return EventUserInterrupt }
+func (*Custom) Type() EventType         { return EventCustom }

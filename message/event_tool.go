@@ -101,38 +101,17 @@ type ConfirmResult struct {
 	Rules     []PermissionRule `json:"rules" wire:"null"`         // to remember; nil is null
 }
 
-// Type returns EventToolCallStart.
-func (*ToolCallStart) Type() EventType { return EventToolCallStart }
-
-// Type returns EventToolCallDelta.
-func (*ToolCallDelta) Type() EventType { return EventToolCallDelta }
-
-// Type returns EventToolCallEnd.
-func (*ToolCallEnd) Type() EventType { return EventToolCallEnd }
-
-// Type returns EventToolResultStart.
-func (*ToolResultStart) Type() EventType { return EventToolResultStart }
-
-// Type returns EventToolResultTextDelta.
-func (*ToolResultTextDelta) Type() EventType { return EventToolResultTextDelta }
-
-// Type returns EventToolResultDataDelta.
-func (*ToolResultDataDelta) Type() EventType { return EventToolResultDataDelta }
-
-// Type returns EventToolResultEnd.
-func (*ToolResultEnd) Type() EventType { return EventToolResultEnd }
-
-// Type returns EventRequireUserConfirm.
-func (*RequireUserConfirm) Type() EventType { return EventRequireUserConfirm }
-
-// Type returns EventUserConfirmResult.
-func (*UserConfirmResult) Type() EventType { return EventUserConfirmResult }
-
-// Type returns EventRequireExternalExecution.
+func (*ToolCallStart) Type() EventType            { return EventToolCallStart }
+func (*ToolCallDelta) Type() EventType            { return EventToolCallDelta }
+func (*ToolCallEnd) Type() EventType              { return EventToolCallEnd }
+func (*ToolResultStart) Type() EventType          { return EventToolResultStart }
+func (*ToolResultTextDelta) Type() EventType      { return EventToolResultTextDelta }
+func (*ToolResultDataDelta) Type() EventType      { return EventToolResultDataDelta }
+func (*ToolResultEnd) Type() EventType            { return EventToolResultEnd }
+func (*RequireUserConfirm) Type() EventType       { return EventRequireUserConfirm }
+func (*UserConfirmResult) Type() EventType        { return EventUserConfirmResult }
 func (*RequireExternalExecution) Type() EventType { return EventRequireExternalExecution }
-
-// Type returns EventExternalExecutionResult.
-func (*ExternalExecutionResult) Type() EventType { return EventExternalExecutionResult }
+func (*ExternalExecutionResult) Type() EventType  { return EventExternalExecutionResult }
 
 // RequestEventID returns the id for a REQUIRE_USER_CONFIRM that askance makes: any id followed
 // by the digest of the approval request. AgentScope's confirmations contain no digest; a

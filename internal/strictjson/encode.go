@@ -41,10 +41,7 @@ func MarshalBetween(before string, v any, after string) ([]byte, error) {
 // What is read into it may be a part of the input, and only its decoder finds an error in it.
 type Encoded []byte
 
-// MarshalJSON implements json.Marshaler.
-func (e Encoded) MarshalJSON() ([]byte, error) { return e, nil }
-
-// UnmarshalJSON implements json.Unmarshaler.
+func (e Encoded) MarshalJSON() ([]byte, error)  { return e, nil }
 func (e *Encoded) UnmarshalJSON(b []byte) error { *e = bytes.Clone(b); return nil }
 
 // Raw strings are preserved, so a value that is only passed through keeps its spelling,

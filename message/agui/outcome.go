@@ -127,5 +127,4 @@ type ResumeEntry struct {
 
 func (*RunInput) isObject() {}
 
-// MarshalJSON implements json.Marshaler.
 func (in *RunInput) MarshalJSON() ([]byte, error) { return AppendJSON(nil, in) }

@@ -142,19 +142,12 @@ type UnknownBlock struct {
 	Raw  message.RawJSON
 }
 
-// Type returns BlockText.
-func (*TextBlock) Type() BlockType { return BlockText }
-
-// Type returns BlockThinking.
+func (*TextBlock) Type() BlockType     { return BlockText }
 func (*ThinkingBlock) Type() BlockType { return BlockThinking }
 
 // Type returns Kind.
-func (b *MediaBlock) Type() BlockType { return b.Kind }
-
-// Type returns BlockToolUse.
-func (*ToolUseBlock) Type() BlockType { return BlockToolUse }
-
-// Type returns BlockToolResult.
+func (b *MediaBlock) Type() BlockType    { return b.Kind }
+func (*ToolUseBlock) Type() BlockType    { return BlockToolUse }
 func (*ToolResultBlock) Type() BlockType { return BlockToolResult }
 
 // Type returns the type that the block named.
