@@ -1,10 +1,14 @@
 package message
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/askance-dev/askance/message/internal/weburl"
 )
 
 // MsgRole says who a message is from: AgentScope's "role", unrelated to the role of a
@@ -217,3 +221,167 @@ const (
 func (r ModelFinishedReason) Valid() bool { return isWord(string(r), r.words()) }
 
 func (ModelFinishedReason) words() string { return "completed, interrupted" }
+
+// MsgOption sets a field of a new message.
+type MsgOption func(*Msg)
+
+// WithID sets the id, which is otherwise generated. For an assistant's message it is the
+// reply's id.
+func WithID(id string) MsgOption { return func(m *Msg) { m.ID = id } }
+
+// WithCreatedAt sets created_at instead of now.
+func WithCreatedAt(at string) MsgOption { return func(m *Msg) { m.CreatedAt = at } }
+
+// UserMsg returns a person's message: text and data. A string content becomes one text block.
+// It is finished when created.
+func (c Codec) UserMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
+	return c.newMsg(RoleUser, name, content, opts)
+}
+
+// SystemMsg returns a system message: text only. Otherwise it is like UserMsg.
+func (c Codec) SystemMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
+	return c.newMsg(RoleSystem, name, content, opts)
+}
+
+// AssistantMsg returns an agent's message: any blocks. It is not finished; if events build it,
+// pass an empty [List] and the reply's id.
+func (c Codec) AssistantMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
+	return c.newMsg(RoleAssistant, name, content, opts)
+}
+
+// UserMsg is Codec.UserMsg with the zero Codec.
+func UserMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
+	return Codec{}.UserMsg(name, content, opts...)
+}
+
+// AssistantMsg is Codec.AssistantMsg with the zero Codec.
+func AssistantMsg(name string, content Content, opts ...MsgOption) (*Msg, error) {
+	return Codec{}.AssistantMsg(name, content, opts...)
+}
+
+func (c Codec) newMsg(role MsgRole, name string, content Content, opts []MsgOption) (*Msg, error) {
+	m := &Msg{Name: name, Role: role, Content: content.Blocks}
+	if !content.IsList() {
+		m.Content = []Block{c.NewText(content.Text)}
+	}
+	for _, o := range opts {
+		o(m)
+	}
+	if m.ID == "" {
+		m.ID = c.newID()
+	}
+	if m.CreatedAt == "" {
+		m.CreatedAt = c.now()
+	}
+	if m.FinishedAt == nil && role != RoleAssistant {
+		m.FinishedAt = clonePtr(&m.CreatedAt)
+	}
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// NewText returns a text block with a new id, created now.
+func (c Codec) NewText(text string) *TextBlock {
+	return &TextBlock{Text: text, ID: c.newID(), CreatedAt: c.now()}
+}
+
+// NewData returns a data block with a new id, created now.
+func (c Codec) NewData(src Source) *DataBlock {
+	return &DataBlock{ID: c.newID(), Source: src, CreatedAt: c.now()}
+}
+
+// NewHeader returns the header of an event of a reply, with a new id, created now.
+func (c Codec) NewHeader(reply ReplyID) EventHeader {
+	return EventHeader{ID: c.newID(), CreatedAt: c.now(), Reply: reply}
+}
+
+// NewData is Codec.NewData with the zero Codec.
+func NewData(src Source) *DataBlock { return Codec{}.NewData(src) }
+
+// NewHeader is Codec.NewHeader with the zero Codec.
+func NewHeader(reply ReplyID) EventHeader { return Codec{}.NewHeader(reply) }
+
+// NewURLSource returns a source that points to raw, an absolute URL, in normal form.
+func NewURLSource(raw, mediaType string) (*URLSource, error) {
+	u, err := weburl.Normalize(raw)
+	if err != nil {
+		return nil, Errorf(CodeInvalid, "make url source", "%w", err)
+	}
+	return &URLSource{URL: u, MediaType: mediaType}, nil
+}
+
+// Behavior is what a permission rule or a decision says about a tool call. The zero value is
+// not "allow": it is no behavior, and every consumer treats it as ask or refuses it.
+type Behavior string
+
+// The behaviors of AgentScope 2.0, in its spelling.
+const (
+	BehaviorAllow       Behavior = "allow"
+	BehaviorDeny        Behavior = "deny"
+	BehaviorAsk         Behavior = "ask"
+	BehaviorPassthrough Behavior = "passthrough"
+)
+
+// PermissionRule is AgentScope's rule as sent in tool call blocks (suggested_rules), confirm
+// results and permission contexts. RuleContent is a required member whose value may be null:
+// nil and "" both match every call of the tool.
+type PermissionRule struct {
+	ToolName    string   `json:"tool_name" wire:"required"`
+	RuleContent *string  `json:"rule_content" wire:"required"`
+	Behavior    Behavior `json:"behavior" wire:"required"`
+	Source      string   `json:"source" wire:"required"`
+}
+
+// Valid reports whether b is exactly one of AgentScope's behaviors.
+func (b Behavior) Valid() bool { return isWord(string(b), b.words()) }
+
+func (Behavior) words() string { return "allow, deny, ask, passthrough" }
+
+// PermissionMode is the mode of AgentScope's permission engine. The zero value is no mode and
+// is written as default.
+type PermissionMode string
+
+// The modes, in AgentScope's spelling.
+const (
+	ModeDefault     PermissionMode = "default"      // asks about calls that no rule allows
+	ModeAcceptEdits PermissionMode = "accept_edits" // allows edits of files in the working folders
+	ModeExplore     PermissionMode = "explore"      // allows only what provably changes nothing; ignores allow rules
+	ModeBypass      PermissionMode = "bypass"       // allows what no rule denies or asks about
+	ModeDontAsk     PermissionMode = "dont_ask"     // denies what default asks about, for runs without approvers
+)
+
+// Valid reports whether m is exactly one of AgentScope's modes.
+func (m PermissionMode) Valid() bool { return isWord(string(m), m.words()) }
+
+func (PermissionMode) words() string { return "default, accept_edits, explore, bypass, dont_ask" }
+
+// PermissionContext is the permission state of an AgentScope session. Rules are listed under
+// their tool's name. A rule acts according to the list and name under which it is listed,
+// regardless of its own fields, and is stored unchanged.
+type PermissionContext struct {
+	Mode               PermissionMode              `json:"mode" wire:"default=default"`
+	WorkingDirectories map[string]WorkingDirectory `json:"working_directories"`
+	AllowRules         map[string][]PermissionRule `json:"allow_rules"`
+	DenyRules          map[string][]PermissionRule `json:"deny_rules"`
+	AskRules           map[string][]PermissionRule `json:"ask_rules"`
+}
+
+// WorkingDirectory is a folder in which file tools may write without asking.
+type WorkingDirectory struct {
+	Path   string `json:"path" wire:"required"`
+	Source string `json:"source" wire:"required"` // who added it, free text
+}
+
+const digestPrefix = "sha256:"
+
+// Digest returns "sha256:" and the SHA-256 of b in hexadecimal, the form of all digests.
+func Digest(b []byte) string { return HashText(sha256.Sum256(b)) }
+
+// HashText returns a SHA-256 in the form of all digests.
+func HashText(sum [sha256.Size]byte) string {
+	var out [len(digestPrefix) + 2*sha256.Size]byte
+	hex.Encode(out[copy(out[:], digestPrefix):], sum[:])
+	return string(out[:])
+}

@@ -1,8 +1,10 @@
 package agui
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -263,4 +265,199 @@ func merge(into *message.RawJSON, e Event) {
 	if merged := object(all); merged != nil {
 		*into = merged
 	}
+}
+
+// Role says who a message is from.
+type Role string
+
+// The roles of AG-UI.
+const (
+	RoleDeveloper Role = "developer"
+	RoleSystem    Role = "system"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool"
+	RoleReasoning Role = "reasoning"
+	RoleActivity  Role = "activity"
+)
+
+// Message is one message of a conversation. Its role determines which members it has; a
+// member that the role does not have cannot be written.
+type Message struct {
+	ID           string `json:"id"`
+	Role         Role   `json:"role" wire:"variant"`
+	ToolCallID   string `json:"toolCallId" wire:"when=tool"`
+	ActivityType string `json:"activityType" wire:"when=activity"`
+	// Content is required except for assistant, where nil means absent. Only user and tool
+	// messages may have parts.
+	Content       *Content        `json:"content" wire:"when=developer system user assistant tool reasoning"`
+	Activity      message.RawJSON `wire:"name=content,required,object,when=activity"`
+	Error         *string         `json:"error" wire:"when=tool"`          // what went wrong
+	ToolCalls     []ToolCall      `json:"toolCalls" wire:"when=assistant"` // nil if absent
+	Name          *string         `json:"name" wire:"when=developer system user assistant"`
+	Encrypted     *string         `json:"encryptedValue" wire:"when=developer system user assistant tool reasoning"`
+	Metadata      message.RawJSON `json:"metadata" wire:"object"` // nil if absent
+	SubagentRunID *string         `json:"subagentRunId"`
+}
+
+// ToolCall is a call within an assistant message. Arguments is text that need not be JSON.
+type ToolCall struct {
+	ID        string          `json:"id"`
+	_         struct{}        `wire:"name=type,const=function"`
+	Name      string          `json:"name" wire:"group=function"`
+	Arguments string          `json:"arguments" wire:"group=function"`
+	Encrypted *string         `json:"encryptedValue"`
+	Metadata  message.RawJSON `json:"metadata" wire:"object"` // nil if absent
+}
+
+// Content is a string or, if Parts is not nil, a list of parts.
+type Content struct {
+	Text  string
+	Parts []Part
+}
+
+// Text returns a content that is a string.
+func Text(s string) *Content { return &Content{Text: s} }
+
+// String returns the content's text: the string, or the text of all parts.
+func (c Content) String() string {
+	if c.Parts == nil {
+		return c.Text
+	}
+	var sb strings.Builder
+	for _, p := range c.Parts {
+		sb.WriteString(p.Text)
+	}
+	return sb.String()
+}
+
+// PartType is the type of a part.
+type PartType string
+
+// The kinds of parts.
+const (
+	PartText     PartType = "text"
+	PartImage    PartType = "image"
+	PartAudio    PartType = "audio"
+	PartVideo    PartType = "video"
+	PartDocument PartType = "document"
+)
+
+// partBinary is what peers before 1.0 send instead of media parts.
+const partBinary PartType = "binary"
+
+// Part is one part of a content: text, or media with a source.
+type Part struct {
+	Type     PartType        `json:"type" wire:"variant"`
+	ID       *string         `json:"id"`
+	Text     string          `json:"text" wire:"when=text"`
+	Source   *Source         `json:"source" wire:"required,when=image audio video document"`
+	Metadata message.RawJSON `json:"metadata" wire:"rescue"` // anything but null; nil if absent
+
+	legacy bool // whether it was read from a binary part
+}
+
+// SourceType is the type of a source.
+type SourceType string
+
+// The kinds of sources.
+const (
+	SourceData SourceType = "data" // Value is base64; MimeType is required
+	SourceURL  SourceType = "url"
+	SourceFile SourceType = "file" // Value is a provider's handle; new in 1.0
+)
+
+// Source says where the bytes of a media part are.
+type Source struct {
+	Type     SourceType `json:"type" wire:"variant"`
+	Value    string     `json:"value"`
+	MimeType *string    `json:"mimeType"`
+	Provider *string    `json:"provider" wire:"when=file"`
+}
+
+// ToolResults returns the results in the history for calls that the server waits for
+// ([Mapper.Pending]: by the client's id, with the call's own id and the tool's name), in the
+// order of the history. The first of several results for one call counts. A tool message
+// with an error becomes a result of state error; the error is the output if there is no
+// content, and otherwise in the metadata.
+func (in *RunInput) ToolResults(waiting map[string]message.ToolCallBlock) []message.ToolResultBlock {
+	var out []message.ToolResultBlock
+	done := map[string]bool{}
+	for _, m := range in.Messages {
+		call, waits := waiting[m.ToolCallID]
+		if m.Role != RoleTool || !waits || done[m.ToolCallID] || m.Content == nil {
+			continue
+		}
+		done[m.ToolCallID] = true
+		b := message.ToolResultBlock{ID: call.ID, Name: call.Name, Output: scopeContent(*m.Content), State: message.ToolResultSuccess}
+		if m.Error != nil {
+			b.State = message.ToolResultError
+			if m.Content.Parts == nil && m.Content.Text == "" {
+				b.Output.Text = *m.Error
+			} else {
+				b.Metadata = map[string]any{reservedName: map[string]any{"error": *m.Error}}
+			}
+		}
+		out = append(out, b)
+	}
+	return out
+}
+
+// UserMsg converts a person's message to AgentScope: text and media. The name is the
+// message's own, or else name. The caller's codec provides times and ids; the message's id
+// is AG-UI's.
+func (m *Message) UserMsg(codec message.Codec, name string) (*message.Msg, error) {
+	if m.Role != RoleUser || m.Content == nil {
+		return nil, message.Errorf(message.CodeInvalid, "read AG-UI message", "message %.60q is not a user message", m.ID)
+	}
+	if m.Name != nil {
+		name = *m.Name
+	}
+	content := scopeContent(*m.Content)
+	for i, b := range content.Blocks {
+		switch b := b.(type) {
+		case *message.TextBlock:
+			content.Blocks[i] = codec.NewText(b.Text)
+		case *message.DataBlock:
+			d := codec.NewData(b.Source)
+			d.ID = cmp.Or(b.ID, d.ID)
+			content.Blocks[i] = d
+		default: // scopeContent makes no other blocks
+		}
+	}
+	return codec.UserMsg(name, content, message.WithID(m.ID))
+}
+
+// scopeContent converts parts to blocks. A handle that only a provider can read is kept as
+// text, in AG-UI's form.
+func scopeContent(c Content) message.Content {
+	if c.Parts == nil {
+		return message.Content{Text: c.Text}
+	}
+	out := message.List()
+	for _, p := range c.Parts {
+		out.Blocks = append(out.Blocks, scopeBlock(p))
+	}
+	return out
+}
+
+func scopeBlock(p Part) message.Block {
+	if p.Type == PartText || p.Source == nil {
+		return &message.TextBlock{Text: p.Text, ID: valueOr(p.ID, "")}
+	}
+	mime := valueOr(p.Source.MimeType, "application/octet-stream")
+	switch p.Source.Type {
+	case SourceData:
+		return &message.DataBlock{ID: valueOr(p.ID, ""), Source: &message.Base64Source{Data: p.Source.Value, MediaType: mime}}
+	case SourceURL:
+		if src, err := message.NewURLSource(p.Source.Value, mime); err == nil {
+			return &message.DataBlock{ID: valueOr(p.ID, ""), Source: src}
+		}
+	case SourceFile:
+	}
+	raw, err := format.Append(nil, &p)
+	if err != nil {
+		raw = nil
+	}
+	return &message.TextBlock{Text: string(raw), ID: valueOr(p.ID, "")}
 }

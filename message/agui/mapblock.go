@@ -2,6 +2,7 @@ package agui
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/askance-dev/askance/message"
@@ -164,4 +165,195 @@ func (m *blockMapper) custom(e *message.Custom) []Event {
 		return nil
 	}
 	return []Event{&Custom{Tagged: m.taggedBase(e, nil), Name: sourceName + "." + e.Name, Value: value}}
+}
+
+// modelMapper maps model calls, which are the steps of a run, and counts their usage.
+type modelMapper struct {
+	*scope
+	count int    // model calls in this run
+	name  string // of the model that is writing
+	usage []TokenUsage
+}
+
+func (m *modelMapper) modelStart(e *message.ModelCallStart) []Event {
+	out := m.endModel()
+	m.count++
+	m.name, m.round = e.ModelName, round{}
+	name := "model:" + strconv.Itoa(m.count)
+	m.recordOpen(blockStep, name, &StepFinished{StepName: name})
+	return append(out, &StepStarted{Tagged: m.taggedBase(e, map[string]any{"modelName": e.ModelName}), StepName: name})
+}
+
+// endModel ends the step of a model call whose end was missing.
+func (m *modelMapper) endModel() []Event {
+	i := slices.IndexFunc(m.open, func(o opening) bool { return o.at.kind == blockStep })
+	if i < 0 {
+		return nil
+	}
+	o := m.open[i]
+	m.open = slices.Delete(m.open, i, i+1)
+	return stampTime(o.close, m.at)
+}
+
+func (m *modelMapper) modelEnd(e *message.ModelCallEnd) []Event {
+	m.countUsage(e)
+	out := m.endModel()
+	if out == nil {
+		m.lose(e, LossOutOfPlace)
+		return nil
+	}
+	if s, ok := out[0].(*StepFinished); ok {
+		s.Base = m.base(e, map[string]any{
+			"finishedReason": string(e.FinishedReason), "inputTokens": e.InputTokens, "outputTokens": e.OutputTokens,
+			"cacheInputTokens": e.CacheInputTokens, "cacheCreationInputTokens": e.CacheCreationInputTokens,
+		})
+	}
+	m.name = ""
+	return out
+}
+
+// countUsage adds a model call to the run's usage. AG-UI's cache counters are parts of its
+// totals; if AgentScope's are larger than the input, the input cannot include them, and they
+// are left out.
+func (m *modelMapper) countUsage(e *message.ModelCallEnd) {
+	i := slices.IndexFunc(m.usage, func(u TokenUsage) bool {
+		return u.Model == nil && m.name == "" || u.Model != nil && *u.Model == m.name
+	})
+	if i < 0 {
+		i = len(m.usage)
+		m.usage = append(m.usage, TokenUsage{})
+		if m.name != "" {
+			m.usage[i].Model = new(m.name)
+		}
+	}
+	u := &m.usage[i]
+	add(&u.InputTokens, e.InputTokens)
+	add(&u.OutputTokens, e.OutputTokens)
+	if e.CacheInputTokens < 0 || e.CacheCreationInputTokens < 0 ||
+		e.CacheInputTokens > e.InputTokens || e.CacheCreationInputTokens > e.InputTokens-e.CacheInputTokens {
+		m.lose(e, LossUsageParts)
+		return
+	}
+	if e.CacheInputTokens > 0 {
+		add(&u.CachedInputTokens, e.CacheInputTokens)
+	}
+	if e.CacheCreationInputTokens > 0 {
+		add(&u.CacheWriteInputTokens, e.CacheCreationInputTokens)
+	}
+}
+
+// add keeps a counter within AG-UI's range.
+func add(total **int64, n int64) {
+	sum := max(n, 0)
+	if *total != nil {
+		sum = min(sum, maxSafe) + **total
+	}
+	*total = new(min(sum, maxSafe))
+}
+
+// finish ends the run: it closes what is open and then sends the end, in the form that the
+// peer understands.
+func (m *Mapper) finish(base Base, outcome *Outcome) []Event {
+	out := append(m.Start(), m.closeOpen()...)
+	m.ended = true
+	end := Event(&RunFinished{Base: base, ThreadID: m.run.ThreadID, RunID: m.run.RunID, Outcome: outcome, Usage: m.model.usage})
+	if m.run.Peer == PeerLegacy {
+		end, _ = m.run.Peer.Adapt(end)
+	}
+	return append(out, end)
+}
+
+func (m *Mapper) fail(base Base, text, code string) []Event {
+	m.ended = true
+	e := &RunError{Base: base, Message: text, Usage: m.model.usage}
+	if code != "" {
+		e.Code = &code
+	}
+	return []Event{e}
+}
+
+func (m *Mapper) replyEnd(e *message.ReplyEnd) []Event {
+	base := m.base(e, map[string]any{"finishedReason": string(e.FinishedReason), "sessionId": string(e.Session)})
+	switch e.FinishedReason {
+	case message.FinishedError:
+		text, code := "the reply failed", string(message.ErrorUnknown)
+		if e.Error != nil {
+			text, code = e.Error.Message, string(e.Error.Type)
+		}
+		return m.fail(base, text, code)
+	case message.FinishedExceedMaxIters:
+		if m.run.Peer == PeerLegacy {
+			m.lose(e, LossCancelled)
+			return m.fail(base, "the agent reached its limit of rounds", CodeExceedMaxIters)
+		}
+		return m.finish(base, &Outcome{Type: OutcomeCancelled})
+	case message.FinishedInterrupted:
+		if m.run.Peer == PeerLegacy {
+			m.lose(e, LossCancelled)
+		}
+		return m.cancel(base)
+	case message.FinishedCompleted, "":
+		return m.finish(base, &Outcome{Type: OutcomeSuccess})
+	default:
+		return m.fail(base, "the reply ended for an unknown reason", string(message.ErrorUnknown))
+	}
+}
+
+// Park ends the run of a reply that waits: as an interrupt if people are asked, or as a
+// success if the client has to run its own tools. A worker that is still busy becomes an
+// interrupt that anyone may resolve to look again. before are snapshots of state and
+// messages, which older clients expect there. If the reply waits for nothing, the run ends
+// as an error, never as a success.
+func (m *Mapper) Park(before ...Event) []Event {
+	if m.ended {
+		return nil
+	}
+	var asked []Interrupt
+	var pending []string
+	for _, w := range m.calls.waiting {
+		switch {
+		case w.interrupt != nil:
+			asked = append(asked, *w.interrupt)
+		case w.client:
+			pending = append(pending, m.calls.wire(w.call))
+		default:
+			asked = append(asked, m.busyInterrupt(w.call))
+		}
+	}
+	outcome := &Outcome{Type: OutcomeInterrupt, Interrupts: asked}
+	switch {
+	case len(m.calls.waiting) == 0:
+		return append(m.Start(), m.fail(Base{Timestamp: m.at}, "the run ended before its reply", CodeNotParked)...)
+	case len(asked) == 0:
+		outcome = &Outcome{Type: OutcomeSuccess, PendingToolCallIDs: pending}
+	}
+	out := append(m.Start(), m.closeOpen()...)
+	for _, e := range before {
+		adapted, _ := m.run.Peer.Adapt(e)
+		out = append(out, adapted)
+	}
+	return append(out, m.finish(Base{Timestamp: m.at}, outcome)...)
+}
+
+// Leave ends the mapping of a reply whose run continues with another reply: it closes what
+// is open, and returns the usage for [Run].Usage.
+func (m *Mapper) Leave() ([]Event, []TokenUsage) {
+	m.ended = true
+	return m.closeOpen(), m.model.usage
+}
+
+// busyInterrupt is the interrupt for a call that a worker is running. The run's id makes
+// the interrupt's id unique in the thread.
+func (m *Mapper) busyInterrupt(id message.CallID) Interrupt {
+	return Interrupt{
+		ID: m.run.RunID + "/" + string(id) + "/running", Reason: ReasonExternal,
+		ToolCallID: new(m.calls.wire(id)), Message: new("The tool is still running. Continue?"),
+	}
+}
+
+func (m *Mapper) cancel(base Base) []Event {
+	if m.run.Peer == PeerLegacy && m.run.Abandons {
+		return m.finish(base, &Outcome{Type: OutcomeSuccess})
+	}
+	return m.finish(base, &Outcome{Type: OutcomeCancelled})
 }

@@ -1,10 +1,13 @@
 package agui
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"time"
 
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 )
 
@@ -140,3 +143,278 @@ func (r *RefusalError) Is(target error) bool { return target == error(message.Er
 func (r *RefusalError) Event() *RunError {
 	return &RunError{Message: r.Error(), Code: new(r.Code)}
 }
+
+// Response is a person's response to one interrupt, or the fact that none came.
+type Response struct {
+	Interrupt Interrupt
+	Entry     ResumeEntry
+	// Abandoned means that the entry is cancelled and no response came.
+	Abandoned bool
+	// Approved is the response to an approval request about a call ([ReasonToolCall]). It is
+	// set only if the payload says approved: true.
+	Approved bool
+	// Edited replaces all arguments; it is an object, or nil if they are unchanged. It is set
+	// only for an approval, and only if the approval request offered edits.
+	Edited message.RawJSON
+	// Rules are to be remembered; only for an approval, and only if the approval request
+	// offered rules. The policy decides whether they may be remembered.
+	Rules    []message.PermissionRule
+	Feedback string // why the call was denied, for the model
+}
+
+// readAnswer reads an entry. It refuses a payload about a call that has an unknown member,
+// because that may be a misspelled edit, and then the wrong call would run.
+func readAnswer(i Interrupt, e ResumeEntry) (Response, error) {
+	a := Response{Interrupt: i, Entry: e, Abandoned: e.Status == ResumeCancelled}
+	if a.Abandoned || i.Reason != ReasonToolCall {
+		return a, nil
+	}
+	if e.Status != ResumeResolved {
+		return a, fmt.Errorf("unknown status %.20q", e.Status)
+	}
+	if e.Payload == nil {
+		return a, fmt.Errorf("there is no payload")
+	}
+	members, err := strictjson.Members(e.Payload)
+	if err != nil {
+		return a, err
+	}
+	approved := false
+	for _, m := range members {
+		if m.Name == "approved" {
+			approved = true
+		}
+		if err := a.member(m); err != nil {
+			return a, strictjson.Within(err, "decode", strictjson.Step(m.Name), int64(m.Offset))
+		}
+	}
+	switch {
+	case !approved:
+		return a, strictjson.Wrong(strictjson.ErrMissingMember, "%q", "approved")
+	case !a.Approved && (a.Edited != nil || a.Rules != nil):
+		return a, fmt.Errorf("a denial cannot edit the arguments or give rules")
+	}
+	return a, a.checkOffer()
+}
+
+// member reads one member of the payload.
+func (a *Response) member(m strictjson.Member) (err error) {
+	switch m.Name {
+	case "approved":
+		a.Approved, err = strictjson.Bool(m.Value)
+	case "editedArgs":
+		a.Edited = bytes.Clone(m.Value)
+		if kind := strictjson.KindOf(m.Value); kind != "object" {
+			return strictjson.Wrong(strictjson.ErrType, "want object, got %s", kind)
+		}
+	case "rules":
+		a.Rules = []message.PermissionRule{}
+		return strictjson.Unmarshal(m.Value, &a.Rules)
+	case "feedback":
+		a.Feedback, err = strictjson.Text(m.Value)
+	default:
+		return strictjson.Wrong(strictjson.ErrUnknownMember, "%.60q", m.Name)
+	}
+	return err
+}
+
+// checkOffer checks the response against what the schema of the request offers. Without a
+// schema that is only yes or no.
+func (a *Response) checkOffer() error {
+	var schema struct {
+		Properties map[string]json.RawMessage `json:"properties"`
+	}
+	if a.Interrupt.ResponseSchema != nil {
+		if err := strictjson.UnmarshalOpen(a.Interrupt.ResponseSchema, &schema); err != nil {
+			return err
+		}
+	}
+	for name, used := range map[string]bool{"editedArgs": a.Edited != nil, "rules": a.Rules != nil} {
+		if _, offers := schema.Properties[name]; used && !offers {
+			return fmt.Errorf("the approval request does not offer %q", name)
+		}
+	}
+	return nil
+}
+
+// Confirm returns the response in AgentScope's form: the call that was asked about, as in
+// the interrupt's metadata, with the edited arguments. An abandoned approval request becomes
+// a refusal, because AgentScope has nothing else for it. The error means that the interrupt
+// was not made by a [Mapper].
+func (a Response) Confirm() (message.ConfirmResult, error) {
+	var meta struct {
+		Askance *struct {
+			ToolCallID string `json:"toolCallId"`
+			ToolName   string `json:"toolName"`
+			Arguments  string `json:"arguments"`
+		} `json:"askance"`
+	}
+	if err := strictjson.UnmarshalOpen(a.Interrupt.Metadata, &meta); err != nil || meta.Askance == nil || meta.Askance.ToolCallID == "" {
+		return message.ConfirmResult{}, message.Errorf(message.CodeInvalid, "read AG-UI answer", "interrupt %.60q does not say which call it is about", a.Interrupt.ID)
+	}
+	r := message.ConfirmResult{
+		Confirmed: a.Approved && !a.Abandoned,
+		ToolCall: message.ToolCallBlock{
+			ID: message.CallID(meta.Askance.ToolCallID), Name: meta.Askance.ToolName,
+			Input: meta.Askance.Arguments, State: message.ToolCallAsking,
+		},
+		Rules: a.Rules,
+	}
+	if a.Edited != nil {
+		r.ToolCall.Input = string(a.Edited)
+	}
+	return r, nil
+}
+
+// Event returns the AgentScope event of the responses: USER_INTERRUPT if all approval
+// requests were abandoned, USER_CONFIRM_RESULT if there is a response about a call, or else
+// nil. Responses to approval requests of other kinds are for the caller.
+func (r *Resumption) Event(h message.EventHeader) (message.Event, error) {
+	abandoned := len(r.Answers) > 0
+	var results []message.ConfirmResult
+	for _, a := range r.Answers {
+		abandoned = abandoned && a.Abandoned
+		if a.Interrupt.Reason != ReasonToolCall {
+			continue
+		}
+		c, err := a.Confirm()
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, c)
+	}
+	switch {
+	case abandoned:
+		return &message.UserInterrupt{EventHeader: h}, nil
+	case results != nil:
+		return &message.UserConfirmResult{EventHeader: h, ConfirmResults: results}, nil
+	}
+	return nil, nil
+}
+
+// OutcomeType is the type of an outcome.
+type OutcomeType string
+
+// How a run that did not fail can end. There is no other way: a consumer drops an unknown
+// outcome and assumes success.
+const (
+	OutcomeSuccess   OutcomeType = "success"
+	OutcomeInterrupt OutcomeType = "interrupt"
+	OutcomeCancelled OutcomeType = "cancelled" // stopped intentionally; new in 1.0
+)
+
+// Outcome is why a run ended.
+type Outcome struct {
+	Type OutcomeType `json:"type" wire:"variant"`
+	// PendingToolCallIDs of a success are the client's tools that the client has to run now;
+	// new in 1.0. If nil it is absent, and the client finds out itself.
+	PendingToolCallIDs []string `json:"pendingToolCallIds" wire:"when=success"`
+	// Interrupts of an interrupt, at least one.
+	Interrupts []Interrupt `json:"interrupts" wire:"required,when=interrupt"`
+}
+
+// Interrupt is an approval request that the run waits for.
+type Interrupt struct {
+	ID             string          `json:"id"`     // unique in the thread
+	Reason         string          `json:"reason"` // any string; see the Reason constants
+	Message        *string         `json:"message"`
+	ToolCallID     *string         `json:"toolCallId"`
+	ResponseSchema message.RawJSON `json:"responseSchema" wire:"object"` // nil if absent
+	ExpiresAt      *string         `json:"expiresAt"`                    // RFC 3339
+	Metadata       message.RawJSON `json:"metadata" wire:"object"`       // nil if absent
+	SubagentRunID  *string         `json:"subagentRunId"`
+}
+
+// The reasons that this package uses and recognizes.
+const (
+	ReasonToolCall = "tool_call"                  // asks whether a tool may run
+	ReasonExternal = "askance:external_execution" // a worker is still busy; resolve it to continue
+)
+
+// TokenUsage is what the calls of one model cost. Input and output are totals, and the
+// others parts of them; nil means unknown, which is not 0.
+type TokenUsage struct {
+	Provider              *string `json:"provider"`
+	Model                 *string `json:"model"`
+	InputTokens           *int64  `json:"inputTokens" wire:"least=0"`
+	OutputTokens          *int64  `json:"outputTokens" wire:"least=0"`
+	TotalTokens           *int64  `json:"totalTokens" wire:"least=0"`
+	ReasoningTokens       *int64  `json:"reasoningTokens" wire:"least=0"`
+	CachedInputTokens     *int64  `json:"cachedInputTokens" wire:"least=0"`
+	CacheWriteInputTokens *int64  `json:"cacheWriteInputTokens" wire:"least=0"`
+}
+
+// SubagentOutcomeType is the type of a subagent's outcome.
+type SubagentOutcomeType string
+
+// How a subagent's part of a run ends.
+const (
+	SubagentSuccess   SubagentOutcomeType = "success"
+	SubagentSuspended SubagentOutcomeType = "suspended"
+)
+
+// SubagentOutcome is why a subagent's part of a run ended.
+type SubagentOutcome struct {
+	Type         SubagentOutcomeType `json:"type" wire:"variant"`
+	InterruptIDs []string            `json:"interruptIds" wire:"when=suspended"` // nil if absent
+}
+
+// EncryptedSubtype says what an encrypted value belongs to.
+type EncryptedSubtype string
+
+// The subtypes; the hyphen is AG-UI's.
+const (
+	EncryptedMessage  EncryptedSubtype = "message"
+	EncryptedToolCall EncryptedSubtype = "tool-call"
+)
+
+// RunInput is RunAgentInput: the request to run an agent. All strings are opaque.
+type RunInput struct {
+	ThreadID        string          `json:"threadId"` // the conversation
+	RunID           string          `json:"runId"`    // this run; never used twice on a thread
+	ProtocolVersion *string         `json:"protocolVersion"`
+	ParentRunID     *string         `json:"parentRunId"`
+	State           message.RawJSON `json:"state" wire:"null"`        // nil if absent, which means {}
+	Messages        []Message       `json:"messages" wire:"required"` // the whole history
+	// Tools are executed only by the client. Tools and Context are always written, because
+	// peers before 1.0 require them.
+	Tools          []Tool          `json:"tools" wire:"empty"`
+	Context        []ContextItem   `json:"context" wire:"empty"`
+	ForwardedProps message.RawJSON `json:"forwardedProps" wire:"rescue"` // anything but null; nil if absent
+	Resume         []ResumeEntry   `json:"resume"`                       // nil if absent
+}
+
+// Tool is a tool that the client executes.
+type Tool struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description"`
+	Parameters  message.RawJSON `json:"parameters" wire:"rescue"` // JSON Schema, anything but null; nil if absent
+	Metadata    message.RawJSON `json:"metadata" wire:"object"`   // nil if absent
+}
+
+// ContextItem is something about the person's surroundings, for the model.
+type ContextItem struct {
+	Description string `json:"description"`
+	Value       string `json:"value"`
+}
+
+// ResumeStatus says whether an interrupt was answered.
+type ResumeStatus string
+
+// The two statuses. A refusal is an answer; cancelled means that there is none.
+const (
+	ResumeResolved  ResumeStatus = "resolved"
+	ResumeCancelled ResumeStatus = "cancelled"
+)
+
+// ResumeEntry is the outcome of one interrupt.
+type ResumeEntry struct {
+	InterruptID string          `json:"interruptId"`
+	Status      ResumeStatus    `json:"status"`
+	Payload     message.RawJSON `json:"payload" wire:"rescue"`  // anything but null; nil if absent
+	Metadata    message.RawJSON `json:"metadata" wire:"object"` // nil if absent
+}
+
+func (*RunInput) isObject() {}
+
+func (in *RunInput) MarshalJSON() ([]byte, error) { return AppendJSON(nil, in) }
