@@ -3,9 +3,13 @@ package permission
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/message"
+	"github.com/askance-dev/askance/permission/internal/display"
+	"github.com/askance-dev/askance/permission/internal/schema"
 	"github.com/askance-dev/askance/permission/shell"
 )
 
@@ -208,4 +212,218 @@ func shellKind(t *Tool) ShellKind {
 	}
 	k, _ := t.Kind.(ShellKind)
 	return k
+}
+
+// ArgumentKind is a Kind that reads one argument of each call: the command line or the path. Rules
+// with content look only at that argument.
+type ArgumentKind interface {
+	Kind
+	Argument() Argument
+}
+
+// Argument describes what an ArgumentKind reads.
+type Argument struct {
+	Name string
+	What string // "command" or "path"
+	// Default says that a call without the argument means the current folder.
+	Default bool
+	// Others are further arguments of such tools that name neither a command nor a path.
+	Others []string
+}
+
+// CheckKind returns an error if the tool's kind reads an argument that the tool's schema does not
+// declare, because no rule would ever match a call. An OpaqueKind on a read-only tool is also an
+// error.
+func (t *Tool) CheckKind() error {
+	if _, opaque := t.Kind.(OpaqueKind); opaque && t.ReadOnly {
+		return errors.New("read_only: askance cannot analyse what a Windows shell runs; remove read_only, and allow calls by rules with when")
+	}
+	k, ok := t.Kind.(ArgumentKind)
+	root := t.Schema.root()
+	if !ok || root == nil || root.Kind != schema.KindStruct {
+		return nil // checked for each call, because the schema does not say
+	}
+	a := k.Argument()
+	field := root.Fields[a.Name]
+	switch {
+	case field != nil && isText(field):
+		return nil
+	case field != nil:
+		return fmt.Errorf("kind: the argument %s is not text in input_schema, and the kind reads the %s from it; declare it as {type: string}, or set argument to the name of the one that has the %s",
+			display.Quoted(a.Name), a.What, a.What)
+	}
+	var texts []string
+	for name, f := range root.Fields {
+		if isText(f) && !slices.Contains(a.Others, name) {
+			texts = append(texts, name)
+		}
+	}
+	slices.Sort(texts)
+	switch {
+	case len(texts) == 0 && a.Default:
+		return nil // the current folder, unless a call has something undeclared
+	case len(texts) == 0:
+		return fmt.Errorf("kind: the kind reads the %s from the argument %s, which input_schema does not declare; declare it as {type: string}, or remove the kind",
+			a.What, display.Quoted(a.Name))
+	case len(texts) == 1:
+		return fmt.Errorf("kind: the kind reads the %s from the argument %s, which input_schema does not declare; write argument: %s",
+			a.What, display.Quoted(a.Name), display.Quoted(texts[0]))
+	}
+	return fmt.Errorf("kind: the kind reads the %s from the argument %s, which input_schema does not declare; set argument to the one that has the %s: %s",
+		a.What, display.Quoted(a.Name), a.What, display.Quoted(strings.Join(texts, ", ")))
+}
+
+func isText(t *schema.Type) bool {
+	switch t.Kind {
+	case schema.KindInt, schema.KindDouble, schema.KindBool, schema.KindList, schema.KindMap, schema.KindStruct:
+		return false
+	default:
+		return true // text, or not specified by the schema
+	}
+}
+
+// errNoArgument says that a call may name its command or path in a way that the kind does not read.
+var errNoArgument = fmt.Errorf("%w: the call lacks the argument that the tool's kind reads", ErrUnclear)
+
+// findArgument returns errNoArgument if the call lacks its kind's argument and has another one that
+// could stand for it. No rule can judge such a call.
+func (e *evaluation) findArgument() error {
+	a := argumentOf(e.tr.tool)
+	if a.Name == "" || e.call.Input[a.Name] != nil {
+		return nil
+	}
+	for name, value := range e.call.Input {
+		if mayName(value) && !slices.Contains(a.Others, name) && !(a.Default && e.tr.declares(name)) {
+			return fmt.Errorf("%w: %s", errNoArgument, display.Quoted(a.Name))
+		}
+	}
+	return nil
+}
+
+func argumentOf(t *Tool) Argument {
+	if t == nil {
+		return Argument{}
+	}
+	if k, ok := t.Kind.(ArgumentKind); ok {
+		return k.Argument()
+	}
+	return Argument{}
+}
+
+// declares reports whether the tool's schema has a member of that name. CheckKind leaves the
+// meaning of such members to the author.
+func (t *toolRules) declares(name string) bool {
+	root := t.schema().root()
+	return root != nil && root.Fields[name] != nil
+}
+
+func mayName(value any) bool {
+	switch v := value.(type) {
+	case string:
+		return v != ""
+	case []any, map[string]any:
+		return true
+	default:
+		return false
+	}
+}
+
+// PathKind is a Kind whose calls name files, so a deny or ask rule can be about files rather than a
+// tool.
+type PathKind interface {
+	Kind
+	// Files says what the calls do with the files that they name.
+	Files() FileUse
+	// CompilePath compiles the content of such a rule. With reading set, the rule applies to calls
+	// that can show the file's content; otherwise to all calls that reach the file.
+	CompilePath(content string, reading bool) (Pattern, error)
+}
+
+// FileUse says what the calls of a PathKind do with files.
+type FileUse uint8
+
+// The uses. A deny or ask rule about a tool that only reads files protects the files from every
+// tool that can show their content.
+const (
+	FilesWritten FileUse = iota
+	FilesShown
+	FilesRead
+)
+
+// pathRule is a rule whose content is about the files of several tools.
+type pathRule struct {
+	*compiledRule
+	anyTool bool
+	named   []string // tools named by the rule
+}
+
+// addPathRule records a rule whose content protects files from other tools.
+func (c *compiler) addPathRule(r *Rule, cr *compiledRule, tr *toolRules) {
+	if _, ok := r.content(); !ok || r.Behavior != message.BehaviorDeny && r.Behavior != message.BehaviorAsk {
+		return
+	}
+	if tr == nil {
+		c.paths = append(c.paths, pathRule{compiledRule: cr, anyTool: true})
+		return
+	}
+	if k, ok := tr.kind().(PathKind); ok && k.Files() == FilesRead && r.When == "" {
+		c.paths = append(c.paths, pathRule{compiledRule: cr, named: c.toolsOf(r)})
+	}
+}
+
+// spreadPathRules adds the rules about files to the tools that reach files.
+func (c *compiler) spreadPathRules() {
+	var tools []*toolRules
+	for _, tr := range c.bundle.byTool {
+		tools = append(tools, tr)
+	}
+	slices.SortFunc(tools, func(a, b *toolRules) int { return strings.Compare(a.name, b.name) })
+	for _, p := range c.paths {
+		var unseen []string
+		for _, tr := range tools {
+			k, ok := tr.kind().(PathKind)
+			switch {
+			case ok && (p.anyTool || k.Files() != FilesWritten && !slices.Contains(p.named, tr.name)):
+				c.spreadPathRule(p, tr, k)
+			case p.anyTool && !ok:
+				unseen = append(unseen, tr.name)
+			}
+		}
+		switch {
+		case p.anyTool && len(unseen) == len(tools):
+			c.addFault(p.rule, "rule_content", "is about files, but no declared tool has a kind that names files",
+				"give the tools a kind in the tools file, such as bash or read, leave the content out, or use when")
+		case len(unseen) > 0:
+			c.addNotice(p.rule, AnyTool, "does not see the files of "+display.Quoted(strings.Join(unseen, ", "))+", which have no kind that names files")
+		}
+	}
+}
+
+func (c *compiler) spreadPathRule(p pathRule, tr *toolRules, k PathKind) {
+	content, _ := p.rule.content()
+	pattern, err := callSafely(func() (Pattern, error) { return k.CompilePath(content, !p.anyTool) })
+	if err != nil {
+		c.addFault(p.rule, "rule_content", "for tool "+display.Quoted(tr.name)+": "+err.Error(), "")
+		return
+	}
+	cr := *p.compiledRule
+	cr.pattern = pattern
+	if !p.anyTool {
+		cr.message, cr.protects = nil, true // its message and handling refer to another tool's arguments
+	}
+	tr.addRules(&cr)
+}
+
+// sessionPathPattern returns the pattern of a session's rule about another tool, if the rule
+// protects files from this one.
+func (e *evaluation) sessionPathPattern(r *message.PermissionRule) (Pattern, error) {
+	other := e.bundle.byTool[r.ToolName]
+	here, ok := e.tr.kind().(PathKind)
+	if other == nil || !ok || here.Files() == FilesWritten || r.RuleContent == nil || *r.RuleContent == "" {
+		return nil, nil
+	}
+	if k, ok := other.kind().(PathKind); !ok || k.Files() != FilesRead {
+		return nil, nil
+	}
+	return callSafely(func() (Pattern, error) { return here.CompilePath(*r.RuleContent, true) })
 }
