@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -270,4 +272,179 @@ type Transport interface {
 	// Cancels passes the engine's cancel messages to f, which must not block, until
 	// stop is called. If one is lost, the next heartbeat brings the cancel.
 	Cancels(f func(r toolcall.HeartbeatRequest, reason string)) (stop func())
+}
+
+// Defaults of a Worker. With the drain timeout and the time for results after
+// it, a worker ends within the 30 s that service managers usually grant.
+const (
+	DefaultSlots          = 1
+	DefaultDrainTimeout   = 20 * time.Second
+	DefaultRequestTimeout = 5 * time.Second
+)
+
+// resultGrace is how long a stopping worker keeps sending a result after the drain
+// timeout, or after the handler returned if that is later.
+const resultGrace = 5 * time.Second
+
+// WorkerOption changes a Worker's defaults.
+type WorkerOption interface{ apply(*config) }
+
+type config struct {
+	name           string
+	slots          int
+	drainTimeout   time.Duration
+	requestTimeout time.Duration // of one try; can be longer than a lease
+	log            *slog.Logger
+	source         KeySource // nil: the keys never change
+	approvers      ApproverSource
+	route          string
+	command        bool // the handler comes directly from a Command
+}
+
+type option func(*config)
+
+func (o option) apply(c *config) { o(c) }
+
+// WithName sets the worker's name in its log. The Transport has the name by which the
+// engine knows the worker.
+func WithName(name string) WorkerOption { return option(func(c *config) { c.name = name }) }
+
+// WithSlots lets the worker run up to n attempts at once. It takes only as many tasks
+// from the queue as it has free slots.
+func WithSlots(n int) WorkerOption { return option(func(c *config) { c.slots = n }) }
+
+// WithDrainTimeout limits how long a stopping worker waits for running handlers, and for
+// starts and results that no engine has answered yet. Then the contexts of handlers end
+// with ErrStopping, and results get five more seconds to be delivered. 0 cancels at once.
+func WithDrainTimeout(d time.Duration) WorkerOption {
+	return option(func(c *config) { c.drainTimeout = d })
+}
+
+// WithKeySource makes the worker follow the engines' keys as they are rotated and
+// retired, starting with the keys that NewWorker got.
+func WithKeySource(s KeySource) WorkerOption { return option(func(c *config) { c.source = s }) }
+
+// WithApprovers makes the worker run only calls that the people whom the approval request
+// requires, and at least one person, have signed with their own keys: then not even an
+// engine can forge an approval. The worker refuses calls that a rule allowed without asking.
+func WithApprovers(s ApproverSource) WorkerOption {
+	return option(func(c *config) { c.approvers = s })
+}
+
+// WithRoute makes the worker take only the calls of the tool that rules send to this
+// route; the Transport must be for the same route. Without WithRoute the worker takes only
+// calls without a route.
+func WithRoute(subject string) WorkerOption { return option(func(c *config) { c.route = subject }) }
+
+// WithCommand says that the worker's Handler comes directly from a Command. If the Command
+// cannot start its program, or the lease has expired before, nothing ran, and the attempt
+// is returned. Without this option the call then ends with an error, because a Handler that
+// wraps the Command may have acted.
+func WithCommand() WorkerOption { return option(func(c *config) { c.command = true }) }
+
+// WithLogger sets the logger. Refusals, outages and lost outcomes are logged as warnings
+// and errors, the rest as debug. The default is slog.Default().
+func WithLogger(l *slog.Logger) WorkerOption { return option(func(c *config) { c.log = l }) }
+
+func newConfig(opts []WorkerOption) (config, error) {
+	c := config{
+		slots: DefaultSlots, drainTimeout: DefaultDrainTimeout, requestTimeout: DefaultRequestTimeout,
+		log: slog.Default(),
+	}
+	for _, o := range opts {
+		o.apply(&c)
+	}
+	switch {
+	case c.slots < 1:
+		return c, fmt.Errorf("%d slots, a worker needs at least 1", c.slots)
+	case c.drainTimeout < 0:
+		return c, fmt.Errorf("the drain timeout %s is negative", c.drainTimeout)
+	case c.log == nil:
+		return c, fmt.Errorf("the logger is nil, leave the option out for the default")
+	}
+	return c, nil
+}
+
+// Reasons why a Handler's context ended; see context.Cause.
+var (
+	// ErrCancelled: the engine cancelled the attempt, for example because the reply was
+	// interrupted. The cause's text includes the reason, if one was given.
+	ErrCancelled = errors.New("cancelled by the engine")
+	// ErrStale: this attempt is no longer the current one; another may be
+	// running. Stop at once, the result will not count.
+	ErrStale = errors.New("the attempt is no longer the current one")
+	// ErrDeadline: the attempt ran longer than the tool is permitted to run.
+	ErrDeadline = errors.New("the deadline of the attempt passed")
+	// ErrStopping: the worker is shutting down and its drain timeout is over.
+	ErrStopping = errors.New("the worker is stopping")
+)
+
+// Errors that a Handler that acts outside of the worker's process returns, wrapped, when it
+// has no result. Only a Worker treats them specially; in a Registry they are results with
+// state error.
+var (
+	// ErrNotBegun: nothing of the attempt ran, and nothing of it will. The Worker
+	// returns the attempt, and the engine offers the call again.
+	ErrNotBegun = errors.New("nothing of the attempt ran")
+	// ErrUnknownOutcome: the effect may or may not have happened. The Worker reports no
+	// result. The lease ends, and the engine starts an idempotent tool again under the
+	// same key; any other call waits for an operator.
+	ErrUnknownOutcome = errors.New("it is not known whether the tool ran")
+)
+
+// ErrClosed is returned by Worker.Run if the worker was closed, or was already run once.
+var ErrClosed = errors.New("executor: the worker was closed or has run before")
+
+// UndeliveredError says that a worker had to stop before it could deliver the outcome of
+// attempts: each of them started, and its lease will expire. The engine then offers
+// idempotent calls again and leaves the others to an operator.
+type UndeliveredError struct {
+	Attempts []toolcall.HeartbeatRequest // in the order in which they were given up
+}
+
+// Error names the attempts.
+func (e *UndeliveredError) Error() string {
+	names := make([]string, len(e.Attempts))
+	for i, a := range e.Attempts {
+		names[i] = fmt.Sprintf("%s attempt %d", a.Key, a.Attempt)
+	}
+	return fmt.Sprintf("executor: stopped before an engine accepted the outcome of %s; the lease of each will expire, and then the engine decides", strings.Join(names, ", "))
+}
+
+// OutputError says that a tool's output was larger than a result may be. The
+// result has state error, keeps as much of the text as fits and ends with this
+// error's text.
+type OutputError struct {
+	Bytes int // size of the whole output; for text, as a JSON string
+	Limit int
+}
+
+// Error returns a text that says that the tool itself ran.
+func (e *OutputError) Error() string {
+	return fmt.Sprintf("the tool ran to its end, but its output of %d bytes is over the limit of %d and was cut; "+
+		"let the tool store large outputs elsewhere and return a reference", e.Bytes, e.Limit)
+}
+
+// PanicError is the error of a Handler that panicked.
+type PanicError struct {
+	Value any
+	Stack []byte // for the log; never part of a result
+}
+
+// Error returns the panic's value without the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("the tool panicked: %v", e.Value) }
+
+// ExitError says that a command ended with a status other than zero.
+type ExitError struct {
+	Status string // as the operating system reports it, e.g. "exit status 2" or "signal: killed"
+	Code   int    // the exit code, -1 if a signal ended the command
+	Stderr string // the last lines of standard error
+}
+
+// Error returns the status and the last lines of standard error.
+func (e *ExitError) Error() string {
+	if e.Stderr == "" {
+		return "the command ended with " + e.Status
+	}
+	return "the command ended with " + e.Status + ": " + e.Stderr
 }

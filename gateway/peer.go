@@ -108,7 +108,6 @@ func (p *Peer) As(role toolcall.Role) (engine.Client, error) {
 // noWork refuses every operation of a worker without queues.
 type noWork struct{ name string }
 
-// Call implements api.Caller.
 func (n noWork) Call(_ context.Context, op *api.Operation, _ any) (any, error) {
 	return nil, &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the credentials of " + n.name + " name no tool that this server has workers for", Hint: "make a token with askance token create NAME --role worker --tool TOOL"}
 }

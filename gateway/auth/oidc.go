@@ -101,7 +101,6 @@ type document struct {
 	at   time.Time
 }
 
-// RoundTrip implements http.RoundTripper.
 func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" && !LoopbackHost(r.URL.Host) {
 		if r.Body != nil {

@@ -25,12 +25,29 @@
 package console
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"fmt"
 	"html/template"
+	"maps"
+	"math"
 	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/webhook"
+	"github.com/askance-dev/askance/internal/asked"
+	"github.com/askance-dev/askance/internal/reveal"
+	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
 
@@ -128,4 +145,325 @@ func (in *Console) Routes() []gateway.Route {
 		post("/standing/revoke", both, "Revoke a standing approval.", in.revokeRule),
 		{Method: http.MethodGet, Path: assetPath + "{build}/{file}", Access: gateway.Everybody, Serve: in.asset, Doc: "Load the style, script and icon of the console."},
 	}
+}
+
+//go:embed templates
+var pageFiles embed.FS
+
+// policy allows only files from this server. Scripts create markup only through the trusted-types
+// policy of page.js.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types askance"
+
+// themeCookie stores the choice of light or dark.
+const themeCookie = "askance_theme"
+
+// shell is the data of every page.
+type shell struct {
+	Title, Nav       string // Nav is the name of the page in the table of pages
+	Pages            []page
+	Who, Space, Role string
+	Theme            string // light, dark, or "": the system's
+	CSRF             string
+	CSS, JS, Icon    string
+	Now              time.Time
+	Open             int              // open approval requests, in the title
+	Counts           map[string]count // by the name of a page
+	Approver         bool
+	Operator         bool
+	Flash            *flash
+	Side             *side // the list next to the page; may be nil
+	Login            bool  // the person can log out
+}
+
+// page is an entry of the navigation. Pages of one Group are listed together, Icon is a key of
+// icons, Key opens the page after g, and Dock pages appear in the bar on phones.
+type page struct {
+	Name, Path, Title string
+	Group, Icon, Key  string
+	Dock              bool
+}
+
+// pages is the navigation, in order.
+var pages = []page{
+	{Name: "overview", Path: pathOverview, Title: "Overview", Icon: "overview", Key: "o", Dock: true},
+	{Name: "inbox", Path: pathInbox, Title: "Inbox", Icon: "inbox", Key: "i", Dock: true},
+	{Name: "workers", Path: pathWorkers, Title: "Workers", Icon: "workers", Key: "w", Dock: true},
+	{Name: "history", Path: pathHistory, Title: "History", Group: "Records", Icon: "history", Key: "h", Dock: true},
+	{Name: "timeline", Path: pathTimeline, Title: "Timeline", Group: "Records", Icon: "timeline", Key: "t"},
+	{Name: "insights", Path: pathInsights, Title: "Insights", Group: "Records", Icon: "insights", Key: "n"},
+	{Name: "audit", Path: pathAudit, Title: "Audit", Group: "Records", Icon: "audit", Key: "a"},
+	{Name: "policy", Path: pathPolicy, Title: "Policy", Group: "Rules", Icon: "policy", Key: "p"},
+	{Name: "standing", Path: pathStanding, Title: "Standing approvals", Group: "Rules", Icon: "standing", Key: "s"},
+}
+
+// count is the number next to a navigation entry.
+type count struct {
+	N          int
+	Tone, What string
+}
+
+// flash reports the outcome of what the person did.
+type flash struct {
+	Tone string // good, bad
+	Text string
+	Next string // address of the next approval request, or ""
+}
+
+func (in *Console) shell(r *http.Request, p *gateway.Peer, nav, title string) shell {
+	s := shell{
+		Title: title, Nav: nav, Pages: pages, Who: p.Name, Space: string(p.Space.ID), Role: gateway.RoleList(p.Roles), CSRF: p.CSRF, Now: in.now(),
+		CSS: in.assets.url(styleFile), JS: in.assets.url("app.js"), Icon: in.assets.url("icon.svg"),
+		Approver: p.Has(toolcall.RoleApprover), Operator: p.Has(toolcall.RoleOperator), Login: p.CSRF != "",
+	}
+	s.addCounts(r.Context(), p)
+	if c, err := r.Cookie(themeCookie); err == nil && (c.Value == "dark" || c.Value == "light") {
+		s.Theme = c.Value
+	}
+	return s
+}
+
+// addCounts adds what is waiting for people. A page also works without the counts.
+func (s *shell) addCounts(ctx context.Context, p *gateway.Peer) {
+	c, err := p.Reader()
+	if err != nil {
+		return
+	}
+	load, err := c.Load(ctx, toolcall.LoadRequest{V: 1})
+	if err != nil {
+		return
+	}
+	s.Open = load.Open
+	s.Counts = map[string]count{"inbox": {s.Open, "ask", "open"}}
+}
+
+// loadPages parses the embedded templates; a mistake in one fails the first test.
+func loadPages() *template.Template {
+	return template.Must(template.New("").Funcs(functions()).ParseFS(pageFiles, "templates/*.html"))
+}
+
+// write replies with a page, or writes nothing if rendering fails.
+func (in *Console) write(w http.ResponseWriter, status int, name string, view any) error {
+	var b bytes.Buffer
+	if err := in.pages.ExecuteTemplate(&b, name, view); err != nil {
+		return message.Errorf(message.CodeInternal, "page "+name, "%w", err)
+	}
+	setPageHeaders(w.Header())
+	w.WriteHeader(status)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+func setPageHeaders(h http.Header) {
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=()")
+	h.Set("Referrer-Policy", "same-origin") // a stricter one hides the origin of forms
+	h.Set("X-Content-Type-Options", "nosniff")
+}
+
+//go:embed assets
+var assetFiles embed.FS
+
+// assetPath is the folder of assets. The folder below it is named after their content.
+const assetPath = "/assets/"
+
+// styleFile contains all style sheets, sorted by name.
+const styleFile = "console.css"
+
+// assets are the files that pages use.
+type assets struct {
+	build string // hash of all content: a new build has new addresses
+	files map[string][]byte
+}
+
+var contentTypes = map[string]string{
+	".css": "text/css; charset=utf-8",
+	".js":  "text/javascript; charset=utf-8",
+	".svg": "image/svg+xml",
+}
+
+func loadAssets() *assets {
+	a := &assets{files: map[string][]byte{}}
+	sum := sha256.New()
+	entries, _ := assetFiles.ReadDir("assets")
+	for _, e := range entries { // sorted by name
+		b, _ := assetFiles.ReadFile("assets/" + e.Name())
+		sum.Write([]byte(e.Name() + "\x00"))
+		sum.Write(b)
+		if path.Ext(e.Name()) == ".css" {
+			a.files[styleFile] = append(append(a.files[styleFile], b...), '\n')
+			continue
+		}
+		a.files[e.Name()] = b
+	}
+	a.build = hex.EncodeToString(sum.Sum(nil)[:8])
+	return a
+}
+
+func (a *assets) url(name string) string { return assetPath + a.build + "/" + name }
+
+// asset serves an asset. Its address changes with its content, so caches may keep it.
+func (in *Console) asset(w http.ResponseWriter, r *http.Request, _ *gateway.Peer) error {
+	name := r.PathValue("file")
+	b, ok := in.assets.files[name]
+	if !ok || r.PathValue("build") != in.assets.build {
+		return &message.Error{Code: message.CodeNotFound, Op: "asset", What: "this server has no such file", Hint: "load the page again"}
+	}
+	h := w.Header()
+	h.Set("Content-Type", contentTypes[path.Ext(name)])
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, err := w.Write(b)
+	return err
+}
+
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"line":     func(s any) template.HTML { return markup(reveal.Line(fmt.Sprint(s))) },
+		"text":     func(s any) template.HTML { return markup(reveal.Text(fmt.Sprint(s))) },
+		"name":     nameOf,
+		"icon":     icon,
+		"about":    aboutCall,
+		"safe":     markup, // for text that package asked or reveal has already made visible
+		"base":     path.Base,
+		"time":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"sentence": sentence,
+		"clock":    func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") },
+		"day":      func(t time.Time) string { return t.UTC().Format("01-02 15:04:05") },
+		"ago":      func(t, now time.Time) string { return asked.Span(now.Sub(t)) + " ago" },
+		"since":    func(t, now time.Time) string { return asked.Span(now.Sub(t)) },
+		"until":    asked.Until,
+		"span":     asked.Span,
+		"inc":      func(i int) int { return i + 1 },
+		"plural":   asked.Count,
+		"initial":  initial,
+		"send":     func(p *panel, label, tone, next string) button { return button{p, label, tone, next} },
+		"scopes":   scopes,
+		"lasts":    func() []choice { return lasts },
+		"limits":   asked.Limits,
+		"short":    shortHash,
+		"tally":    func(n uint64, what string) string { return asked.Count(int(min(n, math.MaxInt32)), what) },
+		"median":   medianOf,
+		"tookms":   tookMS,
+		"rowIn":    func(s *side, r row) rowIn { return rowIn{r, s.Now, s.Can && s.Filter.Show == showOpen} },
+		"riskTone": riskTone,
+		"laid":     func(s string) template.HTML { return markup(asked.Laid(s)) },
+		"number":   number,
+		"foldAt":   foldAt,
+		"revealed": reveal.Text,
+	}
+}
+
+// oddMark matches how package reveal writes a misleading character. No input can imitate it,
+// because reveal also marks the brackets.
+var oddMark = regexp.MustCompile(`‹(U\+[0-9A-F]{4,6}|0x[0-9A-F]{2})›`)
+
+// markup makes HTML from a text of package reveal and highlights the marks.
+func markup(revealed string) template.HTML {
+	var b strings.Builder
+	at := 0
+	for _, m := range oddMark.FindAllStringSubmatchIndex(revealed, -1) {
+		b.WriteString(template.HTMLEscapeString(revealed[at:m[0]]))
+		name := revealed[m[2]:m[3]]
+		b.WriteString(`<mark class="odd" title="an invisible character, or one that looks like another">` + name + `</mark>`)
+		at = m[1]
+	}
+	b.WriteString(template.HTMLEscapeString(revealed[at:]))
+	return template.HTML(b.String()) //nolint:gosec // every piece was escaped above
+}
+
+// shortHash is the start of a digest, for people to compare.
+func shortHash(digest string) string {
+	_, hash, ok := strings.Cut(digest, ":")
+	if !ok {
+		hash = digest
+	}
+	return hash[:min(12, len(hash))]
+}
+
+// nameOf shows the name of a person or program. A word that mixes alphabets gets a subtle hint.
+func nameOf(v any) template.HTML {
+	name := fmt.Sprint(v)
+	shown := markup(reveal.Name(name))
+	if reveal.Mixed(name) {
+		return `<span class="mixed" title="mixes letters of several alphabets">` + shown + `</span>`
+	}
+	return shown
+}
+
+// initial is the letter on a person's badge.
+func initial(name string) string {
+	for _, r := range reveal.Name(name) {
+		return strings.ToUpper(string(r))
+	}
+	return "?"
+}
+
+// domID names a call in pages and events, because call ids may contain any character.
+func domID(k toolcall.Key) string {
+	sum := sha256.Sum256([]byte(k.IdempotencyKey()))
+	return "c" + hex.EncodeToString(sum[:8])
+}
+
+// setParams sets parameters, which are given in pairs. An empty value removes its parameter.
+func setParams(q url.Values, pairs ...string) url.Values {
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if q.Del(pairs[i]); pairs[i+1] != "" {
+			q.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return q
+}
+
+// withParams returns the address of a page with parameters, if there are any.
+func withParams(path string, q url.Values) string {
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
+}
+
+// address returns the page of a call. more has further parameters in pairs.
+func address(k toolcall.Key, base url.Values, more ...string) string {
+	q := url.Values{}
+	maps.Copy(q, base)
+	setParams(q, "session", string(k.Session), "reply", string(k.Reply), "call", string(k.Call))
+	return withParams(pathCall, setParams(q, more...))
+}
+
+func keyOf(q url.Values, space toolcall.SpaceID) (toolcall.Key, error) {
+	k := toolcall.Key{Space: space, Session: message.SessionID(q.Get("session")), Reply: message.ReplyID(q.Get("reply")), Call: message.CallID(q.Get("call"))}
+	if k.Session == "" || k.Reply == "" || k.Call == "" {
+		return k, &message.Error{Code: message.CodeInvalid, What: "the address names no call", Hint: "open the call from the inbox or the history"}
+	}
+	return k, k.Validate()
+}
+
+// sentence capitalizes a text and ends it with a period.
+func sentence(s string) string {
+	first, n := utf8.DecodeRuneInString(s)
+	if n == 0 {
+		return s
+	}
+	s = string(unicode.ToUpper(first)) + s[n:]
+	if strings.ContainsAny(s[len(s)-1:], ".!?:") {
+		return s
+	}
+	return s + "."
+}
+
+// iconPaths has a line for each icon: its name and its SVG path, for a 1.8 wide stroke in a 24 by 24 box.
+//
+//go:embed icons.txt
+var iconPaths string
+
+// icon renders an icon. Icons are decoration: the text next to each names it.
+func icon(name string) template.HTML {
+	_, path, _ := strings.Cut("\n"+iconPaths, "\n"+name+" ")
+	path, _, _ = strings.Cut(path, "\n")
+	return template.HTML(`<svg class="icon" viewBox="0 0 24 24" aria-hidden="true"><path d="` + template.HTMLEscapeString(path) + `"/></svg>`) //nolint:gosec // the paths are ours
 }

@@ -126,7 +126,6 @@ type pathPattern struct {
 	match   func(permission.Call) (bool, error)
 }
 
-// Match implements permission.Pattern.
 func (p pathPattern) Match(c permission.Call) (bool, error) { return p.match(c) }
 
 // Notice says where an allow rule covers less than in AgentScope.

@@ -159,7 +159,6 @@ type linePattern struct {
 	reading bool
 }
 
-// Match implements permission.Pattern.
 func (l linePattern) Match(c permission.Call) (bool, error) {
 	p := l.prepared(c)
 	if p.err != nil {

@@ -197,7 +197,6 @@ func (l *layout) markTexts(n ast.Node) { ast.Walk(textLines{l}, n) }
 
 type textLines struct{ *layout }
 
-// Visit implements ast.Visitor.
 func (t textLines) Visit(n ast.Node) ast.Visitor {
 	switch v := n.(type) {
 	case *ast.LiteralNode:

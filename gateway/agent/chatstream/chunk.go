@@ -1,7 +1,13 @@
 package chatstream
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 )
@@ -103,3 +109,128 @@ func ParseServerError(data []byte) *ServerError {
 	}
 	return nil
 }
+
+// ErrDone is returned by Next at the end of a completion.
+var ErrDone = errors.New("the completion is done")
+
+// maxLine bounds one line of a recording.
+const maxLine = 1 << 20
+
+// done is the data that ends a completion.
+const done = "[DONE]"
+
+// Error says where a recording is wrong.
+type Error struct {
+	Line int // from 1: the last line of the faulty event
+	Err  error
+}
+
+// Error names the line.
+func (e *Error) Error() string { return fmt.Sprintf("model stream, line %d: %v", e.Line, e.Err) }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Reader reads a recording. It is not safe for concurrent use.
+type Reader struct {
+	lines *bufio.Scanner
+	line  int
+	open  bool // within a completion
+}
+
+// NewReader reads from r.
+func NewReader(r io.Reader) *Reader {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 0, 4096), maxLine)
+	s.Split(splitLines)
+	return &Reader{lines: s}
+}
+
+// Next returns the next chunk, ErrDone after the last of a completion, and io.EOF when no
+// completion follows. A recording that breaks off within a completion is an error that wraps
+// io.ErrUnexpectedEOF.
+func (r *Reader) Next() (*Chunk, error) {
+	data, err := r.event()
+	switch {
+	case errors.Is(err, io.EOF) && r.open:
+		return nil, r.fail(fmt.Errorf("the completion has no %s: %w", done, io.ErrUnexpectedEOF))
+	case err != nil:
+		return nil, err
+	case data == done && !r.open:
+		return nil, r.fail(errors.New(done + " without a completion before it"))
+	case data == done:
+		r.open = false
+		return nil, ErrDone
+	}
+	r.open = true
+	c := new(Chunk)
+	if err := strictjson.UnmarshalOpen([]byte(data), c); err != nil {
+		return nil, r.fail(err)
+	}
+	if len(c.Fault) > 0 && string(c.Fault) != "null" {
+		if said := ParseServerError(c.Fault); said != nil {
+			return nil, r.fail(said)
+		}
+		return nil, r.fail(&ServerError{Message: "an error without a message"})
+	}
+	if c.Object != "" && c.Object != "chat.completion.chunk" {
+		return nil, r.fail(fmt.Errorf("object is %.40q, want chat.completion.chunk", c.Object))
+	}
+	return c, nil
+}
+
+// splitLines is a bufio.SplitFunc for the three line ends of server-sent events:
+// CR LF, LF and CR.
+func splitLines(data []byte, atEOF bool) (advance int, line []byte, err error) {
+	i := bytes.IndexAny(data, "\r\n")
+	switch {
+	case i < 0 && atEOF && len(data) > 0:
+		return len(data), data, nil
+	case i < 0:
+		return 0, nil, nil
+	case data[i] == '\n' || i+1 < len(data) && data[i+1] != '\n':
+		return i + 1, data[:i], nil
+	case i+1 < len(data):
+		return i + 2, data[:i], nil
+	case atEOF:
+		return i + 1, data[:i], nil
+	default: // a CR at the end of the data: the next byte decides
+		return 0, nil, nil
+	}
+}
+
+// event returns the data of the next event that has any. It ignores the other fields of
+// server-sent events, and comments.
+func (r *Reader) event() (string, error) {
+	var data []string
+	size := 0
+	for r.lines.Scan() {
+		r.line++
+		line := r.lines.Text()
+		if r.line == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		field, value, _ := strings.Cut(line, ":")
+		switch {
+		case line == "" && strings.Join(data, "\n") == "":
+			data, size = nil, 0 // an event without data does not count
+		case line == "":
+			return strings.Join(data, "\n"), nil
+		case field == "data":
+			if size += len(value); size > maxLine {
+				return "", r.fail(fmt.Errorf("an event is over %d bytes", maxLine))
+			}
+			data = append(data, strings.TrimPrefix(value, " "))
+		}
+	}
+	if err := r.lines.Err(); err != nil {
+		r.line++
+		return "", r.fail(err)
+	}
+	if strings.Join(data, "") != "" { // no empty line after the last event
+		return strings.Join(data, "\n"), nil
+	}
+	return "", io.EOF
+}
+
+func (r *Reader) fail(err error) error { return &Error{Line: r.line, Err: err} }

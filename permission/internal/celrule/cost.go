@@ -103,7 +103,6 @@ func simpleCost(e celast.Expr) (uint64, bool) {
 // Each validator walks the whole expression, and together they take as long as type checking.
 type unlessSimple struct{ cel.ASTValidator }
 
-// Validate implements cel.ASTValidator.
 func (v unlessSimple) Validate(env *cel.Env, config cel.ValidatorConfig, a *celast.AST, issues *cel.Issues) {
 	if _, simple := simpleCost(a.Expr()); !simple {
 		v.ASTValidator.Validate(env, config, a, issues)

@@ -193,7 +193,6 @@ func (p *typeProvider) lookup(name string) (map[string]*cel.Type, bool) {
 	return f, ok
 }
 
-// FindStructType implements types.Provider.
 func (p *typeProvider) FindStructType(name string) (*types.Type, bool) {
 	if _, ok := p.lookup(name); ok {
 		return types.NewTypeTypeWithParam(types.NewObjectType(name)), true
@@ -201,7 +200,6 @@ func (p *typeProvider) FindStructType(name string) (*types.Type, bool) {
 	return p.Provider.FindStructType(name)
 }
 
-// FindStructFieldNames implements types.Provider.
 func (p *typeProvider) FindStructFieldNames(name string) ([]string, bool) {
 	fields, ok := p.lookup(name)
 	if !ok {
@@ -210,7 +208,6 @@ func (p *typeProvider) FindStructFieldNames(name string) ([]string, bool) {
 	return slices.Sorted(maps.Keys(fields)), true
 }
 
-// FindStructFieldType implements types.Provider.
 func (p *typeProvider) FindStructFieldType(name, field string) (*types.FieldType, bool) {
 	fields, ok := p.lookup(name)
 	if !ok {

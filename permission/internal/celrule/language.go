@@ -112,10 +112,8 @@ type literalValidator struct {
 	check    func(arg int, text string) error
 }
 
-// Name implements cel.ASTValidator.
 func (v literalValidator) Name() string { return "askance." + v.function }
 
-// Validate implements cel.ASTValidator.
 func (v literalValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, a *celast.AST, issues *cel.Issues) {
 	for _, call := range celast.MatchDescendants(celast.NavigateAST(a), celast.FunctionMatcher(v.function)) {
 		for i, arg := range call.AsCall().Args() {
@@ -170,10 +168,8 @@ func checkZone(_ int, zone string) error {
 // patternValidator checks the constant patterns of matches and reports what is wrong with them.
 type patternValidator struct{}
 
-// Name implements cel.ASTValidator.
 func (patternValidator) Name() string { return "askance.matches" }
 
-// Validate implements cel.ASTValidator.
 func (patternValidator) Validate(_ *cel.Env, _ cel.ValidatorConfig, a *celast.AST, issues *cel.Issues) {
 	for _, call := range celast.MatchDescendants(celast.NavigateAST(a), celast.FunctionMatcher("matches")) {
 		args := call.AsCall().Args()

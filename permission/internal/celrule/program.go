@@ -351,7 +351,6 @@ func (s exprScope) Functions() []string {
 	return slices.DeleteFunc(names, func(f string) bool { return f != "exists_one" && strings.ContainsAny(f, "_@") })
 }
 
-// Variables implements hint.Scope.
 func (s exprScope) Variables() []string {
 	var out []string
 	for _, v := range s.env.Variables() {
@@ -366,7 +365,6 @@ func (s exprScope) Variables() []string {
 	return append(out, "true", "false", "null")
 }
 
-// Fields implements hint.Scope.
 func (s exprScope) Fields(path string) ([]string, bool) {
 	structs := map[string]string{"caller": callerType, "ctx": contextType, "tool": toolType, "cmd": CommandType, "tool.annotations": annotationsType, "tool.claims": claimsType, "call": callType, "call.parent": parentType}
 	if typ, ok := structs[path]; ok {

@@ -150,7 +150,6 @@ func nameIn(n ast.Node) string {
 	return ""
 }
 
-// readNode implements nodeReader.
 func (t *Test) readNode(d *reader, n ast.Node, field string) {
 	before := len(*d.found)
 	if _, ok := pairsOrNil(n); !ok {

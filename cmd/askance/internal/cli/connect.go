@@ -123,12 +123,10 @@ type noAudit struct{}
 
 var errNoAudit = &message.Error{Code: message.CodeInvalid, Op: "audit", What: "the stored records of the journal cannot be read over HTTP", Hint: "use --nats with the login of an auditor, or --data on the machine of the server"}
 
-// Records implements auditor.
 func (noAudit) Records(context.Context, bus.RecordsRequest) (bus.RecordsReply, error) {
 	return bus.RecordsReply{}, errNoAudit
 }
 
-// Checkpoint implements auditor.
 func (noAudit) Checkpoint(context.Context) (*proof.Checkpoint, error) { return nil, errNoAudit }
 
 // noServer returns the error for a data folder that no server serves.

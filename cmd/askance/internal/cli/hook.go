@@ -6,15 +6,21 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/askance-dev/askance/cmd/askance/internal/hook"
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/web"
 	"github.com/askance-dev/askance/gateway/agenthook/dialect"
+	"github.com/askance-dev/askance/internal/linediff"
 )
 
 type hooking struct {
@@ -194,4 +200,225 @@ do not decide: install the hooks to have all calls decided.`,
 	c.Flags().Lookup("timeout").Usage = "how long Claude Code waits for the tool (MCP_TOOL_TIMEOUT)"
 	_ = c.Flags().MarkHidden("on-allow") // a permission prompt has no rules of its own that could decide
 	return c
+}
+
+// installing has the flags of the commands that read or write an agent's settings.
+type installing struct {
+	hooking
+	file          string
+	project, http bool
+	yes           bool
+}
+
+const maxAgentSettings = 1 << 20
+
+func addSettingsFlags(c *cobra.Command, i *installing) *cobra.Command {
+	f := c.Flags()
+	f.StringVar(&i.file, "file", "", "settings file of the agent (default the user's)")
+	f.BoolVar(&i.project, "project", false, "use the settings of the project in the current folder")
+	c.Args = func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || agentNames[dialect.Dialect(args[0])] == "" {
+			return usagef("name the agent: claude-code, codex or gemini")
+		}
+		return nil
+	}
+	c.ValidArgsFunction = completeWords("claude-code", "codex", "gemini")
+	return c
+}
+
+func newHookInstallCommand(env *environment) *cobra.Command {
+	var i installing
+	c := addSettingsFlags(&cobra.Command{
+		Use:   "install AGENT",
+		Short: "Write the hooks into the settings of an agent",
+		Long: `Writes the hooks of askance into the settings of Claude Code, Codex or Gemini CLI. It
+shows the change and asks first. Other settings and comments stay as they are; hooks of an
+earlier installation are replaced.
+
+Keep the token in a file that only you can read: --token-file. The agent can read the
+settings.`,
+		Example: `  askance hook install claude-code --token-file ~/.config/askance/agent.token
+  askance hook install codex --yes
+  askance hook install gemini --project`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return runHookInstall(env, c, &i, dialect.Dialect(args[0]))
+		},
+	}, &i)
+	addHookFlags(c, &i.hooking, 0)
+	c.Flags().Lookup("timeout").Usage = "how long the agent lets the hook run (default 10m, or 1m for gemini)"
+	c.Flags().BoolVar(&i.http, "http-hook", false, "Claude Code only: let it post its events itself, with the token in $ASKANCE_TOKEN")
+	c.Flags().BoolVar(&i.yes, "yes", false, "write without asking")
+	return c
+}
+
+// settingsPath is the agent's settings file.
+func (i *installing) settingsPath(d dialect.Dialect) (string, error) {
+	switch {
+	case i.file != "":
+		return i.file, nil
+	case i.project:
+		return hook.File(d, ".")
+	}
+	return hook.File(d, "")
+}
+
+// readAgentSettings reads the settings of an agent; a file that does not exist is empty.
+func readAgentSettings(path string) (string, error) {
+	b, err := textfile.ReadHanded("settings of the agent", path, maxAgentSettings)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return string(b), err
+}
+
+func runHookInstall(env *environment, c *cobra.Command, i *installing, d dialect.Dialect) error {
+	if i.http && d != dialect.ClaudeCode {
+		return usagef("--http-hook is for claude-code: %s has no HTTP hooks", agentNames[d])
+	}
+	if i.http && i.tokenFile != "" {
+		return usagef("--token-file cannot be used with --http-hook: Claude Code reads the token from $ASKANCE_TOKEN")
+	}
+	client, err := i.client(d)
+	if err != nil {
+		return err
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("find the program of askance: %w", err)
+	}
+	s := hook.Settings{Dialect: d, Program: program, URL: client.URL, Timeout: cmp.Or(i.timeout, d.Timeout()), Pass: client.Pass, HTTP: i.http, Insecure: i.insecure}
+	if s.Timeout <= dialect.Margin {
+		return usagef("--timeout is %s, use one over %s", s.Timeout, dialect.Margin)
+	}
+	if i.tokenFile != "" {
+		if s.TokenFile, err = filepath.Abs(i.tokenFile); err != nil {
+			return err
+		}
+	}
+	if err := i.change(env, c, d, s.Install); err != nil {
+		return err
+	}
+	for _, w := range hook.Warnings(d, hook.Version(c.Context(), d)) {
+		env.notef("%s %s\n", env.err.Bad("warning:"), w)
+	}
+	env.notef("Check it with: askance hook check %s\n", d)
+	return nil
+}
+
+func newHookUninstallCommand(env *environment) *cobra.Command {
+	var i installing
+	c := addSettingsFlags(&cobra.Command{
+		Use:     "uninstall AGENT",
+		Short:   "Remove the hooks from the settings of an agent",
+		Long:    "Removes the hooks of askance from the settings of an agent. It shows the change and asks first.",
+		Example: "  askance hook uninstall claude-code",
+		RunE: func(c *cobra.Command, args []string) error {
+			d := dialect.Dialect(args[0])
+			return i.change(env, c, d, func(text string) (string, error) { return hook.Uninstall(d, text) })
+		},
+	}, &i)
+	c.Flags().BoolVar(&i.yes, "yes", false, "write without asking")
+	return c
+}
+
+// change edits the settings of an agent after a person has seen the diff, or with --yes.
+func (i *installing) change(env *environment, c *cobra.Command, d dialect.Dialect, edit func(string) (string, error)) error {
+	path, err := i.settingsPath(d)
+	if err != nil {
+		return err
+	}
+	before, err := readAgentSettings(path)
+	if err != nil {
+		return err
+	}
+	after, err := edit(before)
+	if err != nil {
+		return &textfile.Error{Kind: "settings of the agent", File: path, Err: err}
+	}
+	if before == "" && strings.TrimSpace(after) == "{}" || before == after {
+		return env.print(map[string]any{"file": path, "changed": false}, "Nothing to change in "+term.SafeLine(path)+".\n")
+	}
+	diff := changedLines(before, after)
+	if !i.yes {
+		if !env.isInteractive() {
+			return usagef("not a terminal: pass --yes to write %s", path)
+		}
+		env.notef("%s\n%s", term.SafeLine(path), diff)
+		if err := env.confirm(c.Context(), "Write this?", errAborted); err != nil {
+			return err
+		}
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return fmt.Errorf("write the settings of the agent: %w", err)
+	}
+	if err := rewriteInPlace(path, []byte(after), 0o600); err != nil {
+		return fmt.Errorf("write the settings of the agent: %w", err)
+	}
+	return env.print(map[string]any{"file": path, "changed": true}, "Wrote "+term.SafeLine(path)+":\n"+diff)
+}
+
+// changedLines are the lines that an edit adds and removes.
+func changedLines(before, after string) string {
+	var b strings.Builder
+	for _, line := range linediff.Lines(strings.Split(before, "\n"), strings.Split(after, "\n")) {
+		if !strings.HasPrefix(line, "  ") {
+			b.WriteString(term.SafeLine(line) + "\n")
+		}
+	}
+	return b.String()
+}
+
+func newHookCheckCommand(env *environment) *cobra.Command {
+	var i installing
+	return addSettingsFlags(&cobra.Command{
+		Use:   "check AGENT",
+		Short: "Prove that the installed hooks decide and block",
+		Long: `Reads the settings of an agent, starts the installed hook as the agent does with an event
+that is not recorded, and starts it again without a server, where it must block. For
+Codex it also asks codex whether its user trusts the hook.`,
+		Example: "  askance hook check claude-code",
+		RunE: func(c *cobra.Command, args []string) error {
+			d := dialect.Dialect(args[0])
+			path, err := i.settingsPath(d)
+			if err != nil {
+				return err
+			}
+			text, err := readAgentSettings(path)
+			if err != nil {
+				return err
+			}
+			found := hook.Check(c.Context(), d, text)
+			if d == dialect.Codex && i.file == "" {
+				trust, err := hook.CodexTrust(c.Context(), ".")
+				if err != nil {
+					trust = hook.Finding{Text: "Codex cannot say whether it trusts the hook: " + err.Error()}
+					if errors.Is(err, exec.ErrNotFound) {
+						trust.Text = "Codex is not on the PATH, so it cannot say whether it trusts the hook"
+					}
+				}
+				found = append(found, trust)
+			}
+			return reportChecks(env, path, found)
+		},
+	}, &i)
+}
+
+func reportChecks(env *environment, path string, found []hook.Finding) error {
+	var b strings.Builder
+	bad := 0
+	for _, f := range found {
+		mark := "ok    "
+		if !f.OK {
+			mark = "FAIL  "
+			bad++
+		}
+		b.WriteString(mark + term.SafeLine(f.Text) + "\n")
+	}
+	if err := env.print(map[string]any{"file": path, "checks": found}, b.String()); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return findingsf("%d of %d checks failed for %s", bad, len(found), path)
+	}
+	return nil
 }

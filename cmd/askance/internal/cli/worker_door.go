@@ -193,7 +193,6 @@ func (d *door) transport(ctx context.Context, env *environment, queue toolcall.Q
 // serverKeys trusts the keys that the server sends.
 type serverKeys struct{ t *httpwork.Transport }
 
-// Keys implements executor.KeySource.
 func (s serverKeys) Keys(ctx context.Context) (toolcall.KeySet, error) {
 	ring, err := s.t.Keys(ctx)
 	if err != nil {

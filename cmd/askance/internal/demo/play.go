@@ -2,8 +2,11 @@ package demo
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"sync"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/replay"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway/agent/chatstream"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -167,10 +171,8 @@ func newFollower(reply toolcall.Key, sink toolcall.Sink) *follower {
 	}
 }
 
-// CaughtUp implements toolcall.Sink.
 func (f *follower) CaughtUp() { f.sink.CaughtUp() }
 
-// Record implements toolcall.Sink.
 func (f *follower) Record(r toolcall.JournalEntry) {
 	ours := r.Key.ReplyKey() == f.reply
 	if ours {
@@ -221,4 +223,214 @@ func (f *follower) until(ctx context.Context, ok func() bool) error {
 			return fmt.Errorf("follow the journal: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// Bot is an agent runtime whose model is a recording: it streams what the model says to the
+// journal, proposes the tool calls of each turn, and waits for their results before the next.
+type Bot struct {
+	Client  engine.Client
+	Name    string
+	Session message.SessionID
+	Reply   message.ReplyID
+	Pace    time.Duration // pause after each chunk, like that of a model
+
+	codec message.Codec
+	seq   uint64 // of the last streamed event
+}
+
+const retryPause = 250 * time.Millisecond
+
+// Play plays all turns of the recording as one reply and returns the sequence of its last event.
+func (b *Bot) Play(ctx context.Context, stream io.Reader) (uint64, error) {
+	r := chatstream.NewReader(stream)
+	err := b.emit(ctx, &message.ReplyStart{EventHeader: b.codec.NewHeader(b.Reply), Session: b.Session, Name: b.Name, Role: message.RoleAssistant})
+	if err != nil {
+		return 0, err
+	}
+	for {
+		calls, err := b.turn(ctx, r)
+		if errors.Is(err, io.EOF) || err == nil && len(calls) == 0 {
+			break
+		}
+		if err != nil {
+			return b.seq, err
+		}
+		if err := b.run(ctx, calls); err != nil {
+			return b.seq, err
+		}
+	}
+	err = b.emit(ctx, &message.ReplyEnd{EventHeader: b.codec.NewHeader(b.Reply), Session: b.Session, FinishedReason: message.FinishedCompleted})
+	return b.seq, err
+}
+
+func (b *Bot) turn(ctx context.Context, r *chatstream.Reader) ([]message.ToolCallBlock, error) {
+	t := chatstream.NewTurn(b.codec, b.Reply)
+	for {
+		chunk, err := r.Next()
+		if errors.Is(err, chatstream.ErrDone) {
+			events, err := t.End()
+			if err != nil {
+				return nil, err
+			}
+			return t.Calls(), b.emit(ctx, events...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		events, err := t.Add(chunk)
+		if err != nil {
+			return nil, err
+		}
+		if err := b.emit(ctx, events...); err != nil {
+			return nil, err
+		}
+		if err := replay.Sleep(ctx, b.Pace); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// run proposes the calls of a turn and waits until every one is finished,
+// however long a person takes.
+func (b *Bot) run(ctx context.Context, calls []message.ToolCallBlock) error {
+	_, err := b.Client.Propose(ctx, toolcall.ProposeRequest{V: 1, Session: b.Session, Reply: b.Reply, Agent: b.Name, Calls: calls})
+	if err != nil {
+		return fmt.Errorf("propose: %w", err)
+	}
+	ids := make([]message.CallID, 0, len(calls))
+	for _, c := range calls {
+		ids = append(ids, c.ID)
+	}
+	for {
+		r, err := b.Client.Wait(ctx, toolcall.WaitRequest{V: 1, Session: b.Session, Reply: b.Reply, Calls: ids, Until: toolcall.UntilFinished})
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		switch {
+		case errors.Is(err, message.ErrUnavailable): // the engine restarts, or another takes over
+			if err := replay.Sleep(ctx, retryPause); err != nil {
+				return err
+			}
+		case err != nil:
+			return fmt.Errorf("wait: %w", err)
+		case r.Done:
+			return nil
+		}
+	}
+}
+
+func (b *Bot) emit(ctx context.Context, events ...message.Event) error {
+	if len(events) == 0 {
+		return nil
+	}
+	r := toolcall.EmitRequest{V: 1, Session: b.Session, Reply: b.Reply}
+	for _, e := range events {
+		raw, err := json.Marshal(e)
+		if err != nil {
+			return fmt.Errorf("encode %s: %w", e.Type(), err)
+		}
+		r.Events = append(r.Events, raw)
+	}
+	reply, err := b.Client.Emit(ctx, r)
+	if err != nil {
+		return fmt.Errorf("stream events: %w", err)
+	}
+	b.seq = reply.Seq
+	return nil
+}
+
+// Check is something that must be true after a play.
+type Check struct {
+	What string `json:"what"`
+	OK   bool   `json:"ok"`
+	Why  string `json:"why,omitzero"` // if it is not
+}
+
+// check compares the effects with the journal.
+func (d *Demo) check(ctx context.Context, c engine.Client, r *Result) ([]Check, error) {
+	out := []Check{checkMessage(r)}
+	order, err := checkOrder(ctx, c, r.Calls)
+	if err != nil {
+		return nil, err
+	}
+	ledger, err := d.checkLedger(r.Calls)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := d.checkLogs(r.Calls)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, order, ledger, logs), nil
+}
+
+func checkMessage(r *Result) Check {
+	check := Check{What: fmt.Sprintf("the message rebuilt from %d events has the result of every call", r.Events), OK: true}
+	for _, c := range r.Calls {
+		block := r.Message.ToolResult(c.Call)
+		if c.Result == nil || block == nil || block.State != c.Result.State || block.Output.String() != c.Result.Output.String() {
+			check.OK, check.Why = false, fmt.Sprintf("%s differs", c.Call)
+		}
+	}
+	return check
+}
+
+// checkOrder checks that nothing started before it was allowed.
+func checkOrder(ctx context.Context, c engine.Client, calls []*toolcall.Call) (Check, error) {
+	check := Check{What: "nothing started before it was allowed, and nothing that was denied", OK: true}
+	for _, call := range calls {
+		r, err := c.Show(ctx, toolcall.ShowRequest{V: 1, Key: call.Key})
+		if err != nil {
+			return check, err
+		}
+		allowed := false
+		for _, entry := range r.History {
+			for _, s := range entry.Path {
+				allowed = allowed || s.To == message.ToolCallAllowed
+				if s.Cause == "start" && !allowed {
+					check.OK, check.Why = false, fmt.Sprintf("%s started at record %d", call.Call, entry.Seq)
+				}
+			}
+		}
+	}
+	return check, nil
+}
+
+func (d *Demo) checkLedger(calls []*toolcall.Call) (Check, error) {
+	check := Check{What: "the ledger has every refund that ran once, and no other", OK: true}
+	booked, err := ReadLedger(d.path(workspace) + "/" + Ledger)
+	if err != nil {
+		return check, err
+	}
+	for _, c := range calls {
+		if c.Tool != "refund" {
+			continue
+		}
+		want := 0
+		if c.Started() && c.Result.State == message.ToolResultSuccess {
+			want = 1
+		}
+		key := c.IdempotencyKey()
+		have := len(slices.DeleteFunc(slices.Clone(booked), func(b Booking) bool { return b.Key != key }))
+		if have != want {
+			check.OK, check.Why = false, fmt.Sprintf("%s is booked %d times, want %d", c.Call, have, want)
+		}
+	}
+	return check, nil
+}
+
+// checkLogs checks that what a denied command would have deleted still exists.
+func (d *Demo) checkLogs(calls []*toolcall.Call) (Check, error) {
+	check := Check{What: "the denied command did not run: the logs are still there", OK: true}
+	for _, c := range calls {
+		if c.Tool == "shell" && c.Decision != nil && c.Decision.Behavior == message.BehaviorDeny && c.Started() {
+			check.OK, check.Why = false, fmt.Sprintf("%s has started", c.Call)
+		}
+	}
+	_, err := os.Stat(d.path(workspace) + "/logs")
+	if errors.Is(err, fs.ErrNotExist) {
+		check.OK, check.Why = false, "the folder is gone"
+		err = nil
+	}
+	return check, err
 }

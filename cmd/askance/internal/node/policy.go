@@ -233,7 +233,6 @@ func (r *reporter) say(s api.PolicyStatusReply) {
 
 type sources []permission.Source
 
-// Read implements permission.Source.
 func (s sources) Read(ctx context.Context) ([]permission.File, error) {
 	var all []permission.File
 	for _, source := range s {
@@ -259,7 +258,6 @@ func (s sources) Ignored() []permission.Notice {
 
 type inBucket struct{ bucket *bus.PolicyBucket }
 
-// Read implements permission.Source.
 func (b inBucket) Read(ctx context.Context) ([]permission.File, error) {
 	found, err := b.bucket.Read(ctx)
 	if err != nil {

@@ -133,7 +133,6 @@ func (e *exporter) configure() error {
 // tries bounds how often a batch is sent if the receiver cannot accept it now.
 const tries = 3
 
-// ExportSpans implements sdk.SpanExporter.
 func (e *exporter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	body, err := proto.Marshal(request(spans))
 	if err != nil || len(spans) == 0 {
@@ -172,7 +171,6 @@ func (e *exporter) send(ctx context.Context, body []byte) (again bool, err error
 	return slices.Contains(temporary, resp.StatusCode), fmt.Errorf("the OTLP receiver answered %s", resp.Status)
 }
 
-// Shutdown implements sdk.SpanExporter.
 func (e *exporter) Shutdown(context.Context) error { e.client.CloseIdleConnections(); return nil }
 
 // request returns the OTLP message for spans, which all have one resource and one scope.
@@ -219,7 +217,6 @@ func attributes(of []attribute.KeyValue) (out []*common.KeyValue) {
 // ids returns the ids in the context, which are derived from a call, else random ones.
 type ids struct{}
 
-// NewIDs implements sdk.IDGenerator.
 func (i ids) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
 	if w, ok := ctx.Value(wantedKey{}).(wanted); ok {
 		return w.trace, w.span
@@ -228,7 +225,6 @@ func (i ids) NewIDs(ctx context.Context) (id trace.TraceID, span trace.SpanID) {
 	return id, i.NewSpanID(ctx, id)
 }
 
-// NewSpanID implements sdk.IDGenerator.
 func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) (span trace.SpanID) {
 	if w, ok := ctx.Value(wantedKey{}).(wanted); ok {
 		return w.span

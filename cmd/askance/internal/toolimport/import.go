@@ -13,13 +13,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/token"
 
+	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
+	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/internal/strictjson"
+	"github.com/askance-dev/askance/permission"
+	"github.com/askance-dev/askance/toolcall"
 )
 
 // MaxBytes is the maximum size of a document.
@@ -152,4 +158,213 @@ func (f *Found) Only(names []string) error {
 		f.Tools = slices.DeleteFunc(f.Tools, func(d Definition) bool { return !slices.Contains(names, d.Name) })
 	}
 	return nil
+}
+
+// Options say how tools are written.
+type Options struct {
+	Source    string // for the first line of the file
+	Placement toolcall.Placement
+	Server    string // the name of the source in rules; "": none
+	// Trust turns the hints of the source into settings.
+	Trust bool
+	// LeaveOut leaves out tools that cannot be converted, and lists them in the file.
+	LeaveOut bool
+}
+
+// Write writes a tools file. It returns the tools that are left out, each with the
+// reason. Without LeaveOut such a tool is an error.
+func (f *Found) Write(o Options) (file []byte, leftOut []string, err error) {
+	var kept []Definition
+	seen := map[string]bool{}
+	for _, d := range f.Tools {
+		switch err := d.check(); {
+		case err != nil:
+			leftOut = append(leftOut, fmt.Sprintf("%s (%s): %v", shownName(d.Name), d.Origin, err))
+		case seen[d.Name]:
+			return nil, nil, fmt.Errorf("%s: there are two tools with the name %q: rename one at the source, or select others with --only", d.Origin, d.Name)
+		default:
+			seen[d.Name] = true
+			kept = append(kept, d)
+		}
+	}
+	switch {
+	case len(leftOut) > 0 && !o.LeaveOut:
+		return nil, nil, fmt.Errorf("%d of %d tools cannot be imported: %s. Correct the source, or pass --leave-out", len(leftOut), len(f.Tools), strings.Join(leftOut, "; "))
+	case len(kept) == 0:
+		return nil, leftOut, errors.New("there is no tool to import")
+	}
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Imported by askance tools import from %s. Review it before use.\n", term.SafeLine(o.Source))
+	for _, n := range f.Notes {
+		writeComment(&b, "", n)
+	}
+	for _, n := range leftOut {
+		writeComment(&b, "", "left out: "+n)
+	}
+	b.WriteString("version: 1\ntools:\n")
+	for i := range kept {
+		kept[i].write(&b, o)
+	}
+	return b.Bytes(), leftOut, checkFile(b.Bytes(), kept)
+}
+
+func shownName(name string) string {
+	if name == "" {
+		return "a tool without a name"
+	}
+	return term.SafeLine(name)
+}
+
+func (d *Definition) check() error {
+	switch {
+	case d.err != nil:
+		return d.err
+	case d.Name == "":
+		return errors.New("it has no name")
+	case len(d.Name) > toolcall.MaxIDBytes:
+		return fmt.Errorf("its name has %d bytes, the limit is %d", len(d.Name), toolcall.MaxIDBytes)
+	case strictjson.KindOf(d.Schema) != "object":
+		return errors.New("its schema is not an object")
+	}
+	_, err := permission.CompileSchema(d.Schema)
+	return err
+}
+
+// checkFile parses the file and compares it with the source.
+func checkFile(file []byte, want []Definition) error {
+	got, err := toolfile.Parse("the imported tools", file)
+	if err != nil {
+		return err
+	}
+	for i, d := range want {
+		schema, err := permission.CompileSchema(got[i].Schema.JSON())
+		if err != nil {
+			return err
+		}
+		if !SameJSON(d.Schema, schema.JSON()) || got[i].Definition != d.Hash || got[i].Name != d.Name || got[i].Description != d.Description {
+			return fmt.Errorf("the tool %s cannot be written exactly as YAML (%s): leave it out, or write its entry by hand", shownName(d.Name), d.Origin)
+		}
+	}
+	return nil
+}
+
+// SameJSON reports whether two texts are the same JSON value.
+func SameJSON(a, b []byte) bool {
+	x, xerr := strictjson.Object(a, strictjson.KeepBigIntegers())
+	y, yerr := strictjson.Object(b, strictjson.KeepBigIntegers())
+	if xerr != nil || yerr != nil {
+		return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
+	}
+	p, perr := strictjson.Marshal(x)
+	q, qerr := strictjson.Marshal(y)
+	return perr == nil && qerr == nil && bytes.Equal(p, q)
+}
+
+func (d *Definition) write(b *bytes.Buffer, o Options) {
+	fmt.Fprintf(b, "  - name: %s\n", scalar(d.Name))
+	for _, n := range d.Notes {
+		writeComment(b, "    ", n)
+	}
+	if d.Description != "" {
+		fmt.Fprintf(b, "    description: %s\n", scalar(d.Description))
+	}
+	if o.Server != "" {
+		fmt.Fprintf(b, "    server: %s\n", scalar(o.Server))
+	}
+	fmt.Fprintf(b, "    placement: %s\n", o.Placement)
+	if d.Hash != "" {
+		fmt.Fprintf(b, "    definition: %s\n", d.Hash)
+	}
+	is := func(hint *bool, value bool) bool { return hint != nil && *hint == value }
+	for _, h := range []struct {
+		key   string
+		hint  *bool
+		risky bool // the value that permits more
+		why   string
+	}{
+		{"read_only", d.ReadOnly, true, "it would allow calls that no rule matches; set it only if that is proven"},
+		{"idempotent", d.Idempotent, true, "a lost call would run again; set it only if the tool honours idempotency keys"},
+		{"destructive", d.Destructive, false, "remove destructive if that is proven"},
+		{"open_world", d.OpenWorld, false, "remove open_world if that is proven"},
+	} {
+		switch {
+		case h.key == "destructive" && o.Trust && is(d.ReadOnly, true): // MCP: the hint has no meaning for such a tool
+		case is(h.hint, true) && (o.Trust || !h.risky):
+			fmt.Fprintf(b, "    %s: true\n", h.key)
+		case is(h.hint, true):
+			fmt.Fprintf(b, "    # %s: true  # the source says so: %s\n", h.key, h.why)
+		case is(h.hint, false) && !h.risky && !o.Trust:
+			fmt.Fprintf(b, "    %s: true  # the source says false: %s\n", h.key, h.why)
+		}
+	}
+	b.WriteString("    input_schema:")
+	writeYAML(b, d.Schema, "      ")
+}
+
+func writeComment(b *bytes.Buffer, indent, text string) {
+	fmt.Fprintf(b, "%s# %s\n", indent, term.Clip(term.SafeLine(text), 300))
+}
+
+// writeYAML writes a valid JSON value in block style. It keeps the order of members and
+// the digits of numbers.
+func writeYAML(b *bytes.Buffer, value []byte, indent string) {
+	switch strictjson.KindOf(value) {
+	case "object":
+		members, _ := strictjson.Members(value)
+		if len(members) == 0 {
+			b.WriteString(" {}\n")
+			return
+		}
+		b.WriteString("\n")
+		for _, m := range members {
+			b.WriteString(indent + scalar(m.Name) + ":")
+			writeYAML(b, m.Value, indent+"  ")
+		}
+	case "array":
+		items, _ := strictjson.Items(value)
+		if slices.ContainsFunc(items, func(m strictjson.Member) bool { return !isScalar(m.Value) }) {
+			b.WriteString("\n")
+			for _, m := range items {
+				b.WriteString(indent + "-")
+				writeYAML(b, m.Value, indent+"  ")
+			}
+			return
+		}
+		texts := make([]string, len(items))
+		for i, m := range items {
+			texts[i] = scalarOf(m.Value)
+		}
+		b.WriteString(" [" + strings.Join(texts, ", ") + "]\n")
+	default:
+		b.WriteString(" " + scalarOf(value) + "\n")
+	}
+}
+
+func isScalar(value []byte) bool {
+	k := strictjson.KindOf(value)
+	return k != "object" && k != "array"
+}
+
+func scalarOf(value []byte) string {
+	if text, err := strictjson.Text(value); err == nil {
+		return scalar(text)
+	}
+	return string(value)
+}
+
+var (
+	// plainText needs no quotes in YAML, unless it is one of reservedWords.
+	plainText     = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_.$-]*( [A-Za-z0-9_.$-]+)*$`)
+	reservedWords = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n)$`)
+)
+
+func scalar(text string) string {
+	if plainText.MatchString(text) && !reservedWords.MatchString(text) {
+		return text
+	}
+	quoted, err := strictjson.AppendString(nil, text)
+	if err != nil {
+		return `""` // cannot be: the input was checked; the file is compared with the source
+	}
+	return string(quoted)
 }

@@ -139,7 +139,6 @@ type recorded struct {
 	rec *Recorder
 }
 
-// Read implements mcp.Connection.
 func (c recorded) Read(ctx context.Context) (jsonrpc.Message, error) {
 	m, err := c.Connection.Read(ctx)
 	if r, ok := m.(*jsonrpc.Response); ok && err == nil {
@@ -158,7 +157,6 @@ func (c recorded) Read(ctx context.Context) (jsonrpc.Message, error) {
 // bearer sends a token with each request.
 type bearer struct{ token string }
 
-// RoundTrip implements http.RoundTripper.
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	if b.token != "" {
 		r = r.Clone(r.Context())
@@ -189,7 +187,6 @@ type Tail struct {
 
 const maxTail = 500
 
-// Write implements io.Writer.
 func (t *Tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
