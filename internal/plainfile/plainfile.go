@@ -147,16 +147,20 @@ const Unfinished = ".new-"
 
 // Replace writes a file, replacing an existing one, completely or not at all. Only its owner
 // can read it. A killed process may leave an unfinished file in the folder.
-func Replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*") // mode 0600
+func Replace(path string, data []byte) error { return Publish(path, data, 0o600, os.Rename) }
+
+// Publish is [Replace] with a mode and a function that gives the file its name: os.Rename, or
+// os.Link, which fails with fs.ErrExist if path exists.
+func Publish(path string, data []byte, mode fs.FileMode, publish func(from, to string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), Unfinished+"*")
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.Remove(f.Name()) }() // already renamed on success
+	defer func() { _ = os.Remove(f.Name()) }() // fails if it was renamed
 	_, err = f.Write(data)
 	KeepOwner(f.Name())
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
+	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
+		err = publish(f.Name(), path)
 	}
 	return err
 }

@@ -52,19 +52,9 @@ func Replace(path string, b []byte, mode os.FileMode) error {
 
 func writeThroughTemp(path string, b []byte, mode os.FileMode, publish func(from, to string) error) error {
 	dir := filepath.Dir(path)
-	if err := plainfile.MkdirAll(dir); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dir, ".askance-key-*")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.Remove(f.Name()) }() // fails if it was renamed
-	_, err = f.Write(b)
-	plainfile.KeepOwner(f.Name())
-	err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close())
+	err := plainfile.MkdirAll(dir)
 	if err == nil {
-		err = publish(f.Name(), path)
+		err = plainfile.Publish(path, b, mode, publish)
 	}
 	if err == nil {
 		err = SyncFolder(dir)

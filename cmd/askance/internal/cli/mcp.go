@@ -27,6 +27,7 @@ import (
 	"github.com/askance-dev/askance/gateway"
 	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/gateway/mcp"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
 )
@@ -339,19 +340,10 @@ func stateKey(dir string) ([]byte, error) {
 		return nil, fault(err)
 	}
 	key := []byte(rand.Text() + rand.Text())
-	tmp, err := os.CreateTemp(dir, "mcp.key-*")
-	if err != nil {
+	if err := plainfile.Publish(path, key, 0o600, os.Link); err != nil && !errors.Is(err, fs.ErrExist) { // another process was first: use its key
 		return nil, fault(err)
 	}
-	defer func() { _ = os.Remove(tmp.Name()) }() // a second link to the key, or an unused one
-	_, err = tmp.Write(key)
-	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return nil, fault(err)
-	}
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) { // another process was first: use its key
-		return nil, fault(err)
-	}
-	key, err = textfile.Read("mcp.key", path, len(key))
+	key, err := textfile.Read("mcp.key", path, len(key))
 	if err != nil {
 		return nil, fault(err)
 	}
