@@ -305,14 +305,6 @@ func checkReply(reply any) error {
 	return nil
 }
 
-// problem is an error as the gateway writes it.
-type problem struct {
-	Detail string          `json:"detail"`
-	Code   message.Code    `json:"code"`
-	Hint   string          `json:"hint"`
-	Call   message.RawJSON `json:"call"`
-}
-
 // refusal returns the error for a reply with a status other than 200.
 //
 // Invariant: only problem details with a code count as an engine's answer, and a refused
@@ -320,15 +312,14 @@ type problem struct {
 func refusal(op *api.Operation, res *http.Response, body []byte) error {
 	after, _ := strconv.Atoi(res.Header.Get("Retry-After")) // 0: the server does not say
 	wait := min(time.Duration(max(0, after))*time.Second, maxWait)
-	var p problem
-	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	if media != "application/problem+json" || strictjson.UnmarshalOpen(body, &p, strictjson.MaxBytes(maxReply)) != nil || p.Code == "" {
+	e := api.ReadProblem(res.Header.Get("Content-Type"), body)
+	if e == nil {
 		return &unansweredError{fmt.Errorf("%s: the server replied with status %d, but not in askance's format: check the URL, and any proxy in front of the server", op.Name, res.StatusCode), wait}
 	}
-	e := &message.Error{Code: p.Code, Op: op.Name, What: p.Detail, Hint: p.Hint, Call: p.Call}
+	e.Op = op.Name
 	switch {
 	case res.StatusCode == http.StatusUnauthorized && op != api.Next.Operation:
-		return &unansweredError{fmt.Errorf("%s: the server refuses the token: %s", op.Name, p.Detail), wait}
+		return &unansweredError{fmt.Errorf("%s: the server refuses the token: %s", op.Name, e.What), wait}
 	case wait > 0:
 		return &unansweredError{e, wait}
 	}

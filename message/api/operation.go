@@ -23,6 +23,7 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -375,4 +376,20 @@ func (m WorkerMethods) Result(ctx context.Context, r toolcall.ResultRequest) (to
 func (m WorkerMethods) Progress(ctx context.Context, r toolcall.ProgressRequest) error {
 	_, err := Progress.Call(ctx, m.Caller, r)
 	return err
+}
+
+// ReadProblem returns the error that an HTTP reply has as problem details, without its Op. It
+// returns nil for a reply that is not from askance, such as the page of a proxy.
+func ReadProblem(contentType string, body []byte) *message.Error {
+	var p struct {
+		Detail string          `json:"detail"`
+		Code   message.Code    `json:"code"`
+		Hint   string          `json:"hint"`
+		Call   message.RawJSON `json:"call"`
+	}
+	media, _, _ := strings.Cut(contentType, ";")
+	if media != "application/problem+json" || strictjson.UnmarshalOpen(body, &p, strictjson.MaxBytes(len(body))) != nil || p.Code == "" {
+		return nil
+	}
+	return &message.Error{Code: p.Code, What: p.Detail, Hint: p.Hint, Call: p.Call}
 }

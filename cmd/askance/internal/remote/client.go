@@ -214,15 +214,10 @@ func plainText(value []byte) string {
 
 // refusal returns the error for a reply whose status is not 200.
 func refusal(op *api.Operation, res *http.Response, body []byte) error {
-	var p struct {
-		Detail string          `json:"detail"`
-		Code   message.Code    `json:"code"`
-		Hint   string          `json:"hint"`
-		Call   message.RawJSON `json:"call"`
-	}
-	media, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	if media != "application/problem+json" || strictjson.UnmarshalOpen(body, &p, strictjson.MaxBytes(maxReply)) != nil || p.Code == "" {
+	e := api.ReadProblem(res.Header.Get("Content-Type"), body)
+	if e == nil {
 		return unavailable(op, "the server replied with status "+res.Status+", not as askance does", nil)
 	}
-	return &message.Error{Code: p.Code, Op: op.Name, What: p.Detail, Hint: p.Hint, Call: p.Call}
+	e.Op = op.Name
+	return e
 }
