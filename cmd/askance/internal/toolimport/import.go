@@ -23,6 +23,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
+	"github.com/askance-dev/askance/internal/jcs"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -249,16 +250,7 @@ func checkFile(file []byte, want []Definition) error {
 }
 
 // SameJSON reports whether two texts are the same JSON value.
-func SameJSON(a, b []byte) bool {
-	x, xerr := strictjson.Object(a, strictjson.KeepBigIntegers())
-	y, yerr := strictjson.Object(b, strictjson.KeepBigIntegers())
-	if xerr != nil || yerr != nil {
-		return bytes.Equal(bytes.TrimSpace(a), bytes.TrimSpace(b))
-	}
-	p, perr := strictjson.Marshal(x)
-	q, qerr := strictjson.Marshal(y)
-	return perr == nil && qerr == nil && bytes.Equal(p, q)
-}
+func SameJSON(a, b []byte) bool { return jcs.Equal(a, b) }
 
 func (d *Definition) write(b *bytes.Buffer, o Options) {
 	fmt.Fprintf(b, "  - name: %s\n", scalar(d.Name))
