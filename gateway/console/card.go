@@ -199,7 +199,7 @@ func (in *Console) card(ctx context.Context, p *gateway.Peer, k toolcall.Key, q 
 	base := filterOf(q).values()
 	c := &card{
 		ID: domID(k), Href: address(k, base), Back: filterOf(q).listAddress(), Call: call, State: stateOf(call), Now: in.now(),
-		Agent: agentOf(call), Rule: ruleOf(call), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
+		Agent: agentOf(call), Rule: asked.Rule(call), Redacted: call.Hides(), Suggest: call.Suggested, StandingApprovals: call.StandingApprovals,
 		Steps: stepsOf(shown.History), Blocked: blockedText(call), ExplainAt: address(k, base, "explain", "1"),
 		Timeline: pathTimeline + "?" + formKey(k),
 	}

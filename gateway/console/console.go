@@ -352,7 +352,7 @@ func functions() template.FuncMap {
 		"rowIn":    func(s *side, r row) rowIn { return rowIn{r, s.Now, s.Can && s.Filter.Show == showOpen} },
 		"riskTone": riskTone,
 		"laid":     func(s string) template.HTML { return markup(asked.Laid(s)) },
-		"number":   number,
+		"number":   asked.Number,
 		"foldAt":   foldAt,
 		"revealed": reveal.Text,
 	}

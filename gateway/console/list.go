@@ -283,7 +283,7 @@ func (s *side) group() {
 func rowOf(c *toolcall.Call, p *gateway.Peer, mine bool, f filter, selected toolcall.Key, now time.Time) row {
 	r := row{
 		ID: domID(c.Key), Href: address(c.Key, f.values()), Key: formKey(c.Key), Order: orderOf(c, f), Tool: c.Tool, Summary: summaryOf(c),
-		Agent: agentOf(c), Session: string(c.Session), Rule: ruleOf(c), Risk: c.Risk, State: stateOf(c), Selected: c.Key == selected, Asked: c.UpdatedAt,
+		Agent: agentOf(c), Session: string(c.Session), Rule: asked.Rule(c), Risk: c.Risk, State: stateOf(c), Selected: c.Key == selected, Asked: c.UpdatedAt,
 	}
 	switch f.Group {
 	case "tool":
@@ -333,16 +333,6 @@ func approvalsOf(c *toolcall.Call) string {
 
 func agentOf(c *toolcall.Call) string { return cmp.Or(c.Agent, c.Runtime) }
 
-func ruleOf(c *toolcall.Call) string {
-	switch {
-	case c.Request != nil:
-		return c.Request.Rule
-	case c.Decision != nil:
-		return c.Decision.Rule
-	}
-	return ""
-}
-
 // urgency says how soon a request ends.
 func urgency(ends, now time.Time) string {
 	switch left := ends.Sub(now); {
@@ -390,15 +380,6 @@ func riskTone(word string) string {
 		return "bad"
 	}
 	return "ask"
-}
-
-// number formats a count as people read it.
-func number(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
 }
 
 // rows replies with the rows of the named calls and the counters, so that a change costs an open

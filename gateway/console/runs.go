@@ -102,9 +102,9 @@ func listSessions(ctx context.Context, c engine.Client) (out []sessionRow, cover
 	}
 	switch {
 	case len(by) > mostSessions:
-		covers = "The " + number(mostSessions) + " sessions that changed last."
+		covers = "The " + asked.Number(mostSessions) + " sessions that changed last."
 	case len(open) >= maxListed || len(past) >= maxListed:
-		covers = "The sessions of the last " + number(maxListed) + " open and " + number(maxListed) + " finished calls. Find older ones in History."
+		covers = "The sessions of the last " + asked.Number(maxListed) + " open and " + asked.Number(maxListed) + " finished calls. Find older ones in History."
 	}
 	for _, s := range by {
 		slices.Sort(s.Tools)
@@ -131,7 +131,7 @@ func (s *sessionRow) count(ctx context.Context, c engine.Client, cut bool) error
 	for _, n := range page.Counts {
 		s.Open += n
 	}
-	if s.Calls = number(s.Open + s.done); cut {
+	if s.Calls = asked.Number(s.Open + s.done); cut {
 		s.Calls += "+"
 	}
 	return nil
@@ -170,7 +170,7 @@ func (v *timelineView) read(ctx context.Context, c engine.Client, space toolcall
 	if len(calls) == 0 {
 		return &message.Error{Code: message.CodeNotFound, Op: "show timeline", What: "session " + string(v.Session) + " has no such call", Hint: "choose a session on the page Timeline"}
 	}
-	v.Calls, v.Agent, v.Runtime = number(len(calls)), calls[0].Agent, calls[0].Runtime
+	v.Calls, v.Agent, v.Runtime = asked.Number(len(calls)), calls[0].Agent, calls[0].Runtime
 	if len(calls) >= mostOfSession {
 		v.Calls = "the last " + v.Calls
 	}

@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -357,6 +358,23 @@ func Until(at, now time.Time) string {
 		return "over"
 	}
 	return Span(at.Sub(now))
+}
+
+// Number formats a count as people read it: 1,234,567.
+func Number(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+// Rule returns the rule that asked about a call, or else the one that decided it. It is not revealed.
+func Rule(c *toolcall.Call) string {
+	if c.Request != nil {
+		return c.Request.Rule
+	}
+	return c.DecidingRule()
 }
 
 // Count returns for example "1 approval request" or "2 approval requests".

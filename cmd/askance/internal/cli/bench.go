@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/askance-dev/askance/bus"
 	"github.com/askance-dev/askance/cmd/askance/internal/bench"
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
+	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/strictjson"
 )
 
@@ -194,14 +196,8 @@ func quantity(f float64) string {
 	return number(f)
 }
 
-// number formats a rate without decimals, in groups of three digits.
-func number(f float64) string {
-	s := fmt.Sprintf("%.0f", f)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+// number formats a rate without decimals.
+func number(f float64) string { return asked.Number(int(math.RoundToEven(f))) }
 
 func micros(us float64) string {
 	if us >= 10_000 {

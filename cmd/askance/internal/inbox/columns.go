@@ -58,7 +58,7 @@ var (
 	riskColumn    = column{head: "RISK", most: 24, wide: 96, text: func(_ *model, q *request) string { return riskText(q.call) }, paint: badPaint}
 	agentColumn   = column{head: "AGENT", most: 14, wide: 56, text: func(_ *model, q *request) string { return reveal.MarkedName(agentOf(q.call)) }, paint: dimPaint}
 	sessionColumn = column{head: "SESSION", most: 16, wide: 84, text: func(_ *model, q *request) string { return reveal.MarkedName(string(q.call.Session)) }, paint: dimPaint}
-	ruleColumn    = column{head: "RULE", most: 18, wide: 110, text: func(_ *model, q *request) string { return ruleText(q.call) }, paint: dimPaint}
+	ruleColumn    = column{head: "RULE", most: 18, wide: 110, text: func(_ *model, q *request) string { return reveal.Line(asked.Rule(q.call)) }, paint: dimPaint}
 	callColumn    = column{head: "CALL", most: 20, wide: 150, text: func(_ *model, q *request) string { return reveal.MarkedName(string(q.call.Call)) }, paint: dimPaint}
 )
 

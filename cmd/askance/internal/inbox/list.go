@@ -41,8 +41,6 @@ func newList() *listScreen {
 	return l
 }
 
-func (l *listScreen) holds(toolcall.Key) bool { return false }
-
 func (l *listScreen) resolve(rows []*request) {
 	if !l.touched {
 		l.row, l.at = 0, toolcall.Key{}

@@ -70,9 +70,10 @@ type screen interface {
 	// view gives the title, the body, whose first lines are shown, and what the keys
 	// do. w and h are the body's columns and rows.
 	view(m *model, w, h int) (title string, body []string, keys string)
-	// holds reports whether the call must be kept while the screen is open.
-	holds(k toolcall.Key) bool
 }
+
+// holder is a screen about calls, which must be kept while it is open.
+type holder interface{ holds(k toolcall.Key) bool }
 
 // model is the program's state. Only the program's loop uses it.
 type model struct {
@@ -165,7 +166,7 @@ func (m *model) noteAnswer() { m.loaded, m.trouble = true, nil }
 
 // holds reports whether a screen still shows an approval request.
 func (m *model) holds(k toolcall.Key) bool {
-	return m.sending[k] || slices.ContainsFunc(m.stack, func(s screen) bool { return s.holds(k) })
+	return m.sending[k] || slices.ContainsFunc(m.stack, func(s screen) bool { h, ok := s.(holder); return ok && h.holds(k) })
 }
 
 func (m *model) top() screen {

@@ -237,17 +237,6 @@ func riskText(c *toolcall.Call) string {
 	return reveal.Line(strings.Join(c.Risk, ", "))
 }
 
-// ruleText returns the rule that decided about a call.
-func ruleText(c *toolcall.Call) string {
-	switch {
-	case c.Request != nil:
-		return reveal.Line(c.Request.Rule)
-	case c.Decision != nil:
-		return reveal.Line(c.Decision.Rule)
-	}
-	return ""
-}
-
 // sinceOf returns when the call entered its phase.
 func sinceOf(c *toolcall.Call) time.Time {
 	if c.Phase() == toolcall.PhaseRunning && !c.Attempt.StartedAt.IsZero() {

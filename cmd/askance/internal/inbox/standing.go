@@ -24,8 +24,6 @@ type standingApprovalScreen struct {
 	asked time.Time
 }
 
-func (s *standingApprovalScreen) holds(toolcall.Key) bool { return false }
-
 func (s *standingApprovalScreen) tick(m *model) tea.Cmd {
 	if m.now.Sub(s.asked) < every {
 		return nil
@@ -135,8 +133,6 @@ func newRevoke(l *toolcall.StandingApproval) *revokeScreen {
 
 func (s *revokeScreen) writes() {}
 
-func (s *revokeScreen) holds(toolcall.Key) bool { return false }
-
 func (s *revokeScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	switch {
 	case k.Type == tea.KeyEsc:
@@ -202,8 +198,6 @@ type standingApprovalsScreen struct {
 	asked   time.Time // the last time that the engine was asked
 	picker[toolcall.StandingID]
 }
-
-func (s *standingApprovalsScreen) holds(toolcall.Key) bool { return false }
 
 // tick asks again every few seconds.
 func (s *standingApprovalsScreen) tick(m *model) tea.Cmd {

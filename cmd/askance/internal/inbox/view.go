@@ -11,7 +11,6 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/internal/asked"
 	"github.com/askance-dev/askance/internal/reveal"
-	"github.com/askance-dev/askance/toolcall"
 )
 
 const (
@@ -229,8 +228,6 @@ func helpLines(w int) []string {
 }
 
 type helpScreen struct{ scroll }
-
-func (s *helpScreen) holds(toolcall.Key) bool { return false }
 
 func (s *helpScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	if !s.scroll.key(k.String()) {
