@@ -58,33 +58,86 @@ func (c Codec) skip(e Event, why string) {
 	}
 }
 
-func (c Codec) apply(m *Msg, e Event) error {
+func (c Codec) apply(m *Msg, e Event) (err error) {
 	switch e := e.(type) {
-	case *ReplyStart, *ModelCallStart, *ExceedMaxIters, *UserInterrupt, *Custom:
-		return nil // these do not affect the message
+	case *ReplyStart, *ModelCallStart, *ExceedMaxIters, *UserInterrupt, *Custom: // these do not affect the message
 	case *UnknownEvent:
 		c.skip(e, "its type is unknown")
-		return nil
 	case *ReplyEnd:
 		endReply(m, e)
-		return nil
 	case *ModelCallEnd:
-		return addUsage(m, e)
-	case *TextBlockStart, *TextBlockDelta, *TextBlockEnd,
-		*ThinkingBlockStart, *ThinkingBlockDelta, *ThinkingBlockEnd, *HintBlockEvent:
-		c.applyBlock(m, e)
-		return nil
-	case *DataBlockStart, *DataBlockDelta, *DataBlockEnd:
-		return c.applyData(m, e)
-	case *ToolCallStart, *ToolCallDelta, *ToolCallEnd,
-		*RequireUserConfirm, *UserConfirmResult, *RequireExternalExecution:
-		c.applyCall(m, e)
-		return nil
-	case *ToolResultStart, *ToolResultTextDelta, *ToolResultDataDelta, *ToolResultEnd, *ExternalExecutionResult:
-		return c.applyResult(m, e)
+		err = addUsage(m, e)
+	case *TextBlockStart:
+		m.Content = append(m.Content, &TextBlock{ID: e.BlockID, CreatedAt: c.stamp(e)})
+	case *TextBlockDelta:
+		with(c, m, e, e.BlockID, func(b *TextBlock) { b.Text += e.Delta })
+	case *TextBlockEnd:
+		with(c, m, e, e.BlockID, func(b *TextBlock) { b.FinishedAt = endTime(e) })
+	case *ThinkingBlockStart:
+		m.Content = append(m.Content, &ThinkingBlock{ID: e.BlockID, CreatedAt: c.stamp(e)})
+	case *ThinkingBlockDelta:
+		with(c, m, e, e.BlockID, func(b *ThinkingBlock) { b.Thinking += e.Delta })
+	case *ThinkingBlockEnd:
+		with(c, m, e, e.BlockID, func(b *ThinkingBlock) { b.FinishedAt = endTime(e) })
+	case *HintBlockEvent:
+		at := c.stamp(e)
+		m.Content = append(m.Content, &HintBlock{
+			Hint: e.Hint.Clone(), ID: e.BlockID, Source: clonePtr(e.Source), CreatedAt: at, FinishedAt: &at,
+		})
+	case *DataBlockStart:
+		m.Content = append(m.Content, &DataBlock{
+			ID: e.BlockID, Source: &Base64Source{MediaType: e.MediaType}, CreatedAt: c.stamp(e),
+		})
+	case *DataBlockDelta:
+		with(c, m, e, e.BlockID, func(b *DataBlock) { err = appendData(b, e.Data) })
+	case *DataBlockEnd:
+		with(c, m, e, e.BlockID, func(b *DataBlock) { b.FinishedAt = endTime(e) })
+	case *ToolCallStart:
+		m.Content = append(m.Content, &ToolCallBlock{
+			ID: e.ToolCallID, Name: e.ToolCallName, State: ToolCallPending, CreatedAt: c.stamp(e),
+		})
+	case *ToolCallDelta:
+		with(c, m, e, string(e.ToolCallID), func(b *ToolCallBlock) { b.Input += e.Delta })
+	case *ToolCallEnd:
+		with(c, m, e, string(e.ToolCallID), func(b *ToolCallBlock) { b.FinishedAt = endTime(e) })
+	case *RequireUserConfirm:
+		for _, call := range e.ToolCalls {
+			with(c, m, e, string(call.ID), func(b *ToolCallBlock) {
+				b.State, b.SuggestedRules = ToolCallAsking, cloneRules(call.SuggestedRules)
+			})
+		}
+	case *UserConfirmResult:
+		for _, r := range e.ConfirmResults {
+			with(c, m, e, string(r.ToolCall.ID), func(b *ToolCallBlock) { c.answer(b, e, r.Confirmed) })
+		}
+	case *RequireExternalExecution:
+		for _, call := range e.ToolCalls {
+			with(c, m, e, string(call.ID), func(b *ToolCallBlock) { b.State = ToolCallSubmitted })
+		}
+	case *ToolResultStart:
+		m.Content = append(m.Content, &ToolResultBlock{
+			ID: e.ToolCallID, Name: e.ToolCallName, Output: List(), State: ToolResultRunning, CreatedAt: c.stamp(e),
+		})
+	case *ToolResultTextDelta:
+		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) { c.appendText(b, e) })
+	case *ToolResultDataDelta:
+		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) { err = c.appendBlock(b, e) })
+	case *ToolResultEnd:
+		if !e.State.Valid() {
+			return fmt.Errorf("%w: state %q is not one of %s", ErrInvalid, e.State, e.State.words())
+		}
+		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) {
+			b.State, b.Metadata, b.FinishedAt = e.State, cloneMap(e.Metadata), endTime(e)
+			if call := m.ToolCall(e.ToolCallID); call != nil {
+				call.State = ToolCallFinished
+			}
+		})
+	case *ExternalExecutionResult:
+		c.appendResults(m, e)
 	default:
-		return fmt.Errorf("%T is not an event of this package", e)
+		err = fmt.Errorf("%T is not an event of this package", e)
 	}
+	return err
 }
 
 // stamp returns the created_at of a block that an event makes.
@@ -138,45 +191,6 @@ func addUsage(m *Msg, e *ModelCallEnd) error {
 	}
 	m.Usage = &sum
 	return nil
-}
-
-// applyBlock handles text, thinking and hint blocks.
-func (c Codec) applyBlock(m *Msg, e Event) {
-	switch e := e.(type) {
-	case *TextBlockStart:
-		m.Content = append(m.Content, &TextBlock{ID: e.BlockID, CreatedAt: c.stamp(e)})
-	case *TextBlockDelta:
-		with(c, m, e, e.BlockID, func(b *TextBlock) { b.Text += e.Delta })
-	case *TextBlockEnd:
-		with(c, m, e, e.BlockID, func(b *TextBlock) { b.FinishedAt = endTime(e) })
-	case *ThinkingBlockStart:
-		m.Content = append(m.Content, &ThinkingBlock{ID: e.BlockID, CreatedAt: c.stamp(e)})
-	case *ThinkingBlockDelta:
-		with(c, m, e, e.BlockID, func(b *ThinkingBlock) { b.Thinking += e.Delta })
-	case *ThinkingBlockEnd:
-		with(c, m, e, e.BlockID, func(b *ThinkingBlock) { b.FinishedAt = endTime(e) })
-	case *HintBlockEvent:
-		at := c.stamp(e)
-		m.Content = append(m.Content, &HintBlock{
-			Hint: e.Hint.Clone(), ID: e.BlockID, Source: clonePtr(e.Source), CreatedAt: at, FinishedAt: &at,
-		})
-	default: // handled elsewhere
-	}
-}
-
-func (c Codec) applyData(m *Msg, e Event) (err error) {
-	switch e := e.(type) {
-	case *DataBlockStart:
-		m.Content = append(m.Content, &DataBlock{
-			ID: e.BlockID, Source: &Base64Source{MediaType: e.MediaType}, CreatedAt: c.stamp(e),
-		})
-	case *DataBlockDelta:
-		with(c, m, e, e.BlockID, func(b *DataBlock) { err = appendData(b, e.Data) })
-	case *DataBlockEnd:
-		with(c, m, e, e.BlockID, func(b *DataBlock) { b.FinishedAt = endTime(e) })
-	default: // handled elsewhere
-	}
-	return err
 }
 
 // appendData appends the bytes of a base64 text to a block.
@@ -291,34 +305,6 @@ func sextet(c byte) int {
 	return -1
 }
 
-func (c Codec) applyCall(m *Msg, e Event) {
-	switch e := e.(type) {
-	case *ToolCallStart:
-		m.Content = append(m.Content, &ToolCallBlock{
-			ID: e.ToolCallID, Name: e.ToolCallName, State: ToolCallPending, CreatedAt: c.stamp(e),
-		})
-	case *ToolCallDelta:
-		with(c, m, e, string(e.ToolCallID), func(b *ToolCallBlock) { b.Input += e.Delta })
-	case *ToolCallEnd:
-		with(c, m, e, string(e.ToolCallID), func(b *ToolCallBlock) { b.FinishedAt = endTime(e) })
-	case *RequireUserConfirm:
-		for _, call := range e.ToolCalls {
-			with(c, m, e, string(call.ID), func(b *ToolCallBlock) {
-				b.State, b.SuggestedRules = ToolCallAsking, cloneRules(call.SuggestedRules)
-			})
-		}
-	case *UserConfirmResult:
-		for _, r := range e.ConfirmResults {
-			with(c, m, e, string(r.ToolCall.ID), func(b *ToolCallBlock) { c.answer(b, e, r.Confirmed) })
-		}
-	case *RequireExternalExecution:
-		for _, call := range e.ToolCalls {
-			with(c, m, e, string(call.ID), func(b *ToolCallBlock) { b.State = ToolCallSubmitted })
-		}
-	default: // handled elsewhere
-	}
-}
-
 // answer moves a call that is asking. An answer to any other call is stale: an interrupt
 // came first, or the same answer came twice.
 func (c Codec) answer(b *ToolCallBlock, e Event, confirmed bool) {
@@ -330,33 +316,6 @@ func (c Codec) answer(b *ToolCallBlock, e Event, confirmed bool) {
 	default:
 		b.State = ToolCallFinished
 	}
-}
-
-func (c Codec) applyResult(m *Msg, e Event) (err error) {
-	switch e := e.(type) {
-	case *ToolResultStart:
-		m.Content = append(m.Content, &ToolResultBlock{
-			ID: e.ToolCallID, Name: e.ToolCallName, Output: List(), State: ToolResultRunning, CreatedAt: c.stamp(e),
-		})
-	case *ToolResultTextDelta:
-		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) { c.appendText(b, e) })
-	case *ToolResultDataDelta:
-		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) { err = c.appendBlock(b, e) })
-	case *ToolResultEnd:
-		if !e.State.Valid() {
-			return fmt.Errorf("%w: state %q is not one of %s", ErrInvalid, e.State, e.State.words())
-		}
-		with(c, m, e, string(e.ToolCallID), func(b *ToolResultBlock) {
-			b.State, b.Metadata, b.FinishedAt = e.State, cloneMap(e.Metadata), endTime(e)
-			if call := m.ToolCall(e.ToolCallID); call != nil {
-				call.State = ToolCallFinished
-			}
-		})
-	case *ExternalExecutionResult:
-		c.appendResults(m, e)
-	default: // handled elsewhere
-	}
-	return err
 }
 
 // appendText appends to the output's last block if that is text.
