@@ -38,7 +38,6 @@ func (s *Service) identifyCaller(role toolcall.Role, m *nats.Msg) (caller, bool)
 // engine cannot go on without it.
 const maxSubjectFromClient = 1024
 
-// isOwnInbox reports whether the reply subject is in the principal's inbox.
 func isOwnInbox(principal, reply string) bool {
 	rest, ok := strings.CutPrefix(reply, InboxPrefix(principal)+".")
 	return ok && len(reply) <= maxSubjectFromClient && rest != "" && !strings.ContainsAny(rest, "*> \t\r\n") && !strings.Contains("."+rest+".", "..")
@@ -201,7 +200,6 @@ const (
 // they are read one after the other.
 var observed = capacity.Limit{Run: 1, Running: 1 << 20, Stay: 8192, Bytes: 32 << 20}
 
-// capacityPools creates the capacity of each class.
 func (o ServiceOptions) capacityPools() capacity.Set {
 	limits := capacity.Default()
 	set := func(c api.Class, run, stay int) {

@@ -43,7 +43,6 @@ func recordSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	return s, CheckSpace(k.Space)
 }
 
-// namedSubject returns the subject of the records of a standing approval or a budget.
 func namedSubject(k toolcall.Key, queue toolcall.Queue) (Subject, error) {
 	s := Subject{Space: k.Space, Kind: KindNamedRecord, Name: Encode(string(k.Entity))}
 	if queue != (toolcall.Queue{}) || k != (toolcall.Key{Space: k.Space, Entity: k.Entity}) {

@@ -175,7 +175,6 @@ type handed struct {
 	at   time.Time
 }
 
-// handOver gives a task to the worker.
 func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 	h.left--
 	record, err := h.s.tasks.forWorker(ctx, h.queue, task)

@@ -284,7 +284,6 @@ func typeName(v any) string {
 	return ""
 }
 
-// eventStructs are the structs of the known types.
 var eventStructs = func() map[EventType]reflect.Type {
 	structs := map[EventType]reflect.Type{}
 	for _, e := range []Event{
@@ -313,7 +312,6 @@ func newEvent(t EventType) Event {
 // Known reports whether t is one of the 28 types of AgentScope 2.0.
 func (t EventType) Known() bool { return newEvent(t) != nil }
 
-// decodeEvent decodes an event by its type member.
 func (c Codec) decodeEvent(raw []byte) (Event, error) {
 	members, t, err := readType(raw)
 	if err != nil {

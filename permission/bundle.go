@@ -347,7 +347,6 @@ func describeRules(terms []Term, rules []*Rule) (map[string]knownRule, error) {
 	return out, nil
 }
 
-// isUnchanged reports whether both bundles have the rule unchanged.
 func (b *Bundle) isUnchanged(before *Bundle, rule string) bool {
 	now, ok := b.known[rule]
 	was, had := before.known[rule]

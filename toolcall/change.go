@@ -75,7 +75,6 @@ func (w *callWriter) writeCall(c *Call, d derivation) error {
 		w.putText(resultDigestMember, c.ResultDigest, d.resultDigest(c)))
 }
 
-// putText is putDerived for a text.
 func (w *changeWriter) putText(name, have, want string) (err error) {
 	switch have {
 	case want:

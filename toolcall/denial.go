@@ -49,7 +49,6 @@ type Denial struct {
 	Contact string `json:"contact,omitzero"` // whom to ask
 }
 
-// newDenial returns the denial of a call with the hints of its decision.
 func newDenial(c *Call, reason string) *Denial {
 	out := &Denial{Reason: reason}
 	if d := c.Decision; d != nil {

@@ -139,7 +139,6 @@ func (g *gate) find(ctx context.Context) (*toolcall.Call, error) {
 	return nil, nil //nolint:nilnil // documented: there is none
 }
 
-// openCalls returns the open calls of the tool in the session.
 func (g *gate) openCalls(ctx context.Context) ([]*toolcall.Call, error) {
 	all, err := engine.ListAll(ctx, g.c, toolcall.ListRequest{Session: g.session(), Tool: g.ev.Tool}, 0)
 	if err != nil {

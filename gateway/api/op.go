@@ -125,7 +125,6 @@ func (o *op) chooseRole(p *gateway.Peer, wish toolcall.Role) (toolcall.Role, err
 	return "", &message.Error{Code: message.CodeForbidden, Op: o.ID, What: "these credentials cannot act here as=" + string(wish), Hint: "leave it out, or use credentials with that role"}
 }
 
-// newRead makes an operation that reads.
 func newRead[Out any](h operation.HTTP, roles []toolcall.Role, f func(a *ask) (Out, error)) *op {
 	h.Method = http.MethodGet
 	return &op{HTTP: h, roles: roles, out: reflect.TypeFor[Out](), serve: func(a *ask) error {

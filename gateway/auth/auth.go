@@ -279,7 +279,6 @@ func checkDirect(r *http.Request, spaces []toolcall.SpaceID, hint string) (toolc
 // SpaceHost is the host by which a request without credentials names a space.
 func SpaceHost(space toolcall.SpaceID) string { return string(space) + ".localhost" }
 
-// cutSpace returns the space that a host names.
 func cutSpace(host string) (name string, is bool) {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -203,7 +203,6 @@ func (a *Auth) attempts(r *http.Request) []*http.Cookie {
 	return slices.DeleteFunc(r.Cookies(), func(c *http.Cookie) bool { return !strings.HasPrefix(c.Name, prefix) })
 }
 
-// attemptCookie makes the cookie of the login with a state.
 func (a *Auth) attemptCookie(state, value string, seconds int) *http.Cookie {
 	name := cookieName(attemptCookie, a.cfg.Secure) + state[:min(len(state), 8)]
 	return &http.Cookie{Name: name, Value: value, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: a.cfg.Secure, SameSite: http.SameSiteLaxMode} //nolint:gosec // G124: Secure wherever there is TLS

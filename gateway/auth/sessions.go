@@ -222,7 +222,6 @@ func (s *sessions) close() {
 	}
 }
 
-// name is the name of the session's cookie.
 func (s *sessions) name() string { return cookieName(sessionCookie, s.secure) }
 
 // cookieName adds the prefix with which browsers let only this host set a cookie.

@@ -151,7 +151,6 @@ func (t Token) check() error {
 	return toolcall.CheckName(t.Name)
 }
 
-// checkTools checks what a worker's token is bound to.
 func (t Token) checkTools() error {
 	switch {
 	case len(t.Tools) > 0 && !slices.Contains(t.Roles, toolcall.RoleWorker):

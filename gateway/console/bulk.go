@@ -25,7 +25,6 @@ const maxBulk = 500
 // bulkWithin bounds the time for sending one confirmation. Responses it cuts off are not sent.
 const bulkWithin = time.Minute
 
-// bulkPages serves the pages for one response to several requests.
 type bulkPages struct{ *Console }
 
 // bulk is the confirmation of one response to several requests, or its report.
@@ -187,7 +186,6 @@ func (in bulkPages) answer(w http.ResponseWriter, r *http.Request, p *gateway.Pe
 	return in.write(w, status, "bulk", v)
 }
 
-// bulkItemsOf reads the requests of a confirmation, each with its digest.
 func bulkItemsOf(q url.Values, p *gateway.Peer) ([]bulkItem, error) {
 	bad := &message.Error{Code: message.CodeInvalid, Op: "respond", What: "the form lacks requests or their digests", Hint: "load the page again"}
 	names, digests := q["k"], q["digest"]

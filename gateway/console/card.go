@@ -309,7 +309,6 @@ func votesOf(c *toolcall.Call) []vote {
 	return out
 }
 
-// addExecution adds the progress and the result.
 func (c *card) addExecution(lines []line) {
 	call := c.Call
 	c.Running = call.State == message.ToolCallAllowed || call.State == message.ToolCallSubmitted // from ready to blocked

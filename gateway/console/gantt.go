@@ -66,7 +66,6 @@ func spanAfter(c *toolcall.Call, s toolcall.Step) string {
 	return "queue"
 }
 
-// spansOf divides the history of a call into spans and marks.
 func spansOf(show toolcall.ShowReply, now time.Time) (spans []span, marks []mark) {
 	var last *span
 	for _, h := range show.History {

@@ -136,7 +136,6 @@ func standingRowOf(l *toolcall.StandingApproval, p *gateway.Peer, s shell) stand
 	return r
 }
 
-// revokeRule revokes a standing approval.
 func (in *Console) revokeRule(w http.ResponseWriter, r *http.Request, p *gateway.Peer) error {
 	if _, err := readForm(r); err != nil {
 		return err

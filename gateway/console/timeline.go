@@ -173,7 +173,6 @@ func (t *teller) timeline(call *toolcall.Call, earlier, later bool) timeline {
 	return out
 }
 
-// teller makes items from events.
 type teller struct {
 	call    toolcall.Key
 	runtime string // the authenticated runtime of the session

@@ -282,7 +282,6 @@ func (w *Webhooks) Retry(ctx context.Context, destination string, seq uint64) (F
 // typePing is the type of a test message.
 const typePing = "ping"
 
-// ping is the body of a test message.
 type ping struct {
 	Type      string    `json:"type"`
 	ID        string    `json:"id"`

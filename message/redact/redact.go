@@ -116,7 +116,6 @@ func (p Paths) Element(i int, leaf bool) (hidden bool, below Paths) {
 	return hidden, below
 }
 
-// namesMember reports whether the next step is the name of a member.
 func (r remainder) namesMember() bool {
 	return !r.wide && strings.Trim(r.steps[0], "0123456789") != "" && r.steps[0] != Any
 }

@@ -192,7 +192,6 @@ func (p *bashCall) unseenPaths() []string {
 // does not know.
 var fileWriters = setOf("tee install truncate unlink shred")
 
-// fileRemovers are programs that remove the files in their arguments.
 var fileRemovers = setOf("rm rmdir unlink shred")
 
 func (p *bashCall) findProvenRemoval() string {

@@ -260,7 +260,6 @@ func (p *bashCall) paths() linePaths {
 	return out
 }
 
-// folders returns the folders that the line changes to.
 func (p *bashCall) folders(out *linePaths) []string {
 	all := []string{p.places.cwd}
 	if p.given != "" {

@@ -194,7 +194,6 @@ const commandList = "cmd.calls"
 // commandCheck checks conditions on the commands of a line.
 type commandCheck struct{ *expr }
 
-// readsCalls reports whether the expression reads the commands of a line.
 func (c commandCheck) readsCalls() bool {
 	found := false
 	c.eachPart(func(e celast.Expr) { found = found || e.Kind() == celast.SelectKind && c.text(e) == commandList })

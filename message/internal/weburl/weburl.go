@@ -137,7 +137,6 @@ func (u *href) parseFile(rest string) error {
 	return nil
 }
 
-// parseAuthority parses user, host, port and path.
 func (u *href) parseAuthority(rest string) error {
 	u.hasHost = true
 	authority, path, slash := strings.Cut(rest, "/")

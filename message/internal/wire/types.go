@@ -203,7 +203,6 @@ func pointerType(t reflect.Type, elem Type) Type {
 	}
 }
 
-// writeInterface writes the struct that an interface points to.
 func writeInterface(f *Format, dst []byte, v reflect.Value) ([]byte, error) {
 	if v.IsNil() || v.Elem().IsNil() {
 		return dst, strictjson.Wrong(strictjson.ErrMissingMember, "nothing is set")

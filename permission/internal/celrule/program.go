@@ -146,7 +146,6 @@ func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limit
 	return p, nil
 }
 
-// readsVariables reports whether an expression names a variable.
 func readsVariables(ast *cel.Ast) bool {
 	root := celast.NavigateAST(ast.NativeRep())
 	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()), celast.KindMatcher(celast.IdentKind))) > 0

@@ -296,7 +296,6 @@ func completeTools(env *environment) cobra.CompletionFunc {
 	})
 }
 
-// completeStandings completes the id of a standing approval in force.
 func completeStandings(env *environment) cobra.CompletionFunc {
 	return completeFirst(func(c *cobra.Command) []string {
 		return askLive(env, c, func(ctx context.Context, l *link) ([]string, error) {

@@ -157,7 +157,6 @@ func (env *environment) connectOptions(principal, name, url, login string) bus.C
 	return o
 }
 
-// connectNATS connects to a server with the login of a principal.
 func connectNATS(ctx context.Context, env *environment, url string, by toolcall.Principal) (*nats.Conn, error) {
 	login := env.loginFor(by)
 	nc, err := bus.Connect(ctx, url, env.connectOptions(by.Name, "askance "+string(by.Role)+" "+by.Name, url, login))

@@ -344,7 +344,6 @@ func statusOf(c *toolcall.Call) string {
 	return strings.ToLower(word)
 }
 
-// dueText is the time that an approval request has left.
 func dueText(c *toolcall.Call, now time.Time) string {
 	w, _ := c.Waiting()
 	return asked.Until(w.Ends, now)

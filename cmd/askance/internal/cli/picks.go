@@ -179,7 +179,6 @@ func partialFailure(failed []error, of int) error {
 	return partialError{of, of, ExitCode(failed[0])}
 }
 
-// requestsTable lists what each call would run.
 func requestsTable(out *term.Out, calls []*toolcall.Call) string {
 	var rows [][]string
 	for i, id := range shortIDs(calls, false) {

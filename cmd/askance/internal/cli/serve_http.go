@@ -86,7 +86,6 @@ func (cfg *config) provider(o *auth.OIDCConfig) error {
 	return err
 }
 
-// rolesOf parses the NAME=ROLE pairs of a flag.
 func rolesOf(flag, who string, pairs []string) (map[string][]toolcall.Role, error) {
 	all := map[string][]toolcall.Role{}
 	for _, pair := range pairs {

@@ -188,7 +188,6 @@ func policyLine(env *environment, p *policyInForce, now time.Time) string {
 	return text
 }
 
-// durabilityMeaning says what an acknowledgement of the server means.
 func durabilityMeaning(d string) string {
 	switch d {
 	case "fsynced":

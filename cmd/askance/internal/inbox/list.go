@@ -95,7 +95,6 @@ func (l *listScreen) key(m *model, k tea.KeyMsg) tea.Cmd {
 	return l.keyRow(m, key, rows)
 }
 
-// show changes to a tab.
 func (l *listScreen) show(m *model, t tab) tea.Cmd {
 	if l.tab != t {
 		l.tab, l.touched, l.picker = t, false, picker[toolcall.Key]{page: l.page}

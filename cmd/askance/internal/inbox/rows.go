@@ -21,7 +21,6 @@ const (
 
 var tabNames = [tabCount]string{"Open", "Active", "Blocked", "History"}
 
-// tabOf is the tab of a call, by its phase.
 func tabOf(q *request) tab {
 	switch q.call.Phase() {
 	case toolcall.PhaseAsking:
