@@ -39,13 +39,13 @@
 //     reader, editor schema and reference follow
 //   - a requirement: how it joins in permission/requirement.go, and engine.Duties once
 //     the engine carries it out
-//   - a finding of lint: a code in permission/lint/codes.go, its check, and a folder
+//   - a finding of lint: a code in permission/lint/lint.go, its check, and a folder
 //     in permission/lint/testdata
 //   - a wire format: structs with tags for message/internal/wire, the one codec, and a
 //     mapper below message/; every loss in the table of its package documentation,
 //     with a test
 //   - a surface over HTTP: a gateway.Surface below gateway/, one line in
-//     cmd/askance/internal/web/surfaces.go; gateway/gatewaytest is the world for its
+//     cmd/askance/internal/web/web.go; gateway/gatewaytest is the world for its
 //     tests
 //   - a way to run tools: engine.Executor in process; otherwise anything that speaks the
 //     worker protocol over NATS or HTTP, tested by executor/executortest

@@ -28,9 +28,9 @@ func TestDocuments(t *testing.T) {
 	}
 	tests := []struct{ file, block, want string }{
 		{"message/proof/PROOF.md", "findings", constants("message/proof/report.go", "Kind", "finding | what happened")},
-		{"permission/COOKBOOK.md", "modes", constants("message/rule.go", "PermissionMode", "mode | meaning")},
+		{"permission/COOKBOOK.md", "modes", constants("message/msg.go", "PermissionMode", "mode | meaning")},
 		{"engine/APPROVALS.md", "responses", constants("toolcall/vote.go", "ResponseKind", "response | effect")},
-		{"gateway/blocks/BLOCKS.md", "codes", constants("message/blockstream/frame.go", "ErrorCode", "code | reason | what to do")},
+		{"gateway/blocks/BLOCKS.md", "codes", constants("message/blockstream/codec.go", "ErrorCode", "code | reason | what to do")},
 		{"ARCHITECTURE.md", "modules", archtest.Rules().ModulePicture()},
 		{"ARCHITECTURE.md", "engine", parts},
 		{"ARCHITECTURE.md", "states", states},

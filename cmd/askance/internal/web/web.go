@@ -1,5 +1,5 @@
 // Package web is the HTTP side of askance serve: the listener, authentication, and
-// the surfaces that it serves. surfaces.go lists them.
+// the surfaces that it serves. (*Web).surfaces lists them.
 package web
 
 import (
