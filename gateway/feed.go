@@ -49,11 +49,6 @@ type Feeds struct {
 	listening chan struct{} // closed while the journal is followed
 }
 
-// newFeeds makes the feeds of a space. Run runs them.
-func newFeeds(space *Space, log *slog.Logger) *Feeds {
-	return &Feeds{space: space, log: log, subs: map[*changes]struct{}{}, rooms: map[roomKey]*room{}, listening: make(chan struct{})}
-}
-
 // Run follows the journal for all subscribers until ctx ends.
 func (f *Feeds) Run(ctx context.Context) {
 	if f.space.Progress != nil {

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"fmt"
 	"net"
@@ -29,18 +30,8 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	if l.PerSecond <= 0 {
-		l.PerSecond = 500
-	}
-	if l.Burst <= 0 {
-		l.Burst = 2000
-	}
-	if l.Streams <= 0 {
-		l.Streams = 2048
-	}
-	if l.Failures <= 0 {
-		l.Failures = 30
-	}
+	l.PerSecond, l.Burst = cmp.Or(max(l.PerSecond, 0), 500), cmp.Or(max(l.Burst, 0), 2000)
+	l.Streams, l.Failures = cmp.Or(max(l.Streams, 0), 2048), cmp.Or(max(l.Failures, 0), 30)
 	return l
 }
 

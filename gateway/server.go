@@ -119,7 +119,7 @@ func (s *Server) begin() {
 	run, stop := context.WithCancelCause(context.Background())
 	s.run, s.stop = func() context.Context { return run }, stop
 	for _, space := range s.cfg.Spaces {
-		f := newFeeds(space, s.cfg.Log)
+		f := &Feeds{space: space, log: s.cfg.Log, subs: map[*changes]struct{}{}, rooms: map[roomKey]*room{}, listening: make(chan struct{})}
 		s.spaces[space.ID], s.feeds[space.ID], s.pools[space.ID] = space, f, capacity.NewSet(capacity.Default())
 		s.wg.Go(func() { f.Run(run) })
 	}

@@ -284,14 +284,12 @@ func (c checker) checkExecutor(r *Rule) {
 		c.addFault(r, "executor.subject", "is longer than 256 bytes", "write a subject such as exec.payments")
 	case strings.ContainsAny(x.Subject, "*>"):
 		c.addFault(r, "executor.subject", "contains a wildcard", "name one subject")
-	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.ContainsFunc(x.Subject, notInSubject):
+	case slices.Contains(strings.Split(x.Subject, "."), "") || strings.Contains(x.Subject, " ") || strings.ContainsFunc(x.Subject, isUnprintable):
 		c.addFault(r, "executor.subject", display.Quoted(x.Subject)+" is not a subject", "write a subject such as exec.payments")
 	case strings.HasPrefix(x.Subject, "$") || strings.HasPrefix(x.Subject, "_INBOX."):
 		c.addFault(r, "executor.subject", "is reserved for NATS", "write a subject such as exec.payments")
 	}
 }
-
-func notInSubject(r rune) bool { return r == ' ' || isUnprintable(r) }
 
 func (c checker) checkDuties(r *Rule) {
 	enforced := c.opts.Enforced

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,7 +83,7 @@ func (m *Machine) Effects() []Effect { return effectsOf(m.before, m.call) }
 func (m *Machine) Step(ev Event) error {
 	saved, steps, why := *m.call, len(m.path), m.why
 	err := m.apply(ev)
-	if err == nil && !canFollow(saved.Phase(), m.call.Phase()) {
+	if err == nil && !slices.Contains(phaseAfter[saved.Phase()], m.call.Phase()) {
 		err = stateError(saved.Clone(), Cause(m.call.Cause))
 	}
 	if err != nil {

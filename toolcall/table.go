@@ -1,10 +1,6 @@
 package toolcall
 
-import (
-	"slices"
-
-	"github.com/askance-dev/askance/message"
-)
+import "github.com/askance-dev/askance/message"
 
 // Cause names a transition of the machine. Causes are stored in event records and shown to
 // people; they never change their meaning.
@@ -219,7 +215,3 @@ var phaseAfter = func() map[Phase][]Phase {
 	}
 	return out
 }()
-
-func canFollow(before, after Phase) bool {
-	return slices.Contains(phaseAfter[before], after)
-}

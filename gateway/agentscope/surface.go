@@ -32,9 +32,7 @@ type Surface struct {
 
 // New makes the surface.
 func New(cfg Config) *Surface {
-	if cfg.KeepAlive <= 0 {
-		cfg.KeepAlive = 15 * time.Second
-	}
+	cfg.KeepAlive = cmp.Or(max(cfg.KeepAlive, 0), 15*time.Second)
 	return &Surface{cfg: cfg, shown: &shown{peers: map[peerSession]*requests{}}}
 }
 

@@ -386,7 +386,7 @@ func (s *Surface) waitUntilParked(ctx context.Context, r *run, req toolcall.Wait
 		}
 		if out.Done {
 			pause(ctx, s.cfg.Patience-time.Since(began))
-			if r.onlyWorkers(out.Calls) {
+			if !slices.ContainsFunc(out.Calls, func(c *toolcall.Call) bool { return c.State != message.ToolCallSubmitted }) {
 				return out.Calls
 			}
 			pause(ctx, maxHold) // their results are on the way
@@ -423,8 +423,4 @@ func (r *run) needsPerson(c *toolcall.Call) bool {
 func (r *run) isClientCall(c *toolcall.Call) bool {
 	free := c.Phase() == toolcall.PhaseQueued || c.Phase() == toolcall.PhaseRunning && c.Attempt.Claim == handOverClaim
 	return free && c.Placement == toolcall.PlaceExternal && r.of.ClientTools[c.Tool]
-}
-
-func (r *run) onlyWorkers(calls []*toolcall.Call) bool {
-	return !slices.ContainsFunc(calls, func(c *toolcall.Call) bool { return c.State != message.ToolCallSubmitted })
 }

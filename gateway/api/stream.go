@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"reflect"
-	"strings"
 	"time"
 
 	"github.com/askance-dev/askance/gateway"
@@ -29,10 +28,6 @@ func watchOp() *op {
 			Doc:     "Sends server-sent events: first one named call for each open call, then ready, then call for each change and progress for each progress line (which can come before the change that it follows). When the stream breaks, or ends with behind, connect again: it begins again with the open calls."},
 		roles: asOverseer, out: reflect.TypeFor[ChangeEvent](), serve: watch,
 	}
-}
-
-func wantsStream(r *http.Request) bool {
-	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
 
 // streamEvents replies with a stream of a session's events.

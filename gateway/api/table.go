@@ -38,7 +38,7 @@ func tableOp(row *operation.Operation, keep *replies) *op {
 		o.in = &body{Type: in, without: append(pathNames(o.Path), "space", "v")}
 	}
 	o.serve = func(a *ask) error {
-		if stream, ok := streams[row.Name]; ok && wantsStream(a.r) {
+		if stream, ok := streams[row.Name]; ok && strings.Contains(a.r.Header.Get("Accept"), "text/event-stream") {
 			return stream(a)
 		}
 		var content []byte

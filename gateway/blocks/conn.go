@@ -24,6 +24,7 @@
 package blocks
 
 import (
+	"cmp"
 	"bufio"
 	"context"
 	"errors"
@@ -278,12 +279,8 @@ type Surface struct{ cfg Config }
 
 // New makes the surface.
 func New(cfg Config) *Surface {
-	if cfg.Heartbeat <= 0 {
-		cfg.Heartbeat = 20 * time.Second
-	}
-	if cfg.AuthWithin <= 0 {
-		cfg.AuthWithin = 10 * time.Second
-	}
+	cfg.Heartbeat = cmp.Or(max(cfg.Heartbeat, 0), 20*time.Second)
+	cfg.AuthWithin = cmp.Or(max(cfg.AuthWithin, 0), 10*time.Second)
 	return &Surface{cfg: cfg}
 }
 

@@ -69,7 +69,8 @@ func WithLinks(l *webhook.Links) Option { return func(in *Console) { in.links = 
 // New returns a console.
 func New(opts ...Option) *Console {
 	a := loadAssets()
-	in := &Console{pages: loadPages(), assets: a, progress: &progress{lines: map[toolcall.Key][]line{}}, now: time.Now}
+	pages := template.Must(template.New("").Funcs(functions()).ParseFS(pageFiles, "templates/*.html")) // a mistake in one fails the first test
+	in := &Console{pages: pages, assets: a, progress: &progress{lines: map[toolcall.Key][]line{}}, now: time.Now}
 	for _, o := range opts {
 		o(in)
 	}
@@ -235,11 +236,6 @@ func (s *shell) addCounts(ctx context.Context, p *gateway.Peer) {
 	}
 	s.Open = load.Open
 	s.Counts = map[string]count{"inbox": {s.Open, "ask", "open"}}
-}
-
-// loadPages parses the embedded templates; a mistake in one fails the first test.
-func loadPages() *template.Template {
-	return template.Must(template.New("").Funcs(functions()).ParseFS(pageFiles, "templates/*.html"))
 }
 
 // write replies with a page, or writes nothing if rendering fails.

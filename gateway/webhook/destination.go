@@ -241,9 +241,7 @@ func NewLinks(cfg LinksConfig) (*Links, error) {
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || cfg.UseOnce == nil || cfg.Space == "" || cfg.Key == [32]byte{} {
 		return nil, errors.New("webhook: the space, key, public URL or UseOnce of links is missing: set all of them")
 	}
-	if cfg.Life <= 0 {
-		cfg.Life = linkLife
-	}
+	cfg.Life = cmp.Or(max(cfg.Life, 0), linkLife)
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}

@@ -64,7 +64,7 @@ func ReadHanded(path string, most int) ([]byte, error) {
 func OpenHanded(path string) (*os.File, error) {
 	fits := regular
 	if HandedOver(path) {
-		fits = orPipe
+		fits = func(m fs.FileMode) bool { return regular(m) || m&fs.ModeNamedPipe != 0 }
 	}
 	f, _, err := open(path, fits)
 	return f, err
@@ -84,8 +84,6 @@ func bounded(f *os.File, most int) ([]byte, error) {
 }
 
 func regular(m fs.FileMode) bool { return m.IsRegular() }
-
-func orPipe(m fs.FileMode) bool { return regular(m) || m&fs.ModeNamedPipe != 0 }
 
 // open checks the file before it opens it, because opening can already have an effect, and
 // again afterwards. Without O_NONBLOCK it would wait for the writer of a pipe that was put in

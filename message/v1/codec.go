@@ -82,11 +82,7 @@ func (c Codec) DecodeMsgs(data []byte) ([]*Msg, error) {
 
 func decode[T any](c Codec, op string, data []byte, depth int, read func([]byte) (T, error)) (T, error) {
 	var none T
-	limit := c.MaxBytes
-	if limit <= 0 {
-		limit = DefaultMaxBytes
-	}
-	err := strictjson.Check(data, strictjson.MaxBytes(limit), strictjson.MaxDepth(depth))
+	err := strictjson.Check(data, strictjson.MaxBytes(cmp.Or(max(c.MaxBytes, 0), DefaultMaxBytes)), strictjson.MaxDepth(depth))
 	if err == nil {
 		var v T
 		if v, err = read(data); err == nil {

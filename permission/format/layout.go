@@ -24,7 +24,7 @@ type block struct {
 }
 
 func (l *layout) file(top *ast.MappingNode) string {
-	l.markTexts(top)
+	ast.Walk(textLines{l}, top)
 	blocks, head := l.blocks(top, 0, len(l.lines))
 	slices.SortStableFunc(blocks, byKey(fileOrder))
 	var out []string
@@ -192,9 +192,7 @@ func byKey(order []string) func(a, b block) int {
 	return func(a, b block) int { return cmp.Compare(rank(a.key), rank(b.key)) }
 }
 
-// markTexts records the lines of multi-line texts.
-func (l *layout) markTexts(n ast.Node) { ast.Walk(textLines{l}, n) }
-
+// textLines records the lines of multi-line texts.
 type textLines struct{ *layout }
 
 func (t textLines) Visit(n ast.Node) ast.Visitor {

@@ -183,15 +183,11 @@ func isAllow(r *permission.Rule) bool { return r.Behavior == message.BehaviorAll
 func (l *linter) tools(r *permission.Rule) []permission.Tool {
 	var out []permission.Tool
 	for _, t := range l.opts.Tools {
-		if slices.ContainsFunc(r.Tools, func(pattern string) bool { return matchesTool(pattern, t) }) {
+		if slices.Contains(r.Tools, permission.AnyTool) || slices.Contains(r.Tools, t.Name) || t.Server != "" && slices.Contains(r.Tools, t.Server+"/*") {
 			out = append(out, t)
 		}
 	}
 	return out
-}
-
-func matchesTool(pattern string, t permission.Tool) bool {
-	return pattern == permission.AnyTool || pattern == t.Name || (t.Server != "" && pattern == t.Server+"/*")
 }
 
 var precedence = map[message.Behavior]int{message.BehaviorDeny: 1, message.BehaviorAsk: 2, message.BehaviorAllow: 3}

@@ -200,8 +200,6 @@ func runsInput(name string, argv []Word) bool {
 		readsCommands[name] || runsOnOther(name, argv) || readsCode(name, argv[1:]))
 }
 
-func isConfigured(name string) bool { return isKnown(name) && programs[name].folder }
-
 // A star in a wildcard matches any text, including blanks: "rm /tmp/*" also matches the
 // text of rm /tmp/x /etc and of rm /tmp/../etc. Authors of allow rules about files do
 // not mean that, so the words of the pattern are also compared with those of the

@@ -303,7 +303,7 @@ func (l *Line) checkFolder() {
 	}
 	for _, list := range [][]Command{l.Commands, l.Nested} {
 		for i := range list {
-			if name, _ := list[i].program(); isConfigured(name) {
+			if name, _ := list[i].program(); isKnown(name) && programs[name].folder {
 				l.addReason(CodeFolder, list[i].Offset, name+" is configured by the folder that it runs in")
 			}
 		}

@@ -89,14 +89,12 @@ func splitParts(program string, args []Word) parts {
 
 func (p *parts) add(program, option string) {
 	name, _, _ := strings.Cut(option, "=")
-	if strings.HasPrefix(name, "--") || takesWholeWords(program) || oneDash[program] {
+	if strings.HasPrefix(name, "--") || isKnown(program) && programs[program].onedash || oneDash[program] {
 		p.long = append(p.long, "-"+strings.TrimLeft(name, "-"))
 		return
 	}
 	p.letters += option[1:]
 }
-
-func takesWholeWords(program string) bool { return isKnown(program) && programs[program].onedash }
 
 // oneDash are programs whose long options begin with one dash or two.
 var oneDash = setOf("terraform tofu packer vault consul nomad")

@@ -27,8 +27,6 @@ type request struct {
 	due     time.Time // when something happens to the call unless a person or a worker acts
 }
 
-func newRequest(c *toolcall.Call) *request { return &request{call: c, due: dueOf(c)} }
-
 // dueOf is the deadline of an approval request, or of a run.
 func dueOf(c *toolcall.Call) time.Time {
 	switch {
@@ -91,7 +89,7 @@ func (qs *requests) take(c *toolcall.Call, by string, now time.Time) {
 	case q == nil && finished:
 		return
 	case q == nil, c.State == message.ToolCallAsking && c.Request != nil:
-		qs.all[c.Key] = newRequest(c)
+		qs.all[c.Key] = &request{call: c, due: dueOf(c)}
 	default:
 		q.move(c, by, now)
 	}
