@@ -24,8 +24,8 @@
 package blocks
 
 import (
-	"cmp"
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"io"

@@ -2,8 +2,6 @@
 // said, how much time is left, the outcome, which arguments run, and what an edit changes in
 // them. The commands, the terminal inbox and the web inbox share it, so they all use the
 // same words.
-	"maps"
-	"slices"
 //
 // Untrusted text (names, rules, reasons) is revealed with package reveal, unless a function's
 // comment says otherwise. All functions are pure.
@@ -12,6 +10,7 @@ package asked
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
