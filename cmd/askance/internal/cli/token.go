@@ -87,6 +87,8 @@ func runTokenCreate(env *environment, c *cobra.Command, t tokening, name string)
 	switch {
 	case len(t.roles) == 0:
 		return usagef("--role is missing: pass a role of %s, for instance --role approver", name)
+	case slices.Contains(t.roles, string(toolcall.RoleWorker)) && len(t.tools) == 0:
+		return usagef("--tool is missing: name a tool whose calls %s runs", name)
 	case t.lifetime < 0:
 		return usagef("--expires is negative, use a time such as 30d")
 	}

@@ -52,6 +52,7 @@ func TestTokens(t *testing.T) {
 	if strings.Count(list, "\n") != 3 || !strings.Contains(list, "ann") || !strings.Contains(list, "auditor, operator") || strings.Contains(list, ann) {
 		t.Errorf("list:\n%s", list)
 	}
+	fails(t, cli.ExitUsage, "--tool is missing: name a tool whose calls runner runs", "token", "create", "runner", "--role", "worker", "--data", data)
 	if r := run(t, "token", "create", "runner", "--role", "worker", "--tool", "refund", "--data", data); r.code != cli.ExitOK || strings.Contains(r.err, "From now on") {
 		t.Errorf("a later token: %d, %s", r.code, r.err)
 	}
