@@ -184,12 +184,19 @@ func decodeNextReply(m *nats.Msg) (NextReply, error) {
 		return NextReply{}, errNoQueue // or no engine
 	}
 	var reply struct {
-		V     int            `json:"v"`
-		Body  NextReply      `json:"body"`
+		V    int `json:"v"`
+		Body struct {
+			State     TaskState          `json:"state"`
+			Subject   string             `json:"subject"`
+			Task      string             `json:"task"`
+			Delivered int                `json:"delivered"`
+			Record    strictjson.Encoded `json:"record"` // only its decoder checks it
+		} `json:"body"`
 		Error *message.Error `json:"error"`
 	}
 	err := strictjson.UnmarshalOpen(m.Data, &reply, strictjson.MaxBytes(maxStoredBytes))
-	r := reply.Body
+	b := &reply.Body
+	r := NextReply{b.State, b.Subject, b.Task, b.Delivered, message.RawJSON(b.Record)}
 	switch {
 	case err != nil:
 		return r, err
