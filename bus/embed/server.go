@@ -208,6 +208,7 @@ func (s *Server) serverOptions(o Options) (*server.Options, error) {
 		MaxPayload: o.MaxPayload,
 		DontListen: o.Listen == "", NoSigs: true,
 		PingInterval: clientPing, MaxPingsOut: maxPingsOut,
+		NoSublistCache: true, // nearly every message has a subject of its own, which would only push out others
 	}
 	opts.MaxPayload = cmp.Or(opts.MaxPayload, defaultMaxPayload)
 	opts.MaxPending = max(server.MAX_PENDING_SIZE, 4*int64(opts.MaxPayload))
