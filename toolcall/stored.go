@@ -314,8 +314,10 @@ var pathTexts = func() map[string]string {
 }()
 
 func (f *EventRecord) writePath(base *RecordBase) (_ strictjson.Encoded, err error) {
-	state := stateOf(base)
-	var b []byte
+	if len(f.Path) == 0 {
+		return nil, nil
+	}
+	state, b := stateOf(base), make([]byte, 0, 128) // more than most paths need
 	for _, step := range f.Path {
 		b = append(b, ',')
 		switch {
@@ -330,9 +332,6 @@ func (f *EventRecord) writePath(base *RecordBase) (_ strictjson.Encoded, err err
 			return nil, err
 		}
 		state = step.To
-	}
-	if b == nil {
-		return nil, nil
 	}
 	b[0] = '['
 	return append(b, ']'), nil
