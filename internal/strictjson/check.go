@@ -43,6 +43,9 @@ func bounds(op string, data []byte, l limits) error {
 // -1. On invalid JSON its count may be wrong, but only after the point where
 // any parser stops, so no parser goes deeper than limit.
 func tooDeep(data []byte, limit int) int {
+	if bytes.Count(data, []byte("{"))+bytes.Count(data, []byte("[")) <= limit {
+		return -1
+	}
 	depth := 0
 	for i := 0; i < len(data); i++ {
 		switch data[i] {
