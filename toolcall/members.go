@@ -117,6 +117,9 @@ func isEqual(a, b reflect.Value, deep bool) bool {
 		if a.IsNil() || b.IsNil() || a.Len() != b.Len() || a.UnsafePointer() == b.UnsafePointer() {
 			return a.IsNil() == b.IsNil() && a.Len() == b.Len()
 		}
+		if a.Type().Elem().Kind() == reflect.Uint8 {
+			return bytes.Equal(a.Bytes(), b.Bytes())
+		}
 		for i := range a.Len() {
 			if !isEqual(a.Index(i), b.Index(i), deep) {
 				return false

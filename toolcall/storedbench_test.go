@@ -1,6 +1,7 @@
 package toolcall_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/askance-dev/askance/message"
@@ -26,6 +27,16 @@ func BenchmarkStored(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			if _, _, err := toolcall.EncodeAndRead(f, base); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("encode and read an explanation", func(b *testing.B) {
+		explained := *f
+		explained.Explanation = message.RawJSON(`["` + strings.Repeat("x", 8<<10) + `"]`)
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := toolcall.EncodeAndRead(&explained, base); err != nil {
 				b.Fatal(err)
 			}
 		}
