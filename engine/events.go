@@ -172,7 +172,7 @@ func (st *streams) appendEvents(ctx context.Context, p *Port, out *toolcall.Even
 // redacted arguments are inserted as one piece before their end.
 func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalEntry) []message.RawJSON {
 	whole := []message.RawJSON{rec.Event}
-	if p.seesAll() || !bytes.Contains(rec.Event, []byte("TOOL_CALL_")) {
+	if p.seesAll() || !bytes.Contains(rec.Event, []byte("TOOL_CALL_")) && !message.IsOwnEvent(rec.Event) {
 		return whole
 	}
 	ev, err := message.DecodeEvent(rec.Event)
@@ -180,6 +180,12 @@ func (st *streams) eventsFor(ctx context.Context, p *Port, rec toolcall.JournalE
 		return nil
 	}
 	switch ev := ev.(type) {
+	case *message.Custom: // what a frontend sends next to its messages is for its agent
+		if _, is := ev.Value["input"]; !is || !ev.Own() {
+			return whole
+		}
+		delete(ev.Value, "input")
+		return encodeEvent(ev)
 	case *message.ToolCallDelta:
 		if st.hiddenCall(ctx, rec.Key, ev.ToolCallID) == nil {
 			return whole

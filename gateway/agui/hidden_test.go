@@ -53,6 +53,28 @@ func TestRecordsHideWhatRulesHide(t *testing.T) {
 	}
 }
 
+// TestInputIsForTheAgent: other readers of the session do not see what the frontend sends next to
+// its messages, such as a token in forwardedProps.
+func TestInputIsForTheAgent(t *testing.T) {
+	s := newStage(t)
+	c := s.client(gatewaytest.Everything, "t").said("say hi")
+	c.settings = func(in *wire.RunInput) { in.ForwardedProps = message.RawJSON(`{"token":"s3cret"}`) }
+	c.talk().is(t, "success")
+	for _, by := range []toolcall.Principal{{Role: toolcall.RoleRuntime, Name: gatewaytest.Everything}, {Role: toolcall.RoleApprover, Name: gatewaytest.Ann}, {Role: toolcall.RoleAuditor, Name: gatewaytest.Audie}} {
+		page, err := s.A.As(by).Events(t.Context(), toolcall.EventsRequest{Session: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all strings.Builder
+		for _, e := range page.Events {
+			all.Write(e.Event)
+		}
+		if owner := by.Role == toolcall.RoleRuntime; strings.Contains(all.String(), "s3cret") != owner || !strings.Contains(all.String(), `"say hi"`) {
+			t.Errorf("%s reads %s", by.Role, all.String())
+		}
+	}
+}
+
 // TestAnotherEditWon: of two edits one runs, and the client of the other one is told.
 func TestAnotherEditWon(t *testing.T) {
 	s := newStage(t)
