@@ -21,6 +21,7 @@ func answerCases() []engineCase {
 		{"approve edited, denied by rule", editedDenied},
 		{"approve edited, previewed", editedPreviewed},
 		{"approve edited, denied by another policy than previewed", editedUnderAnotherPolicy},
+		{"or is repeated by a person who approved", editedByAVoter},
 		{"approve edited, asked by another rule", editedAsksAnew},
 		{"approve edited, asked by a further rule", editedAsksOthers},
 		{"approve edited, a rule fails", editedFails},
@@ -383,6 +384,21 @@ func editedPreviewed(w *world) {
 			_, err = e.ann().SubmitResponse(w.Context(), reject(now.Call))
 			w.must(err)
 		}
+	}
+}
+
+// editedByAVoter checks that the preview of unchanged arguments is the request as it stands for a
+// person who has already approved them.
+func editedByAVoter(w *world) {
+	w.policy.use(w, permission.Rule{Name: "two", Tools: []string{pay}, Behavior: message.BehaviorAsk, Quorum: 2})
+	e := w.engine()
+	q := e.ask("c", pay, `{"amount":5}`)
+	_, err := e.ann().SubmitResponse(w.Context(), approve(q))
+	w.must(err)
+	out, err := api.Preview.Call(w.Context(), e.ann(), api.PreviewRequest{ProposeRequest: toolcall.ProposeRequest{Session: q.Session, Reply: q.Reply}, Edit: &api.PreviewEdit{Call: q.Call, Input: q.Input}})
+	w.must(err)
+	if got := out.Calls[0]; got.Edit != api.EditAsks || got.Needs == nil {
+		w.Errorf("the preview is %+v", got)
 	}
 }
 

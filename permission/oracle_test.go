@@ -33,7 +33,7 @@ func answerOf(b bool) answer {
 	return no
 }
 
-// oracleCall is a call with one number and one text, either of which may be missing.
+// oracleCall is a call with one number and one text. Both may be missing.
 type oracleCall struct {
 	n    *int64
 	s    *string

@@ -230,7 +230,9 @@ func (s *Responses) PreviewEdit(ctx context.Context, by toolcall.Principal, c *t
 		if c.counts {
 			continue
 		}
-		if err := c.pass(ctx, r); err != nil {
+		if err := c.pass(ctx, r); errors.Is(err, store.ErrNoChange) {
+			return r.call, nil
+		} else if err != nil {
 			return nil, err
 		}
 		if r.late {

@@ -149,8 +149,7 @@ func TestLive(t *testing.T) {
 	step("out of everything", false, true)
 }
 
-// A file that is being written changes nobody's groups: a rule may deny what members of a group
-// propose.
+// A file that is being written changes no groups: a rule may deny what members of a group propose.
 func TestFileThatIsBeingWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "people.yaml")
