@@ -389,7 +389,7 @@ func ReadProblem(contentType string, body []byte) *message.Error {
 	}
 	media, _, _ := strings.Cut(contentType, ";")
 	if media != "application/problem+json" || strictjson.UnmarshalOpen(body, &p, strictjson.MaxBytes(len(body))) != nil || p.Code == "" {
-		return nil
+		return nil //nolint:nilerr // it is not from askance
 	}
 	return &message.Error{Code: p.Code, What: p.Detail, Hint: p.Hint, Call: p.Call}
 }
