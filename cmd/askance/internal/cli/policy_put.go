@@ -1,8 +1,10 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -40,7 +42,7 @@ existing file of that name is replaced.
 The command first loads the policy that the bucket would have and runs its tests. It
 stores nothing if the policy does not load or a test fails. It does not see rule files
 that an engine reads from elsewhere. Several files come into force together: if the
-command is cut off, engines keep the last good policy until you repeat it.
+command is cut off, running engines keep the last good policy until you repeat it.
 
 It needs a running server, on the data folder or at --nats, and a login that can write
 to the bucket, such as that of the engines. Exits with code 7 if a test fails.`,
@@ -94,6 +96,10 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 			return err
 		}
 	}
+	marked, err := p.continues(there, files)
+	if err != nil {
+		return err
+	}
 	next, err := p.after(there, files)
 	if err != nil {
 		return err
@@ -103,7 +109,7 @@ func runPut(ctx context.Context, env *environment, p putting, args []string) err
 		return err
 	}
 	if !p.dry {
-		if err := p.store(ctx, bucket, there, files); err != nil {
+		if err := p.store(ctx, bucket, marked, files); err != nil {
 			return err
 		}
 	}
@@ -119,13 +125,13 @@ func (p putting) after(there []bus.PolicyFile, files []permission.File) ([]permi
 	for _, f := range there {
 		next[f.Name] = permission.File{Name: f.Name, Data: f.Data}
 	}
-	delete(next, unfinished)
 	for _, name := range p.remove {
 		if _, ok := next[name]; !ok {
 			return nil, &message.Error{Code: message.CodeNotFound, Op: "delete rule file", What: "the bucket has no file " + name, Hint: "name a file of the bucket: askance policy put --dry-run lists them"}
 		}
 		delete(next, name)
 	}
+	delete(next, unfinished)
 	given := map[string]string{}
 	for _, f := range files {
 		name := filepath.Base(f.Name)
@@ -167,17 +173,41 @@ func loadTested(ctx context.Context, files []permission.File, opts permission.Op
 }
 
 // unfinished is a file that no engine accepts. While the bucket has it, the last good policy stays
-// in force.
+// in force. Its lines are a text for people, an id, and the names that the command changes.
 const unfinished = "unfinished-put.yaml"
 
+// names returns the names in the bucket that the command changes.
+func (p putting) names(files []permission.File) []string {
+	out := slices.Clone(p.remove)
+	for _, f := range files {
+		out = append(out, filepath.Base(f.Name))
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return name == unfinished })
+}
+
+// continues reports whether another command is storing files, or was cut off, and refuses to leave
+// out a file of it: engines would load what it stored without the rest.
+func (p putting) continues(there []bus.PolicyFile, files []permission.File) (bool, error) {
+	i := slices.IndexFunc(there, func(f bus.PolicyFile) bool { return f.Name == unfinished })
+	if i < 0 || slices.Contains(p.remove, unfinished) {
+		return i >= 0, nil
+	}
+	lines := strings.Split(strings.TrimSpace(string(there[i].Data)), "\n")
+	others, own := lines[min(2, len(lines)):], p.names(files)
+	if slices.ContainsFunc(others, func(name string) bool { return !slices.Contains(own, name) }) {
+		return true, &message.Error{Code: message.CodeConflict, Op: "put policy", What: "another askance policy put of " + term.SafeLine(strings.Join(others, ", ")) + " is not finished", Hint: "wait for it, or repeat it if it was cut off; --delete " + unfinished + " brings into force what it stored"}
+	}
+	return true, nil
+}
+
 // store stores several changes in such a way that no engine loads only some of them.
-func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, there []bus.PolicyFile, files []permission.File) error {
-	marked := slices.ContainsFunc(there, func(f bus.PolicyFile) bool { return f.Name == unfinished })
-	if several := len(files)+len(p.remove) > 1; several && !marked {
-		if _, err := bucket.Put(ctx, unfinished, []byte("askance policy put did not finish: repeat it\n")); err != nil {
+func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, marked bool, files []permission.File) error {
+	names := p.names(files)
+	mark := []byte("askance policy put did not finish: repeat it\n" + rand.Text() + "\n" + strings.Join(names, "\n") + "\n")
+	if marked = marked || len(names) > 1; marked {
+		if _, err := bucket.Put(ctx, unfinished, mark); err != nil {
 			return err
 		}
-		marked = true
 	}
 	for _, f := range files {
 		if _, err := bucket.Put(ctx, filepath.Base(f.Name), f.Data); err != nil {
@@ -185,14 +215,21 @@ func (p putting) store(ctx context.Context, bucket *bus.PolicyBucket, there []bu
 		}
 	}
 	for _, name := range p.remove {
+		if name == unfinished {
+			continue
+		}
 		if err := bucket.Delete(ctx, name); err != nil {
 			return err
 		}
 	}
-	if marked {
-		return bucket.Delete(ctx, unfinished)
+	if !marked {
+		return nil
 	}
-	return nil
+	now, err := bucket.Read(ctx)
+	if err == nil && slices.ContainsFunc(now, func(f bus.PolicyFile) bool { return f.Name == unfinished && bytes.Equal(f.Data, mark) }) { // else another command goes on
+		err = bucket.Delete(ctx, unfinished)
+	}
+	return err
 }
 
 func printPut(env *environment, bucket string, b *permission.Bundle, files []permission.File, dry bool) error {

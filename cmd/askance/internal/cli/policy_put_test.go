@@ -158,10 +158,23 @@ func TestPolicyPutOfSeveralFiles(t *testing.T) {
 	putFile(t, a, "first", "deny", "deny") // the rule stop moves from a.yaml to b.yaml
 	putFile(t, b, "stop", "deny", "deny")
 	check("two files")
-	if _, err := kv.PutString(t.Context(), "unfinished-put.yaml", "cut off"); err != nil {
-		t.Fatal(err)
+	cutOff := func() {
+		t.Helper()
+		if _, err := kv.PutString(t.Context(), "unfinished-put.yaml", "cut off\nid\na.yaml\nb.yaml\n"); err != nil {
+			t.Fatal(err)
+		}
 	}
+	cutOff()
 	check("after a command that was cut off")
+	cutOff()
+	fails(t, cli.ExitConflict, "put of a.yaml, b.yaml is not finished", put(putFile(t, filepath.Join(dir, "c.yaml"), "other", "deny", "deny"))...)
+	if _, err := kv.Get(t.Context(), "unfinished-put.yaml"); err != nil {
+		t.Errorf("another file ended the command that was cut off: %v", err)
+	}
+	ok(t, put("--delete", "unfinished-put.yaml")...)
+	if _, err := kv.Get(t.Context(), "unfinished-put.yaml"); err == nil {
+		t.Error("the mark cannot be deleted")
+	}
 	fails(t, cli.ExitUsage, "rename", put(putFile(t, filepath.Join(dir, "unfinished-put.yaml"), "x", "deny", "deny"))...)
 }
 
