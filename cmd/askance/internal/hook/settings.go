@@ -172,11 +172,11 @@ func Uninstall(d dialect.Dialect, text string) (string, error) {
 			return text, nil
 		}
 		last := len(path) - 1
-		if len(path[last-1].children) == 1 {
+		if len(path[last-1].children) == 1 && !doc.hasComment(path[last-1], path[last]) && !doc.hasComment(path[last-2], path[last-1]) {
 			last -= 2 // the group, whose matcher is useless without hooks
-		}
-		for last > 1 && doc.holdsOnly(path[last-1], path[last]) {
-			last--
+			for last > 1 && len(path[last-1].children) == 1 && !doc.hasComment(path[last-1], path[last]) {
+				last--
+			}
 		}
 		text = doc.remove(path[last-1], path[last])
 	}
@@ -379,14 +379,14 @@ func (d *document) add(n *node, depth int, child string) string {
 	return d.text[:last] + comma + body[last:] + line + tail
 }
 
-// holdsOnly reports whether a node has no other child than this one, and no other comments.
-func (d *document) holdsOnly(n, child *node) bool {
+// hasComment reports whether there is a comment in a node, but outside of one of its children.
+func (d *document) hasComment(n, child *node) bool {
 	for i := n.start; i < n.end; i++ {
 		if d.text[i] != d.clean[i] && !d.trailing[i] && (i < child.begin || i >= child.end) {
-			return false
+			return true
 		}
 	}
-	return len(n.children) == 1
+	return false
 }
 
 // remove removes a child, with its comma and its line.

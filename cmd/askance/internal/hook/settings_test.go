@@ -119,6 +119,24 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
+// A comment next to a hook of askance stays when the hook goes.
+func TestUninstallKeepsComments(t *testing.T) {
+	const ours = `{"type": "command", "command": "askance hook claude-code --url http://h"}`
+	for _, text := range []string{
+		`{"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [ // why` + "\n" + ours + `]}]}}`,
+		`{"hooks": {"PreToolUse": [{"matcher": "*", // why` + "\n" + `"hooks": [` + ours + `]}]}}`,
+		`{"hooks": {"PreToolUse": [ // why` + "\n" + `{"matcher": "*", "hooks": [` + ours + `]}]}}`,
+	} {
+		after, err := hook.Uninstall(dialect.ClaudeCode, text)
+		if err != nil || strings.Contains(after, "askance") || !strings.Contains(after, "// why\n") {
+			t.Errorf("%s became %s, %v", text, after, err)
+		}
+		if _, err := settingsOf(dialect.ClaudeCode).Install(after); err != nil {
+			t.Errorf("%s: %v", after, err)
+		}
+	}
+}
+
 // TestInstallRefuses: a file that cannot be read is not changed.
 func TestInstallRefuses(t *testing.T) {
 	for _, text := range []string{"[]", "{", `{"hooks": []}`, `{"hooks": {"PreToolUse": {}}}`, `{"a": 1 /* }`, `{"a": 1, "a": 2}`, "null"} {
