@@ -108,8 +108,8 @@ func (c *core) isPlaced(call *toolcall.Call) bool {
 }
 
 // isStuck reports whether a pending call needs another party to act before it can move:
-// it is gated, or hidden behind an approval request that is still open.
-func (b *batches) isStuck(c *toolcall.Call) bool { return b.isHidden(c) || b.gateOf(c) != gateOpen }
+// it waits for another call, or is hidden behind an approval request that is still open.
+func (b *batches) isStuck(c *toolcall.Call) bool { return b.isHidden(c) || b.gateOf(c) == gateWaits }
 
 // isHidden reports whether a call is hidden behind an approval request that is still open.
 func (b *batches) isHidden(c *toolcall.Call) bool {
