@@ -209,6 +209,8 @@ const watchAfter = 250 * time.Millisecond
 func (h *held) run(ctx context.Context, call *toolcall.Call) *toolcall.Call {
 	now, mine, err := h.record.begin(ctx)
 	switch {
+	case err != nil && now != nil && now.Phase() == toolcall.PhaseRunning: // another gateway runs it, and it must not run again
+		return h.record.waitForOther(ctx, call, min(h.g.cfg.Hold/2, otherTime))
 	case err != nil:
 		h.g.cfg.Log.Error("cannot begin a call, and it does not run", "call", h.key.Call, "error", err)
 		return call

@@ -18,6 +18,7 @@ import (
 type process struct {
 	*child.Program
 	turn chan struct{} // has an element while a message is written
+	read chan struct{} // closed when nothing of the server is read any more
 }
 
 func startProcess(ctx context.Context, l *link) (*process, error) {
@@ -26,8 +27,8 @@ func startProcess(ctx context.Context, l *link) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: start %s: %w", errNotSent, l.up.Command[0], err)
 	}
-	p := &process{program, make(chan struct{}, 1)}
-	go p.read(l)
+	p := &process{program, make(chan struct{}, 1), make(chan struct{})}
+	go p.follow(l)
 	return p, nil
 }
 
@@ -36,7 +37,8 @@ func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "ASKANCE_") })
 }
 
-func (p *process) read(l *link) {
+func (p *process) follow(l *link) {
+	defer close(p.read)
 	err := readLines(p, func(line []byte) {
 		f, err := readMessage(line)
 		if err != nil {
@@ -47,7 +49,7 @@ func (p *process) read(l *link) {
 		}
 	})
 	l.fail(errNotSent)
-	p.close()
+	_ = p.Close() // it reports nothing
 	if err = errors.Join(err, p.Err()); err != nil {
 		l.log.Warn("the MCP server ended", "error", err)
 	}
@@ -95,7 +97,10 @@ func (p *process) send(ctx context.Context, f *frame, _ *waiting) error {
 	}
 }
 
-func (p *process) close() { _ = p.Close() } // it reports nothing
+func (p *process) close() {
+	_ = p.Close() // it reports nothing
+	<-p.read      // so that its end is not taken for that of the next process
+}
 
 // lineLog logs what a server writes to its standard error.
 type lineLog struct {

@@ -99,17 +99,21 @@ func (r *record) waitForOther(ctx context.Context, call *toolcall.Call, most tim
 }
 
 // begin takes the call for this gateway. mine is false if the call is over, blocked, or was taken
-// before, by this gateway or another one.
+// before, by this gateway or another one. An error with a call means that this one may not run it.
 func (r *record) begin(ctx context.Context) (call *toolcall.Call, mine bool, err error) {
 	request := toolcall.BeginRequest{Key: r.key, Claim: randomText()}
 	err = r.again(ctx, func() (err error) {
 		call, err = r.askance.Begin(ctx, request)
 		return err
 	})
-	if now := toolcall.CallOf(err); now != nil && (errors.Is(err, message.ErrFinished) || errors.Is(err, message.ErrSuperseded)) {
+	now := toolcall.CallOf(err)
+	switch {
+	case err == nil:
+		return call, true, nil
+	case now != nil && (errors.Is(err, message.ErrFinished) || errors.Is(err, message.ErrSuperseded)):
 		return now, false, nil
 	}
-	return call, err == nil, err
+	return now, false, err
 }
 
 // again repeats a request to the server until it answers or the gateway ends.

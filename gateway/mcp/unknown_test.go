@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -83,6 +84,35 @@ func TestBlockedCallDoesNotRun(t *testing.T) {
 		if call, n := w.only(), w.runs(); call.Blocked != toolcall.BlockedUnknown || n != 0 {
 			t.Errorf("the call is %s %s and ran %d times", call.Phase(), call.Blocked, n)
 		}
+	}
+}
+
+// A gateway that may not run a call that another one runs waits for its result.
+func TestForbiddenCallRunsElsewhere(t *testing.T) {
+	w := newWorld(t)
+	first := w.connect("legacy")
+	first.initialize("{}")
+	first.start("tools/call", `{"name":"lookup","arguments":{"gate":1}}`)
+	for w.runs() == 0 {
+		runtime.Gosched()
+	}
+	var asked atomic.Bool
+	second := w.connect("legacy", faulty{begin: func() error {
+		asked.Store(true)
+		return &message.Error{Code: message.CodeForbidden, Call: toolcall.ErrorCall(w.only()), What: "no longer allowed"}
+	}}.between)
+	second.initialize("{}")
+	second.start("tools/call", `{"name":"lookup","arguments":{"gate":1}}`)
+	for !asked.Load() {
+		runtime.Gosched()
+	}
+	if err := os.WriteFile(w.ran+".open", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wants(t, first.answer(), "passed")
+	wants(t, second.answer(), "passed")
+	if call, n := w.only(), w.runs(); toolcall.Cause(call.Cause) != toolcall.CauseResult || n != 1 {
+		t.Errorf("the call is %s %s and ran %d times", call.Phase(), call.Blocked, n)
 	}
 }
 

@@ -15,10 +15,10 @@ import (
 // read after its end if another program holds it open.
 const Grace = 2 * time.Second
 
-// Program is a program that was started, with its output as a file. Its methods may be called from
-// several goroutines, but one message is read and one is written at a time.
+// Program is a program that was started. Its methods may be called from several goroutines, but one
+// message is read and one is written at a time.
 type Program struct {
-	*os.File
+	out   *os.File
 	in    io.WriteCloser
 	cmd   *exec.Cmd
 	ended chan struct{}
@@ -44,7 +44,7 @@ func Start(ctx context.Context, argv, env []string, stderr io.Writer) (*Program,
 	if err != nil {
 		return nil, errors.Join(err, out.Close())
 	}
-	p := &Program{File: out, in: in, cmd: cmd, ended: make(chan struct{})}
+	p := &Program{out: out, in: in, cmd: cmd, ended: make(chan struct{})}
 	go p.await()
 	return p, nil
 }
@@ -54,7 +54,7 @@ func (p *Program) await() {
 	defer close(p.ended)
 	p.err = p.cmd.Wait()
 	Kill(p.cmd.Process)
-	_ = p.SetReadDeadline(time.Now().Add(Grace)) // fails only if it is closed
+	_ = p.out.SetReadDeadline(time.Now().Add(Grace)) // fails only if it is closed
 }
 
 // Ended is closed when the program has ended.
@@ -65,6 +65,9 @@ func (p *Program) Err() error {
 	<-p.ended
 	return p.err
 }
+
+// Read reads the program's output.
+func (p *Program) Read(b []byte) (int, error) { return p.out.Read(b) }
 
 // Write writes to the program's input. Close ends a write that the program does not read.
 func (p *Program) Write(b []byte) (int, error) { return p.in.Write(b) }
@@ -81,6 +84,6 @@ func (p *Program) Close() error {
 		}
 	}
 	<-p.ended
-	_ = p.File.Close() // it was only read, and may be closed already
+	_ = p.out.Close() // it was only read, and may be closed already
 	return nil
 }
