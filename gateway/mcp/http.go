@@ -183,7 +183,7 @@ func (s *httpServer) carryOut(r *http.Request, p *peer, x *exchange, a *answer, 
 	defer stop()
 	defer context.AfterFunc(s.g.life, func() { cancel(errStopped) })()
 	defer a.keepAlive()()
-	response := p.serve(ctx, x, of)
+	response := p.accept(ctx, x, of)()
 	a.finish(response, p.modern)
 }
 

@@ -56,21 +56,27 @@ func (i *inflight) leave() {
 	}
 }
 
-// serve carries out one request of a connection and returns its response.
-func (p *peer) serve(ctx context.Context, x *exchange, of *inflight) *frame {
+// accept makes one request of a connection known, so that the client can cancel it, and returns the
+// function that carries it out and returns its response.
+func (p *peer) accept(ctx context.Context, x *exchange, of *inflight) func() *frame {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	p.g.hold(p) // a session that ends meanwhile leaves no server behind
-	defer p.g.release(p)
 	if !of.add(x.id, cancel) {
-		return responseTo(x.id, nil, &rpcError{code: codeInvalidRequest, text: "this request id is in use, or too many requests wait"})
+		cancel(nil)
+		return func() *frame {
+			return responseTo(x.id, nil, &rpcError{code: codeInvalidRequest, text: "this request id is in use, or too many requests wait"})
+		}
 	}
-	defer of.remove(x.id)
-	result, err := x.handle(ctx)
-	if err != nil {
-		return responseTo(x.id, nil, err)
+	p.g.hold(p) // a session that ends meanwhile leaves no server behind
+	return func() *frame {
+		defer cancel(nil)
+		defer p.g.release(p)
+		defer of.remove(x.id)
+		result, err := x.handle(ctx)
+		if err != nil {
+			return responseTo(x.id, nil, err)
+		}
+		return responseTo(x.id, p.forClient(x.method, result), nil)
 	}
-	return responseTo(x.id, p.forClient(x.method, result), nil)
 }
 
 func newExchange(p *peer, f *frame, send func(*frame)) *exchange {
@@ -153,9 +159,10 @@ func (s *stdio) receive(line []byte) {
 		s.send(responseTo(f.id, nil, rerr))
 		return
 	}
+	serve := p.accept(s.g.life, newExchange(p, f, s.send), &s.live) // now: the next line can cancel it
 	s.wg.Go(func() {
 		defer release()
-		if response := p.serve(s.g.life, newExchange(p, f, s.send), &s.live); !isCancelled(response) {
+		if response := serve(); !isCancelled(response) {
 			s.send(response)
 		}
 	})

@@ -155,7 +155,7 @@ func TestEndedSessionLeavesNoServer(t *testing.T) {
 	p := g.newPeer("bot", false, legacyNewest, []byte("{}"), nil)
 	g.adopt(p)
 	p.retired = true // and what was open is closed
-	if r := p.serve(t.Context(), &exchange{peer: p, id: []byte("1"), method: "tools/list"}, &inflight{}); r.result == nil {
+	if r := p.accept(t.Context(), &exchange{peer: p, id: []byte("1"), method: "tools/list"}, &inflight{})(); r.result == nil {
 		t.Fatalf("the tools are %s", r.fault)
 	}
 	isOpen := func() bool {
@@ -166,6 +166,26 @@ func TestEndedSessionLeavesNoServer(t *testing.T) {
 	}
 	for isOpen() {
 		runtime.Gosched()
+	}
+}
+
+// TestCancelledBeforeItStarts: a request is known before it is carried out, because the next message
+// of the client can cancel it.
+func TestCancelledBeforeItStarts(t *testing.T) {
+	t.Parallel()
+	g, err := New(Config{Key: make([]byte, 32), Upstreams: []*Upstream{{Command: []string{"/nonexistent"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	p, live := g.newPeer("bot", false, legacyNewest, []byte("{}"), nil), &inflight{}
+	g.adopt(p)
+	serve := p.accept(t.Context(), &exchange{peer: p, id: []byte("1"), method: "ping"}, live)
+	if live.m["1"] == nil {
+		t.Error("the request cannot be cancelled yet")
+	}
+	if r := serve(); r.fault != nil || len(live.m) != 0 {
+		t.Errorf("the response is %s, %d requests are left", r.fault, len(live.m))
 	}
 }
 
