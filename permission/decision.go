@@ -249,6 +249,9 @@ func (e *decider) askFallback(step Step, reason string) Decision {
 	if e.row.converts || !e.row.known {
 		return e.denyUnattended(nil)
 	}
+	if conflict := e.joinHandling().conflict; conflict != "" {
+		return e.deny(step, nil, conflict)
+	}
 	d := e.decision(message.BehaviorAsk, step, nil, reason)
 	d.Message = display.Quoted(e.req.Tool) + " needs approval: " + reason + "." + e.budgetText()
 	d.Requirement = Requirement{Expiry: e.bundle.expiry}

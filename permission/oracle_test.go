@@ -287,14 +287,11 @@ func (o oracle) handling() (redact []string, x permission.Executor, conflict boo
 func (o oracle) decide() verdict {
 	v := o.steps()
 	redact, x, conflict := o.handling()
-	if conflict && v.Behavior != message.BehaviorDeny && (v.Behavior == message.BehaviorAllow || v.Rule != "") {
+	if conflict && v.Behavior != message.BehaviorDeny {
 		v = verdict{Behavior: message.BehaviorDeny, Step: v.Step, Rule: v.Rule}
-		if v.Step == permission.StepError {
-			v.Step = permission.StepRule
-		}
 	}
 	v.Redact = strings.Join(redact, " ")
-	if v.Behavior != message.BehaviorDeny && !conflict {
+	if v.Behavior != message.BehaviorDeny {
 		v.Executor = x
 	}
 	var watched []string
