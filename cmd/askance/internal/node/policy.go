@@ -30,6 +30,7 @@ type policy struct {
 	engine.Policy
 	live   *permission.Live  // nil: there are no rule files
 	bucket *bus.PolicyBucket // nil: there is none
+	files  bool              // there are rule files beside the bucket
 }
 
 // PolicyOptions returns the options with which an engine with these tools loads its
@@ -95,7 +96,7 @@ func loadPolicy(ctx context.Context, cfg *Config, conn *nats.Conn) (policy, erro
 	if err := live.Reload(ctx); err != nil && bucket == nil {
 		return policy{}, err
 	}
-	return policy{Policy: prepared{live, localSchemas(cfg.Tools)}, live: live, bucket: bucket}, nil
+	return policy{Policy: prepared{live, localSchemas(cfg.Tools)}, live: live, bucket: bucket, files: len(cfg.Policy) > 0}, nil
 }
 
 // keepHistory stores the versions of the policy beyond this process. No decision reads them.
@@ -282,11 +283,17 @@ func (p policy) follow(ctx context.Context, log *slog.Logger) {
 			}
 		})
 	}()
-	err := whenAtRest(changed, ended, func() {
-		_ = p.live.Reload(ctx) // the alarm logs the error, and the status has it
-	})
+	err := whenAtRest(changed, ended, func() { p.loadBucket(ctx) })
 	if !errors.Is(err, context.Cause(ctx)) {
 		log.Warn("changes of the policy bucket are found only by polling", "error", err)
+	}
+}
+
+// loadBucket loads the rules now, unless a rule file beside the bucket may be half written: the
+// poll waits for that.
+func (p policy) loadBucket(ctx context.Context) {
+	if !p.files {
+		_ = p.live.Reload(ctx) // the alarm logs the error, and the status has it
 	}
 }
 

@@ -73,6 +73,20 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 	})
 }
 
+// A change of the bucket does not load rule files beside it, which may be half written.
+func TestABucketLoadsNoFilesBesideIt(t *testing.T) {
+	for _, files := range []bool{false, true} {
+		live, err := permission.NewLive(rulesOf("version: 1\nname: p\nrules:\n  - {name: r, tool_name: t, behavior: ask}\n"), permission.LiveOptions{Options: PolicyOptions(nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		policy{live: live, files: files}.loadBucket(t.Context())
+		if loaded := live.Status().Rules == 1; loaded == files {
+			t.Errorf("files beside the bucket: %v, loaded: %v", files, loaded)
+		}
+	}
+}
+
 // rulesOf is a policy source with one file.
 type rulesOf string
 
