@@ -217,18 +217,21 @@ func CreateToken(ctx context.Context, path string, t Token) (secret string, kept
 	return secret, t, nil
 }
 
-// RevokeTokens revokes the token with the id, or all tokens with the name.
-func RevokeTokens(ctx context.Context, path, idOrName string) (revoked []Token, err error) {
+// RevokeTokens revokes the tokens with these ids, and all tokens with these names. It revokes none
+// if one of them has no token in force.
+func RevokeTokens(ctx context.Context, path string, idsOrNames ...string) (revoked []Token, err error) {
 	err = changeFile(ctx, path, func(all []Token) ([]Token, error) {
 		now := time.Now().UTC().Truncate(time.Second)
+		unknown := slices.Clone(idsOrNames)
 		for i, t := range all {
-			if (t.ID == idOrName || t.Name == idOrName) && t.Revoked.IsZero() {
+			if t.Revoked.IsZero() && (slices.Contains(idsOrNames, t.ID) || slices.Contains(idsOrNames, t.Name)) {
 				all[i].Revoked = now
 				revoked = append(revoked, all[i])
+				unknown = slices.DeleteFunc(unknown, func(s string) bool { return s == t.ID || s == t.Name })
 			}
 		}
-		if len(revoked) == 0 {
-			return nil, &message.Error{Code: message.CodeNotFound, Op: "revoke token", What: "no valid token has the id or the name " + quote(idOrName), Hint: "askance token list shows the tokens"}
+		if len(unknown) > 0 {
+			return nil, &message.Error{Code: message.CodeNotFound, Op: "revoke token", What: "no valid token has the id or the name " + quote(unknown[0]), Hint: "askance token list shows the tokens"}
 		}
 		return all, nil
 	})

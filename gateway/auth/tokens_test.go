@@ -88,6 +88,15 @@ func TestTokenLife(t *testing.T) {
 	if _, err := auth.RevokeTokens(t.Context(), path, "unknown"); !errors.Is(err, message.ErrNotFound) {
 		t.Errorf("revoke an unknown name: %v", err)
 	}
+	if _, err := auth.RevokeTokens(t.Context(), path, "bob", "unknown"); !errors.Is(err, message.ErrNotFound) {
+		t.Errorf("revoke a known and an unknown name: %v", err)
+	}
+	if err := tokens.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokens.Token(nil, other); err != nil {
+		t.Errorf("revoked together with an unknown name: %v", err)
+	}
 	write(t, path, "{")
 	if err := tokens.Reload(); err == nil {
 		t.Error("a bad file is accepted")

@@ -158,19 +158,21 @@ func tokensTable(out *term.Out, all []auth.Token) string {
 
 func newTokenRevokeCommand(env *environment) *cobra.Command {
 	return addTokenFlags(env, &cobra.Command{
-		Use:   "revoke ID|NAME",
+		Use:   "revoke ID|NAME...",
 		Short: "Revoke tokens",
 		Long: `Revokes the token with an id, or every token of a name. A running server refuses it
 within a second and closes its streams and login sessions. Earlier responses remain
-valid.`,
+valid. If one of several ids or names is unknown, none is revoked.`,
 		Example: "  askance token revoke ann",
-		Args:    wantArgs(1, "one id or name; askance token list shows both"),
+		Args: func(c *cobra.Command, args []string) error {
+			return wantArgs(max(len(args), 1), "ids or names; askance token list shows both")(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
 			path, err := tokenFile(env)
 			if err != nil {
 				return err
 			}
-			revoked, err := auth.RevokeTokens(c.Context(), path, args[0])
+			revoked, err := auth.RevokeTokens(c.Context(), path, args...)
 			if err != nil {
 				return err
 			}
