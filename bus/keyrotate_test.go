@@ -57,7 +57,7 @@ func TestRotateAndRetire(t *testing.T) {
 	old := first.Signer().Seed()
 
 	second := changed(t, path, rotate)
-	if second.ID() != first.ID() || second.SigningID() == first.SigningID() || !second.InForce(first.SigningID()) || !second.InForce(second.SigningID()) {
+	if second.ID() != first.ID() || second.SigningID() == first.SigningID() || second.HasRetired(first.SigningID()) || second.HasRetired(second.SigningID()) {
 		t.Errorf("after a rotation: %s signs as %s", second.ID(), second.SigningID())
 	}
 	b.UseKeys(second)
@@ -71,7 +71,7 @@ func TestRotateAndRetire(t *testing.T) {
 		t.Errorf("retiring a stranger: %v", err)
 	}
 	third := changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(first.SigningID(), at) })
-	if third.InForce(first.SigningID()) || !third.InForce(second.SigningID()) || second.InForce("x") {
+	if !third.HasRetired(first.SigningID()) || third.HasRetired(second.SigningID()) || second.HasRetired("x") {
 		t.Error("the retired key is in force")
 	}
 	if _, err := third.Retired(first.SigningID(), at); !errors.Is(err, message.ErrConflict) {
@@ -194,12 +194,12 @@ func TestLiveKeys(t *testing.T) {
 	next := changed(t, path, rotate)
 	step("the announcement fails", errors.New("disk full"), false, true)
 	step("a rotation", nil, true, false)
-	if string(l.SigningKey()) != string(next.Signer()) || !l.InForce(k.ID()) || len(l.Ring()) != 2 {
+	if string(l.SigningKey()) != string(next.Signer()) || l.HasRetired(k.ID()) || len(l.Ring()) != 2 {
 		t.Error("the new key does not sign")
 	}
 	changed(t, path, func(k *keyfile.Keys) (*keyfile.Keys, error) { return k.Retired(k.ID(), at) })
 	step("a retirement", nil, true, false)
-	if l.InForce(k.ID()) {
+	if !l.HasRetired(k.ID()) {
 		t.Error("the retired key is in force")
 	}
 	other, _ := keyFileOf(t, 0)

@@ -239,7 +239,7 @@ func (s tracedSigner) SigningKey() ed25519.PrivateKey {
 	return s.key
 }
 
-func (s tracedSigner) InForce(string) bool {
+func (s tracedSigner) HasRetired(string) bool {
 	s.tr.note()
-	return true
+	return false
 }

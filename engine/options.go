@@ -256,17 +256,16 @@ func (noExecutor) Run(_ context.Context, inv toolcall.Invocation, _ func(string)
 type Signer interface {
 	// SigningKey is the current signing key.
 	SigningKey() ed25519.PrivateKey
-	// InForce reports whether grants of the key with this id are valid: workers must not
-	// start a call with any other grant.
-	InForce(id string) bool
+	// HasRetired reports whether the key with this id was retired: no call starts with a grant
+	// of it. An unknown key can be newer than this engine's keys.
+	HasRetired(id string) bool
 }
 
-// oneKey is a Signer whose key never changes. It leaves grants of other keys to the
-// workers to judge.
+// oneKey is a Signer whose key never changes.
 type oneKey ed25519.PrivateKey
 
 func (k oneKey) SigningKey() ed25519.PrivateKey { return ed25519.PrivateKey(k) }
-func (oneKey) InForce(string) bool              { return true }
+func (oneKey) HasRetired(string) bool           { return false }
 
 // Directory provides the groups of people. Groups is called from many goroutines, with a
 // principal that a transport has authenticated, when groups may respond to an approval

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/engine"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/permission"
@@ -28,10 +29,10 @@ func (r *rotating) SigningKey() ed25519.PrivateKey {
 	return r.key
 }
 
-func (r *rotating) InForce(id string) bool {
+func (r *rotating) HasRetired(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return !r.retired[id]
+	return r.retired[id]
 }
 
 // rotate signs with key n from now on, and returns the id of the previous key.
@@ -93,6 +94,35 @@ func TestGrantsAcrossRotation(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An engine that retired a key and one whose key file is older do not offer a call to each other
+// again and again.
+func TestGrantsOfDifferentKeyFiles(t *testing.T) {
+	old, err := keyfile.New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	next, err := old.Rotated(time.Now())
+	if err == nil {
+		next, err = next.Retired(old.SigningID(), time.Now())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		h := &hours{T: t, journal: engine.NewMemory()}
+		for _, keys := range []*keyfile.Keys{next, old} {
+			h.opts = []engine.Option{engine.WithSigner(keyfile.NewLive("", keys))}
+			h.eng = h.engine(remoteTool, allow, nil)
+		}
+		if c := h.propose(); c.Attempt.Grant.KeyID != old.SigningID() {
+			t.Fatalf("the grant has the key %s", c.Attempt.Grant.KeyID)
+		}
+		if c := h.after(time.Minute); c.Attempt.Grant.KeyID != next.SigningID() || c.Attempt.Offers != 2 {
+			t.Errorf("the grant has the key %s after %d offers", c.Attempt.Grant.KeyID, c.Attempt.Offers)
+		}
+	})
 }
 
 // If a rule requires the approver's own signature, nothing else allows the call, and the grant

@@ -88,9 +88,9 @@ func (k *Keys) SigningID() string { return toolcall.KeyID(k.Public()) }
 // trust.
 func (k *Keys) Ring() toolcall.KeyRing { return slices.Clone(k.ring) }
 
-// InForce reports whether grants of a signing key are valid.
-func (k *Keys) InForce(id string) bool {
-	return slices.ContainsFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id && e.Retired.IsZero() })
+// HasRetired reports whether a signing key was retired.
+func (k *Keys) HasRetired(id string) bool {
+	return slices.ContainsFunc(k.ring, func(e toolcall.EngineKey) bool { return e.ID == id && !e.Retired.IsZero() })
 }
 
 // Signer returns the private key that signs grants.
@@ -325,8 +325,8 @@ func (l *Live) Now() *Keys { return l.now.Load() }
 // SigningKey returns the key that currently signs grants.
 func (l *Live) SigningKey() ed25519.PrivateKey { return l.Now().Signer() }
 
-// InForce reports whether grants of a signing key are valid.
-func (l *Live) InForce(id string) bool { return l.Now().InForce(id) }
+// HasRetired reports whether a signing key was retired.
+func (l *Live) HasRetired(id string) bool { return l.Now().HasRetired(id) }
 
 // Ring returns every signing key, for workers to follow.
 func (l *Live) Ring() toolcall.KeyRing { return l.Now().Ring() }
