@@ -21,11 +21,11 @@ type replies struct{ *core }
 const lagLimit = 50 * time.Millisecond
 
 // phaseAt returns the phase of a reply when the event record seq was written, or later. A view
-// that has reached seq has every interrupt before it.
+// that has reached seq has every interrupt before it, except those of a later version.
 func (rp *replies) phaseAt(ctx context.Context, reply toolcall.Key, seq uint64) (toolcall.ReplyPhase, error) {
 	wait, cancel := context.WithTimeout(ctx, lagLimit)
 	defer cancel()
-	if rp.store.WaitForSequence(wait, seq) == nil {
+	if rp.store.WaitForSequence(wait, seq) == nil && !rp.store.HasSkipped() {
 		if phase := rp.view.ReplyPhase(reply); phase != "" {
 			return phase, nil
 		}
