@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/askance-dev/askance/bus"
+	"github.com/askance-dev/askance/bus/creds"
 	"github.com/askance-dev/askance/bus/embed"
 	"github.com/askance-dev/askance/bus/keyfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/cli"
@@ -299,6 +300,46 @@ func TestJournalArchiveOnNATS(t *testing.T) {
 	check(second, third)
 	if left, err := os.ReadDir(filepath.Join(third, "archive")); err == nil {
 		t.Errorf("the data folder has %v", left)
+	}
+}
+
+// Files that askance journal archive --nats put into an embedded server are found while no server
+// runs: by a backup, an audit and show.
+func TestArchivesOfAStoppedServer(t *testing.T) {
+	parallel(t)
+	s := audited(t)
+	s.finish(3)
+	keys, err := keyfile.Load(filepath.Join(s.data, "engine.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc, err := bus.Connect(t.Context(), s.url, bus.ConnectOptions{Principal: creds.EngineName})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	j, err := bus.OpenJournal(t.Context(), nc, "default", keys, bus.JournalOptions{Archives: bus.NewArchiveBucket(nc, "default", nil)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := bus.OpenLedger(t.Context(), j, bus.LedgerOptions{Engine: creds.EngineName, Alone: true}) // else it waits for the engine
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := l.Archive(t.Context(), bus.Retention{By: "ann"})
+	if err != nil || len(done.Archives) != 1 {
+		t.Fatalf("archived %+v, %v", done, err)
+	}
+	s.stop()
+	if out := ok(t, "show", "s1/done0/d0", "--data", s.data); !strings.Contains(out, "result") {
+		t.Errorf("show printed\n%s", out)
+	}
+	if rep := report(t, cli.ExitOK, "--data", s.data); rep.Archived != done.Records || rep.NotShown != 0 {
+		t.Errorf("the audit: %+v", rep)
+	}
+	made := decode[bus.Copied](t, ok(t, "journal", "backup", filepath.Join(t.TempDir(), "backup"), "--json", "--data", s.data))
+	if !slices.Equal(made.Archives, done.Archives) || len(made.Missing) > 0 {
+		t.Errorf("the backup has the archives %v and lacks %v, want %v", made.Archives, made.Missing, done.Archives)
 	}
 }
 

@@ -164,7 +164,7 @@ func dialStore(ctx context.Context, env *environment, of bus.Durability) (nc *na
 		server.Close()
 		return nil, nil, nil, err
 	}
-	return nc, archives, func() error {
+	return nc, node.ArchivesOf(nc, server, dir.Files(space), space), func() error {
 		nc.Close()
 		server.Close()
 		if of != bus.DurabilityCached {

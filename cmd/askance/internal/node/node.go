@@ -232,7 +232,7 @@ func (n *Node) openJournal(ctx context.Context) (err error) {
 		return err
 	}
 	n.onClose(anchor.Close)
-	o := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: n.cfg.Replicas}, Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Archives: archivesOf(n.conn, n.server, n.files, n.cfg.Space), Logger: n.cfg.Log}
+	o := bus.JournalOptions{Stream: bus.StreamOptions{Replicas: n.cfg.Replicas}, Durability: n.cfg.Durability, Keys: n.signing.Now, Anchor: anchor, Archives: ArchivesOf(n.conn, n.server, n.files, n.cfg.Space), Logger: n.cfg.Log}
 	if n.server != nil {
 		o.Durability, o.Health, o.Room = n.server.Durability(), n.server.Health, n.server.Room
 	} else if n.cfg.SystemCreds != "" {

@@ -110,7 +110,7 @@ func openExisting(ctx context.Context, nc *nats.Conn, server *embed.Server, keys
 		}
 		return nil, err
 	}
-	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room, Archives: bus.ArchiveFolder(dir.Archives()), Inspect: true})
+	return bus.OpenJournal(ctx, nc, space, keys, bus.JournalOptions{Durability: server.Durability(), Health: server.Health, Room: server.Room, Archives: ArchivesOf(nc, server, dir, space), Inspect: true})
 }
 
 func checkSpaceExists(ctx context.Context, nc *nats.Conn, space toolcall.SpaceID) error {

@@ -84,12 +84,12 @@ func (d Damaged) open(ctx context.Context, rebuild bool) (*session, error) {
 }
 
 func (s *session) archives(d Damaged) bus.ArchiveStore {
-	return archivesOf(s.nc, s.server, d.Dir.Files(d.Space), d.Space)
+	return ArchivesOf(s.nc, s.server, d.Dir.Files(d.Space), d.Space)
 }
 
-// archivesOf returns where the archives of a space are: in its folder if the server is
+// ArchivesOf returns where the archives of a space are: in its folder if the server is
 // embedded, else in an object store. server is nil if another process runs it.
-func archivesOf(nc *nats.Conn, server *embed.Server, files Dir, space toolcall.SpaceID) bus.ArchiveStore {
+func ArchivesOf(nc *nats.Conn, server *embed.Server, files Dir, space toolcall.SpaceID) bus.ArchiveStore {
 	folder := bus.ArchiveFolder(files.Archives())
 	bucket := bus.NewArchiveBucket(nc, space, folder)
 	if server != nil {
