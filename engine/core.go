@@ -185,9 +185,8 @@ func (c *core) canRun(tool string) bool {
 	return !c.closing.Load() && c.cfg.executor.Has(tool)
 }
 
-// hasStaleGrant reports whether a call waits for a worker with a grant whose key was
-// retired. A grant of an unknown key is left to the workers: engines whose key files differ
-// would offer the call to each other without an end.
+// hasStaleGrant reports whether a call waits for a worker with a grant whose key was retired.
+// Engines with different key files would offer one of an unknown key to each other endlessly.
 func (c *core) hasStaleGrant(call *toolcall.Call) bool {
 	return call.Phase() == toolcall.PhaseQueued && call.Placement == toolcall.PlaceRemote && call.Attempt.Grant != nil && c.cfg.signer.HasRetired(call.Attempt.Grant.KeyID)
 }

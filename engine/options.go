@@ -256,8 +256,7 @@ func (noExecutor) Run(_ context.Context, inv toolcall.Invocation, _ func(string)
 type Signer interface {
 	// SigningKey is the current signing key.
 	SigningKey() ed25519.PrivateKey
-	// HasRetired reports whether the key with this id was retired: no call starts with a grant
-	// of it. An unknown key can be newer than this engine's keys.
+	// HasRetired reports whether a key was retired: no call starts with its grants.
 	HasRetired(id string) bool
 }
 
