@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/term"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/engine"
+	"github.com/askance-dev/askance/gateway/auth"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/proof"
 	"github.com/askance-dev/askance/permission"
@@ -101,11 +103,18 @@ func (d *door) connect(ctx context.Context, env *environment, role toolcall.Role
 func isRemote(env *environment) bool { return env.cfg.NATS != "" || env.cfg.Server != "" }
 
 // dial reaches a server over HTTP. Its token says who acts, in which roles and in which space.
+// Without a token, the host names the space.
 func (d *door) dial(ctx context.Context, env *environment) (*link, error) {
 	if err := d.check(env); err != nil {
 		return nil, err
 	}
-	client := remote.New(d.server, d.tokenIfAny)
+	client, space := remote.New(d.server, d.tokenIfAny), env.cfg.spaceID()
+	if from := env.found.source("space"); from == byNone || from > env.found.source("server") { // it is not said of this server
+		space = ""
+	}
+	if token, err := d.tokenIfAny(); err == nil && token == "" && space != "" && isHere(d.server) {
+		client.Host = auth.SpaceHost(space)
+	}
 	who, err := client.Whoami(ctx)
 	if err != nil {
 		return nil, d.adviseToken(err)
@@ -114,8 +123,17 @@ func (d *door) dial(ctx context.Context, env *environment) (*link, error) {
 	if err != nil {
 		return nil, err
 	}
+	if space != "" && space != info.Space {
+		return nil, usagef("--space is %q, but the login of %s at this server is valid only for the space %q; leave out --space, or use a token for %[1]q", space, who.Name, info.Space)
+	}
 	env.cfg.As, env.cfg.Space = who.Name, string(info.Space)
 	return &link{Client: client, roles: who.Roles, live: true, audit: noAudit{}, close: func() error { return nil }}, nil
+}
+
+// isHere reports whether a server is on this machine.
+func isHere(server string) bool {
+	u, err := url.Parse(server)
+	return err == nil && (u.Scheme == "unix" || bus.OnLoopback(u.Hostname()))
 }
 
 // noAudit is the journal of a server over HTTP, which does not serve stored records.

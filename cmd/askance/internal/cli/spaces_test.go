@@ -89,6 +89,10 @@ func TestSpaces(t *testing.T) {
 	if code, text := s.approve(shown, "Host", "team-b.localhost"+port); code != http.StatusOK {
 		t.Errorf("an approval: %d %s", code, text)
 	}
+	if out := ok(t, "show", "c1", "--json", "--server", s.http, "--space", "team-b"); !strings.Contains(out, `"space": "team-b"`) {
+		t.Errorf("over HTTP, show of the space printed\n%s", out)
+	}
+	fails(t, cli.ExitForbidden, "has no space", "call", "pay", "--server", s.http, "--space", "other")
 	if code, text := s.send(http.MethodGet, "/readyz", ""); code != http.StatusOK {
 		t.Errorf("readyz: %d %s", code, text)
 	}
@@ -191,6 +195,8 @@ func TestSpacesAreApart(t *testing.T) {
 		}
 	}
 	fails(t, cli.ExitUsage, "valid only for the space", "list", "--nats", s.url, "--creds", ann, "--space", "team-b")
+	write(t, "ann.token", token["default"])
+	fails(t, cli.ExitUsage, "valid only for the space", "list", "--server", s.http, "--token-file", "ann.token", "--space", "team-b")
 	if out := ok(t, "list", "--nats", s.url, "--creds", ann); strings.Contains(out, "c1") {
 		t.Errorf("the approver of another space sees\n%s", out)
 	}

@@ -28,6 +28,7 @@ import (
 // Client is safe for concurrent use.
 type Client struct {
 	api.Methods
+	Host  string // sent instead of that of the URL; "": that of the URL
 	at    string // as the caller names it
 	base  string
 	token func() (string, error)
@@ -191,6 +192,7 @@ func (c *Client) newRequest(ctx context.Context, op *api.Operation, request any)
 	if err != nil {
 		return nil, err
 	}
+	r.Host = cmp.Or(c.Host, r.Host)
 	token, err := c.token()
 	if err != nil {
 		return nil, err
