@@ -109,7 +109,7 @@ func (d *door) dial(ctx context.Context, env *environment) (*link, error) {
 		return nil, err
 	}
 	client, space := remote.New(d.server, d.tokenIfAny), env.cfg.spaceID()
-	if from := env.found.source("space"); from == byNone || from > env.found.source("server") { // it is not said of this server
+	if from := env.found.source("space"); from == byNone || from > max(byVariable, env.found.source("server")) { // a file says it of another server
 		space = ""
 	}
 	if token, err := d.tokenIfAny(); err == nil && token == "" && space != "" && isHere(d.server) {
