@@ -204,17 +204,38 @@ func List(blocks ...Block) Content {
 // IsList reports whether the content is a list of blocks.
 func (c Content) IsList() bool { return c.Blocks != nil }
 
-// String returns the content's text: the string itself, or the concatenated text blocks of
-// the list.
+// String returns the content's text: the string itself, or the text blocks of the list, each
+// on its own line. A block of an unknown type is shown as its JSON.
 func (c Content) String() string {
 	if !c.IsList() {
 		return c.Text
 	}
-	var sb strings.Builder
+	var texts []string
 	for _, b := range c.Blocks {
-		if t, ok := b.(*TextBlock); ok {
-			sb.WriteString(t.Text)
+		switch b := b.(type) {
+		case *TextBlock:
+			texts = append(texts, b.Text)
+		case *UnknownBlock:
+			texts = append(texts, string(b.Raw))
+		default: // data has no text
 		}
+	}
+	return JoinTexts(texts)
+}
+
+// JoinTexts joins the texts of blocks, with a line break between two of them.
+func JoinTexts(texts []string) string {
+	var sb strings.Builder
+	ended := true // the line before
+	for _, t := range texts {
+		if t == "" {
+			continue
+		}
+		if !ended {
+			sb.WriteByte('\n')
+		}
+		sb.WriteString(t)
+		ended = strings.HasSuffix(t, "\n")
 	}
 	return sb.String()
 }

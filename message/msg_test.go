@@ -75,7 +75,7 @@ func TestMsgHelpers(t *testing.T) {
 	if c := m.ToolCall("y"); c != nil {
 		t.Errorf("ToolCall(y) = %v, but only a text block has that id", c)
 	}
-	if r := m.ToolResult("x"); r == nil || r.Output.String() != "12" {
+	if r := m.ToolResult("x"); r == nil || r.Output.String() != "1\n2" {
 		t.Errorf("ToolResult = %v", r)
 	}
 	if s := m.String(); !strings.Contains(s, "assistant") || !strings.Contains(s, "5 blocks") {

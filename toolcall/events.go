@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"slices"
 
 	"github.com/askance-dev/askance/message"
 )
@@ -117,21 +118,26 @@ func (p *projection) start(c *Call) {
 	p.add(&message.ToolResultStart{EventHeader: p.header(c.Reply), ToolCallID: c.Call, ToolCallName: c.Tool})
 }
 
-// result streams a finished call's output as AgentScope does: a delta for each block,
-// then the end with the state and the result's metadata.
+// result streams a finished call's output: a delta for each data block and for the texts
+// between them, then the end with the state and the result's metadata. Readers join deltas
+// of text without a line break, so the texts of several blocks are one delta.
 func (p *projection) result(c *Call) {
 	r := c.Result
 	if !r.Output.IsList() {
 		p.text(c, r.Output.Text)
 	}
-	for _, b := range r.Output.Blocks {
-		switch b := b.(type) {
-		case *message.TextBlock:
-			p.text(c, b.Text)
-		case *message.DataBlock:
+	for rest := r.Output.Blocks; len(rest) > 0; {
+		if b, ok := rest[0].(*message.DataBlock); ok {
 			p.data(c, b)
-		default: // results hold no other kinds
+			rest = rest[1:]
+			continue
 		}
+		n := slices.IndexFunc(rest, func(b message.Block) bool { return b.Type() == message.BlockData })
+		if n < 0 {
+			n = len(rest)
+		}
+		p.text(c, message.List(rest[:n]...).String())
+		rest = rest[n:]
 	}
 	h := p.header(c.Reply)
 	if r.Metadata != nil {

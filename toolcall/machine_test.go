@@ -1,7 +1,9 @@
 package toolcall_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -231,5 +233,41 @@ func TestEvents(t *testing.T) {
 	f.Note = &toolcall.Note{What: "late_result"}
 	if got := toolcall.Events(f); len(got) != 0 {
 		t.Errorf("a note has events: %v", got)
+	}
+}
+
+// A reader that builds a message from the events gets every block of a result, in order, and no
+// text runs into the next one.
+func TestEventsOfResult(t *testing.T) {
+	for output, want := range map[string]string{
+		`"plain"`: `[text plain]`, `""`: `[text ]`, `[]`: `[]`,
+		`[{"type":"text","text":"10"},{"type":"text","text":"20"}]`: "[text 10\n20]",
+		`[{"type":"text","text":"10"},{"type":"table","rows":2}]`:   "[text 10\n" + `{"type":"table","rows":2}]`,
+		`[{"type":"table","rows":2}]`:                               `[text {"type":"table","rows":2}]`,
+		`[{"type":"text","text":"a"},{"type":"data","id":"d","source":{"data":"AA==","media_type":"image/png"}},{"type":"text","text":"b"}]`:                `[text a data d text b]`,
+		`[{"type":"data","id":"d","source":{"url":"https://a/b","media_type":"image/png"}},{"type":"data","id":"d","source":{"data":"","media_type":"x"}}]`: `[data d data d]`,
+	} {
+		c := newCall()
+		c.State, c.Result = message.ToolCallFinished, &message.ToolResultBlock{State: message.ToolResultSuccess}
+		if err := json.Unmarshal([]byte(output), &c.Result.Output); err != nil {
+			t.Fatal(err)
+		}
+		m := &message.Msg{ID: string(c.Reply), Content: []message.Block{&message.ToolResultBlock{ID: c.Call, Output: message.List()}}}
+		for _, e := range toolcall.Events(&toolcall.EventRecord{ID: "f1", Call: c, At: t0, Path: []toolcall.Step{{From: "allowed", To: "finished", Cause: "result"}}}) {
+			if err := message.Append(m, e); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, b := range m.ToolResult(c.Call).Output.Blocks {
+			text := b.BlockID()
+			if b, ok := b.(*message.TextBlock); ok {
+				text = b.Text
+			}
+			got = append(got, string(b.Type())+" "+text)
+		}
+		if text := fmt.Sprint(got); text != want {
+			t.Errorf("%s: a reader has %s, want %s", output, text, want)
+		}
 	}
 }

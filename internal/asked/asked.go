@@ -250,36 +250,43 @@ func Origin(c *toolcall.Call) string {
 	return text
 }
 
-// Output is the output of a result for people. It names what is not text, as [image/png, 2.1 kB].
+// Output is the output of a result for people, each block on its own line. It names what is
+// not text, as [a.png, image/png, 2.1 kB].
 func Output(c message.Content) string {
 	if !c.IsList() {
 		return c.Text
 	}
-	out := ""
-	for _, block := range c.Blocks {
-		name := "block of the type " + string(block.Type())
+	texts := make([]string, len(c.Blocks))
+	for i, block := range c.Blocks {
 		switch b := block.(type) {
 		case *message.TextBlock:
-			out += b.Text
-			continue
+			texts[i] = b.Text
 		case *message.DataBlock:
-			switch source := b.Source.(type) {
-			case *message.Base64Source:
-				size := len(source.Data) * 3 / 4
-				if name = source.MediaType + ", " + Count(size, "byte"); size >= 1000 {
-					name = fmt.Sprintf("%s, %.1f kB", source.MediaType, float64(size)/1000)
-				}
-			case *message.URLSource:
-				name = source.MediaType + " at " + source.URL
-			}
-		default: // its type says what it is
+			texts[i] = "[" + nameData(b) + "]"
+		default:
+			texts[i] = "[block of the type " + string(block.Type()) + "]"
 		}
-		if out != "" && !strings.HasSuffix(out, "\n") {
-			out += "\n"
-		}
-		out += "[" + name + "]\n"
 	}
-	return out
+	return message.JoinTexts(texts)
+}
+
+func nameData(b *message.DataBlock) string {
+	name := ""
+	if b.Name != nil && *b.Name != "" {
+		name = *b.Name + ", "
+	}
+	switch source := b.Source.(type) {
+	case *message.Base64Source:
+		size := len(strings.TrimRight(source.Data, "=")) * 3 / 4
+		text := Count(size, "byte")
+		if size >= 1000 {
+			text = fmt.Sprintf("%.1f kB", float64(size)/1000)
+		}
+		name += source.MediaType + ", " + text
+	case *message.URLSource:
+		name += source.MediaType + " at " + source.URL
+	}
+	return name
 }
 
 // Deciders lists the people who decided about a finished call, each once. If none did, a standing

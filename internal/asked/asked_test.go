@@ -236,9 +236,10 @@ func TestOutput(t *testing.T) {
 		"done":                           {Text: "done"},
 		"":                               message.List(),
 		"see:\n[image/png, 3.0 kB]\nend": message.List(text("see:"), image, text("end")),
-		"[image/png, 3.0 kB]\n[audio/wav at https://a/b]\n": message.List(image, &message.DataBlock{Source: &message.URLSource{MediaType: "audio/wav", URL: "https://a/b"}}),
-		"[text/csv, 12 bytes]\n":                            message.List(&message.DataBlock{Source: &message.Base64Source{MediaType: "text/csv", Data: strings.Repeat("A", 16)}}),
-		"[block of the type table]\n":                       message.List(&message.UnknownBlock{Kind: "table"}),
+		"[image/png, 3.0 kB]\n[audio/wav at https://a/b]": message.List(image, &message.DataBlock{Source: &message.URLSource{MediaType: "audio/wav", URL: "https://a/b"}}),
+		"[a.csv, text/csv, 13 bytes]":                     message.List(&message.DataBlock{Name: new("a.csv"), Source: &message.Base64Source{MediaType: "text/csv", Data: strings.Repeat("A", 18) + "=="}}),
+		"[block of the type table]":                       message.List(&message.UnknownBlock{Kind: "table"}),
+		"10\n20\n30":                                      message.List(text("10"), text("20\n"), text(""), text("30")),
 	} {
 		if got := asked.Output(c); got != want {
 			t.Errorf("Output = %q, want %q", got, want)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
@@ -319,16 +318,17 @@ type Content struct {
 // Text returns a content that is a string.
 func Text(s string) *Content { return &Content{Text: s} }
 
-// String returns the content's text: the string, or the text of all parts.
+// String returns the content's text: the string, or the text of all parts, each on its own
+// line.
 func (c Content) String() string {
 	if c.Parts == nil {
 		return c.Text
 	}
-	var sb strings.Builder
-	for _, p := range c.Parts {
-		sb.WriteString(p.Text)
+	texts := make([]string, len(c.Parts))
+	for i, p := range c.Parts {
+		texts[i] = p.Text
 	}
-	return sb.String()
+	return message.JoinTexts(texts)
 }
 
 // PartType is the type of a part.

@@ -81,23 +81,23 @@ func TestAdapt(t *testing.T) {
 		},
 		{
 			"result with text alone", &agui.ToolCallResult{MessageID: "m", ToolCallID: "c", Content: agui.Content{Parts: []agui.Part{text, text}}},
-			`{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":"see see "}`,
+			`{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":"see \nsee "}`,
 			nil,
 		},
 		{
 			"result with media", &agui.ToolCallResult{MessageID: "m", ToolCallID: "c", Content: *tool.Content},
-			`{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":"see see "}`,
+			`{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":"see \nsee "}`,
 			[]agui.Loss{agui.LossResultMedia},
 		},
 		{
 			"messages", &agui.MessagesSnapshot{Messages: []agui.Message{plain, user, tool}},
 			`{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant"},{"id":"u","role":"user","content":[{"type":"text","text":"see "},` +
-				`{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}}]},{"id":"t","role":"tool","toolCallId":"c","content":"see see "}]}`,
+				`{"type":"image","source":{"type":"data","value":"AA==","mimeType":"image/png"}}]},{"id":"t","role":"tool","toolCallId":"c","content":"see \nsee "}]}`,
 			[]agui.Loss{agui.LossResultMedia, agui.LossResultMedia},
 		},
 		{
 			"echo", &agui.RunStarted{ThreadID: "t", RunID: "r", Input: &agui.RunInput{ThreadID: "t", RunID: "r", Messages: []agui.Message{tool}}},
-			`{"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"threadId":"t","runId":"r","messages":[{"id":"t","role":"tool","toolCallId":"c","content":"see see "}],"tools":[],"context":[]}}`,
+			`{"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"threadId":"t","runId":"r","messages":[{"id":"t","role":"tool","toolCallId":"c","content":"see \nsee "}],"tools":[],"context":[]}}`,
 			[]agui.Loss{agui.LossResultMedia},
 		},
 	}
