@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"strings"
@@ -13,6 +14,7 @@ import (
 func resultCases() []engineCase {
 	return []engineCase{
 		{"sent again", resultAgain},
+		{"sent again without ids of blocks", resultAgainWithoutIDs},
 		{"another one under the same claim", resultOther},
 		{"from the wrong worker", resultWrongWorker},
 		{"before the start", resultBeforeStart},
@@ -39,6 +41,28 @@ func resultAgain(w *world) {
 		}
 	}
 	w.wantPath(c.Key, "propose+allow+submit start result")
+}
+
+// Each request that names no ids of blocks gets others when it is read.
+func resultAgainWithoutIDs(w *world) {
+	e := w.engine()
+	c := e.submit("c", remote)
+	e.start(c, "w1", "x")
+	for i := range 2 {
+		r := resultRequest(c, "x", "")
+		raw := `[{"type":"text","text":"a"},{"type":"data","source":{"media_type":"image/png","data":"AAAA"}}]`
+		w.must(json.Unmarshal([]byte(raw), &r.Result.Output))
+		res, err := e.worker("w1").Result(w.Context(), r)
+		if err != nil || !res.Stored {
+			w.Errorf("sending %d: %+v, %v", i, res, err)
+		}
+	}
+	w.wantPath(c.Key, "propose+allow+submit start result")
+	r := resultRequest(c, "x", "")
+	w.must(json.Unmarshal([]byte(`[{"type":"text","text":"b"},{"type":"data","source":{"media_type":"image/png","data":"AAAA"}}]`), &r.Result.Output))
+	if res, err := e.worker("w1").Result(w.Context(), r); err == nil && res.Stored {
+		w.Errorf("another result was stored: %+v", res)
+	}
 }
 
 func resultOther(w *world) {

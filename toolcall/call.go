@@ -100,10 +100,10 @@ type Call struct {
 	Result *message.ToolResultBlock `json:"result,omitzero"`
 	// Denial tells the agent why the call did not run; nil if it may have run.
 	Denial *Denial `json:"denial,omitzero"`
-	// ResultDigest is the SHA-256 of the result as its sender sent it: the same result sent
-	// again gets the same answer, and a different one is refused. For a call that hides
-	// arguments it is an HMAC of that (see SealResult), because a result may repeat a short
-	// secret that could be guessed from a plain hash.
+	// ResultDigest is the SHA-256 of the result as its sender sent it, without ids and times
+	// of blocks: the same result sent again gets the same answer, and a different one is
+	// refused. For a call that hides arguments it is an HMAC of that (see SealResult), because
+	// a result may repeat a short secret that could be guessed from a plain hash.
 	ResultDigest string `json:"result_digest,omitzero"`
 
 	ProposedAt time.Time `json:"proposed_at"`

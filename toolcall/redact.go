@@ -95,7 +95,8 @@ func (c *Call) Redacted() *Call {
 const resultDomain = "askance-result-v1\x00"
 
 // DigestResult returns "sha256:" and the SHA-256 of what a worker reports in a result, and the
-// text that was hashed.
+// JSON of the result. The digest does not cover ids and times of blocks: if a worker sends
+// none, each request gets others.
 func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err error) {
 	if b.Output.Blocks == nil && len(b.Metadata) == 0 { // as the general way writes it
 		body, err = strictjson.AppendString(append(make([]byte, 0, len(b.Output.Text)+64), `{"output":`...), b.Output.Text)
@@ -103,14 +104,29 @@ func DigestResult(b *message.ToolResultBlock) (digest string, body []byte, err e
 			body, err = strictjson.AppendString(append(body, `,"state":`...), string(b.State))
 		}
 		body = append(body, `,"metadata":{}}`...)
-	} else {
-		body, err = strictjson.Marshal(struct {
-			Output   message.Content         `json:"output"`
-			State    message.ToolResultState `json:"state"`
-			Metadata map[string]any          `json:"metadata"`
-		}{b.Output, b.State, b.Metadata})
+		return message.Digest(body), body, err
 	}
-	return message.Digest(body), body, err
+	type report struct {
+		Output   message.Content         `json:"output"`
+		State    message.ToolResultState `json:"state"`
+		Metadata map[string]any          `json:"metadata"`
+	}
+	r := report{b.Output, b.State, b.Metadata}
+	if body, err = strictjson.Marshal(r); err != nil || !b.Output.IsList() {
+		return message.Digest(body), body, err
+	}
+	r.Output = b.Output.Clone()
+	for _, block := range r.Output.Blocks {
+		switch b := block.(type) {
+		case *message.TextBlock:
+			b.ID, b.CreatedAt, b.FinishedAt = "", "", nil
+		case *message.DataBlock:
+			b.ID, b.CreatedAt, b.FinishedAt = "", "", nil
+		default: // other types have no such members that we know
+		}
+	}
+	text, err := strictjson.Marshal(r)
+	return message.Digest(text), body, err
 }
 
 // SealResult returns the stored form of the digest of the call's result, "sha256:…": the
