@@ -232,15 +232,23 @@ func isSafe(code, attempt int) bool {
 	return code >= 400 && code < 500
 }
 
-// contentOf returns the body as text, or as data of its type.
+// contentOf returns the body as text, or as data of its type with the charset.
 func contentOf(kind string, body []byte) message.Content {
-	media, _, err := mime.ParseMediaType(kind)
+	media, params, err := mime.ParseMediaType(kind)
 	if err != nil {
 		media = "application/octet-stream"
 	}
 	isText := strings.HasPrefix(media, "text/") || media == "application/json" || strings.HasSuffix(media, "+json") || media == "application/xml" || media == "application/octet-stream"
+	switch strings.ToLower(params["charset"]) {
+	case "", "utf-8", "us-ascii":
+	default:
+		isText = false // bytes of other charsets can look like UTF-8
+	}
 	if len(body) == 0 || isText && utf8.Valid(body) {
 		return message.Content{Text: string(body)}
+	}
+	if full := mime.FormatMediaType(media, params); full != "" {
+		media = full
 	}
 	return message.List(&message.DataBlock{Source: &message.Base64Source{MediaType: media, Data: base64.StdEncoding.EncodeToString(body)}})
 }

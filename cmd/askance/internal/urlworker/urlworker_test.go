@@ -176,6 +176,30 @@ func TestContent(t *testing.T) {
 	}
 }
 
+// Bytes in another charset may look like UTF-8, and no one can read them without its name.
+func TestContentInAnotherCharset(t *testing.T) {
+	for kind, charset := range map[string]string{
+		"text/plain; charset=UTF-8": "", "text/html; charset=us-ascii": "",
+		"text/plain; charset=utf-16le": "utf-16le", "text/csv; charset=\"ISO-8859-1\"": "ISO-8859-1",
+	} {
+		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			_, _ = io.WriteString(w, "h\x00i\x00")
+		}))
+		out, err := handler(t, urlworker.Config{URL: srv.URL})(t.Context(), attempt(1))
+		srv.Close()
+		if err != nil || out.Content.IsList() != (charset != "") {
+			t.Errorf("%q: %+v, %v", kind, out, err)
+		}
+		if charset == "" {
+			continue
+		}
+		if b, ok := out.Content.Blocks[0].(*message.DataBlock).Source.(*message.Base64Source); !ok || !strings.HasSuffix(b.MediaType, "; charset="+charset) || b.Data != "aABpAA==" {
+			t.Errorf("%q: %+v", kind, b)
+		}
+	}
+}
+
 func TestNewRefuses(t *testing.T) {
 	for name, c := range map[string]urlworker.Config{
 		"no URL": {}, "a scheme": {URL: "ftp://h"}, "a password": {URL: "https://u:p@h"}, "the tool as host": {URL: "https://{tool}.example"},
