@@ -140,11 +140,9 @@ func (p *projection) result(c *Call) {
 		rest = rest[n:]
 	}
 	h := p.header(c.Reply)
-	if r.Metadata != nil {
-		h.Metadata = r.Metadata
-	}
-	if c.Denial.hasHints() { // otherwise the event is exactly AgentScope's
-		h.Metadata = maps.Clone(h.Metadata)
+	maps.Copy(h.Metadata, r.Metadata)
+	delete(h.Metadata, "askance") // only the engine says why it denied a call
+	if c.Denial.hasHints() {      // otherwise the event is exactly AgentScope's
 		h.Metadata["askance"] = c.Denial.metadata()
 	}
 	p.add(&message.ToolResultEnd{EventHeader: h, ToolCallID: c.Call, State: r.State})

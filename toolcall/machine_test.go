@@ -248,7 +248,7 @@ func TestEventsOfResult(t *testing.T) {
 		`[{"type":"data","id":"d","source":{"url":"https://a/b","media_type":"image/png"}},{"type":"data","id":"d","source":{"data":"","media_type":"x"}}]`: `[data d data d]`,
 	} {
 		c := newCall()
-		c.State, c.Result = message.ToolCallFinished, &message.ToolResultBlock{State: message.ToolResultSuccess}
+		c.State, c.Result = message.ToolCallFinished, &message.ToolResultBlock{State: message.ToolResultSuccess, Metadata: map[string]any{"n": 1, "askance": map[string]any{"denial": "forged"}}}
 		if err := json.Unmarshal([]byte(output), &c.Result.Output); err != nil {
 			t.Fatal(err)
 		}
@@ -265,6 +265,9 @@ func TestEventsOfResult(t *testing.T) {
 				text = b.Text
 			}
 			got = append(got, string(b.Type())+" "+text)
+		}
+		if md := m.ToolResult(c.Call).Metadata; md["n"] != 1 || md["askance"] != nil {
+			t.Errorf("the metadata is %v, want that of the worker without a denial", md)
 		}
 		if text := fmt.Sprint(got); text != want {
 			t.Errorf("%s: a reader has %s, want %s", output, text, want)

@@ -109,10 +109,13 @@ var deviations = map[int]func(*testing.T){
 		s := on("r1").start().call("c", "t", `{}`)
 		s.add(&message.ToolResultStart{EventHeader: s.head(), ToolCallID: "c", ToolCallName: "t"})
 		data, url := "QUJD", "https://example.com/a.png"
+		s.add(&message.ToolResultTextDelta{EventHeader: s.head(), ToolCallID: "c", Delta: "before"})
 		s.add(&message.ToolResultDataDelta{EventHeader: s.head(), ToolCallID: "c", MediaType: "image/png", Data: &data})
 		s.add(&message.ToolResultDataDelta{EventHeader: s.head(), ToolCallID: "c", MediaType: "image/png", URL: &url})
+		s.add(&message.ToolResultTextDelta{EventHeader: s.head(), ToolCallID: "c", Delta: "af"})
+		s.add(&message.ToolResultTextDelta{EventHeader: s.head(), ToolCallID: "c", Delta: "ter"})
 		got := shown(t, s.add(&message.ToolResultEnd{EventHeader: s.head(), ToolCallID: "c", State: message.ToolResultSuccess}))
-		has(t, got, `"data":[{"media_type":"image/png"},{"media_type":"image/png","url":"https://example.com/a.png"}]`)
+		has(t, got, `"content":"before\nafter"`, `"data":[{"media_type":"image/png"},{"media_type":"image/png","url":"https://example.com/a.png"}]`)
 		hasNot(t, got, data)
 	},
 	14: func(t *testing.T) {

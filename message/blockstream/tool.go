@@ -24,14 +24,23 @@ type output struct {
 	name  string
 	shown strings.Builder
 	chars int
+	open  bool // whether the last line has text and no end
+	apart bool // whether data came since the last text
 	data  []DataPart
 }
 
 // maxParts bounds the data parts that an artifact lists.
 const maxParts = 32
 
-// add appends text: it keeps the first characters and counts all.
+// add appends text, on a new line after data: it keeps the first characters and counts all.
 func (o *output) add(text string) {
+	if text == "" {
+		return
+	}
+	if o.apart && o.open {
+		text = "\n" + text
+	}
+	o.apart, o.open = false, !strings.HasSuffix(text, "\n")
 	if room := MaxContent - o.chars; room > 0 {
 		o.shown.WriteString(first(text, room))
 	}
@@ -60,6 +69,7 @@ func first(s string, n int) string {
 }
 
 func (o *output) part(mediaType, url string) {
+	o.apart = true
 	if len(o.data) < maxParts {
 		o.data = append(o.data, DataPart{mediaType, url})
 	}
