@@ -27,7 +27,7 @@ type arguments struct {
 type block struct {
 	Kind  string // command, text, patch, edit
 	Name  string // of the argument
-	Title string // of an edit: the file
+	Title string // of an edit: the file, not revealed
 	Lines []string
 	Diff  []change // of a patch and an edit
 }
@@ -61,7 +61,7 @@ func readable(input string) ([]block, arguments) {
 	used := map[string]bool{}
 	title := ""
 	for _, n := range fileNames {
-		title = cmp.Or(title, reveal.Line(texts[n]))
+		title = cmp.Or(title, texts[n])
 	}
 	if b, names, ok := editOf(texts, title); ok {
 		out = append(out, b)
@@ -149,9 +149,23 @@ func diffOf(before, after string) []change {
 	if after != "" {
 		is = strings.Split(after, "\n")
 	}
-	var out []change
-	for _, l := range linediff.Lines(was, is) {
-		out = append(out, change{l[:1], reveal.Text(l[2:])})
+	lines := linediff.Lines(was, is)
+	out := make([]change, len(lines))
+	marks := map[string]string{} // of changed lines, by their text without space
+	blank := map[string]bool{}   // what is both added and removed
+	for i, l := range lines {
+		out[i] = change{l[:1], reveal.Text(l[2:])}
+		if bare := strings.Join(strings.Fields(l[2:]), ""); l[0] != ' ' {
+			blank[bare] = blank[bare] || marks[bare] != "" && marks[bare] != l[:1]
+			marks[bare] = l[:1]
+		}
+	}
+	for i, l := range lines { // lines that differ only in space show tabs, and spaces at the end
+		if l[0] != ' ' && blank[strings.Join(strings.Fields(l[2:]), "")] {
+			text := reveal.Line(l[2:])
+			bare := strings.TrimRight(text, " ")
+			out[i].Text = bare + strings.Repeat(reveal.Mark(' '), len(text)-len(bare))
+		}
 	}
 	return out
 }

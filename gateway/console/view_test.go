@@ -56,6 +56,11 @@ func TestReadable(t *testing.T) {
 	if len(b) != 1 || b[0].Kind != "edit" || b[0].Title != "/a.go" || len(b[0].Diff) != 3 || b[0].Diff[2] != (change{"+", "2‹U+202E›"}) || len(a.Tree) != 1 {
 		t.Errorf("an edit is shown as %+v and %+v", b, a.Tree)
 	}
+	if b, _ = readable(`{"path":"a\u202eb","old":"\tx\ny\nend","new":"    x\ny  \nend"}`); b[0].Title != "a\u202eb" || !slices.Equal(b[0].Diff, []change{
+		{"-", "‹U+0009›x"}, {"-", "y"}, {"+", "    x"}, {"+", "y‹U+0020›‹U+0020›"}, {" ", "end"},
+	}) {
+		t.Errorf("an edit of white space is shown as %+q", b)
+	}
 	b, a = readable(`{"path":"x","edits":[{"oldText":"a","newText":"b"},{"oldText":"c","newText":"d"}]}`)
 	if len(b) != 2 || len(a.Tree) != 1 {
 		t.Errorf("two edits are shown as %+v and %+v", b, a.Tree)
