@@ -161,3 +161,13 @@ def test_unix_socket(server: Server, session: str) -> None:
             assert (await client.whoami())["name"] == "bot"
 
     asyncio.run(main())
+
+
+def test_one_client_in_several_event_loops(server: Server, session: str) -> None:
+    """Runner.run_sync and asyncio.run use a new loop each time, where the connections of the old one fail."""
+    client = AsyncClient(server.url, server.tokens["bot"])
+
+    async def look(call: str) -> str:
+        return (await client.gate(session, "r1").run("lookup", {}, lambda given: "found", id=call)).text
+
+    assert [asyncio.run(look("c1")), asyncio.run(look("c2"))] == ["found", "found"]

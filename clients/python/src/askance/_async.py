@@ -179,9 +179,8 @@ class AsyncClient:
 
     def __init__(self, url: str | None = None, token: str | None = None, *, patience: float = 30.0) -> None:
         self._settings = Settings.read(url, token)
-        socket = self._settings.socket
-        transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
-        self._http = httpx.AsyncClient(follow_redirects=False, transport=transport)
+        # A connection works only in its event loop, and frameworks run each synchronous run in a loop of its own.
+        self._connections: dict[asyncio.AbstractEventLoop, httpx.AsyncClient] = {}
         self._requests = Requests(patience)
         self._core = ClientCore(self._requests)
         self._sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -195,8 +194,19 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._http.aclose()
+        """Close the connections of this event loop."""
+        if (http := self._connections.pop(asyncio.get_running_loop(), None)) is not None:
+            await http.aclose()
+
+    @property
+    def _http(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if (http := self._connections.get(loop)) is None:
+            socket = self._settings.socket
+            transport = httpx.AsyncHTTPTransport(uds=socket) if socket else None
+            self._connections = {k: v for k, v in list(self._connections.items()) if not k.is_closed()}
+            http = self._connections[loop] = httpx.AsyncClient(follow_redirects=False, transport=transport)
+        return http
 
     async def _drive(self, op: Op[T]) -> T:
         with closing(op):
