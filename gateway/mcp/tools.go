@@ -191,10 +191,11 @@ func (p *peer) listTools(ctx context.Context) (json.RawMessage, error) {
 	return result.bytes(), nil
 }
 
-// forClient returns the definition with the client's name for it. Tools that a legacy client may
-// call as tasks say so.
+// forClient returns the definition with the client's name for it, and without its outputSchema:
+// clients refuse other results, and a held call or a person's response fits no schema. Tools that
+// a legacy client may call as tasks say so.
 func (t *tool) forClient(p *peer) json.RawMessage {
-	o := t.definition
+	o := t.definition.without("outputSchema")
 	if t.up.Alias != "" {
 		o = o.with("name", quote(t.clientName()))
 	}
