@@ -312,6 +312,44 @@ func TestOIDCLogIn(t *testing.T) {
 	}
 }
 
+// TestUserInfo: a provider can give name and groups only at UserInfo (OpenID Connect Core, 5.4).
+func TestUserInfo(t *testing.T) {
+	g := newGate(t, map[string][]toolcall.Role{"approvers": approver, "operators": {toolcall.RoleOperator}})
+	person := func(sub, name string, verified bool, group string) map[string]any {
+		return map[string]any{"sub": sub, "email": name + "@example.org", "email_verified": verified, "groups": []string{group}}
+	}
+	for _, step := range []struct {
+		token, info map[string]any
+		code        int
+		name        string
+	}{
+		{map[string]any{"sub": "1"}, person("1", "dora", true, "approvers"), http.StatusOK, "dora@example.org"},
+		{map[string]any{"sub": "2"}, person("2", "emil", true, "operators"), http.StatusOK, "emil@example.org"},
+		{map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true}, person("1", "other", true, "approvers"), http.StatusOK, "dora@example.org"},
+		{map[string]any{"sub": "1", "email_verified": true}, person("1", "dora", false, "approvers"), http.StatusForbidden, ""},
+		{map[string]any{"sub": "1"}, person("2", "emil", true, "operators"), http.StatusForbidden, ""},
+		{map[string]any{"sub": "1"}, map[string]any{"sub": "1"}, http.StatusForbidden, ""},
+	} {
+		g.provider.is(step.token)
+		g.provider.mu.Lock()
+		g.provider.info = step.info
+		g.provider.mu.Unlock()
+		c := g.browser()
+		if code, text, _ := g.do(c, http.MethodGet, "/auth/oidc/start?next=/auth/session", nil); code != step.code {
+			t.Errorf("%v and %v: %d %s", step.token, step.info, code, text)
+		}
+		if s, _ := g.self(c); s.Name != step.name {
+			t.Errorf("%v and %v: logged in as %+v", step.token, step.info, s)
+		}
+	}
+	g.provider.mu.Lock()
+	g.provider.odd = map[string]http.HandlerFunc{"/userinfo": http.NotFound}
+	g.provider.mu.Unlock()
+	if code, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); code != http.StatusServiceUnavailable || !strings.Contains(text, `role="alert"`) {
+		t.Errorf("without UserInfo: %d %s", code, text)
+	}
+}
+
 // TestOIDCRefuses covers provider replies that are not quite right.
 func TestOIDCRefuses(t *testing.T) {
 	g := newGate(t, map[string][]toolcall.Role{"approvers": approver})

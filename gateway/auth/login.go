@@ -262,7 +262,11 @@ func (a *Auth) exchange(r *http.Request) (*gateway.Identity, string, error) {
 	if err != nil || subtle.ConstantTimeCompare([]byte(verified.Nonce), []byte(at.Nonce)) != 1 {
 		return nil, "", o.unverified(err, "the provider's token is not valid for this login", again)
 	}
-	id, err := o.identity(verified)
+	said, err := o.readClaims(ctx, p, token, verified)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := o.identity(said)
 	return id, at.Next, err
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return nil, errors.New("the address is plain HTTP, so someone on the network could forge logins: let the provider name an https address")
 	}
-	if r.Method != http.MethodGet {
+	if r.Method != http.MethodGet || r.Header.Get("Authorization") != "" { // UserInfo is about one person
 		return send(r)
 	}
 	c.mu.Lock()
@@ -198,7 +199,7 @@ func (o *OIDC) authenticate(ctx context.Context, token string) (*gateway.Identit
 	if err := verified.Claims(&said); err != nil || !isAccessToken(token, said, verified.Audience, o.cfg.ClientID) {
 		return nil, refusal("the provider's token is not an access token, or does not say so", "send an access token for the audience "+o.cfg.Audience+", not the ID token of a login; one without the type at+jwt needs a scope, a client_id, or an audience other than the client id (askance serve --oidc-audience)")
 	}
-	id, err := o.identity(verified)
+	id, err := o.identity(said)
 	if err == nil {
 		id.Expires = verified.Expiry
 	}
@@ -210,12 +211,32 @@ func (o *OIDC) withClient(ctx context.Context) context.Context {
 	return oidc.ClientContext(ctx, o.cfg.Client)
 }
 
-// identity reads the claims of a verified token.
-func (o *OIDC) identity(t *oidc.IDToken) (*gateway.Identity, error) {
-	var raw claims
+// readClaims returns the claims about the person who logs in. Many providers give some of them
+// only at UserInfo. Invariant: the name and whether it is verified come from one reply.
+func (o *OIDC) readClaims(ctx context.Context, p *oidc.Provider, token *oauth2.Token, t *oidc.IDToken) (claims, error) {
+	var raw, more claims
 	if err := t.Claims(&raw); err != nil {
 		return nil, refusal("the claims of the provider's token are not valid", "ask the provider's operator")
 	}
+	if p.UserInfoEndpoint() == "" || raw[o.cfg.NameClaim] != nil && raw[o.cfg.GroupsClaim] != nil {
+		return raw, nil
+	}
+	info, err := p.UserInfo(ctx, oauth2.StaticTokenSource(token))
+	if err != nil {
+		return nil, o.unavailable(err)
+	}
+	if err := info.Claims(&more); err != nil || info.Subject != t.Subject {
+		return nil, refusal("the provider's UserInfo is not valid or is about another person", "ask the provider's operator")
+	}
+	if raw[o.cfg.NameClaim] == nil {
+		delete(raw, "email_verified")
+	}
+	maps.Copy(more, raw)
+	return more, nil
+}
+
+// identity reads verified claims.
+func (o *OIDC) identity(raw claims) (*gateway.Identity, error) {
 	name := raw.text(o.cfg.NameClaim)
 	switch {
 	case name == "":

@@ -29,6 +29,7 @@ type provider struct {
 	mu    sync.Mutex // guards the fields below
 	who   map[string]any
 	last  string                // the last ID token
+	info  map[string]any        // what UserInfo replies; nil: the subject
 	codes map[string]url.Values // the authorization requests
 	down  bool
 	odd   map[string]http.HandlerFunc // in place of the usual replies, by path
@@ -46,7 +47,8 @@ func newProvider(t *testing.T) *provider {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /.well-known/openid-configuration", func(w http.ResponseWriter, _ *http.Request) {
 		p.json(w, map[string]any{
-			"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+			"userinfo_endpoint": p.URL + "/userinfo",
+			"issuer":            p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
 			"id_token_signing_alg_values_supported": []string{"ES256"}, "response_types_supported": []string{"code"}, "subject_types_supported": []string{"public"},
 		})
 	})
@@ -55,6 +57,7 @@ func newProvider(t *testing.T) *provider {
 	})
 	mux.HandleFunc("GET /authorize", p.authorize)
 	mux.HandleFunc("POST /token", p.token)
+	mux.HandleFunc("GET /userinfo", p.userInfo)
 	p.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.mu.Lock()
 		down, odd := p.down, p.odd[r.URL.Path]
@@ -112,6 +115,19 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 	p.last = p.sign(p.key, claims)
 	p.json(w, map[string]any{"access_token": "opaque", "token_type": "Bearer", "expires_in": 300, "id_token": p.last})
+}
+
+func (p *provider) userInfo(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case r.Header.Get("Authorization") != "Bearer opaque":
+		http.Error(w, "no access token", http.StatusUnauthorized)
+	case p.info == nil:
+		p.json(w, map[string]any{"sub": p.who["sub"]})
+	default:
+		p.json(w, p.info)
+	}
 }
 
 // sign returns a signed token. It adds the claims that every valid token has. typ is the type in
