@@ -380,6 +380,12 @@ func TestOIDCRefuses(t *testing.T) {
 			t.Errorf("%s: logged in as %+v", name, s)
 		}
 	}
+	delete(good, "groups")
+	g.provider.is(good)
+	if _, text, _ := g.do(g.browser(), http.MethodGet, "/auth/oidc/start", nil); !strings.Contains(text, "--oidc-scope groups") {
+		t.Errorf("without the claim: %s", text)
+	}
+	good["groups"] = []string{"approvers"}
 	g.provider.is(good)
 	c := g.browser()
 	for _, path := range []string{"/auth/oidc/callback", "/auth/oidc/callback?code=x&state=y", "/auth/oidc/callback?error=access_denied"} {

@@ -260,7 +260,10 @@ func (o *OIDC) person(name string, groups []string) (*gateway.Identity, error) {
 	}
 	slices.Sort(has)
 	has = slices.Compact(has)
-	if len(has) == 0 {
+	switch {
+	case len(has) == 0 && len(groups) == 0:
+		return nil, refusal("the provider names no group of "+quote(name)+", so no role is known", "ask the server's operator for the claim: many providers need askance serve --oidc-scope groups, others --oidc-groups-claim NAME")
+	case len(has) == 0:
 		return nil, refusal("no group of "+quote(name)+" has a role", "ask the server's operator for a role")
 	}
 	return &gateway.Identity{Name: name, Space: o.cfg.Space, Roles: has, Groups: groups, GroupsFrom: "oidc", Auth: o.via()}, nil
