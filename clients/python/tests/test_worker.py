@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import queue
@@ -192,6 +193,33 @@ def test_cancelled_run_does_not_begin(server: Server, session: str, monkeypatch:
         call = await_end(server, session)
     assert ran == []
     assert call["state"] == "finished"
+
+
+def test_lost_heartbeats_do_not_delay_the_next_one(
+    server: Server, session: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two of the four heartbeats in a lease may get lost."""
+    beats, kept = itertools.count(1), threading.Event()
+    original = AsyncWorker.post
+
+    async def post(self: AsyncWorker, what: str, operation: str, body: Any, held: float = 0.0) -> Any:
+        if operation == "heartbeat":
+            beat = next(beats)
+            if beat == 6:
+                kept.set()
+            if beat % 3:
+                await asyncio.sleep(3600)
+        return await original(self, what, operation, body, held)
+
+    monkeypatch.setattr(AsyncWorker, "post", post)
+
+    def job() -> bool:
+        return kept.wait(30)
+
+    propose(server, session, "job")
+    with working(server, server.client("wendy").tool(job)):
+        call = await_end(server, session)
+    assert (call["result"]["output"], call["attempt"]["number"]) == ("true", 1)
 
 
 def test_tool_is_cancelled_once(server: Server, session: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -270,7 +270,7 @@ export class Worker {
         this.#log(`the call ${own.tool_call_id} is returned: ${why}`);
         return await this.#deliver(own, { not_begun: why }, runs);
       }
-      this.#remember(task);
+      if (!this.#remember(task)) return this.#log(`the call ${own.tool_call_id} was granted another start, but has begun here: it does not run twice`);
       const outcome = await this.#invoke(tool, task, own, signal);
       if (outcome) await this.#deliver(own, { result: { type: "tool_result", id: own.tool_call_id, name: tool.name, ...outcome } }, runs);
     } finally {
@@ -335,16 +335,17 @@ export class Worker {
       } catch {
         return;
       }
-      pause = lease.beat;
+      const sent = this.#instant();
       let reply: HeartbeatReply = {};
-      try {
-        reply = await this.#transport.call<HeartbeatReply>("sendHeartbeat", { body: own, retryFor: 0 });
+      try { // a lost heartbeat must not delay the next one
+        reply = await this.#transport.call<HeartbeatReply>("sendHeartbeat", { body: own, retryFor: 0, signal: AbortSignal.any([ended, AbortSignal.timeout(Math.ceil(lease.beat))]) });
       } catch (err) {
         const code = codeOf(err);
         reply = { stale: ["superseded", "finished", "archived", "not_found"].includes(code), cancel: code === "interrupted" };
       }
       if (reply.stale) return cancel.abort(new Stopped("stale", reply.reason || "the attempt is stale"));
       if (reply.cancel) cancel.abort(new Stopped("cancelled", reply.reason || "the call was cancelled"));
+      pause = Math.max(0, lease.beat - this.#elapsed(sent));
     }
   }
 
@@ -375,11 +376,13 @@ export class Worker {
     }
   }
 
-  /** Remembers a grant until it expires, so one process never starts it twice. */
-  #remember(task: Checked): void {
+  /** Remembers a grant until it expires, so one process never starts it twice: false if it began before. */
+  #remember(task: Checked): boolean {
     const now = this.#transport.clock.now();
     for (const [nonce, expires] of this.#begun) if (expires <= now) this.#begun.delete(nonce);
+    const first = !this.#begun.has(task.nonce);
     this.#begun.set(task.nonce, task.expires);
+    return first;
   }
 
   #instant(): Instant {

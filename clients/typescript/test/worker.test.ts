@@ -12,10 +12,10 @@ before(async () => { server = await Server.start(); });
 after(() => server.close());
 
 /** Changes requests and replies of the worker's operations. */
-type Change = (operation: string, send: () => Promise<Response>, body: Record<string, unknown>) => Promise<Response>;
+type Change = (operation: string, send: () => Promise<Response>, body: Record<string, unknown>, signal: AbortSignal | null | undefined) => Promise<Response>;
 
 const changed = (change: Change): typeof fetch => (url, init) =>
-  change(new URL(String(url)).pathname.split("/").at(-1) ?? "", () => fetch(url, init), JSON.parse(String(init?.body ?? "{}")) as Record<string, unknown>);
+  change(new URL(String(url)).pathname.split("/").at(-1) ?? "", () => fetch(url, init), JSON.parse(String(init?.body ?? "{}")) as Record<string, unknown>, init?.signal);
 
 const rewrite = (from: string | RegExp, to: string) => async (send: () => Promise<Response>) => {
   const response = await send();
@@ -165,6 +165,20 @@ test("heartbeats keep the lease of a run that is longer", async () => {
   }, { fetch: changed((operation, send) => {
     if (operation === "heartbeat" && ++beats === 7) beaten();
     return send();
+  }) });
+});
+
+test("a heartbeat that gets no reply delays no other", { timeout: 30_000 }, async () => {
+  let beats = 0;
+  let beaten = () => {};
+  const kept = new Promise<void>((resolve) => { beaten = resolve; });
+  await working([{ name: "frail", run: async () => { await kept; return "ok"; } }], async () => {
+    const call = await finished(await propose("lost-beats", "frail"));
+    assert.deepEqual([call.result?.output, call.attempt?.number], ["ok", 1]);
+  }, { fetch: changed((operation, send, _, signal) => {
+    if (operation !== "heartbeat") return send();
+    if (++beats === 9) beaten();
+    return beats % 3 === 0 ? send() : new Promise((_resolve, reject) => signal?.addEventListener("abort", () => reject(signal.reason)));
   }) });
 });
 
@@ -319,7 +333,7 @@ test("one process begins a grant once, even if an engine lets it start again", a
     switch (operation) {
       case "next":
         if (served.filter((o) => o === "next").length > 3) stop.abort();
-        return new Response(`{"tasks":[{"task":"t","delivered":1,"record":${genuine.record}}]}`, { headers: { "Content-Type": "application/json" } });
+        return new Response(`{"tasks":[${[1, 2].map((n) => `{"task":"t${n}","delivered":1,"record":${genuine.record}}`).join()}]}`, { headers: { "Content-Type": "application/json" } });
       case "start": {
         starts++;
         const reply = { ...key, v: 1, key_id: call.attempt?.grant?.key_id, attempt: 1, claim: body["claim"], request: body["request"], grant_nonce: body["grant_nonce"], fresh: true, lease_ms: 15_000, heartbeat_ms: 5000, idempotency_key: await idempotencyKey(key), at: genuine.now };
@@ -333,8 +347,9 @@ test("one process begins a grant once, even if an engine lets it start again", a
   });
   const clock = { ...systemClock, now: () => Date.parse(genuine.now) };
   const client = new Client({ url: "http://127.0.0.1", token: "", fetch: engine, clock });
-  await client.worker([{ name: tool, run: () => { runs++; } }], { engineKeys: [keys["first"]], log: () => undefined }).run({ signal: stop.signal });
-  assert.deepEqual([starts, runs], [1, 0], "its arguments have a number that JavaScript does not hold exactly");
+  await client.worker([{ name: tool, run: () => { runs++; } }], { engineKeys: [keys["first"]], slots: 2, log: () => undefined }).run({ signal: stop.signal });
+  assert.deepEqual([starts, runs], [2, 0], "its arguments have a number that JavaScript does not hold exactly");
+  assert.equal(served.filter((o) => o === "result").length, 1);
   assert.ok(served.filter((o) => o === "ack").length >= 3);
 });
 

@@ -435,7 +435,7 @@ class Attempt:
         pause = max(0.0, every - self.clock.elapsed(self.since))
         while True:
             await asyncio.sleep(pause)
-            pause, told = every, {}
+            sent, told = self.clock.mark(), {}
             try:
                 told = await asyncio.wait_for(self.send("heartbeat", self.own, once=True), every)
             except AskanceError as err:
@@ -449,6 +449,7 @@ class Attempt:
                 cancel(str(told.get("reason") or ""))
                 if told.get("stale"):
                     return
+            pause = max(0.0, every - self.clock.elapsed(sent))  # a lost heartbeat does not delay the next one
 
     async def tell(self, lines: Lines) -> None:
         """Send numbered lines of progress; a line without a reply is lost."""
