@@ -46,7 +46,8 @@
 //     before it sent the start.
 //  5. Right before it calls the handler, it compares its clocks with the lease. After
 //     three quarters of the lease it returns the attempt, and the engine offers the call
-//     again. A [Command] compares once more right before it starts the program.
+//     again. A [Command] compares once more right before it starts the program, and so does a
+//     handler with [Task.CheckLease].
 //  6. It sends heartbeats. Their replies and cancel messages can end the handler's
 //     context, as the deadline does. The handler keeps running while no engine answers.
 //  7. It sends the result, with the same claim, until an engine answers. Until then, the

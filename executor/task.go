@@ -55,6 +55,16 @@ func (t Task) mayBegin() error {
 	return t.begin()
 }
 
+// CheckLease returns an error, which is ErrNotBegun, if the engine may have given up the attempt.
+// A Handler that waits before the effect calls it right before the effect. Answered heartbeats
+// renew the lease.
+func (t Task) CheckLease() error {
+	if err := t.mayBegin(); err != nil {
+		return fmt.Errorf("%w: %w", ErrNotBegun, err)
+	}
+	return nil
+}
+
 // Progress sends a line to the people who watch the call. It never blocks and is best
 // effort: lines may be dropped if there are too many, and no one may be watching. It may be
 // called from any goroutine. After the Handler has returned it does nothing.

@@ -102,6 +102,50 @@ func (r *remote) Call(ctx context.Context, input string) Outcome {
 	return out
 }
 
+// AfterLease runs a call whose lease passes, without an answered heartbeat, before h is called.
+// It returns why the worker returned the attempt, or the result.
+func AfterLease(t *testing.T, tool string, h executor.Handler) string {
+	t.Helper()
+	e := NewEngine(tool)
+	e.Terms(toolcall.StartReply{LeaseMS: toolcall.MinLease.Milliseconds(), HeartbeatMS: toolcall.MinLease.Milliseconds() / 5})
+	passed := make(chan struct{})
+	e.Faults(func(r Request) Fault {
+		if r.Op != OpHeartbeat {
+			return None
+		}
+		if r.N == 6 {
+			close(passed)
+		}
+		return Silent
+	})
+	w, err := executor.NewWorker(e, tool, func(ctx context.Context, tk executor.Task) (executor.Output, error) {
+		<-passed
+		return h(ctx, tk)
+	}, e.Keys(), executor.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(context.WithoutCancel(t.Context())) }()
+	f := e.Record("late", "{}")
+	e.Offer(f)
+	var end string
+	err = e.until(t.Context(), func() bool {
+		s := e.state(f.Call.Key)
+		if s.result != nil {
+			end = s.result.Output.String()
+		}
+		return s.result != nil || len(s.notBegun) > 0
+	})
+	if c := e.Call(f.Call.Key); len(c.NotBegun) > 0 {
+		end = c.NotBegun[0]
+	}
+	if err := errors.Join(err, w.Close(), <-ran); err != nil {
+		t.Fatal(err)
+	}
+	return end
+}
+
 // names gives each call its own key.
 type names struct {
 	mu sync.Mutex // guards n

@@ -108,6 +108,9 @@ func (s *Server) run(ctx context.Context, n *session, tool string, t executor.Ta
 	defer s.calls.byID.Delete(id)
 	params := &mcp.CallToolParams{Name: tool, Arguments: t.Input, Meta: mcp.Meta{keyMember: t.IdempotencyKey, attemptMember: t.Attempt}}
 	params.SetProgressToken(id)
+	if err := t.CheckLease(); err != nil { // the wait for the server may have been long
+		return executor.Output{}, err
+	}
 	_, err := n.CallTool(ctx, params)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -167,6 +167,13 @@ func TestServerThatCannotStart(t *testing.T) {
 	}
 }
 
+// A call whose lease passed while it waited for the server is not sent.
+func TestPassedLease(t *testing.T) {
+	if end := executortest.AfterLease(t, "echo", program(t, "good").Handler("echo")); !strings.Contains(end, "of the lease") {
+		t.Errorf("the call ended with %q", end)
+	}
+}
+
 // Cancellation reaches the server, and its progress reaches the people who watch.
 func TestCancelAndProgress(t *testing.T) {
 	mark := t.TempDir() + "/mark"

@@ -26,6 +26,7 @@ import (
 	"io"
 	"maps"
 	"mime"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -88,10 +89,23 @@ func New(cfg Config) (executor.Handler, error) {
 	cfg.Method, cfg.Timeout = cmp.Or(cfg.Method, http.MethodPost), cmp.Or(cfg.Timeout, DefaultTimeout)
 	e := endpoint{cfg: cfg, client: &http.Client{
 		// A connection that the endpoint closes while it is idle would make an outcome unknown.
-		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10},
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxResponseHeaderBytes: 64 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	return e.run, nil
+}
+
+type taskKey struct{}
+
+// dial opens a connection for the task of ctx, unless its lease has passed meanwhile.
+func dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if t, ok := ctx.Value(taskKey{}).(executor.Task); ok && err == nil {
+		if err := t.CheckLease(); err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+	}
+	return conn, err
 }
 
 // run sends one attempt.
@@ -143,7 +157,7 @@ func lost(parent, ctx context.Context, t executor.Task, err error) error {
 // send sends the request once.
 func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*http.Response, error) {
 	var sent atomic.Bool
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { sent.Store(true) }})
+	traced := httptrace.WithClientTrace(context.WithValue(ctx, taskKey{}, t), &httptrace.ClientTrace{WroteHeaderField: func(string, []string) { sent.Store(true) }})
 	req, err := http.NewRequestWithContext(traced, e.cfg.Method, target, io.NopCloser(bytes.NewReader(t.Input)))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", executor.ErrNotBegun, err)
@@ -169,6 +183,8 @@ func (e endpoint) send(ctx context.Context, t executor.Task, target string) (*ht
 	switch {
 	case err == nil:
 		return res, nil
+	case errors.Is(err, executor.ErrNotBegun):
+		return nil, plain(err)
 	case !sent.Load():
 		return nil, fmt.Errorf("%w: the endpoint cannot be reached: %w", executor.ErrNotBegun, plain(err))
 	}

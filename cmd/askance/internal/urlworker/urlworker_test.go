@@ -13,6 +13,7 @@ import (
 
 	"github.com/askance-dev/askance/cmd/askance/internal/urlworker"
 	"github.com/askance-dev/askance/executor"
+	"github.com/askance-dev/askance/executor/executortest"
 	"github.com/askance-dev/askance/gateway/webhook"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -128,6 +129,15 @@ func TestNoEndpoint(t *testing.T) {
 	out, err := handler(t, urlworker.Config{URL: "http://127.0.0.1:1?key=secret"})(t.Context(), attempt(1))
 	if !errors.Is(err, executor.ErrNotBegun) || strings.Contains(err.Error(), "secret") {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// A call whose lease passed before there was a connection is not sent.
+func TestPassedLease(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the endpoint was called") }))
+	t.Cleanup(srv.Close)
+	if end := executortest.AfterLease(t, "refund", handler(t, urlworker.Config{URL: srv.URL})); !strings.Contains(end, "of the lease") {
+		t.Errorf("the call ended with %q", end)
 	}
 }
 
