@@ -135,8 +135,13 @@ func (rs *runs) runAttempt(ctx context.Context, c *toolcall.Call) {
 	inv := toolcall.Invocation{Call: c, Input: []byte(c.Input), IdempotencyKey: c.IdempotencyKey()}
 	res := rs.cfg.executor.Run(ctx, inv, rs.progressSender(c))
 	res.ID, res.Name = c.Call, c.Tool // there is no other call that it could be of
-	if errors.Is(context.Cause(ctx), ErrStopping) && res.State == message.ToolResultInterrupted {
-		return // cut off by our own stop: the outcome is unknown, and the lease will expire
+	if why := context.Cause(ctx); res.State == message.ToolResultInterrupted {
+		switch {
+		case errors.Is(why, ErrStopping):
+			return // cut off by our own stop: the outcome is unknown, and the lease will expire
+		case errors.Is(why, ErrDeadline): // no one interrupted it
+			res.State = message.ToolResultError
+		}
 	}
 	rs.deliverResult(toolcall.ResultRequest{Key: c.Key, Attempt: c.Attempt.Number, Claim: c.Attempt.Claim, Result: res})
 }

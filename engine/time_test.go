@@ -284,7 +284,7 @@ func TestLocalDeadline(t *testing.T) {
 			h.Errorf("before its deadline the call is %s", c.State)
 		}
 		c := h.after(2 * time.Second)
-		if c.Open() || c.Result.State != message.ToolResultInterrupted || !errors.Is(cause, engine.ErrDeadline) {
+		if c.Open() || c.Result.State != message.ToolResultError || !errors.Is(cause, engine.ErrDeadline) {
 			h.Errorf("after its deadline the call is %s, cancelled for %v", c.State, cause)
 		}
 	})
@@ -377,7 +377,7 @@ func TestRuleTimeoutCancelsLocal(t *testing.T) {
 			h.Errorf("before its deadline the call is %s", c.State)
 		}
 		c = h.after(2 * time.Second)
-		if c.Open() || c.Result.State != message.ToolResultInterrupted || !errors.Is(cause, engine.ErrDeadline) {
+		if c.Open() || c.Result.State != message.ToolResultError || !errors.Is(cause, engine.ErrDeadline) {
 			h.Errorf("after its deadline the call is %s, cancelled for %v", c.State, cause)
 		}
 	})
