@@ -319,7 +319,7 @@ func (a *appending) verifyDuplicate(ctx context.Context, seq uint64) (uint64, er
 	if err == nil {
 		m, err = a.j.store.getSeq(ctx, seq)
 	}
-	if err != nil { // not wrapped: this is no error of the publish, whose outcome stays unknown
+	if err != nil { // not wrapped: this is not an error of the publish, whose outcome stays unknown
 		return 0, errors.New("the record with this id could not be read: " + err.Error())
 	}
 	if r := a.j.codec.decode(ctx, m); m.seq > a.prev && (isBaseUnread(r) || r.Record != nil && r.Record.ID == a.record.ID && r.Key == a.key) {

@@ -27,7 +27,7 @@ type replyRecords struct {
 	calls   int
 	open    int // of the calls
 	granted []toolcall.StandingID
-	// keep: something of it cannot be read, or its last record interrupts it.
+	// keep: a part of it cannot be read, or its last record interrupts it.
 	keep, interrupted bool
 }
 

@@ -244,7 +244,7 @@ func (a *archives) knowsWarning(text string, exam bool) bool {
 }
 
 // endedWarnings returns the archives of warnings that an examination finds to be over: their
-// archives were announced or given up. Others may have learned of later ones meanwhile.
+// archives were announced or abandoned. Others may have learned of later ones meanwhile.
 func (a *archives) endedWarnings(info *jetstream.StreamInfo, look uint64) []*archived {
 	text := ""
 	if info != nil {

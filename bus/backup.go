@@ -320,7 +320,7 @@ func checkCopies(folder string, space toolcall.SpaceID, streams []string) (map[s
 	for _, name := range append(streams, StreamName(space), LedgerName(space)) {
 		path := filepath.Join(folder, name)
 		if !slices.Contains(spaceStreams(space), name) {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the folder has a copy of " + errtext.Quote(name) + ", which is no stream of the space " + string(space), Hint: "name the space of the backup with --space"}
+			return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: "the folder has a copy of " + errtext.Quote(name) + ", which is not a stream of the space " + string(space), Hint: "name the space of the backup with --space"}
 		}
 		about, err := os.ReadFile(path + descriptionSuffix)
 		if err != nil {

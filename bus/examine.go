@@ -41,7 +41,7 @@ func (g *guard) examineWhole(ctx context.Context) (*Exam, error) {
 func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	reconnects, now, look := g.store.nc.Stats().Reconnects, time.Now(), g.archives.looks.Add(1)
 	x := &Exam{Space: g.codec.space, Flaws: []Flaw{}}
-	// The known end is read first, so that a record written meanwhile is no flaw.
+	// The known end is read first, so that a record written meanwhile does not look like a flaw.
 	head, high := g.anchor.currentMarks()
 	if seen := g.high.Load(); seen > high.seq {
 		high = highMark{seq: seen}

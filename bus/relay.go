@@ -245,7 +245,7 @@ func (h *handing) waitUntilGone(ctx context.Context) {
 	}
 }
 
-// errNotTask: a message of a queue is no task of it.
+// errNotTask: a message of a queue is not one of its tasks.
 var errNotTask = errors.New("it is not a task of this tool")
 
 // sendFate acknowledges, releases or drops a task without waiting. If the message is

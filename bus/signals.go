@@ -162,7 +162,7 @@ func subscribe(ctx context.Context, c *Client, filter Subject, f func(s Subject,
 // subject that ends with a dot is a prefix.
 func newViolation(nc *nats.Conn, before error, subjects ...string) error {
 	err := nc.LastError()
-	if !errors.Is(err, nats.ErrPermissionViolation) || err == before { //nolint:errorlint // the same value as before is no new refusal
+	if !errors.Is(err, nats.ErrPermissionViolation) || err == before { //nolint:errorlint // the same value as before is not a new refusal
 		return nil
 	}
 	for _, s := range subjects {

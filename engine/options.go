@@ -292,7 +292,7 @@ func (d StaticDirectory) Groups(_ context.Context, by toolcall.Principal) (Membe
 	return Membership{Groups: d[by.Name], Source: "static"}, nil
 }
 
-// WithDirectory sets the source of people's groups. Without one no person is in any
+// WithDirectory sets the source of people's groups. Without one, people are not in any
 // group.
 func WithDirectory(d Directory) Option {
 	return setIf(d != nil, errors.New("directory is nil"), func(c *config) { c.directory = d })

@@ -125,7 +125,7 @@ func conflictInProposal(w *world) {
 	}
 	w.wantSize(size)
 	w.wantRuns(w.key("b"), 0)
-	e.propose(call("b", echo, `{}`), call("a", echo, `{}`)) // proposing the same again is no conflict
+	e.propose(call("b", echo, `{}`), call("a", echo, `{}`)) // proposing the same again is not a conflict
 	e.finished(w.key("b"))
 }
 

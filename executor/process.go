@@ -186,7 +186,7 @@ func (p *pipes) close() {
 
 func closeAll(files []*os.File) {
 	for _, f := range files {
-		_ = f.Close() // a second close fails, and that is no error here
+		_ = f.Close() // a second close fails, which does no harm here
 	}
 }
 

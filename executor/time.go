@@ -19,7 +19,7 @@ type lease struct {
 	length time.Duration
 }
 
-// errNotBegun says that nothing of the attempt ran here, and nothing of it will.
+// errNotBegun says that no part of the attempt ran here, and none will.
 var errNotBegun = errors.New("the attempt was not begun")
 
 // mayBegin refuses an attempt that the engine may have given up, or may give up before the

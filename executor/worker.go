@@ -383,9 +383,9 @@ var (
 // has no result. Only a Worker treats them specially; in a Registry they are results with
 // state error.
 var (
-	// ErrNotBegun: nothing of the attempt ran, and nothing of it will. The Worker
+	// ErrNotBegun: no part of the attempt ran, and none will. The Worker
 	// returns the attempt, and the engine offers the call again.
-	ErrNotBegun = errors.New("nothing of the attempt ran")
+	ErrNotBegun = errors.New("no part of the attempt ran")
 	// ErrUnknownOutcome: the effect may or may not have happened. The Worker reports no
 	// result. The lease ends, and the engine starts an idempotent tool again under the
 	// same key; any other call waits for an operator.

@@ -148,7 +148,7 @@ func (*ToolCallBlock) isBlock()   {}
 func (*ToolResultBlock) isBlock() {}
 func (*UnknownBlock) isBlock()    {}
 
-// ToolCallState is the state of a tool call. The zero value is no state and is written as
+// ToolCallState is the state of a tool call. The zero value is not a state and is written as
 // pending.
 type ToolCallState string
 
@@ -166,7 +166,7 @@ func (s ToolCallState) Valid() bool { return isWord(string(s), s.words()) }
 
 func (ToolCallState) words() string { return "pending, asking, allowed, submitted, finished" }
 
-// ToolResultState is how a tool call ended. The zero value is no state and is written as
+// ToolResultState is how a tool call ended. The zero value is not a state and is written as
 // running.
 type ToolResultState string
 

@@ -313,7 +313,7 @@ func NewURLSource(raw, mediaType string) (*URLSource, error) {
 }
 
 // Behavior is what a permission rule or a decision says about a tool call. The zero value is
-// not "allow": it is no behavior, and every consumer treats it as ask or refuses it.
+// not "allow": it is not a behavior, and every consumer treats it as ask or refuses it.
 type Behavior string
 
 // The behaviors of AgentScope 2.0, in its spelling.
@@ -339,7 +339,7 @@ func (b Behavior) Valid() bool { return isWord(string(b), b.words()) }
 
 func (Behavior) words() string { return "allow, deny, ask, passthrough" }
 
-// PermissionMode is the mode of AgentScope's permission engine. The zero value is no mode and
+// PermissionMode is the mode of AgentScope's permission engine. The zero value is not a mode and
 // is written as default.
 type PermissionMode string
 

@@ -30,7 +30,7 @@ type Request struct {
 	Cwd         string
 	WorkingDirs []string
 	// Folder is where the tool runs the call, "" means in Cwd: relative paths in the input begin
-	// there. The contents of rules still begin at Cwd, and Folder is no working directory.
+	// there. The contents of rules still begin at Cwd, and Folder is not a working directory.
 	Folder string
 	// Resolved maps each path in the input, by its text, to the absolute path that it leads to once
 	// symbolic links are followed. The caller fills it in (see Resolve), because

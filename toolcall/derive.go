@@ -27,7 +27,7 @@ import (
 //  11. `proposal` is the base's. Without a base it is the SHA-256 of the RFC 8785 form of `[tool, input]`, as "sha256:" and hexadecimal, or nothing if the input has more than 4096 bytes.
 //  12. `suggested_rules` are the base's. Without a base and with a decision ask they are one: the tool's name, allow, source suggested.
 //  13. `result` is the base's. An object, if a cause is result, replaces members of one with the call's id and tool, state success, empty metadata, and `finished_at` equal to `created_at`; an object that begins with `type` is the whole result.
-//  14. `result_digest` is the base's. If a cause is result, it is the SHA-256 of the JSON of the result's output, state and metadata, in this order; if the request hides arguments, "hmac-sha256:" and the HMAC-SHA256 of "askance-result-v1", a zero byte and that digest under the request's salt; nothing if the output is no text, has more than 4096 bytes, or there is metadata.
+//  14. `result_digest` is the base's. If a cause is result, it is the SHA-256 of the JSON of the result's output, state and metadata, in this order; if the request hides arguments, "hmac-sha256:" and the HMAC-SHA256 of "askance-result-v1", a zero byte and that digest under the request's salt; nothing if the output is not a text, has more than 4096 bytes, or there is metadata.
 //  15. `hides` must be the paths that the request's `hidden` and the call's `redact` name, sorted, each once.
 type derivation struct {
 	f    *EventRecord

@@ -205,7 +205,7 @@ func isUnseen(r rune) bool {
 const MaxRouteBytes = 256
 
 // Queue identifies where tasks wait: all remote calls of a tool that no rule routes, or
-// those that rules route to one subject. A worker serves queues and sees nothing of other
+// those that rules route to one subject. A worker serves queues and does not see other
 // queues. The zero Queue means none.
 type Queue struct {
 	Tool  string

@@ -21,7 +21,7 @@ import (
 const parkEvent = "askance.agui.park"
 
 // park is the value of this event. It has no arguments, not even a hash of them, and no
-// responses: every reader of the session can read it, and rules redact nothing of it.
+// responses: every reader of the session can read it, and rules do not redact it.
 type park struct {
 	V     int             `json:"v"` // 1
 	Run   string          `json:"run_id"`
@@ -135,7 +135,7 @@ func (f *follower) park(ctx context.Context, calls []*toolcall.Call) error {
 		case blocked, c.State == message.ToolCallSubmitted && !someone:
 			rec.Asked = append(rec.Asked, asked{ID: f.busyID(c.Call), Call: c.Call})
 			if blocked {
-				held[f.busyID(c.Call)] = "The call of " + c.Tool + " waits for an operator to say what became of it. Look again?"
+				held[f.busyID(c.Call)] = "The call of " + c.Tool + " has an unknown outcome, which an operator has to resolve. Look again?"
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func NewOIDC(cfg OIDCConfig) (*OIDC, error) {
 	case cfg.Issuer == "" || cfg.ClientID == "" || cfg.Redirect == "" || cfg.Space == "":
 		return nil, errors.New("oidc: the issuer, client id, redirect URL or space is missing: set all of them")
 	case len(cfg.Roles) == 0:
-		return nil, errors.New("oidc: no group has a role, so no person could log in: give roles to groups")
+		return nil, errors.New("oidc: no group has a role, so no one can log in: give roles to groups")
 	}
 	for group, of := range cfg.Roles {
 		if err := checkRoles(of); err != nil {

@@ -95,7 +95,7 @@ func (in *Console) answer(w http.ResponseWriter, r *http.Request, p *gateway.Pee
 	})
 }
 
-// check refuses what the engine would accept but no person intends.
+// check refuses what the engine would accept but a person cannot have intended.
 func (f *form) check() error {
 	bad := func(what, hint string) error {
 		return &message.Error{Code: message.CodeInvalid, Op: "submit_response", What: what, Hint: hint}

@@ -83,7 +83,7 @@ func (v *workersView) read(ctx context.Context, c engine.Client) error {
 		for _, call := range page.Calls {
 			row := busyRow{Href: address(call.Key, nil), Tool: call.Tool, Text: call.Summary, Worker: call.Attempt.Worker, Since: call.UpdatedAt, Attempt: call.Attempt.Number}
 			external := call.Placement == toolcall.PlaceExternal
-			if external { // its runtime is no worker
+			if external { // its runtime is not a worker
 				row.Worker = ""
 			}
 			if phase == toolcall.PhaseBlocked {

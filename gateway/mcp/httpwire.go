@@ -281,7 +281,7 @@ func readEvents(body io.ReadCloser, take func(*frame)) (last string, wait time.D
 			continue
 		}
 		last = id
-		if f, _ := readMessage(data); f != nil { // what is no message has no receiver
+		if f, _ := readMessage(data); f != nil { // only a message has a receiver
 			take(f)
 		}
 		data = nil

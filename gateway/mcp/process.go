@@ -18,7 +18,7 @@ import (
 type process struct {
 	*child.Program
 	turn chan struct{} // has an element while a message is written
-	read chan struct{} // closed when nothing of the server is read any more
+	read chan struct{} // closed when the output of the server is no longer read
 }
 
 func startProcess(ctx context.Context, l *link) (*process, error) {
@@ -42,7 +42,7 @@ func (p *process) follow(l *link) {
 	err := readLines(p, func(line []byte) {
 		f, err := readMessage(line)
 		if err != nil {
-			l.log.Warn("the MCP server sent what is no message", "error", err)
+			l.log.Warn("the MCP server sent something that is not a message", "error", err)
 		}
 		if f != nil {
 			l.receive(f, nil)

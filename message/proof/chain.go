@@ -102,7 +102,7 @@ func (c *chains) add(r *checked, add func(Finding)) {
 		add(Finding{Kind: Changed, Seq: r.Seq, Subject: r.Subject, What: r.unproved})
 	}
 	if r.withheld {
-		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "nothing of it is shown, although its engine permits that: export it with an engine of that release"})
+		add(Finding{Kind: Withheld, Seq: r.Seq, Subject: r.Subject, What: "none of it is shown, although its engine permits that: export it with an engine of that release"})
 	}
 	if r.Entity == "" {
 		return

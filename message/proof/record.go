@@ -75,7 +75,7 @@ type Record struct {
 	// derives it from the subject.
 	Entity string `json:"-"`
 	// Base is the event record on which this one builds, as its reader knows it; nil means
-	// none, or unknown. Without it, nothing of a record that must be redacted is shown.
+	// none, or unknown. Without it, no part of a record that must be redacted is shown.
 	Base *toolcall.RecordBase `json:"-"`
 	// Final means that an engine has redacted the record for its reader. What has no Base
 	// cannot be redacted again.

@@ -111,7 +111,7 @@ func (r *Record) mark() (string, bool) {
 	return "", len(values) > 0
 }
 
-// isWithheld reports whether nothing of the record is shown, although its engine
+// isWithheld reports whether none of the record is shown, although its engine
 // permits it.
 func (r *Record) isWithheld() bool {
 	mark, marked := r.mark()

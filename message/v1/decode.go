@@ -103,7 +103,7 @@ func msg01(members []strictjson.Member) (*Msg, error) {
 	m := &Msg{Dialect: V01, ID: d.ID, Name: d.Name, Role: d.Role, Content: Content(d.Content), Metadata: d.Metadata, Timestamp: d.Timestamp}
 	switch {
 	case !strings.HasPrefix(d.Module, "agentscope.") || d.Class != "Msg":
-		return nil, strictjson.Wrong(strictjson.ErrType, "%.60q of %.60q is no agentscope Msg", d.Class, d.Module)
+		return nil, strictjson.Wrong(strictjson.ErrType, "%.60q of %.60q is not an agentscope Msg", d.Class, d.Module)
 	case d.Metadata != nil && strictjson.KindOf(d.Metadata) != "object": // a level is added when it is written as V1
 		if err := strictjson.Check(d.Metadata, strictjson.MaxBytes(len(d.Metadata)), strictjson.MaxDepth(maxDepth-2)); err != nil {
 			return nil, strictjson.Within(err, "decode", "/metadata", -1)

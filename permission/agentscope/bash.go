@@ -151,7 +151,7 @@ func (p *bashCall) findKnownDanger() (permission.ToolVerdict, bool) {
 // request is then an ordinary one, but no allow rule answers it.
 func (p *bashCall) findUnseen() (permission.ToolVerdict, bool) {
 	for _, f := range p.fromFolders(p.unseenPaths()) {
-		// A script of sed may begin with //, but is no path.
+		// A script of sed may begin with //, but is not a path.
 		if p.places.isDangerous(f) || !strings.HasPrefix(f, "//") && p.places.readsAsDanger(f) {
 			return uncoveredVerdict("the command works on the sensitive path " + f), true
 		}

@@ -146,7 +146,7 @@ var tameGlob = regexp.MustCompile(`^~?[A-Za-z0-9_./]*[A-Za-z0-9_.*?-]*$`)
 var ending = regexp.MustCompile(`\.[A-Za-z0-9]+$`)
 
 // isProvenInside reports whether everything that a word stands for is inside a working
-// directory, and is no option.
+// directory, and is not an option.
 func (p *bashCall) isProvenInside(program string, w shell.Word) bool {
 	if w.Fixed {
 		return w.Text != "" && p.places.isEditable(w.Text)

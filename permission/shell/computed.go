@@ -70,7 +70,7 @@ func awkMayRun(w Word) bool {
 
 var (
 	awkRuns = regexp.MustCompile(`@|\\\s|system|getline|^-[^Fv]`)
-	// awkSeparator matches a separator of fields, which is no code.
+	// awkSeparator matches a separator of fields, which is not code.
 	awkSeparator = regexp.MustCompile(`^(-F.*|[^\w"$]+)$`)
 	// awkLiterals matches the texts of awk, its ||, and a pattern where no division can be. Invariant:
 	// what it does not match keeps its first / or ", so a pipe behind that is never taken for text.

@@ -251,7 +251,7 @@ func (r Reason) String() string {
 }
 
 // Hidden is a character that hides what runs from a person who reads the command. A
-// line that contains one is denied without asking, because no person could answer the
+// line that contains one is denied without asking, because people could not answer the
 // approval request.
 type Hidden struct {
 	Offset int    // in bytes

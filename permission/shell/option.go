@@ -156,7 +156,7 @@ func (r lineReader) addWord(e *entry, program, word string) error {
 		name, ok := strings.CutSuffix(word, "...")
 		name = strings.Trim(name, "<>")
 		if e.many || classes[name] == nil || !strings.HasPrefix(word, "<"+name+">") {
-			return fmt.Errorf("%s is no operand; write one of %s", word, classNames())
+			return fmt.Errorf("%s is not an operand; write one of %s", word, classNames())
 		}
 		e.many, e.operands = ok, append(e.operands, operandClass{name, classes[name]})
 	default:
@@ -238,7 +238,7 @@ func newOption(word string) (*option, error) {
 	word, o.ruleOnly = strings.CutPrefix(word, "!")
 	name, value, valued := strings.Cut(word, "=")
 	if len(name) < 2 || name[0] != '-' && name[0] != '+' || strings.ContainsAny(name, "<>|?") {
-		return nil, fmt.Errorf("%q is no option, no <class> of operands and no attribute", word)
+		return nil, fmt.Errorf("%q is not an option, a <class> of operands or an attribute", word)
 	}
 	o.name, o.slot = name, name
 	if rest, ok := strings.CutPrefix(name, "--no-"); ok {
@@ -254,7 +254,7 @@ func newOption(word string) (*option, error) {
 	switch class, ok := strings.CutPrefix(value, "<"); {
 	case ok:
 		if o.admits = classes[strings.TrimSuffix(class, ">")]; o.admits == nil {
-			return nil, fmt.Errorf("%s is no class; write one of %s", value, classNames())
+			return nil, fmt.Errorf("%s is not a class; write one of %s", value, classNames())
 		}
 	case value == "false" && o.value == oneValue:
 		o.value = switchedOff

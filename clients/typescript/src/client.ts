@@ -204,5 +204,5 @@ function readData(data: string): Record<string, unknown> {
   } catch {
     // The same error follows.
   }
-  throw invalidReply("follow the stream", "an event is no JSON object");
+  throw invalidReply("follow the stream", "an event is not a JSON object");
 }

@@ -145,7 +145,7 @@ export function readOutcome(call: Call, expected: { key: Omit<CallKey, "space">;
     return { kind: "denied", call, text: textOf(output), ...(call.denial ? { denial: call.denial } : {}) };
   }
   if (call.state !== "submitted" || call.placement !== "external" || call.blocked) return undefined;
-  if (typeof call.input !== "string") throw refuse("its input is no text");
+  if (typeof call.input !== "string") throw refuse("its input is not a text");
   try {
     parseStrict(call.input);
   } catch (err) {

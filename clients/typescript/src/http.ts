@@ -125,7 +125,7 @@ export class Transport {
     const response = await this.#send(operation, { ...request, headers: { ...request.headers, Accept: "text/event-stream" } }, "", request.signal);
     const { does } = operations[operation];
     if (!response.ok) throw problemOf(does, response, await response.text().catch(() => ""));
-    if (!mediaType(response).startsWith("text/event-stream") || !response.body) throw invalidReply(does, "the reply is no stream", response.status);
+    if (!mediaType(response).startsWith("text/event-stream") || !response.body) throw invalidReply(does, "the reply is not a stream", response.status);
     return response.body;
   }
 
@@ -197,7 +197,7 @@ function check(does: string, response: Response, body: string): void {
   } catch {
     // The text counts as invalid JSON below.
   }
-  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalidReply(does, "the reply is no JSON object", response.status);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) throw invalidReply(does, "the reply is not a JSON object", response.status);
 }
 
 function problemOf(does: string, response: Response, body: string): AskanceError {

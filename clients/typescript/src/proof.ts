@@ -279,7 +279,7 @@ export async function checkTask(record: Node, checks: Checks): Promise<Checked> 
   const refuse = (reason: string): Checked => decide("refuse", reason);
 
   const version = integer(record, "v");
-  if (version !== recordVersion) return version !== undefined && version > recordVersion ? decide("early", "the record is for newer workers") : refuse("it is no event record");
+  if (version !== recordVersion) return version !== undefined && version > recordVersion ? decide("early", "the record is for newer workers") : refuse("it is not an event record");
   const isOffered = text(call, "state") === "submitted" && text(call, "placement") === "remote" && attempt > 0 && !member(record, "note")
     && !text(call, "attempt", "claim") && !text(call, "attempt", "started_at") && !text(call, "blocked") && !text(call, "retry_at");
   if (!isOffered || text(call, "tool_name") !== checks.tool || (text(call, "decision", "route") ?? "") !== checks.subject) {

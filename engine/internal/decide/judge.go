@@ -171,7 +171,7 @@ func (j *Judge) IsDeniedNow(ctx context.Context, s Snapshot) (permission.Decisio
 		d.Denial = nil
 		d.Reason, d.Message, d.Errors = laterDenial, "Permission denied for "+c.Tool+" ("+laterDenial+").", nil
 	}
-	d.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here: no person would be asked
+	d.Behavior = message.BehaviorDeny // a deny rule that cannot be evaluated denies here, because people are no longer asked
 	return d, denied
 }
 

@@ -49,7 +49,7 @@ func New(cfg Config) (*Agent, error) {
 	case err != nil:
 		return nil, fmt.Errorf("base URL: %w", err)
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return nil, fmt.Errorf("base URL %q is no http or https URL", cfg.BaseURL)
+		return nil, fmt.Errorf("base URL %q is not an http or https URL", cfg.BaseURL)
 	case cfg.Model == "" || cfg.Name == "":
 		return nil, errors.New("the agent needs a name and a model")
 	}

@@ -78,7 +78,7 @@ def segment(part: str, name: str) -> str:
         return quote(part, safe="$&+:=@")
     except UnicodeEncodeError as err:
         raise Invalid(
-            f"cannot use the {name}: it is no valid Unicode", code="invalid", hint="Choose another id"
+            f"cannot use the {name}: it is not valid Unicode", code="invalid", hint="Choose another id"
         ) from err
 
 
@@ -142,7 +142,7 @@ def read_reply(what: str, reply: Reply) -> Json:
         after = headers.get("retry-after", "")
         raise make_problem(what, reply.status, body, float(after) if after.isdigit() else None)
     if not isinstance(body, dict):
-        raise make_invalid_reply(what, "the reply is no JSON object", reply.status)
+        raise make_invalid_reply(what, "the reply is not a JSON object", reply.status)
     return body
 
 

@@ -116,7 +116,7 @@ def parse_time(text: object) -> int:
     """Return the nanoseconds since 1970 of an RFC 3339 time, or raise ValueError."""
     found = _TIME.fullmatch(text) if isinstance(text, str) else None
     if found is None:
-        raise ValueError(f"{text!r:.40} is no time")
+        raise ValueError(f"{text!r:.40} is not a time")
     year, month, day, hour, minute, second = map(int, found.groups()[:6])
     seconds = calendar.timegm((year, month, day, hour, minute, second))
     if found[8]:
@@ -148,7 +148,7 @@ def check_task(record: Mapping[str, Any], tool: str, subject: str, keys: Keys, n
         if isinstance(record.get("v"), int) and record["v"] > RECORD_VERSION:
             return Verdict("early", "the task is for newer workers")
         if record.get("v") != RECORD_VERSION:
-            return Verdict("refuse", "it is no event record")
+            return Verdict("refuse", "it is not an event record")
         return _check(record, tool, subject, keys, now)
     except (KeyError, TypeError, ValueError, AttributeError) as err:
         return Verdict("refuse", f"the task cannot be read: {err!r:.200}")

@@ -104,7 +104,7 @@ def write_output(value: object) -> Any:
             value.encode("utf-8")
         except UnicodeEncodeError as err:
             raise Invalid(
-                "cannot report the output: it is no valid Unicode", code="invalid", hint="Return valid text"
+                "cannot report the output: it is not valid Unicode", code="invalid", hint="Return valid text"
             ) from err
         return value
     if is_blocks(value):
@@ -139,7 +139,7 @@ def read_outcome(call: Call, name: str = "") -> Outcome | None:
         return None
     text = call.get("input")
     if not isinstance(text, str):
-        raise make_invalid_reply(what, "its input is no text")
+        raise make_invalid_reply(what, "its input is not a text")
     try:
         return Allowed(call, _json.parse(text), text)
     except ValueError as err:

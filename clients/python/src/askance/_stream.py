@@ -84,7 +84,7 @@ class Follower:
     def refuse(self, reply: Reply) -> NoReturn:
         """Raise the error of a response that is not a stream."""
         read_reply(self.send.what, reply)
-        raise make_invalid_reply(self.send.what, "the reply is no stream of events", reply.status)
+        raise make_invalid_reply(self.send.what, "the reply is not a stream of events", reply.status)
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Give the events that a chunk completes."""

@@ -112,7 +112,7 @@ type setting struct {
 	def, absent string // with placeholders, see expand
 	path        string // "", "file" or "rules"
 	list        bool
-	login       bool // without it the server has no logins, so that an empty value is no choice
+	login       bool // without it the server has no logins, so that an empty value is not a choice
 	choices     []string
 }
 
