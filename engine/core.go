@@ -225,18 +225,15 @@ func (c *core) selfPrincipal() toolcall.Principal {
 
 // blindError is the error for a request that needs the view when the engine no longer
 // follows the journal.
-func (c *core) blindError(op string) error {
+func (c *core) blindError() error {
 	if c.ctx.Err() != nil {
-		return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine is stopping", Hint: "ask again, or try another replica"}
+		return &message.Error{Code: message.CodeUnavailable, What: "the engine is stopping", Hint: "ask again, or try another replica"}
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the engine can no longer follow the journal", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(c.store.Following())}
+	return &message.Error{Code: message.CodeUnavailable, What: "the engine can no longer follow the journal", Hint: "close it and start a new one; meanwhile try another replica", Err: context.Cause(c.store.Following())}
 }
 
 // errNoChange ends an update that has nothing to change.
 var errNoChange = store.ErrNoChange
-
-// opError sets the operation of an error that has none.
-func opError(op string, err error) error { return store.OpError(op, err) }
 
 // baseNow is the time of the engine's next step.
 func baseNow() toolcall.Base { return toolcall.Base{At: store.JournalTime()} }

@@ -39,7 +39,7 @@ func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r tool
 		return toolcall.EmitReply{}, err
 	}
 	if len(r.Events) == 0 || len(r.Events) > store.PageRecords {
-		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", store.PageRecords)}
+		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("%d events in one request", len(r.Events)), Hint: fmt.Sprintf("send 1 to %d", store.PageRecords)}
 	}
 	events := make([]message.RawJSON, len(r.Events))
 	end := -1
@@ -54,7 +54,7 @@ func (st *streams) emitEvents(ctx context.Context, by toolcall.Principal, r tool
 		}
 	}
 	if end >= 0 && end < len(events)-1 {
-		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, Op: "emit", What: fmt.Sprintf("events[%d] follows the REPLY_END of its reply", end+1), Hint: "send REPLY_END last"}
+		return toolcall.EmitReply{}, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("events[%d] follows the REPLY_END of its reply", end+1), Hint: "send REPLY_END last"}
 	}
 	if _, err := st.sessions.bindSession(ctx, by, reply.SessionKey()); err != nil {
 		return toolcall.EmitReply{}, err
@@ -111,13 +111,13 @@ func sessionOf(ev message.Event) (message.SessionID, bool) {
 func (st *streams) readEvents(ctx context.Context, p *Port, r toolcall.EventsRequest) (toolcall.EventsReply, error) {
 	session := toolcall.Key{Space: st.space, Session: r.Session}
 	if r.Session == "" {
-		return toolcall.EventsReply{}, &message.Error{Code: message.CodeInvalid, Op: "events", What: "session_id is empty", Hint: "name the session"}
+		return toolcall.EventsReply{}, &message.Error{Code: message.CodeInvalid, What: "session_id is empty", Hint: "name the session"}
 	}
 	if r.Limit <= 0 || r.Limit > store.PageRecords {
 		r.Limit = store.PageRecords
 	}
 	out := toolcall.EventsReply{Events: []toolcall.SequencedEvent{}, Next: r.After}
-	err := st.holdRequest(ctx, "events", session, min(maxHold, time.Duration(r.WaitMS)*time.Millisecond), func() (bool, error) {
+	err := st.holdRequest(ctx, session, min(maxHold, time.Duration(r.WaitMS)*time.Millisecond), func() (bool, error) {
 		for {
 			records, next, err := st.journal.Read(ctx, session, out.Next, r.Limit)
 			if err != nil {

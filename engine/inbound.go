@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/askance-dev/askance/engine/internal/standing"
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
 	"github.com/askance-dev/askance/toolcall"
@@ -58,7 +59,7 @@ func deliverConfirm(ctx context.Context, c Client, session message.SessionID, ev
 			return noRequest(ctx, c, fmt.Sprintf("confirm_results[%d]", i), toolcall.Key{Session: session, Reply: ev.Reply, Call: r.ToolCall.ID})
 		}
 		if err := checkConfirm(i, r, call); err != nil {
-			return opError("deliver", err)
+			return store.OpError("deliver", err)
 		}
 		responses = append(responses, confirmResponse(call, r, shown))
 	}

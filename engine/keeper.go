@@ -27,7 +27,7 @@ type keeper struct {
 // sent. Effects that fail are derived again from the journal, so they fail no request.
 func (k *keeper) performEffects(c *toolcall.Call, effects []toolcall.Effect, sent time.Time) {
 	if c.Open() {
-		k.runs.cancelRuns(c, ErrFinishedElsewhere) // attempts before the present one
+		k.runs.cancelRuns(c, ErrFinishedElsewhere) // attempts before the current one
 	}
 	for _, eff := range effects {
 		switch eff {

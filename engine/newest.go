@@ -27,7 +27,7 @@ const (
 // and still have a next page.
 func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	if r.Sort != "" || r.Cursor != "" {
-		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "newest cannot be combined with sort", Hint: "leave out sort and cursor, and continue with after"}
+		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "newest cannot be combined with sort", Hint: "leave out sort and cursor, and continue with after"}
 	}
 	if r.Mine {
 		return toolcall.ListReply{Calls: []*toolcall.Call{}}, nil // calls that wait for a person are open

@@ -30,7 +30,7 @@ func (o *operators) resolveCall(ctx context.Context, by toolcall.Principal, r to
 			return m.Step(toolcall.Resolved{Base: now, Attempt: c.Attempt.Number}) // the machine returns the right error
 		}
 		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Placement == toolcall.PlaceExternal {
-			return &message.Error{Code: message.CodeState, Op: "resolve", Call: toolcall.ErrorCall(c), What: "the call runs in its runtime, which alone can run it again", Hint: "use happened or did_not_happen"}
+			return &message.Error{Code: message.CodeState, Call: toolcall.ErrorCall(c), What: "the call runs in its runtime, which alone can run it again", Hint: "use happened or did_not_happen"}
 		}
 		if r.Outcome == toolcall.OutcomeRunAgain && c.Open() && c.Attempt.Number == r.Attempt {
 			if stop, err := o.attempts.mustNotBegin(ctx, m); stop || err != nil {
@@ -69,7 +69,7 @@ func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r too
 		return nil, err
 	}
 	if len(r.Reason) > toolcall.MaxTextBytes {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: "revoke", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
 	return o.updateSeen(ctx, "revoke", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		if err := o.responses.CheckRevoke(ctx, by, m.Call()); err != nil {
@@ -82,7 +82,7 @@ func (o *operators) revokeCall(ctx context.Context, by toolcall.Principal, r too
 // beginCall gives an external call to the process that runs it. A call that must not run ends
 // or is blocked instead, and every reply that does not mean "run it" is an error.
 func (o *operators) beginCall(ctx context.Context, by toolcall.Principal, r toolcall.BeginRequest) (*toolcall.Call, error) {
-	if err := o.checkOwner("begin", &r.Key, r.Claim); err != nil {
+	if err := o.checkOwner(&r.Key, r.Claim); err != nil {
 		return nil, err
 	}
 	c, err := o.updateSeen(ctx, "begin", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
@@ -113,9 +113,9 @@ func (o *operators) beginCall(ctx context.Context, by toolcall.Principal, r tool
 	case err != nil:
 		return nil, err
 	case !c.Open():
-		return nil, &message.Error{Code: message.CodeFinished, Op: "begin", Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; use its result"}
+		return nil, &message.Error{Code: message.CodeFinished, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; use its result"}
 	case c.Phase() != toolcall.PhaseRunning:
-		return nil, &message.Error{Code: message.CodeSuperseded, Op: "begin", Call: toolcall.ErrorCall(c), What: "the call is blocked", Hint: "do not run it; an operator has to resolve it"}
+		return nil, &message.Error{Code: message.CodeSuperseded, Call: toolcall.ErrorCall(c), What: "the call is blocked", Hint: "do not run it; an operator has to resolve it"}
 	}
 	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 
+	"github.com/askance-dev/askance/engine/internal/store"
 	"github.com/askance-dev/askance/engine/internal/summary"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/message/api"
@@ -59,24 +60,19 @@ func (e *Engine) RemoteWorker(by toolcall.Principal, queues []toolcall.Queue) *P
 func (p *Port) checkRight(ctx context.Context, op *api.Operation, request any) error {
 	switch {
 	case p.by.Name == "" || len(p.by.Name) > toolcall.MaxIDBytes:
-		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "the principal has no usable name", Hint: "authenticate"}
+		return &message.Error{Code: message.CodeForbidden, What: "the principal has no usable name", Hint: "authenticate"}
 	case !slices.Contains(op.Roles, p.by.Role):
-		return &message.Error{Code: message.CodeForbidden, Op: op.Name, What: "role " + string(p.by.Role) + " cannot use this operation", Hint: "use a principal with a permitted role"}
+		return &message.Error{Code: message.CodeForbidden, What: "role " + string(p.by.Role) + " cannot use this operation", Hint: "use a principal with a permitted role"}
 	case p.e.closing.Load():
-		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the engine is stopped", Hint: "try another replica"}
+		return &message.Error{Code: message.CodeUnavailable, What: "the engine is stopped", Hint: "try another replica"}
 	case p.e.store.Following().Err() != nil:
-		return p.e.blindError(op.Name)
+		return p.e.blindError()
 	case ctx.Err() != nil:
-		return &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the request was canceled", Hint: "try again", Err: context.Cause(ctx)}
+		return givenUpError(context.Cause(ctx))
 	}
-	return checkVersion(op.Name, op.Version(request))
-}
-
-// checkVersion refuses requests of a version that this engine does not support, because it
-// would ignore parts of them. A request without a version has version 1.
-func checkVersion(op string, v int) error {
-	if v < 0 || v > 1 {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("request version %d is unknown", v), Hint: "this engine speaks version 1"}
+	// The engine would ignore parts of a newer request. A request without a version has version 1.
+	if v := op.Version(request); v < 0 || v > 1 {
+		return &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("request version %d is unknown", v), Hint: "this engine speaks version 1"}
 	}
 	return nil
 }
@@ -172,28 +168,27 @@ var handlers = map[string]handler{
 	}),
 }
 
-func handlerOf[Req, Rep any](op api.Op[Req, Rep], do func(*Port, context.Context, Req) (Rep, error)) handler {
+func handlerOf[Req, Rep any](_ api.Op[Req, Rep], do func(*Port, context.Context, Req) (Rep, error)) handler {
 	return func(ctx context.Context, p *Port, request any) (any, error) {
 		r, ok := request.(Req)
 		if !ok {
-			return nil, &message.Error{Code: message.CodeInternal, Op: op.Name, What: fmt.Sprintf("the request is a %T", request)}
+			return nil, &message.Error{Code: message.CodeInternal, What: fmt.Sprintf("the request is a %T", request)}
 		}
 		return do(p, ctx, r)
 	}
 }
 
-// Call carries out an operation if the principal may use it.
-func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (any, error) {
+// Call carries out an operation if the principal may use it. It is the only place that sets the
+// operation of its errors.
+func (p *Port) Call(ctx context.Context, op *api.Operation, request any) (out any, err error) {
 	do, ok := handlers[op.Name]
 	if !ok {
-		return nil, &message.Error{Code: message.CodeInvalid, Op: op.Name, What: "the engine does not have this operation", Hint: "use the same version of engine and client"}
+		err = &message.Error{Code: message.CodeInvalid, What: "the engine does not have this operation", Hint: "use the same version of engine and client"}
+	} else if err = p.checkRight(ctx, op, request); err == nil {
+		out, err = do(ctx, p, request)
 	}
-	if err := p.checkRight(ctx, op, request); err != nil {
-		return nil, err
-	}
-	out, err := do(ctx, p, request)
 	if err != nil {
-		err = p.showError(opError(op.Name, err))
+		err = p.showError(store.OpError(op.Name, err))
 	}
 	return out, err
 }

@@ -307,7 +307,7 @@ func (p *proposer) knownCall(ctx context.Context, key toolcall.Key) (*toolcall.C
 // ids.
 func checkSameProposal(c, known *toolcall.Call) (*toolcall.Call, error) {
 	if c.Proposal != known.Proposal {
-		return nil, &message.Error{Code: message.CodeConflict, Op: "propose", Call: toolcall.ErrorCall(known),
+		return nil, &message.Error{Code: message.CodeConflict, Call: toolcall.ErrorCall(known),
 			What: "the call " + string(c.Call) + " of this reply was proposed before with other content", Hint: "give the new call its own id"}
 	}
 	return known, nil
@@ -372,7 +372,7 @@ func (p *Port) preview(ctx context.Context, r api.PreviewRequest) (api.PreviewRe
 		return api.PreviewReply{}, err
 	}
 	if p.e.policy.Hash() == "" {
-		return api.PreviewReply{}, &message.Error{Code: message.CodeUnavailable, Op: api.Preview.Name, What: "no policy is in force here", Hint: "ask an engine: start askance serve"}
+		return api.PreviewReply{}, &message.Error{Code: message.CodeUnavailable, What: "no policy is in force here", Hint: "ask an engine: start askance serve"}
 	}
 	ctx, by := permission.WithTrial(ctx), p.by
 	key := toolcall.Key{Space: p.e.space, Session: r.Session}
@@ -435,7 +435,7 @@ func (p *proposer) previewCall(ctx context.Context, c *toolcall.Call) api.Previe
 func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api.PreviewRequest) (api.PreviewReply, error) {
 	key := toolcall.Key{Space: p.space, Session: r.Session, Reply: r.Reply, Call: r.Edit.Call}
 	if by.Role == toolcall.RoleRuntime || len(r.Calls) > 0 {
-		return api.PreviewReply{}, &message.Error{Code: message.CodeInvalid, Op: api.Preview.Name, What: "edit is only for people, without other calls", Hint: "send it as the approver, and leave tool_calls out"}
+		return api.PreviewReply{}, &message.Error{Code: message.CodeInvalid, What: "edit is only for people, without other calls", Hint: "send it as the approver, and leave tool_calls out"}
 	}
 	if err := key.Validate(); err != nil {
 		return api.PreviewReply{}, err
@@ -445,7 +445,7 @@ func (p *proposer) previewEdit(ctx context.Context, by toolcall.Principal, r api
 	case err != nil:
 		return api.PreviewReply{}, err
 	case c == nil:
-		return api.PreviewReply{}, &message.Error{Code: message.CodeNotFound, Op: api.Preview.Name, What: "no call " + key.String() + " exists", Hint: "list the calls of the session"}
+		return api.PreviewReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + key.String() + " exists", Hint: "list the calls of the session"}
 	}
 	out := api.PreviewedCall{Call: c.Call, Tool: c.Tool, Definition: c.Definition, Edit: api.EditRefused}
 	if r.Edit.Digest != "" {

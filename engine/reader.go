@@ -37,17 +37,17 @@ func (q *reader) listCalls(ctx context.Context, by toolcall.Principal, r toolcal
 	}
 	for _, s := range r.States {
 		if !s.Valid() {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "unknown state " + string(s), Hint: "use pending, asking, allowed, submitted or finished"}
 		}
 	}
 	for _, p := range r.Phases {
 		if !slices.Contains(toolcall.Phases(), p) {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "unknown phase " + string(p), Hint: "use waiting, asking, ready, queued, running, retrying, blocked or finished"}
 		}
 	}
 	for _, o := range r.Outcomes {
 		if !slices.Contains(toolcall.Ends(), o) {
-			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "no call ends with " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
+			return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "no call ends with " + string(o), Hint: "use result, reject, deny, refuse, respond, expire, resolve, revoke, interrupt or bypass"}
 		}
 	}
 	if r.Newest {
@@ -113,7 +113,7 @@ func (q *reader) newList(ctx context.Context, by toolcall.Principal, r toolcall.
 	help := view.Help{Mark: q.clocks.Mark, Marked: q.markedCalls(), Line: q.lineOf}
 	if r.Mine {
 		if by.Role == toolcall.RoleRuntime {
-			return nil, &message.Error{Code: message.CodeInvalid, Op: "list", What: "a runtime cannot respond to approval requests", Hint: "leave mine out"}
+			return nil, &message.Error{Code: message.CodeInvalid, What: "a runtime cannot respond to approval requests", Hint: "leave mine out"}
 		}
 		help.Mine = q.responses.Awaits(ctx, by)
 	}
@@ -172,7 +172,7 @@ var errCollected = errors.New("enough was collected")
 // one read for each call that is not in memory.
 func (q *reader) listPastCalls(ctx context.Context, list *view.List, r toolcall.ListRequest) (toolcall.ListReply, error) {
 	if r.Sort != "" {
-		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, Op: "list", What: "finished calls of the whole space can be listed only in order of proposal", Hint: "name a session, use newest, or omit sort"}
+		return toolcall.ListReply{}, &message.Error{Code: message.CodeInvalid, What: "finished calls of the whole space can be listed only in order of proposal", Hint: "name a session, use newest, or omit sort"}
 	}
 	list.WithoutCounts()
 	for after := r.After; ; {
@@ -230,7 +230,7 @@ func (q *reader) showCall(ctx context.Context, by toolcall.Principal, r toolcall
 		})
 	}
 	if out.Call == nil || by.Role == toolcall.RoleRuntime && out.Call.Runtime != by.Name {
-		return toolcall.ShowReply{}, &message.Error{Code: message.CodeNotFound, Op: "show", What: "no call " + r.Key.String() + " exists", Hint: "list the calls of the session"}
+		return toolcall.ShowReply{}, &message.Error{Code: message.CodeNotFound, What: "no call " + r.Key.String() + " exists", Hint: "list the calls of the session"}
 	}
 	out.Definition, err = q.declaredTool(ctx, out.Call)
 	return out, err
@@ -248,7 +248,7 @@ func (q *reader) describePolicy() api.PolicyStatusReply {
 // readPolicyText returns the text of a current or past policy.
 func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextReply, err error) {
 	notFound := func(what, hint string) error {
-		return &message.Error{Code: message.CodeNotFound, Op: api.PolicyText.Name, What: what, Hint: hint}
+		return &message.Error{Code: message.CodeNotFound, What: what, Hint: hint}
 	}
 	if q.cfg.policyText == nil {
 		return out, notFound("this engine has no rule files", "start it with --policy")

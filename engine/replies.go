@@ -43,7 +43,7 @@ func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r 
 		return nil, err
 	}
 	if len(r.Reason) > toolcall.MaxTextBytes {
-		return nil, &message.Error{Code: message.CodeTooLarge, Op: "interrupt", What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
+		return nil, &message.Error{Code: message.CodeTooLarge, What: fmt.Sprintf("reason has %d bytes, the limit is %d", len(r.Reason), toolcall.MaxTextBytes), Hint: "shorten it"}
 	}
 	seq, ended, err := rp.markInterrupted(ctx, by, reply, r.Reason)
 	if err == nil {
@@ -65,7 +65,7 @@ func (rp *replies) interruptReply(ctx context.Context, by toolcall.Principal, r 
 // markInterrupted stores the interrupt, unless the reply has one, and returns its sequence.
 // ended reports that the reply has ended, by its runtime or an earlier interrupt.
 func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, reply toolcall.Key, reason string) (seq uint64, ended bool, err error) {
-	state, at, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(ctx context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
+	state, at, err := store.Update(ctx, rp.store, rp.store.Reply(reply), func(ctx context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
 		if state.Over() {
 			return nil, errNoChange
 		}
@@ -92,7 +92,7 @@ func (rp *replies) markInterrupted(ctx context.Context, by toolcall.Principal, r
 // completeReply stores the REPLY_END of a runtime, unless the reply has ended. Invariant: a
 // reply has one REPLY_END, the first that is recorded.
 func (rp *replies) completeReply(ctx context.Context, by toolcall.Principal, reply toolcall.Key, end message.RawJSON) (uint64, error) {
-	_, at, err := store.Update(ctx, rp.store, "emit", rp.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
+	_, at, err := store.Update(ctx, rp.store, rp.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
 		if state.Over() {
 			return nil, errNoChange
 		}
@@ -141,7 +141,7 @@ func (rp *replies) closeCalls(ctx context.Context, by toolcall.Principal, reply 
 
 // endReply marks an interrupted reply as ended.
 func (rp *replies) endReply(ctx context.Context, reply toolcall.Key) error {
-	_, _, err := store.Update(ctx, rp.store, "interrupt", rp.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
+	_, _, err := store.Update(ctx, rp.store, rp.store.Reply(reply), func(_ context.Context, state toolcall.ReplyState) (*toolcall.EventRecord, error) {
 		if state.Phase != toolcall.ReplyInterrupted {
 			return nil, errNoChange
 		}
@@ -177,7 +177,7 @@ func closeInterrupted(_ context.Context, m *toolcall.Machine) error {
 }
 
 func interruptedError(reply toolcall.Key) error {
-	return &message.Error{Code: message.CodeInterrupted, Op: "propose", What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "start a new reply"}
+	return &message.Error{Code: message.CodeInterrupted, What: "the reply " + string(reply.Reply) + " was interrupted", Hint: "start a new reply"}
 }
 
 // checkReplyKey checks the ids of a request about a whole reply.
@@ -215,7 +215,7 @@ func (s *sessions) bindSession(ctx context.Context, by toolcall.Principal, sessi
 		},
 	}
 	var f *toolcall.EventRecord
-	_, seq, err := store.Update(ctx, s.store, "propose", binding, func(_ context.Context, state toolcall.SessionState) (*toolcall.EventRecord, error) {
+	_, seq, err := store.Update(ctx, s.store, binding, func(_ context.Context, state toolcall.SessionState) (*toolcall.EventRecord, error) {
 		if err := own(state); err != nil {
 			return nil, err
 		}

@@ -29,16 +29,16 @@ type TaskQueue interface {
 }
 
 // taskQueue returns the journal as a TaskQueue, if the worker may act for the queue.
-func (w *workers) taskQueue(op string, queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
+func (w *workers) taskQueue(queues []toolcall.Queue, queue toolcall.Queue) (TaskQueue, error) {
 	if len(queues) > 0 && !slices.Contains(queues, queue) || queue.Tool == "" {
-		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "this worker cannot act for the queue " + queue.String(), Hint: "use a tool of the worker's token, and its subject if the token has subjects"}
+		return nil, &message.Error{Code: message.CodeForbidden, What: "this worker cannot act for the queue " + queue.String(), Hint: "use a tool of the worker's token, and its subject if the token has subjects"}
 	}
 	if _, known := w.tools[queue.Tool]; !known {
-		return nil, &message.Error{Code: message.CodeNotFound, Op: op, What: fmt.Sprintf("the engine has no tool %q", queue.Tool), Hint: "declare it in the tools file, with placement remote"}
+		return nil, &message.Error{Code: message.CodeNotFound, What: fmt.Sprintf("the engine has no tool %q", queue.Tool), Hint: "declare it in the tools file, with placement remote"}
 	}
 	tasks, ok := w.journal.(TaskQueue)
 	if !ok {
-		return nil, &message.Error{Code: message.CodeState, Op: op, What: "the journal of this engine has no queues", Hint: "run askance serve"}
+		return nil, &message.Error{Code: message.CodeState, What: "the journal of this engine has no queues", Hint: "run askance serve"}
 	}
 	return tasks, nil
 }
@@ -48,7 +48,7 @@ const MaxTasks = 64
 
 func (w *workers) takeTasks(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.NextTasksRequest) (toolcall.NextTasksReply, error) {
 	queue := toolcall.Queue{Tool: r.Tool, Route: r.Route}
-	tasks, err := w.taskQueue("next", queues, queue)
+	tasks, err := w.taskQueue(queues, queue)
 	if err == nil {
 		err = w.journal.EnsureQueue(ctx, queue)
 	}
@@ -65,7 +65,7 @@ func (w *workers) takeTasks(ctx context.Context, by toolcall.Principal, queues [
 
 func (w *workers) ackTask(ctx context.Context, queues []toolcall.Queue, r toolcall.AckTaskRequest) error {
 	queue := toolcall.Queue{Tool: r.Tool, Route: r.Route}
-	tasks, err := w.taskQueue("ack", queues, queue)
+	tasks, err := w.taskQueue(queues, queue)
 	if err != nil {
 		return err
 	}

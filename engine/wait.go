@@ -27,7 +27,7 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 		r.Until = toolcall.UntilFinished
 	case toolcall.UntilFinished, toolcall.UntilParked, toolcall.UntilRunnable:
 	default:
-		return toolcall.WaitReply{}, &message.Error{Code: message.CodeInvalid, Op: "wait", What: "until is " + string(r.Until), Hint: "use finished, parked or runnable"}
+		return toolcall.WaitReply{}, &message.Error{Code: message.CodeInvalid, What: "until is " + string(r.Until), Hint: "use finished, parked or runnable"}
 	}
 	hold := maxHold
 	if r.TimeoutMS > 0 {
@@ -39,7 +39,7 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 		}
 	}
 	var out toolcall.WaitReply
-	err := q.holdRequest(ctx, "wait", reply, hold, func() (bool, error) {
+	err := q.holdRequest(ctx, reply, hold, func() (bool, error) {
 		calls, err := q.callsToWaitFor(ctx, reply, r.Calls)
 		if err == nil && len(calls) == 0 { // done, if the reply exists
 			err = q.store.CheckReply(ctx, reply)
@@ -52,7 +52,7 @@ func (q *reader) waitForCalls(ctx context.Context, r toolcall.WaitRequest) (tool
 
 // holdRequest holds a request until look reports that it is done or fails, or the time is
 // up. It calls look at once and after each change of the reply or session key.
-func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, most time.Duration, look func() (done bool, err error)) error {
+func (c *core) holdRequest(ctx context.Context, key toolcall.Key, most time.Duration, look func() (done bool, err error)) error {
 	timer := time.After(most)
 	var moved <-chan struct{} // set only if the first look does not end the wait
 	leave := func() {}
@@ -74,12 +74,12 @@ func (c *core) holdRequest(ctx context.Context, op string, key toolcall.Key, mos
 		case <-timer:
 			over = true
 		case <-ctx.Done():
-			return givenUpError(op, context.Cause(ctx))
+			return givenUpError(context.Cause(ctx))
 		case <-c.store.Following().Done():
-			return c.blindError(op)
+			return c.blindError()
 		}
 		if err := resume(); err != nil {
-			return givenUpError(op, err)
+			return givenUpError(err)
 		} else if over {
 			return nil
 		}
@@ -156,6 +156,6 @@ func checkWait(reply toolcall.Key, calls []message.CallID) error {
 }
 
 // givenUpError is the error for a request that its sender or its server canceled.
-func givenUpError(op string, cause error) error {
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the request was canceled", Hint: "try again", Err: cause}
+func givenUpError(cause error) error {
+	return &message.Error{Code: message.CodeUnavailable, What: "the request was canceled", Hint: "try again", Err: cause}
 }

@@ -25,34 +25,34 @@ type workers struct {
 // startAttempt binds the current attempt of a remote call to a worker. Repeating a request
 // with the same claim gets the same answer.
 func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.StartRequest) (toolcall.StartReply, error) {
-	if err := w.checkOwner("start", &r.Key, r.Claim); err != nil {
+	if err := w.checkOwner(&r.Key, r.Claim); err != nil {
 		return toolcall.StartReply{}, err
 	}
 	if len(r.Request) > maxClaim {
-		return toolcall.StartReply{}, &message.Error{Code: message.CodeInvalid, Op: "start", What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
 	}
 	fresh := false // whether the attempt starts now, by the last decision, which is the one written
 	c, err := w.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		fresh = false
-		if err := checkQueue("start", c, queues); err != nil {
+		if err := checkQueue(c, queues); err != nil {
 			return err
 		}
 		t := w.toolNamed(c.Tool)
 		switch {
 		case c.Open() && c.Placement != toolcall.PlaceRemote:
-			return &message.Error{Code: message.CodeState, Op: "start", What: "the call does not run on a worker", Hint: "start only tasks from the queue"}
+			return &message.Error{Code: message.CodeState, What: "the call does not run on a worker", Hint: "start only tasks from the queue"}
 		case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == toolcall.PhaseBlocked || c.Phase() == toolcall.PhaseRetrying):
 			// An operator may now find that nothing has happened, and run the call again.
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was abandoned because its worker was silent", Hint: "do not run it; drop the task"}
+			return &message.Error{Code: message.CodeSuperseded, What: "the attempt was abandoned because its worker was silent", Hint: "do not run it; drop the task"}
 		case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
 			return errNoChange
 		case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the attempt was offered again with another grant", Hint: "drop the task"}
+			return &message.Error{Code: message.CodeSuperseded, What: "the attempt was offered again with another grant", Hint: "drop the task"}
 		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
 			return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Rejected: true, Worker: by.Name, Reason: r.Refuse})
 		case w.attempts.hasStaleGrant(c):
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the key that signed the grant was retired", Hint: "drop the task; it will be offered again"}
+			return &message.Error{Code: message.CodeSuperseded, What: "the key that signed the grant was retired", Hint: "drop the task; it will be offered again"}
 		}
 		if c.Phase() == toolcall.PhaseQueued {
 			if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
@@ -61,7 +61,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		}
 		base := baseNow() // the reads above may have taken long
 		if c = m.Call(); c.Open() && c.Attempt.Grant != nil && !base.At.Before(c.Attempt.Grant.Expires) {
-			return &message.Error{Code: message.CodeSuperseded, Op: "start", What: "the grant has expired", Hint: "drop the task; it will be offered again"}
+			return &message.Error{Code: message.CodeSuperseded, What: "the grant has expired", Hint: "drop the task; it will be offered again"}
 		}
 		ev := toolcall.Started{Base: base, Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
 		ev.Deadline = w.judge.Deadline(c, ev.At)
@@ -70,17 +70,17 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 	})
 	switch {
 	case err != nil && w.isBehind(c, err, r.Task):
-		return toolcall.StartReply{}, &message.Error{Code: message.CodeUnavailable, Op: "start", What: "the record of the task cannot be read yet", Hint: "send it again", Err: err}
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeUnavailable, What: "the record of the task cannot be read yet", Hint: "send it again", Err: err}
 	case err != nil:
 		return toolcall.StartReply{}, err
 	case !c.Open():
-		return toolcall.StartReply{}, finishedError("start", c)
+		return toolcall.StartReply{}, finishedError(c)
 	case r.Refuse != "" && !c.Started():
 		w.logReturn(c)
-		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the task was returned because this worker rejected it", Hint: "drop the task; another attempt will be offered later"}
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Call: toolcall.ErrorCall(c), What: "the task was returned because this worker rejected it", Hint: "drop the task; another attempt will be offered later"}
 	}
 	if !c.Started() { // it was blocked instead
-		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Op: "start", Call: toolcall.ErrorCall(c), What: "the policy no longer allows the call", Hint: "drop the task; an operator has to resolve the call"}
+		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Call: toolcall.ErrorCall(c), What: "the policy no longer allows the call", Hint: "drop the task; an operator has to resolve the call"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	if tasks, ok := w.journal.(TaskQueue); ok && r.Task != "" {
@@ -107,40 +107,40 @@ func (w *workers) isBehind(c *toolcall.Call, err error, task string) bool {
 }
 
 // checkSeen returns an error if the start cannot be read here yet: its owner must not drop the result.
-func (w *workers) checkSeen(op string, c *toolcall.Call, attempt int) error {
+func (w *workers) checkSeen(c *toolcall.Call, attempt int) error {
 	if w.cfg.lag() == 0 || c == nil || !c.Open() || c.Attempt.Number > attempt || c.Attempt.Number == attempt && c.Started() {
 		return nil
 	}
-	return &message.Error{Code: message.CodeUnavailable, Op: op, What: "the start of the attempt cannot be read yet", Hint: "send it again"}
+	return &message.Error{Code: message.CodeUnavailable, What: "the start of the attempt cannot be read yet", Hint: "send it again"}
 }
 
 // finishedError is the error for a worker that asks about a finished call.
-func finishedError(op string, c *toolcall.Call) error {
-	return &message.Error{Code: message.CodeFinished, Op: op, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the task"}
+func finishedError(c *toolcall.Call) error {
+	return &message.Error{Code: message.CodeFinished, Call: toolcall.ErrorCall(c), What: "the call is finished (" + c.Cause + ")", Hint: "do not run it; drop the task"}
 }
 
 // maxClaim bounds the ids of claims and requests that workers send.
 const maxClaim = 128
 
-func (c *core) checkOwner(op string, key *toolcall.Key, claim string) error {
+func (c *core) checkOwner(key *toolcall.Key, claim string) error {
 	key.Space = c.space
 	if claim == "" || len(claim) > maxClaim {
-		return &message.Error{Code: message.CodeInvalid, Op: op, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
+		return &message.Error{Code: message.CodeInvalid, What: "claim is empty or over 128 bytes", Hint: "send a random id of your own"}
 	}
 	return key.Validate()
 }
 
 // checkQueue restricts a worker to the queues for which it is authenticated. An in-process
 // worker has no queues and is not restricted.
-func checkQueue(op string, c *toolcall.Call, queues []toolcall.Queue) error {
+func checkQueue(c *toolcall.Call, queues []toolcall.Queue) error {
 	own := c.Queue()
 	switch {
 	case len(queues) == 0 || slices.Contains(queues, own):
 		return nil
 	case !slices.ContainsFunc(queues, func(q toolcall.Queue) bool { return q.Tool == own.Tool }):
-		return &message.Error{Code: message.CodeForbidden, Op: op, What: "the call belongs to another tool", Hint: "a worker may act only for its own tool"}
+		return &message.Error{Code: message.CodeForbidden, What: "the call belongs to another tool", Hint: "a worker may act only for its own tool"}
 	}
-	return &message.Error{Code: message.CodeForbidden, Op: op, What: "the rules route the call to other workers of the tool", Hint: "a worker may act only for its own route"}
+	return &message.Error{Code: message.CodeForbidden, What: "the rules route the call to other workers of the tool", Hint: "a worker may act only for its own route"}
 }
 
 // takeHeartbeat writes nothing: it renews the lease in memory and tells the worker whether
@@ -159,7 +159,7 @@ func (w *workers) takeHeartbeat(ctx context.Context, by toolcall.Principal, queu
 }
 
 func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.HeartbeatRequest) (toolcall.HeartbeatReply, error) {
-	if err := w.checkOwner("heartbeat", &r.Key, r.Claim); err != nil {
+	if err := w.checkOwner(&r.Key, r.Claim); err != nil {
 		return toolcall.HeartbeatReply{}, err
 	}
 	c := w.view.Call(r.Key)
@@ -169,14 +169,14 @@ func (w *workers) renewClaim(ctx context.Context, by toolcall.Principal, queues 
 			return toolcall.HeartbeatReply{}, err
 		}
 	}
-	if err := checkQueue("heartbeat", c, queues); err != nil {
+	if err := checkQueue(c, queues); err != nil {
 		return toolcall.HeartbeatReply{}, err
 	}
 	switch {
 	case !c.Open():
 		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "the call is finished: " + c.Cause}, nil
 	case !isOwner(c, by, r.Attempt, r.Claim):
-		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or worker has replaced this one"}, w.checkSeen("heartbeat", c, r.Attempt)
+		return toolcall.HeartbeatReply{Cancel: true, Stale: true, Reason: "another attempt or worker has replaced this one"}, w.checkSeen(c, r.Attempt)
 	}
 	now := time.Now()
 	w.liveness.Hear(c.Key, c.Attempt.Number, now)
@@ -195,17 +195,17 @@ func isOwner(c *toolcall.Call, by toolcall.Principal, attempt int, claim string)
 
 // passProgress forwards a progress line; it is not stored.
 func (w *workers) passProgress(_ context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ProgressRequest) error {
-	if err := w.checkOwner("progress", &r.Key, r.Claim); err != nil {
+	if err := w.checkOwner(&r.Key, r.Claim); err != nil {
 		return err
 	}
 	c := w.view.Call(r.Key)
 	if c != nil {
-		if err := checkQueue("progress", c, queues); err != nil {
+		if err := checkQueue(c, queues); err != nil {
 			return err
 		}
 	}
 	if c == nil || !c.Open() || !isOwner(c, by, r.Attempt, r.Claim) {
-		return &message.Error{Code: message.CodeSuperseded, Op: "progress", What: "this worker does not own the attempt", Hint: "stop"}
+		return &message.Error{Code: message.CodeSuperseded, What: "this worker does not own the attempt", Hint: "stop"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
 	r.Text = clipText(shownText(c, r.Text))
@@ -220,7 +220,7 @@ func (w *workers) storeResult(ctx context.Context, by toolcall.Principal, r tool
 }
 
 func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
-	if err := w.checkOwner("result", &r.Key, r.Claim); err != nil {
+	if err := w.checkOwner(&r.Key, r.Claim); err != nil {
 		return toolcall.ResultReply{}, err
 	}
 	if r.NotBegun != "" {
@@ -232,14 +232,14 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	}
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
-		if err := cmp.Or(checkQueue("result", c, queues), checkNamed(c, r.Result)); err != nil {
+		if err := cmp.Or(checkQueue(c, queues), checkNamed(c, r.Result)); err != nil {
 			return err
 		}
 		if isOwner(c, by, r.Attempt, r.Claim) && c.IsResult(digest) && !c.Open() {
 			return errNoChange
 		}
 		if c.Open() && c.Attempt.Number == r.Attempt && c.Attempt.Worker != by.Name {
-			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another worker owns this attempt", Hint: "drop the result"}
+			return &message.Error{Code: message.CodeSuperseded, What: "another worker owns this attempt", Hint: "drop the result"}
 		}
 		res := r.Result
 		res.ID, res.Name = c.Call, c.Tool
@@ -249,7 +249,7 @@ func (w *workers) storeResultOf(ctx context.Context, by toolcall.Principal, queu
 	case err == nil:
 		return toolcall.ResultReply{Stored: true, State: c.State}, nil
 	case errors.Is(err, message.ErrFinished), errors.Is(err, message.ErrSuperseded):
-		if err := w.checkSeen("result", c, r.Attempt); err != nil {
+		if err := w.checkSeen(c, r.Attempt); err != nil {
 			return toolcall.ResultReply{}, err
 		}
 		owner, nerr := w.noteLateResult(ctx, by, r, digest)
@@ -287,17 +287,17 @@ func (w *workers) logReturn(c *toolcall.Call) {
 // giveBack accepts the owner's statement that it never began the attempt.
 func (w *workers) giveBack(ctx context.Context, by toolcall.Principal, queues []toolcall.Queue, r toolcall.ResultRequest) (toolcall.ResultReply, error) {
 	if !reflect.ValueOf(r.Result).IsZero() {
-		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, Op: "result", What: "not_begun and result are both set", Hint: "send the result if the tool ran, otherwise only not_begun"}
+		return toolcall.ResultReply{}, &message.Error{Code: message.CodeInvalid, What: "not_begun and result are both set", Hint: "send the result if the tool ran, otherwise only not_begun"}
 	}
 	var stored bool
 	c, err := w.update(ctx, "result", r.Key, by, func(_ context.Context, m *toolcall.Machine) error {
 		c := m.Call()
 		stored = false
-		switch err := checkQueue("result", c, queues); {
+		switch err := checkQueue(c, queues); {
 		case err != nil:
 			return err
 		case c.Open() && !isOwner(c, by, r.Attempt, r.Claim):
-			return &message.Error{Code: message.CodeSuperseded, Op: "result", What: "another worker or attempt owns the call now", Hint: "drop the attempt"}
+			return &message.Error{Code: message.CodeSuperseded, What: "another worker or attempt owns the call now", Hint: "drop the attempt"}
 		case c.Phase() == toolcall.PhaseRetrying:
 			return errNoChange // the attempt was declared lost, or this return is already recorded
 		}
@@ -322,7 +322,7 @@ func (w *workers) noteLateResult(ctx context.Context, by toolcall.Principal, r t
 		return history, store.LastOf(history).Seq, err
 	}}
 	var next *toolcall.Call
-	_, _, err = store.Update(ctx, w.store, "result", late, func(_ context.Context, history []toolcall.JournalEntry) (*toolcall.EventRecord, error) {
+	_, _, err = store.Update(ctx, w.store, late, func(_ context.Context, history []toolcall.JournalEntry) (*toolcall.EventRecord, error) {
 		var noted bool
 		if owner, noted = lateOwner(history, by, r); !owner || noted {
 			return nil, errNoChange

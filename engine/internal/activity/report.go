@@ -95,7 +95,7 @@ func (l *Ledger) alignWindow(r toolcall.ActivityRequest, now time.Time) (window,
 		w.step = uint32(steps[cmp.Or(max(i, 0), 0)].Seconds())
 	}
 	if n := int64(w.until-w.from) / int64(w.step); n >= toolcall.MaxActivityBuckets {
-		return w, &message.Error{Code: message.CodeInvalid, Op: "activity", What: fmt.Sprintf("the window has %d buckets, the limit is %d", n, toolcall.MaxActivityBuckets), Hint: "use a longer step_ms, or a later since"}
+		return w, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("the window has %d buckets, the limit is %d", n, toolcall.MaxActivityBuckets), Hint: "use a longer step_ms, or a later since"}
 	}
 	if r.Since.IsZero() {
 		w.from -= w.from % w.step

@@ -3,6 +3,7 @@ package activity
 import (
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -120,24 +121,24 @@ func (l *Ledger) Restore(s State, events []byte) error {
 		return int(tool) < len(l.tools.list) && int(rule) < len(l.rules.list) && int(agent) < len(l.agents.list)
 	}
 	if len(events)%eventBytes != 0 || len(s.Cells) > MaxCells+MaxNames+1 || len(s.Recent) > MaxDecisions || s.Next < 0 || s.Next > max(0, len(s.Recent)-1) {
-		return fmt.Errorf("the stored figures do not fit")
+		return errors.New("the stored figures do not fit")
 	}
 	for b := events; len(b) > 0; b = b[eventBytes:] {
 		e := eventOf(b)
 		if e.kind >= kinds || !known(e.tool, e.rule, e.agent) {
-			return fmt.Errorf("a stored event has an unknown name or kind")
+			return errors.New("a stored event has an unknown name or kind")
 		}
 		l.keepEvent(e)
 	}
 	for _, c := range s.Cells {
 		if !known(c.Tool, c.Rule, c.Agent) {
-			return fmt.Errorf("a stored sum has an unknown name")
+			return errors.New("a stored sum has an unknown name")
 		}
 		l.total.cells[cellOf(c.Tool, c.Rule, c.Agent)] = &c.Counts
 	}
 	for _, t := range s.Times {
 		if !known(t.Tool, 0, 0) || t.Of < 0 || t.Of >= spans || len(t.In) != len(upTo)+1 {
-			return fmt.Errorf("a stored distribution has an unknown form")
+			return errors.New("a stored distribution has an unknown form")
 		}
 		of := l.total.times[t.Tool]
 		if of == nil {

@@ -49,7 +49,7 @@ func New(p Parts) *Responses { return &Responses{p} }
 func (s *Responses) TakeResponse(ctx context.Context, by toolcall.Principal, a toolcall.Response) (*toolcall.Call, error) {
 	a.Space = s.Space
 	if err := checkForm(a); err != nil {
-		return nil, store.OpError("submit_response", err)
+		return nil, err
 	}
 	r := &response{Responses: s, voter: s.newVoter(by), limit: limit{ledger: &s.View.Reviewers}}
 	c, err := s.Update(ctx, "submit_response", a.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
@@ -63,7 +63,7 @@ func (s *Responses) TakeResponse(ctx context.Context, by toolcall.Principal, a t
 	})
 	r.limit.settleVote(err)
 	if err == nil && r.late {
-		return nil, &message.Error{Code: message.CodeFinished, Op: "submit_response", Call: toolcall.ErrorCall(c), What: "the response came too late: the approval request has ended (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
+		return nil, &message.Error{Code: message.CodeFinished, Call: toolcall.ErrorCall(c), What: "the response came too late: the approval request has ended (" + c.Cause + ")", Hint: "nothing to do: see the call's result"}
 	}
 	return c, err
 }

@@ -58,7 +58,7 @@ func (b *Budgets) PreviewClaim(ctx context.Context, c *toolcall.Call, claim tool
 }
 
 func (b *Budgets) spendClaim(ctx context.Context, c *toolcall.Call, claim toolcall.BudgetClaim) error {
-	_, _, err := store.Update(ctx, b.Store, "spend", b.entityOf(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
+	_, _, err := store.Update(ctx, b.Store, b.entityOf(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
 		clock := store.JournalTime()
 		next, err := have.Spend(claim, c.Key, c.Input, have.at, clock)
 		switch {
@@ -81,7 +81,7 @@ func (b *Budgets) spendClaim(ctx context.Context, c *toolcall.Call, claim toolca
 // askTime writes a record that changes nothing: the time at which the journal stores it
 // decides what has expired. An engine's own clock may be ahead.
 func (b *Budgets) askTime(ctx context.Context, claim toolcall.BudgetClaim) error {
-	_, _, err := store.Update(ctx, b.Store, "spend", b.entityOf(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
+	_, _, err := store.Update(ctx, b.Store, b.entityOf(claim), func(_ context.Context, have entity) (*toolcall.EventRecord, error) {
 		same := *have.BudgetState
 		same.Use = nil
 		return b.newRecord(&same, store.JournalTime()), nil

@@ -97,7 +97,7 @@ func (s *Approvals) Revoke(ctx context.Context, by toolcall.Principal, r toolcal
 		return l, l.Seq, nil
 	}}
 	var shown toolcall.StandingApproval
-	l, seq, err := store.Update(ctx, s.Store, "revoke_standing_approval", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
+	l, seq, err := store.Update(ctx, s.Store, entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		if by.Role == toolcall.RoleApprover && !slices.ContainsFunc(l.GrantedBy, func(v toolcall.Vote) bool { return toolcall.IsSamePerson(v.By.Name, by.Name) }) {
 			return nil, decide.ForbiddenError(by.Name+" did not grant this standing approval", "ask "+nameGrantors(l)+" or an operator")
 		}

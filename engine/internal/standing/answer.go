@@ -140,7 +140,7 @@ func (s *Approvals) Spend(ctx context.Context, l *toolcall.StandingApproval, c *
 			return last, last.Seq, nil
 		},
 	}
-	_, _, err := store.Update(ctx, s.Store, "use", entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
+	_, _, err := store.Update(ctx, s.Store, entity, func(_ context.Context, l *toolcall.StandingApproval) (*toolcall.EventRecord, error) {
 		now := store.JournalTime()
 		next, err := l.Spend(c.Key, c.Input, amount, s.View.Book.Clock(now))
 		switch {

@@ -60,7 +60,7 @@ func TestUpdate(t *testing.T) {
 			if tt.known {
 				e.Known = func() (string, uint64, bool) { return "", 0, true }
 			}
-			state, seq, err := store.Update(t.Context(), s, "bind", e, func(_ context.Context, bound string) (*toolcall.EventRecord, error) {
+			state, seq, err := store.Update(t.Context(), s, e, func(_ context.Context, bound string) (*toolcall.EventRecord, error) {
 				return binding(s), tt.step(bound)
 			})
 			if !errors.Is(err, tt.want) || reads != tt.reads || (err == nil) != tt.stored {

@@ -36,7 +36,7 @@ type Entity[T any] struct {
 // not read from the journal, an error from step does not count until the journal was read.
 // Update returns the state from which the last step was made and the sequence of the new
 // event record or, with ErrNoChange, of that state.
-func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step func(ctx context.Context, state T) (*toolcall.EventRecord, error)) (T, uint64, error) {
+func Update[T any](ctx context.Context, s *Store, e Entity[T], step func(ctx context.Context, state T) (*toolcall.EventRecord, error)) (T, uint64, error) {
 	var state T
 	var at uint64
 	var known bool
@@ -66,7 +66,7 @@ func Update[T any](ctx context.Context, s *Store, op string, e Entity[T], step f
 		}
 		known = false
 	}
-	return state, 0, &message.Error{Code: message.CodeConflict, Op: op, What: "too many engines write to " + e.Key.String(), Hint: "try again"}
+	return state, 0, &message.Error{Code: message.CodeConflict, What: "too many engines write to " + e.Key.String(), Hint: "try again"}
 }
 
 // Change changes a call: it takes steps on the machine, or takes none and returns
@@ -78,7 +78,7 @@ type Change func(ctx context.Context, m *toolcall.Machine) error
 func (s *Store) UpdateCall(ctx context.Context, op string, key toolcall.Key, by toolcall.Principal, change Change) (*toolcall.Call, error) {
 	var m *toolcall.Machine
 	var sent time.Time
-	cur, _, err := Update(ctx, s, op, s.callEntity(key), func(ctx context.Context, cur *toolcall.Call) (*toolcall.EventRecord, error) {
+	cur, _, err := Update(ctx, s, s.callEntity(key), func(ctx context.Context, cur *toolcall.Call) (*toolcall.EventRecord, error) {
 		m = toolcall.Load(cur)
 		if err := change(ctx, m); err != nil {
 			return nil, err

@@ -49,7 +49,7 @@ func NewList(by toolcall.Principal, r toolcall.ListRequest, help Help) (*List, e
 	l.any = r
 	l.any.All, l.any.Phases = WantsFinished(r), nil
 	bad := func(what, hint string) error {
-		return &message.Error{Code: message.CodeInvalid, Op: "list", What: what, Hint: hint}
+		return &message.Error{Code: message.CodeInvalid, What: what, Hint: hint}
 	}
 	switch {
 	case l.order != "" && !slices.Contains(toolcall.Sorts(), l.order):
