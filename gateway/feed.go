@@ -61,11 +61,8 @@ func (f *Feeds) Run(ctx context.Context) {
 			return
 		}
 		f.log.Warn("cannot follow the journal; trying again", "err", err)
-		f.drop() // subscribers may have missed something
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
+		f.drop()                 // subscribers may have missed something
+		_ = waitBeforeRetry(ctx) // the loop ends with ctx
 	}
 }
 

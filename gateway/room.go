@@ -1,8 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"sort"
 	"strconv"
 	"strings"
@@ -16,7 +18,7 @@ import (
 const (
 	roomBytes = 1 << 20          // of events that a room keeps for its watchers
 	roomHold  = 25 * time.Second // how long the engine holds a request for events
-	tryAgain  = time.Second      // pause while there is no engine
+	tryAgain  = time.Second      // pause before a failed request is sent again
 )
 
 // roomKey names the watchers of a session that see the same events.
@@ -113,11 +115,19 @@ func (f *Feeds) read(ctx context.Context, p *Peer, req toolcall.EventsRequest) (
 		if err == nil || ctx.Err() != nil || !errors.Is(err, message.ErrUnavailable) {
 			return out, err
 		}
-		select {
-		case <-time.After(tryAgain):
-		case <-ctx.Done():
-			return toolcall.EventsReply{}, context.Cause(ctx)
+		if err := waitBeforeRetry(ctx); err != nil {
+			return toolcall.EventsReply{}, err
 		}
+	}
+}
+
+// waitBeforeRetry waits a moment. It returns the cause if ctx ends first.
+func waitBeforeRetry(ctx context.Context) error {
+	select {
+	case <-time.After(tryAgain):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -244,7 +254,7 @@ func (w *watcher) follow(ctx context.Context) error {
 		case errors.Is(err, errPast):
 			return err
 		case err != nil:
-			return w.pause(ctx) // the peer's own request then reports its refusal
+			return cmp.Or(waitBeforeRetry(ctx), errPast) // the peer's own request then reports its refusal
 		case more == nil:
 			w.at = b.Through
 			if len(b.Events) == 0 {
@@ -260,16 +270,6 @@ func (w *watcher) follow(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-	}
-}
-
-// pause slows down the retries of a room that keeps failing.
-func (w *watcher) pause(ctx context.Context) error {
-	select {
-	case <-time.After(tryAgain):
-		return errPast
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -302,17 +302,9 @@ func ParseCursor(text string) (Cursor, error) {
 		}
 	}
 	if err != nil {
-		return Cursor{}, &message.Error{Code: message.CodeInvalid, Op: "resume", What: "the cursor " + strconv.Quote(shorten(text)) + " is not valid", Hint: "send the id of the last event that you received, or none"}
+		return Cursor{}, &message.Error{Code: message.CodeInvalid, Op: "resume", What: fmt.Sprintf("the cursor %.64q is not valid", text), Hint: "send the id of the last event that you received, or none"}
 	}
 	return c, nil
-}
-
-// shorten cuts text from outside for an error.
-func shorten(s string) string {
-	if len(s) > 64 {
-		return s[:64] + "…"
-	}
-	return s
 }
 
 // Resume is Events from a cursor: fn gets each later event with its own cursor. live,
