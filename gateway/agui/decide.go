@@ -117,7 +117,8 @@ func (r *run) enqueue(ctx context.Context, t *thread, turn *agent.Input, p *plan
 	if err != nil {
 		return err
 	}
-	if p.queued = true; p.done {
+	p.queued = true
+	if p.done {
 		p.projection.addMessages(turn.Messages)
 		p.projection.begin(reply)
 		p.done, p.queued = false, false

@@ -315,45 +315,45 @@ type parkWatcher struct {
 }
 
 // stop ends the current wait.
-func (l *parkWatcher) stop() {
-	l.cancel()
-	if l.done != nil {
-		<-l.done
-		l.done = nil
+func (w *parkWatcher) stop() {
+	w.cancel()
+	if w.done != nil {
+		<-w.done
+		w.done = nil
 	}
 }
 
 // restart starts a new wait after an event.
-func (l *parkWatcher) restart(ctx context.Context) {
-	l.pause = 0
-	l.begin(ctx)
+func (w *parkWatcher) restart(ctx context.Context) {
+	w.pause = 0
+	w.begin(ctx)
 }
 
 // retry waits again after a result that did not end the run.
-func (l *parkWatcher) retry(ctx context.Context) {
-	l.pause = min(max(2*l.pause, 10*time.Millisecond), 2*time.Second)
-	l.begin(ctx)
+func (w *parkWatcher) retry(ctx context.Context) {
+	w.pause = min(max(2*w.pause, 10*time.Millisecond), 2*time.Second)
+	w.begin(ctx)
 }
 
-func (l *parkWatcher) begin(ctx context.Context) {
-	l.stop()
-	if len(l.f.calls) == 0 || l.f.out.ended {
+func (w *parkWatcher) begin(ctx context.Context) {
+	w.stop()
+	if len(w.f.calls) == 0 || w.f.out.ended {
 		return
 	}
-	ctx, l.cancel = context.WithCancel(ctx)
+	ctx, w.cancel = context.WithCancel(ctx)
 	done := make(chan struct{})
-	l.done = done
-	req := toolcall.WaitRequest{Session: l.f.session, Reply: l.f.reply, Calls: slices.Clone(l.f.calls), Until: toolcall.UntilParked}
-	wait := l.pause
+	w.done = done
+	req := toolcall.WaitRequest{Session: w.f.session, Reply: w.f.reply, Calls: slices.Clone(w.f.calls), Until: toolcall.UntilParked}
+	wait := w.pause
 	go func() {
 		defer close(done)
 		pause(ctx, wait)
-		calls := l.f.s.waitUntilParked(ctx, l.f.run, req)
+		calls := w.f.s.waitUntilParked(ctx, w.f.run, req)
 		if calls == nil {
 			return
 		}
 		select {
-		case l.parked <- calls:
+		case w.parked <- calls:
 		case <-ctx.Done():
 		}
 	}()

@@ -14,12 +14,6 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
-// Causes of calls that matter here; package toolcall has them all.
-const (
-	causeExpire    = "expire"    // the request expired
-	causeInterrupt = "interrupt" // the reply was interrupted
-)
-
 // standing is the state of a thread's interrupts: the records show what was asked, the calls show
 // the outcomes.
 type standing struct {
@@ -127,7 +121,7 @@ func (st *standing) refuseLate(entries []wire.ResumeEntry) error {
 			continue
 		}
 		a, ok := st.parks.last().find(e.InterruptID)
-		if c := st.calls[a.Call]; ok && c != nil && c.Digest == a.Digest && c.Cause == causeExpire {
+		if c := st.calls[a.Call]; ok && c != nil && c.Digest == a.Digest && c.Cause == string(toolcall.CauseExpire) {
 			return &wire.RefusalError{Code: wire.CodeInterruptExpired, Interrupt: e.InterruptID, What: "it expired; it can only be cancelled"}
 		}
 	}
@@ -189,7 +183,7 @@ func lastDecision(c *toolcall.Call, digest string) *toolcall.Vote {
 // agrees reports whether an entry matches the decision.
 func agrees(e wire.ResumeEntry, v *toolcall.Vote, c *toolcall.Call) bool {
 	if v == nil {
-		return e.Status == wire.ResumeCancelled && c.Cause == causeInterrupt
+		return e.Status == wire.ResumeCancelled && c.Cause == string(toolcall.CauseInterrupt)
 	}
 	if e.Status == wire.ResumeCancelled {
 		return v.Kind == toolcall.ResponseReject
