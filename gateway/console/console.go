@@ -408,7 +408,8 @@ func domID(k toolcall.Key) string {
 // setParams sets parameters, which are given in pairs. An empty value removes its parameter.
 func setParams(q url.Values, pairs ...string) url.Values {
 	for i := 0; i+1 < len(pairs); i += 2 {
-		if q.Del(pairs[i]); pairs[i+1] != "" {
+		q.Del(pairs[i])
+		if pairs[i+1] != "" {
 			q.Set(pairs[i], pairs[i+1])
 		}
 	}

@@ -252,7 +252,8 @@ func newTimeScale(calls []ganttCall, compact bool) timeScale {
 	}
 	t.x = make([]float64, len(t.at))
 	for i, w := range weights {
-		if t.x[i+1] = t.x[i]; total > 0 {
+		t.x[i+1] = t.x[i]
+		if total > 0 {
 			t.x[i+1] += 100 * w / total
 		}
 		if cut[i] {

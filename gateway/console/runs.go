@@ -131,7 +131,8 @@ func (s *sessionRow) count(ctx context.Context, c engine.Client, cut bool) error
 	for _, n := range page.Counts {
 		s.Open += n
 	}
-	if s.Calls = asked.Number(s.Open + s.done); cut {
+	s.Calls = asked.Number(s.Open + s.done)
+	if cut {
 		s.Calls += "+"
 	}
 	return nil

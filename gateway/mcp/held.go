@@ -151,7 +151,8 @@ func (h *held) drive(ctx context.Context, begin func(context.Context) (*toolcall
 	call, err := begin(ctx)
 	if err != nil {
 		h.finish(refusal("askance could not decide about this call, and it did not run: "+err.Error(), nil))
-		if idle(); isTemporary(err) { // it may be on record: people are not asked for a call that will not run
+		idle()
+		if isTemporary(err) { // it may be on record: people are not asked for a call that will not run
 			h.record.interrupt(ctx, "the gateway got no answer to the proposal, and the call did not run")
 		}
 		return
@@ -283,7 +284,7 @@ func (h *held) callUpstream(ctx context.Context, input json.RawMessage) (json.Ra
 		return nil, errors.Join(errNotSent, err)
 	}
 	if now == nil || now.hash != h.tool.hash {
-		return nil, fmt.Errorf("%w: the definition of the tool changed after the call was decided. Call it again, so that the present definition is decided about", errNotSent)
+		return nil, fmt.Errorf("%w: the definition of the tool changed after the call was decided. Call it again, so that the current definition is decided about", errNotSent)
 	}
 	params := object{{Name: "name", Value: quote(h.tool.name)}, {Name: "arguments", Value: input}}
 	if meta := objectOf(h.params.get("_meta")).only(passedMeta...); len(meta) > 0 {
