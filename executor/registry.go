@@ -54,7 +54,7 @@ func (r *Registry) handler(tool string) Handler {
 // happens when ctx ends.
 func (r *Registry) Run(ctx context.Context, inv toolcall.Invocation, progress func(text string)) message.ToolResultBlock {
 	if inv.Call == nil {
-		return result(Task{}, Output{}, fmt.Errorf("the invocation names no call"))
+		return result(Task{}, Output{}, errors.New("the invocation names no call"))
 	}
 	t := Task{
 		Call: inv.Call.Key, Tool: inv.Call.Tool, Input: inv.Input,
@@ -65,7 +65,7 @@ func (r *Registry) Run(ctx context.Context, inv toolcall.Invocation, progress fu
 		return result(t, Output{}, fmt.Errorf("no handler is registered for the tool %q", t.Tool))
 	}
 	if string(inv.Input) != inv.Call.Input {
-		return result(t, Output{}, fmt.Errorf("refused: the input is not the one that was decided"))
+		return result(t, Output{}, errors.New("refused: the input is not the one that was decided"))
 	}
 	res, _ := invoke(ctx, h, t)
 	return res

@@ -360,7 +360,7 @@ func newConfig(opts []WorkerOption) (config, error) {
 	case c.drainTimeout < 0:
 		return c, fmt.Errorf("the drain timeout %s is negative", c.drainTimeout)
 	case c.log == nil:
-		return c, fmt.Errorf("the logger is nil, leave the option out for the default")
+		return c, errors.New("the logger is nil, leave the option out for the default")
 	}
 	return c, nil
 }

@@ -109,7 +109,8 @@ func readDerived[T any](change []byte, to *T, want T) error {
 		return nil
 	}
 	var zero T
-	if *to = zero; bytes.Equal(change, null) {
+	*to = zero
+	if bytes.Equal(change, null) {
 		return nil
 	}
 	return strictjson.ReadInto(reflect.ValueOf(to).Elem(), change)
@@ -264,7 +265,8 @@ func (d derivation) readRequest(c *Call, change []byte) error {
 	case change == nil && d.hasRequest():
 		c.Request = d.request(c)
 	case change != nil:
-		if c.Request = d.request(c); d.hasRequest() {
+		c.Request = d.request(c)
+		if d.hasRequest() {
 			q := *c.Request
 			c.Request = &q
 		}

@@ -1,6 +1,7 @@
 package toolcall
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -139,11 +140,11 @@ func checkNext(cur *Call, f *EventRecord) error {
 	if cur != nil {
 		state, count = cur.State, cur.Records
 		if cur.Key != c.Key || cur.Tool != c.Tool || cur.Proposal != c.Proposal && !isRedacted(cur) && !isRedacted(c) || cur.Runtime != c.Runtime {
-			return fmt.Errorf("the call's identity changed")
+			return errors.New("the call's identity changed")
 		}
 	}
 	if len(f.Path) == 0 {
-		return fmt.Errorf("no step was taken")
+		return errors.New("no step was taken")
 	}
 	for _, s := range f.Path {
 		to, ok := nextState(state, Cause(s.Cause))
@@ -151,7 +152,7 @@ func checkNext(cur *Call, f *EventRecord) error {
 			return fmt.Errorf("the table has no step %q from %q to %q", s.Cause, s.From, s.To)
 		}
 		if Cause(s.Cause) == CauseApprove && !c.Tally().Agreed {
-			return fmt.Errorf("the call was approved without all required approvers")
+			return errors.New("the call was approved without all required approvers")
 		}
 		state = to
 	}

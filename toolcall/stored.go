@@ -154,17 +154,17 @@ func DecodeStored(body []byte) (*Stored, error) {
 func (r *storedRecord) check() error {
 	switch {
 	case len(r.By) != 3:
-		return fmt.Errorf("its member by does not have three strings")
+		return errors.New("its member by does not have three strings")
 	case (r.Call == nil) == (r.Change == nil):
-		return fmt.Errorf("it does not have exactly one of call and change")
+		return errors.New("it does not have exactly one of call and change")
 	case r.Call != nil && (r.Base != nil || r.Engine == nil):
-		return fmt.Errorf("it has the whole call, but also a base or no engine")
+		return errors.New("it has the whole call, but also a base or no engine")
 	case r.Change != nil && (r.Prev == nil || r.Prev.Seq == 0):
-		return fmt.Errorf("it changes a call but follows no record")
+		return errors.New("it changes a call but follows no record")
 	case r.Path != nil && strictjson.KindOf(r.Path) != "array" && !bytes.Equal(r.Path, null):
-		return fmt.Errorf("its path is not a list")
+		return errors.New("its path is not a list")
 	case r.Base != nil && (r.Base.Seq == 0 || r.Base.Seq >= r.Prev.Seq):
-		return fmt.Errorf("its base does not come before the record that it follows")
+		return errors.New("its base does not come before the record that it follows")
 	}
 	return nil
 }
@@ -231,10 +231,10 @@ func (s *Stored) Expand(base *RecordBase) (*EventRecord, error) {
 	}
 	f.Call = call
 	if hidden := call.HiddenPaths(); !slices.Equal(hidden, r.Hides) {
-		return nil, fmt.Errorf("its hidden paths differ from its call's")
+		return nil, errors.New("its hidden paths differ from its call's")
 	}
 	if base != nil && call.Key != base.Record.Call.Key {
-		return nil, fmt.Errorf("it changes the key of its call")
+		return nil, errors.New("it changes the key of its call")
 	}
 	return f, nil
 }
@@ -243,7 +243,7 @@ func (r *storedRecord) checkBase(base *RecordBase) error {
 	want := cmp.Or(r.Base, r.Prev)
 	switch {
 	case base == nil || base.Record.Call == nil:
-		return fmt.Errorf("its base is missing")
+		return errors.New("its base is missing")
 	case base.Depth >= MaxBases:
 		return fmt.Errorf("it needs more than %d other records", MaxBases)
 	case base.Seq != want.Seq || base.Hash != want.Hash:
@@ -265,7 +265,7 @@ func (f *EventRecord) readPath(path strictjson.Encoded, base *RecordBase) error 
 		return err
 	}
 	if path, err := strictjson.Marshal(other); err != nil || !f.readSteps(path, stateOf(base)) {
-		return fmt.Errorf("a step of its path is not a cause and a state")
+		return errors.New("a step of its path is not a cause and a state")
 	}
 	return nil
 }

@@ -136,7 +136,7 @@ func (t Token) check() error {
 	case !idForm.MatchString(t.ID):
 		return fmt.Errorf("the id %s is not 16 hex digits", quote(t.ID))
 	case !hashForm.MatchString(t.Hash):
-		return fmt.Errorf("the hash is not sha256: and 64 hex digits")
+		return errors.New("the hash is not sha256: and 64 hex digits")
 	case !spaceForm.MatchString(string(t.Space)):
 		return fmt.Errorf("the space %s is not 1 to 32 of a-z, 0-9, _ and -", quote(string(t.Space)))
 	case len(t.Roles) == 0:

@@ -3,6 +3,7 @@ package agui
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -173,7 +174,7 @@ func readAnswer(i Interrupt, e ResumeEntry) (Response, error) {
 		return a, fmt.Errorf("unknown status %.20q", e.Status)
 	}
 	if e.Payload == nil {
-		return a, fmt.Errorf("there is no payload")
+		return a, errors.New("there is no payload")
 	}
 	members, err := strictjson.Members(e.Payload)
 	if err != nil {
@@ -192,7 +193,7 @@ func readAnswer(i Interrupt, e ResumeEntry) (Response, error) {
 	case !approved:
 		return a, strictjson.Wrong(strictjson.ErrMissingMember, "%q", "approved")
 	case !a.Approved && (a.Edited != nil || a.Rules != nil):
-		return a, fmt.Errorf("a denial cannot edit the arguments or give rules")
+		return a, errors.New("a denial cannot edit the arguments or give rules")
 	}
 	return a, a.checkOffer()
 }

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -319,9 +320,9 @@ func (j *joiner) block(g *joined, m *Msg, b Block, role message.MsgRole) (messag
 		j.c.reportLoss(rowUnknown, m.ID, "a block of type "+string(b.Kind))
 		return nil, nil
 	case *ToolResultBlock: // a result inside a result is never read
-		return nil, fmt.Errorf("a result inside another")
+		return nil, errors.New("a result inside another")
 	}
-	return nil, fmt.Errorf("there is no block")
+	return nil, errors.New("there is no block")
 }
 
 // keepUnknown passes a block on unchanged.
