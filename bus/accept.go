@@ -139,7 +139,6 @@ func (s *Service) executeRequest(ctx context.Context, op *api.Operation, who cal
 
 func (s *Service) maxReply() int { return int(s.nc.MaxPayload()) }
 
-// sendReply encodes and sends the reply to a request.
 func (s *Service) sendReply(m *nats.Msg, op string, body any) error {
 	b, err := encodeReply(op, body, s.maxReply())
 	if err == nil {

@@ -245,16 +245,22 @@ func (b *ArchiveBucket) useKept(nuid string, fetched *fetchedFile) ArchiveFile {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	f := fetched
-	if i := slices.IndexFunc(b.kept, func(f *fetchedFile) bool { return f.nuid == nuid }); i >= 0 {
+	i := slices.IndexFunc(b.kept, func(f *fetchedFile) bool { return f.nuid == nuid })
+	switch {
+	case i < 0 && fetched == nil:
+		return nil
+	case i < 0:
+		f.uses = 1 // that of the bucket
+		if len(b.kept) == keptFiles {
+			b.releaseFile(b.kept[0])
+			b.kept = b.kept[1:]
+		}
+	default:
 		f = b.kept[i]
-		if b.kept = slices.Delete(b.kept, i, i+1); fetched != nil { // another goroutine was first
+		b.kept = slices.Delete(b.kept, i, i+1)
+		if fetched != nil { // another goroutine was first
 			_ = fetched.Close() // it is not used
 		}
-	} else if f == nil {
-		return nil
-	} else if f.uses = 1; len(b.kept) == keptFiles {
-		b.releaseFile(b.kept[0])
-		b.kept = b.kept[1:]
 	}
 	f.uses++
 	b.kept = append(b.kept, f)
@@ -288,7 +294,7 @@ func (b *ArchiveBucket) fetchFile(ctx context.Context, store jetstream.ObjectSto
 	defer func() { _ = from.Close() }() // it was only read
 	to, err := os.CreateTemp("", "askance-archive-*")
 	if err != nil {
-		return nil, fmt.Errorf("read archive: make a temporary file: %w", err)
+		return nil, fmt.Errorf(opReadArchive+": make a temporary file: %w", err)
 	}
 	_ = os.Remove(to.Name()) // if this fails, the system removes it with other temporary files
 	if _, err := io.Copy(to, from); err != nil {
@@ -305,7 +311,7 @@ func (b *ArchiveBucket) releaseFile(f *fetchedFile) {
 	}
 }
 
-// archiveUse is one use of a fetchedFile file.
+// archiveUse is one use of a fetched file.
 type archiveUse struct {
 	b *ArchiveBucket
 	f *fetchedFile

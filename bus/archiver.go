@@ -171,7 +171,8 @@ func (l archiver) planArchives(ctx context.Context) (chosen []*replyRecords, hea
 	}
 	chosen = s.chooseReplies(l.r, time.Now())
 	sessions := s.sessionsToMove(chosen)
-	if head = s.head; !l.r.DryRun {
+	head = s.head
+	if !l.r.DryRun {
 		if err = l.recordSessions(ctx, sessions); errors.Is(err, message.ErrFull) { // they can stay: archiving makes room
 			sessions, err = nil, nil
 		}

@@ -104,8 +104,8 @@ func (a *archives) allArchives() []*archived {
 	return slices.Clone(a.list)
 }
 
-// withLosses returns the sequences that may have no record, because of archives or losses.
-func (a *archives) withLosses(losses []proof.Loss) ranges {
+// missingSequences returns the sequences that may have no record, because of archives or losses.
+func (a *archives) missingSequences(losses []proof.Loss) ranges {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.losses != len(losses) || a.within != len(a.list) {
@@ -131,12 +131,10 @@ func (a *archives) isPending() bool {
 	return a.settled < len(a.list)
 }
 
-func (a *archives) markSettled(n int, done bool) {
+func (a *archives) markSettled(n int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.settled = n; !done {
-		a.settled = 0
-	}
+	a.settled = n
 }
 
 // readIndex reads the index of an archive and compares it with the signed hash.
@@ -218,12 +216,12 @@ func (a *archives) recordsOf(ctx context.Context, entity string) ([]stored, erro
 	hash := archive.HashOf(entity)
 	for _, x := range a.allArchives() {
 		if x.index == nil {
-			return nil, a.unreadError("read archive", x)
+			return nil, a.unreadError(opReadArchive, x)
 		}
 		for _, c := range x.index.Of(hash) {
 			records, err := a.readChunk(ctx, x, c)
 			if isAbsent(err) {
-				return nil, &message.Error{Code: message.CodeNotFound, Op: "read archive", What: "the records are in the archive " + x.Name + ", whose file is missing", Hint: "put the file back into the folder of archives", Err: err}
+				return nil, &message.Error{Code: message.CodeNotFound, Op: opReadArchive, What: "the records are in the archive " + x.Name + ", whose file is missing", Hint: "put the file back into the folder of archives", Err: err}
 			}
 			if err != nil {
 				return nil, err
@@ -266,7 +264,7 @@ func (a *archives) recordsBetween(ctx context.Context, after, through uint64, li
 			continue
 		}
 		if x.index == nil {
-			return nil, a.unreadError("read archive", x)
+			return nil, a.unreadError(opReadArchive, x)
 		}
 		n := 0
 		for i := x.index.From(after + 1); i < len(x.index.Chunks) && n < limit && x.index.Chunks[i].First <= through; i++ {
@@ -307,7 +305,7 @@ func (a *archives) readChunk(ctx context.Context, x *archived, c archive.Chunk) 
 	defer func() { _ = f.Close() }() // it was only read
 	if !x.proved {
 		if err := checkSum(f, x.File); err != nil {
-			return nil, &message.Error{Code: message.CodeDamaged, Op: "read archive", What: "the file " + x.Name + archive.FileSuffix + " differs from what was signed", Hint: "put the original file back; without it, its records can still be proved but not shown", Err: err}
+			return nil, &message.Error{Code: message.CodeDamaged, Op: opReadArchive, What: "the file " + x.Name + archive.FileSuffix + " differs from what was signed", Hint: "put the original file back; without it, its records can still be proved but not shown", Err: err}
 		}
 		x.proved = true
 	}

@@ -198,7 +198,8 @@ func (s *replyScan) noteCall(x *replyRecords, entity Entity, first bool, c *tool
 		if s.parents[at] == nil {
 			s.parents[at] = map[toolcall.Key]struct{}{}
 		}
-		if delete(s.parents[at], c.Key); c.Open() {
+		delete(s.parents[at], c.Key)
+		if c.Open() {
 			s.parents[at][c.Key] = struct{}{}
 		}
 		if len(s.parents[at]) == 0 {

@@ -146,7 +146,8 @@ func (j *Journal) setMetadata(ctx context.Context, key, was, text string) error 
 		return nil
 	}
 	config.Metadata = maps.Clone(config.Metadata)
-	if delete(config.Metadata, key); text != "" {
+	delete(config.Metadata, key)
+	if text != "" {
 		config.Metadata[key] = text
 	}
 	if _, err := j.store.js.UpdateStream(ctx, config); err != nil {

@@ -183,7 +183,6 @@ func askOnce(ctx context.Context, nc *nats.Conn, role toolcall.Role, subject str
 	}
 }
 
-// tracedMessage returns a request with the trace of ctx, if it has one.
 func tracedMessage(ctx context.Context, subject string, data []byte) *nats.Msg {
 	m := &nats.Msg{Subject: subject, Data: data}
 	if t := toolcall.TraceOf(ctx); t != "" {

@@ -63,20 +63,17 @@ func (c codec) decode(ctx context.Context, m stored) toolcall.JournalEntry {
 		return r
 	}
 	f, below, err := c.decodeEventRecord(ctx, s, m)
-	if errors.Is(err, errBaseUnread) {
+	switch {
+	case err == nil:
+		c.rememberBase(m, f, below)
+		r.Key, r.Record = f.Key(), f
+	case errors.Is(err, errBaseUnread):
 		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "the record on which it builds could not be read", Hint: "check that NATS runs with JetStream, and try again", Err: err}
-		return r
-	}
-	if errors.Is(err, errUnreadable) {
+	case errors.Is(err, errUnreadable):
 		r.Invalid = &message.Error{Code: message.CodeUnavailable, Op: fmt.Sprintf("read record %d on %s", m.seq, m.subject), What: "this engine cannot read the record", Hint: "use an engine of the version that wrote it; until then its call stays unchanged", Err: err}
-		return r
-	}
-	if err != nil {
+	default:
 		r.Invalid = &message.Error{Code: message.CodeInvalid, Op: fmt.Sprintf("verify record %d on %s", m.seq, m.subject), What: "no engine of this space wrote it", Hint: "the record is ignored; find out who can publish on this subject", Err: err}
-		return r
 	}
-	c.rememberBase(m, f, below)
-	r.Key, r.Record = f.Key(), f
 	return r
 }
 
@@ -93,7 +90,7 @@ func placeOf(s Subject) toolcall.Key {
 // must agree with the body or be covered by the MAC.
 func (c codec) decodeEventRecord(ctx context.Context, s Subject, m stored) (f *toolcall.EventRecord, below *toolcall.RecordBase, err error) {
 	if !s.isRecord() {
-		return nil, nil, fmt.Errorf("its subject is not that of an event record")
+		return nil, nil, errors.New("its subject is not that of an event record")
 	}
 	if err := c.checkMAC(s, m); err != nil {
 		return nil, nil, err
@@ -113,14 +110,14 @@ func (c codec) decodeGenuine(ctx context.Context, s Subject, m stored) (f *toolc
 	case !s.belongsTo(f.Key(), f.WorkQueue()):
 		return nil, nil, fmt.Errorf("%w: its body belongs to %s", errUnreadable, errtext.Quote(f.Key().String()))
 	case len(m.header[HeaderKind]) > 0 && onlyHeader(m.header, HeaderKind) != f.Kind():
-		return nil, nil, fmt.Errorf("its kind header differs from its kind")
+		return nil, nil, errors.New("its kind header differs from its kind")
 	}
 	return f, below, nil
 }
 
 func checkID(m stored, id string) error {
 	if onlyHeader(m.header, headerID) != id {
-		return fmt.Errorf("its message id differs from its event record id")
+		return errors.New("its message id differs from its event record id")
 	}
 	return nil
 }
@@ -141,7 +138,7 @@ func (c codec) checkMAC(s Subject, m stored) error {
 	}
 	text := onlyHeader(m.header, HeaderMAC)
 	if text == "" {
-		return fmt.Errorf("it has no MAC")
+		return errors.New("it has no MAC")
 	}
 	id, mac64, _ := strings.Cut(text, " ")
 	if id != c.keys.ID() {
@@ -149,12 +146,12 @@ func (c codec) checkMAC(s Subject, m stored) error {
 	}
 	mac, err := strictBase64.DecodeString(mac64)
 	if err != nil {
-		return fmt.Errorf("its MAC is not base64url")
+		return errors.New("its MAC is not base64url")
 	}
 	// Without these two headers the server did not compare the record's predecessor.
 	prev, err := strconv.ParseUint(onlyHeader(m.header, headerPrev), 10, 64)
 	if err != nil || onlyHeader(m.header, headerFilter) != string(s.entity()) {
-		return fmt.Errorf("it was stored without the compare-and-swap of its entity")
+		return errors.New("it was stored without the compare-and-swap of its entity")
 	}
 	if prev >= m.seq {
 		return fmt.Errorf("it claims to follow the later sequence %d", prev)
@@ -383,7 +380,8 @@ func decodeReply(op *api.Operation, data []byte) (reply any, err error) {
 		err = fmt.Errorf("reply version %d is unknown", r.V)
 	case err == nil:
 		if _, typ := op.Types(); typ == reflect.TypeFor[struct{}]() {
-			if reply = struct{}{}; len(r.Body) > 0 { // it has no members
+			reply = struct{}{}
+			if len(r.Body) > 0 { // it has no members
 				err = strictjson.Check(r.Body, strictjson.MaxBytes(maxStoredBytes))
 			}
 			break

@@ -248,7 +248,7 @@ func (r ranges) endOfRun(seq uint64) uint64 {
 
 func (r ranges) withRanges(more ...proof.Range) ranges {
 	all := append(slices.Clone(r), more...)
-	slices.SortFunc(all, func(a, b proof.Range) int { return int(int64(a.From) - int64(b.From)) })
+	slices.SortFunc(all, func(a, b proof.Range) int { return cmp.Compare(a.From, b.From) })
 	var out ranges
 	for _, x := range all {
 		if n := len(out); n > 0 && x.From <= out[n-1].Through+1 {

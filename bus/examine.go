@@ -93,8 +93,11 @@ func (g *guard) examineOnce(ctx context.Context) (*Exam, error) {
 	}
 	x.OK = len(x.Flaws) == 0
 	left := x.hasHoles()
-	if x.OK {
-		g.archives.markSettled(x.archives, !left)
+	switch {
+	case x.OK && left:
+		g.archives.markSettled(0)
+	case x.OK:
+		g.archives.markSettled(x.archives)
 	}
 	g.pending.Store(left || g.archives.isPending())
 	g.missing.Store(x.missing.count())
@@ -145,7 +148,7 @@ func (g *guard) examineProof(ctx context.Context, x *Exam, head anchorHead) erro
 		} else if err != nil {
 			return err
 		}
-		x.missing = g.archives.withLosses(x.Losses)
+		x.missing = g.archives.missingSequences(x.Losses)
 		for _, a := range g.archives.allArchives() {
 			x.archives, x.Archived = x.archives+1, x.Archived+a.Records
 		}

@@ -93,6 +93,7 @@ func (rd reader) readBatchOnce(ctx context.Context, ask []byte, n int) ([]stored
 		return nil, err
 	}
 	var out []stored
+	last := uint64(0)
 	for {
 		var m *nats.Msg
 		select {
@@ -110,29 +111,22 @@ func (rd reader) readBatchOnce(ctx context.Context, ask []byte, n int) ([]stored
 		if err != nil {
 			return nil, err
 		}
-		if before, err := strconv.ParseUint(lastHeader(m.Header, "Nats-Last-Sequence"), 10, 64); err != nil || before != lastSeq(out) {
+		if before, err := strconv.ParseUint(lastHeader(m.Header, "Nats-Last-Sequence"), 10, 64); err != nil || before != last {
 			return nil, fmt.Errorf("direct get: a message before %d was lost", s.seq)
 		}
-		out = append(out, s)
+		out, last = append(out, s), s.seq
 	}
-}
-
-func lastSeq(s []stored) uint64 {
-	if len(s) == 0 {
-		return 0
-	}
-	return s[len(s)-1].seq
 }
 
 // storedOf decodes one answer to a direct get.
 func storedOf(m *nats.Msg) (stored, error) {
 	seq, err := strconv.ParseUint(lastHeader(m.Header, "Nats-Sequence"), 10, 64)
 	if err != nil {
-		return stored{}, fmt.Errorf("direct get: an answer has no sequence")
+		return stored{}, errors.New("direct get: an answer has no sequence")
 	}
 	at, err := time.Parse(time.RFC3339Nano, lastHeader(m.Header, "Nats-Time-Stamp"))
 	if err != nil {
-		return stored{}, fmt.Errorf("direct get: an answer has no time")
+		return stored{}, errors.New("direct get: an answer has no time")
 	}
 	return stored{subject: lastHeader(m.Header, "Nats-Subject"), seq: seq, time: at, header: m.Header, data: m.Data}, nil
 }
@@ -220,6 +214,6 @@ func (j *Journal) readPages(ctx context.Context, session Token, after uint64, li
 		return nil, 0, err
 	}
 	all := append(found[0], found[1]...)
-	slices.SortFunc(all, func(a, b stored) int { return int(int64(a.seq) - int64(b.seq)) })
+	slices.SortFunc(all, bySeq)
 	return all, min(through[0], through[1]), nil
 }

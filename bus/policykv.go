@@ -197,7 +197,8 @@ func (b *PolicyBucket) Read(ctx context.Context) ([]PolicyFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		if b.files = files; through < state.last && !b.hasNothingAfter(ctx, through) {
+		b.files = files
+		if through < state.last && !b.hasNothingAfter(ctx, through) {
 			state = bucketState{} // another server listed it, which does not have the last change yet
 		}
 		b.state = state

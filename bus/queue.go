@@ -22,12 +22,12 @@ const queueSign = "="
 const maxConsumerName = 255
 
 // EncodeQueue returns the token of a queue, or "" if it has no tool.
-func EncodeQueue(l toolcall.Queue) Token {
-	t := Encode(l.Tool)
-	if l.Route == "" || t == "" {
+func EncodeQueue(q toolcall.Queue) Token {
+	t := Encode(q.Tool)
+	if q.Route == "" || t == "" {
 		return t
 	}
-	return t + queueSign + encodeRoute(l.Route)
+	return t + queueSign + encodeRoute(q.Route)
 }
 
 // encodeRoute is Encode without the size limit: a route can always be decoded from a
@@ -41,15 +41,15 @@ func encodeRoute(route string) Token {
 
 // Queue decodes a queue. It returns false for a hashed tool, and for a token that is not
 // a queue.
-func (t Token) Queue() (l toolcall.Queue, ok bool) {
+func (t Token) Queue() (q toolcall.Queue, ok bool) {
 	tool, route, routed := strings.Cut(string(t), queueSign)
-	if l.Tool, ok = Token(tool).ID(); !ok || !routed {
-		return l, ok
+	if q.Tool, ok = Token(tool).ID(); !ok || !routed {
+		return q, ok
 	}
-	if l.Route, ok = decodeRoute(route); !ok {
+	if q.Route, ok = decodeRoute(route); !ok {
 		return toolcall.Queue{}, false
 	}
-	return l, true
+	return q, true
 }
 
 func decodeRoute(s string) (string, bool) {
@@ -78,20 +78,20 @@ func parseQueue(s string) (Token, error) {
 }
 
 // checkQueue returns why workers cannot serve a queue.
-func checkQueue(l toolcall.Queue) error {
-	if err := CheckName("tool", l.Tool); err != nil {
+func checkQueue(q toolcall.Queue) error {
+	if err := CheckName("tool", q.Tool); err != nil {
 		return err
 	}
-	if l.Route != "" {
-		return toolcall.CheckRoute(l.Route)
+	if q.Route != "" {
+		return toolcall.CheckRoute(q.Route)
 	}
 	return nil
 }
 
 // ConsumerName returns the name of the durable consumer that a queue's workers share:
 // "w_" and the queue's token, or the hash of the token if that is too long.
-func ConsumerName(l toolcall.Queue) string {
-	token := string(EncodeQueue(l))
+func ConsumerName(q toolcall.Queue) string {
+	token := string(EncodeQueue(q))
 	if name := "w_" + token; len(name) <= maxConsumerName {
 		return name
 	}
@@ -125,10 +125,10 @@ func consumerConfig(space toolcall.SpaceID, queue toolcall.Queue) jetstream.Cons
 	}
 }
 
-func queueText(l toolcall.Queue) string {
-	text := "askance tasks of the tool " + errtext.Quote(l.Tool)
-	if l.Route != "" {
-		text += " on " + errtext.Quote(l.Route)
+func queueText(q toolcall.Queue) string {
+	text := "askance tasks of the tool " + errtext.Quote(q.Tool)
+	if q.Route != "" {
+		text += " on " + errtext.Quote(q.Route)
 	}
 	return text
 }

@@ -39,9 +39,9 @@ type pullRequest struct {
 
 // next waits for tasks and hands them to a worker.
 func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.Msg) error {
-	left := func() {}
+	noteGone := func() {}
 	if s.o.Observer != nil {
-		left = s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
+		noteGone = s.o.Observer.ObserveWorker(who.principal.Name, who.queue)
 	}
 	wait := time.Duration(r.WaitMS) * time.Millisecond
 	if wait <= 0 || wait > maxHeld {
@@ -70,16 +70,16 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 	}
 	silence := time.NewTimer(quiet)
 	defer silence.Stop()
-	h, waits := &handing{s: s, queue: who.queue, p: p, m: m, left: ask.Batch}, false
-	for h.left > 0 {
+	h, hasQueue := &handing{s: s, queue: who.queue, p: p, m: m, owed: ask.Batch}, false
+	for h.owed > 0 {
 		select {
 		case got := <-p.replies:
 			state := stateOf(got)
-			waits = waits || state == TaskWaiting
+			hasQueue = hasQueue || state == TaskWaiting
 			switch {
-			case state == TaskNoQueue && waits: // the worker has gone: there is a queue
+			case state == TaskNoQueue && hasQueue: // the worker has gone
 				h.takeBack()
-				left()
+				noteGone()
 				return nil
 			case state == TaskHere:
 				if err := h.handOver(ctx, got); err != nil {
@@ -101,7 +101,7 @@ func (s *Service) next(ctx context.Context, who caller, r NextRequest, m *nats.M
 			// gone, which ends the request.
 			s.sendState(m, p.inbox, NextReply{State: state})
 			if state != TaskWaiting {
-				h.left = 0
+				h.owed = 0
 			}
 			silence.Reset(quiet)
 		case <-silence.C:
@@ -165,24 +165,24 @@ type handing struct {
 	queue toolcall.Queue
 	p     *pulling
 	m     *nats.Msg
-	left  int // how many tasks the server still owes
-	given []handed
+	owed  int // how many tasks the server still has to send
+	sent  []sentTask
 }
 
-// handed is a task that is on its way to a worker.
-type handed struct {
+// sentTask is a task that is on its way to a worker.
+type sentTask struct {
 	task string
 	at   time.Time
 }
 
 func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
-	h.left--
+	h.owed--
 	record, err := h.s.tasks.forWorker(ctx, h.queue, task)
 	if errors.Is(err, errNotTask) {
 		h.s.log.Error("dropped a message of the queue that is not a task", "subject", errtext.Quote(task.Subject), "err", err)
 		h.s.sendFate(task.Reply, AckDrop, 0)
 		h.s.sendState(h.m, h.p.inbox, NextReply{State: TaskNone})
-		h.left = 0
+		h.owed = 0
 		return nil
 	}
 	if err != nil {
@@ -197,7 +197,7 @@ func (h *handing) handOver(ctx context.Context, task *nats.Msg) error {
 		h.s.sendFate(task.Reply, AckRelease, maxPause)
 		return err
 	}
-	h.given = append(h.given, handed{task.Reply, time.Now()})
+	h.sent = append(h.sent, sentTask{task.Reply, time.Now()})
 	return nil
 }
 
@@ -215,9 +215,9 @@ func encodeTask(r NextReply, record []byte, most int) ([]byte, error) {
 // has gone, cannot have received them. It reports whether there were any.
 func (h *handing) takeBack() bool {
 	took := false
-	for _, g := range h.given {
-		if time.Since(g.at) < hearGone {
-			h.s.sendFate(g.task, AckRelease, 0)
+	for _, t := range h.sent {
+		if time.Since(t.at) < hearGone {
+			h.s.sendFate(t.task, AckRelease, 0)
 			took = true
 		}
 	}
@@ -226,10 +226,10 @@ func (h *handing) takeBack() bool {
 
 // waitUntilGone waits until the last sent task is old, or the worker has gone.
 func (h *handing) waitUntilGone(ctx context.Context) {
-	if len(h.given) == 0 {
+	if len(h.sent) == 0 {
 		return
 	}
-	over := time.After(hearGone - time.Since(h.given[len(h.given)-1].at))
+	over := time.After(hearGone - time.Since(h.sent[len(h.sent)-1].at))
 	for {
 		select {
 		case got := <-h.p.replies:

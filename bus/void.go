@@ -246,7 +246,8 @@ func (v *voids) readHistory(ctx context.Context, entity Entity) ([]toolcall.Jour
 			if isBaseUnread(r) {
 				return nil, r.Invalid
 			}
-			if so.check(m, &r); v.archives.beginsAgain(m) && v.codec.isGenuine(m) {
+			so.check(m, &r)
+			if v.archives.beginsAgain(m) && v.codec.isGenuine(m) {
 				r = voidEntry(m)
 			}
 			out = append(out, r)

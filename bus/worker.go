@@ -259,7 +259,6 @@ func (w *Worker) decodeTask(got NextReply) (toolcall.Task, error) {
 	}, nil
 }
 
-// checkNewer returns errNewerTask if the body has a newer version.
 func checkNewer(body []byte) error {
 	if v, _ := versionOf(body); v > toolcall.RecordVersion {
 		return fmt.Errorf("%w: event record version %d, this worker reads %d", errNewerTask, v, toolcall.RecordVersion)

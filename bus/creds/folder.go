@@ -22,6 +22,7 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
+	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -64,7 +65,7 @@ type ledger struct {
 // refuses an existing folder with CodeConflict.
 func Init(ctx context.Context, dir string) (*Folder, error) {
 	c := &Folder{dir: dir}
-	if err := secretfile.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed))); err != nil {
+	if err := plainfile.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed))); err != nil {
 		return nil, secretfile.Error(opNewFolder, dir, err)
 	}
 	return c, c.runLocked(ctx, opNewFolder, func() error {
@@ -178,7 +179,7 @@ func (c *Folder) add(u User, now time.Time) (string, error) {
 	if err := c.writeLedger(append(all, u)); err != nil {
 		return "", err
 	}
-	path := u.fileIn(c.dir)
+	path := LoginFile(c.dir, u)
 	if err := secretfile.Replace(path, login, 0o600); err != nil {
 		return "", secretfile.Error(opNewLogin, path, err)
 	}
@@ -215,8 +216,8 @@ func (c *Folder) revokeUser(u User, now time.Time) error {
 	if err := c.writeLedger(all); err != nil {
 		return err
 	}
-	if err := os.Remove(u.fileIn(c.dir)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return secretfile.Error(opEndLogin, u.fileIn(c.dir), err)
+	if err := os.Remove(LoginFile(c.dir, u)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return secretfile.Error(opEndLogin, LoginFile(c.dir, u), err)
 	}
 	return nil
 }

@@ -48,11 +48,6 @@ func (u User) InForce(at time.Time) bool {
 // users with the same name share an inbox.
 const EngineName = "askance-engine"
 
-// claimName returns the name in a login's claims, from which ReadLogin reads the owner.
-func (u User) claimName() string {
-	return string(u.Space) + "/" + string(u.Role) + "/" + u.Name
-}
-
 // ReadLogin reads the owner of a credentials file, without asking a server. It fails
 // with CodeInvalid for a file of another program.
 func ReadLogin(path string) (User, error) {
@@ -145,16 +140,14 @@ func (u User) personRole() toolcall.Role {
 	return u.Role
 }
 
-func (u User) fileIn(dir string) string {
+// LoginFile returns the path where a credentials folder stores a user's login until it is
+// moved to its owner.
+func LoginFile(dir string, u User) string {
 	if u.Role == toolcall.RoleEngine {
 		return filepath.Join(dir, engineCreds)
 	}
 	return filepath.Join(dir, "users", string(u.Space), string(u.Role)+"-"+string(bus.Encode(u.Name))+".creds")
 }
-
-// LoginFile returns the path where a credentials folder stores a user's login until it is
-// moved to its owner.
-func LoginFile(dir string, u User) string { return u.fileIn(dir) }
 
 // isSame reports whether both are logins of the same principal.
 func (u User) isSame(other User) bool {
@@ -172,7 +165,7 @@ func (u *User) newLogin(account nkeys.KeyPair) ([]byte, error) {
 		return nil, err
 	}
 	claims := jwt.NewUserClaims(u.Key)
-	claims.Name = u.claimName()
+	claims.Name = string(u.Space) + "/" + string(u.Role) + "/" + u.Name // ReadLogin reads the owner from it
 	if !u.Expires.IsZero() {
 		claims.Expires = u.Expires.Unix()
 	}

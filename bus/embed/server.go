@@ -236,7 +236,7 @@ func (s *Server) serverOptions(o Options) (*server.Options, error) {
 
 // claimStore prepares the store for the server's account.
 func (s *Server) claimStore(o Options) error {
-	if err := checkTrust(o.StoreDir, o.Trust != nil, o.Listen != "" && len(o.Users) == 0, o.Reopen); err != nil {
+	if err := o.checkTrust(); err != nil {
 		return err
 	}
 	if o.Rebuild {

@@ -149,17 +149,17 @@ func otherAccounts(root, account string) ([]string, error) {
 }
 
 // checkTrust makes sure that a store that was served with credentials is not opened to
-// clients without a login. reachable means that such clients can connect.
-func checkTrust(store string, trusted, reachable, reopen bool) error {
-	mark := filepath.Join(store, trustMark)
+// clients without a login.
+func (o Options) checkTrust() error {
+	mark := filepath.Join(o.StoreDir, trustMark)
 	_, err := os.Stat(mark)
-	marked := err == nil
+	marked, opens := err == nil, o.Trust == nil && len(o.Users) == 0 && o.Listen != ""
 	switch {
-	case trusted && !marked:
+	case o.Trust != nil && !marked:
 		err = secretfile.Replace(mark, []byte("served with credentials\n"), 0o600)
-	case marked && !trusted && reachable && !reopen:
-		return &message.Error{Code: message.CodeForbidden, Op: opStore, What: store + " was served with credentials, without which any client could act under any name", Hint: "name the credentials folder", Err: ErrStoreTrust}
-	case marked && !trusted && reachable:
+	case marked && opens && !o.Reopen:
+		return &message.Error{Code: message.CodeForbidden, Op: opStore, What: o.StoreDir + " was served with credentials, without which any client could act under any name", Hint: "name the credentials folder", Err: ErrStoreTrust}
+	case marked && opens:
 		err = os.Remove(mark)
 	case errors.Is(err, fs.ErrNotExist):
 		err = nil
