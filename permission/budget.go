@@ -156,13 +156,13 @@ func (c checker) checkBudget(r *Rule) {
 		at := fmt.Sprintf("budget.per[%d]", i)
 		switch {
 		case !slices.Contains(budgetScopes, word):
-			c.faultAs(r, "budget.per", at, "is "+display.Quoted(word)+", want "+rulefile.OrList(budgetScopes), "use one or more of these, or leave per out to share one budget")
+			c.addFault(r, at, "is "+display.Quoted(word)+", want "+rulefile.OrList(budgetScopes), "use one or more of these, or leave per out to share one budget")
 		case slices.Contains(b.Per[:i], word):
-			c.faultAs(r, "budget.per", at, display.Quoted(word)+" is listed twice", "remove one of them")
+			c.addFault(r, at, display.Quoted(word)+" is listed twice", "remove one of them")
 		}
 	}
 	if err := c.checkSum(r, b.Sum); err != nil {
-		c.faultOf(ProblemPath, r, "budget.sum", "budget.sum", err.Error(), "name a numeric argument, such as args.cents")
+		c.addFaultOf(ProblemPath, r, "budget.sum", err.Error(), "name a numeric argument, such as args.cents")
 	}
 }
 

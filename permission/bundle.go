@@ -211,7 +211,7 @@ func (c *compiler) toolsOfServer(r *Rule, server string) []string {
 	strict := len(c.opts.Tools) > 0 && !c.opts.AllowUnknownTools
 	if strict && len(out) == 0 {
 		slices.Sort(servers)
-		c.faultOf(ProblemTool, r, "tool_name", "tool_name", "no tool belongs to server "+display.Quoted(server), hint.DidYouMean(server, slices.Compact(servers)))
+		c.addFaultOf(ProblemTool, r, "tool_name", "no tool belongs to server "+display.Quoted(server), hint.DidYouMean(server, slices.Compact(servers)))
 	}
 	if !strict && r.Behavior != message.BehaviorAllow {
 		if cr := c.compileRule(r, nil); cr != nil {

@@ -172,20 +172,19 @@ func (c checker) checkKind(r *Rule) {
 
 func (c checker) checkPeople(r *Rule, key string, a Approvers) {
 	if !a.isNamed() && (r.at.Has(key+".users") || r.at.Has(key+".groups")) {
-		c.faultOf(ProblemPeople, r, key, key, "names no one", "name users or groups; without either, any approver can respond")
+		c.addFaultOf(ProblemPeople, r, key, "names no one", "name users or groups; without either, any approver can respond")
 	}
-	for _, list := range []struct {
-		field string
-		names []string
-	}{{"users", a.Users}, {"groups", a.Groups}} {
-		field := key + "." + list.field
-		for i, name := range list.names {
-			switch at := fmt.Sprintf("%s[%d]", field, i); {
-			case strings.TrimSpace(name) == "":
-				c.faultAs(r, field, at, "contains an empty name", "remove it")
-			case slices.Contains(list.names[:i], name):
-				c.faultAs(r, field, at, display.Quoted(name)+" is listed twice", "remove one of them")
-			}
+	c.checkNames(r, key+".users", a.Users)
+	c.checkNames(r, key+".groups", a.Groups)
+}
+
+func (c checker) checkNames(r *Rule, key string, names []string) {
+	for i, name := range names {
+		switch at := fmt.Sprintf("%s[%d]", key, i); {
+		case strings.TrimSpace(name) == "":
+			c.addFault(r, at, "contains an empty name", "remove it")
+		case slices.Contains(names[:i], name):
+			c.addFault(r, at, display.Quoted(name)+" is listed twice", "remove one of them")
 		}
 	}
 }
@@ -196,7 +195,7 @@ func (c checker) checkQuorum(r *Rule) {
 	}
 	people, finite := r.Approvers.people(r.Escalation)
 	if n := countPeople(people, ""); finite && r.Quorum > n {
-		c.faultOf(ProblemPeople, r, "quorum", "quorum", fmt.Sprintf("%d people must approve, but only %d can", r.Quorum, n), "name more approvers, or a group")
+		c.addFaultOf(ProblemPeople, r, "quorum", fmt.Sprintf("%d people must approve, but only %d can", r.Quorum, n), "name more approvers, or a group")
 	}
 }
 
@@ -226,7 +225,7 @@ func (c checker) checkTime(r *Rule) {
 		case i > 0 && e.After <= r.Escalation[i-1].After:
 			c.addFault(r, key+".after", "is not later than the step before", "put the steps in order")
 		case expiry > 0 && e.After >= expiry:
-			c.faultOf(ProblemTime, r, key+".after", key+".after", fmt.Sprintf("is %s, but the approval request expires after %s", rulefile.FormatDuration(e.After), rulefile.FormatDuration(expiry)), "escalate earlier")
+			c.addFaultOf(ProblemTime, r, key+".after", fmt.Sprintf("is %s, but the approval request expires after %s", rulefile.FormatDuration(e.After), rulefile.FormatDuration(expiry)), "escalate earlier")
 		}
 	}
 	if r.OnExpiry == OnExpiryEscalate {
@@ -253,9 +252,9 @@ func (c checker) checkRemember(r *Rule) {
 	for i, text := range m.Scope {
 		at := fmt.Sprintf("remember.scope[%d]", i)
 		if slices.Contains(m.Scope[:i], text) {
-			c.faultAs(r, "remember.scope", at, display.Quoted(text)+" is listed twice", "remove one of them")
+			c.addFault(r, at, display.Quoted(text)+" is listed twice", "remove one of them")
 		} else if err := c.checkScope(r, text); err != nil {
-			c.faultAs(r, "remember.scope", at, err.Error(), "")
+			c.addFault(r, at, err.Error(), "")
 		}
 	}
 }
@@ -264,9 +263,9 @@ func (c checker) checkRedact(r *Rule) {
 	for i, text := range r.Redact {
 		at := fmt.Sprintf("redact[%d]", i)
 		if slices.Contains(r.Redact[:i], text) {
-			c.faultAs(r, "redact", at, display.Quoted(text)+" is listed twice", "remove one of them")
+			c.addFault(r, at, display.Quoted(text)+" is listed twice", "remove one of them")
 		} else if err := c.checkHidden(r, text); err != nil {
-			c.faultOf(ProblemPath, r, "redact", at, err.Error(), "")
+			c.addFaultOf(ProblemPath, r, at, err.Error(), "")
 		}
 	}
 }

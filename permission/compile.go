@@ -194,9 +194,7 @@ func (c *compiler) toolBucket(r *Rule, name string) *toolRules {
 		if own := strings.TrimPrefix(name, Frontend); slices.Contains(known, own) {
 			what = "the tools file declares " + display.Quoted(own) + ": write the name without " + Frontend
 		}
-		line, col := r.at.Start("tool_name")
-		c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.KeyInFile("tool_name"), Kind: ProblemTool,
-			Msg: "there is no tool " + display.Quoted(name), Hint: cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(name, known), what)})
+		c.addFaultOf(ProblemTool, r, "tool_name", "there is no tool "+display.Quoted(name), cmp.Or(hint.Tool(display.Quoted(name)), hint.DidYouMean(name, known), what))
 		return nil
 	}
 	tr = c.newTool(name, nil)
@@ -314,16 +312,16 @@ func schemaOf(t *Tool) *Schema {
 	return t.Schema
 }
 
-func (c *compiler) addFault(r *Rule, field, msg, hint string) { c.faultAs(r, field, field, msg, hint) }
+func (c *compiler) addFault(r *Rule, at, msg, hint string) { c.addFaultOf("", r, at, msg, hint) }
 
-// faultAs is addFault located at another key, at.
-func (c *compiler) faultAs(r *Rule, field, at, msg, hint string) {
-	c.faultOf("", r, field, at, msg, hint)
-}
-
-// faultOf is faultAs with a kind.
-func (c *compiler) faultOf(kind ProblemKind, r *Rule, field, at, msg, hint string) {
+// addFaultOf adds a problem with the value at a key, such as redact[2], which the problem names
+// without its last index.
+func (c *compiler) addFaultOf(kind ProblemKind, r *Rule, at, msg, hint string) {
 	line, col := r.at.Start(at)
+	field := at
+	if i := strings.LastIndexByte(at, '['); i > 0 && at[len(at)-1] == ']' {
+		field = at[:i]
+	}
 	c.problems.add(Problem{File: r.at.FileName(), Line: line, Col: col, Rule: r.Name, Field: r.at.KeyInFile(field), Kind: kind, Msg: msg, Hint: hint})
 }
 

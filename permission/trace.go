@@ -206,7 +206,8 @@ func (t *tracer) part(ast *cel.Ast, e celast.Expr, state interpreter.EvalState, 
 				b.Operands = map[string]any{}
 			}
 			name := celrule.TextOf(ast, op)
-			if b.Operands[name] = shownValue(v, 0); isHidden(t.hidden, variableSteps(op)) {
+			b.Operands[name] = shownValue(v, 0)
+			if isHidden(t.hidden, variableSteps(op)) {
 				b.Operands[name] = hiddenText
 			}
 		}

@@ -176,22 +176,23 @@ func (p places) isNamed(content, name string) bool {
 	clean := path.Clean(p.expandHome(content))
 	switch {
 	case strings.HasPrefix(clean, "/"):
-		return matchAny(abs, content, clean)
+		return anyPair(matchName, abs, content, clean)
 	case leadsOut(clean): // and does not lead back in
 		abs = slices.DeleteFunc(abs, func(a string) bool {
 			_, below := relativeTo(a, p.dirs[0])
 			return below
 		})
-		return matchAny(abs, p.fromRoot(content))
+		return anyPair(matchName, abs, p.fromRoot(content))
 	case strings.ContainsAny(content, "*?["): // this is never about the directory itself
 		rel = slices.DeleteFunc(rel, func(r string) bool { return r == "." })
 	}
-	return matchAny(abs, content, p.fromRoot(content)) || matchAny(rel, content, clean, strings.TrimPrefix(content, "./"))
+	return anyPair(matchName, abs, content, p.fromRoot(content)) || anyPair(matchName, rel, content, clean, strings.TrimPrefix(content, "./"))
 }
 
-func matchAny(names []string, contents ...string) bool {
+// anyPair reports whether match accepts one of the contents with one of the names.
+func anyPair(match func(content, name string) bool, names []string, contents ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
-		return slices.ContainsFunc(contents, func(c string) bool { return matchName(c, n) })
+		return slices.ContainsFunc(contents, func(c string) bool { return match(c, n) })
 	})
 }
 

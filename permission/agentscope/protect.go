@@ -121,19 +121,13 @@ func (p places) meets(content, glob string) bool {
 	full := p.expandHome(content)
 	clean := path.Clean(full)
 	if strings.HasPrefix(clean, "/") {
-		return meetAny(abs, full, clean)
+		return anyPair(patternsMeet, abs, full, clean)
 	}
 	contents := []string{content}
 	for _, d := range p.dirs {
 		contents = append(contents, path.Clean("/"+d+"/"+content))
 	}
-	return meetAny(abs, contents...) || meetAny(rel, content, clean)
-}
-
-func meetAny(globs []string, contents ...string) bool {
-	return slices.ContainsFunc(globs, func(g string) bool {
-		return slices.ContainsFunc(contents, func(c string) bool { return patternsMeet(c, g) })
-	})
+	return anyPair(patternsMeet, abs, contents...) || anyPair(patternsMeet, rel, content, clean)
 }
 
 // linePaths are the paths that a line may reach.

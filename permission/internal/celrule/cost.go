@@ -74,10 +74,11 @@ func maxCost(env *cel.Env, ast *cel.Ast, hints sizeHints) (uint64, error) {
 	return est.Max, err
 }
 
-func hasLoops(ast *cel.Ast) bool {
+// contains reports whether an expression has a part of a kind: a comprehension is a loop, an
+// identifier reads a variable.
+func contains(ast *cel.Ast, kind celast.ExprKind) bool {
 	root := celast.NavigateAST(ast.NativeRep())
-	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()),
-		celast.KindMatcher(celast.ComprehensionKind))) > 0
+	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()), celast.KindMatcher(kind))) > 0
 }
 
 // simpleCost is an upper bound on the cost of an expression that only joins comparisons of

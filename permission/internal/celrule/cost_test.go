@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cel.dev/cel-go/cel"
+	celast "cel.dev/cel-go/common/ast"
 	"pgregory.net/rapid"
 
 	"github.com/askance-dev/askance/permission/internal/schema"
@@ -100,7 +101,7 @@ func TestSimpleCostIsNoLess(t *testing.T) {
 		simple++
 		hints := sizeHints{args: root, unlimited: 256 << 10, bound: 256 << 10}
 		worst, err := maxCost(env, ast, hints)
-		if err != nil || worst > bound || hasLoops(ast) {
+		if err != nil || worst > bound || contains(ast, celast.ComprehensionKind) {
 			t.Fatalf("%s: bound %d, cel-go's bound %d, %v", text, bound, worst, err)
 		}
 	})

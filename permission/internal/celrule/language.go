@@ -3,6 +3,7 @@ package celrule
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -156,7 +157,7 @@ func zoneValidators() []cel.ASTValidator {
 // checkZone uses the code that reads the zone at run time.
 func checkZone(_ int, zone string) error {
 	if zone == "Local" {
-		return fmt.Errorf("time zone Local differs between machines; name one, such as Europe/Berlin")
+		return errors.New("time zone Local differs between machines; name one, such as Europe/Berlin")
 	}
 	got := types.Timestamp{}.Receive("getHours", "timestamp_to_hours_with_tz", []ref.Val{types.String(zone)})
 	if types.IsError(got) {

@@ -139,16 +139,11 @@ func Compile(env *cel.Env, text string, want *cel.Type, args *schema.Type, limit
 		return nil, []Fault{*problem}
 	}
 	p.Expr = expression{Env: env, Text: text, args: args}
-	p.ReadsCall = readsVariables(ast)
+	p.ReadsCall = contains(ast, celast.IdentKind)
 	if want == cel.BoolType {
 		p.guards = guardsOf(ast)
 	}
 	return p, nil
-}
-
-func readsVariables(ast *cel.Ast) bool {
-	root := celast.NavigateAST(ast.NativeRep())
-	return len(celast.MatchSubset(celast.MatchDescendants(root, celast.AllMatcher()), celast.KindMatcher(celast.IdentKind))) > 0
 }
 
 // findCostFault refuses an expression that costs too much on a typical call. One that is proved to
@@ -184,7 +179,7 @@ func newProgram(env *cel.Env, ast *cel.Ast, args *schema.Type, limits Bounds, ex
 	if !simple || worst > limit {
 		worst, err = maxCost(env, ast, sizeHints{args: args, unlimited: uint64(limits.InputBytes), bound: uint64(limits.InputBytes)})
 	}
-	if err == nil && worst <= limit && !hasLoops(ast) {
+	if err == nil && worst <= limit && !contains(ast, celast.ComprehensionKind) {
 		p.bound = max(worst, 1)
 	} else {
 		opts = append(opts, cel.CostLimit(limits.RuleCost), cel.InterruptCheckFrequency(interruptEvery))
