@@ -292,7 +292,7 @@ func around() []Row {
 		},
 		{
 			Folder:    "bus/creds",
-			Own:       []string{"message", "toolcall", "bus", "bus/internal"},
+			Own:       []string{"message", "toolcall", "bus", "bus/internal", "internal/plainfile"},
 			Libraries: []string{"github.com/nats-io/jwt/v2", "github.com/nats-io/nkeys", "github.com/nats-io/nats-server/v2"},
 			Why:       "logins carry the permissions of bus; a server, embedded or not, only checks them",
 		},

@@ -30,7 +30,7 @@ type policy struct {
 	engine.Policy
 	live   *permission.Live  // nil: there are no rule files
 	bucket *bus.PolicyBucket // nil: there is none
-	files  bool              // there are rule files beside the bucket
+	files  bool              // there are rule files next to the bucket
 }
 
 // PolicyOptions returns the options with which an engine with these tools loads its
@@ -289,7 +289,7 @@ func (p policy) follow(ctx context.Context, log *slog.Logger) {
 	}
 }
 
-// loadBucket loads the rules now, unless a rule file beside the bucket may be half written: the
+// loadBucket loads the rules now, unless a rule file next to the bucket may be half written: the
 // poll waits for that.
 func (p policy) loadBucket(ctx context.Context) {
 	if !p.files {

@@ -73,8 +73,8 @@ func TestABucketIsLoadedWhenItIsAtRest(t *testing.T) {
 	})
 }
 
-// A change of the bucket does not load rule files beside it, which may be half written.
-func TestABucketLoadsNoFilesBesideIt(t *testing.T) {
+// A change of the bucket does not load rule files next to it, which may be half written.
+func TestABucketLoadsNoFilesNextToIt(t *testing.T) {
 	for _, files := range []bool{false, true} {
 		live, err := permission.NewLive(rulesOf("version: 1\nname: p\nrules:\n  - {name: r, tool_name: t, behavior: ask}\n"), permission.LiveOptions{Options: PolicyOptions(nil)})
 		if err != nil {
@@ -82,7 +82,7 @@ func TestABucketLoadsNoFilesBesideIt(t *testing.T) {
 		}
 		policy{live: live, files: files}.loadBucket(t.Context())
 		if loaded := live.Status().Rules == 1; loaded == files {
-			t.Errorf("files beside the bucket: %v, loaded: %v", files, loaded)
+			t.Errorf("files next to the bucket: %v, loaded: %v", files, loaded)
 		}
 	}
 }
