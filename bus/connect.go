@@ -97,13 +97,14 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 	}
 	within, cancel := context.WithTimeout(ctx, dialTimeout) // for all servers together
 	defer cancel()
-	d := &firstDial{ctx: within}
+	each := timeoutFor(ctx) / time.Duration(len(parseURLs(rawURL))) // a silent server leaves time for the others
+	d := &firstDial{ctx: within, each: each}
 	if o.CredsFile != "" {
 		if _, err := secretfile.Read(op, o.CredsFile, true); err != nil { // the client reads it again
 			return nil, err
 		}
 	}
-	opts := append(o.natsOptions(), nats.SetCustomDialer(d), nats.Timeout(timeoutFor(ctx)))
+	opts := append(o.natsOptions(), nats.SetCustomDialer(d), nats.Timeout(each))
 	opts = append(opts, more...)
 	opts = append(opts, o.Extra...)
 	nc, err := nats.Connect(rawURL, opts...)
@@ -189,6 +190,7 @@ func timeoutFor(ctx context.Context) time.Duration {
 // The NATS client itself would wait for a silent server without limit.
 type firstDial struct {
 	ctx   context.Context //nolint:containedctx // of the one call of connect that it serves
+	each  time.Duration   // for one server
 	done  atomic.Bool
 	spare []func() bool // each keeps one connection open when ctx ends
 }
@@ -199,6 +201,7 @@ func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	if d.done.Load() {
 		return dialer.Dial(network, address)
 	}
+	dialer.Timeout = d.each
 	conn, err := dialer.DialContext(d.ctx, network, address)
 	if err == nil {
 		d.spare = append(d.spare, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))

@@ -205,6 +205,22 @@ func TestConnectCancelledWhileTheServerIsSilent(t *testing.T) {
 	}
 }
 
+// A server that is silent, such as a suspended one, leaves time for the next one of a cluster.
+func TestConnectPassesOverASilentServer(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	b := bustest.New(t, bustest.Listening())
+	nc, err := bus.Connect(t.Context(), "nats://"+silent.Addr().String()+","+b.URL(), bus.ConnectOptions{Principal: "p", Extra: []nats.Option{nats.DontRandomize()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	nc.Close()
+}
+
 func TestRedactURL(t *testing.T) {
 	for in, want := range map[string]string{
 		"nats://u:p@h:1":             "nats://h:1",
