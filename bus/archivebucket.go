@@ -218,10 +218,22 @@ func (b *ArchiveBucket) Remove(ctx context.Context, name string) error {
 	return nil
 }
 
-// Open implements ArchiveStore.
+// Open implements ArchiveStore. A server that goes down leaves requests without an answer, so the
+// first attempt is short; a large file may need a longer one.
 func (b *ArchiveBucket) Open(ctx context.Context, name string) (ArchiveFile, error) {
 	ctx, cancel := context.WithTimeout(ctx, archiveTransfer)
 	defer cancel()
+	for limit := giveUpAfter; ; limit *= 4 {
+		one, end := context.WithTimeout(ctx, limit)
+		f, err := b.openOnce(one, name)
+		silent := one.Err() != nil || errors.Is(err, context.DeadlineExceeded)
+		if end(); err == nil || !silent || ctx.Err() != nil {
+			return f, err
+		}
+	}
+}
+
+func (b *ArchiveBucket) openOnce(ctx context.Context, name string) (ArchiveFile, error) {
 	store, info, err := b.findFile(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) && b.folder != nil {
 		return b.folder.Open(ctx, name)

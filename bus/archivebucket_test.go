@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -8,9 +9,11 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -153,6 +156,44 @@ func TestArchiveBucketWithoutAnswer(t *testing.T) {
 	}
 	if got := textIn(t, must(b.Open(t.Context(), "a"))); got != strings.Repeat("y", 10) {
 		t.Errorf("read %q", got)
+	}
+}
+
+// A request that is lost with a server delays the reading of a file by seconds.
+func TestArchiveBucketWithALostRequest(t *testing.T) {
+	dir := bustest.Dir(t)
+	t.Run("put", func(t *testing.T) { // the client's goroutines of a Put do not end, as a bubble needs
+		putText(t, bus.NewArchiveBucket(bustest.New(t, bustest.In(dir)).Conn("engine"), "test", nil), "a", "text")
+	})
+	for _, request := range []string{"$JS.API.STREAM.INFO.OBJ_", ".GET.OBJ_", "$JS.API.CONSUMER.CREATE.OBJ_"} {
+		synctest.Test(t, func(t *testing.T) {
+			lost, ready := false, false
+			lose := func(c net.Conn, b []byte) (int, error) {
+				if ready && !lost && bytes.Contains(b, []byte(request)) {
+					lost = true
+					return len(b), nil
+				}
+				return c.Write(b)
+			}
+			nc, err := bus.ConnectInProcess(t.Context(), hooked{bustest.New(t, bustest.In(dir)), lose}, bus.ConnectOptions{Principal: "engine"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			if _, err := must(nc.JetStream()).AccountInfo(); err != nil { // its subscription to answers is not lost
+				t.Fatal(err)
+			}
+			ready = true
+			began := time.Now()
+			f, err := bus.NewArchiveBucket(nc, "test", nil).Open(t.Context(), "a")
+			if err != nil {
+				t.Fatalf("%s: %v", request, err)
+			}
+			if got, took := textIn(t, f), time.Since(began); got != "text" || !lost || took > time.Minute {
+				t.Errorf("%s: read %q after %v, lost %v", request, got, took, lost)
+			}
+			_ = f.Close() // it was only read
+		})
 	}
 }
 
