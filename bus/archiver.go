@@ -101,14 +101,6 @@ func (l archiver) archiveAll(ctx context.Context) (Archiving, error) {
 		return out, &message.Error{Code: message.CodeInvalid, Op: "archive", What: "no folder for archives is configured", Err: errNoStore}
 	}
 	var err error
-	if !l.r.DryRun {
-		if out.Resumed, err = l.resumeArchives(ctx); err == nil {
-			err = l.awaitArchivers(ctx)
-		}
-		if err != nil {
-			return out, err
-		}
-	}
 	for try := 1; ; try++ {
 		err = l.archiveOnce(ctx, &out)
 		if !errors.Is(err, errMoved) || try == archiveTries {
@@ -131,6 +123,15 @@ func (l archiver) archiveAll(ctx context.Context) (Archiving, error) {
 }
 
 func (l archiver) archiveOnce(ctx context.Context, out *Archiving) error {
+	if !l.r.DryRun {
+		if err := l.awaitArchivers(ctx); err != nil {
+			return err
+		}
+		n, err := l.resumeArchives(ctx) // what another one has announced is not archived twice
+		if out.Resumed += n; err != nil {
+			return err
+		}
+	}
 	chosen, head, err := l.planArchives(ctx)
 	if err != nil {
 		return err
@@ -270,6 +271,11 @@ func (l archiver) makeArchive(ctx context.Context, head uint64, replies []*reply
 	a.Name = fmt.Sprintf("%s-%06d-%s", l.j.space, a.Number, newSalt())
 	for _, x := range replies {
 		a.Records += uint64(len(x.seqs))
+	}
+	for _, x := range known { // another archiver was faster
+		if ranges(x.Gone).missingFrom(a.Gone...).count() < a.Records {
+			return nil, errMoved
+		}
 	}
 	if err := l.writeArchive(ctx, a); err != nil {
 		return nil, err

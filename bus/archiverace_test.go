@@ -300,6 +300,35 @@ func TestTwoArchivers(t *testing.T) {
 	}
 }
 
+// killing is a store whose archiver does not get beyond its announcement.
+type killing struct{ bus.ArchiveStore }
+
+func (killing) Files(context.Context) ([]bus.StoredFile, error) { return nil, errKilled }
+
+var errKilled = errors.New("killed")
+
+// What another archiver has announced, but not deleted when it was killed, is not archived twice.
+func TestArchiveAnnouncedByAKilledArchiver(t *testing.T) {
+	for _, phase := range []string{"read the journal", "write archive 1"} {
+		w := newArchiving(t)
+		l := ledgerOf(t, w.JournalWith("test", bus.JournalOptions{Room: w.Room, Archives: killing{w.store}}))
+		ran := false
+		done, err := w.l.Archive(t.Context(), bus.Retention{By: "ann", Progress: func(what string, n, all uint64) {
+			if what != phase || n < all || ran {
+				return
+			}
+			ran = true
+			if _, err := l.Archive(t.Context(), bus.Retention{By: "bob"}); !errors.Is(err, errKilled) {
+				t.Errorf("the killed archiver: %v", err)
+			}
+		}})
+		if err != nil || !ran || done.Resumed != 20 {
+			t.Errorf("%s: %+v, %v", phase, done, err)
+		}
+		w.proved(true)
+	}
+}
+
 // removing is a folder from which another archiver removes the first index.
 type removing struct {
 	bus.ArchiveFolder
