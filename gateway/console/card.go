@@ -132,7 +132,7 @@ func (in *Console) showCall(ctx context.Context, w http.ResponseWriter, p *gatew
 			s.Flash.Next = next.Href
 		}
 	}
-	s.Title = c.Title + " – askance"
+	s.Title = reveal.Line(c.Title) + " – askance"
 	return in.write(w, status, "card", cardPage{s, c, "card"})
 }
 

@@ -32,6 +32,9 @@ func TestHostileArguments(t *testing.T) {
 	k := w.A.Propose("s<b>1</b>", "r/../1", "c?&#\"1", gatewaytest.Ship, string(args)).Key
 	b.goTo("/inbox")
 	b.click(".row")
+	if title := eval[string](b, `document.title + document.querySelector(".row").closest("li").querySelector("input").ariaLabel`); strings.Count(title, "p‹U+0430›ypal.com") != 2 {
+		t.Errorf("the title of the tab and the label of the row are %q", title)
+	}
 	b.see(evil, "U+202E", "U+2066", "p‹U+0430›ypal"[:1], "U+0430", "U+200B", "U+00AD", "U+001B", "U+000D", "U+2039", "s<b>1</b>")
 	b.press("e")
 	b.until(`document.querySelector("#input").value.includes("\\u202e") && document.querySelector("#input").value.includes("p\\u0430ypal")`)
