@@ -138,15 +138,15 @@ func TestCommandThatCannotStart(t *testing.T) {
 	}
 }
 
-// No id can inject a variable or an argument.
+// No id can inject a variable or an argument. The call ends: another worker could not run it either.
 func TestCommandWithHostileIDs(t *testing.T) {
 	h, err := program(t, "env").Handler()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = h(t.Context(), executor.Task{Call: toolcall.Key{Call: "a\x00PATH=/evil"}, Input: message.RawJSON("{}")})
-	if err == nil {
-		t.Error("an id with a NUL reached the program")
+	if err == nil || strings.HasPrefix(err.Error(), "start ") || !strings.Contains(err.Error(), "with other ids") {
+		t.Errorf("an id with a NUL: %v", err)
 	}
 }
 

@@ -347,7 +347,11 @@ func (c Command) Handler() (Handler, error) {
 	return func(ctx context.Context, t Task) (Output, error) {
 		cmd := exec.CommandContext(context.WithoutCancel(ctx), path) // runCommand ends it, with its group
 		cmd.Args, cmd.Dir = argv, dir
-		cmd.Env = slices.Concat(env, taskEnv(t)) // the last of equal names counts
+		ids := taskEnv(t)
+		if slices.ContainsFunc(ids, func(pair string) bool { return strings.Contains(pair, "\x00") }) {
+			return Output{}, fmt.Errorf("%w: an id of the call has a zero byte, which no program can get. Propose the call again with other ids", errNotStarted)
+		}
+		cmd.Env = slices.Concat(env, ids) // the last of equal names counts
 		in, release, err := sealInput(t.Input)
 		if err != nil {
 			return Output{}, fmt.Errorf("start %s: %w", argv[0], err)
@@ -398,7 +402,7 @@ func taskEnv(t Task) []string {
 	return env
 }
 
-// errNotStarted is the error of a program that was not started because it had no input.
+// errNotStarted is the error of a program that was not started and never can be with this call.
 var errNotStarted = errors.New("the program was not started")
 
 // sealInput returns a file with all of b, at offset 0, for a program that has not
