@@ -402,7 +402,7 @@ func taskEnv(t Task) []string {
 	return env
 }
 
-// errNotStarted is the error of a program that was not started and never can be with this call.
+// errNotStarted is the error of a program that was not started; the call ends with it.
 var errNotStarted = errors.New("the program was not started")
 
 // sealInput returns a file with all of b, at offset 0, for a program that has not

@@ -16,6 +16,7 @@ import (
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		`[{"type":"function","function":{"name":"ping","parameters":{"type":"object","properties":{"n":{"type":"integer","maximum":9007199254740993}}}}}]`,
+		`{"tools":[{"name":"x","description":"a\u202eb \ud83d\udc69\u200d \udb40\udc41","inputSchema":{"type":"object","properties":{"\u202e\u200b":{"type":"string","enum":["\u202e"]}}}}]}`,
 		`{"tools":[{"name":"x: y\n- name: z","description":"a # b","inputSchema":{"type":"object"},"annotations":{"readOnlyHint":true,"idempotentHint":true,"destructiveHint":false},"title":"\u202e"}]}`,
 		`{"openapi":"3.0.0","paths":{"/a/{b}":{"get":{"parameters":[{"name":"b","in":"path","required":true,"schema":{"type":"string","nullable":true}}]},"post":{"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/S"}}}}}}},"components":{"schemas":{"S":{"$ref":"#/components/schemas/S"}}}}`,
 		"openapi: 3.1.0\npaths:\n  /x:\n    put: {operationId: yes, responses: {}}\n",

@@ -24,6 +24,7 @@ import (
 	"github.com/askance-dev/askance/cmd/askance/internal/textfile"
 	"github.com/askance-dev/askance/cmd/askance/internal/toolfile"
 	"github.com/askance-dev/askance/internal/jcs"
+	"github.com/askance-dev/askance/internal/reveal"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/permission"
 	"github.com/askance-dev/askance/toolcall"
@@ -358,5 +359,16 @@ func scalar(text string) string {
 	if err != nil {
 		return `""` // cannot be: the input was checked; the file is compared with the source
 	}
-	return string(quoted)
+	var out strings.Builder
+	for _, r := range string(quoted) { // a person reviews the file: nothing in it is invisible or turns text around
+		switch {
+		case !reveal.Invisible(r):
+			out.WriteRune(r)
+		case r > 0xffff:
+			fmt.Fprintf(&out, `\U%08x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
 }
