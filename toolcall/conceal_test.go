@@ -2,6 +2,8 @@ package toolcall
 
 import (
 	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -135,14 +137,21 @@ func TestRedactedCall(t *testing.T) {
 	content := secret
 	rules := []message.PermissionRule{{ToolName: "pay", RuleContent: &content, Behavior: message.BehaviorAllow}}
 	q := hiding(`{"pin":"` + secret + `"}`)
+	var blocks message.Content
+	if err := json.Unmarshal([]byte(`[{"type":"text","text":"`+secret+`"},{"type":"data","name":"`+secret+`","source":{"url":"https://a/`+secret+`","media_type":"x"}},
+		{"type":"table","rows":[{"`+secret+`":"is \u0074ell-no-one","n":9007199254740993}]},{"type":"`+secret+`"},{"type":"plain","n":1.0},
+		{"type":"data","source":{"data":"`+base64.StdEncoding.EncodeToString([]byte("\xe9 "+secret))+`","media_type":"text/plain"}}]`), &blocks); err != nil {
+		t.Fatal(err)
+	}
 	for name, c := range map[string]*Call{
 		"asking":  {Tool: "pay", Input: q.Input, Request: &q, Proposal: secret, Suggested: rules, Remember: rules, Votes: []Vote{{Rules: rules}}},
 		"pending": {Tool: "pay", Input: q.Input, Redact: []string{"args.pin"}},
 		"refused": {Tool: "pay", Input: `{` + secret, Redact: []string{"args.pin"}, Cause: "refuse", Result: &message.ToolResultBlock{Output: message.Content{Text: secret}}},
 		"edited":  {Tool: "pay", Input: `{"pin":"` + secret + `!"}`, Request: &q},
+		"blocks":  {Tool: "pay", Input: q.Input, Request: &q, Result: &message.ToolResultBlock{Output: blocks, Metadata: map[string]any{secret: []any{secret}}}},
 	} {
 		f := &EventRecord{Call: c}
-		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) {
+		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) || strings.Contains(text, `"data":"6SB0ZWxs`) {
 			t.Errorf("%s shows the hidden value: %s", name, text)
 		}
 		if text := encoded(t, f); !strings.Contains(text, secret) {

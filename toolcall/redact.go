@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,6 +215,8 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 			out.Output.Blocks[i] = &shown
 		case *message.DataBlock:
 			out.Output.Blocks[i] = hideInData(block, swap)
+		case *message.UnknownBlock:
+			out.Output.Blocks[i] = hideInUnknown(block, swap)
 		default: // results hold no other kinds
 		}
 	}
@@ -222,8 +226,15 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 	return &out
 }
 
-// hideInData returns the block with the texts in its name and address replaced.
-func hideInData(b *message.DataBlock, swap *strings.Replacer) *message.DataBlock {
+// hideInData returns the block with the texts in its name and address replaced, or only a mark
+// if one is in its bytes: a worker makes data of text that is not UTF-8.
+func hideInData(b *message.DataBlock, swap *strings.Replacer) message.Block {
+	if src, is := b.Source.(*message.Base64Source); is {
+		raw, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(src.Data, "=")) // what is before an error counts
+		if text := string(raw); swap.Replace(text) != text {
+			return &message.TextBlock{Text: hiddenMark + "]"}
+		}
+	}
 	out := *b
 	if b.Name != nil {
 		name := swap.Replace(*b.Name)
@@ -235,6 +246,26 @@ func hideInData(b *message.DataBlock, swap *strings.Replacer) *message.DataBlock
 		}
 	}
 	return &out
+}
+
+// hideInUnknown returns the block with the texts in its members replaced, or only a mark if it
+// cannot be read.
+func hideInUnknown(b *message.UnknownBlock, swap *strings.Replacer) message.Block {
+	members, err := strictjson.Object(b.Raw, strictjson.MaxBytes(len(b.Raw)), strictjson.KeepBigIntegers())
+	if err == nil {
+		shown := replaceTexts(swap, members)
+		if reflect.DeepEqual(shown, any(members)) {
+			return b
+		}
+		var raw []byte
+		if raw, err = strictjson.Marshal(shown); err == nil {
+			out := new(message.UnknownBlock)
+			if err = out.UnmarshalJSON(raw); err == nil {
+				return out
+			}
+		}
+	}
+	return &message.TextBlock{Text: hiddenMark + "]"}
 }
 
 // hiddenURL replaces an address that contains a hidden value.

@@ -257,8 +257,8 @@ func contentOf(kind string, body []byte) message.Content {
 	isText := strings.HasPrefix(media, "text/") || media == "application/json" || strings.HasSuffix(media, "+json") || media == "application/xml" || media == "application/octet-stream"
 	switch strings.ToLower(params["charset"]) {
 	case "", "utf-8", "us-ascii":
-	default:
-		isText = false // bytes of other charsets can look like UTF-8
+	default: // bytes of other charsets can look like UTF-8, but most have ASCII
+		isText = isText && !bytes.ContainsFunc(body, func(r rune) bool { return r == 0 || r == 0x1b || r > '~' })
 	}
 	if len(body) == 0 || isText && utf8.Valid(body) {
 		return message.Content{Text: string(body)}

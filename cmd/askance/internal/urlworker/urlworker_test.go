@@ -189,12 +189,12 @@ func TestContent(t *testing.T) {
 // Bytes in another charset may look like UTF-8, and no one can read them without its name.
 func TestContentInAnotherCharset(t *testing.T) {
 	for kind, charset := range map[string]string{
-		"text/plain; charset=UTF-8": "", "text/html; charset=us-ascii": "",
+		"text/plain; charset=UTF-8": "", "text/html; charset=us-ascii": "", "text/x-plain; charset=iso-8859-1": "",
 		"text/plain; charset=utf-16le": "utf-16le", "text/csv; charset=\"ISO-8859-1\"": "ISO-8859-1",
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
-			_, _ = io.WriteString(w, "h\x00i\x00")
+			_, _ = io.WriteString(w, map[bool]string{true: "hi", false: "h\x00i\x00"}[strings.HasPrefix(kind, "text/x-plain")])
 		}))
 		out, err := handler(t, urlworker.Config{URL: srv.URL})(t.Context(), attempt(1))
 		srv.Close()
