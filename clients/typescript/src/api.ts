@@ -477,7 +477,7 @@ export interface Call {
     state?: "success" | "error" | "interrupted" | "denied" | "running";
     type: "tool_result";
   };
-  /** ResultDigest is the SHA-256 of the result as its sender sent it: the same result sent again gets the same answer, and a different one is refused. For a call that hides arguments it is an HMAC of that (see SealResult), because a result may repeat a short secret that could be guessed from a plain hash. */
+  /** ResultDigest is the SHA-256 of the result as its sender sent it, without ids and times of blocks: the same result sent again gets the same answer, and a different one is refused. For a call that hides arguments it is an HMAC of that (see SealResult), because a result may repeat a short secret that could be guessed from a plain hash. */
   result_digest?: string;
   /** when the next attempt is offered */
   retry_at?: string;
