@@ -34,3 +34,28 @@ func TestSendToDeafServer(t *testing.T) {
 		t.Errorf("a message behind it: %v", err)
 	}
 }
+
+// scripted is a wire to a server that refuses initialize, as the official Python SDK does once it
+// has read server/discover.
+type scripted struct{ l *link }
+
+func (s scripted) send(_ context.Context, f *frame, _ *waiting) error {
+	if f.method == "initialize" {
+		s.l.receive(&frame{id: f.id, fault: []byte(`{"code":-32022,"message":"connection is serving the 2026-07-28 protocol","data":{"supported":["2026-07-28"]}}`)}, nil)
+	} else {
+		s.l.receive(&frame{id: f.id, result: []byte(`{"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}}`)}, nil)
+	}
+	return nil
+}
+
+func (scripted) close() {}
+
+// A modern server can need more than probeTime to start, as one that is downloaded does.
+func TestSlowModernServer(t *testing.T) {
+	t.Parallel()
+	l := &link{peer: &peer{g: &Gateway{}}, pending: map[string]*waiting{}}
+	l.wire = scripted{l}
+	if err := l.initialize(t.Context()); err != nil || !l.modern || l.version != modernVersion || !l.has("tools") {
+		t.Errorf("modern %t, revision %q, %v", l.modern, l.version, err)
+	}
+}

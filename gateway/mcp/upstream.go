@@ -83,19 +83,13 @@ func (p *peer) connect(ctx context.Context, up *Upstream) (*link, error) {
 	if err := l.open(ctx); err != nil {
 		return nil, err
 	}
-	l.modern, l.version = true, modernVersion
 	probe, cancel := context.WithTimeout(ctx, probeTime)
-	result, err := l.call(probe, "server/discover", nil, nil)
+	err := l.discover(probe)
 	cancel()
-	if re, ok := errors.AsType[*rpcError](err); ok && re.code == codeVersion {
-		if !listsModern(re.data, "supported") {
-			err = errors.Join(err, errors.New("no common revision"))
-		} else {
-			result, err = l.call(ctx, "server/discover", nil, nil)
-		}
+	if wantsModern(err) {
+		err = l.discover(ctx)
 	}
-	if err == nil && listsModern(result, "supportedVersions") {
-		l.about = objectOf(result)
+	if err == nil {
 		return l, nil
 	}
 	l.modern = false
@@ -110,6 +104,23 @@ func (p *peer) connect(ctx context.Context, up *Upstream) (*link, error) {
 		return nil, fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	return l, nil
+}
+
+// discover opens a modern connection.
+func (l *link) discover(ctx context.Context) error {
+	l.modern, l.version = true, modernVersion
+	result, err := l.call(ctx, "server/discover", nil, nil)
+	if err == nil && !listsModern(result, "supportedVersions") {
+		err = errors.New("no common revision")
+	}
+	l.about = objectOf(result)
+	return err
+}
+
+// wantsModern reports whether a server refused a revision and speaks the modern one.
+func wantsModern(err error) bool {
+	re, ok := errors.AsType[*rpcError](err)
+	return ok && re.code == codeVersion && listsModern(re.data, "supported")
 }
 
 // listsModern reports whether a member of an object lists the modern version.
@@ -140,6 +151,9 @@ func (l *link) initialize(ctx context.Context) error {
 	}
 	params := object{{Name: "protocolVersion", Value: quote(version)}, {Name: "capabilities", Value: l.peer.upstreamCapabilities()}, {Name: "clientInfo", Value: info}}
 	result, err := l.call(ctx, "initialize", params, nil)
+	if wantsModern(err) { // it starts slowly: it read server/discover after probeTime
+		return l.discover(ctx)
+	}
 	if err != nil {
 		return err
 	}
