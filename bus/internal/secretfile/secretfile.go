@@ -1,6 +1,6 @@
 // Package secretfile reads and replaces small files, which may hold secrets.
 //
-// A secret file that other users can read is refused. A file is written
+// A secret file that other users can read is refused; a group can read one of root. A file is written
 // completely or not at all, and survives a power loss.
 package secretfile
 
@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"syscall"
 	"time"
@@ -30,13 +31,23 @@ func Read(op, path string, secret bool) ([]byte, error) {
 	if err != nil {
 		return nil, Error(op, path, err)
 	}
-	if secret && runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	if secret && runtime.GOOS != "windows" && info.Mode().Perm()&closedModes(info) != 0 {
 		return nil, &message.Error{Code: message.CodeForbidden, Op: op, What: "other users can read " + path + " (mode " + info.Mode().Perm().String() + ")", Hint: "chmod 600 " + path}
 	}
 	if len(b) > MaxBytes {
 		return nil, &message.Error{Code: message.CodeInvalid, Op: op, What: fmt.Sprintf("%s is longer than %d MiB", path, MaxBytes>>20), Hint: "check the path"}
 	}
 	return b, nil
+}
+
+// closedModes returns the permissions that a secret must not have. What root owns, a group can
+// read: another user gets the secrets of Kubernetes only so.
+func closedModes(info fs.FileInfo) fs.FileMode {
+	owner := reflect.Indirect(reflect.ValueOf(info.Sys())) // a syscall.Stat_t
+	if os.Geteuid() != 0 && owner.FieldByName("Uid").Uint() == 0 {
+		return 0o037
+	}
+	return 0o077
 }
 
 // WriteOnce writes a new file and fails with fs.ErrExist if path exists: a link, unlike
