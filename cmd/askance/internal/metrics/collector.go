@@ -208,9 +208,11 @@ func (c *collector) collectCalls(ch chan<- prometheus.Metric, r toolcall.Activit
 		for outcome, n := range map[string]int{"success": t.Succeeded, "error": t.Failed, "revoked": t.Revoked, "interrupted": t.Interrupted} {
 			ch <- counter(finished, n, name, outcome)
 		}
-		ch <- histogram(toDecision, t.ToDecision, name)
-		ch <- histogram(queuedFor, t.Queued, name)
-		ch <- histogram(ranFor, t.Run, name)
+		for d, times := range map[*prometheus.Desc]toolcall.ActivityTimes{toDecision: t.ToDecision, queuedFor: t.Queued, ranFor: t.Run} {
+			if times.Count > 0 { // without limits, only +Inf would begin at 0, and rates would see the first time there
+				ch <- histogram(d, times, name)
+			}
+		}
 	}
 }
 

@@ -64,11 +64,12 @@ func load(request any) (toolcall.LoadReply, error) {
 
 func (e engine) activity() toolcall.ActivityReply {
 	counts := toolcall.ActivityCounts{Proposed: 5, Asked: 3, Approved: 2, Rejected: 1, Denied: 2, Started: 2, Succeeded: 1, Failed: 1, Retried: 1}
+	times := toolcall.ActivityTimes{Count: 3, SumMS: 4500, Buckets: []toolcall.ActivityUpTo{{UpToMS: 1000, Count: 2}, {UpToMS: 5000}, {Count: 1}}}
 	out := toolcall.ActivityReply{
 		ByToolAndRule: []toolcall.ActivityCell{{Tool: "pay", Rule: "large", ActivityCounts: counts}},
 		ByTool: []toolcall.ActivityTool{{
 			ActivityShare: toolcall.ActivityShare{Name: "pay", ActivityCounts: counts},
-			ToDecision:    toolcall.ActivityTimes{Count: 3, SumMS: 4500, Buckets: []toolcall.ActivityUpTo{{UpToMS: 1000, Count: 2}, {UpToMS: 5000}, {Count: 1}}},
+			ToDecision:    times, Queued: times, Run: times,
 		}},
 		Queues: []toolcall.ActivityQueue{{Tool: "pay", Placement: toolcall.PlaceRemote, Depth: 2, Oldest: time.Now().Add(-time.Hour), Running: 1, Workers: []toolcall.ActivityWorker{{Name: "wk", Running: 1}, {Name: "gone", LastHeard: time.Now().Add(-time.Hour)}}}},
 	}
@@ -120,6 +121,9 @@ func TestMetrics(t *testing.T) {
 		if !strings.Contains(text+"\n", want+"\n") {
 			t.Errorf("no %s in\n%s", want, text)
 		}
+	}
+	if more := strings.Join(scrape(t, metrics.Config{Engine: engine{tools: 1}}, process), "\n"); strings.Count(more, "askance_run_seconds_count{") != 1 {
+		t.Error("a histogram without times has the bucket +Inf: the others begin later, and quantiles of rates are wrong")
 	}
 	if i := strings.Index(text, "askance_queue_oldest_seconds"); i < 0 || !regexp.MustCompile(`askance_queue_oldest_seconds{.*} 36\d\d`).MatchString(text[i:]) {
 		t.Errorf("the oldest call waits for an hour: %s", text[max(0, i):])
