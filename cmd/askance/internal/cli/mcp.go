@@ -68,7 +68,7 @@ A client that can wait is told how: with a task, a link, or progress. Any other 
 ordinary result after --hold that names the tool askance_wait, which returns the result
 once the call is decided.
 
-The file of upstreams is YAML:
+The file of upstreams is YAML; paths of programs and tokens are relative to it:
 
   upstreams:
     github:                          # a-z, 0-9 and -: its tools are github_NAME
@@ -300,8 +300,15 @@ func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict(), yaml.DisallowUnknownField()); err != nil {
 		return nil, usagef("--upstreams: %s cannot be read: %s", m.upstreams, yaml.FormatError(err, false, false))
 	}
+	folder, err := filepath.Abs(filepath.Dir(m.upstreams)) // an editor starts the command in a folder of its choice
+	if err != nil {
+		return nil, err
+	}
 	var out []*mcp.Upstream
 	for alias, e := range file.Upstreams {
+		if len(e.Command) > 0 && filepath.Base(e.Command[0]) != e.Command[0] && !filepath.IsAbs(e.Command[0]) {
+			e.Command[0] = filepath.Join(folder, e.Command[0])
+		}
 		up := &mcp.Upstream{Alias: alias, Command: e.Command, URL: e.URL, Header: e.Headers, Idempotent: e.Idempotent, TrustAnnotations: e.TrustAnnotations}
 		for name, value := range e.Env {
 			up.Env = append(up.Env, name+"="+value)
@@ -312,7 +319,7 @@ func (m *proxying) readUpstreams() ([]*mcp.Upstream, error) {
 		if e.BearerFile != "" {
 			path := e.BearerFile
 			if !filepath.IsAbs(path) {
-				path = filepath.Join(filepath.Dir(m.upstreams), path)
+				path = filepath.Join(folder, path)
 			}
 			token, err := textfile.Read("bearer_file", path, maxSecret)
 			if err != nil {
