@@ -269,7 +269,7 @@ demo: build ## Play the demo without questions.
 # The published coding agents, at the versions that docs/howto/coding-agents.md names.
 # They stay outside of the tree and of every lock file: one of them is proprietary.
 AGENTS_HOME ?= $(dir $(shell $(GO) env GOCACHE))askance/agents
-AGENTS := @anthropic-ai/claude-code-linux-x64@2.1.330 @openai/codex@0.169.0 @google/gemini-cli@0.61.0
+AGENTS := @anthropic-ai/claude-code-linux-x64@2.1.332 @openai/codex@0.171.0 @google/gemini-cli@0.61.0
 
 .PHONY: hooks-real
 hooks-real: build ## Run the published coding agents with the hooks, against a scripted model.

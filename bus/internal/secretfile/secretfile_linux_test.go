@@ -11,8 +11,8 @@ import (
 	"github.com/askance-dev/askance/bus/internal/secretfile"
 )
 
-// Kubernetes gives root the files of a secret, and the group of the pod (fsGroup) reads them,
-// whatever defaultMode says.
+// Kubernetes gives root the files of a secret, and the group of the pod (fsGroup) reads them. It
+// does not use defaultMode then.
 func TestSecretOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give files to other users")
