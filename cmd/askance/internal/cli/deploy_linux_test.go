@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -165,10 +166,13 @@ func own(t *testing.T, data, secret string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range append(files, data) {
-		if err := os.Chown(path, nobody, nobody); err != nil {
+	for _, path := range files { // as Kubernetes does for fsGroup
+		if err := errors.Join(os.Chown(path, 0, nobody), os.Chmod(path, 0o440)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := os.Chown(data, nobody, nobody); err != nil {
+		t.Fatal(err)
 	}
 }
 
