@@ -156,6 +156,19 @@ def test_exception_that_ends_more_than_the_tool(
             assert (call.text if isinstance(call, askance.Denied) else getattr(call, "output", None)) == want
 
 
+def test_result_that_the_server_would_not_read(server: Server, session: str) -> None:
+    """The server closes the connection of a large body, so the worker does not send it."""
+
+    def job() -> str:
+        return "x" * 30_000_000
+
+    propose(server, session, "job")
+    with working(server, server.client("wendy").tool(job)):
+        result = await_end(server, session)["result"]
+    assert result["state"] == "error"
+    assert "ran and ended with success" in result["output"]
+
+
 def test_each_slot_has_a_thread(server: Server, session: str) -> None:
     """Slots beyond the threads that asyncio has by default run at the same time, too."""
     together = threading.Barrier(8)

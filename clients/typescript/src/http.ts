@@ -70,6 +70,8 @@ export interface Request {
 const pauses = [100, 200, 500, 1000, 2000];
 /** How long a server may take for a reply that it does not hold on purpose. */
 const replyWithin = 40_000;
+/** In bytes. The server closes the connection of a larger body, which looks like no reply. */
+const largestBody = 768 * 1024;
 
 function variable(name: string): string | undefined {
   const scope = globalThis as { process?: { env?: Record<string, string | undefined> } };
@@ -163,9 +165,14 @@ export class Transport {
     if (this.#token) headers["Authorization"] = `Bearer ${this.#token}`;
     if (request.body !== undefined) headers["Content-Type"] = "application/json";
     if (key) headers["Idempotency-Key"] = key;
+    const body = request.body === undefined ? undefined : JSON.stringify(request.body);
+    const size = new TextEncoder().encode(body).length;
+    if (size > largestBody) {
+      throw new AskanceError(`cannot ${does}: the body has ${size} bytes, the limit is ${largestBody}`, { code: "too_large", status: 413, hint: "Store large data elsewhere and send a reference" });
+    }
     try {
       return await this.#fetch(`${this.url}${place}${query && `?${query}`}`, {
-        method, headers, redirect: "manual", ...(signal ? { signal } : {}), ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
+        method, headers, redirect: "manual", ...(signal ? { signal } : {}), ...(body === undefined ? {} : { body }),
       });
     } catch (cause) {
       throw this.#silent(does, cause);

@@ -17,6 +17,7 @@ DEFAULT_URL = "http://127.0.0.1:8787"
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 45.0
 ANSWER_SECONDS = 35.0  # the server answers after 30 at the latest
+LARGEST_BODY = 768 << 10  # the server closes the connection of a larger one, which looks like no reply
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,14 @@ class Settings:
         }
         if send.body is not None:
             headers["Content-Type"] = "application/json"
-            out["content"] = _json.write(send.body).encode()
+            content = out["content"] = _json.write(send.body).encode()
+            if len(content) > LARGEST_BODY:
+                raise Invalid(
+                    f"cannot {send.what}: the body has {len(content)} bytes, the limit is {LARGEST_BODY}",
+                    code="too_large",
+                    status=413,
+                    hint="Store large data elsewhere and send a reference",
+                )
         return out
 
     def stream(self, send: Send, headers: dict[str, str]) -> dict[str, Any]:
