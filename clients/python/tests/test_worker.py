@@ -524,6 +524,10 @@ def test_engine_key_file(server: Server, tmp_path: Path) -> None:
     texts = read_engine_keys(Path(server.engine_key))
     assert texts is not None
     assert len(_grants.make_keys(texts)) == 1
+    file = json.loads(Path(server.engine_key).read_text())
+    file["keys"].insert(0, {"id": "old", "public_key": "old", "retired": "2026-01-01T00:00:00Z"})
+    (tmp_path / "rotated.pub").write_text(json.dumps(file))
+    assert read_engine_keys(tmp_path / "rotated.pub") == texts
     (tmp_path / "x.pub").write_text("{}")
     with pytest.raises(askance.Invalid, match=r"engine\.pub"):
         read_engine_keys(tmp_path / "x.pub")

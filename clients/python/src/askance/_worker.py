@@ -115,7 +115,7 @@ def read_engine_keys(keys: str | os.PathLike[str] | Iterable[str] | None) -> lis
     if isinstance(keys, os.PathLike) or (isinstance(keys, str) and (set(keys) & set("/\\.") or os.path.exists(keys))):
         try:
             with open(keys, encoding="utf-8") as file:
-                return [str(entry["public_key"]) for entry in json.load(file)["keys"]]
+                return [str(entry["public_key"]) for entry in json.load(file)["keys"] if not entry.get("retired")]
         except (OSError, ValueError, KeyError, TypeError) as err:
             raise Invalid(
                 f"cannot read the engine keys in {os.fspath(keys)}: {err}",
