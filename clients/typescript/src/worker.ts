@@ -78,7 +78,6 @@ export class Worker {
   readonly #options: WorkerOptions;
   readonly #begun = new Map<string, number>();
   #keys: KeySet = new Map();
-  #pinned: KeySet = new Map();
   #retired: ReadonlySet<string> = new Set();
   #asked = -Infinity;
 
@@ -99,10 +98,7 @@ export class Worker {
 
   /** Serves the tools until the signal aborts, then ends running calls. It throws if the token may not do this. */
   async run(options: { signal?: AbortSignal } = {}): Promise<void> {
-    if (this.#options.engineKeys !== "server") {
-      this.#pinned = await readKeys(this.#options.engineKeys);
-      this.#keys = this.#pinned;
-    }
+    if (this.#options.engineKeys !== "server" && this.#keys.size === 0) this.#keys = await readKeys(this.#options.engineKeys);
     const stop = new AbortController();
     const halt = () => stop.abort();
     if (options.signal?.aborted) halt();
@@ -161,7 +157,7 @@ export class Worker {
       if (this.#options.engineKeys === "server") {
         this.#keys = await readKeys(keys.filter((k) => !k.retired).map((k) => k.public_key));
       } else {
-        const followed = await followKeys(keys, this.#pinned, this.#retired);
+        const followed = await followKeys(keys, this.#keys, this.#retired);
         this.#keys = followed.trusted;
         this.#retired = followed.retired;
       }

@@ -93,6 +93,15 @@ export class Server {
     return readFileSync(this.engineKeyPath, "utf8");
   }
 
+  /** Signs with a new key from now on, and retires the previous one. */
+  replaceKey(): void {
+    const { keys } = JSON.parse(this.engineKey) as { keys: Array<{ id: string }> };
+    for (const args of [["rotate"], ["retire", keys.at(-1)?.id ?? ""]]) {
+      const { status, stderr } = spawnSync(binary, ["keys", ...args, "--data", this.#data], { encoding: "utf8" });
+      if (status !== 0) throw new Error(stderr);
+    }
+  }
+
   /** Runs the process, at its previous address. */
   async run(): Promise<void> {
     const http = this.url ? new URL(this.url).host : `127.0.0.1:${await freePort()}`;

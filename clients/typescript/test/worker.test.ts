@@ -84,6 +84,21 @@ test("keys from the server on loopback, and successors of the pinned key", async
   assert.throws(() => server.client("wendy").worker([never], { engineKeys: [] }), { code: "misconfigured" });
 });
 
+test("keys that follow a retired key stay trusted", { timeout: 60_000 }, async () => {
+  let later = 0;
+  await working([{ name: "job", run: () => "ok" }], async () => {
+    server.replaceKey();
+    for (;;) {
+      const ring = await (await fetch(`${server.url}/v1/work/keys`, { headers: { Authorization: `Bearer ${server.tokens.wendy}` } })).json() as { keys: Array<{ retired?: string }> };
+      if (ring.keys.some((k) => k.retired)) break;
+    }
+    for (const session of ["rotated-1", "rotated-2", "rotated-3"]) {
+      later += 11_000;
+      assert.equal((await finished(await propose(session, "job"))).result?.output, "ok");
+    }
+  }, { clock: { ...systemClock, monotonic: () => performance.now() + later } });
+});
+
 test("a tampered grant does not run: the call stays open and the operator reads why", async () => {
   for (const [session, from, to, why] of [
     ["tampered-input", /\\"n\\":1/g, '\\"n\\":2', /not the ones that were approved/],
