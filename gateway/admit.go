@@ -257,7 +257,7 @@ func (b bounded) callInTime(ctx context.Context, op *api.Operation, request any)
 		}
 	}
 	if op.Changes {
-		return nil, &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "the journal did not answer in time, and the request may have taken effect", Hint: "look at the present state before you send it again", Err: err}
+		return nil, &message.Error{Code: message.CodeUnknownOutcome, Op: op.Name, What: "the journal did not answer in time, and the request may have taken effect", Hint: "look at the current state before you send it again", Err: err}
 	}
 	return nil, &message.Error{Code: message.CodeUnavailable, Op: op.Name, What: "the journal did not answer in time", Hint: "try again, and look at /readyz", Err: err}
 }

@@ -258,7 +258,7 @@ func (o *origins) check(route *Route, r *http.Request, id *Identity) error {
 	if err := o.checkSite(r); err != nil {
 		return err
 	}
-	// The form of a login has no proof, because its page may be older than the present session.
+	// The form of a login has no proof, because its page may be older than the current session.
 	if err := o.checkPublic(route, r); err != nil || id.CSRF == "" || route.OwnAuth || !alters(route, r) {
 		return err
 	}

@@ -18,7 +18,7 @@
 //   - A request with an Idempotency-Key is carried out once. Sent again within a
 //     day it gets the first reply; with other content it is refused. After a
 //     restart, or when too many are stored, it is carried out again, which is
-//     harmless: a proposal returns the present state, and a response that is on
+//     harmless: a proposal returns the current state, and a response that is on
 //     record returns the call. A begin is always carried out again, because the
 //     call may have ended meanwhile; its claim makes that safe.
 //   - Errors are problem details (RFC 9457) with a closed list of codes.

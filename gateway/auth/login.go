@@ -106,7 +106,7 @@ func (a *Auth) login(w http.ResponseWriter, r *http.Request, p *gateway.Peer) er
 		return a.page(w, r, http.StatusForbidden, refusal("every request from this machine acts as "+a.cfg.Local.Name+", and a login cannot choose another name", "make a token with askance token create NAME --role approver, then log in with it"))
 	}
 	token := strings.TrimSpace(r.PostFormValue("token"))
-	if token == "" && p != nil && p.Ambient { // the present session continues
+	if token == "" && p != nil && p.Ambient { // the current session continues
 		a.goTo(w, r, next)
 		return nil
 	}

@@ -58,7 +58,7 @@ func newRespondCommand(env *environment, c *cobra.Command, kind responseKind) *c
 	d.memory.cmd, d.sign.cmd = c, c
 	d.ad.flags(env, c)
 	c.Flags().StringVar(&d.digest, "digest", "", "respond only to the approval request with this digest, as askance show or list --json printed it")
-	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation: respond to the present approval request")
+	c.Flags().BoolVarP(&d.yes, "yes", "y", false, "do not ask for confirmation: respond to the current approval request")
 	if kind.many {
 		d.picks.bind(c, env)
 	}
@@ -154,7 +154,7 @@ func (d *responding) respond(ctx context.Context, l *link) (err error) {
 	return env.print(after, outcomeText(env.out, after)+"\n")
 }
 
-// response makes the response to the present request of the call.
+// response makes the response to the current request of the call.
 func (d *responding) response(ctx context.Context, call *toolcall.Call) (toolcall.Response, error) {
 	r, err := d.kind.build(d, ctx, call)
 	r.V, r.Key, r.Digest = 1, call.Key, call.Digest

@@ -294,7 +294,7 @@ type errorBody struct {
 	What string       `json:"what"`
 	Hint string       `json:"hint,omitzero"`
 	// State and Digest are those of the call that the error is about, so that the
-	// loser of a race sees the present approval request.
+	// loser of a race sees the current approval request.
 	State  message.ToolCallState `json:"state,omitzero"`
 	Digest string                `json:"digest,omitzero"`
 }

@@ -97,7 +97,7 @@ func newKeysRetireCommand(env *environment) *cobra.Command {
 		Use:   "retire KEYID",
 		Short: "Stop trusting a key",
 		Long: `Retires a key that no longer signs, and deletes its secret. Its grants become invalid:
-engines offer those calls again with the present key. Workers learn of it within ten
+engines offer those calls again with the current key. Workers learn of it within ten
 seconds. If a key was stolen, also give the new engine.pub to the workers, because a
 stolen key can sign false successors.`,
 		Example: "  askance keys retire 0123456789abcdef",

@@ -71,7 +71,7 @@ Find out what happened, then resolve the call:
 	f.StringVar((*string)(&r.Outcome), "outcome", "", "happened, did_not_happen or run_again")
 	f.StringVar(&output, "output", "", "result, with happened: a text, @FILE, or - for standard input")
 	f.StringVar(&r.Note, "note", "", "what you found out, for the journal")
-	f.IntVar(&r.Attempt, "attempt", 0, "resolve only this attempt (default the present one)")
+	f.IntVar(&r.Attempt, "attempt", 0, "resolve only this attempt (default the current one)")
 	_ = c.RegisterFlagCompletionFunc("outcome", cobra.FixedCompletions(outcomes, cobra.ShellCompDirectiveNoFileComp))
 	return c
 }

@@ -132,7 +132,7 @@ func (d *door) roleFlags() string {
 	return cmp.Or(string(d.role), "worker --tool TOOL")
 }
 
-// token returns the present token: the file may have been replaced.
+// token returns the current token: the file may have been replaced.
 func (d *door) token() (string, error) {
 	text, err := readToken(textfile.Read, d.tokenFile)
 	if err != nil {

@@ -55,7 +55,7 @@ type (
 		calls  []*toolcall.Call
 		listed map[toolcall.Key]bool
 	}
-	// sawMsg has the present state of one call; nil if there is no such call.
+	// sawMsg has the current state of one call; nil if there is no such call.
 	sawMsg struct {
 		key  toolcall.Key
 		call *toolcall.Call
@@ -86,7 +86,7 @@ func newFeed(cfg Config, post func(tea.Msg)) *feed {
 	return &feed{engine: cfg.Engine, hints: cfg.Hints, session: cfg.Session, post: post, news: make(chan toolcall.Key, 256), whole: make(chan struct{}, 1)}
 }
 
-// look asks for the present state of a call. It does not block.
+// look asks for the current state of a call. It does not block.
 func (f *feed) look(k toolcall.Key) {
 	select {
 	case f.news <- k:

@@ -76,7 +76,7 @@ func (s *Server) Handler(tool string) executor.Handler {
 	}
 }
 
-// try runs a call in the present session, and ends the session if it is broken.
+// try runs a call in the current session, and ends the session if it is broken.
 func (s *Server) try(ctx context.Context, tool string, t executor.Task) (executor.Output, error) {
 	n, err := s.await(ctx)
 	if err != nil {

@@ -42,7 +42,7 @@ const maxReply = 16 << 20
 const timeout = 90 * time.Second
 
 // New returns a client of the server at a URL, or at "unix:" and the path of a Unix socket. token
-// returns the present token; "" sends none.
+// returns the current token; "" sends none.
 func New(at string, token func() (string, error)) *Client {
 	base, transport := strings.TrimSuffix(at, "/"), http.DefaultTransport
 	if socket, local := strings.CutPrefix(at, "unix:"); local {

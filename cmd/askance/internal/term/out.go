@@ -156,7 +156,7 @@ type Wrapper struct {
 	Width  int
 
 	word string
-	col  int // characters on the present line, without the indent
+	col  int // characters on the current line, without the indent
 }
 
 // Write adds the next piece. A word is shown when the character after it has arrived.
