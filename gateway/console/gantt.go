@@ -326,57 +326,16 @@ const (
 func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 	scale := newTimeScale(calls, compact)
 	g := &gantt{Label: label, Ticks: scale.ticks(), Breaks: scale.breaks, Compact: compact}
-	kinds := map[string]bool{}
 	if len(scale.at) > 0 {
 		g.Began = scale.at[0]
 		g.Took = asked.Took(scale.at[len(scale.at)-1].Sub(g.Began))
 	}
+	kinds := map[string]bool{}
 	for _, c := range calls {
+		g.addMarks(&c, scale, kinds)
+		g.addSpans(&c, scale, kinds)
 		r := c.row
-		r.In = g
-		var first, last time.Time
-		for _, m := range c.marks {
-			title := m.What + " by " + m.Who + ", " + m.At.UTC().Format("15:04:05")
-			if m.Person || m.Tone == "bad" || len(c.spans) == 0 && m.Tone != "plain" {
-				r.Dots = append(r.Dots, ganttDot{X: scale.place(m.At), Tone: m.Tone, Person: m.Person, Title: title})
-			}
-			if m.Person {
-				kinds["vote"] = true
-			}
-			g.Table = append(g.Table, ganttLine{r.Name, m.What, m.Who, "", m.At})
-		}
-		for _, s := range c.spans {
-			if first.IsZero() {
-				first = s.From
-			}
-			last, g.Live, kinds[s.Kind] = s.To, g.Live || s.Open, true
-			took := asked.Took(s.To.Sub(s.From))
-			b := ganttBar{X: scale.place(s.From), Kind: s.Kind, Open: s.Open, Title: s.Word() + ": " + took}
-			if b.W = scale.place(s.To) - b.X; b.W >= textMargin+textWidth*float64(len(took)) {
-				b.Text = took
-			}
-			if s.Who != "" {
-				b.Title += ", " + s.Who
-			}
-			if s.Open {
-				b.Title += ", now"
-			}
-			for _, m := range c.marks { // a dot would hide a part of the text
-				if x := scale.place(m.At); m.Person && x > b.X && x < b.X+textMargin+textWidth*float64(len(took)) {
-					b.Text = ""
-				}
-			}
-			r.Bars = append(r.Bars, b)
-			g.Table = append(g.Table, ganttLine{r.Name, s.Word(), s.Who, took, s.From})
-		}
-		switch {
-		case r.Took != "":
-		case first.IsZero():
-			r.Took = "instant"
-		default:
-			r.Took = asked.Took(last.Sub(first))
-		}
-		r.Label = r.Name + ": " + r.Took
+		r.In, r.Label = g, r.Name+": "+r.Took
 		for _, b := range r.Bars {
 			r.Label += "; " + b.Title
 		}
@@ -389,4 +348,50 @@ func drawGantt(label string, calls []ganttCall, compact bool) *gantt {
 	}
 	slices.SortStableFunc(g.Table, func(a, b ganttLine) int { return a.At.Compare(b.At) })
 	return g
+}
+
+func (g *gantt) addMarks(c *ganttCall, scale timeScale, kinds map[string]bool) {
+	for _, m := range c.marks {
+		title := m.What + " by " + m.Who + ", " + m.At.UTC().Format("15:04:05")
+		if m.Person || m.Tone == "bad" || len(c.spans) == 0 && m.Tone != "plain" {
+			c.row.Dots = append(c.row.Dots, ganttDot{X: scale.place(m.At), Tone: m.Tone, Person: m.Person, Title: title})
+		}
+		if m.Person {
+			kinds["vote"] = true
+		}
+		g.Table = append(g.Table, ganttLine{c.row.Name, m.What, m.Who, "", m.At})
+	}
+}
+
+// addSpans draws the bars of a call, and sets how long it took unless that is known.
+func (g *gantt) addSpans(c *ganttCall, scale timeScale, kinds map[string]bool) {
+	for _, s := range c.spans {
+		kinds[s.Kind] = true
+		g.Live = g.Live || s.Open
+		took := asked.Took(s.To.Sub(s.From))
+		b := ganttBar{X: scale.place(s.From), Kind: s.Kind, Open: s.Open, Title: s.Word() + ": " + took}
+		b.W = scale.place(s.To) - b.X
+		room := textMargin + textWidth*float64(len(took))
+		if b.W >= room {
+			b.Text = took
+		}
+		if s.Who != "" {
+			b.Title += ", " + s.Who
+		}
+		if s.Open {
+			b.Title += ", now"
+		}
+		for _, m := range c.marks { // a dot would hide a part of the text
+			if x := scale.place(m.At); m.Person && x > b.X && x < b.X+room {
+				b.Text = ""
+			}
+		}
+		c.row.Bars = append(c.row.Bars, b)
+		g.Table = append(g.Table, ganttLine{c.row.Name, s.Word(), s.Who, took, s.From})
+	}
+	took := "instant"
+	if n := len(c.spans); n > 0 {
+		took = asked.Took(c.spans[n-1].To.Sub(c.spans[0].From))
+	}
+	c.row.Took = cmp.Or(c.row.Took, took)
 }
