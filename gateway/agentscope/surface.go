@@ -58,7 +58,6 @@ func (s *Surface) Routes() []gateway.Route {
 	}
 }
 
-// answer writes JSON.
 func answer(w http.ResponseWriter, status int, v any) error {
 	b, err := strictjson.Marshal(v)
 	if err != nil {

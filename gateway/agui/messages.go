@@ -234,7 +234,6 @@ func (r *run) userMsg(m *wire.Message) (*message.Msg, error) {
 	return message.Codec{}.SystemMsg(r.peer.Name, message.Content{Text: m.Content.String()}, message.WithID(m.ID))
 }
 
-// contextOf returns the context as JSON, or nil if there is none.
 func contextOf(in *wire.RunInput) message.RawJSON {
 	if len(in.Context) == 0 {
 		return nil

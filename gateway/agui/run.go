@@ -128,7 +128,6 @@ func (f *follower) endEarly(ctx context.Context, err error) error {
 	return f.out.send(runError(err))
 }
 
-// take maps a batch of events.
 func (f *follower) take(ctx context.Context, b gateway.EventBatch) error {
 	for _, e := range b.Events {
 		if ctx.Err() != nil {

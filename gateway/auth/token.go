@@ -88,7 +88,6 @@ func newToken() (secret, id, hash string) {
 	return secret, id, message.Digest([]byte(secret))
 }
 
-// findToken returns the token of a secret, or nil.
 func findToken(byID map[string]*held, secret string) *held {
 	m := tokenForm.FindStringSubmatch(secret)
 	if m == nil {

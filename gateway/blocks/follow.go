@@ -201,7 +201,6 @@ func (s *subscription) onward(ctx context.Context, events []sequenced, wanted fu
 	return nil
 }
 
-// event maps one event to frames.
 func (s *subscription) event(ctx context.Context, ev message.Event, live bool) []blockstream.Frame {
 	s.quiet = !live
 	s.before(ctx, ev, live)

@@ -344,7 +344,6 @@ func (l *link) subscribe(ctx context.Context, filter object) <-chan struct{} {
 	return agreed
 }
 
-// tell sends a notification of the subscription.
 func (s *listening) tell(method string, params object) {
 	meta := objectOf(params.get("_meta")).with(metaSubscription, s.x.id)
 	s.x.send(&frame{method: method, params: params.with("_meta", meta.bytes()).bytes()})

@@ -231,7 +231,6 @@ func (l *link) notify(ctx context.Context, method string, params object) error {
 	return l.wire.send(ctx, f, nil)
 }
 
-// answer answers a request of the server.
 func (l *link) answer(ctx context.Context, id, result json.RawMessage, err error) {
 	defer l.countAsk(-1)
 	if serr := l.wire.send(ctx, responseTo(id, result, err), nil); serr != nil {

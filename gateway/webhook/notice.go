@@ -47,7 +47,6 @@ type LinkSet struct {
 	Reject  string `json:"reject,omitzero"`
 }
 
-// eventOf returns the event of a record, or "" if it has none.
 func eventOf(f *toolcall.EventRecord) Event {
 	switch {
 	case f == nil || f.Call == nil || f.Note != nil:

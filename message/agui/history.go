@@ -74,7 +74,6 @@ func (h *History) Apply(e Event) {
 	}
 }
 
-// find returns the index of a message, or -1.
 func (h *History) find(id string) int {
 	return slices.IndexFunc(h.messages, func(m Message) bool { return m.ID == id })
 }

@@ -33,7 +33,6 @@ type requestList struct {
 
 func newRequestList() requestList { return requestList{pending: map[callKey]*place{}} }
 
-// clone copies the list with its requests.
 func (l *requestList) clone() requestList {
 	out, copies := newRequestList(), map[*request]*request{}
 	for _, r := range l.asked {
