@@ -47,7 +47,9 @@ func (j *Journal) AppendEvent(ctx context.Context, runtime string, reply toolcal
 	if broken := j.guard.whyBroken(); broken != nil {
 		return 0, &message.Error{Code: message.CodeFull, Op: op, What: "the store no longer writes", Hint: restartHint, Err: broken}
 	}
-	return 0, eventError(op, err)
+	e := apiError(op, "some events may be stored", err)
+	e.Hint = cmp.Or(e.Hint, "append all of them again")
+	return 0, e
 }
 
 func (c codec) eventSubject(runtime string, reply toolcall.Key) (Subject, error) {
@@ -132,10 +134,4 @@ func (j *Journal) sendEvents(ctx context.Context, msgs []*nats.Msg) (uint64, err
 		seq = max(seq, ack.Seq)
 	}
 	return seq, nil
-}
-
-func eventError(op string, err error) *message.Error {
-	e := apiError(op, "some events may be stored", err)
-	e.Hint = cmp.Or(e.Hint, "append all of them again")
-	return e
 }

@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -239,8 +240,9 @@ func (s *Server) claimStore(o Options) error {
 	if err := o.checkTrust(); err != nil {
 		return err
 	}
-	if o.Rebuild {
-		if err := dropIndexes(o.StoreDir); err != nil {
+	if o.Rebuild { // engines create consumers again, and the server makes indexes from the records
+		stream := filepath.Join("*", "streams", "*")
+		if err := removeInStore(o.StoreDir, filepath.Join(stream, "msgs", "index.db"), filepath.Join(stream, "obs")); err != nil {
 			return err
 		}
 	}

@@ -170,13 +170,6 @@ func (o Options) checkTrust() error {
 	return nil
 }
 
-// dropIndexes deletes the indexes of streams, and their consumers, which engines
-// create again from the records.
-func dropIndexes(store string) error {
-	stream := filepath.Join("*", "streams", "*")
-	return removeInStore(store, filepath.Join(stream, "msgs", "index.db"), filepath.Join(stream, "obs"))
-}
-
 // removeInStore removes all files and folders that match the patterns below the folder of
 // JetStream.
 func removeInStore(store string, patterns ...string) error {
