@@ -32,7 +32,7 @@ func TestUnprovenTasksNeverRun(t *testing.T) {
 		{"signature of another grant", func(e *executortest.Engine, f *toolcall.EventRecord) {
 			f.Call.Attempt.Grant.Sig = e.Record("other", `{}`).Call.Attempt.Grant.Sig
 		}, "the signature does not match"},
-		{"no base64", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant.Sig = "!" }, "not base64url"},
+		{"no base64", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant.Sig = "!" }, "the signature does not match"},
 		{"no grant", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Attempt.Grant = nil }, "there is no grant"},
 		{"no approval request", func(_ *executortest.Engine, f *toolcall.EventRecord) { f.Call.Request = nil }, "no approval request"},
 		{"another digest", func(e *executortest.Engine, f *toolcall.EventRecord) {

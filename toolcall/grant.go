@@ -95,12 +95,7 @@ func (g *Grant) Signed(keys KeySet) error {
 	if !ok {
 		return refuse("signed by the unknown engine key "+g.KeyID, "give the worker this engine's public key")
 	}
-	sig, err := base64.RawURLEncoding.DecodeString(g.Sig)
-	if err != nil {
-		return refuse("the signature is not base64url", "")
-	}
-	b, err := g.signedText()
-	if err != nil || !ed25519.Verify(pub, b, sig) {
+	if b, err := g.signedText(); err != nil || !signedBy(pub, b, g.Sig) {
 		return refuse("the signature does not match", "the task was changed on its way, or forged")
 	}
 	return nil
