@@ -82,14 +82,7 @@ const unprovenLimit = 10 * time.Second
 // the engine may have stored the first one.
 func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply, bool) {
 	if errors.Is(refusal, errEarly) || errors.Is(refusal, errExpired) {
-		a.reportClock(ctx)
-	}
-	switch {
-	case errors.Is(refusal, errExpired) && !a.w.clock.engineTime().Before(a.call.Attempt.Grant.Expires): // the next offer is another task
-		a.w.ack(ctx, a.task)
-		return toolcall.StartReply{}, false
-	case errors.Is(refusal, errEarly), errors.Is(refusal, errExpired): // a worker with the right clock may start it
-		a.w.release(a.task, notOursDelay)
+		a.skipUntimely(ctx, refusal)
 		return toolcall.StartReply{}, false
 	}
 	req := toolcall.StartRequest{V: 1, Key: a.id.Key, Attempt: a.id.Attempt, Claim: a.id.Claim, Task: a.task.ID}
@@ -116,14 +109,7 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 			if a.task.ID == "" || refusal != nil {
 				a.w.ack(ctx, a.task)
 			}
-			l := lease{since: first, length: time.Duration(reply.LeaseMS) * time.Millisecond}
-			if reply.Fresh {
-				l.since = sent
-			}
-			a.lease.Store(&l)
-			if !reply.Deadline.IsZero() && !reply.At.IsZero() { // not after the engine's, even if this machine's clock is wrong
-				reply.Deadline = sent.Add(reply.Deadline.Sub(reply.At))
-			}
+			a.takeLease(&reply, first, sent)
 			return reply, refusal == nil
 		case gone:
 			a.log.Debug("the attempt is already over", "err", err)
@@ -153,6 +139,29 @@ func (a *attempt) start(ctx context.Context, refusal error) (toolcall.StartReply
 			a.w.release(a.task, 0)
 			return reply, false
 		}
+	}
+}
+
+// skipUntimely leaves a task whose grant is not valid by this machine's clock.
+func (a *attempt) skipUntimely(ctx context.Context, why error) {
+	a.reportClock(ctx)
+	if errors.Is(why, errExpired) && !a.w.clock.engineTime().Before(a.call.Attempt.Grant.Expires) { // the next offer is another task
+		a.w.ack(ctx, a.task)
+		return
+	}
+	a.w.release(a.task, notOursDelay) // a worker with the right clock may start it
+}
+
+// takeLease counts the lease from the request that began it: the one that was sent last, or, if an
+// earlier one may have begun it, the first. The deadline is moved to this machine's clock.
+func (a *attempt) takeLease(reply *toolcall.StartReply, first, sent time.Time) {
+	l := lease{since: first, length: time.Duration(reply.LeaseMS) * time.Millisecond}
+	if reply.Fresh {
+		l.since = sent
+	}
+	a.lease.Store(&l)
+	if !reply.Deadline.IsZero() && !reply.At.IsZero() { // not after the engine's, even if this machine's clock is wrong
+		reply.Deadline = sent.Add(reply.Deadline.Sub(reply.At))
 	}
 }
 
