@@ -22,7 +22,6 @@ import (
 
 	"github.com/askance-dev/askance/bus/internal/errtext"
 	"github.com/askance-dev/askance/bus/internal/secretfile"
-	"github.com/askance-dev/askance/internal/plainfile"
 	"github.com/askance-dev/askance/internal/strictjson"
 	"github.com/askance-dev/askance/message"
 	"github.com/askance-dev/askance/toolcall"
@@ -65,7 +64,7 @@ type ledger struct {
 // refuses an existing folder with CodeConflict.
 func Init(ctx context.Context, dir string) (*Folder, error) {
 	c := &Folder{dir: dir}
-	if err := plainfile.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed))); err != nil {
+	if err := secretfile.MkdirAll(filepath.Join(dir, filepath.Dir(accountSeed))); err != nil {
 		return nil, secretfile.Error(opNewFolder, dir, err)
 	}
 	return c, c.runLocked(ctx, opNewFolder, func() error {

@@ -117,6 +117,9 @@ func SyncFolder(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// MkdirAll makes a folder that only its owner can read.
+func MkdirAll(dir string) error { return plainfile.MkdirAll(dir) }
+
 // Lock runs f while no other process holds the lock file.
 func Lock(ctx context.Context, op, lock string, f func() error) error {
 	l := flock.New(lock, flock.SetPermissions(0o600))
