@@ -215,7 +215,8 @@ func listNamed(ctx context.Context, c engine.Client, r toolcall.ListRequest, pre
 		return engine.ListAll(ctx, c, r, 0)
 	}
 	start := string(r.Call)
-	if r.Call, r.Words = "", start; len(start) < minPrefix {
+	r.Call, r.Words = "", start
+	if len(start) < minPrefix {
 		return nil, nil
 	}
 	calls, err := engine.ListAll(ctx, c, r, 0)

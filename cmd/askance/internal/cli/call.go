@@ -19,10 +19,16 @@ import (
 	"github.com/askance-dev/askance/toolcall"
 )
 
+// proposing is one run of askance call.
+type proposing struct {
+	env       *environment
+	r         toolcall.ProposeRequest
+	input, id string // as given
+	noWait    bool
+}
+
 func newCallCommand(env *environment) *cobra.Command {
-	var r toolcall.ProposeRequest
-	var input, id string
-	var noWait bool
+	p := &proposing{env: env}
 	c := &cobra.Command{
 		Use:        "call TOOL",
 		SuggestFor: []string{"propose", "run", "request", "try"},
@@ -41,68 +47,76 @@ Exits with code 6 if the call was not allowed, and with code 1 if the tool faile
 		Args:              wantArgs(1, "one tool, and its arguments as --args JSON"),
 		ValidArgsFunction: completeTools(env),
 		PreRunE: func(_ *cobra.Command, args []string) error {
-			text, err := env.readText("--args", input, toolcall.MaxInputBytes)
-			r.V, r.Calls = 1, []message.ToolCallBlock{{Name: args[0], Input: strings.TrimSpace(text)}}
+			text, err := env.readText("--args", p.input, toolcall.MaxInputBytes)
+			p.r.V, p.r.Calls = 1, []message.ToolCallBlock{{Name: args[0], Input: strings.TrimSpace(text)}}
 			return err
 		},
 	}
 	env.cfg.bindClient(c)
 	f := c.Flags()
-	f.StringVar(&input, "args", "{}", "arguments of the call: a JSON object, @FILE, or - for standard input")
-	f.StringVar((*string)(&r.Session), "session", "", "session of the call (default cli-NAME, with the name of --as)")
-	f.StringVar((*string)(&r.Reply), "reply", "", "reply of the call (default a new one)")
-	f.StringVar(&id, "id", "", "id of the call (default a new one)")
-	f.StringVar(&r.Agent, "agent", "", "agent that proposes the call")
-	f.BoolVar(&noWait, "no-wait", false, "do not wait for the result")
-	c.RunE = connected(env, toolcall.RoleRuntime, func(ctx context.Context, l *link, _ []string) error {
-		if r.Session == "" {
-			r.Session = message.SessionID("cli-" + env.cfg.As)
-		}
-		if r.Reply == "" {
-			r.Reply = message.ReplyID(uuid.NewString())
-		}
-		if id == "" {
-			id = "call_" + uuid.NewString()[:8]
-		}
-		r.Calls[0].ID = message.CallID(id)
-		reply, err := l.Propose(ctx, r)
-		if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeUnknownOutcome {
-			err = withHint(me, fmt.Sprintf("to try again, add --session %s --reply %s --id %s: another id is another call", term.ShellWord(string(r.Session)), term.ShellWord(string(r.Reply)), term.ShellWord(id)))
-		}
-		call, stopped := &toolcall.Call{Key: toolcall.Key{Session: r.Session, Reply: r.Reply, Call: message.CallID(id)}, Tool: r.Calls[0].Name}, "The request may be recorded."
-		switch unsure := errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrUnavailable); {
-		case err == nil:
-			call, stopped = reply.Calls[0], "The call stays open."
-			if !noWait {
-				call, err = env.waitForCall(ctx, l, call)
-			}
-		case env.json || !unsure || !errors.Is(context.Cause(ctx), errSignal):
-			return err
-		}
-		if err != nil && errors.Is(context.Cause(ctx), errSignal) {
-			if err = errSignal; !env.json {
-				again := fmt.Sprintf("call %s --args %s --session %s --reply %s --id %s", term.ShellWord(call.Tool), term.ShellWord(input), term.ShellWord(string(r.Session)), term.ShellWord(string(r.Reply)), term.ShellWord(id))
-				if r.Agent != "" {
-					again += " --agent " + term.ShellWord(r.Agent)
-				}
-				env.notef("Stopped waiting. %s\n  wait again: %s\n  end it:     %s\n", stopped, term.Safe(commandAgain(env, again)), commandAgain(env, "interrupt "+addressWord(call.Key)))
-			}
-		}
-		if err == nil || env.json { // a script needs the ids of a call that it cannot wait for
-			err = cmp.Or(err, env.print(call, resultOrPhase(env.out, call)))
-		}
-		if err != nil {
-			return err
-		}
-		err = callError(env, call)
-		if me, ok := errors.AsType[*message.Error](err); ok && call.Cause == string(toolcall.CauseRefuse) {
-			if info, err := l.Info(ctx); err == nil && !slices.Contains(info.Tools, call.Tool) {
-				me.What += didYouMean("", spelling.Nearest(call.Tool, info.Tools))
-			}
-		}
-		return err
-	})
+	f.StringVar(&p.input, "args", "{}", "arguments of the call: a JSON object, @FILE, or - for standard input")
+	f.StringVar((*string)(&p.r.Session), "session", "", "session of the call (default cli-NAME, with the name of --as)")
+	f.StringVar((*string)(&p.r.Reply), "reply", "", "reply of the call (default a new one)")
+	f.StringVar(&p.id, "id", "", "id of the call (default a new one)")
+	f.StringVar(&p.r.Agent, "agent", "", "agent that proposes the call")
+	f.BoolVar(&p.noWait, "no-wait", false, "do not wait for the result")
+	c.RunE = connected(env, toolcall.RoleRuntime, func(ctx context.Context, l *link, _ []string) error { return p.run(ctx, l) })
 	return c
+}
+
+func (p *proposing) run(ctx context.Context, l *link) error {
+	p.r.Session = cmp.Or(p.r.Session, message.SessionID("cli-"+p.env.cfg.As))
+	p.r.Reply = cmp.Or(p.r.Reply, message.ReplyID(uuid.NewString()))
+	p.id = cmp.Or(p.id, "call_"+uuid.NewString()[:8])
+	p.r.Calls[0].ID = message.CallID(p.id)
+	call, stopped := &toolcall.Call{Key: toolcall.Key{Session: p.r.Session, Reply: p.r.Reply, Call: message.CallID(p.id)}, Tool: p.r.Calls[0].Name}, "The request may be recorded."
+	reply, err := l.Propose(ctx, p.r)
+	if me, ok := errors.AsType[*message.Error](err); ok && me.Code == message.CodeUnknownOutcome {
+		err = withHint(me, "to try again, add"+p.idFlags()+": another id is another call")
+	}
+	switch unsure := errors.Is(err, message.ErrUnknownOutcome) || errors.Is(err, message.ErrUnavailable); {
+	case err == nil:
+		call, stopped = reply.Calls[0], "The call stays open."
+		if !p.noWait {
+			call, err = p.env.waitForCall(ctx, l, call)
+		}
+	case p.env.json || !unsure || !errors.Is(context.Cause(ctx), errSignal):
+		return err
+	}
+	if err != nil && errors.Is(context.Cause(ctx), errSignal) {
+		err = errSignal
+		p.noteStopped(call, stopped)
+	}
+	if err == nil || p.env.json { // a script needs the ids of a call that it cannot wait for
+		err = cmp.Or(err, p.env.print(call, resultOrPhase(p.env.out, call)))
+	}
+	if err != nil {
+		return err
+	}
+	err = callError(p.env, call)
+	if me, ok := errors.AsType[*message.Error](err); ok && call.Cause == string(toolcall.CauseRefuse) {
+		if info, err := l.Info(ctx); err == nil && !slices.Contains(info.Tools, call.Tool) {
+			me.What += didYouMean("", spelling.Nearest(call.Tool, info.Tools))
+		}
+	}
+	return err
+}
+
+// idFlags are the flags that name this call again.
+func (p *proposing) idFlags() string {
+	return fmt.Sprintf(" --session %s --reply %s --id %s", term.ShellWord(string(p.r.Session)), term.ShellWord(string(p.r.Reply)), term.ShellWord(p.id))
+}
+
+// noteStopped says how to wait for the call again, and how to end it.
+func (p *proposing) noteStopped(call *toolcall.Call, stopped string) {
+	if p.env.json {
+		return
+	}
+	again := fmt.Sprintf("call %s --args %s%s", term.ShellWord(call.Tool), term.ShellWord(p.input), p.idFlags())
+	if p.r.Agent != "" {
+		again += " --agent " + term.ShellWord(p.r.Agent)
+	}
+	p.env.notef("Stopped waiting. %s\n  wait again: %s\n  end it:     %s\n", stopped, term.Safe(commandAgain(p.env, again)), commandAgain(p.env, "interrupt "+addressWord(call.Key)))
 }
 
 // phaseLook is how long the engine holds one request of a wait: a new phase is noted as late

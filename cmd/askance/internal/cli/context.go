@@ -178,7 +178,8 @@ ones. Variables and askance.yaml are not stored.`,
 			if all.Named == nil {
 				all.Named = map[string]settingsOf{}
 			}
-			if all.Named[args[0]] = of; use {
+			all.Named[args[0]] = of
+			if use {
 				all.Current = args[0]
 			}
 			if err := all.write(); err != nil {
@@ -215,7 +216,8 @@ func newContextRemoveCommand(env *environment) *cobra.Command {
 				return err
 			}
 			text := fmt.Sprintf("Removed the context %s.\n", env.out.Name(args[0]))
-			if delete(all.Named, args[0]); all.Current == args[0] {
+			delete(all.Named, args[0])
+			if all.Current == args[0] {
 				all.Current = ""
 				text += "There is no current context now.\n"
 			}

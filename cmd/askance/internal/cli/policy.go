@@ -308,9 +308,13 @@ type formatted struct {
 	Changed bool   `json:"changed"`
 }
 
+type formatting struct {
+	policyFiles
+	check, diff bool
+}
+
 func newPolicyFmtCommand(env *environment) *cobra.Command {
-	p := policyFiles{cfg: &env.cfg}
-	var check, diff bool
+	p := formatting{policyFiles: policyFiles{cfg: &env.cfg}}
 	c := &cobra.Command{
 		Use:   "fmt [FILE...]",
 		Short: "Format rule files and keep their comments",
@@ -329,13 +333,13 @@ with code 7 if a file is not formatted.`,
 			if len(args) == 1 && args[0] == "-" {
 				return formatInput(env)
 			}
-			return formatFiles(c.Context(), env, p, args, check, diff)
+			return formatFiles(c.Context(), env, p, args)
 		},
 	}
 	f := c.Flags()
 	env.cfg.bindAs(c, &env.cfg.Policy, "rule file, or folder of rule files; may be repeated; the same as an argument")
-	f.BoolVar(&check, "check", false, "write nothing; exit code 7 if a file is not formatted")
-	f.BoolVar(&diff, "diff", false, "show what changes")
+	f.BoolVar(&p.check, "check", false, "write nothing; exit code 7 if a file is not formatted")
+	f.BoolVar(&p.diff, "diff", false, "show what changes")
 	return c
 }
 
@@ -352,7 +356,7 @@ func formatInput(env *environment) error {
 	return err
 }
 
-func formatFiles(ctx context.Context, env *environment, p policyFiles, args []string, check, diff bool) error {
+func formatFiles(ctx context.Context, env *environment, p formatting, args []string) error {
 	if len(args) == 0 {
 		args = p.cfg.Policy
 	}
@@ -377,7 +381,7 @@ func formatFiles(ctx context.Context, env *environment, p policyFiles, args []st
 			continue
 		}
 		changed++
-		if err := rewriteFile(env, f, out, check, diff); err != nil {
+		if err := p.rewriteFile(env, f, out); err != nil {
 			return err
 		}
 	}
@@ -389,25 +393,26 @@ func formatFiles(ctx context.Context, env *environment, p policyFiles, args []st
 	switch {
 	case len(failed) > 0:
 		return errors.Join(failed...)
-	case check && changed > 0:
+	case p.check && changed > 0:
 		return findingsf("%s not formatted; run askance policy fmt", asked.Count(changed, "file"))
 	}
 	return nil
 }
 
-func rewriteFile(env *environment, f permission.File, out []byte, check, diff bool) error {
+// rewriteFile prints the name of a file that changes, and writes it unless files are only checked.
+func (p formatting) rewriteFile(env *environment, f permission.File, out []byte) error {
 	if !env.json {
 		if err := env.printf("%s\n", term.SafeLine(f.Name)); err != nil {
 			return err
 		}
-		if diff {
+		if p.diff {
 			was, is := strings.TrimSuffix(string(f.Data), "\n"), strings.TrimSuffix(string(out), "\n")
 			if err := env.printf("%s", diffText(env.out, linediff.Lines(strings.Split(was, "\n"), strings.Split(is, "\n")))); err != nil {
 				return err
 			}
 		}
 	}
-	if check {
+	if p.check {
 		return nil
 	}
 	if err := rewriteInPlace(f.Name, out, 0o644); err != nil {

@@ -152,7 +152,8 @@ func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 			return err
 		}
 		for _, call := range page.Calls {
-			if r.After = call.Seq; !w.note(call) {
+			r.After = call.Seq
+			if !w.note(call) {
 				continue
 			}
 			if err := w.printChange(call); err != nil {
@@ -162,7 +163,8 @@ func (w *changes) show(ctx context.Context, hinted []toolcall.Key) error {
 		if page.Next != 0 {
 			continue
 		}
-		if w.through = r.After; len(page.Calls) > 0 { // these did not leave the list
+		w.through = r.After
+		if len(page.Calls) > 0 { // these did not leave the list
 			hinted = slices.DeleteFunc(hinted, func(k toolcall.Key) bool {
 				return slices.ContainsFunc(page.Calls, func(c *toolcall.Call) bool { return c.Key == k })
 			})
@@ -219,7 +221,8 @@ func (w *changes) showAll(ctx context.Context) error {
 	w.seen, w.off = make(map[toolcall.Key]version, len(reply.Calls)), false
 	for _, call := range reply.Calls {
 		was, known := before[call.Key]
-		if w.note(call); known && was == w.seen[call.Key] {
+		w.note(call)
+		if known && was == w.seen[call.Key] {
 			continue
 		}
 		if err := w.printChange(call); err != nil {

@@ -388,7 +388,8 @@ func (p *picker[K]) window(line, n int) {
 }
 
 func (p *picker[K]) move(n, d int, key func(int) K) {
-	if p.row = max(0, min(n-1, p.row+d)); n > 0 {
+	p.row = max(0, min(n-1, p.row+d))
+	if n > 0 {
 		p.at = key(p.row)
 	}
 }
