@@ -96,10 +96,10 @@ func New(space toolcall.SpaceID, journal Journal, policy Policy, tools []Tool, o
 		Snapshot: c.snapshotWith, Update: c.update,
 	})
 	attempts := &attempts{core: c, replies: e.replies}
-	e.responses = approve.New(approve.Parts{
+	e.responses = &approve.Responses{Parts: approve.Parts{
 		Space: space, Self: c.selfPrincipal(), View: c.view, Judge: c.judge, Standing: c.standing,
 		Snapshot: c.snapshotWith, Update: c.updateSeen, Begin: attempts.beginAllowed, Groups: c.groupsOf, Keys: c.cfg.approverKeys,
-	})
+	}}
 	decider := &decider{core: c, attempts: attempts}
 	batches := &batches{core: c, decider: decider}
 	e.runs = &runs{core: c, running: map[localRun]context.CancelCauseFunc{}}

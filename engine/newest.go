@@ -67,7 +67,8 @@ func (q *reader) listNewest(ctx context.Context, by toolcall.Principal, r toolca
 				return page.Newest(next), nil
 			}
 		}
-		if end = w.after + 1; !r.Since.IsZero() && w.first.Before(r.Since.Add(-clockMargin)) {
+		end = w.after + 1
+		if !r.Since.IsZero() && w.first.Before(r.Since.Add(-clockMargin)) {
 			break // calls that ended earlier were proposed earlier
 		}
 		if end > 1 && time.Since(began) > newestTime {
@@ -120,7 +121,8 @@ func (w *window) Record(r toolcall.JournalEntry) {
 		return
 	}
 	if f := r.Record; f != nil && f.Call != nil && f.Note == nil && !f.Call.Open() {
-		if f.Call.At(r.Seq); w.wants(f.Call) {
+		f.Call.At(r.Seq)
+		if w.wants(f.Call) {
 			w.calls, w.seqs = append(w.calls, f.Call), append(w.seqs, r.Seq)
 			if extra := len(w.calls) - w.most; extra > 0 {
 				w.calls, w.seqs = slices.Delete(w.calls, 0, extra), slices.Delete(w.seqs, 0, extra)

@@ -73,7 +73,8 @@ func (p *proposer) proposeCalls(ctx context.Context, by toolcall.Principal, r to
 	out := make([]*toolcall.Call, len(calls))
 	for i, c := range calls {
 		out[i], err = p.proposeOne(ctx, by, c, out[:i])
-		if release(c); err != nil {
+		release(c)
+		if err != nil {
 			return out[:i], err // stored calls stay stored; the same proposal sent again continues
 		}
 	}
@@ -236,7 +237,8 @@ func (p *proposer) orderCalls(calls []*toolcall.Call) {
 		return
 	}
 	for _, c := range calls {
-		if c.Order = toolcall.OrderShared; isExclusive(c) {
+		c.Order = toolcall.OrderShared
+		if isExclusive(c) {
 			c.Order = toolcall.OrderExclusive
 		}
 	}

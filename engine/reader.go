@@ -284,7 +284,6 @@ func (q *reader) readPolicyText(r api.PolicyTextRequest) (out api.PolicyTextRepl
 	return out, nil
 }
 
-// makeReceipt makes the receipt of a call.
 func (q *reader) makeReceipt(ctx context.Context, r api.ReceiptRequest) (api.ReceiptReply, error) {
 	r.Space = q.space
 	if err := r.Key.Validate(); err != nil {

@@ -32,41 +32,9 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		return toolcall.StartReply{}, &message.Error{Code: message.CodeInvalid, What: fmt.Sprintf("request is over %d bytes", maxClaim), Hint: "send a random id of your own"}
 	}
 	fresh := false // whether the attempt starts now, by the last decision, which is the one written
-	c, err := w.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) error {
-		c := m.Call()
-		fresh = false
-		if err := checkQueue(c, queues); err != nil {
-			return err
-		}
-		t := w.toolNamed(c.Tool)
-		switch {
-		case c.Open() && c.Placement != toolcall.PlaceRemote:
-			return &message.Error{Code: message.CodeState, What: "the call does not run on a worker", Hint: "start only tasks from the queue"}
-		case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == toolcall.PhaseBlocked || c.Phase() == toolcall.PhaseRetrying):
-			// An operator may now find that nothing has happened, and run the call again.
-			return &message.Error{Code: message.CodeSuperseded, What: "the attempt was abandoned because its worker was silent", Hint: "do not run it; drop the task"}
-		case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
-			return errNoChange
-		case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
-			return &message.Error{Code: message.CodeSuperseded, What: "the attempt was offered again with another grant", Hint: "drop the task"}
-		case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
-			return w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Rejected: true, Worker: by.Name, Reason: r.Refuse})
-		case w.attempts.hasStaleGrant(c):
-			return &message.Error{Code: message.CodeSuperseded, What: "the key that signed the grant was retired", Hint: "drop the task; it will be offered again"}
-		}
-		if c.Phase() == toolcall.PhaseQueued {
-			if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
-				return err
-			}
-		}
-		base := baseNow() // the reads above may have taken long
-		if c = m.Call(); c.Open() && c.Attempt.Grant != nil && !base.At.Before(c.Attempt.Grant.Expires) {
-			return &message.Error{Code: message.CodeSuperseded, What: "the grant has expired", Hint: "drop the task; it will be offered again"}
-		}
-		ev := toolcall.Started{Base: base, Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: t.Lease.Milliseconds()}
-		ev.Deadline = w.judge.Deadline(c, ev.At)
-		fresh = true
-		return m.Step(ev)
+	c, err := w.update(ctx, "start", r.Key, by, func(ctx context.Context, m *toolcall.Machine) (err error) {
+		fresh, err = w.decideStart(ctx, m, by, queues, r)
+		return err
 	})
 	switch {
 	case err != nil && w.isBehind(c, err, r.Task):
@@ -78,8 +46,7 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 	case r.Refuse != "" && !c.Started():
 		w.logReturn(c)
 		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Call: toolcall.ErrorCall(c), What: "the task was returned because this worker rejected it", Hint: "drop the task; another attempt will be offered later"}
-	}
-	if !c.Started() { // it was blocked instead
+	case !c.Started(): // it was blocked instead
 		return toolcall.StartReply{}, &message.Error{Code: message.CodeSuperseded, Call: toolcall.ErrorCall(c), What: "the policy no longer allows the call", Hint: "drop the task; an operator has to resolve the call"}
 	}
 	w.liveness.Hear(c.Key, c.Attempt.Number, time.Now())
@@ -92,6 +59,41 @@ func (w *workers) startAttempt(ctx context.Context, by toolcall.Principal, queue
 		Deadline: c.Attempt.Deadline, IdempotencyKey: c.IdempotencyKey(), At: baseNow().At,
 	}
 	return reply, reply.Sign(w.cfg.signer.SigningKey())
+}
+
+// decideStart starts the attempt if nothing stands against it, and reports whether it starts now.
+func (w *workers) decideStart(ctx context.Context, m *toolcall.Machine, by toolcall.Principal, queues []toolcall.Queue, r toolcall.StartRequest) (fresh bool, err error) {
+	c := m.Call()
+	if err := checkQueue(c, queues); err != nil {
+		return false, err
+	}
+	switch {
+	case c.Open() && c.Placement != toolcall.PlaceRemote:
+		return false, &message.Error{Code: message.CodeState, What: "the call does not run on a worker", Hint: "start only tasks from the queue"}
+	case isOwner(c, by, r.Attempt, r.Claim) && (c.Phase() == toolcall.PhaseBlocked || c.Phase() == toolcall.PhaseRetrying):
+		// An operator may now find that nothing has happened, and run the call again.
+		return false, &message.Error{Code: message.CodeSuperseded, What: "the attempt was abandoned because its worker was silent", Hint: "do not run it; drop the task"}
+	case c.Started() && isOwner(c, by, r.Attempt, r.Claim):
+		return false, errNoChange
+	case c.Open() && r.Nonce != "" && c.Attempt.Grant != nil && c.Attempt.Number == r.Attempt && c.Attempt.Grant.Nonce != r.Nonce:
+		return false, &message.Error{Code: message.CodeSuperseded, What: "the attempt was offered again with another grant", Hint: "drop the task"}
+	case c.Open() && c.Attempt.Number == r.Attempt && !c.Started() && r.Refuse != "":
+		return false, w.returnTask(m, toolcall.Returned{Attempt: r.Attempt, Rejected: true, Worker: by.Name, Reason: r.Refuse})
+	case w.attempts.hasStaleGrant(c):
+		return false, &message.Error{Code: message.CodeSuperseded, What: "the key that signed the grant was retired", Hint: "drop the task; it will be offered again"}
+	}
+	if c.Phase() == toolcall.PhaseQueued {
+		if stop, err := w.attempts.mustNotBegin(ctx, m); stop || err != nil {
+			return false, err
+		}
+	}
+	base := baseNow() // the reads above may have taken long
+	if c = m.Call(); c.Open() && c.Attempt.Grant != nil && !base.At.Before(c.Attempt.Grant.Expires) {
+		return false, &message.Error{Code: message.CodeSuperseded, What: "the grant has expired", Hint: "drop the task; it will be offered again"}
+	}
+	ev := toolcall.Started{Base: base, Attempt: r.Attempt, Worker: by.Name, Claim: r.Claim, LeaseMS: w.toolNamed(c.Tool).Lease.Milliseconds()}
+	ev.Deadline = w.judge.Deadline(c, ev.At)
+	return true, m.Step(ev)
 }
 
 // isBehind reports whether a call was read as it was before a task. The worker would drop the task

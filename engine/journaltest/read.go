@@ -275,7 +275,8 @@ func readingPages(j *journalTest) {
 				}
 				got = append(got, name(r))
 			}
-			if after = last; len(records) < limit {
+			after = last
+			if len(records) < limit {
 				break
 			}
 		}

@@ -22,7 +22,6 @@ type counts struct {
 	recent []time.Time // times of responses of any kind within the last hour, in order
 }
 
-// countVote counts one response.
 func (c *counts) countVote(kind toolcall.ResponseKind, took time.Duration) {
 	switch kind {
 	case toolcall.ResponseApprove:

@@ -152,12 +152,12 @@ func TestChecks(t *testing.T) {
 			if row.state != "" {
 				v.Apply(&toolcall.EventRecord{Reply: &toolcall.ReplyState{Key: c.ReplyKey(), Phase: row.state}}, 1)
 			}
-			s := New(Parts{
+			s := &Responses{Parts: Parts{
 				Space: "x", View: v, Standing: standing.New(standing.Parts{}),
 				Groups: func(context.Context, toolcall.Principal) ([]string, string, error) {
 					return nil, "", errors.New("no directory")
 				},
-			})
+			}}
 			m := toolcall.Load(c)
 			r := &response{Responses: s, voter: s.newVoter(toolcall.Principal{Name: "ann"}), limit: limit{ledger: &v.Reviewers}, m: m, call: m.Call(), in: row.in, now: at}
 			var got string

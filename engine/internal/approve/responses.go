@@ -42,9 +42,6 @@ type Parts struct {
 // Responses handles responses to the open approval requests of a space.
 type Responses struct{ Parts }
 
-// New makes the responses of a space.
-func New(p Parts) *Responses { return &Responses{p} }
-
 // TakeResponse passes a response through the checks and moves its call.
 func (s *Responses) TakeResponse(ctx context.Context, by toolcall.Principal, a toolcall.Response) (*toolcall.Call, error) {
 	a.Space = s.Space

@@ -91,7 +91,8 @@ func NoteStandingApprovals(d *toolcall.Decision, on []toolcall.StandingID) {
 	if d.Behavior != message.BehaviorAllow || len(on) == 0 {
 		return
 	}
-	if d.Standing = on[0]; len(on) > 1 {
+	d.Standing = on[0]
+	if len(on) > 1 {
 		d.Besides = on[1:]
 	}
 }

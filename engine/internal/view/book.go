@@ -24,10 +24,6 @@ type Book struct {
 // keepEnded is how many ended standing approvals stay in memory.
 const keepEnded = 1000
 
-func newBook() *Book {
-	return &Book{standingApprovals: map[toolcall.StandingID]*toolcall.StandingApproval{}, byTool: map[string]map[toolcall.StandingID]struct{}{}, gave: map[toolcall.StandingID]uint64{}}
-}
-
 // addGranted adds the standing approvals that a call's event record granted, unless newer
 // event records of them are known.
 func (b *Book) addGranted(standings []toolcall.StandingApproval, seq uint64) {

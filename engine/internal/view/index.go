@@ -340,7 +340,8 @@ func (x *orders) pickGroups(l *List) (p picked) {
 			}
 			p.each = append(p.each, members{slices.Concat(l.orderOf(g).blocks...), l.headOf(g), g.phase, l.hasPhase(g.phase)})
 		case testAll:
-			if l.count(g.phase, g.proposed.n); l.hasPhase(g.phase) {
+			l.count(g.phase, g.proposed.n)
+			if l.hasPhase(g.phase) {
 				whole = append(whole, g)
 			}
 			for _, c := range l.help.Marked {

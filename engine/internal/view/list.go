@@ -92,7 +92,8 @@ func (l *List) Add(c *toolcall.Call) {
 
 // takeCall adds a call that meets all conditions except possibly the phase.
 func (l *List) takeCall(c *toolcall.Call) {
-	if l.count(c.Phase(), 1); l.hasPhase(c.Phase()) {
+	l.count(c.Phase(), 1)
+	if l.hasPhase(c.Phase()) {
 		l.rankCall(l.placeOf(c))
 	}
 }
@@ -251,7 +252,6 @@ func (l *List) headOf(g *group) place {
 	return p
 }
 
-// compare orders places.
 func (l *List) compare(a, b place) int {
 	return cmp.Or(l.compareHeads(a, b), l.inDirection(cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(a.First, b.First))))
 }

@@ -73,7 +73,6 @@ func (o *order) put(e entry) {
 	o.blocks[b] = slices.Insert(o.blocks[b], i, e)
 }
 
-// remove removes a call.
 func (o *order) remove(e entry) {
 	b, i, found := o.find(e)
 	if !found {

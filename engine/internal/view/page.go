@@ -133,7 +133,8 @@ func (v *View) PrepareSearch(ctx context.Context, line func(c, shown *toolcall.C
 
 func textOf(c *toolcall.Call, line func(c, shown *toolcall.Call) string) text {
 	x := text{call: c, whole: joinText(c, line(c, c))}
-	if x.shown = x.whole; c.Hides() {
+	x.shown = x.whole
+	if c.Hides() {
 		shown := c.Redacted()
 		x.shown = joinText(shown, line(c, shown))
 	}

@@ -92,7 +92,7 @@ func New(keep int) *View {
 	return &View{
 		calls: map[toolcall.Key]*toolcall.Call{}, replies: map[toolcall.Key]*replyView{},
 		sessions: map[toolcall.Key]*sessionView{}, tools: map[string]*toolcall.DeclaredTool{}, changed: map[toolcall.Key]*watched{}, keep: keep, orders: orders{groups: map[class]*group{}, sessions: map[toolcall.Key]*order{}},
-		trimAt: 2 * keepIdle, Book: newBook(),
+		trimAt: 2 * keepIdle, Book: &Book{standingApprovals: map[toolcall.StandingID]*toolcall.StandingApproval{}, byTool: map[string]map[toolcall.StandingID]struct{}{}, gave: map[toolcall.StandingID]uint64{}},
 	}
 }
 
