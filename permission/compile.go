@@ -305,13 +305,6 @@ type envKey struct {
 	shell bool
 }
 
-func schemaOf(t *Tool) *Schema {
-	if t == nil {
-		return nil
-	}
-	return t.Schema
-}
-
 func (c *compiler) addFault(r *Rule, at, msg, hint string) { c.addFaultOf("", r, at, msg, hint) }
 
 // addFaultOf adds a problem with the value at a key, such as redact[2], which the problem names

@@ -190,7 +190,10 @@ func (c *compiler) compileAll(jobs []*exprJob) {
 }
 
 func argsOf(t *Tool) *schema.Type {
-	return schemaOf(t).root()
+	if t == nil {
+		return nil
+	}
+	return t.Schema.root()
 }
 
 // Terms are variables whose values are computed when a rule first reads them, at most once per

@@ -51,41 +51,9 @@ func (x runFinder) addRunners(cmd Command, name string) {
 			x.addUnclear(CodeExpansion, cmd.Offset, "hash gives a program another name")
 		}
 	case evaluates[name]:
-		for _, w := range slices.Concat(cmd.Argv[1:], cmd.input) { // read x <<< 'a[$(rm y)]'
-			plain := !w.Fixed && !strings.Contains(w.Text, "[") // its contents were already read
-			if !plain && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
-				textFinder(x).splitCrudely(w.Text)
-			}
-		}
-		if !isKnown(name) {
-			x.guessCommands(cmd.Argv[1:])
-		}
+		x.readEvaluated(cmd, name)
 	case interpreters[name]:
-		if readsData[name] && !slices.ContainsFunc(cmd.Argv[1:], awkMayRun) {
-			for _, m := range awkWrites.FindAllStringSubmatch(strings.Join(cmd.Args(), " "), -1) {
-				x.addCommand(Command{Redirects: []string{">" + m[1]}, Offset: cmd.Offset, Via: via(cmd, name)})
-			}
-			return // its text starts no program
-		}
-		own := hasOwnWords(name, cmd.Argv[1:])
-		for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
-			for _, w := range list {
-				if !own || !isOwnWord(w) {
-					textFinder(x).splitCrudely(w.Text)
-				}
-			}
-		}
-		before := len(x.line.Nested)
-		x.guessArguments(cmd, name, splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
-		if readsData[name] || name == "perl" || name == "php" { // $3 is a variable of the code
-			textFinder(x).dropUnnamed(before)
-		}
-		textFinder(x).readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
-		x.checkComputed(cmd, name)
-		if cmd.piped && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return codeRuns.MatchString(w.Text) }) {
-			x.addUnclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
-		}
-		x.checkCode(cmd, name)
+		x.readInterpreter(cmd, name)
 	case name == "sed" || name == "gsed":
 		textFinder(x).readSed(cmd)
 		x.checkCode(cmd, name)
@@ -110,6 +78,48 @@ func (x runFinder) addRunners(cmd Command, name string) {
 			x.addUnclear(CodeSubst, cmd.Offset, "go may run what another command writes")
 		}
 	}
+}
+
+// readEvaluated reads the commands in the arguments of a builtin that evaluates them.
+func (x runFinder) readEvaluated(cmd Command, name string) {
+	for _, w := range slices.Concat(cmd.Argv[1:], cmd.input) { // read x <<< 'a[$(rm y)]'
+		plain := !w.Fixed && !strings.Contains(w.Text, "[") // its contents were already read
+		if !plain && (strings.Contains(w.Text, "$(") || strings.Contains(w.Text, "`")) {
+			textFinder(x).splitCrudely(w.Text)
+		}
+	}
+	if !isKnown(name) {
+		x.guessCommands(cmd.Argv[1:])
+	}
+}
+
+// readInterpreter reads the commands that the code of an interpreter may run.
+func (x runFinder) readInterpreter(cmd Command, name string) {
+	if readsData[name] && !slices.ContainsFunc(cmd.Argv[1:], awkMayRun) {
+		for _, m := range awkWrites.FindAllStringSubmatch(strings.Join(cmd.Args(), " "), -1) {
+			x.addCommand(Command{Redirects: []string{">" + m[1]}, Offset: cmd.Offset, Via: via(cmd, name)})
+		}
+		return // its text starts no program
+	}
+	own := hasOwnWords(name, cmd.Argv[1:])
+	for _, list := range [][]Word{cmd.Argv[1:], cmd.input} {
+		for _, w := range list {
+			if !own || !isOwnWord(w) {
+				textFinder(x).splitCrudely(w.Text)
+			}
+		}
+	}
+	before := len(x.line.Nested)
+	x.guessArguments(cmd, name, splitOptions(valued[withoutVersion(name)], cmd.Argv[1:]))
+	if readsData[name] || name == "perl" || name == "php" { // $3 is a variable of the code
+		textFinder(x).dropUnnamed(before)
+	}
+	textFinder(x).readPieces(slices.Concat(cmd.Argv[1:], cmd.input))
+	x.checkComputed(cmd, name)
+	if cmd.piped && slices.ContainsFunc(cmd.Argv[1:], func(w Word) bool { return codeRuns.MatchString(w.Text) }) {
+		x.addUnclear(CodeExpansion, cmd.Offset, name+" may run what it reads")
+	}
+	x.checkCode(cmd, name)
 }
 
 // runsOnOther reports whether a known program runs a command on another machine, in a
