@@ -1,6 +1,7 @@
 package agui_test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,8 +23,8 @@ func (s *stage) owner() engine.Client {
 	return s.A.As(toolcall.Principal{Role: toolcall.RoleRuntime, Name: gatewaytest.Everything, Auth: gatewaytest.AuthToken})
 }
 
-// unattended begins a turn whose frontend is away, and returns the call that its tool has to run. More
-// lines can add calls.
+// unattended begins a turn whose frontend is away, and returns the call that its tool has to run. Each
+// of more adds a call.
 func (s *stage) unattended(t *testing.T, more ...string) (*client, *toolcall.Call) {
 	t.Helper()
 	m, err := message.UserMsg(gatewaytest.Everything, message.Content{Text: strings.Join(append([]string{`call lookup {"q":1}`}, more...), "\n")}, message.WithID("u"))
@@ -36,8 +37,12 @@ func (s *stage) unattended(t *testing.T, more ...string) (*client, *toolcall.Cal
 		t.Fatal(err)
 	}
 	key := toolcall.Key{Space: s.A.ID, Session: "t", Reply: reply, Call: "call-1-1"}
+	calls := []message.CallID{key.Call}
+	for i := range more {
+		calls = append(calls, message.CallID(fmt.Sprintf("call-1-%d", i+2)))
+	}
 	for {
-		w, err := s.owner().Wait(t.Context(), toolcall.WaitRequest{Session: "t", Reply: reply, Calls: []message.CallID{key.Call}, Until: toolcall.UntilRunnable})
+		w, err := s.owner().Wait(t.Context(), toolcall.WaitRequest{Session: "t", Reply: reply, Calls: calls, Until: toolcall.UntilRunnable})
 		if err == nil && w.Done {
 			break
 		}
