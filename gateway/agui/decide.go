@@ -230,8 +230,8 @@ func (r *run) deliverResults(ctx context.Context, reply message.ReplyID, results
 // seen a part of what came since, it gets the current state instead.
 func (r *run) continueReply(t *thread, st *standing, now *projection, brought []message.ToolResultBlock) *plan {
 	at := st.parks.last()
-	if _, oldest := st.epoch(r.in.Resume); oldest >= 0 {
-		at = st.parks[oldest]
+	if i := slices.IndexFunc(st.parks, isAnswered(r.in.Resume)); i >= 0 {
+		at = st.parks[i]
 	}
 	p := &plan{projection: now, from: t.through}
 	if at != nil {

@@ -82,29 +82,20 @@ func (st *standing) thread() wire.Thread {
 	return out
 }
 
-// epoch returns the indexes of the newest and the oldest park that the entries refer to, or -1 if
-// there is none.
-func (st *standing) epoch(entries []wire.ResumeEntry) (newest, oldest int) {
-	newest, oldest = -1, -1
-	for i, p := range st.parks {
-		for _, e := range entries {
-			if _, ok := p.find(e.InterruptID); !ok {
-				continue
-			}
-			newest = i
-			if oldest < 0 {
-				oldest = i
-			}
-		}
+// isAnswered returns a function that reports whether an entry responds to an interrupt of a park.
+func isAnswered(entries []wire.ResumeEntry) func(*park) bool {
+	return func(p *park) bool {
+		return slices.ContainsFunc(entries, func(e wire.ResumeEntry) bool {
+			_, ok := p.find(e.InterruptID)
+			return ok
+		})
 	}
-	return newest, oldest
 }
 
 // resume checks the entries of a run. again means that they repeat those of an earlier run whose
 // reply the client may have lost: nothing is to be done, and what is open is asked again.
 func (st *standing) resume(entries []wire.ResumeEntry, now time.Time) (r *wire.Resumption, again bool, err error) {
-	newest, _ := st.epoch(entries)
-	if newest >= 0 && newest < len(st.parks)-1 {
+	if of := isAnswered(entries); slices.ContainsFunc(st.parks, of) && !of(st.parks.last()) {
 		return &wire.Resumption{Replayed: entries}, true, nil
 	}
 	if err := st.refuseLate(entries); err != nil {
