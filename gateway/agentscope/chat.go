@@ -271,8 +271,8 @@ func keyOf(p *gateway.Peer, session message.SessionID) peerSession {
 	return peerSession{p.Space.ID, p.Name, p.Auth, session}
 }
 
-// sent records that an event was sent to a peer.
-func (s *shown) sent(k peerSession, ev message.Event) {
+// noteSent records that an event was sent to a peer.
+func (s *shown) noteSent(k peerSession, ev message.Event) {
 	ask, ok := ev.(*message.RequireUserConfirm)
 	if !ok || ask.RequestDigest() == "" {
 		return

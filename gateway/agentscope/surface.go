@@ -105,7 +105,7 @@ func (s *Surface) stream(w http.ResponseWriter, r *http.Request, p *gateway.Peer
 			if err != nil {
 				return err // the engine accepts no event that cannot be read
 			}
-			s.shown.sent(me, ev) // first, because a response may arrive before the write returns
+			s.shown.noteSent(me, ev) // first, because a response may arrive before the write returns
 			return out.Event(at.String(), "", e.Event)
 		})
 	})

@@ -110,13 +110,13 @@ func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("the address is plain HTTP, so someone on the network could forge logins: let the provider name an https address")
 	}
 	if r.Method != http.MethodGet || r.Header.Get("Authorization") != "" { // UserInfo is about one person
-		return send(r)
+		return sendLimited(r)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	d := c.got[r.URL.String()]
 	if d == nil || time.Since(d.at) >= askAgain {
-		res, err := send(r)
+		res, err := sendLimited(r)
 		if err != nil {
 			return nil, err
 		}
@@ -137,8 +137,8 @@ func (c *careful) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &res, nil
 }
 
-// send limits the body of a reply.
-func send(r *http.Request) (*http.Response, error) {
+// sendLimited sends a request to the provider, and limits the body of its reply.
+func sendLimited(r *http.Request) (*http.Response, error) {
 	res, err := http.DefaultTransport.RoundTrip(r)
 	if err == nil {
 		res.Body = http.MaxBytesReader(nil, res.Body, maxProviderReply)

@@ -56,8 +56,8 @@ func (t Token) InForce(at time.Time) bool {
 	return t.Revoked.IsZero() && (t.Expires.IsZero() || at.Before(t.Expires))
 }
 
-// grant returns a digest of what the token grants.
-func (t Token) grant() string {
+// grantDigest returns a digest of what the token grants.
+func (t Token) grantDigest() string {
 	t.ID, t.Created = "", time.Time{}
 	b, _ := strictjson.Marshal(t) // it came from JSON
 	sum := sha256.Sum256(b)
@@ -357,7 +357,7 @@ func (t *Tokens) load() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, token := range all {
-		if h := t.byID[token.ID]; h != nil && h.grant() == token.grant() {
+		if h := t.byID[token.ID]; h != nil && h.grantDigest() == token.grantDigest() {
 			next[token.ID] = h
 			continue
 		}
@@ -470,7 +470,7 @@ func (t *Tokens) Token(_ *http.Request, token string) (*gateway.Identity, error)
 }
 
 func (h *held) identity() *gateway.Identity {
-	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Queues: toolcall.Queues(h.Tools, h.Subjects), Auth: viaToken, Credential: h.ID, Grant: h.grant(), Expires: h.Expires, Revoked: h.over}
+	return &gateway.Identity{Name: h.Name, Space: h.Space, Roles: h.Roles, Queues: toolcall.Queues(h.Tools, h.Subjects), Auth: viaToken, Credential: h.ID, Grant: h.grantDigest(), Expires: h.Expires, Revoked: h.over}
 }
 
 // granted returns a token's identity by its id, or nil if it is not valid or its grant has changed.
@@ -478,7 +478,7 @@ func (t *Tokens) granted(id, grant string) *gateway.Identity {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	h := t.byID[id]
-	if h == nil || !h.InForce(time.Now()) || h.grant() != grant {
+	if h == nil || !h.InForce(time.Now()) || h.grantDigest() != grant {
 		return nil
 	}
 	return h.identity()

@@ -303,7 +303,7 @@ func (x *exchange) listen(ctx context.Context) (json.RawMessage, error) {
 	s := &listening{x: x, filter: agreed}
 	p.mu.Lock() // the acknowledgement is the first message
 	p.listens[s] = true
-	s.tell("notifications/subscriptions/acknowledged", object{strictjson.Member{Name: "notifications", Value: agreed.bytes()}})
+	s.notify("notifications/subscriptions/acknowledged", object{strictjson.Member{Name: "notifications", Value: agreed.bytes()}})
 	p.mu.Unlock()
 	defer func() {
 		p.mu.Lock()
@@ -344,7 +344,7 @@ func (l *link) subscribe(ctx context.Context, filter object) <-chan struct{} {
 	return agreed
 }
 
-func (s *listening) tell(method string, params object) {
+func (s *listening) notify(method string, params object) {
 	meta := objectOf(params.get("_meta")).with(metaSubscription, s.x.id)
 	s.x.send(&frame{method: method, params: params.with("_meta", meta.bytes()).bytes()})
 }
@@ -361,7 +361,7 @@ func (p *peer) tellListeners(f *frame) {
 	}
 	p.mu.Unlock()
 	for _, s := range to {
-		s.tell(f.method, params)
+		s.notify(f.method, params)
 	}
 }
 
