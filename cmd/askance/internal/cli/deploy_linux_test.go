@@ -108,7 +108,7 @@ func TestDeploy(t *testing.T) {
 			cmd := exec.CommandContext(t.Context(), bin, args...)
 			cmd.Env, cmd.Dir = env, "/"
 			if os.Geteuid() == 0 {
-				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+				cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: imageUser, Gid: imageUser}}
 			}
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
@@ -140,8 +140,8 @@ func TestDeploy(t *testing.T) {
 	}
 }
 
-// nobody is the user of the image.
-const nobody = 65532
+// imageUser is the user of the image.
+const imageUser = 65532
 
 // own gives files to the user of the image, if this test has the permission.
 func own(t *testing.T, data, secret string) {
@@ -167,11 +167,11 @@ func own(t *testing.T, data, secret string) {
 		t.Fatal(err)
 	}
 	for _, path := range files { // as Kubernetes does for fsGroup
-		if err := errors.Join(os.Chown(path, 0, nobody), os.Chmod(path, 0o440)); err != nil {
+		if err := errors.Join(os.Chown(path, 0, imageUser), os.Chmod(path, 0o440)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chown(data, nobody, nobody); err != nil {
+	if err := os.Chown(data, imageUser, imageUser); err != nil {
 		t.Fatal(err)
 	}
 }
