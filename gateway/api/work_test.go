@@ -335,9 +335,24 @@ func TestShellWorker(t *testing.T) {
 	}
 	stop()
 
-	// The heartbeats end with the worker, so that its call can end.
 	before, after, _ := strings.Cut(string(program), "run() {")
 	_, after, found := strings.Cut(after, "\n}\n")
+
+	// A result that the server refuses does not end the worker.
+	large := filepath.Join(t.TempDir(), "large.sh")
+	if err := os.WriteFile(large, []byte(before+"run() {\n  head -c \"$(jq .n \"$1\")\" /dev/zero | tr '\\0' x\n}\n"+after), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, stop = begin(large, gatewaytest.Job, keys)
+	t.Cleanup(stop)
+	w.A.Propose("s", "refused", "c1", gatewaytest.Job, `{"n": 900000}`)
+	key = w.A.Propose("s", "stored", "c2", gatewaytest.Job, `{"n": 3}`).Key
+	if c := w.until(key, func(c *toolcall.Call) bool { return !c.Open() }); c.Result.Output.String() != "xxx" {
+		t.Errorf("the result of the call is %.100q", c.Result.Output.String())
+	}
+	stop()
+
+	// The heartbeats end with the worker, so that its call can end.
 	if !found || !strings.Contains(after, "ask heartbeat") {
 		t.Fatal("the worker has no function run, or no heartbeats")
 	}

@@ -39,7 +39,7 @@ while ask next "{\"tool_name\":\"$tool\"}" >"$dir/next"; do
   ask ack "$(jq -c --arg tool "$tool" '{tool_name: $tool, task}' "$dir/task")" >/dev/null
   [ $started = yes ] || { sleep 1; continue; }
   if [ $((($(jq -n 'now * 1000 | floor') - began) * 4)) -gt $(($(jq .lease_ms "$dir/start") * 3)) ]; then
-    ask result "$(printf '%s' "$own" | jq -c '. + {not_begun: "the start was answered too late"}')" >/dev/null
+    ask result "$(printf '%s' "$own" | jq -c '. + {not_begun: "the start was answered too late"}')" >/dev/null || true
     continue
   fi
   while sleep "$(jq '.heartbeat_ms / 1000' "$dir/start")" && kill -0 $$; do ask heartbeat "$own"; done >/dev/null 2>&1 &
@@ -47,7 +47,7 @@ while ask next "{\"tool_name\":\"$tool\"}" >"$dir/next"; do
   jq -jr .input "$dir/call" >"$dir/input"
   run "$dir/input" "$(jq -r .idempotency_key "$dir/start")" >"$dir/output" || state=error
   ask result "$(jq -c --argjson own "$own" --arg tool "$tool" --arg state $state --rawfile out "$dir/output" \
-    '$own + {result: {type: "tool_result", id: .tool_call_id, name: $tool, output: $out, state: $state}}' "$dir/call")" >/dev/null
+    '$own + {result: {type: "tool_result", id: .tool_call_id, name: $tool, output: $out, state: $state}}' "$dir/call")" >/dev/null || echo "a result was refused" >&2
   kill $beats
 done
 cat "$dir/next" >&2
