@@ -102,3 +102,11 @@ func TestStartReplySignsEveryMember(t *testing.T) {
 		}
 	}
 }
+
+// A key of the wrong size verifies no grant.
+func TestGrantSignedByAShortKey(t *testing.T) {
+	g := toolcall.Grant{KeyID: "k", Sig: "AA"}
+	if err := g.Signed(toolcall.KeySet{"k": []byte("short")}); !errors.Is(err, message.ErrForbidden) {
+		t.Errorf("Signed with a short key = %v, want %v", err, message.ErrForbidden)
+	}
+}
