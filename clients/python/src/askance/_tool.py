@@ -51,7 +51,9 @@ class ToolSpec:
         if self._parameters is not None:
             return self._parameters.read(input, "")  # type: ignore[no-any-return]
         if not isinstance(input, dict):
-            raise Invalid(f"cannot run {self.name}: its arguments are not an object", code="invalid", hint="Send an object")
+            raise Invalid(
+                f"cannot run {self.name}: its arguments are not an object", code="invalid", hint="Send an object"
+            )
         return input
 
     def write_input(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:

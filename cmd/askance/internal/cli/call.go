@@ -88,7 +88,8 @@ func (p *proposing) run(ctx context.Context, l *link) error {
 		p.noteStopped(call, stopped)
 	}
 	if err == nil || p.env.json { // a script needs the ids of a call that it cannot wait for
-		err = cmp.Or(err, p.env.print(call, resultOrPhase(p.env.out, call)))
+		env := p.env
+		err = cmp.Or(err, env.print(call, resultOrPhase(env.out, call)))
 	}
 	if err != nil {
 		return err
