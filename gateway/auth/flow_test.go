@@ -327,6 +327,8 @@ func TestUserInfo(t *testing.T) {
 		{map[string]any{"sub": "2"}, person("2", "emil", true, "operators"), http.StatusOK, "emil@example.org"},
 		{map[string]any{"sub": "1", "email": "dora@example.org", "email_verified": true}, person("1", "other", true, "approvers"), http.StatusOK, "dora@example.org"},
 		{map[string]any{"sub": "1", "email_verified": true}, person("1", "dora", false, "approvers"), http.StatusForbidden, ""},
+		{map[string]any{"sub": "1", "email": "dora@example.org"}, person("1", "other", true, "approvers"), http.StatusForbidden, ""},
+		{map[string]any{"sub": "1", "email": nil}, person("1", "dora", true, "approvers"), http.StatusOK, "dora@example.org"},
 		{map[string]any{"sub": "1"}, person("2", "emil", true, "operators"), http.StatusForbidden, ""},
 		{map[string]any{"sub": "1"}, map[string]any{"sub": "1"}, http.StatusForbidden, ""},
 	} {

@@ -225,12 +225,15 @@ func (o *OIDC) readClaims(ctx context.Context, p *oidc.Provider, token *oauth2.T
 	if err != nil {
 		return nil, o.unavailable(err)
 	}
-	if err := info.Claims(&more); err != nil || info.Subject != t.Subject {
+	if err := info.Claims(&more); err != nil || info.Subject != t.Subject || info.Subject == "" {
 		return nil, refusal("the provider's UserInfo is not valid or is about another person", "ask the provider's operator")
 	}
+	maps.DeleteFunc(raw, func(_ string, v any) bool { return v == nil })
+	other := more // whose address is not taken
 	if raw[o.cfg.NameClaim] == nil {
-		delete(raw, "email_verified")
+		other = raw
 	}
+	delete(other, "email_verified")
 	maps.Copy(more, raw)
 	return more, nil
 }

@@ -1,6 +1,7 @@
 package auth_test
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -124,7 +125,7 @@ func (p *provider) userInfo(w http.ResponseWriter, r *http.Request) {
 	case r.Header.Get("Authorization") != "Bearer opaque":
 		http.Error(w, "no access token", http.StatusUnauthorized)
 	case p.info == nil:
-		p.json(w, map[string]any{"sub": p.who["sub"]})
+		p.json(w, map[string]any{"sub": cmp.Or(p.who["sub"], any("1"))})
 	default:
 		p.json(w, p.info)
 	}
@@ -142,7 +143,7 @@ func (p *provider) sign(key *ecdsa.PrivateKey, claims map[string]any, typ ...jos
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	all := map[string]any{"iss": p.URL, "aud": clientID, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
+	all := map[string]any{"iss": p.URL, "sub": "1", "aud": clientID, "iat": time.Now().Unix(), "exp": time.Now().Add(time.Hour).Unix()}
 	maps.Copy(all, claims)
 	text, err := jwt.Signed(signer).Claims(all).Serialize()
 	if err != nil {
