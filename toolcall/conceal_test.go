@@ -140,7 +140,10 @@ func TestRedactedCall(t *testing.T) {
 	var blocks message.Content
 	if err := json.Unmarshal([]byte(`[{"type":"text","text":"`+secret+`"},{"type":"data","name":"`+secret+`","source":{"url":"https://a/`+secret+`","media_type":"x"}},
 		{"type":"table","rows":[{"`+secret+`":"is \u0074ell-no-one","n":9007199254740993}]},{"type":"`+secret+`"},{"type":"plain","n":1.0},
-		{"type":"data","source":{"data":"`+base64.StdEncoding.EncodeToString([]byte("\xe9 "+secret))+`","media_type":"text/plain"}}]`), &blocks); err != nil {
+		{"type":"data","source":{"data":"`+base64.StdEncoding.EncodeToString([]byte("\xe9 "+secret))+`","media_type":"text/plain"}},
+		{"type":"data","source":{"data":"`+base64.URLEncoding.EncodeToString([]byte("\xff\xef "+secret))+`","media_type":"text/plain; x=`+secret+`"}},
+		{"type":"data","source":{"data":"AA==`+base64.StdEncoding.EncodeToString([]byte(secret))+`","media_type":"x"}},
+		{"type":"data","source":{"url":"data:text/plain;base64,`+base64.StdEncoding.EncodeToString([]byte(secret))+`","media_type":"x/`+secret+`"}}]`), &blocks); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]*Call{
@@ -151,7 +154,7 @@ func TestRedactedCall(t *testing.T) {
 		"blocks":  {Tool: "pay", Input: q.Input, Request: &q, Result: &message.ToolResultBlock{Output: blocks, Metadata: map[string]any{secret: []any{secret}}}},
 	} {
 		f := &EventRecord{Call: c}
-		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) || strings.Contains(text, `"data":"6SB0ZWxs`) {
+		if text := encoded(t, f.Redacted()); strings.Contains(text, secret) || strings.Contains(text, q.Salt) || strings.Contains(text, `"data":"6SB0ZWxs`) || strings.Contains(text, "_-8gdGVsbC") || strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(secret))) {
 			t.Errorf("%s shows the hidden value: %s", name, text)
 		}
 		if text := encoded(t, f); !strings.Contains(text, secret) {

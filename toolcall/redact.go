@@ -226,24 +226,28 @@ func hideInResult(b *message.ToolResultBlock, texts []string) *message.ToolResul
 	return &out
 }
 
-// hideInData returns the block with the texts in its name and address replaced, or only a mark
-// if one is in its bytes: a worker makes data of text that is not UTF-8.
+// hideInData returns the block with the texts in its name, type and address replaced, or only a
+// mark if one is in its bytes, or they cannot be read: a worker makes data of text that is not
+// UTF-8.
 func hideInData(b *message.DataBlock, swap *strings.Replacer) message.Block {
-	if src, is := b.Source.(*message.Base64Source); is {
-		raw, _ := base64.RawStdEncoding.DecodeString(strings.TrimRight(src.Data, "=")) // what is before an error counts
-		if text := string(raw); swap.Replace(text) != text {
+	out := *b
+	switch src := b.Source.(type) {
+	case *message.Base64Source:
+		raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(src.Data, "="))
+		if text := string(raw); err != nil || swap.Replace(text) != text {
 			return &message.TextBlock{Text: hiddenMark + "]"}
 		}
+		out.Source = &message.Base64Source{Data: src.Data, MediaType: swap.Replace(src.MediaType)}
+	case *message.URLSource:
+		address := src.URL
+		if swap.Replace(address) != address || len(address) >= 5 && strings.EqualFold(address[:5], "data:") {
+			address = hiddenURL
+		}
+		out.Source = &message.URLSource{URL: address, MediaType: swap.Replace(src.MediaType)}
 	}
-	out := *b
 	if b.Name != nil {
 		name := swap.Replace(*b.Name)
 		out.Name = &name
-	}
-	if src, is := b.Source.(*message.URLSource); is {
-		if url := swap.Replace(src.URL); url != src.URL {
-			out.Source = &message.URLSource{URL: hiddenURL, MediaType: src.MediaType}
-		}
 	}
 	return &out
 }

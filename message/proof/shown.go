@@ -26,7 +26,8 @@ var streamedArguments = []byte(`TOOL_CALL_DELTA`)
 // which it builds, or nil: both are redacted, so what is shown of the record builds on what
 // is shown of its base.
 //
-// Invariant: the result for a stored body never changes, because journals contain its hash.
+// Invariant: the result for a stored body never changes, because journals contain its hash. Where
+// it must, to hide more, an export leaves the whole record out.
 func Shown(body []byte, record bool, base *toolcall.RecordBase) (shown []byte, what []string) {
 	if !record {
 		if bytes.Contains(body, streamedArguments) {

@@ -263,8 +263,8 @@ func contentOf(kind string, body []byte) message.Content {
 	if len(body) == 0 || isText && utf8.Valid(body) {
 		return message.Content{Text: string(body)}
 	}
-	if full := mime.FormatMediaType(media, params); full != "" {
-		media = full
+	if charset := params["charset"]; charset != "" {
+		media = cmp.Or(mime.FormatMediaType(media, map[string]string{"charset": charset}), media)
 	}
 	return message.List(&message.DataBlock{Source: &message.Base64Source{MediaType: media, Data: base64.StdEncoding.EncodeToString(body)}})
 }
