@@ -104,7 +104,7 @@ func connect(ctx context.Context, rawURL string, o ConnectOptions, more ...nats.
 			return nil, err
 		}
 	}
-	opts := append(o.natsOptions(), nats.SetCustomDialer(d), nats.Timeout(each))
+	opts := append(o.natsOptions(), nats.SetCustomDialer(d), nats.Timeout(timeoutFor(ctx)))
 	opts = append(opts, more...)
 	opts = append(opts, o.Extra...)
 	nc, err := nats.Connect(rawURL, opts...)
@@ -192,7 +192,7 @@ type firstDial struct {
 	ctx   context.Context //nolint:containedctx // of the one call of connect that it serves
 	each  time.Duration   // for one server
 	done  atomic.Bool
-	spare []func() bool // each keeps one connection open when ctx ends
+	spare []func() bool // each keeps one connection open when its time is over
 }
 
 // Dial implements nats.CustomDialer. Until keepConnections, only one goroutine calls it.
@@ -201,12 +201,14 @@ func (d *firstDial) Dial(network, address string) (net.Conn, error) {
 	if d.done.Load() {
 		return dialer.Dial(network, address)
 	}
-	dialer.Timeout = d.each
-	conn, err := dialer.DialContext(d.ctx, network, address)
-	if err == nil {
-		d.spare = append(d.spare, context.AfterFunc(d.ctx, func() { _ = conn.Close() }))
+	ctx, cancel := context.WithTimeout(d.ctx, d.each) // for the handshake too
+	conn, err := dialer.DialContext(ctx, network, address)
+	if err != nil {
+		cancel()
+		return nil, err
 	}
-	return conn, err
+	d.spare = append(d.spare, context.AfterFunc(ctx, func() { cancel(); _ = conn.Close() }))
+	return conn, nil
 }
 
 func (d *firstDial) keepConnections() {
